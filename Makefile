@@ -1,0 +1,26 @@
+.DEFAULT_GOAL := help
+.PHONY: help demo test check lock setup
+
+help:
+	@echo "make demo    trades against the built-in sandbox broker"
+	@echo "make test    all tests, on loopback only"
+	@echo "make check   lint, format, types, import contracts"
+	@echo "make lock    resolves the dependencies again into requirements.lock"
+
+setup:
+	@sh scripts/setup.sh
+
+demo: setup
+	@.venv/bin/bot demo
+
+test: setup
+	@.venv/bin/pytest -n 2
+
+check: setup
+	.venv/bin/ruff check
+	.venv/bin/ruff format --check
+	.venv/bin/mypy
+	.venv/bin/lint-imports
+
+lock:
+	@sh scripts/setup.sh lock
