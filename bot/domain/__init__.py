@@ -1,0 +1,1 @@
+"""What trading is: frozen values, events and commands. Pure; knows no clock, disk or network."""

@@ -1,0 +1,43 @@
+"""Whose money and shares: a sub-account of the broker, what it holds and what it may spend."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class SubAccount:
+    """An entry of the broker's list. Paths take `id` (leading zeros matter), bodies `extended_id`."""
+
+    id: str
+    extended_id: str
+    type: str
+    name: str = ""
+
+    @property
+    def masked(self) -> str:
+        """The extended id as it may be shown: its last characters only."""
+        return f"…{self.extended_id[-5:]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """Shares of one symbol. `sellable` is settled and free; `receiving` was bought and settles later."""
+
+    symbol: str
+    total: int
+    sellable: int
+    receiving: int
+    cost_price: int
+
+
+@dataclass(frozen=True, slots=True)
+class AccountSnapshot:
+    """The broker's numbers of one sub-account at `at`. `is_snapshot`: prices not live, no signals from it."""
+
+    at: datetime
+    account: str
+    cash: int
+    net_asset_value: int
+    holdings: Mapping[str, Holding]
+    is_snapshot: bool = False

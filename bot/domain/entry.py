@@ -1,0 +1,296 @@
+"""Facts that the journal remembers. Frozen, complete, and safe to store: no entry carries a secret.
+
+The engine makes most of them, the order manager the two about an attempt. The journal writes all
+entries that one event caused in one transaction, then the commands of that event are carried out.
+The session lines on a screen are these entries told in words, so the screen and the journal agree.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from enum import StrEnum
+
+from bot.domain.account import AccountSnapshot
+from bot.domain.instrument import Exchange
+from bot.domain.order import Intent, OrderState, SendState, Side
+
+Number = int | float | str | bool | None
+Numbers = Mapping[str, Number]
+
+
+class Verdict(StrEnum):
+    """What became of a strategy's wish, or of its chance to have one."""
+
+    PASSED = "PASSED"
+    SKIPPED = "SKIPPED"
+    BLOCKED = "BLOCKED"
+    WATCHED = "WATCHED"
+    HELD = "HELD"
+    EXPIRED = "EXPIRED"
+    MISSED = "MISSED"
+    FAILED = "FAILED"
+
+
+class RunState(StrEnum):
+    """The one word for how the bot is, the same everywhere it is shown."""
+
+    STARTING = "STARTING"
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    NEEDS_2FA = "NEEDS_2FA"
+    DEGRADED = "DEGRADED"
+    HALTED = "HALTED"
+    STOPPING = "STOPPING"
+    STOPPED = "STOPPED"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """One check of a request: its code, whether it passed, and the numbers it compared."""
+
+    code: str
+    passed: bool
+    numbers: Numbers
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One wish of a strategy, or its reasoned no, with everything it was judged by.
+
+    `request_id` is the local id (`L-0001`) when the wish got as far as an order; `saw` is the quote
+    or depth at that moment; `checks` holds every check tried, in order, the last one failed when BLOCKED.
+    """
+
+    at: datetime
+    strategy: str
+    symbol: str
+    verdict: Verdict
+    code: str
+    why: str
+    numbers: Numbers = field(default_factory=dict)
+    saw: Numbers = field(default_factory=dict)
+    checks: tuple[CheckResult, ...] = ()
+    request_id: str | None = None
+    side: Side | None = None
+    quantity: int | None = None
+    order_type: str | None = None
+    price: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IntentRecorded:
+    """A new intent, READY to be sent (or DENIED: kept so that a refused order has a row too)."""
+
+    at: datetime
+    intent: Intent
+    state: SendState
+
+
+@dataclass(frozen=True, slots=True)
+class IntentMoved:
+    """The send state of an intent changed. `proof` says why a NOT_PLACED verdict is one."""
+
+    at: datetime
+    intent_id: str
+    from_state: SendState
+    to_state: SendState
+    reason: str
+    proof: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptStarted:
+    """One HTTP order request, signed and about to be sent. Committed before its first byte leaves.
+
+    `verb` is POST, PUT or DELETE; `known_ids_sha256` fingerprints the order ids of the day book known
+    then; `signed_ms` is wire time; `boottime_ns` with `boot_id` measures the nonce window over restarts.
+    """
+
+    at: datetime
+    attempt_id: str
+    intent_id: str
+    verb: str
+    target: str
+    order_id: str | None
+    nonce: str
+    signed_ms: int
+    boot_id: str
+    boottime_ns: int
+    body_sha256: str
+    body: str
+    known_ids: tuple[str, ...]
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptFinished:
+    """What came of an attempt. `outcome` is ACCEPTED, REFUSED, NOT_SENT or UNKNOWN; `raw` is redacted."""
+
+    at: datetime
+    attempt_id: str
+    intent_id: str
+    outcome: str
+    http_status: int | None
+    code: str | None
+    reason: str
+    raw: str
+    latency_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class OrderResultSeen:
+    """One element of a `result[]`, raw, as the broker sent it. `source` is place, amend, cancel, book or detail."""
+
+    at: datetime
+    source: str
+    order_id: str
+    intent_id: str | None
+    attempt_id: str | None
+    raw: str
+
+
+@dataclass(frozen=True, slots=True)
+class OrderUpdated:
+    """The order as we know it now: the row of `orders`. `intent_id` is None for an order that is not ours."""
+
+    at: datetime
+    order_id: str
+    account: str
+    trading_date: date
+    intent_id: str | None
+    strategy: str | None
+    symbol: str
+    exchange: Exchange | None
+    side: Side
+    quantity: int
+    order_type: str
+    price: int | None
+    state: OrderState
+    broker_status: str
+    executed_quantity: int
+    executed_amount: int
+    cancelled_quantity: int
+    fee: int
+    tax: int
+    code: str | None
+    reason: str | None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """One move of an order. Append-only and hash-chained by the journal. `broker_status` is raw."""
+
+    at: datetime
+    intent_id: str | None
+    order_id: str | None
+    from_state: OrderState | None
+    to_state: OrderState
+    broker_status: str | None
+    source: str
+    executed_quantity: int = 0
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """Growth of an order's executed quantity. `amount` is exact VND; `price` is its floored average.
+
+    `fee` and `tax` are ours, computed by the rulebook, until the broker's statement says otherwise.
+    `position` is the strategy's own position in the symbol after this fill.
+    """
+
+    at: datetime
+    fill_id: str
+    order_id: str
+    intent_id: str | None
+    strategy: str | None
+    account: str
+    symbol: str
+    side: Side
+    quantity: int
+    price: int
+    amount: int
+    fee: int
+    tax: int
+    order_quantity: int
+    order_executed: int
+    broker_status: str
+    position: int
+    realised: int
+    """Profit or loss of a sale against the strategy's average cost, before fee and tax; 0 for a buy."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuthEvent:
+    """Something about the second factor: needed, ready, refused, code asked. Never the code or token."""
+
+    at: datetime
+    kind: str
+    code: str
+    detail: str
+    intent_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StateChanged:
+    """The bot's one-word state moved; `by` is who or what did it (operator, 2fa, limit, broker, journal)."""
+
+    at: datetime
+    from_state: RunState
+    to_state: RunState
+    reason: str
+    by: str
+    scope: str = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class StrategySwitched:
+    """A strategy was paused, resumed or disabled. `state` is on, paused, disabled or warming."""
+
+    at: datetime
+    strategy: str
+    state: str
+    reason: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class AccountSeen:
+    """The broker's numbers of the account, as read at a reconcile."""
+
+    at: datetime
+    snapshot: AccountSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something worth a line and a row that is no order: a phase change, a rate limit, an alert, drift.
+
+    `kind` is one upper-case word (PHASE, LIMIT, ALERT, BROKER, FEED, RECONCILE, PULSE …).
+    """
+
+    at: datetime
+    kind: str
+    text: str
+    numbers: Numbers = field(default_factory=dict)
+    symbol: str | None = None
+
+
+Entry = (
+    Decision
+    | IntentRecorded
+    | IntentMoved
+    | AttemptStarted
+    | AttemptFinished
+    | OrderResultSeen
+    | OrderUpdated
+    | Transition
+    | Fill
+    | AuthEvent
+    | StateChanged
+    | StrategySwitched
+    | AccountSeen
+    | Note
+)

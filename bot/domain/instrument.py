@@ -1,0 +1,61 @@
+"""What is traded, where, and in which phase of its trading day.
+
+The names are the broker's and the exchanges' own, so that a value read from the wire, a row of the
+journal and a line on the screen say the same word.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+from zoneinfo import ZoneInfo
+
+EXCHANGE_TZ: Final = ZoneInfo("Asia/Ho_Chi_Minh")
+"""UTC+7 all year. Local time appears only in the calendar and on screens."""
+
+
+class Exchange(StrEnum):
+    """A trading venue. HCX is the corporate-bond venue of HNX, not commodities."""
+
+    HOSE = "HOSE"
+    HNX = "HNX"
+    UPCOM = "UPCOM"
+    HCX = "HCX"
+
+
+class InstrumentKind(StrEnum):
+    """The group that decides tick size and band."""
+
+    STOCK = "STOCK"
+    CLOSED_END_FUND = "CLOSED_END_FUND"
+    ETF = "ETF"
+    CW = "CW"
+    BOND = "BOND"
+
+
+class Phase(StrEnum):
+    """The phase of an exchange's trading day (the broker's `exchange_session`)."""
+
+    OPEN = "OPEN"
+    PROGRESS = "PROGRESS"
+    BREAK = "BREAK"
+    PRE_CLOSED = "PRE_CLOSED"
+    POST_SESSION = "POST_SESSION"
+    PUT_THROUGH = "PUT_THROUGH"
+    CA = "CA"
+    CLOSED = "CLOSED"
+
+
+class Lot(StrEnum):
+    """EVEN is a multiple of the board lot; ODD is 1 to 99 shares, LIMIT only, in a book of its own."""
+
+    EVEN = "EVEN"
+    ODD = "ODD"
+
+
+@dataclass(frozen=True, slots=True)
+class Instrument:
+    """A symbol on the exchange where it trades today. The exchange is data with dates, never a constant."""
+
+    symbol: str
+    exchange: Exchange
+    kind: InstrumentKind = InstrumentKind.STOCK

@@ -1,0 +1,381 @@
+"""The vocabulary of the whole machine: events go into the engine, commands come out.
+
+    quote ─► QuoteReceived ─► Engine.handle ─► Record(Decision), Record(IntentRecorded), PlaceOrder
+    answer ─► PlaceAnswered ─► Engine.handle ─► Record(Transition), ReadTodaysOrders
+    day book ─► TodaysOrdersRead ─► Engine.handle ─► Record(Fill), … ─► Strategy.on_fill
+
+Events are facts in the past tense and carry `at` (market time, UTC): the engine knows no other time.
+Commands are imperatives. Both are frozen; nothing else crosses the border of the engine.
+"""
+
+from dataclasses import dataclass
+from datetime import date, datetime, time
+from enum import StrEnum
+
+from bot.domain.account import AccountSnapshot
+from bot.domain.entry import AttemptFinished, Entry
+from bot.domain.instrument import Exchange, Instrument, Phase
+from bot.domain.order import Intent, OrderReport, OrderType
+from bot.domain.outcome import Outcome
+from bot.domain.quote import Bar, Depth, Quote
+from bot.domain.recovery import Recovery
+
+# ------------------------------------------------------------------------------------- events
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """The journal has been read and the engine continues from it. First event of every run."""
+
+    at: datetime
+    recovery: Recovery
+
+
+@dataclass(frozen=True, slots=True)
+class InstrumentsRead:
+    """Symbol to exchange for today, as the broker says."""
+
+    at: datetime
+    instruments: tuple[Instrument, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciled:
+    """Day book and account have been read and merged after a start: strategies may wake from here on."""
+
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class QuoteReceived:
+    """A quote was polled; `at` is when it was asked for."""
+
+    at: datetime
+    quote: Quote
+
+
+@dataclass(frozen=True, slots=True)
+class DepthReceived:
+    """A depth was polled; `at` is when it was asked for."""
+
+    at: datetime
+    depth: Depth
+
+
+@dataclass(frozen=True, slots=True)
+class BarClosed:
+    """A whole bar from a history or a recording (live bars are built from quotes by the engine).
+
+    `warm_up` bars fill the indicators and wake nobody.
+    """
+
+    at: datetime
+    bar: Bar
+    warm_up: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseChanged:
+    """The phase of an exchange, and the order types that the broker lists for it (None: not asked yet)."""
+
+    at: datetime
+    exchange: Exchange
+    phase: Phase
+    available: frozenset[OrderType] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TimerFired:
+    """A time of day that a strategy asked for (local to the exchange)."""
+
+    at: datetime
+    strategy: str
+    timer: time
+
+
+@dataclass(frozen=True, slots=True)
+class TimePassed:
+    """Nothing happened but time: the engine looks at its deadlines."""
+
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class TradingDayStarted:
+    """A new trading date begins; day counters start again."""
+
+    at: datetime
+    trading_date: date
+
+
+@dataclass(frozen=True, slots=True)
+class AccountRead:
+    """The broker's cash and holdings."""
+
+    at: datetime
+    snapshot: AccountSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class TodaysOrdersRead:
+    """The day order book, whole. `requested_at` is when it was asked for; rows before that are not news."""
+
+    at: datetime
+    account: str
+    reports: tuple[OrderReport, ...]
+    requested_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class OrderRead:
+    """One row of the day book, asked for by id. None: the broker does not know the id (yet)."""
+
+    at: datetime
+    order_id: str
+    report: OrderReport | None
+
+
+@dataclass(frozen=True, slots=True)
+class SendStarted:
+    """The attempt of an intent is committed and its bytes are leaving."""
+
+    at: datetime
+    intent_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceAnswered:
+    """The one POST of an intent has its outcome. `finished` is None when nothing was even attempted."""
+
+    at: datetime
+    intent_id: str
+    outcome: Outcome
+    finished: AttemptFinished | None
+
+
+@dataclass(frozen=True, slots=True)
+class CancelAnswered:
+    """A DELETE was answered. The verdict comes from a row, never from this."""
+
+    at: datetime
+    order_id: str
+    outcome: Outcome
+    finished: AttemptFinished | None
+
+
+@dataclass(frozen=True, slots=True)
+class AmendAnswered:
+    """A PUT was answered. The verdict comes from the detail row."""
+
+    at: datetime
+    order_id: str
+    outcome: Outcome
+    finished: AttemptFinished | None
+
+
+class Resolution(StrEnum):
+    """What a nonce burn proved about an unknown POST (order-safety section 5)."""
+
+    FRESH = "FRESH"
+    REACHED = "REACHED"
+
+
+@dataclass(frozen=True, slots=True)
+class NonceBurnt:
+    """The nonce of an unknown POST was tried with a harmless read: unused (fenced for ever) or reached."""
+
+    at: datetime
+    intent_id: str
+    resolution: Resolution
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class TwoFactorReady:
+    """A token is at hand. `until` is the end of its wire day."""
+
+    at: datetime
+    until: datetime
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class TwoFactorMissing:
+    """There is no usable token (never had one, or it ended)."""
+
+    at: datetime
+    code: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerHealthChanged:
+    """Reads fail or work again; `detail` says which and why."""
+
+    at: datetime
+    is_healthy: bool
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyFailed:
+    """A hook raised or overran its time budget; its wishes of that call are dropped."""
+
+    at: datetime
+    strategy: str
+    symbol: str
+    hook: str
+    error: str
+    is_overrun: bool
+
+
+class Action(StrEnum):
+    """What an operator may do to the bot."""
+
+    PAUSE = "pause"
+    RESUME = "resume"
+    HALT = "halt"
+    STOP = "stop"
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorActed:
+    """An operator's order to the bot; `strategy` None means all of it."""
+
+    at: datetime
+    action: Action
+    reason: str
+    by: str
+    strategy: str | None = None
+    cancel_open: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """A shell has something for the journal and the screen that decides nothing."""
+
+    at: datetime
+    entry: Entry
+
+
+Event = (
+    Recovered
+    | InstrumentsRead
+    | Reconciled
+    | QuoteReceived
+    | DepthReceived
+    | BarClosed
+    | PhaseChanged
+    | TimerFired
+    | TimePassed
+    | TradingDayStarted
+    | AccountRead
+    | TodaysOrdersRead
+    | OrderRead
+    | SendStarted
+    | PlaceAnswered
+    | CancelAnswered
+    | AmendAnswered
+    | NonceBurnt
+    | TwoFactorReady
+    | TwoFactorMissing
+    | BrokerHealthChanged
+    | StrategyFailed
+    | OperatorActed
+    | Noted
+)
+
+# ----------------------------------------------------------------------------------- commands
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Journal this. All records of one event are one transaction, done before any other command."""
+
+    entry: Entry
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceOrder:
+    """Send the intent's one POST."""
+
+    intent: Intent
+
+
+@dataclass(frozen=True, slots=True)
+class CancelOrder:
+    """Send a DELETE for the unmatched part. The engine has read the row and seen that it may be cancelled."""
+
+    order_id: str
+    intent_id: str
+    account: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class AmendOrder:
+    """Send a PUT that changes exactly one field; the other is None."""
+
+    order_id: str
+    intent_id: str
+    account: str
+    limit_price: int | None
+    quantity: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class BurnNonce:
+    """Sign a harmless read with the nonce of an unknown POST."""
+
+    intent_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTodaysOrders:
+    """Poll the day order book."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOrder:
+    """Poll one order's detail row."""
+
+    order_id: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadAccount:
+    """Poll cash and holdings."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropToken:
+    """Forget the 2FA token: the broker has refused it."""
+
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class StopRunning:
+    """Everything that had to be settled is settled; the shell may end."""
+
+    reason: str
+
+
+Command = (
+    Record
+    | PlaceOrder
+    | CancelOrder
+    | AmendOrder
+    | BurnNonce
+    | ReadTodaysOrders
+    | ReadOrder
+    | ReadAccount
+    | DropToken
+    | StopRunning
+)

@@ -1,0 +1,226 @@
+"""An order of ours: what was asked (intent), where its sending stands, where the order stands.
+
+Two machines that are never mixed. The *send state* is ours and says what we know about one POST:
+
+    READY ─► SENDING ─► ACKED | REFUSED | NOT_SENT | UNKNOWN
+    UNKNOWN ─► FRESH ─► NOT_PLACED          the nonce was unused: the POST can never arrive
+    UNKNOWN ─► REACHED ─► MATCHED | AMBIGUOUS | EOD_ABSENT
+
+The *order state* is our reading of the broker's word on an order that exists (or was asked for).
+Both are tables; a move that is absent from the table is an error, never a default.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from enum import StrEnum
+from hashlib import sha256
+from typing import Final
+
+from bot.domain.instrument import Exchange
+
+
+class Side(StrEnum):
+    """BUY or SELL."""
+
+    BUY = "BUY"
+    SELL = "SELL"
+
+
+class OrderType(StrEnum):
+    """LO is the limit order; the others carry no price of their own (the broker's market price codes)."""
+
+    LO = "LO"
+    MP = "MP"
+    ATO = "ATO"
+    ATC = "ATC"
+    MTL = "MTL"
+    MAK = "MAK"
+    MOK = "MOK"
+    PLO = "PLO"
+    FOK = "FOK"
+    FAK = "FAK"
+
+
+class OrderState(StrEnum):
+    """Where an order stands, in our own words."""
+
+    INITIALIZED = "INITIALIZED"
+    SUBMITTED = "SUBMITTED"
+    UNKNOWN = "UNKNOWN"
+    ACCEPTED = "ACCEPTED"
+    PARTIALLY_FILLED = "PARTIALLY_FILLED"
+    PENDING_REPLACE = "PENDING_REPLACE"
+    PENDING_CANCEL = "PENDING_CANCEL"
+    FILLED = "FILLED"
+    CANCELLED = "CANCELLED"
+    REJECTED = "REJECTED"
+    EXPIRED = "EXPIRED"
+
+
+class SendState(StrEnum):
+    """What we know about the one POST of an intent."""
+
+    DENIED = "DENIED"
+    READY = "READY"
+    EXPIRED_LOCAL = "EXPIRED_LOCAL"
+    HELD = "HELD"
+    SENDING = "SENDING"
+    ACKED = "ACKED"
+    REFUSED = "REFUSED"
+    NOT_SENT = "NOT_SENT"
+    UNKNOWN = "UNKNOWN"
+    FRESH = "FRESH"
+    NOT_PLACED = "NOT_PLACED"
+    REACHED = "REACHED"
+    MATCHED = "MATCHED"
+    AMBIGUOUS = "AMBIGUOUS"
+    EOD_ABSENT = "EOD_ABSENT"
+
+
+_S = OrderState
+TERMINAL_STATES: Final = frozenset({_S.FILLED, _S.CANCELLED, _S.REJECTED, _S.EXPIRED})
+_LIVE: Final = frozenset({_S.ACCEPTED, _S.PARTIALLY_FILLED, _S.PENDING_REPLACE, _S.PENDING_CANCEL})
+
+ORDER_MOVES: Final[Mapping[OrderState, frozenset[OrderState]]] = {
+    _S.INITIALIZED: frozenset({_S.SUBMITTED, _S.REJECTED, _S.EXPIRED}),
+    _S.SUBMITTED: _LIVE | TERMINAL_STATES | {_S.UNKNOWN},
+    _S.UNKNOWN: _LIVE | TERMINAL_STATES,
+    _S.ACCEPTED: (_LIVE | TERMINAL_STATES) - {_S.ACCEPTED},
+    _S.PARTIALLY_FILLED: (_LIVE | TERMINAL_STATES) - {_S.PARTIALLY_FILLED, _S.ACCEPTED, _S.REJECTED},
+    _S.PENDING_REPLACE: (_LIVE | TERMINAL_STATES) - {_S.PENDING_REPLACE},
+    _S.PENDING_CANCEL: (_LIVE | TERMINAL_STATES) - {_S.PENDING_CANCEL},
+    _S.FILLED: frozenset(),
+    _S.CANCELLED: frozenset(),
+    _S.REJECTED: frozenset(),
+    _S.EXPIRED: frozenset(),
+}
+"""Allowed order moves. A terminal state is left only by a correction, which is an alert, not a move."""
+
+_N = SendState
+SEND_MOVES: Final[Mapping[SendState, frozenset[SendState]]] = {
+    _N.DENIED: frozenset(),
+    _N.READY: frozenset({_N.SENDING, _N.EXPIRED_LOCAL}),
+    _N.EXPIRED_LOCAL: frozenset(),
+    _N.SENDING: frozenset({_N.ACKED, _N.REFUSED, _N.NOT_SENT, _N.UNKNOWN, _N.HELD}),
+    _N.HELD: frozenset({_N.REFUSED, _N.EXPIRED_LOCAL}),
+    _N.ACKED: frozenset(),
+    _N.REFUSED: frozenset(),
+    _N.NOT_SENT: frozenset(),
+    _N.UNKNOWN: frozenset({_N.FRESH, _N.REACHED, _N.MATCHED}),
+    _N.FRESH: frozenset({_N.NOT_PLACED, _N.REACHED, _N.MATCHED}),
+    _N.NOT_PLACED: frozenset(),
+    _N.REACHED: frozenset({_N.MATCHED, _N.AMBIGUOUS, _N.EOD_ABSENT, _N.NOT_PLACED}),
+    _N.MATCHED: frozenset(),
+    _N.AMBIGUOUS: frozenset({_N.MATCHED}),
+    _N.EOD_ABSENT: frozenset(),
+}
+"""Allowed send moves. HELD is a place that a 403 OTP code refused for certain and that may go out
+again, checked anew, as another intent; SENDING to HELD and HELD to REFUSED is that path."""
+
+UNRESOLVED_SENDS: Final = frozenset({_N.SENDING, _N.UNKNOWN, _N.FRESH, _N.REACHED, _N.AMBIGUOUS})
+"""While an intent is in one of these, its fingerprint is locked and its full size stays reserved."""
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """An order that risk has approved. One POST is ever made for it.
+
+    `intent_id` is ours (`L-0001`, counted over the life of a journal) and never leaves this machine.
+    `limit_price` is None exactly when `order_type` is not LO. `ttl_at` is the last instant at which
+    the first byte may leave. `expire_after` is how long the unmatched part may work once accepted.
+    `follows` names the intent that a 403 OTP code had blocked. `closes_position` marks an exit.
+    """
+
+    intent_id: str
+    signal_id: str
+    strategy: str
+    account: str
+    trading_date: date
+    symbol: str
+    exchange: Exchange
+    side: Side
+    quantity: int
+    order_type: OrderType
+    limit_price: int | None
+    why: str
+    created_at: datetime
+    ttl_at: datetime
+    expire_after: timedelta | None = None
+    follows: str | None = None
+    closes_position: bool = False
+
+    @property
+    def fingerprint(self) -> str:
+        """Equal for two intents that the broker could not tell apart (order-safety section 2)."""
+        parts = (
+            self.account,
+            self.trading_date.isoformat(),
+            self.symbol,
+            self.side,
+            str(self.quantity),
+            self.order_type,
+            str(self.limit_price),
+        )
+        return sha256("|".join(parts).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class OrderResult:
+    """One element of the `result[]` of a place, modify or cancel answer."""
+
+    order_id: str
+    account: str
+    transaction_date: date
+    symbol: str
+    side: Side
+    quantity: int
+    limit_price: int | None
+    market_price: str | None
+    executed_quantity: int
+    average_price: int
+    executed_amount: int
+    status: str
+    state: OrderState
+    order_type: str
+    fee: int
+    tax: int
+    code: str | None
+    reason: str | None
+    lot: str | None
+    raw: str
+
+
+@dataclass(frozen=True, slots=True)
+class OrderReport:
+    """The broker's word on one order: a row of its day order book.
+
+    `status` is the broker's own text, `state` our reading of it *before* quantities are looked at
+    (None when the text is none of the 25: live and unknown, never final). Money comes from
+    `executed_amount`; `average_price` is floored. `may_cancel` and `may_amend` are the row's own flags,
+    None when it has none; they outrank a guess from the status. `placed_at` is market time, UTC.
+    `requested_at` is when we asked for the row: rows are ordered by it, not by arrival.
+    """
+
+    order_id: str
+    root_order_id: str
+    account: str
+    trading_date: date
+    symbol: str
+    side: Side
+    quantity: int
+    order_type: str
+    price: int | None
+    executed_quantity: int
+    average_price: int
+    executed_amount: int
+    remaining_quantity: int
+    cancelled_quantity: int
+    status: str
+    state: OrderState | None
+    may_cancel: bool | None
+    may_amend: bool | None
+    placed_at: datetime | None
+    message: str
+    requested_at: datetime
+    raw: str

@@ -1,0 +1,63 @@
+"""What we know after an order write: accepted, refused, not sent, or unknown.
+
+Refused and not sent are certain; unknown never is, and nothing is ever sent again because of it.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from bot.domain.order import OrderResult
+
+TWO_FACTOR_CODES: Final = frozenset(
+    {
+        "OTP_SESSION_REQUIRED",
+        "OTP_SESSION_EXPIRED",
+        "OTP_SESSION_INVALID",
+        "OTP_SESSION_REVOKED",
+    }
+)
+"""The four 403 codes that close the gate for writes (broker API, section 3)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The broker has the order (or took the change); `result` echoes what was sent."""
+
+    result: OrderResult
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Certainly not done. `code` is an order-level code, an `error_code`, or the HTTP status as text.
+
+    `result` is the row when the refusal came inside an HTTP 200. `retry_after_s` is set on a 429.
+    """
+
+    code: str
+    reason: str
+    http_status: int
+    result: OrderResult | None = None
+    retry_after_s: float | None = None
+
+    @property
+    def needs_two_factor(self) -> bool:
+        """True when a fresh 2FA token would let the same request through."""
+        return self.http_status == 403 and self.code in TWO_FACTOR_CODES
+
+
+@dataclass(frozen=True, slots=True)
+class NotSent:
+    """No byte of the request was written."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """The request may or may not have been carried out. Only the day order book can tell."""
+
+    reason: str
+    http_status: int | None = None
+
+
+Outcome = Accepted | Refused | NotSent | Unknown

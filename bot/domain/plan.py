@@ -1,0 +1,102 @@
+"""What the operator asked of a strategy: the checked content of one strategy file.
+
+Times are local to the exchange (`EXCHANGE_TZ`); money is whole VND; quantities are shares.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import time, timedelta
+from enum import StrEnum
+
+from bot.domain.instrument import Phase
+from bot.domain.order import OrderType
+
+ParameterValue = int | float | str | bool
+
+
+class StrategyMode(StrEnum):
+    """TRADE sends orders; WATCH decides and journals, and never orders."""
+
+    TRADE = "trade"
+    WATCH = "watch"
+
+
+class SizeUnit(StrEnum):
+    """How an order's size is stated: shares, VND to spend, or percent of the cash."""
+
+    SHARES = "shares"
+    CASH = "cash"
+    PERCENT = "percent"
+
+
+class PriceBasis(StrEnum):
+    """The price that a limit order starts from."""
+
+    BID = "bid"
+    ASK = "ask"
+    LAST = "last"
+    MID = "mid"
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """What wakes the strategy. None: not woken by it. Intervals are market time."""
+
+    bar: timedelta | None = None
+    quote: timedelta | None = None
+    depth: timedelta | None = None
+    timers: tuple[time, ...] = ()
+    on_phase: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """Where in the day orders may be made. Empty `phases` means any phase that takes orders."""
+
+    phases: frozenset[Phase] = frozenset()
+    start: time | None = None
+    end: time | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OrderPlan:
+    """How an order is made when the strategy names no size or price. `ticks` shifts the basis."""
+
+    size_unit: SizeUnit = SizeUnit.SHARES
+    size: int = 100
+    order_type: OrderType = OrderType.LO
+    basis: PriceBasis = PriceBasis.LAST
+    ticks: int = 0
+    expire_after: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Refused before sending when exceeded; None means no such limit. `max_price_gap_ppm` is from the last trade."""
+
+    max_position: int | None = None
+    max_order_value: int | None = None
+    max_orders_per_day: int | None = None
+    max_loss_per_day: int | None = None
+    max_price_gap_ppm: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyPlan:
+    """One strategy file, checked. `hold_2fa` is None for `on_2fa: drop`."""
+
+    name: str
+    use: str
+    symbols: tuple[str, ...]
+    account: str
+    mode: StrategyMode
+    parameters: Mapping[str, ParameterValue]
+    wake: Wake
+    when: When
+    order: OrderPlan
+    limits: Limits
+    hold_2fa: timedelta | None = timedelta(seconds=120)
+    notify: frozenset[str] = field(default_factory=frozenset)
+    source: str = ""
+    """The file it came from, as it may be shown, and the hash of its text."""
+    source_sha256: str = ""

@@ -1,0 +1,69 @@
+"""What the market shows: quote, depth and bar. Prices are whole VND per share, volumes are shares."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from bot.domain.instrument import Exchange
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """The last price of a symbol and its frame for the day.
+
+    `reference`, `ceiling` and `floor` are None when the market has not published them yet; a check
+    that needs them must then refuse. `updated_at` is the broker's own stamp (market time).
+    """
+
+    symbol: str
+    exchange: Exchange
+    last: int
+    reference: int | None
+    ceiling: int | None
+    floor: int | None
+    open: int | None
+    high: int | None
+    low: int | None
+    volume: int
+    updated_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class DepthLevel:
+    """One price of the depth and the shares that wait there."""
+
+    price: int
+    volume: int
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """The market's levels, best first on both sides; levels without a price (ATO/ATC) are left out."""
+
+    symbol: str
+    bids: tuple[DepthLevel, ...]
+    asks: tuple[DepthLevel, ...]
+    updated_at: datetime | None
+
+    @property
+    def bid(self) -> int | None:
+        """The best bid, None when nobody bids."""
+        return self.bids[0].price if self.bids else None
+
+    @property
+    def ask(self) -> int | None:
+        """The best ask, None when nobody asks."""
+        return self.asks[0].price if self.asks else None
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """Open, high, low, close over `seconds` from `start` (inclusive) and the shares traded in it."""
+
+    symbol: str
+    start: datetime
+    seconds: int
+    open: int
+    high: int
+    low: int
+    close: int
+    volume: int

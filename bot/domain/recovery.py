@@ -1,0 +1,63 @@
+"""What the journal knows when the bot starts: the state that the engine continues from."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+
+from bot.domain.entry import OrderUpdated, RunState
+from bot.domain.order import Intent, SendState
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAttempt:
+    """An attempt without a trusted answer. `kind` is POST, PUT or DELETE."""
+
+    attempt_id: str
+    intent_id: str
+    verb: str
+    order_id: str | None
+    nonce: str
+    signed_ms: int
+    boot_id: str
+    boottime_ns: int
+    at: datetime
+    known_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredIntent:
+    """An intent with its send state, its order's id once known, and its attempt when unresolved."""
+
+    intent: Intent
+    state: SendState
+    order_id: str | None
+    attempt: StoredAttempt | None
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyBook:
+    """A strategy's own standing from its fills: shares and cost per symbol, today's counts and result."""
+
+    positions: Mapping[str, tuple[int, int]]
+    """symbol -> (shares, cost in VND of those shares)"""
+    orders_today: int
+    realised_today: int
+    fees_today: int
+    state: str
+    """on, paused or disabled"""
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """Everything the engine needs to go on as if it had never stopped."""
+
+    trading_date: date
+    next_intent_number: int = 1
+    next_fill_number: int = 1
+    run_state: RunState = RunState.RUNNING
+    run_state_reason: str = ""
+    intents: tuple[StoredIntent, ...] = ()
+    """Unresolved ones of any day, and all of today's."""
+    orders: tuple[OrderUpdated, ...] = ()
+    """Today's orders and every one not terminal, newest state each, own and external."""
+    strategies: Mapping[str, StrategyBook] = field(default_factory=dict)
