@@ -74,7 +74,7 @@ fetch_uv() {
     if [ -x "$UV" ] && "$UV" --version >/dev/null 2>&1; then return 0; fi
     say 'fetching uv into .tools'
     rm -rf .tools
-    "$PYTHON" -m pip install --quiet --disable-pip-version-check --no-warn-script-location \
+    "$PYTHON" -m pip install -qq --disable-pip-version-check --no-warn-script-location \
         --root-user-action=ignore --target .tools uv >&2 || fail 'pip could not install uv; its message is above'
 }
 

@@ -72,15 +72,7 @@ def _copy_for_nobody(site: Path, root: Path) -> tuple[Path, RunAs]:
 
 
 def _make_cluster(binaries: Path, root: Path, run_as: RunAs) -> None:
-    command: list[str | Path] = [
-        binaries / "initdb",
-        "-D",
-        root / "data",
-        "-U",
-        "postgres",
-        "-A",
-        "trust",
-    ]
+    command = [str(binaries / "initdb"), "-D", str(root / "data"), "-U", "postgres", "-A", "trust"]
     options = ["-E", "UTF8", "--no-locale", "--no-sync"]
     subprocess.run(
         [*command, *options], check=True, capture_output=True, cwd=root, env=ENVIRONMENT, **run_as
@@ -90,16 +82,9 @@ def _make_cluster(binaries: Path, root: Path, run_as: RunAs) -> None:
 @contextlib.contextmanager
 def _running(binaries: Path, root: Path, run_as: RunAs) -> Iterator[str]:
     port = _free_port()
-    command: list[str | Path] = [
-        binaries / "postgres",
-        "-D",
-        root / "data",
-        "-k",
-        root,
-        "-h",
-        "127.0.0.1",
-    ]
-    options = ["-p", str(port), *(word for setting in FAST for word in ("-c", setting))]
+    command = [str(binaries / "postgres"), "-D", str(root / "data"), "-k", str(root)]
+    options = ["-h", "127.0.0.1", "-p", str(port)]
+    options += [word for setting in FAST for word in ("-c", setting)]
     with (root / "log").open("wb") as log:
         server = subprocess.Popen(
             [*command, *options],
