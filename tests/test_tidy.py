@@ -72,7 +72,7 @@ CLOCK_READS |= {("date", "today"), ("dt", "now"), ("dt", "utcnow"), ("dt", "toda
 
 # Where an unforeseen exception may be caught: the supervisor of the daemon's tasks, the call of a
 # strategy's hook, and the command line's report of a bug.
-MAY_CATCH_ALL = {"bot/runtime/supervisor.py", "bot/runtime/plugins.py", "bot/cli/main.py"}
+MAY_CATCH_ALL = {"bot/runtime/supervisor.py", "bot/runtime/invoke.py", "bot/cli/main.py"}
 
 NAMELESS = {"util", "utils", "helper", "helpers", "common", "manager"}
 
