@@ -1,8 +1,8 @@
 """Where time is read. No other module of the project may ask the system what time it is.
 
-Two kinds of time (design section 4). *Market time* moves phases, quotes, matching and the engine, and
-may be simulated; *wire time* is what signatures, nonces, quotas and tokens are judged by. In live
-both are the system's clock.
+Two kinds of time (design section 4). *Market time* moves phases, quotes, matching and the engine,
+and may be simulated; *wire time* is what signatures, nonces, quotas and tokens are judged by. In
+live both are the system's clock.
 """
 
 import time
@@ -69,7 +69,9 @@ def performance_s() -> float:
 
 
 def boottime_ns() -> int:
-    """Nanoseconds since boot, suspend included; the nonce window is measured by it over restarts."""
+    """Nanoseconds since boot, suspend included; the nonce window is measured by it over
+    restarts.
+    """
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 

@@ -7,7 +7,9 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class SubAccount:
-    """An entry of the broker's list. Paths take `id` (leading zeros matter), bodies `extended_id`."""
+    """An entry of the broker's list. Paths take `id` (leading zeros matter), bodies
+    `extended_id`.
+    """
 
     id: str
     extended_id: str
@@ -22,7 +24,9 @@ class SubAccount:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """Shares of one symbol. `sellable` is settled and free; `receiving` was bought and settles later."""
+    """Shares of one symbol. `sellable` is settled and free; `receiving` was bought and settles
+    later.
+    """
 
     symbol: str
     total: int
@@ -33,7 +37,9 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class AccountSnapshot:
-    """The broker's numbers of one sub-account at `at`. `is_snapshot`: prices not live, no signals from it."""
+    """The broker's numbers of one sub-account at `at`. `is_snapshot`: prices not live, no signals
+    from it.
+    """
 
     at: datetime
     account: str

@@ -59,7 +59,8 @@ class Decision:
     """One wish of a strategy, or its reasoned no, with everything it was judged by.
 
     `request_id` is the local id (`L-0001`) when the wish got as far as an order; `saw` is the quote
-    or depth at that moment; `checks` holds every check tried, in order, the last one failed when BLOCKED.
+    or depth at that moment; `checks` holds every check tried, in order, the last one failed when
+    BLOCKED.
     """
 
     at: datetime
@@ -103,8 +104,9 @@ class IntentMoved:
 class AttemptStarted:
     """One HTTP order request, signed and about to be sent. Committed before its first byte leaves.
 
-    `verb` is POST, PUT or DELETE; `known_ids_sha256` fingerprints the order ids of the day book known
-    then; `signed_ms` is wire time; `boottime_ns` with `boot_id` measures the nonce window over restarts.
+    `verb` is POST, PUT or DELETE; `known_ids_sha256` fingerprints the order ids of the day book
+    known then; `signed_ms` is wire time; `boottime_ns` with `boot_id` measures the nonce window
+    over restarts.
     """
 
     at: datetime
@@ -125,7 +127,9 @@ class AttemptStarted:
 
 @dataclass(frozen=True, slots=True)
 class AttemptFinished:
-    """What came of an attempt. `outcome` is ACCEPTED, REFUSED, NOT_SENT or UNKNOWN; `raw` is redacted."""
+    """What came of an attempt. `outcome` is ACCEPTED, REFUSED, NOT_SENT or UNKNOWN; `raw` is
+    redacted.
+    """
 
     at: datetime
     attempt_id: str
@@ -140,7 +144,9 @@ class AttemptFinished:
 
 @dataclass(frozen=True, slots=True)
 class OrderResultSeen:
-    """One element of a `result[]`, raw, as the broker sent it. `source` is place, amend, cancel, book or detail."""
+    """One element of a `result[]`, raw, as the broker sent it. `source` is place, amend, cancel,
+    book or detail.
+    """
 
     at: datetime
     source: str
@@ -152,7 +158,9 @@ class OrderResultSeen:
 
 @dataclass(frozen=True, slots=True)
 class OrderUpdated:
-    """The order as we know it now: the row of `orders`. `intent_id` is None for an order that is not ours."""
+    """The order as we know it now: the row of `orders`. `intent_id` is None for an order that is
+    not ours.
+    """
 
     at: datetime
     order_id: str
@@ -195,7 +203,8 @@ class Transition:
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """Growth of an order's executed quantity. `amount` is exact VND; `price` is its floored average.
+    """Growth of an order's executed quantity. `amount` is exact VND; `price` is its floored
+    average.
 
     `fee` and `tax` are ours, computed by the rulebook, until the broker's statement says otherwise.
     `position` is the strategy's own position in the symbol after this fill.
@@ -219,12 +228,16 @@ class Fill:
     broker_status: str
     position: int
     realised: int
-    """Profit or loss of a sale against the strategy's average cost, before fee and tax; 0 for a buy."""
+    """Profit or loss of a sale against the strategy's average cost, before fee and tax; 0 for a
+    buy.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class AuthEvent:
-    """Something about the second factor: needed, ready, refused, code asked. Never the code or token."""
+    """Something about the second factor: needed, ready, refused, code asked. Never the code or
+    token.
+    """
 
     at: datetime
     kind: str
@@ -235,7 +248,9 @@ class AuthEvent:
 
 @dataclass(frozen=True, slots=True)
 class StateChanged:
-    """The bot's one-word state moved; `by` is who or what did it (operator, 2fa, limit, broker, journal)."""
+    """The bot's one-word state moved; `by` is who or what did it (operator, 2fa, limit, broker,
+    journal).
+    """
 
     at: datetime
     from_state: RunState
@@ -266,7 +281,8 @@ class AccountSeen:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something worth a line and a row that is no order: a phase change, a rate limit, an alert, drift.
+    """Something worth a line and a row that is no order: a phase change, a rate limit, an alert,
+    drift.
 
     `kind` is one upper-case word (PHASE, LIMIT, ALERT, BROKER, FEED, RECONCILE, PULSE …).
     """

@@ -46,7 +46,9 @@ class Phase(StrEnum):
 
 
 class Lot(StrEnum):
-    """EVEN is a multiple of the board lot; ODD is 1 to 99 shares, LIMIT only, in a book of its own."""
+    """EVEN is a multiple of the board lot; ODD is 1 to 99 shares, LIMIT only, in a book of its
+    own.
+    """
 
     EVEN = "EVEN"
     ODD = "ODD"
@@ -54,7 +56,9 @@ class Lot(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Instrument:
-    """A symbol on the exchange where it trades today. The exchange is data with dates, never a constant."""
+    """A symbol on the exchange where it trades today. The exchange is data with dates, never a
+    constant.
+    """
 
     symbol: str
     exchange: Exchange

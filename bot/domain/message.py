@@ -4,8 +4,8 @@
     answer ─► PlaceAnswered ─► Engine.handle ─► Record(Transition), ReadTodaysOrders
     day book ─► TodaysOrdersRead ─► Engine.handle ─► Record(Fill), … ─► Strategy.on_fill
 
-Events are facts in the past tense and carry `at` (market time, UTC): the engine knows no other time.
-Commands are imperatives. Both are frozen; nothing else crosses the border of the engine.
+Events are facts in the past tense and carry `at` (market time, UTC): the engine knows no other
+time. Commands are imperatives. Both are frozen; nothing else crosses the border of the engine.
 """
 
 from dataclasses import dataclass
@@ -41,7 +41,9 @@ class InstrumentsRead:
 
 @dataclass(frozen=True, slots=True)
 class Reconciled:
-    """Day book and account have been read and merged after a start: strategies may wake from here on."""
+    """Day book and account have been read and merged after a start: strategies may wake from here
+    on.
+    """
 
     at: datetime
 
@@ -76,7 +78,9 @@ class BarClosed:
 
 @dataclass(frozen=True, slots=True)
 class PhaseChanged:
-    """The phase of an exchange, and the order types that the broker lists for it (None: not asked yet)."""
+    """The phase of an exchange, and the order types that the broker lists for it (None: not asked
+    yet).
+    """
 
     at: datetime
     exchange: Exchange
@@ -118,7 +122,9 @@ class AccountRead:
 
 @dataclass(frozen=True, slots=True)
 class TodaysOrdersRead:
-    """The day order book, whole. `requested_at` is when it was asked for; rows before that are not news."""
+    """The day order book, whole. `requested_at` is when it was asked for; rows before that are not
+    news.
+    """
 
     at: datetime
     account: str
@@ -145,7 +151,9 @@ class SendStarted:
 
 @dataclass(frozen=True, slots=True)
 class PlaceAnswered:
-    """The one POST of an intent has its outcome. `finished` is None when nothing was even attempted."""
+    """The one POST of an intent has its outcome. `finished` is None when nothing was even
+    attempted.
+    """
 
     at: datetime
     intent_id: str
@@ -182,7 +190,9 @@ class Resolution(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NonceBurnt:
-    """The nonce of an unknown POST was tried with a harmless read: unused (fenced for ever) or reached."""
+    """The nonce of an unknown POST was tried with a harmless read: unused (fenced for ever) or
+    reached.
+    """
 
     at: datetime
     intent_id: str
@@ -304,7 +314,9 @@ class PlaceOrder:
 
 @dataclass(frozen=True, slots=True)
 class CancelOrder:
-    """Send a DELETE for the unmatched part. The engine has read the row and seen that it may be cancelled."""
+    """Send a DELETE for the unmatched part. The engine has read the row and seen that it may be
+    cancelled.
+    """
 
     order_id: str
     intent_id: str

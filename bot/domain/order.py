@@ -28,7 +28,9 @@ class Side(StrEnum):
 
 
 class OrderType(StrEnum):
-    """LO is the limit order; the others carry no price of their own (the broker's market price codes)."""
+    """LO is the limit order; the others carry no price of their own (the broker's market price
+    codes).
+    """
 
     LO = "LO"
     MP = "MP"
@@ -87,7 +89,8 @@ ORDER_MOVES: Final[Mapping[OrderState, frozenset[OrderState]]] = {
     _S.SUBMITTED: _LIVE | TERMINAL_STATES | {_S.UNKNOWN},
     _S.UNKNOWN: _LIVE | TERMINAL_STATES,
     _S.ACCEPTED: (_LIVE | TERMINAL_STATES) - {_S.ACCEPTED},
-    _S.PARTIALLY_FILLED: (_LIVE | TERMINAL_STATES) - {_S.PARTIALLY_FILLED, _S.ACCEPTED, _S.REJECTED},
+    _S.PARTIALLY_FILLED: (_LIVE | TERMINAL_STATES)
+    - {_S.PARTIALLY_FILLED, _S.ACCEPTED, _S.REJECTED},
     _S.PENDING_REPLACE: (_LIVE | TERMINAL_STATES) - {_S.PENDING_REPLACE},
     _S.PENDING_CANCEL: (_LIVE | TERMINAL_STATES) - {_S.PENDING_CANCEL},
     _S.FILLED: frozenset(),
@@ -95,12 +98,14 @@ ORDER_MOVES: Final[Mapping[OrderState, frozenset[OrderState]]] = {
     _S.REJECTED: frozenset(),
     _S.EXPIRED: frozenset(),
 }
-"""Allowed order moves. A terminal state is left only by a correction, which is an alert, not a move."""
+"""Allowed order moves. A terminal state is left only by a correction, which is an alert, not a
+move.
+"""
 
 _N = SendState
 SEND_MOVES: Final[Mapping[SendState, frozenset[SendState]]] = {
     _N.DENIED: frozenset(),
-    _N.READY: frozenset({_N.SENDING, _N.EXPIRED_LOCAL}),
+    _N.READY: frozenset({_N.SENDING, _N.EXPIRED_LOCAL, _N.NOT_SENT}),
     _N.EXPIRED_LOCAL: frozenset(),
     _N.SENDING: frozenset({_N.ACKED, _N.REFUSED, _N.NOT_SENT, _N.UNKNOWN, _N.HELD}),
     _N.HELD: frozenset({_N.REFUSED, _N.EXPIRED_LOCAL}),
@@ -119,17 +124,19 @@ SEND_MOVES: Final[Mapping[SendState, frozenset[SendState]]] = {
 again, checked anew, as another intent; SENDING to HELD and HELD to REFUSED is that path."""
 
 UNRESOLVED_SENDS: Final = frozenset({_N.SENDING, _N.UNKNOWN, _N.FRESH, _N.REACHED, _N.AMBIGUOUS})
-"""While an intent is in one of these, its fingerprint is locked and its full size stays reserved."""
+"""While an intent is in one of these, its fingerprint is locked and its full size stays reserved.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Intent:
     """An order that risk has approved. One POST is ever made for it.
 
-    `intent_id` is ours (`L-0001`, counted over the life of a journal) and never leaves this machine.
-    `limit_price` is None exactly when `order_type` is not LO. `ttl_at` is the last instant at which
-    the first byte may leave. `expire_after` is how long the unmatched part may work once accepted.
-    `follows` names the intent that a 403 OTP code had blocked. `closes_position` marks an exit.
+    `intent_id` is ours (`L-0001`, counted over the life of a journal) and never leaves this
+    machine. `limit_price` is None exactly when `order_type` is not LO. `ttl_at` is the last instant
+    at which the first byte may leave. `expire_after` is how long the unmatched part may work once
+    accepted. `follows` names the intent that a 403 OTP code had blocked. `closes_position` marks an
+    exit.
     """
 
     intent_id: str
@@ -197,9 +204,9 @@ class OrderReport:
 
     `status` is the broker's own text, `state` our reading of it *before* quantities are looked at
     (None when the text is none of the 25: live and unknown, never final). Money comes from
-    `executed_amount`; `average_price` is floored. `may_cancel` and `may_amend` are the row's own flags,
-    None when it has none; they outrank a guess from the status. `placed_at` is market time, UTC.
-    `requested_at` is when we asked for the row: rows are ordered by it, not by arrival.
+    `executed_amount`; `average_price` is floored. `may_cancel` and `may_amend` are the row's own
+    flags, None when it has none; they outrank a guess from the status. `placed_at` is market time,
+    UTC. `requested_at` is when we asked for the row: rows are ordered by it, not by arrival.
     """
 
     order_id: str

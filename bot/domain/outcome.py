@@ -28,7 +28,8 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Certainly not done. `code` is an order-level code, an `error_code`, or the HTTP status as text.
+    """Certainly not done. `code` is an order-level code, an `error_code`, or the HTTP status as
+    text.
 
     `result` is the row when the refusal came inside an HTTP 200. `retry_after_s` is set on a 429.
     """

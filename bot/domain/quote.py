@@ -1,4 +1,6 @@
-"""What the market shows: quote, depth and bar. Prices are whole VND per share, volumes are shares."""
+"""What the market shows: quote, depth and bar. Prices are whole VND per share, volumes are
+shares.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -37,7 +39,9 @@ class DepthLevel:
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """The market's levels, best first on both sides; levels without a price (ATO/ATC) are left out."""
+    """The market's levels, best first on both sides; levels without a price (ATO/ATC) are left
+    out.
+    """
 
     symbol: str
     bids: tuple[DepthLevel, ...]
@@ -57,7 +61,9 @@ class Depth:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """Open, high, low, close over `seconds` from `start` (inclusive) and the shares traded in it."""
+    """Open, high, low, close over `seconds` from `start` (inclusive) and the shares traded in
+    it.
+    """
 
     symbol: str
     start: datetime

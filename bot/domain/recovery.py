@@ -36,7 +36,9 @@ class StoredIntent:
 
 @dataclass(frozen=True, slots=True)
 class StrategyBook:
-    """A strategy's own standing from its fills: shares and cost per symbol, today's counts and result."""
+    """A strategy's own standing from its fills: shares and cost per symbol, today's counts and
+    result.
+    """
 
     positions: Mapping[str, tuple[int, int]]
     """symbol -> (shares, cost in VND of those shares)"""
