@@ -1,0 +1,155 @@
+"""On which days the exchanges trade. All of them close together, with the depository.
+
+Closed are weekends, the days of the list, and every day of a year that the list does not cover:
+what is not known to be open is closed. A make-up Saturday never trades.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from enum import StrEnum
+
+from bot.domain.errors import CalendarEnds, RuleDataError
+from bot.domain.rule_data import RuleData
+
+_DAY = timedelta(days=1)
+_SATURDAY = 5
+
+
+class DayStatus(StrEnum):
+    """How sure a closure is.
+
+    CONFIRMED: exchange notice or price data seen. EXPECTED: a law or decision, no notice seen yet.
+    PROVISIONAL: derived from the general rule. OPERATOR: from the operator's override.
+    """
+
+    CONFIRMED = "CONFIRMED"
+    EXPECTED = "EXPECTED"
+    PROVISIONAL = "PROVISIONAL"
+    OPERATOR = "OPERATOR"
+
+
+@dataclass(frozen=True, slots=True)
+class Closure:
+    """A weekday on which the exchanges do not trade (or, among `doubts`, perhaps do not)."""
+
+    day: date
+    name: str
+    status: DayStatus
+
+
+@dataclass(frozen=True, slots=True)
+class TradingCalendar:
+    """Trading days of whole years, gap-free. `doubts` are open days that may still be closed."""
+
+    years: Mapping[int, DayStatus]
+    closures: Mapping[date, Closure]
+    doubts: Mapping[date, Closure] = field(default_factory=dict)
+    trading_days: tuple[date, ...] = field(init=False, repr=False)
+    _open: frozenset[date] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        years = sorted(self.years)
+        if not years or years != list(range(years[0], years[-1] + 1)):
+            raise RuleDataError("calendar.years", "years without a gap", years)
+        days = tuple(d for d in _weekdays(years) if d not in self.closures)
+        object.__setattr__(self, "trading_days", days)
+        object.__setattr__(self, "_open", frozenset(days))
+
+    @classmethod
+    def from_data(cls, data: RuleData) -> "TradingCalendar":
+        """Read `years`, `closed` and `unconfirmed_closures`; a closure on a weekend is refused."""
+        return cls(
+            years={_year(key, row): row.member(DayStatus) for key, row in data["years"].items()},
+            closures=_by_day(_closure(row) for row in data["closed"].rows()),
+            doubts=_by_day(_closure(row) for row in data["unconfirmed_closures"].rows()),
+        )
+
+    def is_trading_day(self, day: date) -> bool:
+        """Return whether the exchanges trade; False on a day that is not covered."""
+        return day in self._open
+
+    def covers(self, day: date) -> bool:
+        """Return whether the calendar knows that year."""
+        return day.year in self.years
+
+    def next_trading_day(self, day: date) -> date:
+        """Return the first trading day after `day`. Raises CalendarEnds."""
+        return self.add_trading_days(day, 1)
+
+    def last_trading_day(self, day: date) -> date:
+        """Return `day` itself or, when it is closed, the one before it. Raises CalendarEnds."""
+        return self.add_trading_days(day, 0)
+
+    def add_trading_days(self, day: date, n: int) -> date:
+        """Return the `n`-th trading day after `day`. Raises CalendarEnds.
+
+        `n` 0 is `day` itself, or the trading day before a closed one; a negative `n` goes back.
+        """
+        index = bisect_right(self.trading_days, day) - 1 + n
+        if not self.covers(day):
+            raise CalendarEnds(day)
+        if not 0 <= index < len(self.trading_days):
+            raise CalendarEnds(date(max(self.years) + 1, 1, 1) if n > 0 else day)
+        return self.trading_days[index]
+
+    def with_override(self, data: RuleData) -> "TradingCalendar":
+        """Apply an operator's `closed`, `open` and `years`; a day in both lists is open.
+
+        Only a listed closure can be opened: a weekend never trades. Raises RuleDataError.
+        """
+        closed = _optional(data, "closed")
+        opened = {self._opened(row) for row in _optional(data, "open")}
+        extra = _by_day(_closure(row, DayStatus.OPERATOR) for row in closed)
+        years = data.get("years")
+        more = {_year(k, r): r.member(DayStatus) for k, r in years.items()} if years else {}
+        closures = {d: c for d, c in {**self.closures, **extra}.items() if d not in opened}
+        decided = opened | set(extra)
+        doubts = {d: c for d, c in self.doubts.items() if d not in decided}
+        return TradingCalendar({**self.years, **more}, closures, doubts)
+
+    def _opened(self, row: RuleData) -> date:
+        row.allow("date", "name", "source")
+        day = row["date"].day()
+        if day not in self.closures and day not in self.doubts:
+            wanted = "a weekday that the calendar has closed (a weekend never trades)"
+            raise RuleDataError(row.place, wanted, str(day))
+        return day
+
+
+def _weekdays(years: Iterable[int]) -> Iterator[date]:
+    for year in years:
+        first = date(year, 1, 1)
+        for number in range((date(year + 1, 1, 1) - first).days):
+            day = first + number * _DAY
+            if day.weekday() < _SATURDAY:
+                yield day
+
+
+def _closure(row: RuleData, status: DayStatus | None = None) -> Closure:
+    row.allow("date", "name", "status", "source")
+    day = row["date"].day()
+    if day.weekday() >= _SATURDAY:
+        raise RuleDataError(row["date"].place, "a weekday (weekends are closed anyway)", str(day))
+    return Closure(day, row["name"].text(), status or row["status"].member(DayStatus))
+
+
+def _by_day(closures: Iterable[Closure]) -> dict[date, Closure]:
+    found: dict[date, Closure] = {}
+    for closure in closures:
+        if closure.day in found:
+            raise RuleDataError("closed", "each day once", str(closure.day))
+        found[closure.day] = closure
+    return found
+
+
+def _optional(data: RuleData, key: str) -> tuple[RuleData, ...]:
+    found = data.get(key)
+    return found.rows() if found else ()
+
+
+def _year(key: str, row: RuleData) -> int:
+    if not (key.isdecimal() and len(key) == 4):
+        raise RuleDataError(row.place, "a year like 2028", key)
+    return int(key)

@@ -1,0 +1,225 @@
+"""The rules of the exchanges: what may be ordered, when, at which price, and what it costs.
+
+Immutable and pure. Every number is data with an effective date, a source and a confidence
+(`bot/domain/rules/`); this module only looks up and computes, in whole VND and whole shares.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import date, datetime, time, timedelta
+from fractions import Fraction
+from typing import Final
+
+from bot.domain.bands import Band, band_around, warrant_band
+from bot.domain.calendar import TradingCalendar
+from bot.domain.errors import CalendarEnds
+from bot.domain.fees import Fees, Settlement, share_of
+from bot.domain.instrument import Exchange, Instrument, InstrumentKind, Lot, Phase
+from bot.domain.order import OrderType
+from bot.domain.rule_data import RuleData
+from bot.domain.ticks import TickTable
+from bot.domain.timetable import PhaseBoundary, PhaseSpan, instant_of, local_of
+from bot.domain.venue import Venue
+
+_DAY: Final = timedelta(days=1)
+_NONE: Final[frozenset[OrderType]] = frozenset()
+_OVERRIDE_KEYS: Final = ("closed", "open", "years", "broker_fee_ppm", "max_quantity")
+
+
+@dataclass(frozen=True, slots=True)
+class Rulebook:
+    """The rules in effect. Instants go in aware and come out in UTC."""
+
+    calendar: TradingCalendar
+    venues: Mapping[Exchange, Venue]
+    fees: Fees
+    settlement: Settlement
+
+    @classmethod
+    def from_mapping(cls, data: Mapping[str, object], on: date | None = None) -> "Rulebook":
+        """Read `exchanges`, `calendar`, `fees` and `settlement`.
+
+        Takes what is in effect on a day (None: the newest). Raises RuleDataError.
+        """
+        root = RuleData(data)
+        exchanges = root["exchanges"]
+        return cls(
+            calendar=TradingCalendar.from_data(root["calendar"]),
+            venues={e: Venue.from_data(e, exchanges[e], on) for e in Exchange},
+            fees=Fees.from_data(root["fees"], on),
+            settlement=Settlement.from_data(root["settlement"], on),
+        )
+
+    def with_override(self, data: Mapping[str, object]) -> "Rulebook":
+        """Apply an operator's changes. Raises RuleDataError.
+
+        `closed` and `open`: lists of `{date, name}`; a weekend cannot be opened. `years`: year to
+        status. `broker_fee_ppm`: the broker's rate. `max_quantity`: exchange to shares per order.
+        """
+        root = RuleData(data)
+        root.allow(*_OVERRIDE_KEYS)
+        rate, sizes = root.get("broker_fee_ppm"), root.get("max_quantity")
+        return replace(
+            self,
+            calendar=self.calendar.with_override(root),
+            fees=replace(self.fees, broker_ppm=rate.integer()) if rate else self.fees,
+            venues=_with_sizes(self.venues, sizes) if sizes else self.venues,
+        )
+
+    # ------------------------------------------------------------------------------- prices
+
+    def tick_size(self, instrument: Instrument, price: int) -> int:
+        """Return the tick at `price`, in VND. Raises NoRule for a kind that is not traded there."""
+        return self._ticks(instrument).tick_at(price)
+
+    def is_on_tick(self, instrument: Instrument, price: int) -> bool:
+        """Return whether `price` is positive and on the grid."""
+        return self._ticks(instrument).is_on_grid(price)
+
+    def tick_up(self, instrument: Instrument, price: int) -> int:
+        """Return the next price of the grid above `price`."""
+        return self._ticks(instrument).up(price)
+
+    def tick_down(self, instrument: Instrument, price: int) -> int:
+        """Return the next price of the grid below `price`; 0 where the grid ends."""
+        return self._ticks(instrument).down(price)
+
+    def band(self, instrument: Instrument, reference: int, *, special: bool = False) -> Band:
+        """Return ceiling (rounded down) and floor (rounded up); those of the market outrank it.
+
+        `special`: first day, return after more than 25 days, ex-date of treasury shares. Raises
+        NoRule for bonds, which have no band, and for warrants (`warrant_band`).
+        """
+        width = self.venues[instrument.exchange].band_width(instrument.kind)
+        percent = width.special if special else width.normal
+        return band_around(reference, percent, self._ticks(instrument))
+
+    def warrant_band(
+        self, reference: int, *, underlying_reference: int, underlying: Band, ratio: Fraction | int
+    ) -> Band:
+        """Return the band of a covered warrant; `ratio` warrants buy one share."""
+        return warrant_band(
+            reference,
+            underlying_reference=underlying_reference,
+            underlying=underlying,
+            ratio=Fraction(ratio),
+            ticks=self.venues[Exchange.HOSE].ticks_of(InstrumentKind.CW),
+        )
+
+    # --------------------------------------------------------------------------- quantities
+
+    def lot_of(self, exchange: Exchange, quantity: int) -> Lot | None:
+        """Return the lot of a quantity; None when no order may have it (0, 150, too many)."""
+        return self.venues[exchange].lots.lot_of(quantity)
+
+    def max_quantity(self, exchange: Exchange) -> int | None:
+        """Return the largest order in shares, inclusive; None when the exchange names none."""
+        return self.venues[exchange].lots.max_quantity
+
+    # --------------------------------------------------------------------------------- time
+
+    def phase_at(self, exchange: Exchange, at: datetime) -> Phase:
+        """Return the phase; CLOSED on closed days and on days that the calendar does not cover."""
+        local = local_of(at)
+        if not self.calendar.is_trading_day(local.date()):
+            return Phase.CLOSED
+        return self.venues[exchange].timetable.span_at(local.time()).phase
+
+    def span_at(self, exchange: Exchange, at: datetime) -> PhaseSpan | None:
+        """Return the span, which also tells the steps of a phase; None on a closed day."""
+        local = local_of(at)
+        if not self.calendar.is_trading_day(local.date()):
+            return None
+        return self.venues[exchange].timetable.span_at(local.time())
+
+    def next_phase_change(self, exchange: Exchange, at: datetime) -> PhaseBoundary:
+        """Return the next boundary, strictly after `at`.
+
+        Where the calendar ends nothing opens: the answer is then the next local midnight, CLOSED,
+        so that a timetable asks again.
+        """
+        local = local_of(at)
+        if self.calendar.is_trading_day(local.date()):
+            span = self.venues[exchange].timetable.next_change(local.time())
+            if span is not None:
+                return PhaseBoundary(instant_of(local.date(), span.start), span.phase)
+        return self._next_opening(exchange, local.date())
+
+    def next_uncross(self, exchange: Exchange, at: datetime) -> datetime | None:
+        """Return the next instant of this trading day, strictly after `at`, at which an auction
+        or the collected after-hours orders are matched."""
+        local = local_of(at)
+        if not self.calendar.is_trading_day(local.date()):
+            return None
+        times = self.venues[exchange].timetable.uncrosses
+        later = (when for when in times if when > local.time())
+        return next((instant_of(local.date(), when) for when in later), None)
+
+    def _next_opening(self, exchange: Exchange, day: date) -> PhaseBoundary:
+        try:
+            opening = self.venues[exchange].timetable.opening
+            return PhaseBoundary(
+                instant_of(self.calendar.next_trading_day(day), opening.start), opening.phase
+            )
+        except CalendarEnds:
+            return PhaseBoundary(instant_of(day + _DAY, time(0)), Phase.CLOSED)
+
+    # --------------------------------------------------------------------------- order types
+
+    def accepted_types(self, exchange: Exchange, phase: Phase, lot: Lot) -> frozenset[OrderType]:
+        """Return what the exchange takes, in canonical names; empty when it takes nothing."""
+        return self.venues[exchange].accepted.get((phase, lot), _NONE)
+
+    def broker_listed_types(self, exchange: Exchange, phase: Phase) -> tuple[OrderType, ...]:
+        """Return what the broker lists as available: wider than what the exchange takes."""
+        return self.venues[exchange].listed.get(phase, ())
+
+    def canonical(self, exchange: Exchange, order_type: OrderType) -> OrderType:
+        """Return the one name of a type: MTL for MP on HOSE, MAK for FAK, MOK for FOK on HNX."""
+        return self.venues[exchange].canonical.get(order_type, order_type)
+
+    def routed(self, exchange: Exchange, order_type: OrderType) -> OrderType:
+        """Return the type that the broker answers after routing: HOSE MP as MTL, HNX MAK as FAK."""
+        return self.venues[exchange].routed.get(order_type, order_type)
+
+    def may_amend(self, exchange: Exchange, phase: Phase) -> bool:
+        """Return whether a resting order may be changed (in CA not in its last 5 minutes)."""
+        return phase in self.venues[exchange].may_amend
+
+    def may_cancel(self, exchange: Exchange, phase: Phase) -> bool:
+        """Return whether a resting order may be cancelled (in CA not in its last 5 minutes)."""
+        return phase in self.venues[exchange].may_cancel
+
+    # --------------------------------------------------------------------------------- money
+
+    @property
+    def fee_ppm(self) -> int:
+        """The broker's rate, the exchange's own fee included."""
+        return self.fees.broker_ppm
+
+    def fee(self, amount: int, rate_ppm: int | None = None) -> int:
+        """Return the fee on `amount` VND, rounded half up to whole VND."""
+        return share_of(amount, self.fee_ppm if rate_ppm is None else rate_ppm)
+
+    def sale_tax(self, amount: int) -> int:
+        """Return the tax on a gross sale value, gain or loss, rounded half up to whole VND."""
+        return share_of(amount, self.fees.sale_tax_ppm)
+
+    def settles_at(self, instrument: Instrument, trade_date: date) -> datetime:
+        """Return when shares bought on `trade_date` may be sold and cash of a sale is there.
+
+        13:00 local of T+2, in UTC. Raises CalendarEnds beyond the calendar.
+        """
+        return self.settlement.settles_at(instrument.kind, trade_date, self.calendar)
+
+    def _ticks(self, instrument: Instrument) -> TickTable:
+        return self.venues[instrument.exchange].ticks_of(instrument.kind)
+
+
+def _with_sizes(venues: Mapping[Exchange, Venue], sizes: RuleData) -> Mapping[Exchange, Venue]:
+    changed = dict(venues)
+    for key, shares in sizes.items():
+        venue = venues[RuleData(key, shares.place).member(Exchange)]
+        lots = replace(venue.lots, max_quantity=shares.integer())
+        changed[venue.exchange] = replace(venue, lots=lots)
+    return changed

@@ -1,0 +1,1 @@
+"""The shells: the only place where the parts meet."""
