@@ -1,0 +1,358 @@
+"""The money and the shares of one sub-account, in whole VND and whole shares.
+
+Order of use: `can_place`, `reserve`, `Venue.submit`, then every event of the venue to `apply`.
+Money of a buy leaves `cash` with the trade; money of a sale and shares of a buy come on T+2 at
+13:00, when `settle` is called. Nothing is made or lost on the way:
+
+    cash + money due = deposits - buys + sales - fees - taxes
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import TypedDict
+
+from bot.domain.instrument import EXCHANGE_TZ
+from bot.domain.order import Side
+from bot.domain.rulebook import Rulebook
+from bot.sandbox.exchange.errors import UnknownReservation
+from bot.sandbox.exchange.event import (
+    OrderAmended,
+    OrderCancelled,
+    OrderLapsed,
+    OrderRefused,
+    OrderRepriced,
+    Traded,
+    VenueEvent,
+)
+from bot.sandbox.exchange.market import Board
+from bot.sandbox.exchange.order import NewOrder, Refusal
+from bot.sandbox.exchange.reservation import (
+    Reservation,
+    ReservationRecord,
+    Tariff,
+    reservation_for,
+)
+from bot.sandbox.exchange.settlement import CASH, Buckets, DueRecord, Receivables
+
+
+class PositionRecord(TypedDict):
+    """A position as a ledger keeps it."""
+
+    symbol: str
+    settled: int
+    cost: int
+
+
+class AccountRecord(TypedDict):
+    """A whole account as a ledger keeps it; every value is JSON-ready."""
+
+    cash: int
+    fees: int
+    taxes: int
+    fee_ppm: int
+    positions: list[PositionRecord]
+    due: list[DueRecord]
+    reservations: list[ReservationRecord]
+
+
+@dataclass(slots=True)
+class Position:
+    """Shares of one symbol. `settled` may be sold; `cost` is what all held shares cost, in VND.
+
+    Cost is gross: fees are counted by the account.
+    """
+
+    settled: int = 0
+    cost: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class HoldingView:
+    """A holding as the account shows it. `total` includes shares that are due and being sold.
+
+    `cost_price` is the average, rounded half up to whole VND.
+    """
+
+    symbol: str
+    total: int
+    sellable: int
+    selling: int
+    receiving: Buckets
+    cost: int
+    cost_price: int
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The account's money. `secured` is the part of `cash` that working buys hold back.
+
+    `receiving` is sale money due by the age of its trade; `fees` and `taxes` are sums since the
+    account was opened.
+    """
+
+    cash: int
+    secured: int
+    buying_power: int
+    receiving: Buckets
+    fees: int
+    taxes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Booked:
+    """One fill as it was booked: the order's charges so far minus those booked before."""
+
+    at: datetime
+    order_id: str
+    symbol: str
+    side: Side
+    price: int
+    quantity: int
+    amount: int
+    fee: int
+    tax: int
+
+
+class Account:
+    """One sub-account. `fee_ppm` None: the rulebook's rate."""
+
+    def __init__(self, rulebook: Rulebook, *, cash: int, fee_ppm: int | None = None) -> None:
+        self.cash = cash
+        self.fees = 0
+        self.taxes = 0
+        self._tariff = Tariff(rulebook, rulebook.fee_ppm if fee_ppm is None else fee_ppm)
+        self._positions: dict[str, Position] = {}
+        self._receivables = Receivables(rulebook)
+        self._reservations: dict[str, Reservation] = {}
+
+    def deposit_shares(self, symbol: str, quantity: int, *, cost_price: int) -> None:
+        """Put settled shares into the account, bought before at `cost_price`."""
+        assert quantity > 0, "a position has shares"
+        position = self._positions.setdefault(symbol, Position())
+        position.settled += quantity
+        position.cost += quantity * cost_price
+
+    # ------------------------------------------------------------------------ reserving
+
+    @property
+    def secured(self) -> int:
+        """The money that working buys hold back, fees included."""
+        return sum(held.money(self._tariff) for held in self._reservations.values())
+
+    def buying_power(self) -> int:
+        """Return the greatest quantity times price that can be bought now, its fee paid besides."""
+        return self._tariff.affordable(self.cash - self.secured)
+
+    def sellable(self, symbol: str) -> int:
+        """Return the settled shares that no working sell order holds back."""
+        position = self._positions.get(symbol)
+        return (position.settled if position else 0) - self._selling(symbol)
+
+    def _selling(self, symbol: str) -> int:
+        return sum(
+            held.open_quantity
+            for held in self._reservations.values()
+            if held.side is Side.SELL and held.instrument.symbol == symbol
+        )
+
+    def can_place(self, order: NewOrder, board: Board) -> Refusal | None:
+        """Say why the account cannot carry the order, None when it can."""
+        if order.side is Side.SELL:
+            is_covered = order.quantity <= self.sellable(order.symbol)
+            return None if is_covered else Refusal.SELLABLE
+        needed = reservation_for(order, board).money(self._tariff)
+        return None if needed <= self.cash - self.secured else Refusal.BUYING_POWER
+
+    def can_amend(
+        self, order_id: str, *, price: int | None = None, quantity_change: int = 0
+    ) -> Refusal | None:
+        """Say why the account cannot carry the amendment; `quantity_change` is new total - old."""
+        held = self._reservation(order_id)
+        if held.side is Side.SELL:
+            is_covered = quantity_change <= self.sellable(held.instrument.symbol)
+            return None if is_covered else Refusal.SELLABLE
+        open_quantity = held.open_quantity + quantity_change
+        needed = held.money_at(price or held.unit_price, open_quantity, self._tariff)
+        free = self.cash - self.secured + held.money(self._tariff)
+        return None if needed <= free else Refusal.BUYING_POWER
+
+    def reserve(self, order: NewOrder, board: Board) -> None:
+        """Hold back what the order needs, until the events of the venue release it."""
+        self._reservations[order.order_id] = reservation_for(order, board)
+
+    def release(self, order_id: str) -> None:
+        """Give back what an order that never reached the venue held. Raises UnknownReservation."""
+        self._reservation(order_id)
+        del self._reservations[order_id]
+
+    def _reservation(self, order_id: str) -> Reservation:
+        try:
+            return self._reservations[order_id]
+        except KeyError:
+            raise UnknownReservation(order_id) from None
+
+    # -------------------------------------------------------------------------- booking
+
+    def apply(self, event: VenueEvent) -> tuple[Booked, ...]:
+        """Book what the venue says; events of orders that are not this account's change nothing."""
+        match event:
+            case Traded():
+                return self._apply_trade(event)
+            case OrderRefused() | OrderCancelled() | OrderLapsed():
+                self._reservations.pop(event.order_id, None)
+            case OrderRepriced() | OrderAmended():
+                self._hold_anew(event)
+            case _:
+                pass
+        return ()
+
+    def _hold_anew(self, event: OrderRepriced | OrderAmended) -> None:
+        held = self._reservations.get(event.order_id)
+        if held is None:
+            return
+        held.unit_price = event.price
+        if isinstance(event, OrderAmended):
+            held.open_quantity = event.remaining
+
+    def _apply_trade(self, trade: Traded) -> tuple[Booked, ...]:
+        mine = (
+            self._reservations.get(trade.buy_order_id),
+            self._reservations.get(trade.sell_order_id),
+        )
+        return tuple(self._book(held, trade) for held in mine if held is not None)
+
+    def _book(self, held: Reservation, trade: Traded) -> Booked:
+        booked = self._charge(held, trade)
+        self.fees += booked.fee
+        self.taxes += booked.tax
+        if held.side is Side.BUY:
+            self._book_buy(held, booked)
+        else:
+            self._book_sale(held, booked)
+        held.open_quantity -= trade.quantity
+        if not held.open_quantity:
+            del self._reservations[held.order_id]
+        return booked
+
+    def _charge(self, held: Reservation, trade: Traded) -> Booked:
+        before, amount = held.amount, trade.price * trade.quantity
+        held.amount += amount
+        tariff, side = self._tariff, held.side
+        return Booked(
+            at=trade.at,
+            order_id=held.order_id,
+            symbol=trade.symbol,
+            side=side,
+            price=trade.price,
+            quantity=trade.quantity,
+            amount=amount,
+            fee=tariff.fee(held.amount) - tariff.fee(before),
+            tax=tariff.tax(side, held.amount) - tariff.tax(side, before),
+        )
+
+    def _book_buy(self, held: Reservation, booked: Booked) -> None:
+        self.cash -= booked.amount + booked.fee
+        self._positions.setdefault(booked.symbol, Position()).cost += booked.amount
+        self._expect(booked.symbol, booked.quantity, held, booked.at)
+
+    def _book_sale(self, held: Reservation, booked: Booked) -> None:
+        position = self._positions[booked.symbol]
+        position.cost -= _share(position.cost, booked.quantity, self._total(booked.symbol))
+        position.settled -= booked.quantity
+        self._expect(CASH, booked.amount - booked.fee - booked.tax, held, booked.at)
+        if not self._total(booked.symbol):
+            del self._positions[booked.symbol]
+
+    def _expect(self, what: str, quantity: int, held: Reservation, at: datetime) -> None:
+        traded_on = at.astimezone(EXCHANGE_TZ).date()
+        self._receivables.add(what, quantity, instrument=held.instrument, traded_on=traded_on)
+
+    # ------------------------------------------------------------------------- settling
+
+    def next_settlement(self) -> datetime | None:
+        """Return when `settle` will next find something, None when nothing is due."""
+        return self._receivables.next_delivery()
+
+    def settle(self, at: datetime) -> None:
+        """Take in the shares and the money delivered by `at`."""
+        for due in self._receivables.take_due(at):
+            if due.symbol == CASH:
+                self.cash += due.quantity
+            else:
+                self._positions[due.symbol].settled += due.quantity
+
+    # -------------------------------------------------------------------------- looking
+
+    def figures(self, today: date) -> Figures:
+        """Return the account's money as of a local date."""
+        return Figures(
+            cash=self.cash,
+            secured=self.secured,
+            buying_power=self.buying_power(),
+            receiving=self._receivables.buckets(CASH, today),
+            fees=self.fees,
+            taxes=self.taxes,
+        )
+
+    def net_assets(self, prices: Mapping[str, int]) -> int:
+        """Return cash, money due and shares at `prices`; those without a price at cost."""
+        shares = sum(
+            self._total(symbol) * prices[symbol] if symbol in prices else position.cost
+            for symbol, position in self._positions.items()
+        )
+        return self.cash + self._receivables.total(CASH) + shares
+
+    def holdings(self, today: date) -> list[HoldingView]:
+        """Return what is held, by symbol, as of a local date."""
+        return [self._view(symbol, today) for symbol in sorted(self._positions)]
+
+    def _view(self, symbol: str, today: date) -> HoldingView:
+        position, total = self._positions[symbol], self._total(symbol)
+        return HoldingView(
+            symbol=symbol,
+            total=total,
+            sellable=self.sellable(symbol),
+            selling=self._selling(symbol),
+            receiving=self._receivables.buckets(symbol, today),
+            cost=position.cost,
+            cost_price=_share(position.cost, 1, total),
+        )
+
+    def _total(self, symbol: str) -> int:
+        return self._positions[symbol].settled + self._receivables.total(symbol)
+
+    def to_record(self) -> AccountRecord:
+        """Return the whole account as JSON-ready values."""
+        return AccountRecord(
+            cash=self.cash,
+            fees=self.fees,
+            taxes=self.taxes,
+            fee_ppm=self._tariff.fee_ppm,
+            positions=[
+                PositionRecord(symbol=symbol, settled=each.settled, cost=each.cost)
+                for symbol, each in self._positions.items()
+            ],
+            due=self._receivables.to_records(),
+            reservations=[each.to_record() for each in self._reservations.values()],
+        )
+
+    @classmethod
+    def from_record(cls, rulebook: Rulebook, record: AccountRecord) -> "Account":
+        """Read what `to_record` wrote."""
+        account = cls(rulebook, cash=record["cash"], fee_ppm=record["fee_ppm"])
+        account.fees, account.taxes = record["fees"], record["taxes"]
+        account._positions = _positions(record["positions"])
+        account._receivables.restore(record["due"])
+        held: Iterable[Reservation] = map(Reservation.from_record, record["reservations"])
+        account._reservations = {each.order_id: each for each in held}
+        return account
+
+
+def _positions(records: list[PositionRecord]) -> dict[str, Position]:
+    return {each["symbol"]: Position(each["settled"], each["cost"]) for each in records}
+
+
+def _share(amount: int, part: int, whole: int) -> int:
+    """Return `part` of `whole` of an amount, rounded half up."""
+    return (2 * amount * part + whole) // (2 * whole)

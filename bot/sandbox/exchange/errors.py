@@ -1,0 +1,61 @@
+"""What the exchange core raises. What an investor does wrong is a refusal, never an exception.
+
+ExchangeError
+├── UnknownSymbol      the symbol is not listed here
+├── TimeWentBack       an operation is older than the one before it
+├── DuplicateOrder     an order id that is live already
+├── TradingDayRuns     a day cannot start while another one runs
+└── AccountError
+    └── UnknownReservation    money or shares were to be released that were never reserved
+"""
+
+from datetime import datetime
+
+
+class ExchangeError(Exception):
+    """Root of the tree."""
+
+
+class UnknownSymbol(ExchangeError):
+    """The symbol is not listed on this venue."""
+
+    def __init__(self, symbol: str) -> None:
+        super().__init__(f"symbol {symbol!r} is not listed on this venue")
+        self.symbol = symbol
+
+
+class TimeWentBack(ExchangeError):
+    """An operation carries an instant before the venue's own."""
+
+    def __init__(self, *, at: datetime, now: datetime) -> None:
+        super().__init__(f"the venue stands at {now}, the operation came for {at}")
+        self.at = at
+        self.now = now
+
+
+class DuplicateOrder(ExchangeError):
+    """An order came with the id of an order that still works."""
+
+    def __init__(self, order_id: str) -> None:
+        super().__init__(f"order {order_id!r} works already; give each order an id of its own")
+        self.order_id = order_id
+
+
+class TradingDayRuns(ExchangeError):
+    """A new trading day was asked for while an exchange is not closed."""
+
+    def __init__(self, at: datetime) -> None:
+        super().__init__(f"a day cannot start at {at}: an exchange is open; wait for its close")
+        self.at = at
+
+
+class AccountError(ExchangeError):
+    """Root of what accounts raise."""
+
+
+class UnknownReservation(AccountError):
+    """The account holds no reservation for this order."""
+
+    def __init__(self, order_id: str) -> None:
+        super().__init__(f"no reservation for order {order_id!r}; reserve before submitting")
+        self.order_id = order_id

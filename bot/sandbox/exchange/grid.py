@@ -1,0 +1,44 @@
+"""The prices of one symbol on one day: every tick from the floor to the ceiling."""
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+
+from bot.domain.bands import Band
+from bot.domain.instrument import Instrument
+from bot.domain.rulebook import Rulebook
+
+
+@dataclass(frozen=True, slots=True)
+class PriceGrid:
+    """Valid prices, ascending; both limits are inclusive."""
+
+    prices: tuple[int, ...]
+    members: frozenset[int]
+    ceiling: int
+    floor: int
+
+    def up(self, price: int) -> int:
+        """Return the next price above, the ceiling at most."""
+        return self.prices[min(bisect_right(self.prices, price), len(self.prices) - 1)]
+
+    def down(self, price: int) -> int:
+        """Return the next price below, the floor at least."""
+        return self.prices[max(bisect_left(self.prices, price) - 1, 0)]
+
+    def nearest(self, price: int) -> int:
+        """Return the valid price closest to `price`, of two the higher."""
+        if price in self.members:
+            return price
+        return min((self.up(price), self.down(price)), key=lambda near: abs(near - price))
+
+
+def price_grid(rulebook: Rulebook, instrument: Instrument, band: Band) -> PriceGrid:
+    """List the ticks of the band. A limit that is itself off the tick is left out."""
+    prices = []
+    price = band.floor
+    if not rulebook.is_on_tick(instrument, price):
+        price = rulebook.tick_up(instrument, price)
+    while price <= band.ceiling:
+        prices.append(price)
+        price = rulebook.tick_up(instrument, price)
+    return PriceGrid(tuple(prices), frozenset(prices), prices[-1], prices[0])

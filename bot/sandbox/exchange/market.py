@@ -1,0 +1,171 @@
+"""One symbol on one day: its books, its prices, and what its board shows."""
+
+from dataclasses import dataclass, field
+
+from bot.domain.bands import Band
+from bot.domain.instrument import Exchange, Instrument, Lot
+from bot.domain.order import OrderType, Side
+from bot.domain.rulebook import Rulebook
+from bot.sandbox.exchange.auction import Clearing, clearing_of
+from bot.sandbox.exchange.book import Book, RestingOrder
+from bot.sandbox.exchange.grid import PriceGrid, price_grid
+from bot.sandbox.exchange.order import CROWD, Listing, NewOrder
+
+
+@dataclass(slots=True)
+class Tape:
+    """The day's even-lot trades in figures. Odd lots never count (HOSE rules on odd-lot trading).
+
+    After-hours trades at the close count in volume and value and change no price.
+    """
+
+    last: int | None = None
+    open: int | None = None
+    high: int | None = None
+    low: int | None = None
+    volume: int = 0
+    value: int = 0
+    close: int | None = None
+
+    def record(self, price: int, quantity: int) -> None:
+        """Count one even-lot trade."""
+        if self.last is None:
+            self.open = price
+        self.high = max(self.high or price, price)
+        self.low = min(self.low or price, price)
+        self.last = price
+        self.volume += quantity
+        self.value += price * quantity
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """What the market shows of a symbol. Prices are None while there is none.
+
+    `close` is set once no more limit order can trade today; `auction_price` and `auction_volume`
+    are what the even-lot auction would give now, None and 0 outside one.
+    """
+
+    instrument: Instrument
+    reference: int
+    ceiling: int
+    floor: int
+    last: int | None
+    open: int | None
+    high: int | None
+    low: int | None
+    volume: int
+    value: int
+    close: int | None
+    auction_price: int | None
+    auction_volume: int
+    is_halted: bool
+
+
+@dataclass(slots=True, eq=False)
+class SymbolMarket:
+    """All of one symbol that changes during a day.
+
+    `late` is the book of after-hours orders (PLO): all of them at the day's close.
+    `auction_sides` remembers on which side each investor stands in the running auction.
+    """
+
+    listing: Listing
+    band: Band
+    grid: PriceGrid
+    even: Book = field(default_factory=Book)
+    odd: Book = field(default_factory=Book)
+    late: Book = field(default_factory=Book)
+    tape: Tape = field(default_factory=Tape)
+    auction_sides: dict[str, Side] = field(default_factory=dict)
+    is_halted: bool = False
+
+    @property
+    def anchor(self) -> int:
+        """The last even-lot price of the day, else the reference."""
+        return self.tape.last or self.listing.reference
+
+    @property
+    def bans_odd_lots(self) -> bool:
+        """No odd lots on a first or resumption day until a round-lot price exists (HSC, 2025)."""
+        return self.listing.is_first_day and self.tape.last is None
+
+    def book_of(self, order: RestingOrder) -> Book:
+        """Return the book in which the order rests."""
+        if order.order_type is OrderType.PLO:
+            return self.late
+        return self.even if order.lot is Lot.EVEN else self.odd
+
+    def holds_opposite(self, order: NewOrder) -> bool:
+        """Say whether its owner stands on the other side of the running auction."""
+        return self.auction_sides.get(order.owner, order.side) is not order.side
+
+    def note_auction_side(self, order: RestingOrder) -> None:
+        """Remember where its owner stands."""
+        if order.owner != CROWD:
+            self.auction_sides[order.owner] = order.side
+
+    def set_close(self) -> None:
+        """Fix the day's close: the last price, else the reference carries over."""
+        if self.tape.close is None:
+            self.tape.close = self.anchor
+
+    def indicative(self) -> Clearing | None:
+        """Return what the even-lot auction would give now."""
+        return clearing_of(self.even, self.grid, self.anchor)
+
+    def board(self, auction: Clearing | None) -> Board:
+        """Show the symbol; `auction` is the running auction's figures, None outside one."""
+        tape = self.tape
+        return Board(
+            instrument=self.listing.instrument,
+            reference=self.listing.reference,
+            ceiling=self.band.ceiling,
+            floor=self.band.floor,
+            last=tape.last,
+            open=tape.open,
+            high=tape.high,
+            low=tape.low,
+            volume=tape.volume,
+            value=tape.value,
+            close=tape.close,
+            auction_price=auction.price if auction else None,
+            auction_volume=auction.volume if auction else 0,
+            is_halted=self.is_halted,
+        )
+
+
+def open_market(rulebook: Rulebook, listing: Listing) -> SymbolMarket:
+    """Start a day with empty books."""
+    band = listing.band or rulebook.band(
+        listing.instrument, listing.reference, special=listing.is_special
+    )
+    return SymbolMarket(listing, band, price_grid(rulebook, listing.instrument, band))
+
+
+def next_reference(rulebook: Rulebook, market: SymbolMarket) -> int:
+    """Return tomorrow's reference.
+
+    HOSE and HNX: the close. UPCOM: the average of the day's even-lot trades, to the nearest tick,
+    of two the higher. No trade: the reference carries over. Source: HSC rule pages of May 2025.
+    """
+    tape, instrument = market.tape, market.listing.instrument
+    if not tape.volume:
+        return market.listing.reference
+    if instrument.exchange is not Exchange.UPCOM:
+        return market.anchor if tape.close is None else tape.close
+    below = rulebook.tick_down(instrument, tape.value // tape.volume + 1)
+    above = rulebook.tick_up(instrument, below)
+    return above if 2 * tape.value >= (below + above) * tape.volume else below
+
+
+def next_listing(rulebook: Rulebook, market: SymbolMarket) -> Listing:
+    """Return tomorrow's listing. UPCOM keeps the wide band until a round-lot price exists."""
+    old = market.listing
+    keeps_wide = old.instrument.exchange is Exchange.UPCOM and market.tape.last is None
+    return Listing(
+        old.instrument,
+        next_reference(rulebook, market),
+        is_special=old.is_special and keeps_wide,
+        is_first_day=old.is_first_day and market.tape.last is None,
+    )

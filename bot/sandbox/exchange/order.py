@@ -1,0 +1,107 @@
+"""Orders and listings as the exchange takes them, and the words with which it refuses.
+
+Order types are the exchange's own (MTL, MAK, MOK): the broker's gateway translates MP, FAK and FOK
+before it submits.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from bot.domain.bands import Band
+from bot.domain.instrument import Instrument, Lot
+from bot.domain.order import OrderType, Side
+
+CROWD: Final = ""
+"""Owner of the simulated market's orders: many investors, so no rule on one investor applies."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """An instrument as it starts a day: its reference, and whether the wide band applies.
+
+    `is_first_day` marks the first trading day and the day trading resumes: no odd lots until a
+    round-lot price exists. `band` None: the rulebook's (a covered warrant must bring its own).
+    """
+
+    instrument: Instrument
+    reference: int
+    is_special: bool = False
+    is_first_day: bool = False
+    band: Band | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NewOrder:
+    """An order as it arrives. `price` is None exactly for the types that carry none.
+
+    `order_id` is the caller's and never used twice; `owner` is a sub-account or CROWD.
+    """
+
+    order_id: str
+    owner: str
+    symbol: str
+    side: Side
+    quantity: int
+    order_type: OrderType
+    price: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class LiveOrder:
+    """An order that still works. `quantity` is its total, `remaining` its open part.
+
+    `order_type` is LO and `price` set once an MTL remainder rests; a PLO shows the day's close.
+    """
+
+    order_id: str
+    owner: str
+    symbol: str
+    side: Side
+    order_type: OrderType
+    price: int | None
+    quantity: int
+    remaining: int
+    lot: Lot
+
+
+class Refusal(StrEnum):
+    """Why the exchange or the account takes no order, amendment or cancel.
+
+    Those down to SELLABLE are in the order in which a new order is checked; the first that fails
+    is the answer.
+    """
+
+    UNKNOWN_SYMBOL = "UNKNOWN_SYMBOL"
+    NOT_TRADING = "NOT_TRADING"
+    HALTED = "HALTED"
+    ORDER_TYPE = "ORDER_TYPE"
+    NO_CLOSE = "NO_CLOSE"
+    QUANTITY = "QUANTITY"
+    TOO_LARGE = "TOO_LARGE"
+    ODD_LOT_BAN = "ODD_LOT_BAN"
+    PRICE_MISSING = "PRICE_MISSING"
+    PRICE_UNWANTED = "PRICE_UNWANTED"
+    OFF_TICK = "OFF_TICK"
+    OUTSIDE_BAND = "OUTSIDE_BAND"
+    OPPOSITE_ORDER = "OPPOSITE_ORDER"
+    BUYING_POWER = "BUYING_POWER"
+    SELLABLE = "SELLABLE"
+
+    NOT_OPEN = "NOT_OPEN"
+    CHANGE_NOT_NOW = "CHANGE_NOT_NOW"
+    TWO_FIELDS = "TWO_FIELDS"
+    NOTHING_CHANGED = "NOTHING_CHANGED"
+    BELOW_EXECUTED = "BELOW_EXECUTED"
+    LOT_CHANGED = "LOT_CHANGED"
+
+
+class AmendmentRule(StrEnum):
+    """Whether one amendment may carry price and quantity together.
+
+    The exchange takes one field since May 2025 (SSI and HSC rule pages on KRX); the broker's own
+    modify call has both optional.
+    """
+
+    ONE_FIELD = "ONE_FIELD"
+    TWO_FIELDS = "TWO_FIELDS"

@@ -1,0 +1,298 @@
+"""The exchanges as one machine: orders in, events out, phases by the rulebook's timetable.
+
+Time comes with every call and never goes back. The phase boundaries that a call has passed are
+worked off first, in time order and, at one instant, in the order HOSE, HNX, UPCOM; their events
+lead the answer. A trading day starts by itself with its first phase, on references made from the
+day before.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from bot.domain.instrument import EXCHANGE_TZ, Exchange, Lot, Phase
+from bot.domain.quote import Depth, DepthLevel
+from bot.domain.rulebook import Rulebook
+from bot.sandbox.exchange.admission import amend_refusal, verdict_on
+from bot.sandbox.exchange.book import BookSide, RestingOrder
+from bot.sandbox.exchange.errors import (
+    DuplicateOrder,
+    TimeWentBack,
+    TradingDayRuns,
+    UnknownSymbol,
+)
+from bot.sandbox.exchange.event import ChangeRefused, OrderRefused, PhaseMoved, VenueEvent
+from bot.sandbox.exchange.floor import Floor
+from bot.sandbox.exchange.market import Board, SymbolMarket, next_listing, open_market
+from bot.sandbox.exchange.order import AmendmentRule, Listing, LiveOrder, NewOrder, Refusal
+from bot.sandbox.exchange.timetable import LIMIT_ORDERS_END, ExchangeDay
+
+
+class Venue:
+    """HOSE, HNX and UPCOM, as far as their symbols are listed here.
+
+    Order ids are the caller's and never used twice. What has ended is forgotten: memory grows with
+    the open orders only.
+    """
+
+    def __init__(
+        self,
+        rulebook: Rulebook,
+        listings: Sequence[Listing],
+        *,
+        start: datetime,
+        amendment: AmendmentRule = AmendmentRule.TWO_FIELDS,
+    ) -> None:
+        self._rulebook = rulebook
+        self._amendment = amendment
+        self._floor = Floor(start)
+        self._date = start.astimezone(EXCHANGE_TZ).date()
+        self._markets = {
+            listing.instrument.symbol: open_market(rulebook, listing) for listing in listings
+        }
+        present = {listing.instrument.exchange for listing in listings}
+        self._days = {e: ExchangeDay(rulebook, e, start) for e in Exchange if e in present}
+        self._due = min(day.due for day in self._days.values())
+
+    # --------------------------------------------------------------------------- orders
+
+    def refusal(self, order: NewOrder) -> Refusal | None:
+        """Say why the order would not be taken now, without taking it. Money is the account's."""
+        verdict = self._verdict(order)
+        return verdict if isinstance(verdict, Refusal) else None
+
+    def submit(self, order: NewOrder, at: datetime) -> list[VenueEvent]:
+        """Take an order and work it, or refuse it. Raises DuplicateOrder for an id that works."""
+        self._reach(at)
+        if order.order_id in self._floor.live:
+            raise DuplicateOrder(order.order_id)
+        verdict = self._verdict(order)
+        if isinstance(verdict, Refusal):
+            self._floor.events.append(OrderRefused(at, order.order_id, verdict))
+        else:
+            self._admit(order, verdict)
+        return self._floor.drain()
+
+    def _verdict(self, order: NewOrder) -> Lot | Refusal:
+        market = self._markets.get(order.symbol)
+        if market is None:
+            return Refusal.UNKNOWN_SYMBOL
+        return verdict_on(order, market, self._day_of(market), self._rulebook)
+
+    def _admit(self, order: NewOrder, lot: Lot) -> None:
+        market = self._markets[order.symbol]
+        taken = self._floor.take(order, lot)
+        if self._day_of(market).is_collecting:
+            self._floor.collect(taken, market)
+        else:
+            self._floor.trade(taken, market)
+
+    def cancel(self, order_id: str, at: datetime) -> list[VenueEvent]:
+        """Take the open part of an order out, or refuse and leave the order as it is."""
+        self._reach(at)
+        order = self._floor.live.get(order_id)
+        if order is None:
+            self._refuse_change(order_id, Refusal.NOT_OPEN)
+        elif not self._day_of(self._markets[order.symbol]).may_cancel:
+            self._refuse_change(order_id, Refusal.CHANGE_NOT_NOW)
+        else:
+            self._floor.cancel(order, self._markets[order.symbol])
+        return self._floor.drain()
+
+    def amend(
+        self, order_id: str, at: datetime, *, price: int | None = None, quantity: int | None = None
+    ) -> list[VenueEvent]:
+        """Change price or total quantity, or refuse and leave the order as it is.
+
+        `quantity` is the new total, executed part included. A new price or a greater quantity takes
+        a new place in time; a smaller quantity keeps the old one.
+        """
+        self._reach(at)
+        order = self._floor.live.get(order_id)
+        refusal = self.amend_refusal(order_id, price=price, quantity=quantity)
+        if refusal is not None or order is None:
+            self._refuse_change(order_id, refusal or Refusal.NOT_OPEN)
+        else:
+            self._floor.amend(
+                order,
+                self._markets[order.symbol],
+                price=price or order.price,
+                quantity=quantity or order.quantity,
+            )
+        return self._floor.drain()
+
+    def amend_refusal(
+        self, order_id: str, *, price: int | None = None, quantity: int | None = None
+    ) -> Refusal | None:
+        """Say why the amendment would not be taken now; money is the account's."""
+        order = self._floor.live.get(order_id)
+        if order is None:
+            return Refusal.NOT_OPEN
+        market = self._markets[order.symbol]
+        return amend_refusal(
+            order,
+            market,
+            self._day_of(market),
+            self._rulebook,
+            price=price,
+            quantity=quantity,
+            rule=self._amendment,
+        )
+
+    def _refuse_change(self, order_id: str, reason: Refusal) -> None:
+        self._floor.events.append(ChangeRefused(self._floor.now, order_id, reason))
+
+    # ----------------------------------------------------------------------------- time
+
+    @property
+    def now(self) -> datetime:
+        """The instant of the last call."""
+        return self._floor.now
+
+    def advance(self, at: datetime) -> list[VenueEvent]:
+        """Work off every phase boundary up to and including `at`. Raises TimeWentBack."""
+        self._reach(at)
+        return self._floor.drain()
+
+    def next_boundary(self, after: datetime) -> datetime:
+        """Return the next instant, strictly after `after`, at which something ends by itself."""
+        if self._floor.now <= after < self._due:
+            return self._due
+        return min(ExchangeDay(self._rulebook, exchange, after).due for exchange in self._days)
+
+    def _reach(self, at: datetime) -> None:
+        if at < self._floor.now:
+            raise TimeWentBack(at=at, now=self._floor.now)
+        while self._due <= at:
+            self._floor.now = self._due
+            for day in self._days.values():
+                if day.due == self._due:
+                    self._pass(day)
+            self._due = min(day.due for day in self._days.values())
+        self._floor.now = at
+
+    def _pass(self, day: ExchangeDay) -> None:
+        if not day.ends_at_due:
+            self._match_collected_late_orders(day)
+            return
+        if self._floor.now.astimezone(EXCHANGE_TZ).date() != self._date:
+            self.start_day(self._floor.now)
+        if day.is_auction:
+            self._end_auction(day)
+        day.enter(day.boundary.phase, self._floor.now)
+        if day.phase in LIMIT_ORDERS_END:
+            self._end_limit_orders(day)
+        self._floor.events.append(PhaseMoved(self._floor.now, day.exchange, day.phase))
+
+    def _end_auction(self, day: ExchangeDay) -> None:
+        for market in self._markets_on(day):
+            self._floor.uncross(market.even, Lot.EVEN, market)
+            self._floor.uncross(market.odd, Lot.ODD, market)
+            market.auction_sides.clear()
+
+    def _match_collected_late_orders(self, day: ExchangeDay) -> None:
+        for market in self._markets_on(day):
+            self._floor.uncross(market.late, Lot.EVEN, market)
+        day.stop_collecting()
+
+    def _end_limit_orders(self, day: ExchangeDay) -> None:
+        """Let what has no phase left lapse; after-hours orders live until the day is closed."""
+        for market in self._markets_on(day):
+            self._floor.lapse(market.even)
+            self._floor.lapse(market.odd)
+            market.set_close()
+            if day.phase is Phase.CLOSED:
+                self._floor.lapse(market.late)
+
+    def start_day(self, at: datetime, overrides: Iterable[Listing] = ()) -> None:
+        """Start the trading day of `at` on new references; `overrides` replace the computed ones.
+
+        References: the close on HOSE and HNX, the average of even-lot trades on UPCOM. To be called
+        while every exchange is closed, else TradingDayRuns; without a call the first phase does it.
+        """
+        if any(day.phase is not Phase.CLOSED for day in self._days.values()):
+            raise TradingDayRuns(at)
+        given = {listing.instrument.symbol: listing for listing in overrides}
+        for symbol, market in self._markets.items():
+            listing = given.get(symbol) or next_listing(self._rulebook, market)
+            self._markets[symbol] = open_market(self._rulebook, listing)
+        self._date = at.astimezone(EXCHANGE_TZ).date()
+
+    # ---------------------------------------------------------------------------- halts
+
+    def halt(self, symbol: str) -> None:
+        """Stop trading a symbol: no order or amendment is taken; open orders may be cancelled."""
+        self._market(symbol).is_halted = True
+
+    def resume(self, symbol: str, at: datetime) -> list[VenueEvent]:
+        """Trade a symbol again; books that an auction left crossed are uncrossed first."""
+        self._reach(at)
+        market = self._market(symbol)
+        market.is_halted = False
+        if not self._day_of(market).is_collecting:
+            for lot, book in ((Lot.EVEN, market.even), (Lot.ODD, market.odd)):
+                if book.is_crossed():
+                    self._floor.uncross(book, lot, market)
+        return self._floor.drain()
+
+    # --------------------------------------------------------------------------- looking
+
+    def phase(self, exchange: Exchange) -> Phase:
+        """Return the phase of an exchange that has a symbol here."""
+        return self._days[exchange].phase
+
+    def phase_of(self, symbol: str) -> Phase:
+        """Return the phase in which a symbol is. Raises UnknownSymbol."""
+        return self._day_of(self._market(symbol)).phase
+
+    def depth(self, symbol: str, levels: int = 3) -> Depth:
+        """Return the even-lot levels that have a price, best first; crossed in an auction.
+
+        Raises UnknownSymbol.
+        """
+        book = self._market(symbol).even
+        return Depth(symbol, _top(book.buys, levels), _top(book.sells, levels), self._floor.now)
+
+    def board(self, symbol: str) -> Board:
+        """Return the day's figures of a symbol. Raises UnknownSymbol."""
+        market = self._market(symbol)
+        return market.board(market.indicative() if self._day_of(market).is_auction else None)
+
+    def order(self, order_id: str) -> LiveOrder | None:
+        """Return an order that still works, None for one that has ended or never was."""
+        order = self._floor.live.get(order_id)
+        return None if order is None else _live(order)
+
+    def open_orders(self) -> list[LiveOrder]:
+        """Return every order that still works, oldest id first."""
+        return [_live(order) for order in self._floor.live.values()]
+
+    def _market(self, symbol: str) -> SymbolMarket:
+        try:
+            return self._markets[symbol]
+        except KeyError:
+            raise UnknownSymbol(symbol) from None
+
+    def _day_of(self, market: SymbolMarket) -> ExchangeDay:
+        return self._days[market.listing.instrument.exchange]
+
+    def _markets_on(self, day: ExchangeDay) -> list[SymbolMarket]:
+        return [market for market in self._markets.values() if self._day_of(market) is day]
+
+
+def _top(side: BookSide, levels: int) -> tuple[DepthLevel, ...]:
+    keys = side.keys[: -levels - 1 : -1]
+    return tuple(DepthLevel(key * side.sign, side.levels[key].volume) for key in keys)
+
+
+def _live(order: RestingOrder) -> LiveOrder:
+    return LiveOrder(
+        order.order_id,
+        order.owner,
+        order.symbol,
+        order.side,
+        order.order_type,
+        order.price or None,
+        order.quantity,
+        order.remaining,
+        order.lot,
+    )
