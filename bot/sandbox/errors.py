@@ -1,0 +1,54 @@
+"""What can go wrong in the sandbox.
+
+SandboxError
+├── HttpRefusal        the answer is an HTTP error with an error body (status, code, message)
+├── ConnectionCut      a fault drops the connection, in process where there is none to drop
+├── AddressInUse       another program listens on the wanted host and port
+├── LedgerBroken       a line of the ledger cannot be read, or another sandbox wrote it
+└── OrderUnknown       no order of that id today
+"""
+
+from collections.abc import Mapping
+
+
+class SandboxError(Exception):
+    """Any failure of the sandbox itself or of a request to it."""
+
+
+class HttpRefusal(SandboxError):
+    """A request that is answered with an HTTP error. `code` is the body's `error_code`."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(f"{status} {code}: {message}")
+        self.status = status
+        self.code = code
+        self.message = message
+        self.headers = dict(headers or {})
+
+
+class ConnectionCut(SandboxError, ConnectionResetError):
+    """The connection ended before the answer was whole; raised only where there is no socket."""
+
+
+class AddressInUse(SandboxError):
+    """The wanted host and port cannot be listened on."""
+
+    def __init__(self, host: str, port: int, cause: str) -> None:
+        super().__init__(f"cannot listen on {host}:{port}: {cause}; choose another port")
+        self.host = host
+        self.port = port
+
+
+class LedgerBroken(SandboxError):
+    """A ledger that cannot be continued."""
+
+
+class OrderUnknown(SandboxError):
+    """No order of that id is in the day order book of that account."""

@@ -1,0 +1,100 @@
+"""The sandbox's own memory: append-only JSON lines, written before each answer.
+
+Every input that changed something is a line with its market time: replaying them over the same
+scenario and seed rebuilds account, orders, OTP desk and market exactly. Lines of what came of the
+inputs (`order`, `account`) are between them; a replay compares itself with those, and tests
+judge the bot by them. The bot never reads this file, and no key, code or token is in it.
+
+A line that a kill left half written is dropped at the next start: no answer ever followed it.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from io import BufferedWriter
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from bot.sandbox.errors import LedgerBroken
+
+Line = Mapping[str, JsonValue]
+
+
+class Ledger:
+    """Appends lines. Without a path it forgets them at once."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._file: BufferedWriter | None = None
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _drop_torn_tail(path)
+            self._file = path.open("ab")
+
+    def record(self, line: Line) -> None:
+        """Write a line; it is on the disk when this returns."""
+        self.jot(line)
+        if self._file is not None:
+            os.fsync(self._file.fileno())
+
+    def jot(self, line: Line) -> None:
+        """Write a line that outlives this process; only a power cut may lose it."""
+        if self._file is not None:
+            text = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
+            self._file.write(text.encode() + b"\n")
+            self._file.flush()
+
+    def close(self) -> None:
+        """Write no more."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def read_ledger(path: Path) -> tuple[dict[str, JsonValue], ...]:
+    """Return every whole line; raises LedgerBroken where one in the middle is no JSON object."""
+    return tuple(_lines(path)) if path.exists() else ()
+
+
+def resumed_at(path: Path) -> datetime | None:
+    """Market time at which a ledger ends: where a simulated clock must start. None: no ledger."""
+    instants = [str(line["at"]) for line in read_ledger(path) if "at" in line]
+    return datetime.fromisoformat(instants[-1]) if instants else None
+
+
+def is_finished(path: Path) -> bool:
+    """Tell whether the last thing a ledger says is that its scenario was over."""
+    lines = read_ledger(path)
+    return bool(lines) and lines[-1].get("kind") == "finished"
+
+
+def rotate(path: Path) -> Path:
+    """Move a ledger aside, beside the earlier ones, and return its new name."""
+    taken = (path.with_name(f"{path.name}.{number}") for number in range(1, 10_000))
+    aside = next(name for name in taken if not name.exists())
+    path.rename(aside)
+    return aside
+
+
+def _lines(path: Path) -> Iterator[dict[str, JsonValue]]:
+    whole, _, _torn = path.read_bytes().rpartition(b"\n")
+    for number, text in enumerate(whole.splitlines(), start=1):
+        try:
+            line = json.loads(text)
+        except ValueError as error:
+            raise LedgerBroken(
+                f"{path}:{number}: this line is no JSON; start a new ledger"
+            ) from error
+        if not isinstance(line, dict):
+            raise LedgerBroken(f"{path}:{number}: this line is no JSON object; start a new ledger")
+        yield line
+
+
+def _drop_torn_tail(path: Path) -> None:
+    if not path.exists():
+        return
+    content = path.read_bytes()
+    whole = content.rfind(b"\n") + 1
+    if whole < len(content):
+        os.truncate(path, whole)

@@ -1,0 +1,71 @@
+"""The simulated market: the crowds of all symbols, stepped at fixed instants of market time.
+
+What is due at one instant happens in a fixed order: the steps of the symbols as the scenario lists
+them, then its standstills, then its deals. So the market is a function of scenario, seed and what
+we did to it, however often and in whatever slices it is advanced.
+"""
+
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from functools import partial
+from heapq import heappop, heappush
+from typing import Final
+
+from bot.domain.rulebook import Rulebook
+from bot.sandbox.crowd import Crowd, Deliver
+from bot.sandbox.exchange.venue import Venue
+from bot.sandbox.scenario import Scenario, SymbolScript
+
+STEP: Final = timedelta(seconds=5)
+_STEPS_RANK: Final = 0
+_STANDSTILL_RANK: Final = 1
+_DEAL_RANK: Final = 2
+
+Doing = Callable[[datetime], None]
+
+
+class SimulatedMarket:
+    """Everything that other investors do, in the order of its time."""
+
+    def __init__(
+        self, scenario: Scenario, *, rulebook: Rulebook, venue: Venue, deliver: Deliver
+    ) -> None:
+        self._crowds = {
+            script.symbol: Crowd(
+                script, scenario=scenario, rulebook=rulebook, venue=venue, deliver=deliver
+            )
+            for script in scenario.symbols
+        }
+        self._due: list[tuple[datetime, int, int, Doing]] = []
+        for at, rank, doing in self._scripted(scenario):
+            if at >= scenario.begins_at:
+                heappush(self._due, (at, rank, len(self._due), doing))
+        heappush(self._due, (scenario.begins_at, _STEPS_RANK, 0, self._step_all))
+
+    def next_due(self) -> datetime:
+        """When somebody acts next."""
+        return self._due[0][0]
+
+    def run_next(self) -> datetime:
+        """Let the next thing happen and return when it was."""
+        at, _, _, doing = heappop(self._due)
+        doing(at)
+        return at
+
+    def _step_all(self, at: datetime) -> None:
+        for crowd in self._crowds.values():
+            crowd.step(at)
+        heappush(self._due, (at + STEP, _STEPS_RANK, 0, self._step_all))
+
+    def _scripted(self, scenario: Scenario) -> Iterator[tuple[datetime, int, Doing]]:
+        for script in scenario.symbols:
+            yield from self._scripted_of(script, scenario)
+
+    def _scripted_of(
+        self, script: SymbolScript, scenario: Scenario
+    ) -> Iterator[tuple[datetime, int, Doing]]:
+        crowd = self._crowds[script.symbol]
+        for standstill in script.standstills:
+            yield scenario.at(standstill.at), _STANDSTILL_RANK, partial(crowd.freeze, standstill)
+        for deal in script.deals:
+            yield scenario.at(deal.at), _DEAL_RANK, partial(crowd.deal, deal)

@@ -1,0 +1,169 @@
+"""The second factor: tickets, one-time codes, and the tokens that let orders through.
+
+Everything here is wire time. A token ends at 23:59:59 +07:00 of the day of issue; several of one
+key may be valid at once. Source: broker open API 0.2.0-preview.3, OTP exchange; where it is silent
+(a ticket unknown, expired or used; a fourth wrong code) we chose OTP_INVALID and OTP_LOCKED.
+"""
+
+import hmac
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from hashlib import sha256
+from typing import Final
+
+import jwt
+
+from bot.domain.instrument import EXCHANGE_TZ
+from bot.sandbox.errors import HttpRefusal
+
+TICKET_LIFE: Final = timedelta(minutes=5)
+REQUESTS_PER_DAY: Final = 5
+TRIES_PER_TICKET: Final = 3
+_ALGORITHM: Final = "HS256"
+_MESSAGES: Final = {
+    "OTP_SESSION_REQUIRED": "2FA session required",
+    "OTP_SESSION_EXPIRED": "2FA session has expired",
+    "OTP_SESSION_INVALID": "2FA session is invalid",
+    "OTP_SESSION_REVOKED": "2FA session was revoked",
+}
+
+
+@dataclass(slots=True)
+class _Ticket:
+    issued_at: datetime
+    wrong: int = 0
+    is_used: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class IssuedTicket:
+    """A ticket to be verified within five minutes."""
+
+    ticket_id: str
+    masked_destination: str
+
+
+@dataclass(frozen=True, slots=True)
+class IssuedToken:
+    """A fresh token; its text is in no repr."""
+
+    text: str
+    expires_at: datetime
+
+    def __repr__(self) -> str:
+        return f"IssuedToken(***, expires_at={self.expires_at!r})"
+
+
+def end_of_day(at: datetime) -> datetime:
+    """23:59:59 +07:00 of the day of `at`: the last instant of a token issued then."""
+    return datetime.combine(at.astimezone(EXCHANGE_TZ).date(), time(23, 59, 59), EXCHANGE_TZ)
+
+
+class OtpDesk:
+    """Codes and tokens of one API key. Replaying the calls rebuilds the state."""
+
+    def __init__(self, *, api_key: str, secret: str, code: str, email: str | None) -> None:
+        self._subject = sha256(api_key.encode()).hexdigest()[:16]
+        self._signing_key = sha256(b"two-factor|" + secret.encode()).digest()
+        self._code = code
+        self._email = email
+        self._requests: dict[date, int] = {}
+        self._tickets: dict[str, _Ticket] = {}
+        self._issued = 0
+        self._revoked: set[str] = set()
+        self._dropped: tuple[int, str] = (0, "")
+
+    def request(self, at: datetime) -> IssuedTicket:
+        """Mail a code; raises HttpRefusal when there is no address, or five were mailed today."""
+        if self._email is None:
+            raise HttpRefusal(400, "OTP_CONTACT_UNAVAILABLE", "No email on the account")
+        day = at.astimezone(EXCHANGE_TZ).date()
+        if self._requests.get(day, 0) >= REQUESTS_PER_DAY:
+            raise HttpRefusal(429, "OTP_RATE_LIMIT_EXCEEDED", "Too many OTP requests today")
+        self._requests[day] = self._requests.get(day, 0) + 1
+        ticket_id = f"T-{len(self._tickets) + 1}"
+        self._tickets[ticket_id] = _Ticket(at)
+        return IssuedTicket(ticket_id, masked_email(self._email))
+
+    def is_code(self, text: str) -> bool:
+        """Compare a typed code with the mailed one, in constant time."""
+        return hmac.compare_digest(text.encode(), self._code.encode())
+
+    def verify(self, ticket_id: str, at: datetime, *, is_right: bool) -> IssuedToken:
+        """Turn a ticket whose code was `is_right` into a token; raises HttpRefusal otherwise."""
+        ticket = self._tickets.get(ticket_id)
+        if ticket is None or ticket.is_used or at - ticket.issued_at > TICKET_LIFE:
+            raise HttpRefusal(400, "OTP_INVALID", "The ticket is unknown, used or too old")
+        if ticket.wrong >= TRIES_PER_TICKET:
+            raise HttpRefusal(403, "OTP_LOCKED", "The ticket is locked, request a new code")
+        if not is_right:
+            ticket.wrong += 1
+            left = TRIES_PER_TICKET - ticket.wrong
+            raise HttpRefusal(400, "OTP_INVALID", f"Wrong code, {left} tries left")
+        ticket.is_used = True
+        return self.issue(at)
+
+    def issue(self, at: datetime) -> IssuedToken:
+        """Make a token without a code: what a scenario or an operator pastes."""
+        self._issued += 1
+        expires_at = end_of_day(at)
+        claims = {
+            "sub": self._subject,
+            "jti": str(self._issued),
+            "iat": int(at.timestamp()),
+            "exp": int(expires_at.timestamp()),
+        }
+        return IssuedToken(jwt.encode(claims, self._signing_key, algorithm=_ALGORITHM), expires_at)
+
+    def revoke(self, token: str) -> str | None:
+        """End a token before its time. Returns its number, None when it is none of ours."""
+        claims = self._claims(token)
+        if claims is None:
+            return None
+        self.revoke_number(str(claims["jti"]))
+        return str(claims["jti"])
+
+    def revoke_number(self, number: str) -> None:
+        """End the token of that number."""
+        self._revoked.add(number)
+
+    def drop(self, code: str) -> None:
+        """Make every token issued so far answer `code` from now on (a fault)."""
+        self._dropped = (self._issued, code)
+
+    def admit(self, token: str | None, at: datetime) -> None:
+        """Let a write through, or raise HttpRefusal 403 with one of the four OTP_SESSION codes."""
+        code = self._refusal(token, at)
+        if code is not None:
+            raise HttpRefusal(403, code, _MESSAGES.get(code, "2FA session refused"))
+
+    def _refusal(self, token: str | None, at: datetime) -> str | None:
+        if not token:
+            return "OTP_SESSION_REQUIRED"
+        claims = self._claims(token)
+        if claims is None:
+            return "OTP_SESSION_INVALID"
+        if str(claims["jti"]) in self._revoked:
+            return "OTP_SESSION_REVOKED"
+        if at.timestamp() > int(claims["exp"]):
+            return "OTP_SESSION_EXPIRED"
+        last_dropped, code = self._dropped
+        return code if int(claims["jti"]) <= last_dropped else None
+
+    def _claims(self, token: str) -> dict[str, str | int] | None:
+        try:
+            claims: dict[str, str | int] = jwt.decode(
+                token,
+                self._signing_key,
+                algorithms=[_ALGORITHM],
+                options={"verify_exp": False, "verify_iat": False, "require": ["jti", "exp"]},
+            )
+        except jwt.InvalidTokenError:
+            return None
+        return claims if claims.get("sub") == self._subject else None
+
+
+def masked_email(email: str) -> str:
+    """`operator@example.com` as `o***@example.com`."""
+    name, _, host = email.partition("@")
+    return f"{name[:1]}***@{host}"

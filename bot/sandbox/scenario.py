@@ -1,0 +1,198 @@
+"""What a scenario file may say: day, account, the market's script, faults, switches.
+
+The caller parses the YAML text (as YAML 1.2 scalars) and gives the mapping to
+`Scenario.model_validate`; every key is optional but `symbols`, and an unknown key is an error. All
+times of day are local to the exchange, on `day`; money and prices are whole VND, volumes shares.
+"""
+
+from datetime import UTC, date, datetime, time
+from hashlib import sha256
+from typing import Annotated, Literal
+
+from pydantic import Field, SecretStr, model_validator
+
+from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument, InstrumentKind
+from bot.sandbox.fault_rule import FaultScript
+from bot.sandbox.scenario_part import Part
+
+Price = Annotated[int, Field(gt=0)]
+Volume = Annotated[int, Field(gt=0)]
+Money = Annotated[int, Field(ge=0)]
+Level = tuple[Price, Volume]
+
+
+class Anchor(Part):
+    """The market is drawn towards `price` at `at`, along straight lines between anchors."""
+
+    at: time
+    price: Price
+
+
+class Imbalance(Part):
+    """From `at` to `until` the volumes that wait to buy and to sell are multiplied."""
+
+    at: time
+    until: time
+    bids: float = Field(default=1.0, gt=0)
+    asks: float = Field(default=1.0, gt=0)
+
+
+class Standstill(Part):
+    """From `at` to `until` only these levels wait, nobody trades, nothing taken is refilled."""
+
+    at: time
+    until: time
+    bids: tuple[Level, ...] = ()
+    asks: tuple[Level, ...] = ()
+
+
+class Deal(Part):
+    """At `at` somebody takes from the asks, or gives to the bids, at `price` or better."""
+
+    at: time
+    do: Literal["take", "give"]
+    price: Price
+    volume: Volume
+
+
+class SymbolScript(Part):
+    """One symbol and how its market behaves.
+
+    `level_volume` is what typically waits at a price, `swing_ticks` how far the noise carries the
+    price from its path, `trade_chance` how likely somebody trades in one step of the market.
+    """
+
+    symbol: str
+    exchange: Exchange
+    kind: InstrumentKind = InstrumentKind.STOCK
+    name: str = ""
+    reference: Price
+    is_halted: bool = False
+    is_special: bool = False
+    level_volume: Volume = 3_000
+    swing_ticks: float = Field(default=3.0, ge=0)
+    trade_chance: float = Field(default=0.5, ge=0, le=1)
+    path: tuple[Anchor, ...] = ()
+    imbalances: tuple[Imbalance, ...] = ()
+    standstills: tuple[Standstill, ...] = ()
+    deals: tuple[Deal, ...] = ()
+
+    @property
+    def instrument(self) -> Instrument:
+        """The symbol on its exchange."""
+        return Instrument(self.symbol, self.exchange, self.kind)
+
+
+class AccountScript(Part):
+    """One sub-account. `suffix`: .1 ordinary, .6 margin, .4 order routing."""
+
+    id: str
+    depository_number: str = Field(default="120C900001", pattern=r"^[0-9]{3}C[0-9]{6}$")
+    suffix: str = Field(default=".1", pattern=r"^\.[0-9]$")
+    type: Literal["Normal", "Margin"] = "Normal"
+    name: str = "NGUYEN VAN DEMO"
+    cash: Money = 100_000_000
+    holdings: dict[str, Volume] = Field(default_factory=dict)
+    """Settled shares."""
+
+    @property
+    def extended_id(self) -> str:
+        """What request bodies name the account by."""
+        return self.depository_number + self.suffix
+
+
+class Switches(Part):
+    """Where the sources differ or are silent: how this broker behaves."""
+
+    partial_status: Literal["SENT", "MATCHED"] = "SENT"
+    matched_may_cancel: bool = True
+    matching: Literal["after_answer", "before_answer"] = "after_answer"
+    cancel_answer: Literal["CANCELLED", "CANCELLING"] = "CANCELLED"
+    refused_change: Literal["result", "http_400"] = "result"
+    modify_both: Literal["accept", "refuse"] = "accept"
+    modify_quantity: Literal["total", "open"] = "total"
+    no_error_code: Literal["", "0"] | None = None
+    error_codes: Literal["seed", "named", "numeric"] = "seed"
+    verify_body_hash: bool = False
+    only_routing_account_trades: bool = False
+    refused_requests_count: bool = False
+
+
+class Scenario(Part):
+    """One day of the sandbox. Key and secret are made from name and seed unless set."""
+
+    name: str = "scenario"
+    day: date | None = None
+    start: time = time(9, 14, 55)
+    until: time | None = None
+    """When a demo of it is over; the sandbox itself goes on."""
+    seed: int = 7
+    speed: float = Field(default=1.0, gt=0)
+    api_key: SecretStr | None = None
+    api_secret: SecretStr | None = None
+    otp_code: SecretStr = SecretStr("424242")
+    email: str | None = "demo@example.com"
+    has_token: bool = True
+    """Whether a 2FA token comes with the credentials; without, the exchange must be made."""
+    quota: Literal["FREE", "BASIC", "PRO", "ENTERPRISE"] = "FREE"
+    user_id: int = 900_001
+    fee_ppm: int | None = Field(default=None, ge=0)
+    accounts: tuple[AccountScript, ...] = (AccountScript(id="0009000011"),)
+    symbols: tuple[SymbolScript, ...] = Field(min_length=1)
+    faults: tuple[FaultScript, ...] = ()
+    switches: Switches = Switches()
+
+    @model_validator(mode="after")
+    def _names_are_unique(self) -> "Scenario":
+        for what, names in (
+            ("symbol", [script.symbol for script in self.symbols]),
+            ("account id", [script.id for script in self.accounts]),
+            ("extended account id", [script.extended_id for script in self.accounts]),
+        ):
+            if len(set(names)) < len(names):
+                raise ValueError(f"a {what} appears twice")
+        return self
+
+    @model_validator(mode="after")
+    def _holdings_are_known(self) -> "Scenario":
+        known = {script.symbol for script in self.symbols}
+        for account in self.accounts:
+            if unknown := set(account.holdings) - known:
+                raise ValueError(f"holdings of unlisted symbols: {', '.join(sorted(unknown))}")
+        return self
+
+    @property
+    def trading_day(self) -> date:
+        """The day; a scenario without one must be given one by `on` first."""
+        if self.day is None:
+            raise ValueError("this scenario names no day: give one with on()")
+        return self.day
+
+    def on(self, at: datetime) -> "Scenario":
+        """Return the scenario starting at that instant."""
+        local = at.astimezone(EXCHANGE_TZ)
+        return self.model_copy(update={"day": local.date(), "start": local.time()})
+
+    def at(self, moment: time) -> datetime:
+        """Return a time of the scenario's day as an instant."""
+        return datetime.combine(self.trading_day, moment, EXCHANGE_TZ).astimezone(UTC)
+
+    @property
+    def begins_at(self) -> datetime:
+        """The first instant of the market."""
+        return self.at(self.start)
+
+    @property
+    def key_text(self) -> str:
+        """The API key, made from name and seed unless it was set."""
+        if self.api_key is not None:
+            return self.api_key.get_secret_value()
+        return f"ak_test_{self._made('key')[:24]}"
+
+    @property
+    def secret_text(self) -> str:
+        """The API secret, made from name and seed unless it was set."""
+        return self.api_secret.get_secret_value() if self.api_secret else self._made("secret")
+
+    def _made(self, what: str) -> str:
+        return sha256(f"{self.name}|{self.seed}|{what}".encode()).hexdigest()

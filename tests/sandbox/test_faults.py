@@ -1,0 +1,102 @@
+"""Fault rules: when they strike, how often, and what a restart knows."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, time, timedelta
+
+from bot.sandbox.fault_rule import FaultPoint, FaultScript
+from bot.sandbox.faults import FaultBook, reset_at
+
+START = datetime(2026, 11, 19, 2, 15, tzinfo=UTC)
+REJECT = {"do": "reject"}
+
+
+def book(*rules: Mapping[str, object]) -> FaultBook:
+    faults = FaultBook(
+        seed=7,
+        at_time=lambda moment: datetime.combine(START.date(), moment, UTC),
+        state_of=lambda path: "SENT" if path.endswith("ORD1") else None,
+    )
+    for rule in rules:
+        faults.add(FaultScript.model_validate(rule))
+    return faults
+
+
+def strikes(
+    faults: FaultBook, times: int, verb: str = "POST", path: str = "/x/orders"
+) -> list[bool]:
+    point = FaultPoint.AFTER_AUTH
+    return [faults.strike(point, verb=verb, path=path, at=START) is not None for _ in range(times)]
+
+
+def test_the_nth_matching_request_is_struck_once() -> None:
+    faults = book({"match": {"verb": "POST", "path": "*/orders", "nth": 3}, "action": REJECT})
+
+    strikes(faults, 5, verb="GET")
+
+    assert strikes(faults, 5) == [False, False, True, False, False]
+
+
+def test_times_repeats_a_strike_and_zero_never_ends() -> None:
+    assert strikes(book({"match": {"times": 2}, "action": REJECT}), 4) == [True, True, False, False]
+    assert strikes(book({"match": {"times": 0}, "action": REJECT}), 4) == [True] * 4
+
+
+def test_a_rule_waits_for_its_market_time_and_its_point() -> None:
+    rule = {"match": {"at": "02:20", "until": "02:21"}, "point": "before_auth", "action": REJECT}
+    faults = book(rule)
+
+    def struck(minutes: float, point: FaultPoint = FaultPoint.BEFORE_AUTH) -> bool:
+        at = START + timedelta(minutes=minutes)
+        return faults.strike(point, verb="GET", path="/", at=at) is not None
+
+    assert not struck(4.9)
+    assert not struck(5, FaultPoint.ACCEPT)
+    assert struck(5)
+    assert struck(5.9)
+    assert not struck(6)
+
+
+def test_the_state_of_the_named_order_can_be_a_condition() -> None:
+    faults = book({"match": {"state": "SENT", "times": 0}, "action": REJECT})
+
+    assert strikes(faults, 1, path="/orders/ORD1") == [True]
+    assert strikes(faults, 1, path="/orders/ORD2") == [False]
+
+
+def test_chance_is_seeded() -> None:
+    rule = {"match": {"prob": 0.5}, "action": REJECT}
+
+    first, second = strikes(book(rule), 50), strikes(book(rule), 50)
+
+    assert first == second
+    assert 10 < sum(first) < 40
+
+
+def test_a_429_holds_until_its_reset_and_names_it() -> None:
+    faults = book({"match": {"at": "02:15"}, "action": {"do": "too_many", "reset_s": 30}})
+
+    def strike(seconds: float):
+        at = START + timedelta(seconds=seconds)
+        return faults.strike(FaultPoint.AFTER_AUTH, verb="GET", path="/", at=at)
+
+    struck = [strike(seconds) for seconds in (0, 10, 29.9, 30, 31)]
+
+    assert [rule is not None for rule in struck] == [True, True, True, False, False]
+    assert reset_at(struck[0], struck[0].script.action) == START + timedelta(seconds=30)
+
+
+def test_a_dropped_token_at_a_time_needs_no_request() -> None:
+    faults = book({"match": {"at": "02:20"}, "action": {"do": "drop_2fa"}})
+
+    assert strikes(faults, 1) == [False]
+    assert faults.due_at() == datetime.combine(START.date(), time(2, 20), UTC)
+    assert len(faults.pop_due(START + timedelta(minutes=5))) == 1
+    assert faults.due_at() is None
+
+
+def test_restored_counts_go_on_where_they_were() -> None:
+    faults = book({"match": {"nth": 3}, "action": REJECT})
+
+    faults.restore(0, seen=2, struck=0, first_struck=None)
+
+    assert strikes(faults, 2) == [True, False]

@@ -1,0 +1,18 @@
+"""Nonce memory: 300 seconds, by key and nonce."""
+
+from datetime import UTC, datetime, timedelta
+
+from bot.sandbox.nonces import NonceMemory
+
+START = datetime(2026, 11, 19, 2, 15, tzinfo=UTC)
+
+
+def test_a_nonce_is_used_for_300_seconds_and_only_by_its_key() -> None:
+    memory = NonceMemory()
+
+    memory.use("key", "n1", START)
+
+    assert memory.is_used("key", "n1", START + timedelta(seconds=299.999))
+    assert not memory.is_used("other", "n1", START)
+    assert not memory.is_used("key", "n2", START)
+    assert not memory.is_used("key", "n1", START + timedelta(seconds=300))
