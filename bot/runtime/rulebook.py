@@ -40,14 +40,18 @@ def load_symbols(path: Path | None = None) -> SymbolTable:
 
 @cache
 def _shipped_rulebook(on: date | None) -> Rulebook:
-    data = {**_read(_RULES / "market.yaml"), "calendar": _read(_RULES / "calendar.yaml")}
-    return Rulebook.from_mapping(data, on)
+    return Rulebook.from_mapping(_shipped_rules(), on)
+
+
+@cache
+def _shipped_rules() -> Mapping[str, object]:
+    return {**_read(_RULES / "market.yaml"), "calendar": _read(_RULES / "calendar.yaml")}
 
 
 def _read(path: Path) -> Mapping[str, object]:
     try:
         data = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
-    except YAMLError as error:
+    except (YAMLError, ValueError) as error:  # ValueError: a month 13, or not UTF-8
         raise RuleDataError(path.name, "YAML", str(error)) from error
     if not isinstance(data, dict):
         raise RuleDataError(path.name, "a mapping", data)
