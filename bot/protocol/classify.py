@@ -1,0 +1,258 @@
+"""What is known after an order write was sent: a pure reading of its answer, one table per verb.
+
+The rule behind every cell: REFUSED and NOT_SENT are said only of what is certain; the rest is
+UNKNOWN, which the day order book settles. A cancel or an amendment is settled by a row in any case,
+so its outcome here is a first word. Source of the codes: broker open API 0.2.0-preview.3, OTP
+exchange and errors; the tables are ours.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from email.utils import parsedate_to_datetime
+from types import MappingProxyType
+from typing import Final
+
+from bot.domain.account import SubAccount
+from bot.domain.instrument import Exchange
+from bot.domain.message import Resolution
+from bot.domain.order import Intent, OrderResult, OrderType
+from bot.domain.outcome import Accepted, NotSent, Outcome, Refused, Unknown
+from bot.protocol.answer import Answer, NoAnswer
+from bot.protocol.endpoints import AMEND_ORDER, CANCEL_ORDER, PLACE_ORDER, USER, Endpoint
+from bot.protocol.envelope import (
+    SUCCESS_CODE,
+    ErrorBody,
+    open_envelope,
+    rate_limit_reset,
+    read_error_body,
+)
+from bot.protocol.errors import ProtocolError
+from bot.protocol.orders import decode_order_results
+from bot.protocol.redact import redact
+from bot.protocol.status import REJECTED_STATUSES
+from bot.protocol.users import decode_user
+
+NONCE_REUSED: Final = "AUTH_NONCE_REUSED"
+PARTLY_AMENDED: Final = "-701111"
+"""The code of a modify that changed the unmatched part only: done, not refused."""
+
+_CERTAIN_STATUSES: Final = frozenset({400, 401, 403, 404, 405, 409, 422, 429})
+"""With the API's own error body, these say that nothing was executed."""
+
+_ORDER_ID: Final = re.compile(r"ORD[0-9]+", re.ASCII)
+_RETRY_S_MAX: Final = 3_600.0
+
+_T = OrderType
+_ONE_KIND: Final[Mapping[Exchange, tuple[frozenset[OrderType], ...]]] = MappingProxyType(
+    {
+        Exchange.HOSE: (frozenset({_T.MP, _T.MTL}),),
+        Exchange.HNX: (frozenset({_T.MAK, _T.FAK}), frozenset({_T.MOK, _T.FOK})),
+    }
+)
+"""Types that routing turns into one another (HOSE MP to MTL; HNX MAK to FAK, MOK to FOK)."""
+
+
+@dataclass(frozen=True, slots=True)
+class BurnVerdict:
+    """What one use of an unknown POST's nonce showed; if not conclusive, try again."""
+
+    resolution: Resolution
+    is_conclusive: bool
+    detail: str
+
+
+# -------------------------------------------------------------------------------------- place
+
+
+def classify_place(
+    intent: Intent,
+    answer: Answer | NoAnswer,
+    *,
+    today: date,
+    known_ids: frozenset[str],
+    account: SubAccount,
+) -> Outcome:
+    """Return what is known of the intent's one POST.
+
+    `known_ids` are the order ids of the day book before the send: an answer that names one of them
+    is not about this order. `today` is the trading date in market time.
+    """
+
+    def judge(results: tuple[OrderResult, ...]) -> Outcome:
+        if len(results) != 1:
+            return Unknown(f"{len(results)} results where one was expected", 200)
+        differs = _first_difference(intent, results[0], today=today, account=account)
+        if differs:
+            return Unknown(f"the answer's {differs} is not what was sent", 200)
+        return _judge_echo(results[0], known_ids)
+
+    return _classify(PLACE_ORDER, answer, judge)
+
+
+def _judge_echo(result: OrderResult, known_ids: frozenset[str]) -> Outcome:
+    if result.order_id in known_ids:
+        return Unknown("the answer names an order that was known before", 200)
+    if result.status in REJECTED_STATUSES:
+        return _rejection(result)
+    if result.code is not None:
+        return Unknown(f"code {redact(result.code)} under the status {redact(result.status)}", 200)
+    if not _ORDER_ID.fullmatch(result.order_id):
+        return Unknown("the answer's order id has an unknown form", 200)
+    return Accepted(result)
+
+
+def _first_difference(
+    intent: Intent, result: OrderResult, *, today: date, account: SubAccount
+) -> str | None:
+    """Return the name of the first field that does not echo what was sent."""
+    echoes = {
+        "account": result.account == account.extended_id,
+        "symbol": result.symbol == intent.symbol,
+        "side": result.side is intent.side,
+        "quantity": result.quantity == intent.quantity,
+        "price": result.limit_price == intent.limit_price,
+        "order type": _is_one_kind(intent.exchange, intent.order_type, result.order_type),
+        "market price": _echoes_market_price(intent, result),
+        "date": result.transaction_date == today,
+    }
+    return next((name for name, is_equal in echoes.items() if not is_equal), None)
+
+
+def _echoes_market_price(intent: Intent, result: OrderResult) -> bool:
+    """`market_price` comes back as sent; it may also be left out."""
+    if result.market_price is None:
+        return True
+    is_limit = intent.order_type is OrderType.LO
+    return not is_limit and _is_one_kind(intent.exchange, intent.order_type, result.market_price)
+
+
+def _is_one_kind(exchange: Exchange, sent: OrderType, answered: str) -> bool:
+    if answered == sent.value:
+        return True
+    return any(sent in kinds and answered in kinds for kinds in _ONE_KIND.get(exchange, ()))
+
+
+def _rejection(result: OrderResult) -> Refused:
+    code = result.code or result.status
+    return Refused(code, result.reason or result.status, 200, result)
+
+
+# --------------------------------------------------------------------------- cancel and amend
+
+
+def classify_cancel(order_id: str, answer: Answer | NoAnswer) -> Outcome:
+    """Return what is known of a DELETE: a code inside a 200 means that the order is unchanged."""
+    return _classify(CANCEL_ORDER, answer, _judge_change(order_id, done_codes=frozenset()))
+
+
+def classify_amend(order_id: str, answer: Answer | NoAnswer) -> Outcome:
+    """Return what is known of a PUT: as for a DELETE, but -701111 is done for the open part.
+
+    A result under another id is UNKNOWN: a broker that gives an amended order a new id shows it in
+    the day book, with the old one as its root.
+    """
+    judge = _judge_change(order_id, done_codes=frozenset({PARTLY_AMENDED}))
+    return _classify(AMEND_ORDER, answer, judge)
+
+
+def _judge_change(
+    order_id: str, *, done_codes: frozenset[str]
+) -> Callable[[tuple[OrderResult, ...]], Outcome]:
+    def judge(results: tuple[OrderResult, ...]) -> Outcome:
+        if len(results) != 1:
+            return Unknown(f"{len(results)} results where one was expected", 200)
+        result = results[0]
+        if result.order_id != order_id:
+            return Unknown("the answer is about another order", 200)
+        if result.status in REJECTED_STATUSES or result.code not in done_codes | {None}:
+            return _rejection(result)
+        return Accepted(result)
+
+    return judge
+
+
+# --------------------------------------------------------------------------- what all share
+
+
+def _classify(
+    endpoint: Endpoint,
+    answer: Answer | NoAnswer,
+    judge: Callable[[tuple[OrderResult, ...]], Outcome],
+) -> Outcome:
+    if isinstance(answer, NoAnswer):
+        return Unknown(answer.reason) if answer.is_sent else NotSent(answer.reason)
+    if answer.http_status != 200:
+        return _classify_status(answer)
+    try:
+        results = decode_order_results(open_envelope(endpoint, answer))
+    except ProtocolError as error:
+        return Unknown(str(error), answer.http_status)
+    return judge(results)
+
+
+def _classify_status(answer: Answer) -> Outcome:
+    """Judge an answer other than 200. Without the API's own error body nothing is certain."""
+    status, error = answer.http_status, read_error_body(answer.body)
+    if status not in _CERTAIN_STATUSES:
+        return Unknown(f"HTTP {status}", status)
+    if error is None:
+        return Unknown(f"HTTP {status} without an error body", status)
+    if status == 401 and error.error_code == NONCE_REUSED:
+        return Unknown("a copy of the request got there first", status)
+    return _refusal(answer, error)
+
+
+def _refusal(answer: Answer, error: ErrorBody) -> Refused:
+    return Refused(
+        code=redact(error.error_code),
+        reason=redact(error.message) or f"HTTP {answer.http_status}",
+        http_status=answer.http_status,
+        retry_after_s=_retry_after_s(answer) if answer.http_status == 429 else None,
+    )
+
+
+def _retry_after_s(answer: Answer) -> float | None:
+    """Seconds from the answer's own `Date` to its `X-RateLimit-Reset`: it needs no clock."""
+    reset, sent_at = rate_limit_reset(answer), _date_of(answer)
+    if reset is None or sent_at is None:
+        return None
+    return min(max((reset - sent_at).total_seconds(), 0.0), _RETRY_S_MAX)
+
+
+def _date_of(answer: Answer) -> datetime | None:
+    try:
+        stated = parsedate_to_datetime(answer.headers["date"])
+        return stated.astimezone(UTC) if stated.tzinfo else stated.replace(tzinfo=UTC)
+    except (KeyError, ValueError, OverflowError):
+        return None
+
+
+# --------------------------------------------------------------------------------------- burn
+
+
+def classify_burn(answer: Answer | NoAnswer) -> BurnVerdict:
+    """Return what a harmless read, signed with the nonce of an unknown POST, showed.
+
+    FRESH needs the whole proof: 200, error_code "0" in so many words, and a user inside. A 401
+    AUTH_NONCE_REUSED is REACHED: the POST, or an earlier burn, used the nonce. The caller must
+    still see that the answer came within 270 seconds of signing.
+    """
+    if isinstance(answer, NoAnswer):
+        return _inconclusive(answer.reason)
+    error = read_error_body(answer.body)
+    if answer.http_status == 401 and error is not None and error.error_code == NONCE_REUSED:
+        return BurnVerdict(Resolution.REACHED, True, "the nonce had been used")
+    try:
+        payload = open_envelope(USER, answer)
+        decode_user(payload)
+    except ProtocolError as refusal:
+        return _inconclusive(str(refusal))
+    if payload.error_code != SUCCESS_CODE:
+        return _inconclusive("a 200 without error_code 0")
+    return BurnVerdict(Resolution.FRESH, True, "the nonce was unused: the order can never arrive")
+
+
+def _inconclusive(detail: str) -> BurnVerdict:
+    return BurnVerdict(Resolution.REACHED, False, detail)

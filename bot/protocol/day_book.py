@@ -1,0 +1,248 @@
+"""The rows of the broker's day order book, which we call today's orders.
+
+The document requires no field of a row; we need id, symbol, side and quantity, and a row without
+them spoils the whole answer: an order that cannot be read must not be overlooked. Times are Vietnam
+local without an offset. Quantities are taken as they are, also impossible ones: who counts fills
+halts on them. Source: broker open API 0.2.0-preview.3, order-book row and 5.2.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Final
+
+from bot.domain.account import SubAccount
+from bot.domain.instrument import EXCHANGE_TZ, Phase
+from bot.domain.order import OrderReport, Side
+from bot.protocol.envelope import Payload
+from bot.protocol.errors import MalformedAnswer
+from bot.protocol.fields import (
+    Flag,
+    Floored,
+    Named,
+    PriceOrNone,
+    Rounded,
+    Symbol,
+    Text,
+    Whole,
+    Wire,
+    Word,
+    elements,
+    local_instant,
+    read,
+)
+from bot.protocol.redact import redact
+from bot.protocol.status import STATUS_OF_CODE, settle, state_of, status_code_of
+from bot.protocol.strict_json import compact
+
+_SIDE_OF_WORD: Final[Mapping[str, Side]] = {
+    "BUY": Side.BUY,
+    "SELL": Side.SELL,
+    "NB": Side.BUY,
+    "NS": Side.SELL,
+    "AB": Side.BUY,
+    "AS": Side.SELL,
+    "CB": Side.BUY,
+    "CS": Side.SELL,
+}
+"""`side`, and the raw `side_code` where `side` is missing: N new, A amend, C cancel."""
+
+_CODE_OF_SIDE: Final[Mapping[Side, str]] = {Side.BUY: "NB", Side.SELL: "NS"}
+_LETTER: Final[Mapping[bool | None, str]] = {True: "Y", False: "N", None: ""}
+
+
+class _Row(Wire):
+    orderid: Named
+    symbol: Symbol
+    qtty: Whole
+    rootorderid: Text = ""
+    txdate: Text = ""
+    txtime: Text = ""
+    odtimestamp: Text = ""
+    side: Word = ""
+    side_code: Word = ""
+    price: PriceOrNone = None
+    limitprice: PriceOrNone = None
+    pricetype: Word = ""
+    execqtty: Whole = 0
+    execprice: Floored = 0
+    execamt: Rounded = 0
+    remainqtty: Whole | None = None
+    cancelqtty: Whole = 0
+    status: Word = ""
+    status_code: Text | int = ""
+    allowcancel: Flag = None
+    allowamend: Flag = None
+    feedbackmsg: Text = ""
+    afacctno: Text = ""
+    afacctno_ext: Text = ""
+
+
+def decode_todays_orders(
+    payload: Payload, *, account: SubAccount, requested_at: datetime
+) -> tuple[OrderReport, ...]:
+    """Return the whole day book of `account`, asked for at `requested_at` (market time)."""
+    return tuple(
+        decode_order_row(element, account=account, requested_at=requested_at)
+        for element in elements(payload)
+    )
+
+
+def decode_order_row(
+    payload: Payload, *, account: SubAccount, requested_at: datetime
+) -> OrderReport:
+    """Return one row. Its account is the one asked for, unless the row names another."""
+    row = read(_Row, payload)
+    status = row.status or STATUS_OF_CODE.get(str(row.status_code), "")
+    return OrderReport(
+        order_id=row.orderid,
+        root_order_id=row.rootorderid or row.orderid,
+        account=_account(row, account),
+        trading_date=_trading_date(row, requested_at),
+        symbol=row.symbol,
+        side=_side(row, payload),
+        quantity=row.qtty,
+        order_type=row.pricetype,
+        price=row.price or row.limitprice,
+        executed_quantity=row.execqtty,
+        average_price=row.execprice,
+        executed_amount=row.execamt,
+        remaining_quantity=_remaining(row),
+        cancelled_quantity=row.cancelqtty,
+        status=status,
+        state=state_of(status),
+        may_cancel=row.allowcancel,
+        may_amend=row.allowamend,
+        placed_at=local_instant(_day_or_none(row.txdate), row.txtime, row.odtimestamp),
+        message=row.feedbackmsg,
+        requested_at=requested_at,
+        raw=redact(compact(payload.value)),
+    )
+
+
+def _side(row: _Row, payload: Payload) -> Side:
+    side = _SIDE_OF_WORD.get(row.side) or _SIDE_OF_WORD.get(row.side_code)
+    if side is None:
+        raise MalformedAnswer(payload.call, "side: neither BUY nor SELL", payload.raw)
+    return side
+
+
+def _remaining(row: _Row) -> int:
+    if row.remainqtty is not None:
+        return row.remainqtty
+    return row.qtty - row.execqtty - row.cancelqtty
+
+
+def _account(row: _Row, asked: SubAccount) -> str:
+    """`afacctno` is compared, as `afacctno_ext` comes in two forms."""
+    if row.afacctno in {"", asked.id}:
+        return asked.extended_id
+    return row.afacctno_ext or row.afacctno
+
+
+def _trading_date(row: _Row, requested_at: datetime) -> date:
+    """The list covers the current day only: a row without a date is of the request's day."""
+    stated = _day_or_none(row.txdate) or _day_or_none(row.odtimestamp[:10])
+    return stated or requested_at.astimezone(EXCHANGE_TZ).date()
+
+
+def _day_or_none(text: str) -> date | None:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class RowDetail:
+    """What a row carries beside the report: who owns the order and how it came in."""
+
+    sub_account_id: str = ""
+    customer_id: str = ""
+    core_number: str = ""
+    phase: Phase | None = None
+    via: str = "Web"
+    adjusted_quantity: int = 0
+
+
+def encode_todays_orders(
+    rows: Sequence[tuple[OrderReport, RowDetail]],
+) -> list[dict[str, object]]:
+    """Return the `result` of the day order book."""
+    return [encode_order_row(report, detail) for report, detail in rows]
+
+
+def encode_order_row(report: OrderReport, detail: RowDetail) -> dict[str, object]:
+    """Return one row with every key of the document. `status_code` follows the quantities."""
+    return {
+        **_identity(report, detail),
+        **_quantities(report, detail),
+        **_standing(report),
+        **_origin(report, detail),
+    }
+
+
+def _identity(report: OrderReport, detail: RowDetail) -> dict[str, object]:
+    local = report.placed_at.astimezone(EXCHANGE_TZ) if report.placed_at else None
+    return {
+        "orderid": report.order_id,
+        "rootorderid": report.root_order_id,
+        "odorderid": detail.core_number,
+        "txdate": report.trading_date.isoformat(),
+        "txtime": local.strftime("%H:%M:%S") if local else "",
+        "odtimestamp": local.strftime("%Y-%m-%dT%H:%M:%S") if local else "",
+        "symbol": report.symbol,
+        "side": report.side,
+        "side_": report.side,
+        "side_code": _CODE_OF_SIDE[report.side],
+        "price": report.price or 0,
+        "limitprice": report.price or 0,
+        "pricetype": report.order_type,
+    }
+
+
+def _quantities(report: OrderReport, detail: RowDetail) -> dict[str, object]:
+    return {
+        "qtty": report.quantity,
+        "quoteqtty": 0,
+        "execqtty": report.executed_quantity,
+        "execprice": report.average_price,
+        "execamt": report.executed_amount,
+        "remainqtty": report.remaining_quantity,
+        "remainamt": report.remaining_quantity * (report.price or 0),
+        "cancelqtty": report.cancelled_quantity,
+        "adjustqtty": detail.adjusted_quantity,
+    }
+
+
+def _standing(report: OrderReport) -> dict[str, object]:
+    return {
+        "status": report.status,
+        "status_": report.status,
+        "status_code": status_code_of(settle(report)),
+        "allowcancel": _LETTER[report.may_cancel],
+        "allowamend": _LETTER[report.may_amend],
+        "feedbackmsg": report.message,
+    }
+
+
+def _origin(report: OrderReport, detail: RowDetail) -> dict[str, object]:
+    return {
+        "hosesession": detail.phase or "",
+        "matchtype_code": "",
+        "matchtype_": "",
+        "timetype": "0",
+        "timetypevalue": "",
+        "isdisposal": "N",
+        "via": detail.via,
+        "via_": detail.via,
+        "via_code": detail.via.upper(),
+        "tlname": "",
+        "username": "",
+        "custodycd": report.account.rpartition(".")[0],
+        "custid": detail.customer_id,
+        "afacctno": detail.sub_account_id,
+        "afacctno_ext": report.account,
+        "producttypename": "STOCK",
+        "strategy_id": None,
+    }

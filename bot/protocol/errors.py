@@ -1,0 +1,82 @@
+"""What can be wrong with what the broker, or a client of the sandbox, says.
+
+    ProtocolError
+    ├── MalformedAnswer    the client's end: an answer that cannot be used
+    ├── BrokerRefusal      the client's end: the broker says no, by HTTP status or by `error_code`
+    ├── MalformedRequest   the sandbox's end: a body that the API answers with 400
+    └── UnusableTarget     a path value that no path can carry
+
+What was received appears in them redacted or not at all.
+"""
+
+from datetime import datetime
+
+from bot.protocol.redact import redact
+
+
+class ProtocolError(Exception):
+    """Any failure to understand what was said over the wire."""
+
+
+class MalformedAnswer(ProtocolError):
+    """An answer that is not what the call promises. `raw` is redacted and at most 16 kB."""
+
+    def __init__(self, call: str, reason: str, raw: bytes | str = b"") -> None:
+        super().__init__(f"{call}: the answer cannot be used: {reason}")
+        self.call = call
+        self.reason = reason
+        self.raw = redact(_as_text(raw))
+
+    def __reduce__(self) -> tuple[type, tuple[str, str, str]]:
+        return type(self), (self.call, self.reason, self.raw)
+
+
+class BrokerRefusal(ProtocolError):
+    """The broker answered with an error.
+
+    `error_code` is empty when the body was no error body (an HTML page of a proxy, say); `retry_at`
+    is the instant of `X-RateLimit-Reset` (wire time, UTC), None when there is none to be read.
+    """
+
+    def __init__(
+        self,
+        call: str,
+        *,
+        http_status: int,
+        error_code: str,
+        message: str,
+        retry_at: datetime | None = None,
+    ) -> None:
+        super().__init__(f"{call}: HTTP {http_status} {error_code or 'without an error body'}")
+        self.call = call
+        self.http_status = http_status
+        self.error_code = error_code
+        self.message = redact(message)
+        self.retry_at = retry_at
+
+    @property
+    def has_error_body(self) -> bool:
+        """True when the refusal is the API's own word, not that of something on the way."""
+        return bool(self.error_code)
+
+
+class MalformedRequest(ProtocolError):
+    """A request body that the API refuses with 400. `field` is empty for the whole body."""
+
+    def __init__(self, reason: str, field: str = "") -> None:
+        super().__init__(f"{field}: {reason}" if field else reason)
+        self.reason = reason
+        self.field = field
+
+
+class UnusableTarget(ProtocolError):
+    """A path value is empty, or would name another path."""
+
+    def __init__(self, endpoint: str, name: str) -> None:
+        super().__init__(f"{endpoint}: the path value {name} is empty or a dot segment")
+        self.endpoint = endpoint
+        self.name = name
+
+
+def _as_text(raw: bytes | str) -> str:
+    return raw if isinstance(raw, str) else raw.decode("utf-8", errors="backslashreplace")

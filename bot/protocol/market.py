@@ -1,0 +1,50 @@
+"""The phase of an exchange, which the broker calls its session.
+
+Source: broker open API 0.2.0-preview.3, market session.
+"""
+
+from typing import Any
+
+from bot.domain.instrument import Exchange, Phase
+from bot.domain.order import OrderType
+from bot.protocol.envelope import Payload
+from bot.protocol.errors import MalformedAnswer
+from bot.protocol.fields import Wire, Word, read
+from bot.protocol.values import MarketPhase
+
+
+class _MarketPhase(Wire):
+    exchange: Word
+    exchange_session: Word
+    available_order_types: list[Any] | None = None
+
+
+def decode_market_phase(payload: Payload) -> MarketPhase:
+    """Return phase and order types. A phase that we do not know is CLOSED (see MarketPhase)."""
+    found = read(_MarketPhase, payload)
+    if found.exchange not in Exchange.__members__:
+        raise MalformedAnswer(payload.call, "exchange: none of those traded here", payload.raw)
+    stated = found.exchange_session
+    return MarketPhase(
+        exchange=Exchange(found.exchange),
+        phase=Phase(stated) if stated in Phase.__members__ else Phase.CLOSED,
+        available=_known_types(found.available_order_types),
+        stated=stated,
+    )
+
+
+def _known_types(listed: list[Any] | None) -> frozenset[OrderType] | None:
+    if listed is None:
+        return None
+    names = {name.strip().upper() for name in listed if isinstance(name, str)}
+    return frozenset(kind for kind in OrderType if kind.value in names)
+
+
+def encode_market_phase(phase: MarketPhase) -> dict[str, object]:
+    """Return the `result` of the market session; types stand in the order of their enumeration."""
+    available = phase.available or frozenset()
+    return {
+        "exchange": phase.exchange,
+        "exchange_session": phase.stated,
+        "available_order_types": [kind.value for kind in OrderType if kind in available],
+    }

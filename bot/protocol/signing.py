@@ -1,0 +1,67 @@
+"""The signature of a request, made by the client and checked by the sandbox.
+
+Source: broker open API 0.2.0-preview.3, signing. The payload is `timestamp LF METHOD LF target LF
+bodyhash` with nothing after the hash, so that it ends in a line feed when there is no body. The
+secret's *text* is the key, although it looks like hexadecimal.
+"""
+
+import hmac
+from hashlib import sha256
+from typing import Final
+
+TIMESTAMP_TOLERANCE_MS: Final = 30_000
+"""A timestamp is accepted up to and including this far from the server's time."""
+
+HEADER_API_KEY: Final = "X-FH-APIKEY"
+HEADER_TIMESTAMP: Final = "X-FH-TIMESTAMP"
+HEADER_NONCE: Final = "X-FH-NONCE"
+HEADER_SIGNATURE: Final = "X-FH-SIGNATURE"
+HEADER_BODY_HASH: Final = "X-FH-BODYHASH"
+HEADER_TWO_FACTOR: Final = "X-FH-2FA-TOKEN"
+HEADER_DEVICE_ID: Final = "device-id"
+HEADER_RATE_LIMIT_RESET: Final = "X-RateLimit-Reset"
+
+
+def body_sha256(body: bytes) -> str:
+    """Return the lower-case hex SHA-256 of the exact body bytes, empty for an empty body."""
+    return sha256(body).hexdigest() if body else ""
+
+
+def signing_payload(
+    *, timestamp_ms: int | str, method: str, target: str, body_sha256: str
+) -> bytes:
+    """Return the bytes that are signed. `target` is the request line's: encoded path and query.
+
+    `timestamp_ms` is a text at the server's end, where it is signed as it was sent.
+    """
+    return f"{timestamp_ms}\n{method}\n{target}\n{body_sha256}".encode("utf-8", "surrogateescape")
+
+
+def sign(
+    secret: str, *, timestamp_ms: int | str, method: str, target: str, body_sha256: str
+) -> str:
+    """Return the lower-case hex HMAC-SHA256 of the payload under the secret's text."""
+    payload = signing_payload(
+        timestamp_ms=timestamp_ms, method=method, target=target, body_sha256=body_sha256
+    )
+    return hmac.new(secret.encode(), payload, sha256).hexdigest()
+
+
+def is_signed_by(
+    secret: str,
+    signature: str,
+    *,
+    timestamp_ms: int | str,
+    method: str,
+    target: str,
+    body_sha256: str,
+) -> bool:
+    """Tell in constant time whether `signature` is the one of these values.
+
+    `body_sha256` is the hash header as sent, empty when it was absent: the server signs over it and
+    does not hash the body.
+    """
+    expected = sign(
+        secret, timestamp_ms=timestamp_ms, method=method, target=target, body_sha256=body_sha256
+    )
+    return hmac.compare_digest(expected.encode(), signature.encode("utf-8", "surrogateescape"))

@@ -1,0 +1,178 @@
+"""The broker's 25 order statuses: what each means to us, and what an order's quantities say.
+
+The names come with undocumented moves, so a name alone decides little. Fills are read from
+quantities, never from a name: a working, partly filled order commonly shows SENT, and a cancelled
+or killed remainder keeps SENT with nothing open. Source: broker open API 0.2.0-preview.3, order
+state machine (states; reading fills safely). That MATCHED may be partial is the older API's word.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from bot.domain.order import TERMINAL_STATES, OrderReport, OrderState
+
+_S = OrderState
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """One of the 25. The permissions are True or False where the source shows them.
+
+    None means not shown: the row's own flag decides, and without a flag the answer is no.
+    """
+
+    name: str
+    state: OrderState
+    may_amend: bool | None
+    may_cancel: bool | None
+
+    @property
+    def is_final(self) -> bool:
+        """True when no move leaves it."""
+        return self.state in TERMINAL_STATES
+
+
+STATUSES: Final[Mapping[str, Status]] = MappingProxyType(
+    {
+        name: Status(name, state, may_amend, may_cancel)
+        for name, state, may_amend, may_cancel in (
+            # inside the broker
+            ("WAITING_TO_SEND", _S.ACCEPTED, True, True),
+            ("SENDING", _S.ACCEPTED, False, True),
+            ("WAITING_TO_ACTIVATE", _S.ACCEPTED, None, None),
+            ("INTERNAL_SENDING", _S.ACCEPTED, None, None),
+            ("SENDING_TO_CORE", _S.ACCEPTED, None, None),
+            ("WAIT_FOR_ACCEPTING", _S.ACCEPTED, None, None),
+            ("ACCEPTING", _S.ACCEPTED, None, None),
+            # on the exchange
+            ("SENT", _S.ACCEPTED, True, True),
+            ("ACCEPTED", _S.ACCEPTED, None, None),
+            ("RECEIVED", _S.ACCEPTED, None, None),
+            # in change
+            ("FIXING", _S.PENDING_REPLACE, None, None),
+            ("FIXED", _S.ACCEPTED, None, None),
+            ("CANCELLING", _S.PENDING_CANCEL, None, None),
+            # matched; MATCHED may be partial, and then the row's flags say what may be done
+            ("MATCHED", _S.PARTIALLY_FILLED, None, None),
+            ("MATCHED_ALL", _S.FILLED, False, False),
+            ("COMPLETED", _S.FILLED, False, False),
+            # ended
+            ("CANCELLED", _S.CANCELLED, False, False),
+            ("INTERNAL_CANCELLED", _S.CANCELLED, False, False),
+            ("CANCEL_BY_STOCK_EVENT", _S.CANCELLED, False, False),
+            ("REJECTED", _S.REJECTED, False, False),
+            ("FAILED", _S.REJECTED, False, False),
+            ("EXPIRED", _S.EXPIRED, False, False),
+            ("EXPIRED_ACTIVATION_TIME", _S.EXPIRED, False, False),
+            ("EXPIRED_AUTHORIZATION", _S.EXPIRED, False, False),
+            ("REJECTING", _S.ACCEPTED, False, False),
+        )
+    }
+)
+"""All 25 by name. REJECTING is on its way to REJECTED and not there yet."""
+
+STATUS_OF_CODE: Final[Mapping[str, str]] = MappingProxyType(
+    {"01": "SENT", "02": "SENT", "03": "MATCHED_ALL", "04": "CANCELLED", "05": "REJECTED"}
+)
+"""The two-digit `status_code`, used only when `status` is empty. 02: working, partly filled."""
+
+_CODE_OF_STATE: Final[Mapping[OrderState, str]] = MappingProxyType(
+    {
+        _S.PARTIALLY_FILLED: "02",
+        _S.FILLED: "03",
+        _S.CANCELLED: "04",
+        _S.EXPIRED: "04",
+        _S.REJECTED: "05",
+    }
+)
+_CODE_OF_A_LIVE_ORDER: Final = "01"
+
+REJECTED_STATUSES: Final = frozenset({"REJECTED", "FAILED"})
+"""What an order write's answer says of an order that was refused inside an HTTP 200."""
+
+
+def state_of(status: str) -> OrderState | None:
+    """Return our reading of a status name; None, when it is none of the 25, is never final."""
+    known = STATUSES.get(status)
+    return known.state if known else None
+
+
+def is_final(status: str) -> bool:
+    """Tell whether a status is one that no move leaves; an unknown one never is."""
+    return status in STATUSES and STATUSES[status].is_final
+
+
+def settle(report: OrderReport) -> OrderState:
+    """Return where the order of a row stands: its quantities first, then its name."""
+    return settle_quantities(
+        report.state,
+        status=report.status,
+        quantity=report.quantity,
+        executed=report.executed_quantity,
+        cancelled=report.cancelled_quantity,
+        remaining=report.remaining_quantity,
+    )
+
+
+def settle_quantities(
+    state: OrderState | None,
+    *,
+    status: str,
+    quantity: int,
+    executed: int,
+    cancelled: int,
+    remaining: int,
+) -> OrderState:
+    """Return the state that name and quantities together mean.
+
+    An unknown name is live whatever the quantities say. All executed is FILLED, under any name but
+    a rejection. Nothing open after something was executed or cancelled is CANCELLED, with its fills
+    kept; a row on which nothing has happened yet is not closed by an empty `remainqtty`.
+    """
+    if state is None:
+        return _S.PARTIALLY_FILLED if executed > 0 else _S.ACCEPTED
+    if state is not _S.REJECTED and executed >= quantity > 0:
+        return _S.FILLED
+    if state in TERMINAL_STATES:
+        return _S.CANCELLED if status == "COMPLETED" else state
+    if remaining <= 0 and (executed > 0 or cancelled > 0):
+        return _S.CANCELLED
+    return _live(state, executed)
+
+
+def _live(state: OrderState, executed: int) -> OrderState:
+    if state in {_S.PENDING_CANCEL, _S.PENDING_REPLACE}:
+        return state
+    return _S.PARTIALLY_FILLED if executed > 0 else _S.ACCEPTED
+
+
+def may_cancel(report: OrderReport) -> bool:
+    """Tell whether the rest may be cancelled.
+
+    What is shown as forbidden stays so; then the row's flag decides; without a flag only a status
+    that is shown to allow it does.
+    """
+    return _permitted(report, report.may_cancel, _cell(report.status, "may_cancel"))
+
+
+def may_amend(report: OrderReport) -> bool:
+    """Tell whether price or quantity may be changed, by the same rule as `may_cancel`."""
+    return _permitted(report, report.may_amend, _cell(report.status, "may_amend"))
+
+
+def _cell(status: str, permission: str) -> bool | None:
+    known = STATUSES.get(status)
+    return getattr(known, permission) if known else None
+
+
+def _permitted(report: OrderReport, flag: bool | None, shown: bool | None) -> bool:  # noqa: FBT001
+    if settle(report) in TERMINAL_STATES or shown is False:
+        return False
+    return flag if flag is not None else shown is True
+
+
+def status_code_of(state: OrderState) -> str:
+    """Return the two-digit `status_code` that a row carries for an order in `state`."""
+    return _CODE_OF_STATE.get(state, _CODE_OF_A_LIVE_ORDER)

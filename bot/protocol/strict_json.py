@@ -1,0 +1,108 @@
+"""JSON read as if the other end were hostile: what a lenient reader would let through is an error.
+
+Refused are NaN and infinities, a key given twice, integers beyond 64 bits, numbers too large or too
+fine to be real, nesting deeper than 32, bytes that are not UTF-8, and text that cannot be stored.
+"""
+
+import json
+import re
+from decimal import Decimal
+from typing import Any, Final, NoReturn
+
+DEPTH_MAX: Final = 32
+INTEGER_MAX: Final = 2**63 - 1
+_NUMBER_CHARACTERS_MAX: Final = 64
+_EXPONENT_MAX: Final = 30
+_UNSTORABLE: Final = re.compile(rb"\\u(?:[dD][89a-fA-F]|0000)")
+
+
+class NotJson(ValueError):
+    """The bytes are not JSON that can be used; the text says why, without the bytes."""
+
+
+def parse(body: bytes) -> Any:
+    """Return what the body says, fractions as Decimal. Raises NotJson."""
+    try:
+        value = _DECODER.decode(body.decode("utf-8"))
+    except UnicodeDecodeError:
+        raise NotJson("the body is not UTF-8") from None
+    except json.JSONDecodeError as error:
+        raise NotJson(f"the body is not JSON: {error.msg} at character {error.pos}") from None
+    except RecursionError:
+        raise NotJson(f"nested deeper than {DEPTH_MAX}") from None
+    _refuse_depth(value)
+    if _UNSTORABLE.search(body):
+        _refuse_unstorable(value)
+    return value
+
+
+def compact(value: object) -> str:
+    """Return JSON without spaces, characters as they are; a Decimal becomes a number."""
+    return json.dumps(
+        value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_number
+    )
+
+
+def _number(value: object) -> float:
+    assert isinstance(value, Decimal), f"{type(value).__name__} cannot be put into JSON"
+    return float(value)
+
+
+def _integer(text: str) -> int:
+    if len(text) > _NUMBER_CHARACTERS_MAX or abs(value := int(text)) > INTEGER_MAX:
+        raise NotJson("an integer beyond 64 bits")
+    return value
+
+
+def _fraction(text: str) -> Decimal:
+    exponent = text.lower().partition("e")[2].lstrip("+-0")
+    if (
+        len(text) > _NUMBER_CHARACTERS_MAX
+        or len(exponent) > 2
+        or int(exponent or 0) > _EXPONENT_MAX
+    ):
+        raise NotJson("a number too large or too fine")
+    return Decimal(text)
+
+
+def _constant(name: str) -> NoReturn:
+    raise NotJson(f"{name} is no JSON number")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise NotJson("a key is given twice in one object")
+    return found
+
+
+def _refuse_depth(value: object) -> None:
+    """Walk the containers level by level, so that no depth can exhaust our own stack."""
+    level = [value]
+    for _ in range(DEPTH_MAX + 1):
+        level = [inner for outer in level for inner in _containers_in(outer)]
+        if not level:
+            return
+    raise NotJson(f"nested deeper than {DEPTH_MAX}")
+
+
+def _containers_in(value: object) -> list[object]:
+    if isinstance(value, dict):
+        return [inner for inner in value.values() if isinstance(inner, dict | list)]
+    if isinstance(value, list):
+        return [inner for inner in value if isinstance(inner, dict | list)]
+    return []
+
+
+def _refuse_unstorable(value: object) -> None:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    if "\\u0000" in text or any("\ud800" <= character <= "\udfff" for character in text):
+        raise NotJson("a text holds NUL or half a character")
+
+
+_DECODER: Final = json.JSONDecoder(
+    object_pairs_hook=_object,
+    parse_float=_fraction,
+    parse_int=_integer,
+    parse_constant=_constant,
+)

@@ -1,0 +1,107 @@
+"""The exchange of a one-time code for a 2FA token: three calls, both ends.
+
+Codes and tokens are Secrets here and texts on the wire only. Source: broker open API
+0.2.0-preview.3, OTP exchange (fields at top level, no wrapper).
+"""
+
+from typing import Any, Final
+
+from bot.protocol.bodies import read_body
+from bot.protocol.envelope import Payload
+from bot.protocol.errors import MalformedAnswer
+from bot.protocol.fields import Instant, Named, Text, UnixSeconds, Wire, local_text, read
+from bot.protocol.secret import Secret
+from bot.protocol.strict_json import compact
+from bot.protocol.values import OtpTicket, OtpVerification, TwoFactorToken
+
+OTP_CHANNEL: Final = "EMAIL"
+"""SMS existed until 2026-05-15."""
+
+
+class _Ticket(Wire):
+    ticket_id: Named
+    masked_destination: Text = ""
+
+
+class _Token(Wire):
+    session_token: Named
+    expires_at: Instant | None = None
+    expires_at_epoch: UnixSeconds | None = None
+
+
+class _Request(Wire):
+    channel: Named
+
+
+class _Verification(Wire):
+    ticket_id: Named
+    otp_code: Named
+
+
+class _Revocation(Wire):
+    session_token: Named
+
+
+def decode_otp_ticket(payload: Payload) -> OtpTicket:
+    """Return the ticket that a code must come with."""
+    found = read(_Ticket, payload)
+    return OtpTicket(found.ticket_id, found.masked_destination)
+
+
+def encode_otp_ticket(ticket: OtpTicket) -> dict[str, object]:
+    """Return the answer to a request for a code."""
+    return {"ticket_id": ticket.ticket_id, "masked_destination": ticket.masked_destination}
+
+
+def decode_two_factor_token(payload: Payload) -> TwoFactorToken:
+    """Return the token and its end; where two ends are given, the earlier one counts."""
+    found = read(_Token, _without_raw(payload))
+    ends = [end for end in (found.expires_at, found.expires_at_epoch) if end is not None]
+    if not ends:
+        raise MalformedAnswer(payload.call, "neither expires_at nor expires_at_epoch")
+    return TwoFactorToken(Secret(found.session_token), min(ends))
+
+
+def _without_raw(payload: Payload) -> Payload:
+    """An answer that may hold a token is not kept, not even redacted."""
+    return Payload(payload.call, payload.value)
+
+
+def encode_two_factor_token(token: TwoFactorToken) -> dict[str, Any]:
+    """Return the answer to a good code. It holds the token: for the wire and nothing else."""
+    return {
+        "session_token": token.token.reveal(),
+        "expires_at": local_text(token.expires_at),
+        "expires_at_epoch": int(token.expires_at.timestamp()),
+    }
+
+
+def encode_otp_request() -> bytes:
+    """Return the body that asks for a code by e-mail."""
+    return compact({"channel": OTP_CHANNEL}).encode()
+
+
+def decode_otp_request(body: bytes) -> str:
+    """Return the channel that a client asks for. Raises MalformedRequest."""
+    return read_body(_Request, body).channel
+
+
+def encode_otp_verification(ticket_id: str, code: Secret) -> bytes:
+    """Return the body that exchanges a code."""
+    return compact({"ticket_id": ticket_id, "otp_code": code.reveal()}).encode()
+
+
+def decode_otp_verification(body: bytes) -> OtpVerification:
+    """Return a client's ticket and code. Raises MalformedRequest."""
+    found = read_body(_Verification, body)
+    return OtpVerification(found.ticket_id, Secret(found.otp_code))
+
+
+def encode_revocation(token: Secret) -> bytes:
+    """Return the body that revokes a token."""
+    return compact({"session_token": token.reveal()}).encode()
+
+
+def decode_revocation(body: bytes) -> Secret:
+    """Return the token that a client gives up. Raises MalformedRequest."""
+    return Secret(read_body(_Revocation, body).session_token)

@@ -1,0 +1,65 @@
+"""The owner of the key and their sub-accounts.
+
+Source: broker open API 0.2.0-preview.3, bootstrap.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from bot.domain.account import SubAccount
+from bot.protocol.envelope import Payload
+from bot.protocol.fields import Named, NotNegative, Text, Wire, read, read_list
+from bot.protocol.values import User
+
+_PRODUCT_SEPARATOR: Final = "."
+
+
+class _User(Wire):
+    user_id: NotNegative
+
+
+class _SubAccount(Wire):
+    """`id` is a text: as a number it would have lost its leading zeros."""
+
+    id: Named
+    sub_account_ext: Named
+    type: Named
+    name: Text = ""
+
+
+def decode_user(payload: Payload) -> User:
+    """Return the owner of the key."""
+    return User(read(_User, payload).user_id)
+
+
+def encode_user(user: User) -> dict[str, object]:
+    """Return the `data` of users/me."""
+    return {"user_id": user.user_id}
+
+
+def decode_sub_accounts(payload: Payload) -> tuple[SubAccount, ...]:
+    """Return the sub-accounts in the broker's order. Two may share a `type`: never index by it."""
+    return tuple(
+        SubAccount(entry.id, entry.sub_account_ext, entry.type, entry.name)
+        for entry in read_list(_SubAccount, payload)
+    )
+
+
+def encode_sub_accounts(
+    accounts: Sequence[SubAccount], *, customer_id: str = ""
+) -> list[dict[str, object]]:
+    """Return the `result` of the sub-account list."""
+    return [_encode_sub_account(account, customer_id) for account in accounts]
+
+
+def _encode_sub_account(account: SubAccount, customer_id: str) -> dict[str, object]:
+    depository_number, dot, product = account.extended_id.rpartition(_PRODUCT_SEPARATOR)
+    return {
+        "id": account.id,
+        "cust_id": customer_id,
+        "name": account.name,
+        "depository_number": depository_number,
+        "product_type_name": dot + product,
+        "sub_account_ext": account.extended_id,
+        "type": account.type,
+    }
