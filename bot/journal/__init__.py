@@ -1,0 +1,1 @@
+"""Durable memory: what was decided, asked, sent, answered and filled, in SQLite or PostgreSQL."""

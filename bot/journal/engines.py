@@ -1,0 +1,192 @@
+"""Connections to the journal's database: one kind that writes, one that can't.
+
+SQLite writes in WAL mode with `synchronous=FULL` and begins every transaction IMMEDIATE; PostgreSQL
+with `synchronous_commit=on`. The journal's file is for its owner only. A reader never makes a file:
+a journal that nobody has open is read as it lies, without the side files of WAL.
+"""
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+import sqlalchemy as sa
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError
+from sqlalchemy.pool import NullPool
+
+from bot.journal.errors import Contradicted, Corrupt, Unreachable, UnusableUrl
+
+CONNECT_TIMEOUT_S: Final = 5
+STATEMENT_TIMEOUT_MS: Final = 30_000
+BUSY_TIMEOUT_MS: Final = 5_000
+FORMS: Final = "write sqlite:///path/journal.db or postgresql+psycopg://user@host/database"
+DAMAGE: Final = ("malformed", "not a database", "checksum", "invalid page", "corrupt")
+"""Words by which a database says that its file is damaged."""
+
+_KEEPALIVE: Final = {
+    "connect_timeout": CONNECT_TIMEOUT_S,
+    "keepalives_idle": 2,
+    "keepalives_interval": 1,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 3_000,
+}
+
+
+def parse(url: str) -> sa.URL:
+    """Read a journal's URL: `sqlite:///path/journal.db` or `postgresql+psycopg://…`.
+
+    Raises UnusableUrl; its message repeats no password.
+    """
+    try:
+        parsed = sa.make_url(url)
+    except ArgumentError as error:
+        raise UnusableUrl(f"the journal's URL can't be read; {FORMS}") from error
+    if parsed.drivername == "postgresql":
+        parsed = parsed.set(drivername="postgresql+psycopg")
+    if parsed.drivername not in {"sqlite", "postgresql+psycopg"}:
+        raise UnusableUrl(f"a journal can't live in {parsed.drivername}; {FORMS}")
+    if parsed.drivername == "sqlite" and parsed.database in {None, "", ":memory:"}:
+        raise UnusableUrl("a journal needs a file: sqlite:///path/journal.db")
+    return parsed
+
+
+def is_sqlite(url: str) -> bool:
+    """Whether the journal is a file."""
+    return parse(url).drivername == "sqlite"
+
+
+def file_of(url: str) -> Path:
+    """The file of a SQLite journal."""
+    database = parse(url).database
+    assert database is not None
+    return Path(database)
+
+
+def writing_engine(url: str) -> sa.Engine:
+    """An engine of one connection that writes durably. Makes no connection yet."""
+    if not is_sqlite(url):
+        return _postgres(
+            url, "-c synchronous_commit=on", pool_size=1, max_overflow=0, pool_pre_ping=True
+        )
+    pragmas = ("journal_mode=WAL", "synchronous=FULL")
+    engine = sa.create_engine(
+        "sqlite://",
+        creator=_opener(file_of(url), "mode=rw"),
+        poolclass=sa.QueuePool,
+        pool_size=1,
+        max_overflow=0,
+        hide_parameters=True,
+    )
+    return _prepared(engine, pragmas, "BEGIN IMMEDIATE")
+
+
+def reading_engine(url: str) -> sa.Engine:
+    """An engine that can't write. Raises Unreachable when a SQLite file is missing."""
+    if not is_sqlite(url):
+        return _postgres(url, "-c default_transaction_read_only=on", poolclass=NullPool)
+    path = file_of(url)
+    if not path.is_file():
+        raise Unreachable("no such file", database=str(path))
+    engine = sa.create_engine(
+        "sqlite://", creator=_reader(path), poolclass=NullPool, hide_parameters=True
+    )
+    return _prepared(engine, ("query_only=ON",), "BEGIN")
+
+
+def lock_engine(url: str) -> sa.Engine:
+    """An engine of PostgreSQL whose connection is closed when it is given back."""
+    return _postgres(url, "-c synchronous_commit=on", poolclass=NullPool)
+
+
+def make_private_file(path: Path) -> None:
+    """Make the journal's file for its owner alone, in a directory of the same kind if it is new.
+
+    An existing file that others may read is closed to them.
+    """
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        if path.stat().st_mode & 0o077:
+            path.chmod(0o600)
+    except OSError as error:
+        raise Unreachable(error.strerror or str(error), database=str(path)) from error
+
+
+@contextmanager
+def told(url: str) -> Iterator[None]:
+    """Turn a database's errors into the journal's own."""
+    try:
+        yield
+    except IntegrityError as error:
+        raise Contradicted(reason_of(error)) from error
+    except DBAPIError as error:
+        raise trouble(url, error) from error
+
+
+def trouble(url: str, error: DBAPIError) -> Unreachable | Corrupt:
+    """Name a database's error: a damaged file, or a database that can't be used now."""
+    reason = reason_of(error)
+    if any(word in reason for word in DAMAGE):
+        return Corrupt(f"{parse(url).database}: {reason}")
+    return unreachable(url, reason)
+
+
+def unreachable(url: str, reason: str) -> Unreachable:
+    """Say which database can't be reached, without its password."""
+    parsed = parse(url)
+    database = parsed.database or ""
+    if parsed.drivername == "sqlite":
+        return Unreachable(reason, database=database)
+    return Unreachable(
+        reason,
+        database=database,
+        host=parsed.host or "localhost",
+        port=parsed.port or 5432,
+        user=parsed.username,
+    )
+
+
+def reason_of(error: DBAPIError) -> str:
+    """The database's own words, first line, without the address that the driver puts before."""
+    lines = str(error.orig).strip().splitlines() or [type(error.orig).__name__]
+    return lines[0].rsplit("failed: ", 1)[-1]
+
+
+def _postgres(url: str, settings: str, **pool: object) -> sa.Engine:
+    options = f"{settings} -c statement_timeout={STATEMENT_TIMEOUT_MS} -c timezone=UTC"
+    arguments = {**_KEEPALIVE, "options": options}
+    try:
+        return sa.create_engine(parse(url), connect_args=arguments, hide_parameters=True, **pool)
+    except ImportError as error:
+        raise UnusableUrl("PostgreSQL needs its driver: pip install 'vnbot[postgres]'") from error
+
+
+def _opener(path: Path, query: str) -> Callable[[], sqlite3.Connection]:
+    address = f"file:{quote(str(path))}?{query}"
+    return lambda: sqlite3.connect(address, uri=True, check_same_thread=False)
+
+
+def _reader(path: Path) -> Callable[[], sqlite3.Connection]:
+    """Open read-only; when no writer has left a log beside the file, without making one."""
+    log = path.with_name(path.name + "-wal")
+    live, alone = _opener(path, "mode=ro"), _opener(path, "mode=ro&immutable=1")
+    return lambda: live() if log.exists() else alone()
+
+
+def _prepared(engine: sa.Engine, pragmas: tuple[str, ...], begin: str) -> sa.Engine:
+    always = (f"busy_timeout={BUSY_TIMEOUT_MS}", "foreign_keys=ON")
+
+    def prepare(connection: sqlite3.Connection, _record: object) -> None:
+        connection.isolation_level = None  # the driver opens no transactions of its own
+        for pragma in (*always, *pragmas):
+            connection.execute(f"PRAGMA {pragma}")
+
+    def start(connection: sa.Connection) -> None:
+        connection.exec_driver_sql(begin)
+
+    sa.event.listen(engine, "connect", prepare)
+    sa.event.listen(engine, "begin", start)
+    return engine

@@ -1,0 +1,110 @@
+"""What can go wrong with the journal.
+
+    JournalError
+    ├── UnusableUrl          the URL names no database that a journal can live in
+    ├── Unreachable          no database there, or it went away; nothing of the write is stored
+    │   └── OutcomeUnknown   it went away during the commit; the next write finds out
+    ├── NeedsMigration       the schema is older (or newer) than this program
+    ├── SendForbidden        an order may not be sent; carries the reason
+    ├── LeaseHeld            another daemon writes this journal; carries its holder
+    ├── Contradicted         an entry contradicts what is stored (our bug); nothing of it is stored
+    ├── Corrupt              the database file is damaged
+    ├── UnknownOrder         a reference that no order answers to
+    └── AmbiguousOrder       a reference that several do; carries the candidates
+
+No message carries a password.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The process that holds a journal's lease. `since` is wire time, UTC."""
+
+    pid: int
+    host: str
+    since: datetime
+
+    def __str__(self) -> str:
+        """Name the process as a person would look for it."""
+        return f"pid {self.pid} on {self.host}, since {self.since:%Y-%m-%d %H:%M:%S} UTC"
+
+
+class JournalError(Exception):
+    """Anything that kept the journal from doing what was asked."""
+
+
+class UnusableUrl(JournalError):
+    """The journal's URL can't be used as it is written."""
+
+
+class Unreachable(JournalError):
+    """The database can't be reached. Of a SQLite file, `host` is None and `database` its path."""
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        database: str,
+        host: str | None = None,
+        port: int | None = None,
+        user: str | None = None,
+    ) -> None:
+        server = f"postgres at {host}:{port} as user '{user}', database '{database}'"
+        super().__init__(f"can't reach {server if host else database} ({reason})")
+        self.reason, self.database = reason, database
+        self.host, self.port, self.user = host, port, user
+
+
+class OutcomeUnknown(Unreachable):
+    """The connection was lost during the commit, and could not be made again to look."""
+
+
+class NeedsMigration(JournalError):
+    """The schema `found` (None: none at all) is not the one this program writes."""
+
+    def __init__(self, *, found: str | None, wanted: str) -> None:
+        super().__init__(f"the journal has schema {found or 'none'}, this program needs {wanted}")
+        self.found, self.wanted = found, wanted
+
+
+class SendForbidden(JournalError):
+    """The attempt was not begun and nothing of it is stored: nothing may be sent."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class LeaseHeld(JournalError):
+    """Another process writes this journal. `holder` is None when it has not said its name yet."""
+
+    def __init__(self, holder: Holder | None) -> None:
+        super().__init__(f"another bot writes this journal: {holder or 'still starting'}")
+        self.holder = holder
+
+
+class Contradicted(JournalError):
+    """An entry does not fit what is stored; its whole transaction was taken back."""
+
+
+class Corrupt(JournalError):
+    """The database file is damaged and can't be trusted."""
+
+
+class UnknownOrder(JournalError):
+    """No order, intent or blocked request answers to `reference`."""
+
+    def __init__(self, reference: str) -> None:
+        super().__init__(f"no order answers to '{reference}'")
+        self.reference = reference
+
+
+class AmbiguousOrder(JournalError):
+    """Several orders answer to `reference`; `candidates` are their ids, newest first."""
+
+    def __init__(self, reference: str, candidates: tuple[str, ...]) -> None:
+        super().__init__(f"'{reference}' could be {', '.join(candidates)}")
+        self.reference, self.candidates = reference, candidates

@@ -1,0 +1,210 @@
+"""The journal as the bot writes it: one thread, one transaction for each write, durable on return.
+
+Whatever a write raises, nothing of it is stored, with one exception: `OutcomeUnknown` (the
+connection was lost during the commit and the database can't be asked). Writing the same entries
+again is right in both cases: the journal first finds out whether they are there.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Final, Self, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError
+
+from bot.domain.entry import Entry
+from bot.domain.recovery import Recovery
+from bot.journal.batch import COUNTER, Batch, read_heads
+from bot.journal.closes import write_closes
+from bot.journal.encoding import instant_text
+from bot.journal.engines import (
+    file_of,
+    is_sqlite,
+    make_private_file,
+    reason_of,
+    told,
+    unreachable,
+    writing_engine,
+)
+from bot.journal.errors import OutcomeUnknown, Unreachable
+from bot.journal.recovering import read_recovery
+from bot.journal.schema import require_schema
+from bot.journal.sends import require_epoch, require_may_send
+from bot.journal.tables import runs
+
+SETTLE_TRIES: Final = 3
+"""How often a new connection is tried to learn what became of a commit."""
+
+T = TypeVar("T")
+Check = Callable[[sa.Connection], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """A commit whose outcome is unknown: its entries, and the counter before and after it."""
+
+    entries: tuple[Entry, ...]
+    before: int
+    after: int
+
+
+class Journal:
+    """The one writer of a journal. All methods but `open` run on its thread."""
+
+    def __init__(self, url: str, engine: sa.Engine, epoch: int | None) -> None:
+        self._url = url
+        self._engine = engine
+        self._epoch = epoch
+        self._doubt: Doubt | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="journal")
+
+    @classmethod
+    def open(cls, url: str, *, epoch: int | None = None) -> Self:
+        """Connect, and see that the schema is right.
+
+        With `epoch` (of the lease) every write asserts that the lease is still ours. Raises
+        Unreachable, NeedsMigration, UnusableUrl or Corrupt.
+        """
+        if is_sqlite(url) and not file_of(url).is_file():
+            raise Unreachable("no such file", database=str(file_of(url)))
+        if is_sqlite(url):
+            make_private_file(file_of(url))
+        engine = writing_engine(url)
+        with told(url), engine.connect() as connection:
+            require_schema(connection)
+        return cls(url, engine, epoch)
+
+    async def write(self, entries: Sequence[Entry]) -> None:
+        """Store all entries in one transaction; they survive a power cut once this returns.
+
+        Raises Unreachable, Contradicted, Corrupt, or SendForbidden when the lease is lost.
+        """
+        if entries:
+            await self._on_thread(lambda: self._store(tuple(entries), _nothing_more))
+
+    async def begin_attempt(
+        self, entries: Sequence[Entry], *, epoch: int, fingerprint: str
+    ) -> None:
+        """Store an attempt and what goes with it, if it may be sent; see `sends` for when.
+
+        Raises SendForbidden, and what `write` raises: then nothing may be sent.
+        """
+
+        def check(connection: sa.Connection) -> None:
+            require_epoch(connection, epoch)
+            require_may_send(connection, entries, fingerprint)
+
+        await self._on_thread(lambda: self._store(tuple(entries), check))
+
+    async def recover(self, trading_date: date) -> Recovery:
+        """Read everything that the engine goes on from."""
+        return await self._on_thread(
+            lambda: self._read(lambda connection: read_recovery(connection, trading_date))
+        )
+
+    async def start_run(self, *, at: datetime, mode: str, version: str, config_sha256: str) -> int:
+        """Note that a run begins; returns its number, counted over the life of the journal."""
+        facts = {"mode": mode, "version": version, "config_sha256": config_sha256}
+        row = {**facts, "started_at": instant_text(at), "epoch": self._epoch}
+
+        def start(connection: sa.Connection) -> int:
+            last = connection.execute(sa.select(sa.func.max(runs.c.run_id))).scalar() or 0
+            connection.execute(runs.insert(), {"run_id": last + 1, **row})
+            return int(last) + 1
+
+        return await self._on_thread(lambda: self._change(start))
+
+    async def end_run(self, run_id: int, reason: str, *, at: datetime) -> None:
+        """Note that a run ended, and why. A run that was killed has no end."""
+        end = runs.update().where(runs.c.run_id == run_id)
+        end = end.values(ended_at=instant_text(at), end_reason=reason)
+        await self._on_thread(lambda: self._change(lambda connection: connection.execute(end)))
+
+    async def close_day(self, trading_date: date, *, at: datetime) -> int:
+        """Write the day's closing positions and results from its fills; returns how many."""
+        return await self._on_thread(
+            lambda: self._change(lambda connection: write_closes(connection, trading_date, at))
+        )
+
+    async def close(self) -> None:
+        """Finish what is queued and let go of the database."""
+        await self._on_thread(self._engine.dispose)
+        self._thread.shutdown()
+
+    # --------------------------------------------------------------------------- on the thread
+
+    async def _on_thread(self, work: Callable[[], T]) -> T:
+        """Run on the writer thread; a caller that is cancelled does not cut the work off."""
+        loop = asyncio.get_running_loop()
+        return await asyncio.shield(loop.run_in_executor(self._thread, work))
+
+    def _read(self, query: Callable[[sa.Connection], T]) -> T:
+        with told(self._url), self._engine.connect() as connection:
+            return query(connection)
+
+    def _change(self, change: Callable[[sa.Connection], T]) -> T:
+        with told(self._url), self._engine.begin() as connection:
+            self._require_lease(connection)
+            return change(connection)
+
+    def _store(self, entries: tuple[Entry, ...], check: Check) -> None:
+        with told(self._url):
+            try:
+                self._transact(entries, check)
+            except DBAPIError as error:
+                if self._doubt is None:
+                    raise
+                self._settle(entries, error)
+
+    def _transact(self, entries: tuple[Entry, ...], check: Check) -> None:
+        with self._engine.connect() as connection:
+            transaction = connection.begin()
+            if self._is_stored_already(connection, entries):
+                return
+            self._require_lease(connection)
+            check(connection)
+            batch = Batch(connection, entries)
+            before = batch.last_seq
+            batch.store()
+            self._doubt = Doubt(entries, before, batch.last_seq)
+            transaction.commit()
+            self._doubt = None
+
+    def _require_lease(self, connection: sa.Connection) -> None:
+        if self._epoch is not None:
+            require_epoch(connection, self._epoch)
+
+    def _settle(self, entries: tuple[Entry, ...], error: DBAPIError) -> None:
+        """Learn on a new connection what became of a commit; return if `entries` are stored."""
+        reason = reason_of(error)
+        for _ in range(SETTLE_TRIES):
+            try:
+                with self._engine.begin() as connection:
+                    is_done = self._is_stored_already(connection, entries)
+            except DBAPIError as again:
+                reason = reason_of(again)
+                continue
+            if is_done:
+                return
+            raise unreachable(self._url, f"the commit failed: {reason}") from error
+        lost = unreachable(self._url, reason)
+        raise OutcomeUnknown(
+            reason, database=lost.database, host=lost.host, port=lost.port, user=lost.user
+        ) from error
+
+    def _is_stored_already(self, connection: sa.Connection, entries: tuple[Entry, ...]) -> bool:
+        """Whether a commit in doubt was these entries, and was done. The doubt ends here."""
+        doubt = self._doubt
+        if doubt is None:
+            return False
+        last = read_heads(connection)[COUNTER].last_seq
+        assert last in {doubt.before, doubt.after}, "only this writer moves the counter"
+        self._doubt = None
+        return last == doubt.after and entries == doubt.entries
+
+
+def _nothing_more(_connection: sa.Connection) -> None:
+    """A plain write has no conditions but the lease."""

@@ -1,0 +1,132 @@
+"""One bot writes a journal at a time. A second is refused at once and told who is first.
+
+SQLite: an exclusive lock on a file beside the journal; PostgreSQL: an advisory lock on a connection
+of its own. Both are let go by the system when the process dies, however it dies. Each holder gets a
+new epoch, which the journal asserts before an order is sent: one who lost the lease sends no more.
+"""
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import ExitStack
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError
+
+from bot.journal.engines import (
+    file_of,
+    is_sqlite,
+    lock_engine,
+    make_private_file,
+    reading_engine,
+    told,
+    writing_engine,
+)
+from bot.journal.errors import Holder, LeaseHeld
+from bot.journal.schema import require_schema
+from bot.journal.tables import lease
+
+NAME: Final = "writer"
+SUFFIX: Final = ".lease"
+LOCK: Final = 0x766E_626F_7401
+"""Key of the advisory lock in a journal's PostgreSQL database."""
+
+
+class Lease:
+    """The right to write, held until released or until the process ends."""
+
+    def __init__(self, epoch: int, let_go: Callable[[], None], look: Callable[[], bool]) -> None:
+        self.epoch = epoch
+        self._let_go = let_go
+        self._look = look
+        self._is_released = False
+
+    def is_held(self) -> bool:
+        """Whether the lock is still ours: a lost PostgreSQL connection loses it."""
+        return not self._is_released and self._look()
+
+    def release(self) -> None:
+        """Let another bot have it."""
+        self._is_released = True
+        self._let_go()
+
+
+def acquire(url: str, holder: Holder) -> Lease:
+    """Take the lease at once, or raise LeaseHeld. Also raises Unreachable and NeedsMigration."""
+    let_go, look = _lock_file(url) if is_sqlite(url) else _lock_database(url)
+    with ExitStack() as undo:
+        undo.callback(let_go)
+        epoch = _take_epoch(url, holder)
+        undo.pop_all()
+    return Lease(epoch, let_go, look)
+
+
+def holder_of(connection: sa.Connection) -> Holder | None:
+    """Who took the lease last."""
+    row = connection.execute(sa.select(lease).where(lease.c.name == NAME)).one()
+    if row.pid is None:
+        return None
+    return Holder(row.pid, row.host, datetime.fromisoformat(row.since))
+
+
+def _lock_file(url: str) -> tuple[Callable[[], None], Callable[[], bool]]:
+    path = _lock_path(url)
+    make_private_file(path)
+    connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute("PRAGMA journal_mode=MEMORY")
+        connection.execute("BEGIN EXCLUSIVE")
+    except sqlite3.OperationalError as error:
+        connection.close()
+        raise LeaseHeld(_named_holder(url)) from error
+    return connection.close, lambda: connection.in_transaction
+
+
+def _lock_path(url: str) -> Path:
+    journal = file_of(url)
+    return journal.with_name(journal.name + SUFFIX)
+
+
+def _lock_database(url: str) -> tuple[Callable[[], None], Callable[[], bool]]:
+    with told(url):
+        connection = lock_engine(url).connect().execution_options(isolation_level="AUTOCOMMIT")
+        is_ours = connection.execute(sa.select(sa.func.pg_try_advisory_lock(LOCK))).scalar_one()
+    if not is_ours:
+        connection.close()
+        raise LeaseHeld(_named_holder(url))
+    return connection.close, lambda: _answers(connection)
+
+
+def _answers(connection: sa.Connection) -> bool:
+    try:
+        connection.execute(sa.select(1))
+    except DBAPIError:
+        return False
+    return True
+
+
+def _named_holder(url: str) -> Holder | None:
+    engine = reading_engine(url)
+    try:
+        with told(url), engine.connect() as connection:
+            require_schema(connection)
+            return holder_of(connection)
+    finally:
+        engine.dispose()
+
+
+def _take_epoch(url: str, holder: Holder) -> int:
+    engine = writing_engine(url)
+    name = {"pid": holder.pid, "host": holder.host, "since": holder.since.isoformat()}
+    try:
+        with told(url), engine.begin() as connection:
+            require_schema(connection)
+            mine = lease.c.name == NAME
+            old = connection.execute(sa.select(lease.c.epoch).where(mine).with_for_update())
+            epoch: int = old.scalar_one() + 1
+            connection.execute(lease.update().where(mine).values(epoch=epoch, **name))
+            return epoch
+    finally:
+        engine.dispose()

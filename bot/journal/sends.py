@@ -1,0 +1,99 @@
+"""The conditions under which an order may be sent, asserted inside the transaction that records it.
+
+The engine has checked the same on its own book; here they are true of what is stored, whatever
+another process or an earlier run has written (order safety, sections 3 and 10: I2, I10, I11, I14).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import sqlalchemy as sa
+
+from bot.domain.entry import AttemptStarted, Entry, RunState
+from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS
+from bot.journal import tables
+from bot.journal.errors import SendForbidden
+from bot.journal.lease import NAME
+
+LASTING: Final = (RunState.HALTED, RunState.PAUSED, RunState.RUNNING)
+"""The states that decide whether the bot trades; the others are passing."""
+
+
+def require_epoch(connection: sa.Connection, epoch: int) -> None:
+    """Raise SendForbidden unless the lease is still this holder's."""
+    lease = tables.lease
+    query = sa.select(lease.c.epoch).where(lease.c.name == NAME).with_for_update(read=True)
+    stored = connection.execute(query).scalar_one()
+    if stored != epoch:
+        raise SendForbidden(f"another bot has taken the lease: epoch {stored}, ours is {epoch}")
+
+
+def require_may_send(connection: sa.Connection, entries: Sequence[Entry], fingerprint: str) -> None:
+    """Raise SendForbidden unless the attempt among `entries` may begin.
+
+    A DELETE may always; a PUT when nothing is halted; a POST when its intent was never sent and no
+    other order of its fingerprint is unresolved or working.
+    """
+    started = [entry for entry in entries if isinstance(entry, AttemptStarted)]
+    assert len(started) == 1, "a send has exactly one attempt"
+    attempt = started[0]
+    if attempt.verb == "DELETE":
+        return
+    _require_not_halted(connection, attempt.intent_id)
+    if attempt.verb == "POST":
+        _require_first_post(connection, attempt.intent_id)
+        _require_free(connection, attempt.intent_id, fingerprint)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Whether a scope trades, and why."""
+
+    state: RunState
+    reason: str
+
+
+def lasting_state(connection: sa.Connection, scope: str) -> Standing | None:
+    """The newest state of a scope that decides whether it trades; None: nothing was ever said."""
+    halts = tables.halts
+    mine = (halts.c.scope == scope) & halts.c.to_state.in_(LASTING)
+    query = sa.select(halts.c.to_state, halts.c.reason).where(mine)
+    row = connection.execute(query.order_by(halts.c.seq.desc()).limit(1)).first()
+    return Standing(RunState(row.to_state), row.reason) if row else None
+
+
+def _require_not_halted(connection: sa.Connection, intent_id: str) -> None:
+    intents = tables.intents
+    columns = (intents.c.account, intents.c.symbol, intents.c.strategy)
+    intent = connection.execute(sa.select(*columns).where(intents.c.intent_id == intent_id)).first()
+    if intent is None:
+        raise SendForbidden(f"intent {intent_id} is not in the journal")
+    scopes = ("all", f"account:{intent.account}", f"symbol:{intent.symbol}", intent.symbol)
+    for scope in (*scopes, f"strategy:{intent.strategy}"):
+        standing = lasting_state(connection, scope)
+        if standing is not None and standing.state is RunState.HALTED:
+            raise SendForbidden(f"halted ({scope}): {standing.reason}")
+
+
+def _require_first_post(connection: sa.Connection, intent_id: str) -> None:
+    attempts = tables.attempts
+    mine = (attempts.c.intent_id == intent_id) & (attempts.c.verb == "POST")
+    if connection.execute(sa.select(attempts.c.attempt_id).where(mine)).first():
+        raise SendForbidden(f"intent {intent_id} was sent before; one POST per intent, ever")
+
+
+def _require_free(connection: sa.Connection, intent_id: str, fingerprint: str) -> None:
+    """No order that the broker could not tell apart may be unresolved or working."""
+    intents, orders = tables.intents, tables.orders
+    twin = (intents.c.fingerprint == fingerprint) & (intents.c.intent_id != intent_id)
+    unresolved = sa.select(intents.c.intent_id).where(twin, intents.c.state.in_(UNRESOLVED_SENDS))
+    if found := connection.execute(unresolved).scalar():
+        raise SendForbidden(f"the same order is unresolved: {found}")
+    working = (
+        sa.select(orders.c.order_id)
+        .join(intents, intents.c.intent_id == orders.c.intent_id)
+        .where(twin, orders.c.state.not_in(TERMINAL_STATES))
+    )
+    if found := connection.execute(working).scalar():
+        raise SendForbidden(f"the same order is working: {found}")
