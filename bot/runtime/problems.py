@@ -1,0 +1,69 @@
+"""What is wrong, as an operator reads it, and the exit code that says so to a script.
+
+Every mistake that an operator can make is an `OperatorMistake` with one `Problem` for each thing to
+put right; nothing else reaches the screen without being a bug. The codes are in `error_codes.py`.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Self
+
+
+class ExitCode(IntEnum):
+    """What the process answers when it ends; the numbers are stable."""
+
+    DONE = 0
+    BUG = 1
+    USAGE = 2
+    CONFIG = 3
+    SECRET = 4
+    NEEDS_2FA = 5
+    UNREACHABLE = 6
+    DATABASE = 7
+    REFUSED = 8
+    REJECTED = 9
+    NOT_RUNNING = 10
+    """Also: one is already running."""
+    TIMED_OUT = 11
+    DIFFERS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong. `message` says what was wanted, what was found and what to do.
+
+    `line` and `column` count from 1; `snippet` is the line in question with a caret line under it.
+    """
+
+    code: str
+    message: str
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+    snippet: str = ""
+
+    def __str__(self) -> str:
+        head = f"{self.place}: {self.code}" if self.place else self.code
+        text = f"{head} {self.message}"
+        return f"{text}\n{self.snippet}" if self.snippet else text
+
+    @property
+    def place(self) -> str:
+        """`file:line:column`, as far as known; empty without a file."""
+        parts = (self.file, self.line, self.column)
+        return ":".join(str(part) for part in parts if part is not None)
+
+
+class OperatorMistake(Exception):
+    """Something that the operator can put right. Shown without a traceback."""
+
+    def __init__(self, problems: Iterable[Problem], exit_code: int = ExitCode.CONFIG) -> None:
+        self.problems = tuple(problems)
+        self.exit_code = exit_code
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+    @classmethod
+    def of(cls, code: str, message: str, exit_code: int = ExitCode.CONFIG) -> Self:
+        """Return a mistake of one problem that lies in no file."""
+        return cls((Problem(code, message),), exit_code)

@@ -1,0 +1,293 @@
+"""Reads a YAML file as YAML 1.2, and remembers where everything stands.
+
+`14:20`, `NO` and `on` are text, as they look. A plain number with a leading zero is text too: other
+readers of YAML take `0123` for octal, so no number is made of it. Refused with line and column:
+duplicate keys, tabs, tags, merge keys, many anchors, large and deep files. Lines that are quoted in
+a message have what looks like a secret masked.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.events import (
+    AliasEvent,
+    CollectionEndEvent,
+    CollectionStartEvent,
+    DocumentStartEvent,
+    NodeEvent,
+)
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from bot.runtime.problems import OperatorMistake, Problem
+
+BYTES_MAX: Final = 1_000_000
+ANCHORS_MAX: Final = 100
+DEPTH_MAX: Final = 20
+NODES_MAX: Final = 10_000
+
+_CORE: Final = "tag:yaml.org,2002:"
+_INTEGER: Final = re.compile(r"[-+]?(0|[1-9][0-9]*(_[0-9]+)*)")
+_DECIMAL: Final = re.compile(
+    r"[-+]?((0|[1-9][0-9]*)?\.[0-9]+|(0|[1-9][0-9]*)\.)([eE][-+]?[0-9]{1,3})?"
+)
+_WORDS: Final = {"": None, "~": None, "null": None, "true": True, "false": False}
+_KNOWN_TAGS: Final = frozenset(
+    _CORE + name for name in "str int float bool null map seq timestamp value".split()
+)
+_SECRET_VALUE: Final = re.compile(
+    r"(?i)((?:key|secret|token|password|otp|code)\w*['\"]?\s*:\s*)\S.*"
+)
+_URL_PASSWORD: Final = re.compile(r"(://[^/\s:@]*:)[^@\s]*(?=@)")
+
+Location = tuple[str | int, ...]
+"""The keys and indexes that lead to a value, like `("order", "size", "shares")`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Where a key or a value stands; line and column from 1."""
+
+    line: int
+    column: int
+    width: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class YamlDocument:
+    """One file: its data (dict, list, str, int, float, bool, None) and where each part of it is."""
+
+    name: str
+    text: str
+    data: dict[str, object]
+    keys: Mapping[Location, Span] = field(default_factory=dict)
+    values: Mapping[Location, Span] = field(default_factory=dict)
+
+    def position(self, location: Location) -> tuple[int, int]:
+        """Return line and column of a value; of what is missing, those of its parent's key."""
+        span = self._nearest(self.values, location)
+        return span.line, span.column
+
+    def at_key(self, code: str, message: str, location: Location, hint: str = "") -> Problem:
+        """Return a problem that points at a key, or at its nearest parent."""
+        return self._problem(code, message, self._nearest(self.keys, location), hint)
+
+    def at_value(self, code: str, message: str, location: Location, hint: str = "") -> Problem:
+        """Return a problem that points at a value, or, when it is missing, at its parent's key."""
+        if location in self.values:
+            return self._problem(code, message, self.values[location], hint)
+        return self.at_key(code, message, location, hint)
+
+    def _nearest(self, spans: Mapping[Location, Span], location: Location) -> Span:
+        for length in range(len(location), 0, -1):
+            for found in (spans, self.keys):
+                if location[:length] in found:
+                    return found[location[:length]]
+        return Span(1, 1)
+
+    def _problem(self, code: str, message: str, span: Span, hint: str) -> Problem:
+        snippet = snippet_of(self.text, span, hint)
+        return Problem(code, message, self.name, span.line, span.column, snippet)
+
+
+def shown_path(path: Path) -> str:
+    """Return a path as a message shows it: relative when it lies below the working directory."""
+    absolute = path.absolute()
+    here = Path.cwd()
+    return str(absolute.relative_to(here)) if absolute.is_relative_to(here) else str(absolute)
+
+
+def read_yaml(path: Path) -> YamlDocument:
+    """Read a file that holds one mapping. Raises OperatorMistake with all that is wrong in it."""
+    return parse_yaml(read_text(path), shown_path(path))
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a file. Raises OperatorMistake when that cannot be had."""
+    name = shown_path(path)
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise _mistake("E-CFG-001", f"cannot read this file: {reason}", name) from error
+    if len(raw) > BYTES_MAX:
+        message = f"{len(raw):,} bytes; a configuration file has at most {BYTES_MAX:,}"
+        raise _mistake("E-CFG-007", message, name)
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw[: error.start].count(b"\n") + 1
+        raise _mistake("E-CFG-010", "not UTF-8 text; save it as UTF-8", name, line) from error
+
+
+def parse_yaml(text: str, name: str) -> YamlDocument:
+    """Parse text that holds one mapping. Raises OperatorMistake with all that is wrong in it."""
+    try:
+        _refuse_bombs(text, name)
+        root = YAML(typ="safe", pure=True).compose(text)
+    except MarkedYAMLError as error:
+        raise OperatorMistake((_syntax(error, text, name),)) from error
+    except YAMLError as error:
+        raise _mistake("E-CFG-002", f"not YAML: {_first_line(error)}", name, 1) from error
+    if not isinstance(root, MappingNode):
+        message = "wanted keys and values, like 'name: my-strategy'; found "
+        found = "nothing" if root is None else "something else"
+        raise _mistake("E-CFG-008", message + found, name, 1)
+    return _Builder(text, name).document(root)
+
+
+def snippet_of(text: str, span: Span, hint: str = "") -> str:
+    """Return the line with the one before it, and carets under what is meant."""
+    lines = text.splitlines()
+    quoted = [
+        f"{number:>4} | {_masked(lines[number - 1])}".rstrip()
+        for number in (span.line - 1, span.line)
+        if 1 <= number <= len(lines) and (number == span.line or lines[number - 1].strip())
+    ]
+    carets = " " * (span.column - 1) + "^" * span.width
+    return "\n".join([*quoted, f"     | {carets} {hint}".rstrip()]) if quoted else ""
+
+
+def _masked(line: str) -> str:
+    line = _URL_PASSWORD.sub(r"\1***", line.replace("\t", " "))
+    return _SECRET_VALUE.sub(r"\1***", line)
+
+
+def _mistake(code: str, message: str, name: str, line: int | None = None) -> OperatorMistake:
+    return OperatorMistake((Problem(code, message, name, line, line and 1),))
+
+
+def _first_line(error: YAMLError) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+
+def _syntax(error: MarkedYAMLError, text: str, name: str) -> Problem:
+    mark = error.problem_mark or error.context_mark
+    span = Span(mark.line + 1, mark.column + 1) if mark else Span(1, 1)
+    what = str(error.problem or error.context or "cannot be read")
+    code, message = "E-CFG-002", f"not YAML: {what}"
+    if "\\t" in what or _has_tab_indent(text, span.line):
+        code, message = "E-CFG-004", "a tab stands here; YAML wants spaces"
+        span = _first_tab(text, span)
+    return Problem(code, message, name, span.line, span.column, snippet_of(text, span))
+
+
+def _has_tab_indent(text: str, line: int) -> bool:
+    lines = text.splitlines()
+    return line <= len(lines) and bool(re.match(r" *\t", lines[line - 1]))
+
+
+def _first_tab(text: str, span: Span) -> Span:
+    lines = text.splitlines()
+    column = lines[span.line - 1].find("\t") if span.line <= len(lines) else -1
+    return Span(span.line, column + 1) if column >= 0 else span
+
+
+def _refuse_bombs(text: str, name: str) -> None:
+    """Walk the events, which takes no recursion, before anything is built of them."""
+    depth = nodes = anchors = 0
+    for event in YAML(typ="safe", pure=True).parse(text):
+        line = event.start_mark.line + 1
+        if isinstance(event, DocumentStartEvent) and event.version not in {None, (1, 2)}:
+            raise _mistake("E-CFG-002", "not YAML 1.2: take the %YAML line away", name, line)
+        depth += isinstance(event, CollectionStartEvent)
+        depth -= isinstance(event, CollectionEndEvent)
+        nodes += isinstance(event, NodeEvent)
+        anchors += isinstance(event, NodeEvent) and event.anchor is not None
+        anchors -= isinstance(event, AliasEvent)
+        if anchors > ANCHORS_MAX:
+            raise _mistake("E-CFG-005", f"more than {ANCHORS_MAX} anchors", name, line)
+        if depth > DEPTH_MAX:
+            raise _mistake("E-CFG-007", f"more than {DEPTH_MAX} levels deep", name, line)
+        if nodes > NODES_MAX:
+            raise _mistake("E-CFG-007", f"more than {NODES_MAX:,} values", name, line)
+
+
+class _Builder:
+    """Makes data of nodes; collects all problems on the way."""
+
+    def __init__(self, text: str, name: str) -> None:
+        self._text = text
+        self._name = name
+        self._keys: dict[Location, Span] = {}
+        self._values: dict[Location, Span] = {}
+        self._problems: list[Problem] = []
+        self._nodes = 0
+
+    def document(self, root: MappingNode) -> YamlDocument:
+        data = self._mapping(root, ())
+        if self._problems:
+            raise OperatorMistake(self._problems)
+        return YamlDocument(self._name, self._text, data, self._keys, self._values)
+
+    def _value(self, node: Node, location: Location) -> object:
+        self._nodes += 1
+        if self._nodes > NODES_MAX or len(location) > DEPTH_MAX:
+            message = f"its anchors unfold to more than {NODES_MAX:,} values or {DEPTH_MAX} levels"
+            raise _mistake("E-CFG-005", message, self._name, _span(node).line)
+        self._values[location] = _span(node)
+        if str(node.tag) not in _KNOWN_TAGS:
+            self._complain(
+                "E-CFG-006", f"the tag {_tag(node)} is not taken: plain values only", node
+            )
+            return None
+        if isinstance(node, MappingNode):
+            return self._mapping(node, location)
+        if isinstance(node, SequenceNode):
+            return [self._value(item, (*location, i)) for i, item in enumerate(node.value)]
+        return _scalar(node)
+
+    def _mapping(self, node: MappingNode, location: Location) -> dict[str, object]:
+        data: dict[str, object] = {}
+        for key, value in self._entries(node):
+            here = (*location, key.value)
+            if key.value in data:
+                first = self._keys[here].line
+                self._complain(
+                    "E-CFG-003", f"{key.value!r} stands here again; first on line {first}", key
+                )
+                continue
+            self._keys[here] = _span(key)
+            data[key.value] = self._value(value, here)
+        return data
+
+    def _entries(self, node: MappingNode) -> Iterable[tuple[ScalarNode, Node]]:
+        for key, value in node.value:
+            if not isinstance(key, ScalarNode):
+                self._complain("E-CFG-002", "a key is a word, not a list or a mapping", key)
+            elif key.tag == _CORE + "merge" and key.style is None:
+                self._complain("E-CFG-005", "'<<' is not taken: write the keys out", key)
+            else:
+                yield key, value
+
+    def _complain(self, code: str, message: str, node: Node) -> None:
+        span = _span(node)
+        snippet = snippet_of(self._text, span)
+        problem = Problem(code, message, self._name, span.line, span.column, snippet)
+        self._problems.append(problem)
+
+
+def _span(node: Node) -> Span:
+    start, end = node.start_mark, node.end_mark
+    is_one_line = isinstance(node, ScalarNode) and end.line == start.line
+    width = max(1, end.column - start.column) if is_one_line else 1
+    return Span(start.line + 1, start.column + 1, width)
+
+
+def _tag(node: Node) -> str:
+    return str(node.tag).replace(_CORE, "!!")
+
+
+def _scalar(node: Node) -> object:
+    text = str(node.value)
+    if getattr(node, "style", None) is not None or node.tag == _CORE + "str":
+        return text
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    return float(text) if _DECIMAL.fullmatch(text) else text
