@@ -1,0 +1,1 @@
+"""What we decide. Pure: an event goes in, commands come out; no clock, no I/O, no `async`."""

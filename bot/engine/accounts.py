@@ -1,0 +1,211 @@
+"""What may be spent and sold: the broker's last numbers, our own fills since, and reservations.
+
+The broker's snapshot is the base. A fill after it costs money or shares at once and gives nothing
+before it settles (T+2, 13:00 local: VSDC settlement rules). Every order that works, and every
+place whose outcome is unknown, is reserved at its full open size and worst price, fee included.
+"""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Final
+
+from bot.domain.account import AccountSnapshot, Holding
+from bot.domain.entry import AccountSeen, Fill
+from bot.domain.errors import CalendarEnds, NoRule
+from bot.domain.instrument import Instrument
+from bot.domain.message import AccountRead
+from bot.domain.order import Side
+from bot.engine.book import Book
+from bot.engine.tracks import Flow, OrderTrack
+
+NEVER: Final = datetime.max.replace(tzinfo=UTC)
+
+
+def on_account(book: Book, event: AccountRead) -> None:
+    """Take the broker's numbers as the new base and compare the holdings with ours."""
+    snapshot = event.snapshot
+    book.accounts[snapshot.account] = snapshot
+    book.record(AccountSeen(book.now, snapshot))
+    book.flows = [flow for flow in book.flows if _still_matters(flow, snapshot)]
+    for symbol in sorted({*snapshot.holdings, *_own_symbols(book, snapshot.account)}):
+        if not _is_busy(book, snapshot, symbol):
+            _compare(book, snapshot, symbol)
+
+
+def _still_matters(flow: Flow, snapshot: AccountSnapshot) -> bool:
+    is_newer = flow.at > snapshot.at or flow.settles_at > snapshot.at
+    return flow.account != snapshot.account or is_newer
+
+
+# --------------------------------------------------------------------------------------- spending
+
+
+def cash_free(book: Book, account: str) -> int | None:
+    """Return VND that a new buy may use, its fee included; None while the account is unread."""
+    snapshot = book.accounts.get(account)
+    if snapshot is None:
+        return None
+    flows = [flow for flow in book.flows if flow.account == account]
+    spent = sum(flow.cash_out for flow in flows if flow.at > snapshot.at)
+    settled = sum(flow.cash_in for flow in flows if _has_settled(book, flow, snapshot))
+    return snapshot.cash - spent + settled - _reserved_cash(book, account)
+
+
+def _has_settled(book: Book, flow: Flow, snapshot: AccountSnapshot) -> bool:
+    return snapshot.at < flow.settles_at <= book.now
+
+
+def _reserved_cash(book: Book, account: str) -> int:
+    amounts = [
+        order.open_quantity * worst_price(book, order.row.symbol, order.row.price)
+        for order in own_open_orders(book, account, Side.BUY)
+    ]
+    amounts += [
+        track.intent.quantity * worst_price(book, track.intent.symbol, track.intent.limit_price)
+        for track in book.pending_intents()
+        if track.intent.account == account and track.intent.side is Side.BUY
+    ]
+    return sum(amount + book.rulebook.fee(amount) for amount in amounts)
+
+
+def worst_price(book: Book, symbol: str, limit_price: int | None) -> int:
+    """Return the most a share can cost: the limit, else the ceiling, the last price, or 0."""
+    if limit_price is not None:
+        return limit_price
+    seen = book.quotes.get(symbol)
+    return (seen.quote.ceiling or seen.quote.last) if seen else 0
+
+
+def own_open_orders(book: Book, account: str, side: Side) -> Iterator[OrderTrack]:
+    """The open orders of this bot on one side of one account."""
+    for order in book.open_orders():
+        if order.is_own and order.row.account == account and order.row.side is side:
+            yield order
+
+
+# ---------------------------------------------------------------------------------------- selling
+
+
+def sellable_in_account(book: Book, account: str, symbol: str) -> int:
+    """Return settled, free shares of the whole account, less what our newer sells have taken."""
+    snapshot = book.accounts.get(account)
+    holding = snapshot.holdings.get(symbol) if snapshot else None
+    if snapshot is None:
+        return 0
+    flows = [f for f in book.flows if f.account == account and f.symbol == symbol]
+    sold = sum(flow.shares_out for flow in flows if flow.at > snapshot.at)
+    settled = sum(flow.shares_in for flow in flows if _has_settled(book, flow, snapshot))
+    base = holding.sellable if holding else 0
+    return max(0, base - sold + settled - _newer_sells(book, snapshot, symbol))
+
+
+def _newer_sells(book: Book, snapshot: AccountSnapshot, symbol: str) -> int:
+    """Shares in sells that the snapshot, which shows free shares, cannot know of."""
+    orders = own_open_orders(book, snapshot.account, Side.SELL)
+    working = sum(
+        order.open_quantity
+        for order in orders
+        if order.row.symbol == symbol and _is_newer(book, order, snapshot)
+    )
+    pending = sum(
+        track.intent.quantity
+        for track in book.pending_intents()
+        if track.intent.account == snapshot.account
+        and track.intent.symbol == symbol
+        and track.intent.side is Side.SELL
+    )
+    return working + pending
+
+
+def _is_newer(book: Book, order: OrderTrack, snapshot: AccountSnapshot) -> bool:
+    track = book.intents.get(order.row.intent_id or "")
+    return track is None or (track.sent_at or track.intent.created_at) >= snapshot.at
+
+
+def sellable_of(book: Book, strategy: str, symbol: str) -> int:
+    """Return how many of its own shares a strategy can sell now."""
+    runner = book.runners[strategy]
+    working = sum(
+        order.open_quantity
+        for order in book.working_orders(strategy, symbol)
+        if order.row.side is Side.SELL
+    )
+    own = runner.position(symbol).shares - working
+    return max(0, min(own, sellable_in_account(book, runner.plan.account, symbol)))
+
+
+def add_flow(book: Book, fill: Fill) -> None:
+    """Remember what a fill moves until the broker's own numbers contain it."""
+    instrument = book.instruments.get(fill.symbol)
+    if instrument is None:
+        return
+    is_buy = fill.side is Side.BUY
+    book.flows.append(
+        Flow(
+            at=fill.at,
+            account=fill.account,
+            symbol=fill.symbol,
+            cash_out=fill.amount + fill.fee if is_buy else 0,
+            cash_in=0 if is_buy else fill.amount - fill.fee - fill.tax,
+            shares_out=0 if is_buy else fill.quantity,
+            shares_in=fill.quantity if is_buy else 0,
+            settles_at=settlement_of(book, instrument),
+        )
+    )
+
+
+def settlement_of(book: Book, instrument: Instrument) -> datetime:
+    """Return when a trade of today settles; beyond the calendar: only when the broker says so."""
+    try:
+        return book.rulebook.settles_at(instrument, book.trading_date)
+    except (CalendarEnds, NoRule):
+        return NEVER
+
+
+# -------------------------------------------------------------------------------------- reconcile
+
+
+def _own_shares(book: Book, account: str, symbol: str) -> int:
+    runners = (runner for runner in book.runners.values() if runner.plan.account == account)
+    return sum(r.positions[symbol].shares for r in runners if symbol in r.positions)
+
+
+def _own_symbols(book: Book, account: str) -> set[str]:
+    runners = (runner for runner in book.runners.values() if runner.plan.account == account)
+    return {symbol for runner in runners for symbol in runner.positions}
+
+
+def _is_busy(book: Book, snapshot: AccountSnapshot, symbol: str) -> bool:
+    """True when holding and own shares may differ because an order is just being filled."""
+    is_working = any(order.is_own and order.row.symbol == symbol for order in book.open_orders())
+    is_pending = any(track.intent.symbol == symbol for track in book.pending_intents())
+    is_newer = any(flow.symbol == symbol and flow.at > snapshot.at for flow in book.flows)
+    return is_working or is_pending or is_newer
+
+
+def _compare(book: Book, snapshot: AccountSnapshot, symbol: str) -> None:
+    """Note a holding that is not ours plus the owner's own; two equal reads make it certain."""
+    key = (snapshot.account, symbol)
+    holding = snapshot.holdings.get(symbol, Holding(symbol, 0, 0, 0, 0))
+    external = holding.total - _own_shares(book, snapshot.account, symbol)
+    known = book.external_shares.get(key)
+    if known is None and external >= 0:
+        book.external_shares[key] = external
+    elif external == known:
+        book.drift.pop(key, None)
+    elif known is None or book.drift.get(key) == external:
+        _note_drift(book, key, known or 0, external)
+    else:
+        book.drift[key] = external
+
+
+def _note_drift(book: Book, key: tuple[str, str], known: int, external: int) -> None:
+    account, symbol = key
+    numbers = {"expected_external": known, "found_external": external}
+    text = f"{symbol}: {external - known:+,} shares that no order here explains"
+    book.note("RECONCILE", text, numbers, symbol=symbol)
+    book.external_shares[account, symbol] = external
+    book.drift.pop(key, None)
+    settings = book.settings
+    if settings.halt_on_drift_of_external if known else settings.halt_on_drift:
+        book.halt_symbol(symbol, text)

@@ -1,0 +1,129 @@
+"""Bars: built from polled quotes, or taken whole from a history, never both for one series.
+
+A bar belongs to the grid of its width (09:15:00, 09:16:00 …) and closes at the first event at or
+after its end, also when no quote comes at the boundary. Its volume is the growth of the day's
+volume. A span in which no quote was seen has no bar.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from bot.domain.quote import Bar, Quote
+from bot.engine.indicators import IndicatorSet
+
+
+@dataclass(slots=True)
+class _Forming:
+    start: datetime
+    open: int
+    high: int
+    low: int
+    close: int
+    volume: int
+
+
+@dataclass(slots=True)
+class BarSeries:
+    """The bars of one symbol and width, and the indicators over them."""
+
+    symbol: str
+    width: timedelta
+    indicators: IndicatorSet = field(default_factory=IndicatorSet)
+    count: int = 0
+    last: Bar | None = None
+    is_recorded: bool = False
+    """True once whole bars arrive from outside: quotes then build none."""
+    _forming: _Forming | None = None
+    _day_volume: int | None = None
+
+    def take(self, bar: Bar) -> bool:
+        """Add a closed bar; False, and nothing changes, when it is not newer than the last."""
+        if self.last is not None and bar.start <= self.last.start:
+            return False
+        self.last = bar
+        self.count += 1
+        self.indicators.update(bar.close)
+        return True
+
+    def stop_building(self) -> None:
+        """Whole bars have come: drop what quotes have begun."""
+        self.is_recorded = True
+        self._forming = None
+
+    def add(self, at: datetime, quote: Quote) -> None:
+        """Let a quote form the bar of its time. The bar before it must have been closed."""
+        if self.is_recorded or quote.last <= 0:
+            return
+        growth = max(0, quote.volume - (self._day_volume or quote.volume))
+        self._day_volume = quote.volume
+        price = quote.last
+        if self._forming is None:
+            start = grid_start(at, self.width)
+            self._forming = _Forming(start, price, price, price, price, 0)
+        forming = self._forming
+        forming.high, forming.low = max(forming.high, price), min(forming.low, price)
+        forming.close = price
+        forming.volume += growth
+
+    @property
+    def closes_at(self) -> datetime | None:
+        """When the bar that is forming ends."""
+        return self._forming.start + self.width if self._forming else None
+
+    def close_if_due(self, at: datetime) -> Bar | None:
+        """Return the bar that has ended by `at`, already taken into the series."""
+        forming = self._forming
+        if forming is None or at < forming.start + self.width:
+            return None
+        self._forming = None
+        bar = Bar(
+            symbol=self.symbol,
+            start=forming.start,
+            seconds=round(self.width.total_seconds()),
+            open=forming.open,
+            high=forming.high,
+            low=forming.low,
+            close=forming.close,
+            volume=forming.volume,
+        )
+        return bar if self.take(bar) else None
+
+
+def grid_start(at: datetime, width: timedelta) -> datetime:
+    """Return the start of the grid span that holds `at`."""
+    since = at - datetime(1970, 1, 1, tzinfo=UTC)
+    return at - since % width
+
+
+class BarStore:
+    """Every series that a strategy wants, by symbol and width."""
+
+    def __init__(self) -> None:
+        self._series: dict[tuple[str, timedelta], BarSeries] = {}
+
+    def want(self, symbol: str, width: timedelta) -> BarSeries:
+        """Return the series, begun when it is new."""
+        return self._series.setdefault((symbol, width), BarSeries(symbol, width))
+
+    def find(self, symbol: str, width: timedelta) -> BarSeries | None:
+        """Return the series when somebody wants it."""
+        return self._series.get((symbol, width))
+
+    def add(self, at: datetime, quote: Quote) -> None:
+        """Let a quote form the bars of all widths of its symbol."""
+        for (symbol, _), series in self._series.items():
+            if symbol == quote.symbol:
+                series.add(at, quote)
+
+    def closed_by(self, at: datetime) -> Iterator[tuple[BarSeries, Bar]]:
+        """Close what has ended, in the order in which the series were wanted."""
+        for series in self._series.values():
+            bar = series.close_if_due(at)
+            if bar is not None:
+                yield series, bar
+
+    def next_due(self) -> datetime | None:
+        """The next end of a forming bar."""
+        ends = [series.closes_at for series in self._series.values()]
+        return min((end for end in ends if end is not None), default=None)

@@ -1,0 +1,109 @@
+"""The engine: an event goes in, commands come out. Pure, synchronous, and told the time by events.
+
+    bars that have ended close ─► the event's handler ─► deadlines that have passed ─► commands
+
+All `Record` commands of an event come first; the shell commits them before it does anything else.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Final, Never
+
+from bot.domain import message
+from bot.domain.message import Command, Event
+from bot.domain.rulebook import Rulebook
+from bot.engine import (
+    accounts,
+    day,
+    deadlines,
+    gatekeeping,
+    market,
+    operator,
+    recover,
+    reports,
+    resume,
+    sends,
+    unknown,
+    wake,
+)
+from bot.engine.book import Book
+from bot.engine.settings import (
+    EngineSettings,
+    Invoke,
+    LoadedStrategy,
+    StrategyFault,
+    UnknownPolicy,
+    invoke_plainly,
+)
+from bot.engine.standing import Standing, standing_of
+
+__all__ = [
+    "Engine",
+    "EngineSettings",
+    "Invoke",
+    "LoadedStrategy",
+    "Standing",
+    "StrategyFault",
+    "UnknownPolicy",
+    "invoke_plainly",
+]
+
+HANDLERS: Final[Mapping[type[Event], Callable[[Book, Never], None]]] = {
+    message.Recovered: recover.on_recovered,
+    message.InstrumentsRead: market.on_instruments,
+    message.Reconciled: recover.on_reconciled,
+    message.QuoteReceived: market.on_quote,
+    message.DepthReceived: market.on_depth,
+    message.BarClosed: market.on_bar,
+    message.PhaseChanged: market.on_phase,
+    message.TimerFired: market.on_timer,
+    message.TimePassed: market.on_time,
+    message.TradingDayStarted: day.on_trading_day,
+    message.AccountRead: accounts.on_account,
+    message.TodaysOrdersRead: reports.on_todays_orders,
+    message.OrderRead: reports.on_order,
+    message.SendStarted: sends.on_send_started,
+    message.PlaceAnswered: sends.on_place_answered,
+    message.CancelAnswered: sends.on_cancel_answered,
+    message.AmendAnswered: sends.on_amend_answered,
+    message.NonceBurnt: unknown.on_nonce_burnt,
+    message.TwoFactorReady: resume.on_two_factor_ready,
+    message.TwoFactorMissing: gatekeeping.on_two_factor_missing,
+    message.BrokerHealthChanged: gatekeeping.on_broker_health,
+    message.StrategyFailed: wake.on_strategy_failed,
+    message.OperatorActed: operator.on_operator,
+    message.Noted: market.on_noted,
+}
+
+
+class Engine:
+    """Decides. `invoke` calls a strategy's hook; the shell's version times it and catches."""
+
+    def __init__(
+        self,
+        *,
+        rulebook: Rulebook,
+        strategies: Sequence[LoadedStrategy],
+        settings: EngineSettings,
+        invoke: Invoke,
+    ) -> None:
+        self._book = Book(
+            rulebook=rulebook, strategies=strategies, settings=settings, invoke=invoke
+        )
+
+    def handle(self, event: Event) -> list[Command]:
+        """Take one event in; return what is to be recorded and done, records first."""
+        book = self._book
+        book.now = max(book.now, event.at)
+        market.close_bars(book)
+        HANDLERS[type(event)](book, event)  # type: ignore[arg-type]  # the key is the event's type
+        deadlines.meet(book)
+        return book.outbox.drain()
+
+    def next_due(self) -> datetime | None:
+        """Return the earliest deadline still ahead: send `TimePassed` then."""
+        return deadlines.next_due(self._book)
+
+    def standing(self) -> Standing:
+        """Return how the bot is."""
+        return standing_of(self._book)

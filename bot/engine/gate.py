@@ -1,0 +1,68 @@
+"""May the bot send orders now? One word for it, by priority, and the causes behind it.
+
+STOPPING > HALTED > STARTING > NEEDS_2FA > DEGRADED > PAUSED > RUNNING. Causes come and go by
+themselves; the state shown is that of the strongest one, so that a token cannot end a halt.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from bot.domain.entry import RunState
+
+PRIORITY: Final = (
+    RunState.STOPPING,
+    RunState.HALTED,
+    RunState.STARTING,
+    RunState.NEEDS_2FA,
+    RunState.DEGRADED,
+    RunState.PAUSED,
+)
+ASLEEP: Final = frozenset({RunState.STOPPING, RunState.HALTED, RunState.STARTING})
+"""States in which no strategy is woken; in the others their signals are heard and refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why the gate is closed and who closed it. `code` is the broker's word for a missing token."""
+
+    reason: str
+    by: str
+    code: str = ""
+
+
+@dataclass(slots=True)
+class Gate:
+    """What keeps the gate closed. `missed` counts the signals refused for want of a token."""
+
+    causes: dict[RunState, Cause] = field(
+        default_factory=lambda: {RunState.STARTING: Cause("reading the day book", "bot")}
+    )
+    recorded: RunState = RunState.STARTING
+    reason: str = "reading the day book"
+    since: datetime | None = None
+    token_until: datetime | None = None
+    is_unproven: bool = False
+    missed: int = 0
+    stops_by_cancelling: bool = False
+    has_stopped: bool = False
+
+    @property
+    def state(self) -> RunState:
+        """The strongest cause's state; RUNNING without one."""
+        return next((state for state in PRIORITY if state in self.causes), RunState.RUNNING)
+
+    @property
+    def is_open(self) -> bool:
+        """True when new orders may be sent."""
+        return not self.causes
+
+    @property
+    def is_asleep(self) -> bool:
+        """True when no strategy is to be woken."""
+        return self.state in ASLEEP
+
+    @property
+    def lacks_token(self) -> bool:
+        """True when no write can succeed: neither orders nor cancels."""
+        return RunState.NEEDS_2FA in self.causes

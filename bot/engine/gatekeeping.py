@@ -1,0 +1,91 @@
+"""Opens and closes the gate, and journals each change of the one-word state."""
+
+from typing import Final
+
+from bot.domain.entry import AuthEvent, RunState, StateChanged
+from bot.domain.message import BrokerHealthChanged, DropToken, TwoFactorMissing
+from bot.engine.book import Book
+from bot.engine.gate import Cause
+
+REFUSAL_CODES: Final = {
+    RunState.STOPPING: "STOPPING",
+    RunState.HALTED: "HALTED",
+    RunState.STARTING: "STARTING",
+    RunState.NEEDS_2FA: "TWO_FACTOR",
+    RunState.DEGRADED: "DEGRADED",
+    RunState.PAUSED: "PAUSED",
+}
+"""What a request is refused with while the gate is closed."""
+
+
+def refusal(book: Book) -> tuple[str, str]:
+    """Return code and reason of a closed gate."""
+    state = book.gate.state
+    return REFUSAL_CODES[state], book.gate.causes[state].reason
+
+
+def close(book: Book, state: RunState, cause: Cause) -> None:
+    """Add a cause that closes the gate, or renew it."""
+    book.gate.causes[state] = cause
+    announce(book, cause)
+
+
+def lift(book: Book, state: RunState, cause: Cause) -> None:
+    """Take a cause away; the next strongest one, if any, now shows."""
+    if book.gate.causes.pop(state, None) is not None:
+        announce(book, cause)
+
+
+def announce(book: Book, change: Cause) -> None:
+    """Journal the state when it is another one than was journalled last."""
+    gate = book.gate
+    state = gate.state
+    cause = gate.causes.get(state, change)
+    gate.reason = cause.reason
+    if state is gate.recorded:
+        return
+    book.record(StateChanged(book.now, gate.recorded, state, cause.reason, cause.by))
+    gate.recorded, gate.since = state, book.now
+
+
+# ----------------------------------------------------------------------------------- second factor
+
+
+def close_for_two_factor(book: Book, code: str, detail: str, intent_id: str | None) -> None:
+    """The broker has refused the token: nothing is written with it again."""
+    book.command(DropToken(code))
+    _need_token(book, code, detail, intent_id)
+
+
+def on_two_factor_missing(book: Book, event: TwoFactorMissing) -> None:
+    """There is no token; nobody need ask the broker to know that it would refuse."""
+    if not book.gate.lacks_token:
+        _need_token(book, event.code, event.detail, None)
+
+
+def _need_token(book: Book, code: str, detail: str, intent_id: str | None) -> None:
+    gate = book.gate
+    if not gate.lacks_token:
+        gate.missed = 0
+    gate.token_until, gate.is_unproven = None, False
+    book.record(AuthEvent(book.now, "needed", code, detail, intent_id))
+    close(book, RunState.NEEDS_2FA, Cause(f"needs 2FA: {code}", "2fa", code))
+
+
+def prove(book: Book, order_id: str, intent_id: str | None) -> None:
+    """A write was accepted: the token is good."""
+    if book.gate.is_unproven:
+        book.gate.is_unproven = False
+        book.record(AuthEvent(book.now, "proved", "", f"proved by {order_id}", intent_id))
+
+
+# ------------------------------------------------------------------------------------------ broker
+
+
+def on_broker_health(book: Book, event: BrokerHealthChanged) -> None:
+    """No new orders while reads fail: what they would meet is not known."""
+    cause = Cause(event.detail, "broker")
+    if event.is_healthy:
+        lift(book, RunState.DEGRADED, cause)
+    else:
+        close(book, RunState.DEGRADED, cause)

@@ -1,0 +1,128 @@
+"""What a row says about an order, put together with what is known (order-safety section 6).
+
+Rows may come late, twice and out of order. The executed quantity only grows; a state comes from the
+row that was asked for last; an ended order stays ended; a row that is not there says nothing. So
+any order of arrival of the same rows ends in the same picture.
+"""
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+from bot.domain.entry import OrderUpdated
+from bot.domain.order import TERMINAL_STATES, OrderReport, OrderResult, OrderState
+
+_S = OrderState
+_ENDED_EARLY: Final = frozenset({_S.CANCELLED, _S.REJECTED, _S.EXPIRED})
+_PENDING: Final = frozenset({_S.PENDING_REPLACE, _S.PENDING_CANCEL})
+
+
+def settled(
+    said: OrderState | None, *, quantity: int, executed: int, remaining: int, cancelled: int
+) -> OrderState:
+    """Return the state by quantities first, then by the broker's word.
+
+    A status of its own never makes an order filled: a row that says *matched* with shares still
+    open is open. A cancelled or killed remainder keeps status SENT with nothing open (broker API,
+    7.3). Statuses that mean *on its way*, or that nobody knows, are live.
+    """
+    if executed >= quantity and said is not _S.REJECTED:
+        return _S.FILLED
+    if said in _ENDED_EARLY:
+        return said
+    if remaining == 0 and cancelled > 0 and executed + cancelled >= quantity:
+        return _S.CANCELLED
+    if said in _PENDING:
+        return said
+    return _S.PARTIALLY_FILLED if executed > 0 else _S.ACCEPTED
+
+
+def merged(row: OrderUpdated, report: OrderReport, *, is_newer: bool) -> OrderUpdated:
+    """Return the row with the report in it. `is_newer`: asked for after all rows before."""
+    grown = _with_growth(row, report)
+    if row.state in TERMINAL_STATES:
+        return grown
+    if not is_newer:
+        open_quantity = grown.quantity - grown.executed_quantity - grown.cancelled_quantity
+        return replace(
+            grown,
+            state=settled(
+                row.state,
+                quantity=grown.quantity,
+                executed=grown.executed_quantity,
+                remaining=open_quantity,
+                cancelled=grown.cancelled_quantity,
+            ),
+        )
+    return replace(
+        grown,
+        quantity=report.quantity,
+        order_type=report.order_type or row.order_type,
+        price=report.price if report.price is not None else row.price,
+        cancelled_quantity=report.cancelled_quantity,
+        broker_status=report.status,
+        reason=report.message or row.reason,
+        state=settled(
+            report.state,
+            quantity=report.quantity,
+            executed=grown.executed_quantity,
+            remaining=report.remaining_quantity,
+            cancelled=report.cancelled_quantity,
+        ),
+    )
+
+
+def _with_growth(row: OrderUpdated, report: OrderReport) -> OrderUpdated:
+    if report.executed_quantity <= row.executed_quantity:
+        return row
+    return replace(
+        row,
+        executed_quantity=report.executed_quantity,
+        executed_amount=report.executed_amount,
+    )
+
+
+def contradiction(row: OrderUpdated, report: OrderReport, executed_at: datetime) -> str | None:
+    """Return why a report cannot be true, None when it can. Such a symbol is halted.
+
+    Rows asked for before `executed_at` may show less than is known; a later one may not. The
+    average price is floored, so amount and quantity × average differ by less than the quantity.
+    """
+    executed, amount = report.executed_quantity, report.executed_amount
+    if executed < 0:
+        return f"negative executed quantity {executed}"
+    if executed > report.quantity:
+        return f"executed {executed} of {report.quantity} ordered"
+    if executed < row.executed_quantity and report.requested_at > executed_at:
+        return f"executed quantity fell from {row.executed_quantity} to {executed}"
+    if executed and abs(amount - executed * report.average_price) >= executed:
+        return f"amount {amount} is not {executed} x {report.average_price}"
+    return None
+
+
+def report_of(result: OrderResult, requested_at: datetime) -> OrderReport:
+    """Read the result of a place as the order's first row."""
+    return OrderReport(
+        order_id=result.order_id,
+        root_order_id="",
+        account=result.account,
+        trading_date=result.transaction_date,
+        symbol=result.symbol,
+        side=result.side,
+        quantity=result.quantity,
+        order_type=result.order_type,
+        price=result.limit_price,
+        executed_quantity=result.executed_quantity,
+        average_price=result.average_price,
+        executed_amount=result.executed_amount,
+        remaining_quantity=result.quantity - result.executed_quantity,
+        cancelled_quantity=0,
+        status=result.status,
+        state=result.state,
+        may_cancel=None,
+        may_amend=None,
+        placed_at=None,
+        message=result.reason or "",
+        requested_at=requested_at,
+        raw=result.raw,
+    )

@@ -1,0 +1,148 @@
+"""Starting is recovering: the engine goes on from the journal, and asks before it acts.
+
+A place whose outcome was lost is fenced first of all; what was never sent, or was held for a token,
+is given up: nothing is sent because of an earlier run. Strategies wake at `Reconciled`, not before.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from bot.domain.entry import Decision, RunState, Verdict
+from bot.domain.message import ReadAccount, ReadTodaysOrders, Reconciled, Recovered
+from bot.domain.order import OrderState, SendState
+from bot.domain.recovery import Recovery, StoredIntent
+from bot.engine import gatekeeping, sends, switches, wake
+from bot.engine.book import Book
+from bot.engine.gate import Cause
+from bot.engine.moves import move_intent, move_unplaced
+from bot.engine.tracks import BackOff, IntentTrack, OrderTrack, Position
+
+_KEPT_STATES: Final = frozenset({RunState.HALTED, RunState.PAUSED})
+"""States that a restart does not end."""
+
+_ORDER_STATES: Final[Mapping[SendState, OrderState]] = {
+    SendState.READY: OrderState.INITIALIZED,
+    SendState.SENDING: OrderState.SUBMITTED,
+    SendState.UNKNOWN: OrderState.UNKNOWN,
+    SendState.FRESH: OrderState.UNKNOWN,
+    SendState.REACHED: OrderState.UNKNOWN,
+    SendState.AMBIGUOUS: OrderState.UNKNOWN,
+    SendState.HELD: OrderState.REJECTED,
+}
+
+
+def on_recovered(book: Book, event: Recovered) -> None:
+    """Take over what the journal knows."""
+    recovery = event.recovery
+    book.trading_date = recovery.trading_date
+    book.next_intent_number = recovery.next_intent_number
+    book.next_fill_number = recovery.next_fill_number
+    if recovery.run_state in _KEPT_STATES:
+        cause = Cause(recovery.run_state_reason or "as before the restart", "journal")
+        gatekeeping.close(book, recovery.run_state, cause)
+    _restore_strategies(book, recovery)
+    _restore_orders(book, recovery)
+    for stored in recovery.intents:
+        track = _track(stored)
+        book.intents[stored.intent.intent_id] = track
+        TAKE_OVER.get(stored.state, _leave)(book, track)
+    book.command(ReadTodaysOrders("start"))
+    book.command(ReadAccount("start"))
+
+
+def _restore_strategies(book: Book, recovery: Recovery) -> None:
+    for name, stored in recovery.strategies.items():
+        runner = book.runners.get(name)
+        if runner is not None:
+            runner.positions = {s: Position(*held) for s, held in stored.positions.items()}
+            runner.orders_today = stored.orders_today
+            runner.realised_today = stored.realised_today
+            runner.fees_today = stored.fees_today
+            runner.state = stored.state or switches.ON
+
+
+def _restore_orders(book: Book, recovery: Recovery) -> None:
+    """Own open orders are polled at once; their time to work counts from their intents."""
+    created = {one.intent.intent_id: one.intent for one in recovery.intents}
+    for row in recovery.orders:
+        order = OrderTrack(row)
+        intent = created.get(row.intent_id or "")
+        if order.is_own and order.is_open:
+            order.poll = BackOff(book.now)
+            if intent is not None and intent.expire_after is not None:
+                order.expires_at = intent.created_at + intent.expire_after
+        book.orders[row.order_id] = order
+        book.seen_ids.add(row.order_id)
+
+
+def _track(stored: StoredIntent) -> IntentTrack:
+    attempt = stored.attempt
+    return IntentTrack(
+        intent=stored.intent,
+        state=stored.state,
+        order_state=_ORDER_STATES.get(stored.state, OrderState.SUBMITTED),
+        order_id=stored.order_id,
+        sent_at=attempt.at if attempt else None,
+        known_ids=frozenset(attempt.known_ids) if attempt else frozenset(),
+    )
+
+
+# -------------------------------------------------------------------------------- by send state
+
+
+def _leave(_book: Book, _track: IntentTrack) -> None:
+    """Settled: kept to recognise an equal order."""
+
+
+def _give_up_ready(book: Book, track: IntentTrack) -> None:
+    move_intent(book, track, SendState.EXPIRED_LOCAL, "not sent before the restart")
+    move_unplaced(book, track, OrderState.EXPIRED, source="engine", note="restart")
+
+
+def _give_up_held(book: Book, track: IntentTrack) -> None:
+    reason = "expired: 2FA (restart)"
+    move_intent(book, track, SendState.EXPIRED_LOCAL, reason)
+    intent = track.intent
+    book.record(
+        Decision(
+            at=book.now,
+            strategy=intent.strategy,
+            symbol=intent.symbol,
+            verdict=Verdict.EXPIRED,
+            code="TWO_FACTOR",
+            why=intent.why,
+            numbers={"reason": reason},
+            request_id=intent.intent_id,
+        )
+    )
+
+
+def _doubt(book: Book, track: IntentTrack) -> None:
+    """Signed and committed, no answer journalled: it may have arrived."""
+    move_intent(book, track, SendState.UNKNOWN, "no answer before the restart")
+    move_unplaced(book, track, OrderState.UNKNOWN, source="engine", note="restart")
+    sends.ask_after(book, track)
+
+
+def _poll_on(book: Book, track: IntentTrack) -> None:
+    track.poll = BackOff(book.now)
+
+
+TAKE_OVER: Final[Mapping[SendState, Callable[[Book, IntentTrack], None]]] = {
+    SendState.READY: _give_up_ready,
+    SendState.HELD: _give_up_held,
+    SendState.SENDING: _doubt,
+    SendState.UNKNOWN: sends.ask_after,
+    SendState.FRESH: _poll_on,
+    SendState.REACHED: _poll_on,
+}
+
+
+def on_reconciled(book: Book, _event: Reconciled) -> None:
+    """Day book and account are merged: the bot runs, and strategies wake."""
+    gatekeeping.lift(book, RunState.STARTING, Cause("reconciled", "bot"))
+    for runner in book.runners.values():
+        for seat in runner.seats.values():
+            if not seat.has_started:
+                seat.has_started = True
+                wake.wake(book, runner, seat, "on_start", None)

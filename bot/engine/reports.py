@@ -1,0 +1,52 @@
+"""Rows of the broker's day order book: each goes to the order that it belongs to."""
+
+from collections.abc import Sequence
+
+from bot.domain.message import OrderRead, TodaysOrdersRead
+from bot.domain.order import OrderReport
+from bot.engine import cancels, orders, unknown
+from bot.engine.book import Book
+
+
+def on_todays_orders(book: Book, event: TodaysOrdersRead) -> None:
+    """Merge the whole day book. What is not in it says nothing about an order that is known."""
+    book.book_asked_at = None
+    unowned = []
+    for report in event.reports:
+        order = book.orders.get(report.order_id)
+        if order is None:
+            unowned.append(report)
+        else:
+            orders.apply(book, order, report, "book")
+    for row in unknown.match(book, event, unowned):
+        _adopt(book, row)
+    _remember(book, event.reports)
+
+
+def _remember(book: Book, reports: Sequence[OrderReport]) -> None:
+    """Note every id, and that what was asked for before a send cannot be that send's order."""
+    book.seen_ids.update(report.order_id for report in reports)
+    for track in book.intents.values():
+        if track.is_unresolved and track.sent_at is not None and track.order_id is None:
+            early = {r.order_id for r in reports if r.requested_at < track.sent_at}
+            track.known_ids |= early
+
+
+def _adopt(book: Book, row: OrderReport) -> None:
+    """Count an order of somebody else; one that looks like a dead one of ours halts the symbol."""
+    ghost = unknown.ghost_of(book, row)
+    if ghost is None:
+        orders.external_order(book, row, "not placed here")
+        return
+    orders.external_order(book, row, f"looks like {ghost.intent.intent_id}")
+    reason = f"{row.order_id} looks like {ghost.intent.intent_id}, which was {ghost.state}"
+    book.halt_symbol(row.symbol, reason)
+
+
+def on_order(book: Book, event: OrderRead) -> None:
+    """Merge one detail row; a cancel that waited for it goes on."""
+    order = book.orders.get(event.order_id)
+    if order is not None and event.report is not None:
+        orders.apply(book, order, event.report, "detail")
+    if event.report is not None:
+        cancels.on_row(book, event.order_id)

@@ -1,0 +1,107 @@
+"""Orders that a missing token blocks: held for a while, then checked anew and sent as new intents.
+
+One POST per intent, ever: what goes out after the token has come is another intent that `follows`
+the first. It is checked in full on a fresh quote, exits first, within the time that its strategy
+allows.
+"""
+
+from bot.domain.entry import AuthEvent, Decision, RunState, Verdict
+from bot.domain.instrument import EXCHANGE_TZ
+from bot.domain.message import TwoFactorReady
+from bot.domain.order import SendState
+from bot.engine import cancels, gatekeeping, requests
+from bot.engine.book import Book
+from bot.engine.gate import Cause
+from bot.engine.moves import move_intent
+from bot.engine.sizing import Request
+from bot.engine.tracks import IntentTrack
+
+
+def on_two_factor_ready(book: Book, event: TwoFactorReady) -> None:
+    """Open the gate: cancels first, then exits, then the rest of what was held."""
+    gate = book.gate
+    until = f"{event.until.astimezone(EXCHANGE_TZ):%H:%M}"
+    text = f"until {until}" + (f", {gate.missed} signals missed" if gate.missed else "")
+    book.record(AuthEvent(book.now, "ready", "", text))
+    gate.token_until, gate.is_unproven, gate.missed = event.until, True, 0
+    gatekeeping.lift(book, RunState.NEEDS_2FA, Cause(f"2FA ok {text}", event.by))
+    cancels.advance(book)
+    for track in held(book):
+        track.is_waiting_to_resume = True
+        _try(book, track)
+
+
+def held(book: Book) -> list[IntentTrack]:
+    """Return the held intents, exits first."""
+    tracks = [track for track in book.intents.values() if track.state is SendState.HELD]
+    return sorted(tracks, key=lambda t: (not t.intent.closes_position, t.intent.intent_id))
+
+
+def on_fresh_quote(book: Book, symbol: str) -> None:
+    """A quote has come that a held order of the symbol was waiting for."""
+    for track in held(book):
+        if track.is_waiting_to_resume and track.intent.symbol == symbol:
+            _try(book, track)
+
+
+def _try(book: Book, track: IntentTrack) -> None:
+    quote = book.quotes.get(track.intent.symbol)
+    is_fresh = quote is not None and book.now - quote.at <= book.settings.max_quote_age
+    if book.gate.is_open and is_fresh and not _is_over(book, track):
+        _send_anew(book, track)
+
+
+def _send_anew(book: Book, track: IntentTrack) -> None:
+    first = track.intent
+    move_intent(book, track, SendState.REFUSED, f"{track.refusal_code}: asked for anew")
+    requests.submit(
+        book,
+        book.runners[first.strategy],
+        Request(
+            strategy=first.strategy,
+            account=first.account,
+            symbol=first.symbol,
+            side=first.side,
+            quantity=first.quantity,
+            order_type=first.order_type,
+            limit_price=first.limit_price,
+            why=first.why,
+            closes_position=first.closes_position,
+            expire_after=first.expire_after,
+            follows=first.intent_id,
+        ),
+    )
+
+
+def _is_over(book: Book, track: IntentTrack) -> bool:
+    return track.held_until is not None and track.held_until <= book.now
+
+
+def expire_held(book: Book, *, at_once: str | None = None) -> None:
+    """Give up the held orders whose time is over, or all of them for the reason `at_once`."""
+    for track in held(book):
+        if at_once is not None or _is_over(book, track):
+            reason = at_once or "expired: 2FA"
+            move_intent(book, track, SendState.EXPIRED_LOCAL, reason)
+            _note_expired(book, track, reason)
+
+
+def _note_expired(book: Book, track: IntentTrack, reason: str) -> None:
+    intent = track.intent
+    book.counts["expired_held"] += 1
+    book.record(
+        Decision(
+            at=book.now,
+            strategy=intent.strategy,
+            symbol=intent.symbol,
+            verdict=Verdict.EXPIRED,
+            code="TWO_FACTOR",
+            why=intent.why,
+            numbers={"reason": reason},
+            request_id=intent.intent_id,
+            side=intent.side,
+            quantity=intent.quantity,
+            order_type=intent.order_type,
+            price=intent.limit_price,
+        )
+    )

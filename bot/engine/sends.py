@@ -1,0 +1,211 @@
+"""What came of a send. The machine of an intent's one POST, and the answers to DELETE and PUT."""
+
+from datetime import timedelta
+
+from bot.domain.entry import Decision, OrderResultSeen, Verdict
+from bot.domain.message import (
+    AmendAnswered,
+    BurnNonce,
+    CancelAnswered,
+    PlaceAnswered,
+    ReadOrder,
+    ReadTodaysOrders,
+    SendStarted,
+)
+from bot.domain.order import OrderState, SendState
+from bot.domain.outcome import Accepted, NotSent, Refused, Unknown
+from bot.engine import cancels, gatekeeping, orders
+from bot.engine.book import Book
+from bot.engine.merging import report_of
+from bot.engine.moves import move_intent, move_unplaced
+from bot.engine.tracks import CancelStage, CancelTrack, IntentTrack
+
+
+def on_send_started(book: Book, event: SendStarted) -> None:
+    """The bytes are leaving; the move to SENDING was committed with the attempt."""
+    track = book.intents[event.intent_id]
+    track.state, track.order_state = SendState.SENDING, OrderState.SUBMITTED
+    track.sent_at = event.at
+    track.known_ids = frozenset(book.seen_ids)
+
+
+def on_place_answered(book: Book, event: PlaceAnswered) -> None:
+    """Settle the intent, or find out that only the day book can."""
+    if event.finished is not None:
+        book.record(event.finished)
+    track = book.intents.get(event.intent_id)
+    if track is None or track.state not in {SendState.READY, SendState.SENDING}:
+        book.note("ALERT", f"an answer to {event.intent_id}, which was not waiting for one")
+        return
+    match event.outcome:
+        case Accepted():
+            _accepted(book, track, event.outcome)
+        case Refused():
+            _refused(book, track, event.outcome)
+        case NotSent(reason):
+            _not_sent(book, track, reason)
+        case Unknown():
+            _unknown(book, track, event.outcome)
+
+
+def _accepted(book: Book, track: IntentTrack, outcome: Accepted) -> None:
+    result = outcome.result
+    move_intent(book, track, SendState.ACKED, f"accepted as {result.order_id}")
+    gatekeeping.prove(book, result.order_id, track.intent.intent_id)
+    report = report_of(result, track.sent_at or book.now)
+    known = book.orders.get(result.order_id)
+    if known is not None:
+        _claim(book, known.row.order_id)
+    orders.own_order(book, track, report, "place")
+
+
+def _claim(book: Book, order_id: str) -> None:
+    """A book that was read while the answer was under way had shown the row as nobody's."""
+    del book.orders[order_id]
+
+
+def _refused(book: Book, track: IntentTrack, outcome: Refused) -> None:
+    if outcome.needs_two_factor:
+        _blocked_for_token(book, track, outcome)
+        return
+    track.refusal_code = outcome.code
+    move_intent(book, track, SendState.REFUSED, f"{outcome.code} {outcome.reason}".strip())
+    result = outcome.result
+    if result is not None and result.order_id:
+        report = report_of(result, track.sent_at or book.now)
+        orders.own_order(book, track, report, "place", code=outcome.code)
+        return
+    _end_unplaced(book, track, OrderState.REJECTED, outcome.code, outcome.reason)
+
+
+def _end_unplaced(
+    book: Book, track: IntentTrack, state: OrderState, code: str, reason: str
+) -> None:
+    move_unplaced(book, track, state, source="place", note=f"{code} {reason}".strip())
+    book.counts[state.lower()] += 1
+    orders.reject(book, track, code, reason)
+
+
+def _not_sent(book: Book, track: IntentTrack, reason: str) -> None:
+    is_ready = track.state is SendState.READY
+    move_intent(book, track, SendState.EXPIRED_LOCAL if is_ready else SendState.NOT_SENT, reason)
+    _end_unplaced(book, track, OrderState.EXPIRED, "NOT_SENT", reason)
+
+
+def _unknown(book: Book, track: IntentTrack, outcome: Unknown) -> None:
+    """The POST may have arrived. Fence its nonce and read the day book; never send it again."""
+    move_intent(book, track, SendState.UNKNOWN, outcome.reason)
+    move_unplaced(book, track, OrderState.UNKNOWN, source="place", note=outcome.reason)
+    book.counts["unknown"] += 1
+    ask_after(book, track)
+
+
+def ask_after(book: Book, track: IntentTrack) -> None:
+    """Begin to find out what became of an unknown POST."""
+    track.poll = orders.first_poll(book)
+    book.command(BurnNonce(track.intent.intent_id))
+    book.command(ReadTodaysOrders(f"unknown {track.intent.intent_id}"))
+
+
+# ----------------------------------------------------------------------------------- second factor
+
+
+def _blocked_for_token(book: Book, track: IntentTrack, outcome: Refused) -> None:
+    """A 403 OTP code is a certain refusal: hold the order for a while, or drop it."""
+    intent, code = track.intent, outcome.code
+    gatekeeping.close_for_two_factor(book, code, outcome.reason, intent.intent_id)
+    track.refusal_code = code
+    hold = _hold_of(book, track)
+    if hold is None:
+        move_intent(book, track, SendState.REFUSED, f"{code}: dropped, as the strategy file says")
+        _end_unplaced(book, track, OrderState.REJECTED, code, outcome.reason)
+        return
+    move_intent(book, track, SendState.HELD, f"{code}: held")
+    move_unplaced(book, track, OrderState.REJECTED, source="place", note=code)
+    followed = book.intents.get(intent.follows or "")
+    track.held_until = (followed.held_until if followed else None) or book.now + hold
+    _note_held(book, track)
+
+
+def _hold_of(book: Book, track: IntentTrack) -> timedelta | None:
+    runner = book.runners.get(track.intent.strategy)
+    return runner.plan.hold_2fa if runner else None
+
+
+def _note_held(book: Book, track: IntentTrack) -> None:
+    intent = track.intent
+    book.counts["held"] += 1
+    book.record(
+        Decision(
+            at=book.now,
+            strategy=intent.strategy,
+            symbol=intent.symbol,
+            verdict=Verdict.HELD,
+            code=track.refusal_code,
+            why=intent.why,
+            numbers={"until": track.held_until.isoformat() if track.held_until else None},
+            request_id=intent.intent_id,
+            side=intent.side,
+            quantity=intent.quantity,
+            order_type=intent.order_type,
+            price=intent.limit_price,
+        )
+    )
+
+
+# ------------------------------------------------------------------------------- cancel and amend
+
+
+def on_cancel_answered(book: Book, event: CancelAnswered) -> None:
+    """Look at the row: what it shows is the verdict."""
+    if event.finished is not None:
+        book.record(event.finished)
+    cancel = book.cancels.get(event.order_id)
+    outcome = event.outcome
+    if isinstance(outcome, Refused) and outcome.needs_two_factor:
+        _cancel_blocked(book, event, outcome, cancel)
+        return
+    if isinstance(outcome, Accepted):
+        _taken(book, event.order_id, outcome, "cancel")
+    if cancel is not None:
+        cancels.wait(book, cancel)
+        _wait_for_quota(book, cancel, event)
+    book.command(ReadOrder(event.order_id, "after cancel"))
+
+
+def _cancel_blocked(
+    book: Book, event: CancelAnswered, outcome: Refused, cancel: CancelTrack | None
+) -> None:
+    intent_id = event.finished.intent_id if event.finished else None
+    gatekeeping.close_for_two_factor(book, outcome.code, outcome.reason, intent_id)
+    if cancel is not None:
+        cancel.stage, cancel.due = CancelStage.WANTED, book.now
+
+
+def _wait_for_quota(book: Book, cancel: CancelTrack, event: CancelAnswered) -> None:
+    if isinstance(event.outcome, Refused) and event.outcome.retry_after_s is not None:
+        cancel.due = max(cancel.due, book.now + timedelta(seconds=event.outcome.retry_after_s))
+
+
+def on_amend_answered(book: Book, event: AmendAnswered) -> None:
+    """Look at the row: an amendment is what the row shows."""
+    if event.finished is not None:
+        book.record(event.finished)
+    outcome = event.outcome
+    if isinstance(outcome, Refused) and outcome.needs_two_factor:
+        intent_id = event.finished.intent_id if event.finished else None
+        gatekeeping.close_for_two_factor(book, outcome.code, outcome.reason, intent_id)
+    elif isinstance(outcome, Accepted):
+        _taken(book, event.order_id, outcome, "amend")
+    book.command(ReadOrder(event.order_id, "after amend"))
+
+
+def _taken(book: Book, order_id: str, outcome: Accepted, source: str) -> None:
+    """The broker took a command: rows asked for earlier say nothing about the status any more."""
+    order = book.orders.get(order_id)
+    intent_id = order.row.intent_id if order else None
+    raw = outcome.result.raw
+    book.record(OrderResultSeen(book.now, source, order_id, intent_id, None, raw))
+    gatekeeping.prove(book, order_id, intent_id)
+    if order is not None:
+        orders.forget_status_before(order, book.now)

@@ -1,0 +1,86 @@
+"""What the engine is told once: how fresh, how long, how often. All durations are market time."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import StrEnum
+
+from bot.domain.instrument import Instrument
+from bot.domain.plan import Limits, StrategyPlan
+from bot.strategy import Strategy
+
+
+class UnknownPolicy(StrEnum):
+    """When an unused nonce makes a lost place NOT_PLACED (order-safety section 9)."""
+
+    FENCE = "fence"
+    FENCE_AND_HORIZON = "fence_and_horizon"
+
+
+def _seconds(*values: float) -> tuple[timedelta, ...]:
+    return tuple(timedelta(seconds=value) for value in values)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """Defaults are for live. Where market time runs faster than the wire, a shell may widen the
+    last five.
+
+    `limits` holds for every strategy beside its own; the tighter one wins. `poll_backoff` repeats
+    its last step until an order has ended. `halt_on_drift` halts a symbol whose holding is not ours
+    plus what was there before; symbols with shares of the owner's own are only noted unless
+    `halt_on_drift_of_external`.
+    """
+
+    limits: Limits = field(default_factory=Limits)
+    max_quote_age: timedelta = timedelta(seconds=10)
+    max_depth_age: timedelta = timedelta(seconds=15)
+    duplicate_window: timedelta = timedelta(seconds=60)
+    max_unknown_per_account: int = 1
+    max_unknown: int = 2
+    faults_until_disabled: int = 3
+    poll_backoff: tuple[timedelta, ...] = _seconds(0.5, 1, 2, 4, 8, 15)
+    read_patience: timedelta = timedelta(seconds=15)
+    cancel_tries: int = 5
+    cancel_backoff: tuple[timedelta, ...] = _seconds(1, 2, 4, 8, 15)
+    halt_on_drift: bool = True
+    halt_on_drift_of_external: bool = False
+    unknown_policy: UnknownPolicy = UnknownPolicy.FENCE_AND_HORIZON
+    absent_reads: int = 3
+    signal_ttl: timedelta = timedelta(seconds=5)
+    clock_skew: timedelta = timedelta(seconds=5)
+    timestamp_life: timedelta = timedelta(seconds=30)
+    book_lag: timedelta = timedelta(seconds=60)
+
+    @property
+    def horizon(self) -> timedelta:
+        """After this long a lost place can neither arrive nor be missing from the day book."""
+        return self.timestamp_life + 2 * self.clock_skew + self.book_lag
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedStrategy:
+    """A plan with the class that it uses. `plan.account` is the extended id of its sub-account."""
+
+    plan: StrategyPlan
+    factory: type[Strategy]
+    instruments: tuple[Instrument, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyFault:
+    """What went wrong in a hook."""
+
+    error: str
+    is_overrun: bool
+
+
+Invoke = Callable[[Strategy, str, object | None], StrategyFault | None]
+"""Calls a hook by name with its argument (None: without one) and says what went wrong."""
+
+
+def invoke_plainly(strategy: Strategy, hook: str, argument: object | None) -> StrategyFault | None:
+    """Call a hook and let it raise: for tests, where a fault should be seen."""
+    call = getattr(strategy, hook)
+    call() if argument is None else call(argument)
+    return None

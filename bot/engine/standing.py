@@ -1,0 +1,143 @@
+"""How the bot is, as one frozen value: what `bot status` and the pulse show."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from bot.domain.entry import OrderUpdated, RunState
+from bot.domain.instrument import Exchange, Phase
+from bot.domain.order import Intent, SendState
+from bot.engine.book import Book
+from bot.engine.profit import day_result, unrealised
+from bot.engine.tracks import Runner
+
+
+@dataclass(frozen=True, slots=True)
+class PositionStanding:
+    """A strategy's own shares of a symbol. `last` and `unrealised` are None without a quote."""
+
+    strategy: str
+    symbol: str
+    shares: int
+    cost: int
+    last: int | None
+    unrealised: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyStanding:
+    """One strategy. `state` is on, warming, paused or disabled; money is VND of today."""
+
+    name: str
+    state: str
+    reason: str
+    mode: str
+    symbols: tuple[str, ...]
+    orders_today: int
+    realised_today: int
+    fees_today: int
+    day_result: int
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOrder:
+    """An order that a missing token blocks, and until when it waits."""
+
+    intent: Intent
+    until: datetime
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Everything at a glance. `since` is None before the first event."""
+
+    at: datetime
+    state: RunState
+    reason: str
+    since: datetime | None
+    token_until: datetime | None
+    is_unproven: bool
+    missed_signals: int
+    strategies: tuple[StrategyStanding, ...]
+    positions: tuple[PositionStanding, ...]
+    open_orders: tuple[OrderUpdated, ...]
+    held: tuple[HeldOrder, ...]
+    unknown: tuple[Intent, ...]
+    halted_symbols: Mapping[str, str]
+    phases: Mapping[Exchange, Phase]
+    counts: Mapping[str, int]
+    day_result: int
+
+
+def standing_of(book: Book) -> Standing:
+    """Read the book; nothing changes."""
+    gate = book.gate
+    runners = book.runners.values()
+    return Standing(
+        at=book.now,
+        state=gate.state,
+        reason=gate.reason,
+        since=gate.since,
+        token_until=gate.token_until,
+        is_unproven=gate.is_unproven,
+        missed_signals=gate.missed,
+        strategies=tuple(_strategy(book, runner) for runner in runners),
+        positions=tuple(one for runner in runners for one in _positions(book, runner)),
+        open_orders=tuple(order.row for order in book.open_orders()),
+        held=_held(book),
+        unknown=_unknown(book),
+        halted_symbols=dict(book.halted_symbols),
+        phases={exchange: seen.phase for exchange, seen in book.phases.items()},
+        counts=dict(book.counts),
+        day_result=sum(day_result(book, runner) for runner in runners),
+    )
+
+
+def _strategy(book: Book, runner: Runner) -> StrategyStanding:
+    is_warming = runner.state == "on" and any(seat.is_cold for seat in runner.seats.values())
+    return StrategyStanding(
+        name=runner.plan.name,
+        state="warming" if is_warming else runner.state,
+        reason=runner.state_reason,
+        mode=runner.plan.mode,
+        symbols=runner.plan.symbols,
+        orders_today=runner.orders_today,
+        realised_today=runner.realised_today,
+        fees_today=runner.fees_today,
+        day_result=day_result(book, runner),
+    )
+
+
+def _positions(book: Book, runner: Runner) -> list[PositionStanding]:
+    found = []
+    for symbol, position in sorted(runner.positions.items()):
+        if position.shares:
+            seen = book.quotes.get(symbol)
+            found.append(
+                PositionStanding(
+                    strategy=runner.plan.name,
+                    symbol=symbol,
+                    shares=position.shares,
+                    cost=position.cost,
+                    last=seen.quote.last if seen else None,
+                    unrealised=unrealised(book, symbol, position) if seen else None,
+                )
+            )
+    return found
+
+
+def _held(book: Book) -> tuple[HeldOrder, ...]:
+    return tuple(
+        HeldOrder(track.intent, track.held_until, track.refusal_code)
+        for track in book.intents.values()
+        if track.state is SendState.HELD and track.held_until is not None
+    )
+
+
+def _unknown(book: Book) -> tuple[Intent, ...]:
+    return tuple(
+        track.intent
+        for track in book.intents.values()
+        if track.is_unresolved and track.state is not SendState.SENDING
+    )

@@ -1,0 +1,29 @@
+"""Turns a strategy on, to paused or off."""
+
+from typing import Final
+
+from bot.domain.entry import StrategySwitched
+from bot.engine.book import Book
+from bot.engine.profit import day_result
+from bot.engine.tracks import Runner
+
+ON: Final = "on"
+PAUSED: Final = "paused"
+DISABLED: Final = "disabled"
+BY_LIMIT: Final = "limit"
+
+
+def switch(book: Book, runner: Runner, state: str, reason: str, by: str) -> None:
+    """Journal the switch when it is a change; the count of faults begins again."""
+    if runner.state == state:
+        return
+    runner.state, runner.state_reason, runner.state_by = state, reason, by
+    runner.faults = 0
+    book.record(StrategySwitched(book.now, runner.plan.name, state, reason, by))
+
+
+def pause_after_loss(book: Book, runner: Runner) -> None:
+    """Pause a strategy whose loss of today has reached its limit."""
+    limit, loss = runner.plan.limits.max_loss_per_day, -day_result(book, runner)
+    if limit is not None and loss >= limit and runner.state == ON:
+        switch(book, runner, PAUSED, f"day loss {loss:,} of {limit:,}", BY_LIMIT)

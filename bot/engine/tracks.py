@@ -1,0 +1,207 @@
+"""What the engine remembers of each thing that is under way: its mutable tracks."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+
+from bot.domain.entry import OrderUpdated
+from bot.domain.instrument import Phase
+from bot.domain.order import (
+    TERMINAL_STATES,
+    UNRESOLVED_SENDS,
+    Intent,
+    OrderState,
+    OrderType,
+    SendState,
+)
+from bot.domain.plan import StrategyPlan
+from bot.domain.quote import Depth, Quote
+from bot.engine.settings import LoadedStrategy
+from bot.strategy import Desk, Strategy
+
+BEGINNING = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class QuoteSeen:
+    """The last quote and when it was asked for."""
+
+    at: datetime
+    quote: Quote
+
+
+@dataclass(frozen=True, slots=True)
+class DepthSeen:
+    """The last depth and when it was asked for."""
+
+    at: datetime
+    depth: Depth
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseSeen:
+    """The last known phase of an exchange. `available` None: the broker has not said."""
+
+    phase: Phase
+    available: frozenset[OrderType] | None
+
+
+@dataclass(slots=True)
+class Position:
+    """Shares and what they cost, in VND without fees."""
+
+    shares: int = 0
+    cost: int = 0
+
+
+@dataclass(slots=True)
+class BackOff:
+    """When something is asked next, at growing distances."""
+
+    due: datetime
+    step: int = 0
+
+    def restart(self, now: datetime, distances: Sequence[timedelta]) -> None:
+        """Begin with the shortest distance again."""
+        self.step = 0
+        self.due = now + distances[0]
+
+    def advance(self, now: datetime, distances: Sequence[timedelta]) -> None:
+        """Wait one distance longer; the last one repeats."""
+        self.step = min(self.step + 1, len(distances) - 1)
+        self.due = now + distances[self.step]
+
+
+@dataclass(slots=True)
+class IntentTrack:
+    """An intent and what became of its one POST. `order_state` counts until an order row exists.
+
+    `known_ids` are the ids of every row seen before its bytes left: none of them can be its own.
+    """
+
+    intent: Intent
+    state: SendState
+    order_state: OrderState = OrderState.INITIALIZED
+    order_id: str | None = None
+    sent_at: datetime | None = None
+    known_ids: frozenset[str] = frozenset()
+    absent_reads: int = 0
+    refusal_code: str = ""
+    held_until: datetime | None = None
+    is_waiting_to_resume: bool = False
+    poll: BackOff | None = None
+
+    @property
+    def is_unresolved(self) -> bool:
+        """True while its POST may have reached, or may still reach, the broker."""
+        return self.state in UNRESOLVED_SENDS
+
+    @property
+    def reserves_in_full(self) -> bool:
+        """True while its whole size must be counted as an open order."""
+        return self.is_unresolved or self.state is SendState.READY
+
+
+@dataclass(slots=True)
+class OrderTrack:
+    """An order that the broker has given an id, ours or not.
+
+    `requested_at` is the request start of the newest row merged; `executed_at` of the row that last
+    raised the executed quantity.
+    """
+
+    row: OrderUpdated
+    requested_at: datetime = BEGINNING
+    executed_at: datetime = BEGINNING
+    may_cancel: bool | None = None
+    expires_at: datetime | None = None
+    poll: BackOff | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """True until the order has ended."""
+        return self.row.state not in TERMINAL_STATES
+
+    @property
+    def is_own(self) -> bool:
+        """True for an order of this bot."""
+        return self.row.intent_id is not None
+
+    @property
+    def open_quantity(self) -> int:
+        """Shares that may still trade."""
+        left = self.row.quantity - self.row.executed_quantity
+        return max(0, left) if self.is_open else 0
+
+
+@dataclass(slots=True)
+class Seat:
+    """One instance of a strategy at its symbol."""
+
+    symbol: str
+    strategy: Strategy
+    desk: Desk
+    woken_at: dict[str, datetime] = field(default_factory=dict)
+    is_cold: bool = False
+    has_started: bool = False
+
+
+@dataclass(slots=True)
+class Runner:
+    """A strategy with its instances, its own standing and its counters of the day."""
+
+    loaded: LoadedStrategy
+    seats: dict[str, Seat]
+    state: str = "on"
+    state_by: str = ""
+    state_reason: str = ""
+    faults: int = 0
+    orders_today: int = 0
+    realised_today: int = 0
+    fees_today: int = 0
+    positions: dict[str, Position] = field(default_factory=dict)
+
+    @property
+    def plan(self) -> StrategyPlan:
+        """The strategy file, checked."""
+        return self.loaded.plan
+
+    def position(self, symbol: str) -> Position:
+        """Return the own position in a symbol; an empty one when there is none."""
+        return self.positions.setdefault(symbol, Position())
+
+
+class CancelStage(StrEnum):
+    """Where a cancel stands: wanted, row being read, DELETE sent, its end looked for."""
+
+    WANTED = "wanted"
+    READING = "reading"
+    SENT = "sent"
+    CONFIRMING = "confirming"
+
+
+@dataclass(slots=True)
+class CancelTrack:
+    """A wish to cancel an order, followed until a row shows its end."""
+
+    order_id: str
+    reason: str
+    due: datetime
+    stage: CancelStage = CancelStage.WANTED
+    tries: int = 0
+    queued_until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """Money and shares that a fill moves: paid and given at once, received when it settles."""
+
+    at: datetime
+    account: str
+    symbol: str
+    cash_out: int
+    cash_in: int
+    shares_out: int
+    shares_in: int
+    settles_at: datetime

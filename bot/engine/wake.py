@@ -1,0 +1,151 @@
+"""Wakes strategies and takes what they wish for. A broken strategy stops itself, not the others.
+
+Every call of a market hook ends in at least one decision: the wishes, or a skip that says what was
+looked at. A call that read an indicator without enough history is a skip `warming`.
+"""
+
+import math
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Final
+
+from bot.domain.entry import Decision, Verdict
+from bot.domain.message import StrategyFailed
+from bot.engine import requests
+from bot.engine.accounts import cash_free, sellable_of
+from bot.engine.book import Book
+from bot.engine.settings import StrategyFault
+from bot.engine.switches import DISABLED, ON, switch
+from bot.engine.tracks import Runner, Seat
+from bot.strategy import AccountView, PositionView, Reads, Strategy
+
+MARKET_HOOKS: Final = frozenset({"on_bar", "on_quote", "on_depth", "on_timer"})
+
+
+def seats_of(book: Book, symbol: str) -> Iterable[tuple[Runner, Seat]]:
+    """Every instance at a symbol, in the order of the strategies."""
+    for runner in book.runners.values():
+        seat = runner.seats.get(symbol)
+        if seat is not None:
+            yield runner, seat
+
+
+def is_time(book: Book, seat: Seat, hook: str, interval: timedelta) -> bool:
+    """True once per `interval`; a quarter of it is forgiven, as polls come a little early."""
+    last = seat.woken_at.get(hook)
+    if last is not None and (book.now - last) * 4 < interval * 3:
+        return False
+    seat.woken_at[hook] = book.now
+    return True
+
+
+def wake(book: Book, runner: Runner, seat: Seat, hook: str, argument: object | None) -> None:
+    """Wake an instance for the market's sake: only while the bot and the strategy are on."""
+    if runner.state == ON and not book.gate.is_asleep and is_overridden(seat.strategy, hook):
+        call(book, runner, seat, hook, argument)
+
+
+def tell(book: Book, runner: Runner, seat: Seat, hook: str, argument: object | None) -> None:
+    """Tell an instance what became of its order, also while it is paused."""
+    if runner.state != DISABLED and is_overridden(seat.strategy, hook):
+        call(book, runner, seat, hook, argument)
+
+
+def is_overridden(strategy: Strategy, hook: str) -> bool:
+    """True when the plug-in has a hook of its own."""
+    return getattr(type(strategy), hook) is not getattr(Strategy, hook)
+
+
+def call(book: Book, runner: Runner, seat: Seat, hook: str, argument: object | None) -> None:
+    """Call a hook and judge what came of it."""
+    desk = seat.desk
+    _prepare(book, runner, seat)
+    fault = book.invoke(seat.strategy, hook, argument)
+    wishes, reads = desk.wishes, dict(desk.reads)
+    desk.wishes, desk.reads = [], {}
+    is_cold = any(math.isnan(value) for value in reads.values())
+    seat.is_cold = is_cold if hook in MARKET_HOOKS and reads else seat.is_cold
+    if is_cold and not (fault and fault.is_overrun):
+        _skip(book, runner, seat, "WARMING", _cold_text(reads))
+    elif fault is not None:
+        failed(book, runner, seat.symbol, hook, fault)
+    elif wishes:
+        for wish in wishes:
+            requests.consider(book, runner, seat, wish, why=wish.why or reason_of(reads, hook))
+    elif hook in MARKET_HOOKS:
+        _skip(book, runner, seat, "NO_SIGNAL", reason_of(reads, hook), reads)
+
+
+def _prepare(book: Book, runner: Runner, seat: Seat) -> None:
+    desk, symbol, account = seat.desk, seat.symbol, runner.plan.account
+    quote, depth, position = (
+        book.quotes.get(symbol),
+        book.depths.get(symbol),
+        runner.position(symbol),
+    )
+    instrument, snapshot = book.instruments.get(symbol), book.accounts.get(account)
+    desk.now = book.now
+    desk.quote = quote.quote if quote else None
+    desk.depth = depth.depth if depth else None
+    desk.phase = book.phase_of(instrument.exchange).phase if instrument else None
+    desk.position = PositionView(
+        position.shares, sellable_of(book, runner.plan.name, symbol), position.cost
+    )
+    holdings = snapshot.holdings if snapshot else {}
+    desk.account = AccountView(cash_free(book, account) or 0, holdings)
+    desk.wishes = []
+
+
+def reason_of(reads: Reads, hook: str) -> str:
+    """Return the default reason: the values that were looked at in this call."""
+    values = ", ".join(f"{name} {_shown(value)}" for name, value in reads.items())
+    return values or f"no reason given in {hook}"
+
+
+def _shown(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:,.2f}"
+
+
+def _cold_text(reads: Reads) -> str:
+    cold = [name for name, value in reads.items() if math.isnan(value)]
+    return f"not enough bars yet for {', '.join(cold)}"
+
+
+def _skip(
+    book: Book, runner: Runner, seat: Seat, code: str, why: str, reads: Reads | None = None
+) -> None:
+    book.counts["skips"] += 1
+    numbers = {name: round(value, 4) for name, value in (reads or {}).items()}
+    book.record(
+        Decision(book.now, runner.plan.name, seat.symbol, Verdict.SKIPPED, code, why, numbers)
+    )
+
+
+def skip_until_warm(book: Book, runner: Runner, seat: Seat, bars: int) -> bool:
+    """Record a skip and return True while fewer bars were seen than the strategy declares."""
+    needed = type(seat.strategy).warm_up
+    seat.is_cold = bars < needed
+    if seat.is_cold and runner.state == ON and not book.gate.is_asleep:
+        _skip(book, runner, seat, "WARMING", f"{bars} of {needed} bars seen")
+    return seat.is_cold
+
+
+# ----------------------------------------------------------------------------- faults and switches
+
+
+def on_strategy_failed(book: Book, event: StrategyFailed) -> None:
+    """A shell noticed the fault later than the call."""
+    fault = StrategyFault(event.error, event.is_overrun)
+    failed(book, book.runners[event.strategy], event.symbol, event.hook, fault)
+
+
+def failed(book: Book, runner: Runner, symbol: str, hook: str, fault: StrategyFault) -> None:
+    """Journal a fault; the third one disables the strategy until an operator resumes it."""
+    runner.faults += 1
+    book.counts["faults"] += 1
+    code = "OVERRUN" if fault.is_overrun else "EXCEPTION"
+    why = f"{hook}: {fault.error}"
+    numbers = {"faults": runner.faults, "faults_max": book.settings.faults_until_disabled}
+    book.record(Decision(book.now, runner.plan.name, symbol, Verdict.FAILED, code, why, numbers))
+    if runner.faults >= book.settings.faults_until_disabled:
+        switch(book, runner, DISABLED, f"{runner.faults} faults, the last in {why}", "engine")

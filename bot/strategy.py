@@ -1,0 +1,380 @@
+"""What a strategy writer subclasses, and nothing else they need to import.
+
+Annotated class attributes are the parameters of a strategy; the strategy file sets them. There is
+one instance per symbol. A hook looks at what it is given and says what it wishes (`buy`, `sell`,
+`close`, `cancel`) or why not (`skip`); the engine reads the wishes when the hook has returned. The
+same class runs in backtest, sandbox, paper and live: it sees no clock, no network and no secret.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, time
+from enum import Enum, StrEnum
+from typing import ClassVar, Final
+
+from bot.domain.account import Holding
+from bot.domain.entry import Fill
+from bot.domain.instrument import Phase
+from bot.domain.order import OrderType, Side
+from bot.domain.quote import Bar, Depth, Quote
+
+
+class Indicator(float):
+    """The value of an indicator at the last closed bar; `previous` is the one a bar earlier.
+
+    NaN while the history is too short: no comparison with NaN is true, so nothing is crossed.
+    """
+
+    __slots__ = ("previous",)
+    previous: float
+
+    def __new__(cls, value: float, previous: float = math.nan) -> "Indicator":
+        """Make the value and remember the one before it."""
+        made = super().__new__(cls, value)
+        made.previous = previous
+        return made
+
+    def crossed_above(self, other: "Indicator | float") -> bool:
+        """Return True when this bar brought it from at or below `other` to above it."""
+        return self.previous <= _previous(other) and self > other
+
+    def crossed_below(self, other: "Indicator | float") -> bool:
+        """Return True when this bar brought it from at or above `other` to below it."""
+        return self.previous >= _previous(other) and self < other
+
+
+def _previous(value: float) -> float:
+    return value.previous if isinstance(value, Indicator) else value
+
+
+class WishKind(StrEnum):
+    """What a strategy may wish for, or say instead."""
+
+    BUY = "buy"
+    SELL = "sell"
+    CLOSE = "close"
+    CANCEL = "cancel"
+    SKIP = "skip"
+
+
+class Default(Enum):
+    """`limit=FROM_FILE`: the price is made as the strategy file says. None is *no price*, a
+    refusal.
+    """
+
+    FROM_FILE = "as the strategy file says"
+
+
+FROM_FILE: Final = Default.FROM_FILE
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """One wish of one call. `quantity` None: the size of the strategy file; `why` None: what was
+    read.
+    """
+
+    kind: WishKind
+    quantity: int | None = None
+    limit: int | Default | None = FROM_FILE
+    market: OrderType | None = None
+    why: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PositionView:
+    """The strategy's own shares of its symbol; `sellable` has settled and is free."""
+
+    qty: int = 0
+    sellable: int = 0
+    cost: int = 0
+    """What these shares cost, in VND, without fees."""
+
+    def __bool__(self) -> bool:
+        """Return True when there is a position."""
+        return self.qty != 0
+
+    @property
+    def average_price(self) -> float:
+        """Cost of one share, 0 without shares."""
+        return self.cost / self.qty if self.qty else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class AccountView:
+    """The whole account as last read: what may be spent, and every holding by symbol."""
+
+    cash: int = 0
+    holdings: Mapping[str, Holding] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """An order of this strategy that the broker refused, or that provably was never placed."""
+
+    intent_id: str
+    side: Side
+    quantity: int
+    limit_price: int | None
+    code: str
+    reason: str
+
+
+Read = Callable[[str, int], Indicator]
+"""Name and length of an indicator to its value."""
+
+
+@dataclass(frozen=True, slots=True)
+class BarView:
+    """A closed bar, and the indicators over all bars of its symbol and width up to it."""
+
+    bar: Bar
+    read: Read
+
+    @property
+    def start(self) -> datetime:
+        """When the bar began (UTC)."""
+        return self.bar.start
+
+    @property
+    def open(self) -> int:
+        """First price, VND."""
+        return self.bar.open
+
+    @property
+    def high(self) -> int:
+        """Highest price, VND."""
+        return self.bar.high
+
+    @property
+    def low(self) -> int:
+        """Lowest price, VND."""
+        return self.bar.low
+
+    @property
+    def close(self) -> int:
+        """Last price, VND."""
+        return self.bar.close
+
+    @property
+    def volume(self) -> int:
+        """Shares traded in the bar."""
+        return self.bar.volume
+
+    def sma(self, bars: int) -> Indicator:
+        """Return the simple moving average of the closes over `bars` bars."""
+        return self.read("sma", bars)
+
+    def ema(self, bars: int) -> Indicator:
+        """Return the exponential moving average of the closes over `bars` bars."""
+        return self.read("ema", bars)
+
+    def rsi(self, bars: int = 14) -> Indicator:
+        """Return the relative strength index of the closes, 0 to 100 (Wilder's smoothing)."""
+        return self.read("rsi", bars)
+
+
+Reads = dict[str, float]
+"""What a call has looked at, by name, in the order of looking."""
+
+
+@dataclass(frozen=True, slots=True)
+class DepthView:
+    """The market's levels, best first. Prices are None on a side where nobody waits."""
+
+    depth: Depth
+    reads: Reads = field(default_factory=dict)
+
+    @property
+    def bid(self) -> int | None:
+        """Best bid, VND."""
+        return self.depth.bid
+
+    @property
+    def ask(self) -> int | None:
+        """Best ask, VND."""
+        return self.depth.ask
+
+    def bid_volume(self, levels: int = 3) -> int:
+        """Return the shares that wait on the best `levels` bids."""
+        volume = sum(level.volume for level in self.depth.bids[:levels])
+        self.reads[f"bid_volume({levels})"] = volume
+        return volume
+
+    def ask_volume(self, levels: int = 3) -> int:
+        """Return the shares that wait on the best `levels` asks."""
+        volume = sum(level.volume for level in self.depth.asks[:levels])
+        self.reads[f"ask_volume({levels})"] = volume
+        return volume
+
+
+class Desk:
+    """Where one instance works: what it may see, and where its wishes lie until the engine takes
+    them.
+    """
+
+    def __init__(self, symbol: str = "", name: str = "") -> None:
+        self.symbol = symbol
+        self.name = name
+        self.now: datetime | None = None
+        self.phase: Phase | None = None
+        self.quote: Quote | None = None
+        self.depth: Depth | None = None
+        self.position = PositionView()
+        self.account = AccountView()
+        self.wishes: list[Wish] = []
+        self.reads: Reads = {}
+
+
+class Strategy:
+    """Subclass it, annotate the parameters, write the hooks you need. All hooks are optional.
+
+    `warm_up` is how many closed bars must have been seen before `on_bar` is called at all; a hook
+    that reads an indicator without enough history is not held to its wishes either.
+    """
+
+    warm_up: ClassVar[int] = 0
+
+    def __init__(self, desk: Desk | None = None) -> None:
+        self.desk = desk or Desk()
+
+    # ------------------------------------------------------------------------------ what it sees
+
+    @property
+    def name(self) -> str:
+        """The name of the strategy file."""
+        return self.desk.name
+
+    @property
+    def symbol(self) -> str:
+        """The one symbol of this instance."""
+        return self.desk.symbol
+
+    @property
+    def now(self) -> datetime | None:
+        """Market time of the event, UTC."""
+        return self.desk.now
+
+    @property
+    def phase(self) -> Phase | None:
+        """The phase of the symbol's exchange."""
+        return self.desk.phase
+
+    @property
+    def quote(self) -> Quote | None:
+        """The last quote of the symbol."""
+        return self.desk.quote
+
+    @property
+    def depth(self) -> Depth | None:
+        """The last depth of the symbol."""
+        return self.desk.depth
+
+    @property
+    def position(self) -> PositionView:
+        """The strategy's own position, from its own fills, kept over restarts."""
+        return self.desk.position
+
+    @property
+    def account(self) -> AccountView:
+        """The whole account, other strategies' and the owner's own shares included."""
+        return self.desk.account
+
+    # --------------------------------------------------------------------------- what it may wish
+
+    def buy(
+        self,
+        quantity: int | None = None,
+        *,
+        limit: int | Default | None = FROM_FILE,
+        market: str | None = None,
+        why: str | None = None,
+    ) -> None:
+        """Wish to buy. What is left out is as the strategy file says.
+
+        `limit` is whole VND, `market` one of MTL, MAK, MOK, ATO, ATC, PLO. Raises TypeError for a
+        quantity or price that is no whole number, ValueError for an unknown market type.
+        """
+        self.desk.wishes.append(_wish(WishKind.BUY, quantity, limit, market, why))
+
+    def sell(
+        self,
+        quantity: int | None = None,
+        *,
+        limit: int | Default | None = FROM_FILE,
+        market: str | None = None,
+        why: str | None = None,
+    ) -> None:
+        """Wish to sell; like `buy`. Only settled shares can be sold."""
+        self.desk.wishes.append(_wish(WishKind.SELL, quantity, limit, market, why))
+
+    def close(
+        self,
+        *,
+        limit: int | Default | None = FROM_FILE,
+        market: str | None = None,
+        why: str | None = None,
+    ) -> None:
+        """Wish to sell what is sellable of the own position; nothing without a position."""
+        if self.position:
+            self.desk.wishes.append(_wish(WishKind.CLOSE, None, limit, market, why))
+
+    def cancel(self, *, why: str | None = None) -> None:
+        """Wish to cancel the own working orders in this symbol."""
+        self.desk.wishes.append(Wish(WishKind.CANCEL, why=why))
+
+    def skip(self, why: str) -> None:
+        """Journal a no and its reason."""
+        self.desk.wishes.append(Wish(WishKind.SKIP, why=why))
+
+    # ------------------------------------------------------------------------------------- hooks
+
+    def on_start(self) -> None:
+        """Called once, after the day book and the account have been read."""
+
+    def on_bar(self, bar: BarView) -> None:
+        """Called when a bar has closed."""
+
+    def on_quote(self, quote: Quote) -> None:
+        """Called with a polled quote."""
+
+    def on_depth(self, book: DepthView) -> None:
+        """Called with a polled depth."""
+
+    def on_timer(self, timer: time) -> None:
+        """Called at a local time of day that the strategy file asks for."""
+
+    def on_session(self, phase: Phase) -> None:
+        """Called when the exchange's phase has changed."""
+
+    def on_fill(self, fill: Fill) -> None:
+        """Called when an own order has traded more; `position` is up to date."""
+
+    def on_reject(self, rejection: Rejection) -> None:
+        """Called when an own order was refused, or provably never placed."""
+
+    def on_stop(self) -> None:
+        """Called when the bot stops in good order; wishes are not heard any more."""
+
+
+def _wish(
+    kind: WishKind,
+    quantity: int | None,
+    limit: int | Default | None,
+    market: str | None,
+    why: str | None,
+) -> Wish:
+    if quantity is not None:
+        _require_whole("quantity", quantity)
+    if limit is None or isinstance(limit, Default):
+        return Wish(kind, quantity, limit, OrderType(market) if market else None, why)
+    _require_whole("limit", limit)
+    if market is not None:
+        raise ValueError("give limit or market, not both")
+    return Wish(kind, quantity, limit, None, why)
+
+
+def _require_whole(name: str, value: object) -> None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{name} must be a whole number, not {value!r}")

@@ -1,0 +1,15 @@
+"""Buys when far more shares wait to be bought than sold; sells when it is the other way round."""
+
+from bot import Strategy
+
+
+class DepthImbalance(Strategy):
+    ratio: float = 3.0
+    levels: int = 3
+
+    def on_depth(self, book):
+        r = book.bid_volume(self.levels) / max(1, book.ask_volume(self.levels))
+        if r > self.ratio and not self.position:
+            self.buy(limit=book.ask, why=f"bids {r:.1f}x asks")
+        elif r < 1 / self.ratio:
+            self.close(limit=book.bid, why=f"bids only {r:.2f}x asks")
