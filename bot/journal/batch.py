@@ -49,7 +49,7 @@ class Batch:
     def __init__(self, connection: sa.Connection, entries: Sequence[Entry]) -> None:
         self.connection = connection
         self.entries = entries
-        self._heads = read_heads(connection)
+        self._heads = lock_heads(connection)
         self._touched: set[str] = set()
 
     @property
@@ -109,10 +109,18 @@ class Batch:
             )
 
 
-def read_heads(connection: sa.Connection) -> dict[str, Head]:
+def lock_heads(connection: sa.Connection) -> dict[str, Head]:
     """Where every chain ends, locked against other writers until the transaction is over."""
-    chains = tables.chains
-    found = connection.execute(sa.select(chains).with_for_update())
+    return _heads(connection, sa.select(tables.chains).with_for_update())
+
+
+def read_heads(connection: sa.Connection) -> dict[str, Head]:
+    """Where every chain ends."""
+    return _heads(connection, sa.select(tables.chains))
+
+
+def _heads(connection: sa.Connection, query: sa.Executable) -> dict[str, Head]:
+    found = connection.execute(query)
     return {row.name: Head(row.last_seq, row.row_count, row.head_hash) for row in found}
 
 

@@ -13,6 +13,8 @@ from enum import Enum
 from hashlib import sha256
 from typing import Final
 
+from bot.domain.instrument import EXCHANGE_TZ
+
 Plain = int | str | None
 """What a column holds."""
 Json = int | float | str | bool | None | list["Json"] | dict[str, "Json"]
@@ -88,3 +90,8 @@ def link(before: str, content: Mapping[str, Plain]) -> str:
     """
     text = json.dumps(dict(content), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return sha256(f"{before}|{text}".encode()).hexdigest()
+
+
+def local_text(stored: str) -> str:
+    """An instant as people of the exchange read it: to the millisecond, +07:00. As in the views."""
+    return instant_of(stored).astimezone(EXCHANGE_TZ).isoformat(timespec="milliseconds")

@@ -84,9 +84,17 @@ def writing_engine(url: str) -> sa.Engine:
 
 
 def reading_engine(url: str) -> sa.Engine:
-    """An engine that can't write. Raises Unreachable when a SQLite file is missing."""
+    """An engine that can't write; each connection sees one moment of the journal.
+
+    Raises Unreachable when a SQLite file is missing.
+    """
     if not is_sqlite(url):
-        return _postgres(url, "-c default_transaction_read_only=on", poolclass=NullPool)
+        return _postgres(
+            url,
+            "-c default_transaction_read_only=on",
+            isolation_level="REPEATABLE READ",
+            poolclass=NullPool,
+        )
     path = file_of(url)
     if not path.is_file():
         raise Unreachable("no such file", database=str(path))
@@ -155,11 +163,13 @@ def reason_of(error: DBAPIError) -> str:
     return lines[0].rsplit("failed: ", 1)[-1]
 
 
-def _postgres(url: str, settings: str, **pool: object) -> sa.Engine:
+def _postgres(url: str, settings: str, **keywords: object) -> sa.Engine:
     options = f"{settings} -c statement_timeout={STATEMENT_TIMEOUT_MS} -c timezone=UTC"
     arguments = {**_KEEPALIVE, "options": options}
     try:
-        return sa.create_engine(parse(url), connect_args=arguments, hide_parameters=True, **pool)
+        return sa.create_engine(
+            parse(url), connect_args=arguments, hide_parameters=True, **keywords
+        )
     except ImportError as error:
         raise UnusableUrl("PostgreSQL needs its driver: pip install 'vnbot[postgres]'") from error
 

@@ -17,7 +17,7 @@ from sqlalchemy.exc import DBAPIError
 
 from bot.domain.entry import Entry
 from bot.domain.recovery import Recovery
-from bot.journal.batch import COUNTER, Batch, read_heads
+from bot.journal.batch import COUNTER, Batch, lock_heads
 from bot.journal.closes import write_closes
 from bot.journal.encoding import instant_text
 from bot.journal.engines import (
@@ -200,7 +200,7 @@ class Journal:
         doubt = self._doubt
         if doubt is None:
             return False
-        last = read_heads(connection)[COUNTER].last_seq
+        last = lock_heads(connection)[COUNTER].last_seq
         assert last in {doubt.before, doubt.after}, "only this writer moves the counter"
         self._doubt = None
         return last == doubt.after and entries == doubt.entries

@@ -1,0 +1,293 @@
+"""What a reader of the journal gets: frozen rows, whole VND and shares, instants aware and UTC."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from datetime import date, datetime
+from typing import Final, TypeVar
+
+from bot.domain.entry import CheckResult, Numbers
+from bot.journal.encoding import instant_of
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class OrderRow:
+    """An order, a request that did not become one, or one whose answer never came.
+
+    `id` is the broker's id, else the local one. `status` is the broker's own word, or BLOCKED (it
+    never left) or UNKNOWN (nobody knows). `average_price` is floored. `at` is when it was decided.
+    """
+
+    seq: int
+    id: str
+    local_id: str | None
+    order_id: str | None
+    at: datetime
+    trading_date: date
+    strategy: str | None
+    account: str | None
+    side: str | None
+    symbol: str
+    exchange: str | None
+    quantity: int | None
+    order_type: str | None
+    price: int | None
+    executed_quantity: int
+    executed_amount: int
+    average_price: int | None
+    cancelled_quantity: int
+    status: str
+    state: str | None
+    send_state: str | None
+    fee: int
+    tax: int
+    code: str | None
+    reason: str | None
+    why: str | None
+    note: str
+    is_open: bool
+
+    @property
+    def outcome(self) -> str:
+        """One word for it: filled, partly, open, cancelled, rejected, expired, blocked, unknown."""
+        if self.status in {"BLOCKED", "UNKNOWN"}:
+            return self.status.lower()
+        if self.state == "FILLED":
+            return "filled"
+        if self.executed_quantity > 0:
+            return "partly"
+        if self.is_open:
+            return "open"
+        return (self.state or self.status).lower()
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineRow:
+    """One thing that happened. `offset_s` counts from the first row; `detail` is raw or JSON.
+
+    `kind` is decided, checked, recorded, sent, answered, sending, moved, polled, result, filled,
+    2fa, state, note or account.
+    """
+
+    seq: int
+    at: datetime
+    offset_s: float
+    kind: str
+    local_id: str | None
+    order_id: str | None
+    strategy: str | None
+    symbol: str | None
+    text: str
+    detail: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FillRow:
+    """Growth of an order's executed quantity. `price` is the floored average of `amount`."""
+
+    seq: int
+    fill_id: str
+    at: datetime
+    trading_date: date
+    order_id: str
+    intent_id: str | None
+    strategy: str | None
+    account: str
+    symbol: str
+    side: str
+    quantity: int
+    price: int
+    amount: int
+    fee: int
+    tax: int
+    position: int
+    realised: int
+    broker_status: str
+
+
+@dataclass(frozen=True, slots=True)
+class PositionRow:
+    """What a strategy holds of a symbol by its fills; `average_price` is the floored cost."""
+
+    strategy: str | None
+    symbol: str
+    quantity: int
+    cost: int
+    average_price: int | None
+    realised: int
+    fee: int
+    tax: int
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionRow:
+    """One wish of a strategy, or its no, with what it was judged by."""
+
+    seq: int
+    at: datetime
+    strategy: str
+    symbol: str
+    verdict: str
+    code: str
+    why: str
+    local_id: str | None
+    order_id: str | None
+    side: str | None
+    quantity: int | None
+    order_type: str | None
+    price: int | None
+    numbers: Numbers
+    saw: Numbers
+    checks: tuple[CheckResult, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionGroup:
+    """Decisions alike but for their figures; `ranges` holds each figure's least and most."""
+
+    first_at: datetime
+    last_at: datetime
+    strategy: str
+    symbol: str
+    verdict: str
+    code: str
+    count: int
+    why: str
+    ranges: Mapping[str, tuple[float, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class NoteRow:
+    """Something worth a line that is no order."""
+
+    seq: int
+    at: datetime
+    kind: str
+    text: str
+    numbers: Numbers
+    symbol: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class AuthRow:
+    """Something about the second factor."""
+
+    seq: int
+    at: datetime
+    kind: str
+    code: str
+    detail: str
+    intent_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class StateRow:
+    """A change of state of the bot (`scope` all) or of a strategy (`strategy:<name>`)."""
+
+    seq: int
+    at: datetime
+    scope: str
+    from_state: str | None
+    to_state: str
+    reason: str
+    by_whom: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """A run of the bot; one that was killed has no end."""
+
+    run_id: int
+    started_at: datetime
+    mode: str
+    version: str
+    config_sha256: str
+    epoch: int | None
+    ended_at: datetime | None
+    end_reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class AccountRow:
+    """The broker's numbers of an account. `holdings` is JSON: symbol to its Holding."""
+
+    seq: int
+    at: datetime
+    taken_at: datetime
+    account: str
+    cash: int
+    net_asset_value: int
+    holdings: str
+    is_snapshot: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ProfitRow:
+    """A day's result of a strategy in a symbol; `net` is `realised` less fee and tax."""
+
+    trading_date: date
+    strategy: str | None
+    symbol: str
+    fills: int
+    bought: int
+    bought_amount: int
+    sold: int
+    sold_amount: int
+    realised: int
+    fee: int
+    tax: int
+    net: int
+
+
+@dataclass(frozen=True, slots=True)
+class DaySummary:
+    """The figures of one trading day; `outcomes` counts orders by `OrderRow.outcome`."""
+
+    trading_date: date
+    orders: int
+    outcomes: Mapping[str, int]
+    decisions: Mapping[str, int]
+    """Counts by verdict."""
+    fills: int
+    realised: int
+    fee: int
+    tax: int
+
+    @property
+    def net(self) -> int:
+        """Realised result after fee and tax."""
+        return self.realised - self.fee - self.tax
+
+
+def _instant(stored: str | None) -> datetime | None:
+    return None if stored is None else instant_of(stored)
+
+
+def _checks(stored: str) -> tuple[CheckResult, ...]:
+    return tuple(CheckResult(**check) for check in json.loads(stored))
+
+
+READ: Final[Mapping[str, Callable[..., object]]] = {
+    "at": _instant,
+    "taken_at": _instant,
+    "started_at": _instant,
+    "ended_at": _instant,
+    "trading_date": date.fromisoformat,
+    "numbers": json.loads,
+    "saw": json.loads,
+    "checks": _checks,
+    "is_open": bool,
+    "is_snapshot": bool,
+}
+"""Columns that are read as something else than they are stored."""
+
+
+def made(kind: type[R], stored: Mapping[str, object]) -> R:
+    """Make a frozen row of `kind` from the columns of the same names."""
+    values: dict[str, object] = {}
+    for field in fields(kind):  # type: ignore[arg-type]
+        read = READ.get(field.name)
+        values[field.name] = read(stored[field.name]) if read else stored[field.name]
+    return kind(**values)

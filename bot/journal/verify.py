@@ -1,0 +1,159 @@
+"""Checks a journal against itself: nothing changed, nothing missing, the sums right.
+
+Every chain is walked from the genesis hash, every seal taken again, chain lengths compared with
+`chains`, orders with their fills, and no intent has two POSTs. It reads row by row, in memory that
+does not grow with the journal, and changes nothing.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+import sqlalchemy as sa
+
+from bot.journal import rows, tables
+from bot.journal.batch import COUNTER, Head, read_heads
+from bot.journal.encoding import Plain, link
+from bot.journal.engines import is_sqlite, reading_engine, told
+from bot.journal.errors import Corrupt
+from bot.journal.positions import total
+from bot.journal.schema import require_schema
+
+PROBLEMS_MAX: Final = 100
+"""How many problems are told; a broken chain would fill the screen."""
+ROWS_AT_ONCE: Final = 500
+SEALED: Final = (tables.intents, tables.attempts, tables.orders)
+
+Stored = Mapping[str, Plain]
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReport:
+    """What was checked, and what was found wrong, in words; at most `PROBLEMS_MAX` problems."""
+
+    events: int
+    orders: int
+    fills: int
+    problems: tuple[str, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing was found wrong."""
+        return not self.problems
+
+
+def verify(url: str) -> VerifyReport:
+    """Check a whole journal. Raises Unreachable or NeedsMigration; damage is a problem, told."""
+    engine = reading_engine(url)
+    try:
+        with told(url), engine.connect() as connection:
+            require_schema(connection)
+            problems = tuple(islice(_problems(connection, url), PROBLEMS_MAX))
+            heads = read_heads(connection)
+            orders = _count(connection, tables.orders)
+            return VerifyReport(
+                heads[COUNTER].row_count, orders, heads["fills"].row_count, problems
+            )
+    except Corrupt as damage:
+        return VerifyReport(0, 0, 0, (str(damage),))
+    finally:
+        engine.dispose()
+
+
+def _problems(connection: sa.Connection, url: str) -> Iterator[str]:
+    if is_sqlite(url):
+        yield from _damage(connection)
+    heads = read_heads(connection)
+    for table in tables.CHAINED:
+        yield from _chain_problems(connection, table, heads.get(table.name))
+    for table in SEALED:
+        yield from _seal_problems(connection, table)
+    yield from _counter_problems(connection, heads)
+    yield from _balance_problems(connection)
+    yield from _double_posts(connection)
+
+
+def _damage(connection: sa.Connection) -> Iterator[str]:
+    """What SQLite itself finds wrong with its file."""
+    for (finding,) in connection.exec_driver_sql("PRAGMA integrity_check(10)"):
+        if finding != "ok":
+            yield f"the file is damaged: {finding}"
+
+
+def _chain_problems(connection: sa.Connection, table: sa.Table, head: Head | None) -> Iterator[str]:
+    """Walk one chain; after a break, go on from the row that breaks it."""
+    before, count, seq = tables.GENESIS, 0, 0
+    for row in _stream(connection, sa.select(table).order_by(table.c.seq)):
+        seq, count = int(row["seq"] or 0), count + 1
+        if row["prev_hash"] != before:
+            yield f"{table.name} {seq}: the chain is broken before this row"
+        before = link(str(row["prev_hash"]), rows.sealed_content(table, row))
+        if row["hash"] != before:
+            yield f"{table.name} {seq}: the row was changed"
+            before = str(row["hash"])
+    if head != Head(seq, count, before):
+        yield f"{table.name}: {count} rows do not end where the chain did"
+
+
+def _seal_problems(connection: sa.Connection, table: sa.Table) -> Iterator[str]:
+    for row in _stream(connection, sa.select(table)):
+        untouched = row["seal"] is None and table.name == "attempts"
+        expected = None if untouched else rows.seal_of(table, row)
+        is_blank = not untouched or all(row[name] is None for name in tables.MUTABLE["attempts"])
+        if row["seal"] != expected or not is_blank:
+            key = ", ".join(str(row[column.name]) for column in table.primary_key)
+            yield f"{table.name} {key}: the row was changed"
+
+
+def _counter_problems(connection: sa.Connection, heads: Mapping[str, Head]) -> Iterator[str]:
+    """The numbers of all entries run from 1 to the counter; a finished row has taken two."""
+    taken = sum(heads[table.name].row_count for table in tables.CHAINED if table.name in heads)
+    taken += _count(connection, tables.orders)
+    counter = heads.get(COUNTER, Head(0, 0, ""))
+    if counter.last_seq != counter.row_count or taken > counter.last_seq:
+        yield f"chains: {counter.last_seq} entries were counted, {taken} rows are there"
+
+
+def _balance_problems(connection: sa.Connection) -> Iterator[str]:
+    """Every order of ours, and every order with fills, has executed what its fills add up to."""
+    orders, fills = tables.orders, tables.fills
+    key = ("account", "trading_date", "order_id")
+    summed = (
+        sa.select(
+            *(fills.c[name] for name in key),
+            total(fills.c.quantity).label("quantity"),
+            total(fills.c.amount).label("amount"),
+        )
+        .group_by(*(fills.c[name] for name in key))
+        .subquery()
+    )
+    same = sa.and_(*(orders.c[name] == summed.c[name] for name in key))
+    quantity, amount = (sa.func.coalesce(summed.c[name], 0) for name in ("quantity", "amount"))
+    differs = (orders.c.executed_quantity != quantity) | (orders.c.executed_amount != amount)
+    ours = orders.c.intent_id.is_not(None) | summed.c.quantity.is_not(None)
+    query = sa.select(orders, quantity.label("filled"), amount.label("paid"))
+    for row in _stream(connection, query.outerjoin_from(orders, summed, same).where(ours, differs)):
+        executed = f"executed {row['executed_quantity']} for {row['executed_amount']}"
+        yield f"order {row['order_id']}: {executed}, fills {row['filled']} for {row['paid']}"
+    lost = sa.select(summed.c.order_id).outerjoin_from(summed, orders, same)
+    for row in _stream(connection, lost.where(orders.c.order_id.is_(None))):
+        yield f"order {row['order_id']}: has fills and no row"
+
+
+def _double_posts(connection: sa.Connection) -> Iterator[str]:
+    attempts = tables.attempts
+    query = sa.select(attempts.c.intent_id).where(attempts.c.verb == "POST")
+    twice = query.group_by(attempts.c.intent_id).having(sa.func.count() > 1)
+    for row in _stream(connection, twice):
+        yield f"intent {row['intent_id']}: was sent more than once"
+
+
+def _stream(connection: sa.Connection, query: sa.Executable) -> Iterator[Stored]:
+    options = {"yield_per": ROWS_AT_ONCE}
+    for row in connection.execute(query, execution_options=options).mappings():
+        yield {str(name): value for name, value in row.items()}
+
+
+def _count(connection: sa.Connection, table: sa.Table) -> int:
+    return connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
