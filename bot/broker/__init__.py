@@ -1,0 +1,1 @@
+"""The protocol over HTTP: typed reads, order writes, budget, clock offset, 2FA."""

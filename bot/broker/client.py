@@ -1,0 +1,206 @@
+"""What the broker knows, asked for in the words of trading. Every read raises `broker.errors`.
+
+A call is an endpoint, its path and query, and the decoder of its payload; what comes back is a
+value of the domain or of `protocol/values.py`. Nothing here changes an order.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Final, TypeVar
+
+from bot.broker.channel import Channel, Reader, is_limit
+from bot.broker.errors import BrokerError, Malformed, RateLimited, Refused
+from bot.domain.account import AccountSnapshot, SubAccount
+from bot.domain.instrument import Exchange
+from bot.domain.order import OrderReport, Side
+from bot.domain.quote import Depth, Quote
+from bot.protocol import decode, encode, endpoints
+from bot.protocol.answer import Answer
+from bot.protocol.endpoints import Endpoint, build_target
+from bot.protocol.envelope import Payload, open_envelope
+from bot.protocol.errors import BrokerRefusal, MalformedAnswer
+from bot.protocol.secret import Secret
+from bot.protocol.values import (
+    AccountSummary,
+    AvailableTrade,
+    MarketPhase,
+    OtpTicket,
+    Portfolio,
+    TwoFactorToken,
+    User,
+)
+
+UNCACHED: Final = (("cache-control", "NOCACHE"),)
+"""The broker may answer these from a cache unless told not to (open API, account data)."""
+_CODES_USED_UP: Final = "OTP_RATE_LIMIT_EXCEEDED"
+
+Value = TypeVar("Value")
+
+
+class BrokerClient:
+    """Typed reads and the 2FA exchange, for one API key."""
+
+    def __init__(self, channel: Channel, reader: Reader) -> None:
+        self._channel = channel
+        self._reader = reader
+
+    # -------------------------------------------------------------------------------- bootstrap
+
+    async def user(self) -> User:
+        """Read who owns the key."""
+        return await self._read(endpoints.USER, {}, (), decode.decode_user)
+
+    async def sub_accounts(self, user_id: int) -> tuple[SubAccount, ...]:
+        """Read the sub-accounts; a 401 has the user read again, once, and asks for that one's."""
+        try:
+            return await self._sub_accounts(user_id)
+        except Refused as refusal:
+            if refusal.http_status != 401:
+                raise
+        return await self._sub_accounts((await self.user()).user_id)
+
+    async def _sub_accounts(self, user_id: int) -> tuple[SubAccount, ...]:
+        path = {"user_id": str(user_id)}
+        return await self._read(endpoints.SUB_ACCOUNTS, path, (), decode.decode_sub_accounts)
+
+    # ----------------------------------------------------------------------------------- market
+
+    async def quote(self, symbol: str) -> Quote:
+        """Read the quote of a stock."""
+        return await self._read(endpoints.STOCK_QUOTE, {"symbol": symbol}, (), decode.decode_quote)
+
+    async def depth(self, symbol: str) -> Depth:
+        """Read the depth of a stock."""
+        return await self._read(endpoints.STOCK_DEPTH, {"symbol": symbol}, (), decode.decode_depth)
+
+    async def market_phase(self, exchange: Exchange) -> MarketPhase:
+        """Read the phase of an exchange and the order types listed for it."""
+        query = (("exchange", exchange.value),)
+        return await self._read(endpoints.MARKET_PHASE, {}, query, decode.decode_market_phase)
+
+    # ---------------------------------------------------------------------------------- account
+
+    async def available_trade(
+        self, account: SubAccount, side: Side, symbol: str, price: int
+    ) -> AvailableTrade:
+        """Read buying power and sellable shares at `price` (VND; 0 means at the market)."""
+        query = (("orderSide", side.value), ("symbol", symbol), ("quotePrice", str(price)))
+        return await self._read(
+            endpoints.AVAILABLE_TRADE, _path(account), query, decode.decode_available_trade
+        )
+
+    async def todays_orders(
+        self, account: SubAccount, asked_at: datetime
+    ) -> tuple[OrderReport, ...]:
+        """Read the whole day order book. `asked_at` is market time, and stamped on every row."""
+
+        def rows(payload: Payload) -> tuple[OrderReport, ...]:
+            return decode.decode_todays_orders(payload, account=account, requested_at=asked_at)
+
+        return await self._read(endpoints.TODAYS_ORDERS, _path(account), UNCACHED, rows)
+
+    async def order(
+        self, account: SubAccount, order_id: str, asked_at: datetime
+    ) -> OrderReport | None:
+        """Read one order's row, None when the broker does not know the id (yet)."""
+
+        def row(payload: Payload) -> OrderReport:
+            return decode.decode_order_row(payload, account=account, requested_at=asked_at)
+
+        path = {**_path(account), "order_id": order_id}
+        try:
+            return await self._read(endpoints.ORDER_DETAIL, path, UNCACHED, row)
+        except Refused as refusal:
+            if refusal.http_status == 404:
+                return None
+            raise
+
+    async def portfolio(self, account: SubAccount) -> Portfolio:
+        """Read the shares."""
+        return await self._read(
+            endpoints.PORTFOLIO, _path(account), UNCACHED, decode.decode_portfolio
+        )
+
+    async def summary(self, account: SubAccount) -> AccountSummary:
+        """Read the money."""
+        return await self._read(endpoints.SUMMARY, _path(account), (), decode.decode_summary)
+
+    async def account_snapshot(self, account: SubAccount, at: datetime) -> AccountSnapshot:
+        """Read shares and money, two calls, as one picture stamped `at`."""
+        portfolio = await self.portfolio(account)
+        summary = await self.summary(account)
+        return AccountSnapshot(
+            at=at,
+            account=account.extended_id,
+            cash=summary.cash,
+            net_asset_value=summary.net_asset_value,
+            holdings=portfolio.holdings,
+            is_snapshot=portfolio.is_snapshot,
+        )
+
+    # --------------------------------------------------------------------------------------- 2FA
+
+    async def request_otp(self) -> OtpTicket:
+        """Have a one-time code sent: one of five a day, so exactly one attempt."""
+        body = encode.encode_otp_request()
+        return await self._ask_once(endpoints.REQUEST_OTP, body, decode.decode_otp_ticket)
+
+    async def verify_otp(self, ticket_id: str, code: Secret) -> TwoFactorToken:
+        """Trade a code for a token: one of three tries, so exactly one attempt."""
+        body = encode.encode_otp_verification(ticket_id, code)
+        return await self._ask_once(endpoints.VERIFY_OTP, body, decode.decode_two_factor_token)
+
+    async def revoke(self, token: Secret) -> None:
+        """Give a token up."""
+        body = encode.encode_revocation(token)
+        await self._ask_once(endpoints.REVOKE_TOKEN, body, lambda _: None)
+
+    async def close(self) -> None:
+        """Wait for what is under way and close the connections."""
+        await self._channel.close()
+
+    async def _read(
+        self,
+        endpoint: Endpoint,
+        path: dict[str, str],
+        query: Sequence[tuple[str, str]],
+        decoder: Callable[[Payload], Value],
+    ) -> Value:
+        answer = await self._reader.read(endpoint, build_target(endpoint, path, query))
+        return _decoded(endpoint, answer, decoder)
+
+    async def _ask_once(
+        self, endpoint: Endpoint, body: bytes, decoder: Callable[[Payload], Value]
+    ) -> Value:
+        answer = await self._reader.ask_once(endpoint, build_target(endpoint), body)
+        try:
+            return _decoded(endpoint, answer, decoder)
+        except Refused as refusal:
+            if not is_limit(answer) or refusal.error_code == _CODES_USED_UP:
+                raise
+            until = self._channel.note_limit(answer, endpoint.name, tries=1)
+            raise RateLimited(endpoint.name, "HTTP 429", until) from refusal
+
+
+def _path(account: SubAccount) -> dict[str, str]:
+    return {"sub_account_id": account.id}
+
+
+def _decoded(endpoint: Endpoint, answer: Answer, decoder: Callable[[Payload], Value]) -> Value:
+    try:
+        return decoder(open_envelope(endpoint, answer))
+    except BrokerRefusal as refusal:
+        raise _refused(refusal) from refusal
+    except MalformedAnswer as error:
+        raise Malformed(endpoint.name, error.reason, error.raw) from error
+
+
+def _refused(refusal: BrokerRefusal) -> BrokerError:
+    """Only the API's own error body is a refusal; a proxy's page, say, is no answer to us."""
+    status = f"HTTP {refusal.http_status}"
+    if not refusal.has_error_body:
+        return Malformed(refusal.call, f"{status} without the API's error body")
+    reason = f"{status} {refusal.error_code}: {refusal.message}"
+    return Refused(
+        refusal.call, reason, http_status=refusal.http_status, error_code=refusal.error_code
+    )

@@ -1,0 +1,98 @@
+"""How far the broker's clock is from ours, by the `Date` of its answers.
+
+A `Date` D in an answer to a request that left at t0 and was answered at t1 (our clock) says that
+the offset lies in [D - t1, D + 1 s - t0]: the second is truncated. The intervals of all answers are
+intersected, so the estimate gets better and never worse. An answer that contradicts them is put
+aside; only when the next one agrees with it has a clock been set, and the estimate moves. So one
+wrong `Date` moves nothing, and a clock that may be right is left alone: the estimate is then zero.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from typing import Final
+
+from bot.clock import Clock
+
+WARN_OFFSET: Final = timedelta(seconds=5)
+BLOCK_OFFSET: Final = timedelta(seconds=20)
+"""The broker takes timestamps within 30 s of its clock (open API, signing); writes stop before."""
+_SECOND: Final = timedelta(seconds=1)
+_ZERO: Final = timedelta(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Both ends belong to it."""
+
+    low: timedelta
+    high: timedelta
+
+    def common(self, other: "Interval") -> "Interval | None":
+        """What both hold, or None."""
+        low, high = max(self.low, other.low), min(self.high, other.high)
+        return Interval(low, high) if low <= high else None
+
+    @property
+    def estimate(self) -> timedelta:
+        """Zero when the clocks may agree, else the middle."""
+        if self.low <= _ZERO <= self.high:
+            return _ZERO
+        return (self.low + self.high) / 2
+
+
+class ClockOffset:
+    """Broker's time minus our wire time. It is itself a clock: `now` is the broker's time."""
+
+    def __init__(self, wire: Clock) -> None:
+        self._wire = wire
+        self._known = Interval(_ZERO, _ZERO)
+        self._has_proof = False
+        self._dissent: Interval | None = None
+
+    @property
+    def value(self) -> timedelta:
+        """The estimate; positive when the broker is ahead of us."""
+        return self._known.estimate
+
+    @property
+    def is_worth_a_warning(self) -> bool:
+        """True from 5 s."""
+        return abs(self.value) >= WARN_OFFSET
+
+    @property
+    def blocks_writes(self) -> bool:
+        """True from 20 s."""
+        return abs(self.value) >= BLOCK_OFFSET
+
+    def now(self) -> datetime:
+        """The broker's time, as well as we know it."""
+        return self._wire.now() + self.value
+
+    def observe(
+        self, headers: Mapping[str, str], *, sent_at: datetime, answered_at: datetime
+    ) -> None:
+        """Learn from the `date` header (lower-case name) of an answer, if it has a readable one."""
+        date = _parsed(headers.get("date", ""))
+        if date is not None:
+            self._learn(Interval(date - answered_at, date + _SECOND - sent_at))
+
+    def _learn(self, seen: Interval) -> None:
+        if (common := self._known.common(seen)) is not None:
+            self._known = common if self._has_proof else seen
+            self._has_proof = True
+            self._dissent = None
+        elif self._dissent is not None and (agreed := self._dissent.common(seen)) is not None:
+            self._known, self._dissent = agreed, None
+            self._has_proof = True
+        else:
+            self._dissent = seen
+
+
+def _parsed(date: str) -> datetime | None:
+    try:
+        parsed = parsedate_to_datetime(date)
+    except (ValueError, OverflowError):
+        return None
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)

@@ -1,0 +1,60 @@
+"""Why a read of the broker failed. A write never raises: its outcome is a value.
+
+    BrokerError                 something asked of the broker did not come back
+    ├── Unreachable             no connection, or it broke before the answer was whole
+    ├── Timeout                 no whole answer within the deadline
+    ├── Malformed               an answer that cannot be trusted; `raw` keeps it, redacted
+    ├── RateLimited             the request quota is used up; `retry_at` says until when
+    ├── Refused                 the broker says no; `http_status` and `error_code` say how
+    └── ForbiddenAddress        a base URL that no request may go to
+
+Messages name the call and the reason, never a secret, token or account number.
+"""
+
+from datetime import datetime
+
+
+class BrokerError(Exception):
+    """A call that failed. `call` is the endpoint's name, `reason` one sentence without a secret."""
+
+    def __init__(self, call: str, reason: str) -> None:
+        super().__init__(f"{call}: {reason}")
+        self.call = call
+        self.reason = reason
+
+
+class Unreachable(BrokerError):
+    """The broker could not be reached, or the connection broke."""
+
+
+class Timeout(BrokerError):
+    """The deadline passed before the whole answer was there."""
+
+
+class Malformed(BrokerError):
+    """The answer is not what the API promises. `raw` is redacted and at most 16 kB."""
+
+    def __init__(self, call: str, reason: str, raw: str = "") -> None:
+        super().__init__(call, reason)
+        self.raw = raw
+
+
+class RateLimited(BrokerError):
+    """The quota is used up until `retry_at` (the budget's clock)."""
+
+    def __init__(self, call: str, reason: str, retry_at: datetime) -> None:
+        super().__init__(call, reason)
+        self.retry_at = retry_at
+
+
+class Refused(BrokerError):
+    """The broker refused. `error_code` is its own word, `http_status` the status it came with."""
+
+    def __init__(self, call: str, reason: str, *, http_status: int, error_code: str) -> None:
+        super().__init__(call, reason)
+        self.http_status = http_status
+        self.error_code = error_code
+
+
+class ForbiddenAddress(BrokerError):
+    """Requests go to https, or to http on this machine; to nothing else."""

@@ -1,0 +1,268 @@
+"""Bytes over HTTP/1.1: one request, one answer or none. The one module that imports httpx.
+
+It speaks to the transport below httpx's client, so there is nothing to switch off and nothing that
+could come back: no redirects, no retries, no proxies or other settings from the environment, no
+cookies, no decompression. A request's target and body go out as the very bytes that were signed.
+Every exchange ends by its deadline, stops at its size limit and never raises: an answer that did
+not come is a value that says whether any byte of the request may have left.
+"""
+
+import asyncio
+import ipaddress
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import urlsplit
+
+import httpx
+
+from bot.broker.errors import ForbiddenAddress
+from bot.broker.traffic import Traffic
+from bot.clock import performance_s
+from bot.protocol.answer import Answer, NoAnswer
+
+IDLE_S_MAX: Final = 5.0
+"""A connection idle for longer is not used again: the server may be closing it just then."""
+CONNECTIONS_MAX: Final = 20
+_FIRST_BYTE: Final = "http11.send_request_headers.started"
+_ALWAYS: Final = {
+    "Accept": "application/json",
+    "Accept-Encoding": "identity",
+    "User-Agent": "vnbot",
+}
+
+AsgiApp = Callable[..., Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How long one exchange may take in all, and how many bytes of body are read."""
+
+    deadline_s: float
+    body_bytes_max: int
+
+    @property
+    def connect_s(self) -> float:
+        """The share of the deadline for TCP, and again for TLS: both end before it cuts them off."""
+        return self.deadline_s / 3
+
+
+READ_BOUNDS: Final = Bounds(deadline_s=8.0, body_bytes_max=16 * 2**20)
+ORDER_BOUNDS: Final = Bounds(deadline_s=10.0, body_bytes_max=2**20)
+BURN_BOUNDS: Final = Bounds(deadline_s=4.0, body_bytes_max=2**20)
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRequest:
+    """What goes out. `target` is percent-encoded ASCII, path and query; headers hold secrets."""
+
+    method: str
+    target: str
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(default=b"", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LateAnswer(NoAnswer):
+    """The deadline passed first."""
+
+
+class _BodyTooLong(Exception):
+    """More bytes of body than the bounds allow."""
+
+
+def connect(base_url: str, *, traffic: Traffic, app: AsgiApp | None = None) -> "Link":
+    """Make a link with connections of its own; with `app`, to an ASGI application in this process.
+
+    Raises ForbiddenAddress unless `base_url` is https, or http to a loopback host, without a path.
+    """
+    origin = _checked(base_url)
+    if app is not None:
+        transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
+        return Link(origin, traffic, lambda: transport)
+    tls = _trusting_nobody() if origin.scheme == "http" else _verifying()
+    return Link(origin, traffic, lambda: _pool(tls))
+
+
+def _checked(base_url: str) -> httpx.URL:
+    parts = urlsplit(base_url)
+    if parts.path.strip("/") or parts.query or parts.fragment or parts.username:
+        raise ForbiddenAddress("base_url", "give scheme, host and port only")
+    if not parts.hostname:
+        raise ForbiddenAddress("base_url", "no host in it; write https://HOST")
+    if parts.scheme != "https" and not (parts.scheme == "http" and _is_loopback(parts.hostname)):
+        raise ForbiddenAddress("base_url", "only https, or http to this machine, is allowed")
+    return httpx.URL(f"{parts.scheme}://{parts.netloc}")
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _verifying() -> ssl.SSLContext:
+    context = httpx.create_ssl_context(verify=True, trust_env=False)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context
+
+
+def _trusting_nobody() -> ssl.SSLContext:
+    """For plain http to loopback, where no TLS happens: a context without a single authority."""
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+
+def _pool(tls: ssl.SSLContext) -> httpx.AsyncBaseTransport:
+    limits = httpx.Limits(
+        max_connections=CONNECTIONS_MAX,
+        max_keepalive_connections=CONNECTIONS_MAX,
+        keepalive_expiry=IDLE_S_MAX,
+    )
+    return httpx.AsyncHTTPTransport(verify=tls, trust_env=False, limits=limits, retries=0)
+
+
+class _Pool:
+    """Connections with a count of their users; a retired one is closed by its last user."""
+
+    def __init__(self, transport: httpx.AsyncBaseTransport) -> None:
+        self._transport = transport
+        self._users = 0
+        self.is_retired = False
+
+    @property
+    def is_in_process(self) -> bool:
+        """True when there is no wire, so that nobody can say which bytes have left."""
+        return isinstance(self._transport, httpx.ASGITransport)
+
+    async def send(self, request: httpx.Request) -> httpx.Response:
+        """Return the answer's head; its body is still to be read."""
+        return await self._transport.handle_async_request(request)
+
+    def enter(self) -> None:
+        """One more user."""
+        self._users += 1
+
+    async def leave(self) -> None:
+        """One user less."""
+        self._users -= 1
+        if self.is_retired and self._users == 0:
+            await self._transport.aclose()
+
+    async def close(self) -> None:
+        """Close it now, or when its last user has left."""
+        self.enter()
+        self.is_retired = True
+        await self.leave()
+
+
+class _Trip:
+    """One exchange as it goes: when it started, and whether a byte of it may have left."""
+
+    def __init__(self, *, is_sent: bool) -> None:
+        self._started_s = performance_s()
+        self.is_sent = is_sent
+
+    async def trace(self, name: str, _: object) -> None:
+        """Hear from the transport what it is about to do."""
+        self.is_sent = self.is_sent or name == _FIRST_BYTE
+
+    @property
+    def latency_ms(self) -> int:
+        """Milliseconds since the start, rounded."""
+        return round((performance_s() - self._started_s) * 1000)
+
+    def answered(self, response: httpx.Response, body: bytes) -> Answer:
+        """The whole answer is here."""
+        return Answer(response.status_code, dict(response.headers), body, self.latency_ms)
+
+    def failed(self, reason: str) -> NoAnswer:
+        """There will be no answer."""
+        return NoAnswer(reason, is_sent=self.is_sent, latency_ms=self.latency_ms)
+
+    def late(self, bounds: Bounds) -> LateAnswer:
+        """The deadline has passed."""
+        reason = f"no whole answer within {bounds.deadline_s:g} s"
+        return LateAnswer(reason, is_sent=self.is_sent, latency_ms=self.latency_ms)
+
+
+class Link:
+    """Exchanges with one origin over a pool that is replaced whenever a deadline cut into it."""
+
+    def __init__(
+        self, origin: httpx.URL, traffic: Traffic, make: Callable[[], httpx.AsyncBaseTransport]
+    ) -> None:
+        self._origin = origin
+        self._traffic = traffic
+        self._make = make
+        self._pool = _Pool(make())
+
+    async def exchange(self, request: HttpRequest, bounds: Bounds) -> Answer | NoAnswer:
+        """Send once and read the whole answer. Goes on to its end when the caller is cancelled."""
+        return await self._traffic.carry(self._exchange(request, bounds))
+
+    async def _exchange(self, request: HttpRequest, bounds: Bounds) -> Answer | NoAnswer:
+        pool = self._pool
+        pool.enter()
+        try:
+            return await self._within_deadline(pool, request, bounds)
+        finally:
+            await pool.leave()
+
+    async def _within_deadline(
+        self, pool: _Pool, request: HttpRequest, bounds: Bounds
+    ) -> Answer | NoAnswer:
+        trip = _Trip(is_sent=pool.is_in_process)
+        try:
+            async with asyncio.timeout(bounds.deadline_s):
+                response = await pool.send(self._outgoing(request, bounds, trip))
+                return trip.answered(response, await _body(response, bounds.body_bytes_max))
+        except httpx.ConnectTimeout:
+            return trip.failed(f"no connection within {bounds.connect_s:.1f} s")
+        except (TimeoutError, httpx.TimeoutException):
+            self._retire(pool)
+            return trip.late(bounds)
+        except _BodyTooLong:
+            return trip.failed(f"the answer is longer than {bounds.body_bytes_max} bytes")
+        except (httpx.TransportError, OSError) as error:
+            return trip.failed(f"{type(error).__name__}: {error}")
+
+    def _outgoing(self, request: HttpRequest, bounds: Bounds, trip: _Trip) -> httpx.Request:
+        target = request.target.encode("ascii")
+        url = self._origin.copy_with(raw_path=target)
+        assert url.raw_path == target, "the target on the wire is the target that was signed"
+        timeout = httpx.Timeout(bounds.deadline_s, connect=bounds.connect_s).as_dict()
+        return httpx.Request(
+            request.method,
+            url,
+            headers={**_ALWAYS, **request.headers},
+            content=request.body,
+            extensions={"timeout": timeout, "trace": trip.trace},
+        )
+
+    def _retire(self, pool: _Pool) -> None:
+        """Use new connections from now on: a request that was cut off may have leaked its place."""
+        pool.is_retired = True
+        if pool is self._pool:
+            self._pool = _Pool(self._make())
+
+    async def close(self) -> None:
+        """Wait for what is under way, then close every connection."""
+        await self._traffic.drain()
+        await self._pool.close()
+
+
+async def _body(response: httpx.Response, bytes_max: int) -> bytes:
+    """Read the body as it came over the wire: compressed bytes stay so, and count as such."""
+    body = bytearray()
+    try:
+        async for chunk in response.aiter_raw():
+            body += chunk
+            if len(body) > bytes_max:
+                raise _BodyTooLong
+    finally:
+        await response.aclose()
+    return bytes(body)

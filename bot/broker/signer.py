@@ -1,0 +1,121 @@
+"""Turns a call into the bytes that go out: headers, nonce, timestamp and signature of one attempt.
+
+The body that is hashed and the target that is signed are the ones that are sent (broker open API
+0.2.0-preview.3, signing). Every attempt has a nonce and a timestamp of its own; the timestamp is
+the broker's time as well as we know it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+from uuid import uuid4
+
+from bot.broker.http import HttpRequest
+from bot.clock import Clock, wire_ms
+from bot.protocol.endpoints import Endpoint, Tier
+from bot.protocol.secret import Secret
+from bot.protocol.signing import (
+    HEADER_API_KEY,
+    HEADER_BODY_HASH,
+    HEADER_DEVICE_ID,
+    HEADER_NONCE,
+    HEADER_SIGNATURE,
+    HEADER_TIMESTAMP,
+    HEADER_TWO_FACTOR,
+    body_sha256,
+    sign,
+)
+
+DEVICE_ID_LENGTH_MAX: Final = 64
+
+MakeNonce = Callable[[], str]
+
+
+def random_nonce() -> str:
+    """A nonce that nobody can guess (UUID version 4)."""
+    return str(uuid4())
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What identifies us to the broker. Order writes need `device_id`, which is not signed."""
+
+    api_key: Secret
+    api_secret: Secret
+    device_id: str
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.device_id) <= DEVICE_ID_LENGTH_MAX:
+            raise ValueError(f"device_id has 1 to {DEVICE_ID_LENGTH_MAX} characters")
+
+
+@dataclass(frozen=True, slots=True)
+class SignedRequest:
+    """An order write, ready: the very bytes that are journalled by hash and sent once."""
+
+    endpoint: Endpoint
+    target: str
+    headers: dict[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
+    nonce: str
+    timestamp_ms: int
+    body_sha256: str
+
+    @property
+    def method(self) -> str:
+        """POST, PUT or DELETE."""
+        return self.endpoint.method
+
+    @property
+    def http(self) -> HttpRequest:
+        """The same as bytes for the wire."""
+        return HttpRequest(self.method, self.target, self.headers, self.body)
+
+
+class Signer:
+    """Signs for one API key; `clock` tells the broker's time."""
+
+    def __init__(
+        self, credentials: Credentials, clock: Clock, make_nonce: MakeNonce = random_nonce
+    ) -> None:
+        self._credentials = credentials
+        self._clock = clock
+        self._make_nonce = make_nonce
+
+    def sign_read(
+        self, endpoint: Endpoint, target: str, *, body: bytes = b"", nonce: str | None = None
+    ) -> HttpRequest:
+        """Sign a call that changes no order; a `nonce` of one's own is for fencing only."""
+        if endpoint.tier is Tier.ONE:
+            key = self._credentials.api_key.reveal()
+            return HttpRequest(endpoint.method, target, {HEADER_API_KEY: key}, body)
+        return self._signed(endpoint, target, body, nonce or self._make_nonce()).http
+
+    def sign_write(
+        self, endpoint: Endpoint, target: str, body: bytes, token: Secret | None
+    ) -> SignedRequest:
+        """Sign an order write; without a token the broker will refuse it for certain."""
+        signed = self._signed(endpoint, target, body, self._make_nonce())
+        signed.headers[HEADER_DEVICE_ID] = self._credentials.device_id
+        if token is not None:
+            signed.headers[HEADER_TWO_FACTOR] = token.reveal()
+        return signed
+
+    def _signed(self, endpoint: Endpoint, target: str, body: bytes, nonce: str) -> SignedRequest:
+        timestamp_ms = wire_ms(self._clock.now())
+        digest = body_sha256(body)
+        headers = {
+            HEADER_API_KEY: self._credentials.api_key.reveal(),
+            HEADER_TIMESTAMP: str(timestamp_ms),
+            HEADER_NONCE: nonce,
+            HEADER_SIGNATURE: sign(
+                self._credentials.api_secret.reveal(),
+                timestamp_ms=timestamp_ms,
+                method=endpoint.method,
+                target=target,
+                body_sha256=digest,
+            ),
+        }
+        if body:
+            headers |= {HEADER_BODY_HASH: digest, "Content-Type": "application/json"}
+        return SignedRequest(endpoint, target, headers, body, nonce, timestamp_ms, digest)

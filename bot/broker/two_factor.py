@@ -1,0 +1,89 @@
+"""The 2FA token that order writes need: in memory only, and never sent past the end of its day.
+
+A token is opaque, but it ends at 23:59:59 +07:00 of the day of its issue at the latest (broker open
+API, OTP exchange). So its end is the earliest of what the broker said, what its `exp` says when it
+is a JWT, and the end of the day on which it was issued (`iat`), or else given to us.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, time
+from typing import Final
+
+import jwt
+
+from bot.clock import Clock
+from bot.domain.instrument import EXCHANGE_TZ
+from bot.protocol.secret import Secret
+
+LAST_SECOND: Final = time(23, 59, 59)
+
+
+class TwoFactor:
+    """Holds at most one token. `clock` tells the broker's time, by which a token ends."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._token: Secret | None = None
+        self._until: datetime | None = None
+        self._dropped_for: str | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        """True when there is a token that has not ended."""
+        return self.token() is not None
+
+    @property
+    def until(self) -> datetime | None:
+        """The last instant of the token that we hold, in UTC; None without one."""
+        return self._until
+
+    @property
+    def dropped_for(self) -> str | None:
+        """Why the last token was dropped; None while one is held or none ever was."""
+        return self._dropped_for
+
+    def token(self) -> Secret | None:
+        """The token, None when there is none or it has ended."""
+        if self._until is None or self._clock.now() > self._until:
+            return None
+        return self._token
+
+    def set_token(self, token: Secret, expires_at: datetime | None = None) -> None:
+        """Hold this token from now on; one that has ended already is held but never ready."""
+        claims = _claims(token)
+        now = self._clock.now()
+        issued_at = min(claims.get("iat", now), now)
+        ends = (expires_at, claims.get("exp"), _end_of_day(issued_at))
+        self._token = token
+        self._until = min(end for end in ends if end is not None)
+        self._dropped_for = None
+
+    def drop(self, code: str) -> None:
+        """Forget the token. `code` is why: the broker's refusal, or the operator's word."""
+        self._token = None
+        self._until = None
+        self._dropped_for = code
+
+
+def _end_of_day(instant: datetime) -> datetime:
+    day = instant.astimezone(EXCHANGE_TZ).date()
+    return datetime.combine(day, LAST_SECOND, EXCHANGE_TZ).astimezone(UTC)
+
+
+def _claims(token: Secret) -> Mapping[str, datetime]:
+    """The instants in a JWT's `exp` and `iat`, unverified; nothing when it is no JWT."""
+    try:
+        claims = jwt.decode(token.reveal(), options={"verify_signature": False})
+    except jwt.PyJWTError:
+        return {}
+    found = {name: _instant(claims.get(name)) for name in ("exp", "iat")}
+    return {name: instant for name, instant in found.items() if instant is not None}
+
+
+def _instant(seconds: object) -> datetime | None:
+    if not isinstance(seconds, int | float):
+        return None
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None

@@ -1,0 +1,444 @@
+"""T1 to T13 of the transport: what a broken network makes of one exchange."""
+
+import asyncio
+import gzip
+import os
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, MutableMapping
+from contextlib import asynccontextmanager, contextmanager
+
+import pytest
+
+from bot.broker.errors import ForbiddenAddress
+from bot.broker.http import Bounds, HttpRequest, LateAnswer, Link, connect
+from bot.broker.traffic import Traffic
+from bot.protocol.answer import Answer, NoAnswer
+from tests.broker.loopback import RawServer, raw_server, reply, reset
+
+BOUNDS = Bounds(deadline_s=0.4, body_bytes_max=1000)
+GET = HttpRequest("GET", "/users/v1/users/me", {"X-FH-APIKEY": "key"})
+POST = HttpRequest("POST", "/orders", {"Content-Type": "application/json"}, b'{"quantity":100}')
+
+Reader, Writer = asyncio.StreamReader, asyncio.StreamWriter
+
+
+@contextmanager
+def environment(**variables: str) -> Iterator[None]:
+    kept = dict(os.environ)
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(kept)
+
+
+@asynccontextmanager
+async def link_to(base_url: str, traffic: Traffic | None = None) -> AsyncIterator[Link]:
+    link = connect(base_url, traffic=traffic or Traffic())
+    try:
+        yield link
+    finally:
+        await link.close()
+
+
+def answering(answer: bytes) -> Callable[[Reader, Writer, RawServer], Awaitable[None]]:
+    async def script(reader: Reader, writer: Writer, server: RawServer) -> None:
+        while True:
+            await server.read(reader)
+            writer.write(answer)
+            await writer.drain()
+
+    return script
+
+
+async def exchanged(
+    script: Callable[[Reader, Writer, RawServer], Awaitable[None]],
+    request: HttpRequest = POST,
+    bounds: Bounds = BOUNDS,
+) -> Answer | NoAnswer:
+    async with raw_server(script) as server, link_to(server.base_url) as link:
+        return await link.exchange(request, bounds)
+
+
+@pytest.mark.wire
+async def test_an_answer_comes_whole_with_lower_case_header_names():
+    answer = await exchanged(answering(reply(b'{"a":1}', headers="X-RateLimit-Reset: 7\r\n")))
+
+    assert isinstance(answer, Answer)
+    assert (answer.http_status, answer.body) == (200, b'{"a":1}')
+    assert answer.headers["x-ratelimit-reset"] == "7"
+
+
+@pytest.mark.wire
+async def test_a_delete_carries_its_body_and_length_on_the_wire():
+    body = b'{"sub_account":"120C000008.1"}'
+    request = HttpRequest("DELETE", "/orders/ORD1", {"Content-Type": "application/json"}, body)
+
+    async with raw_server(answering(reply())) as server, link_to(server.base_url) as link:
+        await link.exchange(request, BOUNDS)
+
+    [seen] = server.requests
+    assert seen.line == "DELETE /orders/ORD1 HTTP/1.1"
+    assert (seen.headers["content-length"], seen.body) == ("30", body)
+
+
+@pytest.mark.wire
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/trading/v5/account/1/user-rights?catType=CASH_DIVIDEND%2CSTOCK_DIVIDEND",
+        "/o/1?a=b+c&d=%20e",
+        "/o/%E1%BB%87%2Fx?q=%C4%91",
+        "/plain",
+    ],
+)
+async def test_the_target_goes_out_exactly_as_it_was_signed(target):
+    async with raw_server(answering(reply())) as server, link_to(server.base_url) as link:
+        await link.exchange(HttpRequest("GET", target, {}), BOUNDS)
+
+    assert server.requests[0].line == f"GET {target} HTTP/1.1"
+
+
+@pytest.mark.wire
+async def test_a_get_sends_only_what_is_needed():
+    async with raw_server(answering(reply())) as server, link_to(server.base_url) as link:
+        await link.exchange(GET, BOUNDS)
+
+    assert server.requests[0].headers == {
+        "host": f"127.0.0.1:{server.port}",
+        "accept": "application/json",
+        "accept-encoding": "identity",
+        "user-agent": "vnbot",
+        "x-fh-apikey": "key",
+    }
+
+
+@pytest.mark.wire
+async def test_a_closed_port_means_that_no_byte_left():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        base_url = f"http://127.0.0.1:{probe.getsockname()[1]}"
+
+    async with link_to(base_url) as link:
+        answer = await link.exchange(POST, BOUNDS)
+
+    assert isinstance(answer, NoAnswer)
+    assert not answer.is_sent
+
+
+@pytest.mark.wire
+async def test_a_failed_tls_handshake_means_that_no_byte_left():
+    async with raw_server(answering(reply())) as server:
+        async with link_to(f"https://127.0.0.1:{server.port}") as link:
+            answer = await link.exchange(POST, BOUNDS)
+
+    assert isinstance(answer, NoAnswer)
+    assert not answer.is_sent
+    assert server.requests == []
+
+
+@pytest.mark.wire
+@pytest.mark.parametrize("close", [reset, Writer.close], ids=["rst", "fin"])
+async def test_a_connection_dropped_after_the_request_leaves_it_open_whether_it_arrived(close):
+    async def script(reader: Reader, writer: Writer, server: RawServer) -> None:
+        await server.read(reader)
+        close(writer)
+
+    answer = await exchanged(script)
+
+    assert isinstance(answer, NoAnswer)
+    assert answer.is_sent
+
+
+@pytest.mark.wire
+@pytest.mark.parametrize("kept", [0, 1, 5])
+async def test_a_truncated_body_is_no_answer(kept):
+    async def script(reader: Reader, writer: Writer, server: RawServer) -> None:
+        await server.read(reader)
+        writer.write(reply(b'{"a":1}'[:kept], length=7))
+        await writer.drain()
+
+    answer = await exchanged(script)
+
+    assert isinstance(answer, NoAnswer)
+    assert answer.is_sent
+
+
+@pytest.mark.wire
+async def test_a_cut_chunk_is_no_answer():
+    async def script(reader: Reader, writer: Writer, server: RawServer) -> None:
+        await server.read(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab")
+        await writer.drain()
+
+    assert isinstance(await exchanged(script), NoAnswer)
+
+
+@pytest.mark.wire
+@pytest.mark.parametrize("garbage", [b"\x00\x01\x02\r\n\r\n", b"HTTP/1.1 abc OK\r\n\r\n"])
+async def test_an_answer_that_is_no_http_is_no_answer(garbage):
+    answer = await exchanged(answering(garbage))
+
+    assert isinstance(answer, NoAnswer)
+    assert answer.is_sent
+
+
+async def _hang(reader: Reader, writer: Writer, server: RawServer) -> None:
+    await server.read(reader)
+    await asyncio.sleep(60)
+
+
+async def _drip_headers(reader: Reader, writer: Writer, server: RawServer) -> None:
+    await server.read(reader)
+    writer.write(b"HTTP/1.1 200 OK\r\n")
+    while True:
+        writer.write(b"X: y\r\n")
+        await writer.drain()
+        await asyncio.sleep(0.02)
+
+
+async def _drip_body(reader: Reader, writer: Writer, server: RawServer) -> None:
+    await server.read(reader)
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n")
+    while True:
+        writer.write(b"x")
+        await writer.drain()
+        await asyncio.sleep(0.02)
+
+
+@pytest.mark.wire
+@pytest.mark.parametrize("script", [_hang, _drip_headers, _drip_body])
+async def test_the_deadline_is_for_the_whole_exchange(script):
+    started = asyncio.get_running_loop().time()
+
+    answer = await exchanged(script, bounds=Bounds(deadline_s=0.2, body_bytes_max=1000))
+
+    assert isinstance(answer, LateAnswer)
+    assert answer.is_sent
+    assert asyncio.get_running_loop().time() - started < 0.7
+
+
+@pytest.mark.wire
+async def test_a_body_beyond_the_cap_is_left_unread():
+    sent = 0
+
+    async def script(reader: Reader, writer: Writer, server: RawServer) -> None:
+        nonlocal sent
+        await server.read(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n")
+        while True:
+            writer.write(b"x" * 65536)
+            await writer.drain()
+            sent += 65536
+
+    answer = await exchanged(script, bounds=Bounds(deadline_s=5, body_bytes_max=100_000))
+
+    assert isinstance(answer, NoAnswer)
+    assert answer.reason == "the answer is longer than 100000 bytes"
+    assert sent < 20_000_000
+
+
+@pytest.mark.wire
+async def test_a_gzip_bomb_stays_as_small_as_it_came():
+    bomb = gzip.compress(b"0" * 500_000)
+    bounds = Bounds(deadline_s=1, body_bytes_max=2000)
+
+    answer = await exchanged(
+        answering(reply(bomb, headers="Content-Encoding: gzip\r\n")), bounds=bounds
+    )
+
+    assert isinstance(answer, Answer)
+    assert answer.body == bomb
+
+
+@pytest.mark.wire
+@pytest.mark.parametrize("status", ["301 Moved Permanently", "307 Temporary Redirect"])
+async def test_a_redirect_is_an_answer_and_is_not_followed(status):
+    async with raw_server(answering(reply())) as other:
+        location = f"Location: {other.base_url}/orders\r\n"
+        answer = await exchanged(answering(reply(status=status, headers=location)))
+
+    assert isinstance(answer, Answer)
+    assert answer.http_status == int(status[:3])
+    assert other.connections == 0
+
+
+@pytest.mark.wire
+async def test_proxy_variables_are_not_obeyed():
+    async with raw_server(answering(reply())) as proxy:
+        with environment(HTTP_PROXY=proxy.base_url, ALL_PROXY=proxy.base_url):
+            answer = await exchanged(answering(reply(b'{"direct":true}')))
+
+    assert isinstance(answer, Answer)
+    assert answer.body == b'{"direct":true}'
+    assert proxy.connections == 0
+
+
+@pytest.mark.wire
+async def test_cookies_are_not_kept():
+    async with (
+        raw_server(answering(reply(headers="Set-Cookie: a=b\r\n"))) as server,
+        link_to(server.base_url) as link,
+    ):
+        await link.exchange(GET, BOUNDS)
+        await link.exchange(GET, BOUNDS)
+
+    assert "cookie" not in server.requests[1].headers
+
+
+@pytest.mark.wire
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
+async def test_a_stale_connection_never_sends_an_order_twice(method):
+    async def script(reader: Reader, writer: Writer, server: RawServer) -> None:
+        await server.read(reader)
+        if len(server.requests) == 1:
+            writer.write(reply())
+            await writer.drain()
+            await server.read(reader)
+
+    request = HttpRequest(method, "/orders", {}, b"{}")
+    async with raw_server(script) as server, link_to(server.base_url) as link:
+        await link.exchange(request, BOUNDS)
+        answer = await link.exchange(request, BOUNDS)
+
+    assert isinstance(answer, NoAnswer)
+    assert answer.is_sent
+    assert len(server.requests) == 2
+
+
+@pytest.mark.wire
+async def test_a_caller_that_goes_away_does_not_cut_off_the_request():
+    arrived, go_on = asyncio.Event(), asyncio.Event()
+    traffic = Traffic()
+
+    async def script(reader: Reader, writer: Writer, server: RawServer) -> None:
+        await server.read(reader)
+        arrived.set()
+        await go_on.wait()
+        writer.write(reply())
+        await writer.drain()
+
+    async with raw_server(script) as server, link_to(server.base_url, traffic) as link:
+        caller = asyncio.create_task(link.exchange(POST, BOUNDS))
+        await arrived.wait()
+        caller.cancel()
+        await asyncio.wait([caller])
+        was_in_flight = traffic.in_flight
+        go_on.set()
+        await traffic.drain()
+
+    assert (was_in_flight, traffic.in_flight) == (1, 0)
+
+
+@pytest.mark.wire
+async def test_cancelled_callers_leave_no_connection_stuck():
+    async def script(reader: Reader, writer: Writer, server: RawServer) -> None:
+        while True:
+            await server.read(reader)
+            await asyncio.sleep(0.005)
+            writer.write(reply())
+            await writer.drain()
+
+    bounds = Bounds(deadline_s=3, body_bytes_max=1000)
+    async with raw_server(script) as server, link_to(server.base_url) as link:
+        for number in range(60):
+            caller = asyncio.create_task(link.exchange(GET, bounds))
+            await asyncio.sleep(0.0003 * (number % 20))
+            caller.cancel()
+        answers = await asyncio.gather(*(link.exchange(GET, bounds) for _ in range(30)))
+
+    assert all(isinstance(answer, Answer) for answer in answers)
+
+
+@pytest.mark.wire
+async def test_after_a_missed_deadline_the_next_request_has_a_fresh_connection():
+    async def script(reader: Reader, writer: Writer, server: RawServer) -> None:
+        await server.read(reader)
+        await asyncio.sleep(0.3 if server.connections == 1 else 0)
+        writer.write(reply(f'{{"connection":{server.connections}}}'.encode()))
+        await writer.drain()
+
+    async with raw_server(script) as server, link_to(server.base_url) as link:
+        late = await link.exchange(GET, Bounds(deadline_s=0.1, body_bytes_max=1000))
+        answer = await link.exchange(GET, BOUNDS)
+
+    assert isinstance(late, LateAnswer)
+    assert isinstance(answer, Answer)
+    assert answer.body == b'{"connection":2}'
+
+
+@pytest.mark.parametrize(
+    "base_url",
+    [
+        "http://broker.example",
+        "http://192.168.1.4:8790",
+        "http://localhost.example:80",
+        "ftp://127.0.0.1",
+        "127.0.0.1:8790",
+        "https://",
+        "https://user:word@broker.example",
+        "https://broker.example/v1",
+        "https://broker.example?x=1",
+    ],
+)
+def test_a_base_url_that_is_not_safe_is_refused(base_url):
+    with pytest.raises(ForbiddenAddress):
+        connect(base_url, traffic=Traffic())
+
+
+@pytest.mark.parametrize(
+    "base_url",
+    [
+        "https://broker.example",
+        "http://127.0.0.1:8790/",
+        "http://localhost:8790",
+        "http://[::1]:8790",
+    ],
+)
+async def test_https_and_loopback_are_allowed(base_url):
+    await connect(base_url, traffic=Traffic()).close()
+
+
+async def test_with_max_concurrent_one_requests_go_in_the_order_of_the_calls():
+    story: list[str] = []
+
+    async def app(scope: MutableMapping[str, object], receive: object, send: object) -> None:
+        assert callable(send)
+        path = str(scope["path"])
+        story.append(f"start {path}")
+        for _ in range(5 if path == "/0" else 1):
+            await asyncio.sleep(0)
+        story.append(f"end {path}")
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"{}"})
+
+    link = connect("http://127.0.0.1", traffic=Traffic(max_concurrent=1), app=app)
+    requests = [HttpRequest("GET", f"/{number}", {}) for number in range(3)]
+    await asyncio.gather(*(link.exchange(request, BOUNDS) for request in requests))
+
+    assert story == ["start /0", "end /0", "start /1", "end /1", "start /2", "end /2"]
+
+
+async def test_a_request_counts_as_in_flight_from_the_call_to_the_answer():
+    traffic = Traffic()
+    seen: list[int] = []
+
+    async def app(
+        scope: object, receive: object, send: Callable[[object], Awaitable[None]]
+    ) -> None:
+        seen.append(traffic.in_flight)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"{}"})
+
+    link = connect("http://127.0.0.1", traffic=traffic, app=app)
+    await link.exchange(GET, BOUNDS)
+
+    assert seen == [1]
+    assert traffic.is_idle
+
+
+async def test_headers_and_bodies_stay_out_of_a_requests_repr():
+    request = HttpRequest("POST", "/orders", {"X-FH-2FA-TOKEN": "canary"}, b"canary")
+
+    assert "canary" not in repr(request)
