@@ -3,7 +3,7 @@
 SandboxError
 ├── HttpRefusal        the answer is an HTTP error with an error body (status, code, message)
 ├── ConnectionCut      a fault drops the connection, in process where there is none to drop
-├── AddressInUse       another program listens on the wanted host and port
+├── PortInUse          another program listens on the wanted host and port
 ├── LedgerBroken       a line of the ledger cannot be read, or another sandbox wrote it
 └── OrderUnknown       no order of that id today
 """
@@ -37,7 +37,7 @@ class ConnectionCut(SandboxError, ConnectionResetError):
     """The connection ended before the answer was whole; raised only where there is no socket."""
 
 
-class AddressInUse(SandboxError):
+class PortInUse(SandboxError):
     """The wanted host and port cannot be listened on."""
 
     def __init__(self, host: str, port: int, cause: str) -> None:

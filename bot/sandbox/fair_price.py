@@ -25,7 +25,7 @@ class FairPrice:
         self._instrument: Instrument = script.instrument
         self._rulebook = rulebook
         self._swing = script.swing_ticks
-        self._anchors = [(scenario.begins_at, script.reference)]
+        self._anchors = [(scenario.starts_at, script.reference)]
         self._anchors += sorted((scenario.at(anchor.at), anchor.price) for anchor in script.path)
         self._random = Random(f"{scenario.seed}|price|{script.symbol}")
         self._period_s = self._random.uniform(*_WAVE_PERIOD_S)

@@ -10,7 +10,7 @@
 
 from datetime import time
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -116,6 +116,18 @@ class HideRow(Part):
     seconds: float = Field(gt=0)
 
 
+_POINTS: Final = {
+    "status": FaultPoint.BEFORE_AUTH,
+    "too_many": FaultPoint.BEFORE_AUTH,
+    "reject": FaultPoint.AFTER_AUTH,
+    "drop_2fa": FaultPoint.BEFORE_AUTH,
+    "hide_row": FaultPoint.AFTER_AUTH,
+    "rst": FaultPoint.AFTER_APPLY,
+    "fin": FaultPoint.AFTER_APPLY,
+    "delay": FaultPoint.AFTER_APPLY,
+    "hang": FaultPoint.AFTER_APPLY,
+    "truncate": FaultPoint.MID_BODY,
+}
 Action = Annotated[
     Status | TooMany | Reject | DropTwoFactor | Cut | Wait | Truncate | HideRow,
     Field(discriminator="do"),
@@ -126,5 +138,10 @@ class FaultScript(Part):
     """One fault of a scenario."""
 
     match: Match = Match()
-    point: FaultPoint = FaultPoint.AFTER_AUTH
+    point: FaultPoint | None = None
     action: Action
+
+    @property
+    def where(self) -> FaultPoint:
+        """The point given, else the one that suits the action."""
+        return self.point or _POINTS[self.action.do]

@@ -45,6 +45,7 @@ class FaultBook:
         self._at_time = at_time
         self._state_of = state_of
         self._rules: list[Rule] = []
+        self._changed: dict[int, Rule] = {}
 
     def add(self, script: FaultScript) -> Rule:
         """Put a rule in force; earlier rules strike first."""
@@ -57,10 +58,12 @@ class FaultBook:
         matching = [
             rule
             for rule in self._rules
-            if rule.script.point is point and _is_about(rule, verb, path) and not _is_timer(rule)
+            if rule.script.where is point and _is_about(rule, verb, path) and not _is_timer(rule)
         ]
         for rule in matching:
             rule.seen += 1
+            if rule.script.match.nth is not None:
+                self._changed[rule.number] = rule
         return next(
             (self._count(rule, at) for rule in matching if self._hits(rule, path, at)), None
         )
@@ -100,8 +103,15 @@ class FaultBook:
             )
         )
 
-    @staticmethod
-    def _count(rule: Rule, at: datetime) -> Rule:
+    def take_changed(self) -> list[Rule]:
+        """Hand over the rules whose counts changed since the last call."""
+        changed, self._changed = list(self._changed.values()), {}
+        return changed
+
+    def _count(self, rule: Rule, at: datetime) -> Rule:
+        if is_lasting(rule, at):
+            return rule
+        self._changed[rule.number] = rule
         rule.struck += 1
         rule.first_struck = rule.first_struck or at
         return rule

@@ -32,9 +32,10 @@ class Ledger:
             _drop_torn_tail(path)
             self._file = path.open("ab")
 
-    def record(self, line: Line) -> None:
-        """Write a line; it is on the disk when this returns."""
-        self.jot(line)
+    def record(self, *lines: Line) -> None:
+        """Write lines; they are on the disk when this returns."""
+        for line in lines:
+            self.jot(line)
         if self._file is not None:
             os.fsync(self._file.fileno())
 

@@ -38,9 +38,9 @@ class SimulatedMarket:
         }
         self._due: list[tuple[datetime, int, int, Doing]] = []
         for at, rank, doing in self._scripted(scenario):
-            if at >= scenario.begins_at:
+            if at >= scenario.starts_at:
                 heappush(self._due, (at, rank, len(self._due), doing))
-        heappush(self._due, (scenario.begins_at, _STEPS_RANK, 0, self._step_all))
+        heappush(self._due, (scenario.starts_at, _STEPS_RANK, 0, self._step_all))
 
     def next_due(self) -> datetime:
         """When somebody acts next."""

@@ -132,8 +132,6 @@ class Scenario(Part):
     api_secret: SecretStr | None = None
     otp_code: SecretStr = SecretStr("424242")
     email: str | None = "demo@example.com"
-    has_token: bool = True
-    """Whether a 2FA token comes with the credentials; without, the exchange must be made."""
     quota: Literal["FREE", "BASIC", "PRO", "ENTERPRISE"] = "FREE"
     user_id: int = 900_001
     fee_ppm: int | None = Field(default=None, ge=0)
@@ -178,7 +176,7 @@ class Scenario(Part):
         return datetime.combine(self.trading_day, moment, EXCHANGE_TZ).astimezone(UTC)
 
     @property
-    def begins_at(self) -> datetime:
+    def starts_at(self) -> datetime:
         """The first instant of the market."""
         return self.at(self.start)
 
@@ -193,6 +191,11 @@ class Scenario(Part):
     def secret_text(self) -> str:
         """The API secret, made from name and seed unless it was set."""
         return self.api_secret.get_secret_value() if self.api_secret else self._made("secret")
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of everything the file says, secrets as they are shown."""
+        return sha256(self.model_dump_json().encode()).hexdigest()
 
     def _made(self, what: str) -> str:
         return sha256(f"{self.name}|{self.seed}|{what}".encode()).hexdigest()

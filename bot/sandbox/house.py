@@ -1,0 +1,219 @@
+"""The brokerage house: everything that the ledger can rebuild.
+
+Accounts, orders, exchanges, simulated market, OTP desk and faults, moved by two things only: market
+time (`advance`) and inputs (`carry_out`). An input is a ledger line; the same lines over the same
+scenario and seed give the same house. What is due at one instant happens in a fixed order: the
+exchange's own boundaries, faults, settlement, then the other investors.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Final
+
+from pydantic import JsonValue, TypeAdapter
+
+from bot.domain.rulebook import Rulebook
+from bot.protocol.values import AmendRequest, PlaceRequest
+from bot.sandbox.exchange.accounts import Account
+from bot.sandbox.exchange.order import Listing
+from bot.sandbox.exchange.venue import Venue
+from bot.sandbox.fault_rule import DropTwoFactor, FaultScript
+from bot.sandbox.faults import FaultBook
+from bot.sandbox.ledger import Line
+from bot.sandbox.market import SimulatedMarket
+from bot.sandbox.order_book import OrderBook
+from bot.sandbox.order_desk import Change, OrderDesk
+from bot.sandbox.order_record import OrderRecord
+from bot.sandbox.otp_desk import OtpDesk
+from bot.sandbox.refusal_codes import Rejection
+from bot.sandbox.scenario import AccountScript, Scenario, SymbolScript
+
+_Place: Final = TypeAdapter(PlaceRequest)
+_Amend: Final = TypeAdapter(AmendRequest)
+_Rejection: Final = TypeAdapter(Rejection | None)
+
+
+class House:
+    """All state of the broker and of its exchanges."""
+
+    def __init__(self, scenario: Scenario, rulebook: Rulebook) -> None:
+        self.scenario = scenario
+        self.rulebook = rulebook
+        self.venue = Venue(rulebook, _listings(scenario), start=scenario.starts_at)
+        self.accounts = {script.id: self._account(script) for script in scenario.accounts}
+        self.book = OrderBook(self.venue, self.accounts)
+        self.desk = OrderDesk(
+            scenario,
+            rulebook=rulebook,
+            venue=self.venue,
+            accounts=self.accounts,
+            book=self.book,
+        )
+        self.otp = OtpDesk(
+            api_key=scenario.key_text,
+            secret=scenario.secret_text,
+            code=scenario.otp_code.get_secret_value(),
+            email=scenario.email,
+        )
+        self.faults = FaultBook(
+            seed=scenario.seed, at_time=scenario.at, state_of=self._status_in_path
+        )
+        self._market = SimulatedMarket(
+            scenario, rulebook=rulebook, venue=self.venue, deliver=self.book.apply
+        )
+        self._accounts_scripts = {script.id: script for script in scenario.accounts}
+        self._inputs: Mapping[str, Callable[[Line], Change | None]] = {
+            "place": self._place,
+            "amend": self._amend,
+            "cancel": self._cancel,
+            "otp_request": self._otp_request,
+            "otp_verify": self._otp_verify,
+            "otp_revoke": self._otp_revoke,
+            "otp_issue": self._otp_issue,
+            "drop_2fa": self._drop_two_factor,
+            "add_fault": self._add_fault,
+            "fault": self._count_fault,
+        }
+        self._prepare()
+
+    def _prepare(self) -> None:
+        for fault in self.scenario.faults:
+            self.faults.add(fault)
+        for symbol in self.scenario.symbols:
+            if symbol.is_halted:
+                self.venue.halt(symbol.symbol)
+
+    def _account(self, script: AccountScript) -> Account:
+        account = Account(self.rulebook, cash=script.cash, fee_ppm=self.scenario.fee_ppm)
+        references = {each.symbol: each.reference for each in self.scenario.symbols}
+        for symbol, quantity in script.holdings.items():
+            account.deposit_shares(symbol, quantity, cost_price=references[symbol])
+        return account
+
+    def _status_in_path(self, path: str) -> str | None:
+        order = self.book.find(path.rpartition("/")[2])
+        return order.status(self.scenario.switches) if order else None
+
+    # ------------------------------------------------------------------------------ time
+
+    @property
+    def now(self) -> datetime:
+        """Market time up to which everything has happened."""
+        return self.venue.now
+
+    def next_due(self) -> datetime:
+        """Market time of the next thing that happens by itself."""
+        settlements = (account.next_settlement() for account in self.accounts.values())
+        due = (self._market.next_due(), self.venue.next_boundary(self.now), self.faults.due_at())
+        return min(at for at in (*due, *settlements) if at is not None)
+
+    def advance(self, to: datetime) -> None:
+        """Let everything happen that is due by `to`; an instant in the past changes nothing."""
+        if to <= self.now:
+            self._run(self.now)
+            return
+        while (due := self.next_due()) <= to:
+            self._run(max(due, self.now))
+        self.book.apply(self.venue.advance(to))
+
+    def _run(self, at: datetime) -> None:
+        self.book.apply(self.venue.advance(at))
+        for rule in self.faults.pop_due(at):
+            if isinstance(rule.script.action, DropTwoFactor):
+                self.otp.drop(rule.script.action.code)
+        for account in self.accounts.values():
+            account.settle(at)
+        while self._market.next_due() <= at:
+            self._market.run_next()
+
+    # ---------------------------------------------------------------------------- inputs
+
+    def carry_out(self, line: Line) -> Change | None:
+        """Do what an input line says, at its market time; None where no order is changed."""
+        self.advance(datetime.fromisoformat(str(line["at"])))
+        return self._inputs[str(line["kind"])](line)
+
+    def _place(self, line: Line) -> Change:
+        body = _Place.validate_python(line["body"])
+        rejection = _Rejection.validate_python(line.get("reject"))
+        account = self._accounts_scripts[str(line["account"])]
+        result = self.desk.place(account, body, self.now, scripted=rejection)
+        if (hidden_s := line.get("hide_s")) is not None:
+            order = self._order(result.order_id)
+            order.hidden_until = self.now + timedelta(seconds=float(str(hidden_s)))
+        return Change(result)
+
+    def _amend(self, line: Line) -> Change:
+        request = _Amend.validate_python(line["body"])
+        return self.desk.amend(self._order(str(line["order"])), request, self.now)
+
+    def _cancel(self, line: Line) -> Change:
+        return self.desk.cancel(self._order(str(line["order"])), self.now)
+
+    def _order(self, order_id: str) -> OrderRecord:
+        order = self.book.find(order_id)
+        assert order is not None, "an input names an order that exists"
+        return order
+
+    def _otp_request(self, line: Line) -> None:
+        self.otp.request(_wire(line))
+
+    def _otp_verify(self, line: Line) -> None:
+        is_right = line["right"] is True
+        self.otp.verify(str(line["ticket"]), _wire(line), is_right=is_right)
+
+    def _otp_revoke(self, line: Line) -> None:
+        self.otp.revoke_number(str(line["number"]))
+
+    def _otp_issue(self, line: Line) -> None:
+        self.otp.issue(_wire(line))
+
+    def _drop_two_factor(self, line: Line) -> None:
+        self.otp.drop(str(line["code"]))
+
+    def _add_fault(self, line: Line) -> None:
+        self.faults.add(FaultScript.model_validate(line["script"]))
+
+    def _count_fault(self, line: Line) -> None:
+        first = line["first"]
+        self.faults.restore(
+            int(str(line["rule"])),
+            seen=int(str(line["seen"])),
+            struck=int(str(line["struck"])),
+            first_struck=datetime.fromisoformat(str(first)) if first else None,
+        )
+
+    def is_input(self, line: Line) -> bool:
+        """Tell whether a ledger line is one that a replay carries out."""
+        return line.get("kind") in self._inputs
+
+    # -------------------------------------------------------------------------- outcomes
+
+    def take_outcomes(self) -> list[dict[str, JsonValue]]:
+        """Hand over, as ledger lines, what became of orders and accounts since the last call."""
+        changed = self.book.take_changed()
+        at = self.now.isoformat()
+        switches = self.scenario.switches
+        orders: list[dict[str, JsonValue]] = [
+            {"kind": "order", "at": at, **order.facts(switches)} for order in changed
+        ]
+        traded = dict.fromkeys(order.account.id for order in changed if order.executed_quantity)
+        return orders + [self._account_line(account_id, at) for account_id in traded]
+
+    def _account_line(self, account_id: str, at: str) -> dict[str, JsonValue]:
+        record: JsonValue = TypeAdapter(JsonValue).validate_python(
+            self.accounts[account_id].to_record()
+        )
+        return {"kind": "account", "at": at, "account": account_id, "record": record}
+
+
+def _listings(scenario: Scenario) -> list[Listing]:
+    return [_listing(script) for script in scenario.symbols]
+
+
+def _listing(script: SymbolScript) -> Listing:
+    return Listing(script.instrument, script.reference, is_special=script.is_special)
+
+
+def _wire(line: Line) -> datetime:
+    return datetime.fromisoformat(str(line["wire"]))

@@ -1,0 +1,74 @@
+"""The market's side of the API: quote, depth and phase. Needs the API key only."""
+
+from collections.abc import Mapping
+
+from bot.domain.instrument import Exchange
+from bot.domain.quote import Quote
+from bot.protocol.encode import encode_depth, encode_market_phase, encode_quote
+from bot.protocol.values import MarketPhase
+from bot.sandbox.call import Call, Handler
+from bot.sandbox.gatekeeper import Gatekeeper, not_found
+from bot.sandbox.house import House
+from bot.sandbox.scenario import SymbolScript
+
+
+class MarketReads:
+    """Answers from the exchange core."""
+
+    def __init__(self, house: House, gate: Gatekeeper) -> None:
+        self._symbols = {script.symbol: script for script in house.scenario.symbols}
+        self._rulebook = house.rulebook
+        self._venue = house.venue
+        self._gate = gate
+
+    def handlers(self) -> Mapping[str, Handler]:
+        """Return what answers each call, by its name."""
+        return {
+            "stock_quote": self.quote,
+            "stock_depth": self.depth,
+            "market_phase": self.phase,
+        }
+
+    def quote(self, call: Call) -> object:
+        """Answer the quote; before the first trade its price is the reference."""
+        script = self._script(call)
+        board = self._venue.board(script.symbol)
+        quote = Quote(
+            symbol=script.symbol,
+            exchange=script.exchange,
+            last=board.last or board.reference,
+            reference=board.reference,
+            ceiling=board.ceiling,
+            floor=board.floor,
+            open=board.open,
+            high=board.high,
+            low=board.low,
+            volume=board.volume,
+            updated_at=self._venue.now,
+        )
+        return encode_quote(quote, name=script.name)
+
+    def depth(self, call: Call) -> object:
+        """Answer three levels a side."""
+        return encode_depth(self._venue.depth(self._script(call).symbol))
+
+    def phase(self, call: Call) -> object:
+        """Answer the phase and what the broker's table lists for it (wider than what is taken)."""
+        name = call.query.get("exchange", "").upper()
+        if name not in Exchange.__members__:
+            raise self._gate.bad_parameter()
+        exchange = Exchange(name)
+        phase = self._rulebook.phase_at(exchange, call.market_at)
+        listed = frozenset(self._rulebook.broker_listed_types(exchange, phase))
+        return encode_market_phase(MarketPhase(exchange, phase, listed, phase.value))
+
+    def _script(self, call: Call) -> SymbolScript:
+        return listed_symbol(self._symbols, call.path_values["symbol"])
+
+
+def listed_symbol(symbols: Mapping[str, SymbolScript], name: str) -> SymbolScript:
+    """Return a symbol whatever its case; raises HttpRefusal 404 for one that is not listed."""
+    script = symbols.get(name.upper())
+    if script is None:
+        raise not_found()
+    return script

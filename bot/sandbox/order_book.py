@@ -1,0 +1,174 @@
+"""The broker's orders of the day, and what the exchange says of them.
+
+Every event of the exchange comes through `apply`, in order: it moves the records, the accounts and,
+when a phase opens, the orders that were held for it. What changed is handed to the ledger.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Final
+
+from bot.domain.instrument import EXCHANGE_TZ, Phase
+from bot.domain.order import OrderType
+from bot.sandbox.errors import OrderUnknown
+from bot.sandbox.exchange.accounts import Account
+from bot.sandbox.exchange.event import (
+    OrderAmended,
+    OrderCancelled,
+    OrderLapsed,
+    OrderRefused,
+    OrderRepriced,
+    PhaseMoved,
+    Traded,
+    VenueEvent,
+)
+from bot.sandbox.exchange.order import NewOrder
+from bot.sandbox.exchange.venue import Venue
+from bot.sandbox.order_record import OrderRecord, Standing
+from bot.sandbox.refusal_codes import FAILED, rejection_of
+from bot.sandbox.scenario import AccountScript
+
+FIRST_ORDER_NUMBER: Final = 10_000_001
+_OPENS: Final = frozenset({Phase.OPEN, Phase.PROGRESS})
+
+
+class OrderBook:
+    """All orders that came through the broker, by id; `accounts` by the id of the sub-account."""
+
+    def __init__(self, venue: Venue, accounts: Mapping[str, Account]) -> None:
+        self._venue = venue
+        self._accounts = accounts
+        self._orders: dict[str, OrderRecord] = {}
+        self._changed: dict[str, OrderRecord] = {}
+
+    def add(self, order: OrderRecord) -> None:
+        """Keep a new order."""
+        self._orders[order.order_id] = order
+        self.note(order)
+
+    def note(self, order: OrderRecord) -> None:
+        """Remember that an order changed."""
+        self._changed[order.order_id] = order
+
+    def take_changed(self) -> list[OrderRecord]:
+        """Hand over the orders that changed since the last call, in the order of their change."""
+        changed, self._changed = list(self._changed.values()), {}
+        return changed
+
+    @property
+    def next_number(self) -> int:
+        """The number of the next order."""
+        return FIRST_ORDER_NUMBER + len(self._orders)
+
+    def order(self, account: AccountScript, order_id: str, at: datetime) -> OrderRecord:
+        """Return an order of that account and of today; raises OrderUnknown."""
+        found = self._orders.get(order_id)
+        if found is None or found not in self.todays(account, at):
+            raise OrderUnknown(order_id)
+        return found
+
+    def find(self, order_id: str) -> OrderRecord | None:
+        """Return an order of any account and day, None when there is none."""
+        return self._orders.get(order_id)
+
+    def todays(self, account: AccountScript, at: datetime) -> list[OrderRecord]:
+        """Return an account's visible orders of the local date of `at`, oldest first."""
+        today = at.astimezone(EXCHANGE_TZ).date()
+        return [
+            order
+            for order in self._orders.values()
+            if order.account.id == account.id
+            and order.placed_at.astimezone(EXCHANGE_TZ).date() == today
+            and not order.is_hidden(at)
+        ]
+
+    # ---------------------------------------------------------------------------- events
+
+    def apply(self, events: Iterable[VenueEvent]) -> None:
+        """Take in what the exchange says."""
+        for event in events:
+            match event:
+                case Traded():
+                    self._apply_trade(event)
+                case PhaseMoved():
+                    self._send_waiting(event)
+                case OrderCancelled() | OrderLapsed() | OrderRefused():
+                    self._apply_end(event)
+                case OrderRepriced() | OrderAmended():
+                    self._apply_change(event)
+                case _:
+                    pass
+
+    def _apply_trade(self, trade: Traded) -> None:
+        ours = [self._orders.get(trade.buy_order_id), self._orders.get(trade.sell_order_id)]
+        accounts = {order.account.id: self._accounts[order.account.id] for order in ours if order}
+        for account in accounts.values():
+            for booked in account.apply(trade):
+                order = self._orders[booked.order_id]
+                order.executed_quantity += booked.quantity
+                order.executed_amount += booked.amount
+                order.fee += booked.fee
+                order.tax += booked.tax
+                self.note(order)
+
+    def _apply_end(self, event: OrderCancelled | OrderLapsed | OrderRefused) -> None:
+        order = self._orders.get(event.order_id)
+        if order is None:
+            return
+        self._accounts[order.account.id].apply(event)
+        if isinstance(event, OrderCancelled):
+            order.cancelled_quantity += event.quantity
+            order.standing = Standing.CANCELLED
+        elif isinstance(event, OrderLapsed):
+            order.standing = Standing.LAPSED
+        else:
+            reject(order, *_rejection(event, order))
+        self.note(order)
+
+    def _apply_change(self, event: OrderRepriced | OrderAmended) -> None:
+        order = self._orders.get(event.order_id)
+        if order is None:
+            return
+        self._accounts[order.account.id].apply(event)
+        order.price = event.price
+        if isinstance(event, OrderAmended):
+            order.adjusted_quantity += event.quantity - order.quantity
+            order.quantity = event.quantity
+            order.limit_price = None if order.market_price else event.price
+        self.note(order)
+
+    # --------------------------------------------------------------------------- waiting
+
+    def _send_waiting(self, event: PhaseMoved) -> None:
+        if event.phase not in _OPENS:
+            return
+        for order in list(self._orders.values()):
+            if order.standing is Standing.WAITING and order.exchange is event.exchange:
+                order.standing = Standing.WORKING
+                self.note(order)
+                self.apply(self._venue.submit(as_new_order(order), event.at))
+
+
+def as_new_order(order: OrderRecord, order_type: OrderType = OrderType.LO) -> NewOrder:
+    """Return an order as the exchange takes it."""
+    price = order.limit_price if order_type is OrderType.LO else None
+    return NewOrder(
+        order.order_id,
+        order.account.id,
+        order.symbol,
+        order.side,
+        order.quantity,
+        order_type,
+        price,
+    )
+
+
+def reject(order: OrderRecord, code: str, reason: str) -> None:
+    """End an order as refused; the code FAILED makes it failed rather than rejected."""
+    order.standing = Standing.FAILED if code == FAILED else Standing.REJECTED
+    order.code, order.reason = code, reason
+
+
+def _rejection(event: OrderRefused, order: OrderRecord) -> tuple[str, str]:
+    said = rejection_of(event.reason, order.lot)
+    return said.code, said.reason

@@ -1,0 +1,195 @@
+"""One order as the broker keeps it, and what it says of it in answers and in the day order book.
+
+The status follows from how the order stands and from its quantities: a working order that is partly
+filled shows SENT (a switch: MATCHED), and one whose rest was cancelled or killed keeps SENT with
+nothing open. Source: broker open API 0.2.0-preview.3, order state machine; rulings 9, 13.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+
+from pydantic import JsonValue
+
+from bot.domain.instrument import EXCHANGE_TZ, Exchange, Lot, Phase
+from bot.domain.order import OrderReport, OrderResult, OrderType, Side
+from bot.protocol.status import settle_quantities, state_of
+from bot.sandbox.scenario import AccountScript, Switches
+
+
+class Standing(StrEnum):
+    """Where an order is, apart from its quantities."""
+
+    WAITING = "WAITING"
+    WORKING = "WORKING"
+    CANCELLING = "CANCELLING"
+    CANCELLED = "CANCELLED"
+    LAPSED = "LAPSED"
+    REJECTED = "REJECTED"
+    FAILED = "FAILED"
+
+
+_STATUS: Final[Mapping[Standing, str]] = {
+    Standing.WAITING: "WAITING_TO_SEND",
+    Standing.WORKING: "SENT",
+    Standing.CANCELLING: "CANCELLING",
+    Standing.CANCELLED: "CANCELLED",
+    Standing.LAPSED: "EXPIRED",
+    Standing.REJECTED: "REJECTED",
+    Standing.FAILED: "FAILED",
+}
+OPEN: Final = frozenset({Standing.WAITING, Standing.WORKING, Standing.CANCELLING})
+
+
+@dataclass(slots=True)
+class OrderRecord:
+    """An order of ours at the broker. `order_type` is what is shown: after routing, LO for a limit.
+
+    `market_price` is the code as it was sent; `price` is the limit, or that of an MTL remainder.
+    `fee` and `tax` grow with the fills. `hidden_until` keeps the row out of day book and detail.
+    """
+
+    order_id: str
+    number: int
+    account: AccountScript
+    symbol: str
+    exchange: Exchange | None
+    side: Side
+    quantity: int
+    order_type: OrderType
+    market_price: OrderType | None
+    limit_price: int | None
+    price: int | None
+    lot: Lot | None
+    placed_at: datetime
+    phase: Phase | None
+    standing: Standing = Standing.WORKING
+    executed_quantity: int = 0
+    executed_amount: int = 0
+    cancelled_quantity: int = 0
+    adjusted_quantity: int = 0
+    fee: int = 0
+    tax: int = 0
+    code: str | None = None
+    reason: str | None = None
+    hidden_until: datetime | None = None
+
+    @property
+    def remaining(self) -> int:
+        """The open part."""
+        if self.standing not in OPEN:
+            return 0
+        return self.quantity - self.executed_quantity - self.cancelled_quantity
+
+    @property
+    def has_limit(self) -> bool:
+        """True for a limit order and for the remainder of an MTL, which rests as one."""
+        return self.price is not None
+
+    @property
+    def average_price(self) -> int:
+        """The average price of what has traded, floored; 0 when nothing has."""
+        return self.executed_amount // self.executed_quantity if self.executed_quantity else 0
+
+    def status(self, switches: Switches) -> str:
+        """Return the broker's word for where the order stands."""
+        if self.executed_quantity == self.quantity:
+            return "MATCHED_ALL"
+        if self.executed_quantity and self.standing in {Standing.WORKING, Standing.CANCELLED}:
+            return switches.partial_status if self.remaining else "SENT"
+        return _STATUS[self.standing]
+
+    def may_change(self, switches: Switches) -> bool:
+        """Tell whether the order may be cancelled or amended as far as the broker is concerned."""
+        if self.standing not in {Standing.WAITING, Standing.WORKING} or not self.remaining:
+            return False
+        return self.status(switches) != "MATCHED" or switches.matched_may_cancel
+
+    def is_hidden(self, at: datetime) -> bool:
+        """Tell whether a fault keeps the row out of sight."""
+        return self.hidden_until is not None and at < self.hidden_until
+
+    def facts(self, switches: Switches) -> dict[str, JsonValue]:
+        """Return what the ledger keeps of the order: the truth that the bot is judged by."""
+        return {
+            "order": self.order_id,
+            "account": self.account.id,
+            "symbol": self.symbol,
+            "side": self.side.value,
+            "quantity": self.quantity,
+            "type": self.order_type.value,
+            "price": self.price,
+            "status": self.status(switches),
+            "executed": self.executed_quantity,
+            "amount": self.executed_amount,
+            "cancelled": self.cancelled_quantity,
+            "remaining": self.remaining,
+            "fee": self.fee,
+            "tax": self.tax,
+            "code": self.code,
+        }
+
+    def report(self, switches: Switches, at: datetime) -> OrderReport:
+        """Return the order's row of the day order book."""
+        status = self.status(switches)
+        may_change = self.may_change(switches)
+        return OrderReport(
+            order_id=self.order_id,
+            root_order_id=self.order_id,
+            account=self.account.extended_id,
+            trading_date=self.placed_at.astimezone(EXCHANGE_TZ).date(),
+            symbol=self.symbol,
+            side=self.side,
+            quantity=self.quantity,
+            order_type=self.order_type,
+            price=self.price,
+            executed_quantity=self.executed_quantity,
+            average_price=self.average_price,
+            executed_amount=self.executed_amount,
+            remaining_quantity=self.remaining,
+            cancelled_quantity=self.cancelled_quantity,
+            status=status,
+            state=state_of(status),
+            may_cancel=may_change,
+            may_amend=may_change and self.has_limit,
+            placed_at=self.placed_at,
+            message=self.reason or "",
+            requested_at=at,
+            raw="",
+        )
+
+    def result(self, switches: Switches) -> OrderResult:
+        """Return the order as an answer to place, modify or cancel shows it."""
+        status = self.status(switches)
+        state = settle_quantities(
+            state_of(status),
+            status=status,
+            quantity=self.quantity,
+            executed=self.executed_quantity,
+            cancelled=self.cancelled_quantity,
+            remaining=self.remaining,
+        )
+        return OrderResult(
+            order_id=self.order_id,
+            account=self.account.extended_id,
+            transaction_date=self.placed_at.astimezone(EXCHANGE_TZ).date(),
+            symbol=self.symbol,
+            side=self.side,
+            quantity=self.quantity,
+            limit_price=self.limit_price,
+            market_price=self.market_price,
+            executed_quantity=self.executed_quantity,
+            average_price=self.average_price,
+            executed_amount=self.executed_amount,
+            status=status,
+            state=state,
+            order_type=self.order_type,
+            fee=self.fee,
+            tax=self.tax,
+            code=self.code,
+            reason=self.reason,
+            lot=self.lot,
+            raw="",
+        )

@@ -1,0 +1,227 @@
+"""The broker played: the one object that a program starts and talks to.
+
+`app` answers the broker's API over ASGI, `advance` moves the market, and the ledger remembers both:
+made again over the same ledger, scenario and seed, it goes on where it was. Market time comes from
+`clock`, wire time (signatures, nonces, quota, tokens) from `wire`; in a simulation they may be one.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from pydantic import JsonValue
+from starlette.applications import Starlette
+
+from bot.clock import Clock
+from bot.domain.account import SubAccount
+from bot.domain.rulebook import Rulebook
+from bot.sandbox.account_reads import AccountReads, sub_accounts
+from bot.sandbox.call import Handler
+from bot.sandbox.control import Controls, control_route
+from bot.sandbox.errors import HttpRefusal, LedgerBroken
+from bot.sandbox.fault_rule import FaultScript
+from bot.sandbox.gatekeeper import Gatekeeper
+from bot.sandbox.house import House
+from bot.sandbox.ledger import Ledger, Line, read_ledger
+from bot.sandbox.market_reads import MarketReads
+from bot.sandbox.order_desk import Change
+from bot.sandbox.order_writes import OrderWrites
+from bot.sandbox.scenario import Scenario
+from bot.sandbox.shell import Shell, Sleep
+from bot.sandbox.two_factor_calls import TwoFactorCalls
+
+LEDGER_VERSION = 1
+_OUTCOMES = frozenset({"order", "account"})
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What a client needs. The texts are the sandbox's own, and still in no repr."""
+
+    api_key: str = field(repr=False)
+    api_secret: str = field(repr=False)
+    otp_code: str = field(repr=False)
+    user_id: int
+    accounts: tuple[SubAccount, ...]
+
+
+class Sandbox:
+    """One broker with its exchanges. Raises LedgerBroken for a ledger of another scenario."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        rulebook: Rulebook,
+        *,
+        clock: Clock,
+        wire: Clock,
+        seed: int | None = None,
+        ledger: Path | None = None,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        if seed is not None:
+            scenario = scenario.model_copy(update={"seed": seed})
+        self.scenario = scenario
+        self._clock = clock
+        self._wire = wire
+        self._house = House(scenario, rulebook)
+        self._gate = Gatekeeper(scenario, self._house.otp, on_nonce=self._note_nonce)
+        self._noted_at: datetime | None = None
+        lines = read_ledger(ledger) if ledger else ()
+        missing = self._replay(lines) if lines else []
+        self._ledger = Ledger(ledger)
+        self._ledger.record(*([] if lines else [self._head()]), *missing)
+        self.app = self._application(sleep)
+
+    # ------------------------------------------------------------------------------ time
+
+    @property
+    def now(self) -> datetime:
+        """Market time up to which everything has happened."""
+        return self._house.now
+
+    def next_due(self) -> datetime | None:
+        """Market time of the next thing that happens by itself."""
+        return self._house.next_due()
+
+    def advance(self, to: datetime) -> None:
+        """Let everything happen that is due by `to`, in a fixed order."""
+        self._house.advance(to)
+        self._jot_outcomes()
+
+    def _reach(self) -> datetime:
+        """Bring the market up to its clock, and have the ledger know how far it has been seen."""
+        self.advance(self._clock.now())
+        if self._noted_at != self.now:
+            self._noted_at = self.now
+            self._ledger.jot({"kind": "time", "at": self.now.isoformat()})
+        return self.now
+
+    # ------------------------------------------------------------------------- operating
+
+    @property
+    def credentials(self) -> Credentials:
+        """Key, secret, one-time code and sub-accounts."""
+        return Credentials(
+            api_key=self.scenario.key_text,
+            api_secret=self.scenario.secret_text,
+            otp_code=self.scenario.otp_code.get_secret_value(),
+            user_id=self.scenario.user_id,
+            accounts=sub_accounts(self.scenario),
+        )
+
+    def clocks(self) -> dict[str, JsonValue]:
+        """Return market time, wire time and speed as the control path tells them."""
+        return {
+            "market": self._reach().isoformat(),
+            "wire": self._wire.now().isoformat(),
+            "speed": self.scenario.speed,
+        }
+
+    def add_fault(self, script: FaultScript) -> None:
+        """Put a fault in force from now on."""
+        self._carry_out(self._line("add_fault", script=script.model_dump(mode="json")))
+
+    def drop_two_factor(self, code: str) -> None:
+        """Make every 2FA token issued so far answer `code`."""
+        self._carry_out(self._line("drop_2fa", code=code))
+
+    def finish(self) -> None:
+        """Say in the ledger that the scenario is over: the next start begins anew."""
+        self._ledger.record(self._line("finished"))
+
+    def close(self) -> None:
+        """Write no more."""
+        self._ledger.close()
+
+    # ---------------------------------------------------------------------------- ledger
+
+    def _carry_out(self, line: Line) -> Change | None:
+        change = self._house.carry_out(line)
+        self._ledger.record(line, *self._house.take_outcomes())
+        return change
+
+    def _carry_out_order(self, line: Line) -> Change:
+        change = self._carry_out(line)
+        assert change is not None, "an order input changes an order"
+        return change
+
+    def _note_two_factor(self, line: Line) -> None:
+        self._ledger.record(line)
+
+    def _note_nonce(self, nonce: str, at: datetime) -> None:
+        self._ledger.jot({"kind": "nonce", "nonce": nonce, "wire": at.isoformat()})
+
+    def _jot_outcomes(self) -> None:
+        for line in self._house.take_outcomes():
+            self._ledger.jot(line)
+
+    def _note_faults(self) -> None:
+        for rule in self._house.faults.take_changed():
+            first = rule.first_struck.isoformat() if rule.first_struck else None
+            counts = {"rule": rule.number, "seen": rule.seen, "struck": rule.struck}
+            self._ledger.jot(self._line("fault", **counts, first=first))
+
+    def _line(self, kind: str, **facts: JsonValue) -> dict[str, JsonValue]:
+        return {"kind": kind, "at": self.now.isoformat(), **facts}
+
+    def _head(self) -> dict[str, JsonValue]:
+        scenario = self.scenario
+        names: dict[str, JsonValue] = {"scenario": scenario.name, "seed": scenario.seed}
+        digest = scenario.fingerprint
+        return self._line("head", version=LEDGER_VERSION, sha256=digest, **names)
+
+    def _replay(self, lines: tuple[dict[str, JsonValue], ...]) -> list[dict[str, JsonValue]]:
+        """Do again what the ledger says; returned are the outcomes that it does not hold yet."""
+        if lines[0] != self._head():
+            raise LedgerBroken("the ledger is of another scenario, seed or version; move it away")
+        outcomes: list[dict[str, JsonValue]] = []
+        for line in lines:
+            self._replay_line(line)
+            outcomes += self._house.take_outcomes()
+        kept = [line for line in lines if line["kind"] in _OUTCOMES]
+        if outcomes[: len(kept)] != kept:
+            raise LedgerBroken("the ledger does not lead to what it says; move it away")
+        return outcomes[len(kept) :]
+
+    def _replay_line(self, line: dict[str, JsonValue]) -> None:
+        if line["kind"] == "nonce":
+            wire_at = datetime.fromisoformat(str(line["wire"]))
+            self._gate.recall_nonce(str(line["nonce"]), wire_at)
+        elif not self._house.is_input(line):
+            self._house.advance(datetime.fromisoformat(str(line["at"])))
+        else:
+            self._replay_input(line)
+
+    def _replay_input(self, line: dict[str, JsonValue]) -> None:
+        try:
+            self._house.carry_out(line)
+        except HttpRefusal:
+            return
+
+    # ------------------------------------------------------------------------------- app
+
+    def _application(self, sleep: Sleep) -> Starlette:
+        shell = Shell(
+            self._handlers(),
+            gate=self._gate,
+            faults=self._house.faults,
+            reach=self._reach,
+            wire=self._wire,
+            sleep=sleep,
+            on_strike=self._note_faults,
+            drop_two_factor=self.drop_two_factor,
+        )
+        controls = Controls(self.scenario.key_text, self.clocks, self.add_fault)
+        return shell.application(control_route(controls))
+
+    def _handlers(self) -> Mapping[str, Handler]:
+        house, gate = self._house, self._gate
+        reads = AccountReads(house, gate)
+        writes = OrderWrites(self.scenario, reads=reads, gate=gate, carry_out=self._carry_out_order)
+        market = MarketReads(house, gate)
+        two_factor = TwoFactorCalls(house.otp, gate=gate, note=self._note_two_factor)
+        parts = (market, reads, writes, two_factor)
+        return {name: answer for part in parts for name, answer in part.handlers().items()}

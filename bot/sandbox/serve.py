@@ -1,0 +1,168 @@
+"""The sandbox on a socket: an HTTP server in this process, and a pacer for its market.
+
+The server leaves the process's signals alone: whoever embeds it decides what SIGTERM means.
+"""
+
+import asyncio
+import contextlib
+import json
+import socket
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime, time, timedelta
+from typing import Final
+
+import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from bot.clock import Clock
+from bot.domain.instrument import EXCHANGE_TZ, Exchange, Phase
+from bot.domain.rulebook import Rulebook
+from bot.sandbox.connection import TRANSPORT
+from bot.sandbox.errors import PortInUse
+from bot.sandbox.sandbox import Sandbox
+
+GRACE_S: Final = 1
+_PACE_S: Final = 0.05
+_BACKLOG: Final = 128
+_DAYS_BACK_MAX: Final = 30
+_QUIET_START: Final = time(9, 14, 55)
+
+Address = tuple[str, int]
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.is_listening = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, and say so."""
+        await super().startup(sockets)
+        self.is_listening.set()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Take no signal away from the process."""
+        yield
+
+
+class _Connections:
+    """The open connections by the client's address, so that a fault can drop one."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self.open: dict[Address, asyncio.BaseTransport] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            transport = self.open.get(tuple(scope["client"]))
+            scope.setdefault("extensions", {})[TRANSPORT] = transport
+        await self._app(scope, receive, send)
+
+    def protocol(self) -> type[H11Protocol]:
+        """Return uvicorn's HTTP protocol, which enters its connection here."""
+        connections = self.open
+
+        class Watched(H11Protocol):
+            def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+                super().connection_made(transport)
+                connections[transport.get_extra_info("peername")[:2]] = transport
+
+            def connection_lost(self, exc: Exception | None) -> None:
+                connections.pop(self.transport.get_extra_info("peername")[:2], None)
+                super().connection_lost(exc)
+
+        return Watched
+
+
+@contextlib.asynccontextmanager
+async def serve(sandbox: Sandbox, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[str]:
+    """Serve a sandbox while the context lasts and yield its base URL; port 0 takes a free one.
+
+    Raises PortInUse.
+    """
+    listening = _listen(host, port)
+    connections = _Connections(sandbox.app)
+    config = uvicorn.Config(
+        connections,
+        http=connections.protocol(),
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        date_header=False,
+        server_header=False,
+        timeout_graceful_shutdown=GRACE_S,
+    )
+    server = _Server(config)
+    serving = asyncio.create_task(server.serve(sockets=[listening]))
+    try:
+        await server.is_listening.wait()
+        yield "http://{}:{}".format(*listening.getsockname()[:2])
+    finally:
+        server.should_exit = True
+        await serving
+        listening.close()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+        listening.listen(_BACKLOG)
+    except OSError as error:
+        listening.close()
+        raise PortInUse(host, port, error.strerror or str(error)) from error
+    listening.setblocking(False)
+    return listening
+
+
+async def run_free(sandbox: Sandbox, clock: Clock) -> None:
+    """Keep the market up with a clock that runs by itself, until cancelled."""
+    while True:
+        sandbox.advance(clock.now())
+        await asyncio.sleep(_PACE_S)
+
+
+def credentials_line(sandbox: Sandbox, base_url: str) -> str:
+    """Return the JSON that `bot paper serve` prints first: address, key, secret, code, accounts."""
+    given, scripts = sandbox.credentials, sandbox.scenario.accounts
+    accounts = [
+        {
+            "id": script.id,
+            "sub_account_ext": script.extended_id,
+            "type": script.type,
+            "cash": script.cash,
+            "holdings": script.holdings,
+        }
+        for script in scripts
+    ]
+    return json.dumps(
+        {
+            "base_url": base_url,
+            "api_key": given.api_key,
+            "api_secret": given.api_secret,
+            "otp": given.otp_code,
+            "user_id": given.user_id,
+            "accounts": accounts,
+        }
+    )
+
+
+def market_start(now: datetime, rulebook: Rulebook) -> datetime:
+    """Return when a market without a stated time starts: now, or the last trading day at 09:14:55.
+
+    Raises ValueError where the calendar names no trading day in the last month.
+    """
+    phases = {rulebook.phase_at(exchange, now) for exchange in Exchange}
+    if phases != {Phase.CLOSED}:
+        return now
+    today = now.astimezone(EXCHANGE_TZ).date()
+    for back in range(_DAYS_BACK_MAX):
+        day = today - timedelta(days=back)
+        start = datetime.combine(day, _QUIET_START, EXCHANGE_TZ)
+        if start <= now and rulebook.calendar.is_trading_day(day):
+            return start.astimezone(UTC)
+    raise ValueError("the calendar knows no trading day in the last month; state the time")

@@ -1,0 +1,151 @@
+"""A client for the sandbox's tests: signs with the protocol's signer, in process or over a socket."""
+
+import json
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from bot.clock import SimulatedClock, wire_ms
+from bot.protocol.signing import body_sha256, sign
+from bot.runtime.rulebook import load_rulebook
+from bot.sandbox.ledger import resumed_at
+from bot.sandbox.sandbox import Sandbox
+from bot.sandbox.scenario import Scenario
+
+WIRE_START = datetime(2026, 11, 19, 2, 15, tzinfo=UTC)
+RULEBOOK = load_rulebook()
+ACCOUNT = "0009000011"
+EXTENDED = "120C900001.1"
+
+
+def scenario(**keys: Any) -> Scenario:
+    """A still market: HPG at 27,000 with levels of our own choosing, nobody else trades."""
+    levels = {"bids": [[26_950, 1_000], [26_900, 2_000]], "asks": [[27_000, 300], [27_050, 500]]}
+    still = {"at": "09:15:05", "until": "16:00", **levels}
+    hpg = {"symbol": "HPG", "exchange": "HOSE", "reference": 27_000, "standstills": [still]}
+    shs = {"symbol": "SHS", "exchange": "HNX", "reference": 21_500}
+    account = {"id": ACCOUNT, "cash": 100_000_000, "holdings": {"HPG": 1_000}}
+    defaults: dict[str, Any] = {
+        "name": "still",
+        "day": "2026-11-19",
+        "start": "09:16:00",
+        "symbols": [hpg | {"standstills": [still | {"at": "09:16:00"}]}, shs],
+        "accounts": [account],
+    }
+    return Scenario.model_validate(defaults | keys)
+
+
+@dataclass
+class Bench:
+    """A sandbox, its two clocks and a client that signs."""
+
+    sandbox: Sandbox
+    clock: SimulatedClock
+    wire: SimulatedClock
+    naps: list[float] = field(default_factory=list)
+    token: str = ""
+    numbers: int = 0
+
+    async def call(
+        self,
+        method: str,
+        target: str,
+        body: dict[str, Any] | bytes | None = None,
+        *,
+        headers: dict[str, str | None] | None = None,
+    ) -> httpx.Response:
+        """Send one request, signed as it should be unless `headers` say otherwise (None: absent)."""
+        content = body if isinstance(body, bytes) else json.dumps(body).encode() if body else b""
+        merged = self.signed(method, target, content) | (headers or {})
+        present = {name: value for name, value in merged.items() if value is not None}
+        transport = httpx.ASGITransport(app=self.sandbox.app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://sandbox") as client:
+            return await client.request(method, target, content=content, headers=present)
+
+    def signed(self, method: str, target: str, content: bytes) -> dict[str, str | None]:
+        self.numbers += 1
+        given, stamp = self.sandbox.credentials, wire_ms(self.wire.now())
+        digest = body_sha256(content)
+        return {
+            "X-FH-APIKEY": given.api_key,
+            "X-FH-TIMESTAMP": str(stamp),
+            "X-FH-NONCE": f"nonce-{self.numbers}",
+            "X-FH-SIGNATURE": sign(
+                given.api_secret,
+                timestamp_ms=stamp,
+                method=method,
+                target=target,
+                body_sha256=digest,
+            ),
+            "X-FH-BODYHASH": digest or None,
+            "device-id": "test-device",
+            "X-FH-2FA-TOKEN": self.token or None,
+        }
+
+    async def log_in(self) -> None:
+        ticket = await self.call("POST", "/auth/v1/openapi/2fa/request", {"channel": "EMAIL"})
+        code = {"ticket_id": ticket.json()["ticket_id"], "otp_code": "424242"}
+        answer = await self.call("POST", "/auth/v1/openapi/2fa/verify", code)
+        self.token = answer.json()["session_token"]
+
+    async def place(self, **fields: Any) -> dict[str, Any]:
+        """Place an order and return its one result."""
+        answer = await self.call("POST", orders_path(), order_body(**fields))
+        assert answer.status_code == 200, answer.text
+        (result,) = answer.json()["result"]
+        return dict(result)
+
+    async def row(self, order_id: str) -> dict[str, Any]:
+        """Return an order's detail row."""
+        target = f"/trading/v1/accounts/{ACCOUNT}/order-book/{order_id}"
+        return dict((await self.call("GET", target)).json()["data"])
+
+    async def get(self, target: str) -> Any:
+        """Return the payload of a read."""
+        answer = (await self.call("GET", target)).json()
+        return answer.get("data", answer.get("result"))
+
+    def pass_time(self, seconds: float) -> None:
+        """Move both clocks."""
+        for clock in (self.clock, self.wire):
+            clock.advance_to(clock.now() + timedelta(seconds=seconds))
+        self.sandbox.advance(self.clock.now())
+
+
+def orders_path(order_id: str | None = None) -> str:
+    path = f"/trading/oa/sub-accounts/{ACCOUNT}/orders"
+    return f"{path}/{order_id}" if order_id else path
+
+
+def order_body(**fields: Any) -> dict[str, Any]:
+    return {
+        "sub_account": EXTENDED,
+        "side": "BUY",
+        "symbol": "HPG",
+        "quantity": 100,
+        "type": "LIMIT",
+        "limit_price": 27_000,
+        "market_price": None,
+        "stock_type": "STOCK",
+    } | fields
+
+
+def bench(
+    played: Scenario | None = None, ledger: Path | None = None, seed: int | None = None
+) -> Bench:
+    """A sandbox with clocks that stand still."""
+    played = played or scenario()
+    start = resumed_at(ledger) if ledger else None
+    clock, wire = SimulatedClock(start or played.starts_at), SimulatedClock(WIRE_START)
+    naps: list[float] = []
+
+    async def nap(seconds: float) -> None:
+        naps.append(seconds)
+
+    sandbox = Sandbox(
+        played, RULEBOOK, clock=clock, wire=wire, seed=seed, ledger=ledger, sleep=nap
+    )
+    return Bench(sandbox, clock, wire, naps)
