@@ -17,6 +17,7 @@ from bot.domain.order import OrderReport, Side
 from bot.protocol.envelope import Payload
 from bot.protocol.errors import MalformedAnswer
 from bot.protocol.fields import (
+    Code,
     Flag,
     Floored,
     Named,
@@ -70,7 +71,7 @@ class _Row(Wire):
     remainqtty: Whole | None = None
     cancelqtty: Whole = 0
     status: Word = ""
-    status_code: Text | int = ""
+    status_code: Code = ""
     allowcancel: Flag = None
     allowamend: Flag = None
     feedbackmsg: Text = ""
@@ -93,7 +94,7 @@ def decode_order_row(
 ) -> OrderReport:
     """Return one row. Its account is the one asked for, unless the row names another."""
     row = read(_Row, payload)
-    status = row.status or STATUS_OF_CODE.get(str(row.status_code), "")
+    status = row.status or STATUS_OF_CODE.get(row.status_code, "")
     return OrderReport(
         order_id=row.orderid,
         root_order_id=row.rootorderid or row.orderid,

@@ -1,7 +1,7 @@
 """The wrapper around every payload, opened strictly by the client, sealed exactly by the sandbox.
 
-Source: broker open API 0.2.0-preview.3, envelope and payload key: `error_code` "0" is success, a 200
-whose `error_code` is present and not "0" is a failure. The client accepts `result` or `data`
+Source: broker open API 0.2.0-preview.3, envelope and payload key: `error_code` "0" is success, a
+200 whose `error_code` is present and not "0" is a failure. The client accepts `result` or `data`
 where one of them is expected; the server sends exactly the key of the table of endpoints.
 """
 
@@ -75,7 +75,7 @@ def read_error_body(body: bytes) -> ErrorBody | None:
     if not isinstance(value, dict):
         return None
     code, message = value.get("error_code"), value.get("message")
-    if is_no_error(code) or not isinstance(code, str | int):
+    if is_no_error(code) or type(code) not in {str, int}:
         return None
     text = message if isinstance(message, str) else ""
     return ErrorBody(str(code)[:_ERROR_CODE_CHARACTERS_MAX], text[:_MESSAGE_CHARACTERS_MAX])

@@ -89,6 +89,11 @@ def _named(value: object) -> str:
     return text
 
 
+def _code(value: object) -> str:
+    """A code is a text; older writers send a number."""
+    return str(value) if type(value) is int else _text(value)
+
+
 def _word(value: object) -> str:
     return _text(value).strip().upper()
 
@@ -133,6 +138,7 @@ Rounded = Annotated[int, BeforeValidator(_rounded_by(ROUND_HALF_UP))]
 PriceOrNone = Annotated[int | None, BeforeValidator(_price_or_none)]
 Text = Annotated[str, BeforeValidator(_text)]
 Named = Annotated[str, BeforeValidator(_named)]
+Code = Annotated[str, BeforeValidator(_code)]
 Word = Annotated[str, BeforeValidator(_word)]
 Symbol = Annotated[str, BeforeValidator(_symbol)]
 Instant = Annotated[datetime, BeforeValidator(_instant)]

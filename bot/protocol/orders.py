@@ -12,6 +12,7 @@ from bot.domain.order import OrderResult, OrderState, Side
 from bot.protocol.envelope import Payload, is_no_error
 from bot.protocol.errors import MalformedAnswer
 from bot.protocol.fields import (
+    Code,
     Day,
     Floored,
     Positive,
@@ -48,7 +49,7 @@ class _OrderResult(Wire):
     tax_amount: Rounded = 0
     execute_amount: Rounded = 0
     order_type: Word
-    code: Text | int | None = None
+    code: Code = ""
     rejected_reason: Text = ""
     lot: Word = ""
 
@@ -79,7 +80,7 @@ def _decode(element: Payload) -> OrderResult:
         order_type=found.order_type,
         fee=found.fee_amount,
         tax=found.tax_amount,
-        code=None if is_no_error(found.code) else str(found.code),
+        code=None if is_no_error(found.code) else found.code,
         reason=found.rejected_reason or None,
         lot=found.lot or None,
         raw=redact(compact(element.value)),

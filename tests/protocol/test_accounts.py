@@ -1,0 +1,182 @@
+from decimal import Decimal
+
+import pytest
+
+from bot.domain.account import Holding
+from bot.protocol.decode import decode_available_trade, decode_portfolio, decode_summary
+from bot.protocol.encode import encode_available_trade, encode_portfolio, encode_summary
+from bot.protocol.errors import MalformedAnswer
+from bot.protocol.values import AccountSummary, AvailableTrade, Portfolio, PortfolioRow
+from tests.protocol.samples import payload
+
+ROW = PortfolioRow(
+    symbol="FPT",
+    total=1_000,
+    available=700,
+    receiving_t0=100,
+    receiving_t1=200,
+    cost_price=68_000,
+    reference_price=72_000,
+    close_price=72_500,
+)
+
+PORTFOLIO_KEYS = {
+    "sub_account_id",
+    "symbol",
+    "custodycd",
+    "securities_type",
+    "total",
+    "available",
+    "blocked",
+    "mortgage",
+    "vsd_mortgage",
+    "restrict",
+    "receiving_right",
+    "receiving_t0",
+    "receiving_t1",
+    "receiving_t2",
+    "sending_t0",
+    "sending_t1",
+    "sending_t2",
+    "matching_amount",
+    "withdraw",
+    "cost_price",
+    "basic_price",
+    "close_price",
+    "cost_price_amount",
+    "basic_price_amount",
+    "pnl_amount",
+    "pnl_rate",
+    "total_pnl",
+    "is_sellable",
+    "has_newest_news",
+    "trade",
+}
+SUMMARY_KEYS = {
+    "balance",
+    "ci_balance",
+    "td_balance",
+    "interest_balance",
+    "ca_receiving",
+    "receiving_t1",
+    "receiving_t2",
+    "receiving_t3",
+    "receiving_amt",
+    "securities_amt",
+    "total_debt_amt",
+    "debt_amt",
+    "secure_amt",
+    "trf_buy_amt",
+    "margin_amt",
+    "t0_debt_amt",
+    "advanced_amt",
+    "advance_max_amt_fee",
+    "df_debt_amt",
+    "td_debt_amt",
+    "cidepo_fee",
+    "cidepo_fee_acr",
+    "sms_fee_amt",
+    "ibroker_fee_amt",
+    "net_asset_value",
+    "mrcr_limit",
+    "mrcr_limit_max",
+    "margin_rate",
+    "mri_rate",
+    "mrm_rate",
+    "hold_balance",
+    "emk_amt",
+    "td_int_amt",
+    "add_vnd",
+    "add_vnd_1",
+    "core_bank",
+    "bankacct_no",
+    "bank_name",
+    "baldefovd",
+}
+
+
+def test_available_trade_is_buying_power_and_sellable_shares():
+    found = decode_available_trade(payload({"pp0": "1000000", "trade": 300, "ppse": None}))
+
+    assert found == AvailableTrade(buying_power=1_000_000, sellable=300)
+
+
+@pytest.mark.parametrize("missing", ["pp0", "trade"])
+def test_neither_buying_power_nor_sellable_shares_are_guessed(missing):
+    with pytest.raises(MalformedAnswer, match=missing):
+        decode_available_trade(payload({"pp0": 1, "trade": 1, missing: None}))
+
+
+def test_available_trade_is_written_with_every_field():
+    written = encode_available_trade(AvailableTrade(buying_power=5, sellable=6))
+
+    assert written == {
+        "pp0": 5,
+        "trade": 6,
+        "ppse": 0,
+        "maxqtty": 0,
+        "balance": 0,
+        "cash_pending_send": 0,
+        "mortgage": 0,
+        "marginrate": 0,
+        "mrratioloan": None,
+    }
+
+
+def test_a_row_of_the_portfolio_is_a_holding():
+    assert ROW.holding == Holding("FPT", 1_000, 700, 300, 68_000)
+
+
+def test_profit_is_at_the_close_price():
+    written = encode_portfolio(Portfolio(False, (ROW,)))["portfolio"][0]  # type: ignore[index]
+
+    assert set(written) == PORTFOLIO_KEYS
+    assert (written["pnl_amount"], written["pnl_rate"]) == (4_500_000, 6.62)
+
+
+def test_an_average_cost_is_rounded_half_up():
+    row = {"symbol": "fpt", "total": 3, "available": 3, "cost_price": Decimal("68000.5")}
+
+    found = decode_portfolio(payload({"portfolio": [row], "is_snapshot": True}))
+
+    assert found == Portfolio(True, (PortfolioRow("FPT", 3, 3, cost_price=68_001),))
+    assert found.holdings["FPT"].cost_price == 68_001
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        None,
+        {},
+        [None],
+        [{"symbol": "FPT", "total": 1}],
+        [{"symbol": "FPT", "total": "1.5", "available": 1}],
+        [{"symbol": "FPT", "total": 1, "available": 1}] * 2,
+    ],
+)
+def test_a_portfolio_that_cannot_be_read_whole_is_malformed(rows):
+    with pytest.raises(MalformedAnswer, match="portfolio"):
+        decode_portfolio(payload({"portfolio": rows}))
+
+
+def test_a_summary_is_read_from_numbers_and_texts():
+    wire = {"ci_balance": "10", "balance": 30, "net_asset_value": 50.0, "baldefovd": "9.5"}
+
+    found = decode_summary(payload(wire | {"net_asset_value": Decimal("50.0")}))
+
+    assert found == AccountSummary(cash=10, balance=30, net_asset_value=50, withdrawable=10)
+
+
+def test_withdrawable_cash_is_written_as_a_text():
+    written = encode_summary(AccountSummary(cash=10, balance=30, net_asset_value=50))
+
+    assert set(written) == SUMMARY_KEYS
+    assert written["baldefovd"] == "0"
+
+
+@pytest.mark.parametrize("missing", ["ci_balance", "balance", "net_asset_value"])
+def test_no_money_is_guessed(missing):
+    with pytest.raises(MalformedAnswer, match=missing):
+        decode_summary(
+            payload({"ci_balance": 1, "balance": 1, "net_asset_value": 1, missing: None})
+        )

@@ -1,0 +1,191 @@
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pytest
+
+from bot.domain.instrument import Phase
+from bot.domain.order import OrderState, Side
+from bot.protocol.decode import decode_order_row, decode_todays_orders
+from bot.protocol.encode import RowDetail, encode_order_row
+from bot.protocol.errors import MalformedAnswer
+from tests.protocol.samples import ACCOUNT, NOW, REPORT, ROW_JSON, TODAY, payload, without_raw
+
+DETAIL = RowDetail(
+    sub_account_id="0001234567",
+    customer_id="0001234500",
+    core_number="0007",
+    phase=Phase.PROGRESS,
+)
+
+
+def read_row(**changes: object):
+    return decode_order_row(payload(ROW_JSON | changes), account=ACCOUNT, requested_at=NOW)
+
+
+def test_the_document_s_example_is_read_and_written():
+    assert without_raw(read_row()) == REPORT
+    assert encode_order_row(REPORT, DETAIL) == ROW_JSON
+    assert set(encode_order_row(REPORT, DETAIL)) == set(ROW_JSON)
+
+
+def test_the_book_is_read_whole_or_not_at_all():
+    good, bad = ROW_JSON, ROW_JSON | {"orderid": None}
+
+    assert len(decode_todays_orders(payload([good, good]), account=ACCOUNT, requested_at=NOW)) == 2
+    assert decode_todays_orders(payload([]), account=ACCOUNT, requested_at=NOW) == ()
+    with pytest.raises(MalformedAnswer, match="orderid"):
+        decode_todays_orders(payload([good, bad]), account=ACCOUNT, requested_at=NOW)
+
+
+def test_a_row_needs_no_more_than_id_symbol_side_and_quantity():
+    least = {"orderid": "ORD1", "symbol": "hpg", "side": "sell", "qtty": "300"}
+
+    row = decode_order_row(
+        payload(dict.fromkeys(ROW_JSON) | least), account=ACCOUNT, requested_at=NOW
+    )
+
+    assert (row.order_id, row.root_order_id, row.symbol, row.side) == (
+        "ORD1",
+        "ORD1",
+        "HPG",
+        Side.SELL,
+    )
+    assert (row.remaining_quantity, row.state, row.may_cancel, row.placed_at) == (
+        300,
+        None,
+        None,
+        None,
+    )
+    assert (row.trading_date, row.account) == (TODAY, ACCOUNT.extended_id)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("orderid", ""),
+        ("orderid", 5),
+        ("symbol", None),
+        ("side", "HOLD"),
+        ("side", 5),
+        ("qtty", None),
+        ("qtty", Decimal("1.5")),
+        ("price", Decimal("25500.5")),
+        ("price", -1),
+        ("execqtty", "x"),
+        ("txtime", 92011),
+        ("status", []),
+    ],
+)
+def test_a_row_that_cannot_be_used_is_malformed(field, value):
+    with pytest.raises(MalformedAnswer, match=field):
+        read_row(**{field: value, "side_code": None, "limitprice": None})
+
+
+def test_times_are_vietnam_local():
+    assert read_row().placed_at == datetime(2026, 8, 21, 2, 20, 11, tzinfo=UTC)
+    assert read_row(txtime="", txdate="").placed_at == read_row().placed_at
+    assert read_row(odtimestamp="2026-08-21T09:20:11+07:00", txtime="").placed_at == (
+        read_row().placed_at
+    )
+
+
+@pytest.mark.parametrize("text", ["", "soon", "25:00:00", None])
+def test_a_row_is_worth_having_without_its_time(text):
+    row = read_row(txtime=text, odtimestamp="never")
+
+    assert (row.placed_at, row.order_id) == (None, "ORD700001")
+
+
+def test_a_row_without_a_date_is_of_the_local_day_of_the_request():
+    late = datetime(2026, 8, 20, 18, 0, tzinfo=UTC)
+    bare = ROW_JSON | {"txdate": "", "odtimestamp": ""}
+
+    row = decode_order_row(payload(bare), account=ACCOUNT, requested_at=late)
+
+    assert row.trading_date == date(2026, 8, 21)
+
+
+@pytest.mark.parametrize(("code", "side"), [("NB", "BUY"), ("AS", "SELL"), ("CB", "BUY")])
+def test_a_missing_side_is_read_from_its_code(code, side):
+    assert read_row(side=None, side_code=code).side == side
+
+
+@pytest.mark.parametrize(
+    ("code", "state"),
+    [
+        ("01", OrderState.ACCEPTED),
+        ("02", OrderState.ACCEPTED),
+        ("03", OrderState.FILLED),
+        ("04", OrderState.CANCELLED),
+        ("05", OrderState.REJECTED),
+        ("3", None),
+        ("06", None),
+        (3, None),
+        (None, None),
+    ],
+)
+def test_the_two_digit_code_speaks_only_for_an_empty_status(code, state):
+    assert read_row(status=None, status_code=code).state is state
+    assert read_row(status="SENT", status_code=code).state is OrderState.ACCEPTED
+
+
+@pytest.mark.parametrize(
+    ("flag", "allowed"),
+    [
+        *[(yes, True) for yes in ("Y", "y", "1", "true", True)],
+        *[(no, False) for no in ("N", "0", False, "maybe")],
+        *[(absent, None) for absent in ("", None)],
+    ],
+)
+def test_a_flag_is_yes_no_or_not_there(flag, allowed):
+    assert read_row(allowcancel=flag).may_cancel is allowed
+
+
+def test_the_rest_is_stated_or_computed():
+    assert read_row(remainqtty=150).remaining_quantity == 150
+    assert read_row(remainqtty=None, cancelqtty=50).remaining_quantity == 150
+
+
+def test_impossible_quantities_are_passed_on_for_the_engine_to_halt_on():
+    row = read_row(execqtty=-5, execamt=-127500)
+
+    assert (row.executed_quantity, row.executed_amount) == (-5, -127_500)
+
+
+def test_an_average_price_is_floored():
+    assert read_row(execprice=Decimal("25499.99")).average_price == 25_499
+
+
+def test_a_row_of_another_account_says_so():
+    other = read_row(afacctno="0009999999", afacctno_ext="120C000009.1")
+    own_in_another_form = read_row(afacctno_ext="0001234567.01")
+
+    assert other.account == "120C000009.1"
+    assert own_in_another_form.account == ACCOUNT.extended_id
+
+
+def test_a_market_order_has_no_price_until_its_rest_has_one():
+    assert read_row(price=0, limitprice=None).price is None
+    assert read_row(price=0, limitprice=Decimal("25500.0")).price == 25_500
+
+
+def test_what_is_kept_of_a_row_hides_the_accounts():
+    raw = read_row().raw
+
+    assert not any(number in raw for number in ("0001234567", "0001234500", "120C000008"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"executed_quantity": 0, "remaining_quantity": 300}, "01"),
+        ({}, "02"),
+        ({"executed_quantity": 300, "remaining_quantity": 0}, "03"),
+        ({"cancelled_quantity": 200, "remaining_quantity": 0}, "04"),
+        ({"status": "EXPIRED", "state": OrderState.EXPIRED}, "04"),
+        ({"status": "REJECTED", "state": OrderState.REJECTED}, "05"),
+    ],
+)
+def test_the_status_code_follows_the_quantities(changes, code):
+    assert encode_order_row(replace(REPORT, **changes), DETAIL)["status_code"] == code
