@@ -216,3 +216,20 @@ class PartsPerMillion(Reader):
     def schema(self) -> JsonSchemaValue:
         """Text like 3%."""
         return {"type": "string", "pattern": f"^{_PERCENT.pattern}$"}
+
+
+@dataclass(frozen=True, slots=True)
+class Texts(Reader):
+    """A list of texts, or one text for a list of one; commas part them in the environment."""
+
+    def read(self, value: object) -> tuple[str, ...]:
+        """Return the texts."""
+        items = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+        if not isinstance(items, list | tuple) or not all(isinstance(i, str) and i for i in items):
+            raise wrong("E-CFG-013", "a text or a list of texts", value)
+        return tuple(items)
+
+    def schema(self) -> JsonSchemaValue:
+        """A string or a list of strings."""
+        text = {"type": "string", "minLength": 1}
+        return {"anyOf": [text, {"type": "array", "items": text}]}

@@ -37,7 +37,8 @@ _DECIMAL: Final = re.compile(
 )
 _WORDS: Final = {"": None, "~": None, "null": None, "true": True, "false": False}
 _KNOWN_TAGS: Final = frozenset(
-    _CORE + name for name in "str int float bool null map seq timestamp value".split()
+    _CORE + name
+    for name in ["str", "int", "float", "bool", "null", "map", "seq", "timestamp", "value"]
 )
 _SECRET_VALUE: Final = re.compile(
     r"(?i)((?:key|secret|token|password|otp|code)\w*['\"]?\s*:\s*)\S.*"

@@ -1,0 +1,286 @@
+"""The strategy file as its keys stand in it: one definition that checks files and describes them.
+
+The JSON schema for editors is made from these models, so what an editor accepts and what the bot
+accepts cannot drift apart. The docstring under a key is what the editor shows.
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import time, timedelta
+from typing import Annotated, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.json_schema import JsonSchemaValue
+
+from bot.domain.order import OrderType
+from bot.domain.plan import Limits, ParameterValue, PriceBasis, StrategyMode
+from bot.runtime.field_types import (
+    Interval,
+    LocalTime,
+    PartsPerMillion,
+    Reader,
+    Text,
+    Whole,
+    wrong,
+)
+
+SYMBOLS_MAX: Final = 50
+_SECTION: Final = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+_MARKET_TYPES: Final = tuple(kind for kind in OrderType if kind is not OrderType.LO)
+_PRICE: Final = re.compile(r"(bid|ask|last|mid)(?: ([+-])([1-9][0-9]?) ticks?)?")
+_BETWEEN: Final = re.compile(r"(\S+) ?- ?(\S+)")
+_SYMBOL: Final = r"[A-Z0-9]*[A-Z][A-Z0-9]*"
+_VND: Final = Whole(1, 1_000_000_000_000, "whole VND")
+_SHARES: Final = Whole(1, 10_000_000, "a number of shares")
+_Length = Annotated[timedelta | None, Interval()]
+
+
+@dataclass(frozen=True, slots=True)
+class PriceChoice:
+    """A basis with a shift in ticks, or a market type without a price of its own."""
+
+    basis: PriceBasis | None
+    ticks: int = 0
+    market: OrderType | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PriceReader(Reader):
+    """`ask`, `ask +1 tick`, or a market type like MTL."""
+
+    def read(self, value: object) -> PriceChoice:
+        """Return the choice."""
+        if isinstance(value, str) and value in _MARKET_TYPES:
+            return PriceChoice(None, market=OrderType(value))
+        found = _PRICE.fullmatch(value) if isinstance(value, str) else None
+        if found is None:
+            wanted = "bid, ask, last or mid, perhaps with '+1 tick', or a market type like MTL"
+            raise wrong("E-CFG-019", wanted, value)
+        sign = -1 if found[2] == "-" else 1
+        return PriceChoice(PriceBasis(found[1]), sign * int(found[3] or 0))
+
+    def schema(self) -> JsonSchemaValue:
+        """Text."""
+        return {"type": "string", "pattern": f"^({_PRICE.pattern}|{'|'.join(_MARKET_TYPES)})$"}
+
+
+@dataclass(frozen=True, slots=True)
+class BetweenReader(Reader):
+    """`09:20 - 14:20`: two times of one day, the first before the second."""
+
+    def read(self, value: object) -> tuple[time, time]:
+        """Return start and end."""
+        found = _BETWEEN.fullmatch(value) if isinstance(value, str) else None
+        if found is None:
+            raise wrong("E-CFG-016", "two times of day, like 09:20 - 14:20", value)
+        start, end = LocalTime().read(found[1]), LocalTime().read(found[2])
+        if start >= end:
+            raise wrong("E-CFG-016", "a start before its end, like 09:20 - 14:20", value)
+        return start, end
+
+    def schema(self) -> JsonSchemaValue:
+        """Text."""
+        return {"type": "string", "pattern": r"^\d\d:\d\d(:\d\d)? ?- ?\d\d:\d\d(:\d\d)?$"}
+
+
+@dataclass(frozen=True, slots=True)
+class TimesReader(Reader):
+    """A time of day, or a list of them."""
+
+    def read(self, value: object) -> tuple[time, ...]:
+        """Return the times, in order of the day, each once."""
+        times = value if isinstance(value, list | tuple) else [value]
+        return tuple(sorted({LocalTime().read(each) for each in times}))
+
+    def schema(self) -> JsonSchemaValue:
+        """Text or a list of texts."""
+        moment = LocalTime().schema()
+        return {"anyOf": [moment, {"type": "array", "items": moment, "minItems": 1}]}
+
+
+@dataclass(frozen=True, slots=True)
+class PresentReader(Reader):
+    """A key that is there or not: `session` and `session: true` both say yes."""
+
+    def read(self, value: object) -> bool:
+        """Return the flag."""
+        if value is None or isinstance(value, bool):
+            return value is not False
+        raise wrong("E-CFG-013", "true, or nothing", value)
+
+    def schema(self) -> JsonSchemaValue:
+        """A boolean or nothing."""
+        return {"type": ["boolean", "null"]}
+
+
+@dataclass(frozen=True, slots=True)
+class HoldReader(Reader):
+    """`drop`, or `hold 120s`; None stands for drop."""
+
+    def read(self, value: object) -> timedelta | None:
+        """Return how long to hold."""
+        if value == "drop":
+            return None
+        if isinstance(value, str) and value.startswith("hold "):
+            return Interval().read(value.removeprefix("hold "))
+        raise wrong("E-CFG-020", "'drop', or 'hold' with a length of time, like 'hold 120s'", value)
+
+    def schema(self) -> JsonSchemaValue:
+        """Text."""
+        return {"type": "string", "pattern": "^(drop|hold [1-9][0-9]{0,5}[smh])$"}
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolReader(Reader):
+    """A symbol in capitals. In YAML 1.2 `NO` and `ON` are text, and tickers like any other."""
+
+    def read(self, value: object) -> str:
+        """Return the symbol."""
+        if isinstance(value, str) and re.fullmatch(_SYMBOL, value) and len(value) <= 12:
+            return value
+        raise wrong("E-CFG-024", "a symbol in capitals, like FPT (in quotes: 'TRUE')", value)
+
+    def schema(self) -> JsonSchemaValue:
+        """Text in capitals."""
+        return {"type": "string", "pattern": f"^{_SYMBOL}$", "maxLength": 12}
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterReader(Reader):
+    """A number, a text, or true or false."""
+
+    def read(self, value: object) -> ParameterValue:
+        """Return the value."""
+        if isinstance(value, int | float | str):
+            return value
+        raise wrong("E-CFG-034", "a number, a text, or true or false", value)
+
+    def schema(self) -> JsonSchemaValue:
+        """A scalar."""
+        return {"type": ["integer", "number", "string", "boolean"]}
+
+
+class WakeSection(BaseModel):
+    """What wakes the strategy. Everything is polled, for the broker's API has no stream."""
+
+    model_config = _SECTION
+
+    bar: Annotated[timedelta | None, Interval(timedelta(seconds=10))] = None
+    """A bar of this width has closed, like 1m; built from at least six quotes."""
+    quote: _Length = None
+    """A quote has been read, at this interval."""
+    depth: _Length = None
+    """The depth has been read, at this interval."""
+    timer: Annotated[tuple[time, ...], TimesReader()] = ()
+    """A time of day, or a list of them."""
+    session: Annotated[bool, PresentReader()] = False
+    """The phase of the exchange has changed."""
+
+
+PhaseWord = Literal["ato", "continuous", "atc", "post"]
+
+
+class WhenSection(BaseModel):
+    """Where in the day orders may be made; Asia/Ho_Chi_Minh."""
+
+    model_config = _SECTION
+
+    sessions: tuple[PhaseWord, ...] = ()
+    """ato, continuous, atc, post; left out: any that takes orders."""
+    between: Annotated[tuple[time, time] | None, BetweenReader()] = None
+    """From and to, like 09:20 - 14:20."""
+
+
+class SizeSection(BaseModel):
+    """How much. Exactly one of the three; rounded down to what the exchange takes."""
+
+    model_config = ConfigDict(
+        **_SECTION, json_schema_extra={"minProperties": 1, "maxProperties": 1}
+    )
+
+    shares: Annotated[int | None, _SHARES] = None
+    """Shares: a multiple of 100, or 1 to 99 as an odd lot (LIMIT only)."""
+    cash: Annotated[int | None, _VND] = None
+    """VND to spend on one order."""
+    percent: Annotated[int | None, Whole(1, 100, "a percentage")] = None
+    """Percent of the cash of the account."""
+
+
+class OrderSection(BaseModel):
+    """How an order is made when the strategy names no size or price."""
+
+    model_config = _SECTION
+
+    size: SizeSection
+    """How much."""
+    type: Literal["LIMIT", "MARKET"] = "LIMIT"
+    """LIMIT, or MARKET with a market type as its price."""
+    price: Annotated[PriceChoice, PriceReader()] = PriceChoice(PriceBasis.LAST)
+    """bid, ask, last or mid, perhaps with '+1 tick'; with MARKET: MTL, ATO, ATC, MAK, MOK, PLO."""
+    expire: _Length = None
+    """After this the unmatched part is cancelled."""
+
+
+class LimitsSection(BaseModel):
+    """Refused before sending, and journalled as refused. What is left out is not limited."""
+
+    model_config = _SECTION
+
+    max_position: Annotated[int | None, _SHARES] = None
+    """Shares per symbol."""
+    max_order_value: Annotated[int | None, _VND] = None
+    """VND of one order."""
+    max_orders_per_day: Annotated[int | None, Whole(1, 10_000, "a number of orders")] = None
+    """Orders of one day."""
+    max_loss_per_day: Annotated[int | None, _VND] = None
+    """VND lost in a day; then the strategy pauses."""
+    max_price_gap: Annotated[int | None, PartsPerMillion()] = None
+    """How far from the last trade a price may be, like 3%."""
+
+    def to_domain(self) -> Limits:
+        """Return the limits as the engine takes them."""
+        return Limits(
+            max_position=self.max_position,
+            max_order_value=self.max_order_value,
+            max_orders_per_day=self.max_orders_per_day,
+            max_loss_per_day=self.max_loss_per_day,
+            max_price_gap_ppm=self.max_price_gap,
+        )
+
+
+class StrategyFile(BaseModel):
+    """A strategy of vnbot: what to run, on which symbols, when, how much, within which limits."""
+
+    model_config = ConfigDict(**_SECTION, title="vnbot strategy file")
+
+    name: Annotated[
+        str, Text(r"[a-z0-9][a-z0-9_-]{0,39}", "a-z, 0-9, _ and -, at most 40", "E-CFG-024")
+    ]
+    """Shown in every order, notice and report."""
+    use: Annotated[str, Text(r"[A-Za-z0-9_./:-]{1,200}", "a strategy's name, or path.py:Class")]
+    """A built-in or plug-in's name, a dotted path, or mystrategies/sma.py:SmaCross."""
+    symbols: Annotated[
+        tuple[Annotated[str, SymbolReader()], ...],
+        Field(min_length=1, max_length=SYMBOLS_MAX),
+    ]
+    """What it trades; the strategy runs once for each."""
+    account: Annotated[str | None, Text(r"[A-Za-z0-9._-]{1,40}", "normal, margin or an id")] = None
+    """normal, margin, or an id; left out: the account of bot.yaml."""
+    mode: StrategyMode = StrategyMode.TRADE
+    """trade, or watch: decides and journals, and never orders."""
+    params: dict[str, Annotated[ParameterValue, ParameterReader()]] = {}
+    """Parameters, checked against the strategy's own."""
+    wake: WakeSection
+    """What wakes it."""
+    when: WhenSection = WhenSection()
+    """Where in the day it may order."""
+    order: OrderSection
+    """How its orders are made."""
+    limits: LimitsSection = LimitsSection()
+    """Its limits."""
+    on_2fa: Annotated[timedelta | None, HoldReader()] = timedelta(seconds=120)
+    """drop, or hold 120s: what happens to an order that a missing 2FA token blocked."""
+    approve: Literal[False] = False
+    """Orders that wait for a tap on the phone; not available yet."""
+    notify: tuple[Literal["fill", "reject", "limit"], ...] = ()
+    """Which notices to send."""

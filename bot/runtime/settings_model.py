@@ -1,0 +1,147 @@
+"""The settings as their keys stand in bot.yaml: one definition that checks and describes them.
+
+Every default is here and nowhere else. Keys and passwords are no settings: see `secrets.py`.
+"""
+
+from typing import Annotated, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from bot.domain.plan import Limits
+from bot.protocol.secret import Secret
+from bot.runtime.field_types import Decimals, Flag, Text, Texts, Whole
+from bot.runtime.plan_model import LimitsSection
+
+Mode = Literal["sandbox", "paper", "live"]
+
+_SECTION: Final = ConfigDict(
+    extra="forbid", frozen=True, arbitrary_types_allowed=True, use_attribute_docstrings=True
+)
+_Port = Annotated[int, Whole(1, 65_535, "a port")]
+
+
+class BrokerSettings(BaseModel):
+    """Where the broker is and how to speak to it. Keys never stand in this file."""
+
+    model_config = _SECTION
+
+    base_url: Annotated[str, Text(r"https?://[^\s]+", "an address like https://host")] | None = None
+    """The broker's address. Left out in the sandbox mode: the embedded broker."""
+    secrets_file: Annotated[str, Text()] | None = None
+    """A file of mode 0600 with api_key and api_secret; default: secrets.yaml beside this file."""
+    device_id: Annotated[str, Text(r"[\x21-\x7e]{1,64}", "1 to 64 characters")] = "vnbot"
+    """What the broker asks for with every order: 1 to 64 characters of your choice."""
+    account: Annotated[str, Text(r"[A-Za-z0-9._-]{1,40}", "normal, margin or an id")] = "normal"
+    """normal, margin, the id of a sub-account or its extended id."""
+    requests_per_minute: Annotated[int, Whole(1, 6_000)] = 60
+    """The request quota of your key. Orders go first, reads share the rest."""
+    api_key: Annotated[Secret | None, Field(exclude=True)] = None
+    api_secret: Annotated[Secret | None, Field(exclude=True)] = None
+
+
+class JournalSettings(BaseModel):
+    """Where everything is remembered."""
+
+    model_config = _SECTION
+
+    url: Annotated[str, Text(r"\S{1,500}", "sqlite:///FILE or postgresql+psycopg://…")] | None = (
+        Field(default=None, repr=False)
+    )
+    """sqlite:///FILE or postgresql+psycopg://user@host/name; default: in the state folder."""
+
+
+class RiskSettings(BaseModel):
+    """How careful to be, for all strategies together."""
+
+    model_config = _SECTION
+
+    max_in_flight: Annotated[int, Whole(1, 32)] = 4
+    """Orders being sent at once."""
+    max_quote_age_s: Annotated[int, Whole(1, 3_600)] = 10
+    """No order on a quote older than this (market time)."""
+    signal_ttl_s: Annotated[int, Whole(1, 3_600)] = 5
+    """A decision that could not be sent within this is dropped (market time)."""
+    duplicate_window_s: Annotated[int, Whole(0, 3_600)] = 60
+    """The same order again within this is refused (market time)."""
+    max_unknown: Annotated[int, Whole(1, 10)] = 1
+    """Orders of unknown outcome at which an account takes no new entries."""
+    fee_ppm: Annotated[int, Whole(0, 10_000)] = 1_500
+    """The broker's fee in parts per million of the amount; 1_500 is 0.15 %."""
+    limits: LimitsSection = LimitsSection()
+    """Limits of every strategy, beside its own; the tighter one holds."""
+
+    @property
+    def all_strategies(self) -> Limits:
+        """The limits that every strategy has beside its own."""
+        return self.limits.to_domain()
+
+
+class WebSettings(BaseModel):
+    """The dashboard."""
+
+    model_config = _SECTION
+
+    enabled: Annotated[bool, Flag()] = False
+    """Whether to serve it."""
+    host: Annotated[str, Text(r"127\.0\.0\.1|::1|localhost", "a loopback address")] = "127.0.0.1"
+    """A loopback address."""
+    port: _Port = 8787
+    """Its port."""
+
+
+class NotifySettings(BaseModel):
+    """Where notices go."""
+
+    model_config = _SECTION
+
+    urls: Annotated[tuple[str, ...], Texts()] = Field(default=(), repr=False)
+    """Apprise addresses."""
+
+
+class SandboxSettings(BaseModel):
+    """The embedded broker."""
+
+    model_config = _SECTION
+
+    seed: Annotated[int, Whole(0, 2**31)] = 7
+    """The same seed gives the same market."""
+    speed: Annotated[float, Decimals(0.001, 100_000)] = 60.0
+    """Seconds of market time in a second."""
+    scenario: Annotated[str, Text()] = "demo"
+    """The name of a shipped scenario, or a file."""
+    port: Annotated[int, Whole(0, 65_535, "a port")] = 8790
+    """Its port on loopback; 0 takes a free one."""
+
+
+class LegalSettings(BaseModel):
+    """What has to be stated before real orders go out."""
+
+    model_config = _SECTION
+
+    automation_allowed_by_broker: Annotated[str, Text()] | None = None
+    """Your dated statement, like '2026-11-02, letter of the broker, N. V. An'."""
+
+
+class Settings(BaseModel):
+    """Everything that bot.yaml may say."""
+
+    model_config = _SECTION
+
+    mode: Mode = "sandbox"
+    """sandbox: all is played; paper: real prices, orders to the sandbox; live: real orders."""
+    broker: BrokerSettings = BrokerSettings()
+    journal: JournalSettings = JournalSettings()
+    strategies: Annotated[tuple[str, ...], Texts()] = ("strategies/*.yaml",)
+    """Which strategy files run: a pattern, or a list of them."""
+    state_dir: Annotated[str, Text()] | None = None
+    """A folder for journal, control socket and ledger; default: below the XDG state folder."""
+    risk: RiskSettings = RiskSettings()
+    web: WebSettings = WebSettings()
+    notify: NotifySettings = NotifySettings()
+    sandbox: SandboxSettings = SandboxSettings()
+    legal: LegalSettings = LegalSettings()
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether the broker is the sandbox in this very process."""
+        return self.mode == "sandbox" and self.broker.base_url is None
