@@ -18,7 +18,7 @@ from bot.domain.order import Side
 from bot.engine.book import Book
 from bot.engine.tracks import Flow, OrderTrack
 
-NEVER: Final = datetime.max.replace(tzinfo=UTC)
+NEVER: Final = datetime(9999, 1, 1, tzinfo=UTC)
 
 
 def on_account(book: Book, event: AccountRead) -> None:

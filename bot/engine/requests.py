@@ -14,6 +14,7 @@ from bot.domain.order import Intent, OrderState, SendState, Side
 from bot.domain.plan import StrategyMode
 from bot.engine import cancels, gatekeeping, switches
 from bot.engine.accounts import (
+    NEVER,
     cash_free,
     sellable_in_account,
     sellable_of,
@@ -134,6 +135,8 @@ def _not_settled(book: Book, runner: Runner, symbol: str) -> str:
     if instrument is None:
         return "not settled"
     until = min(ahead, default=settlement_of(book, instrument))
+    if until == NEVER:
+        return "not settled"
     return f"not settled until {until.astimezone(EXCHANGE_TZ):%Y-%m-%d %H:%M}"
 
 

@@ -1,0 +1,392 @@
+"""A strategy in three lines of test: `play(SmaCross, bars="FPT.csv")` on the real engine.
+
+What is played here is the market and the broker, as simply as can be: every bar is continuous
+trading, an order fills whole in the first later bar that reaches its price, at its limit or better.
+"""
+
+import csv
+import gzip
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+from bot.domain.account import AccountSnapshot, Holding
+from bot.domain.entry import Decision, Entry, Fill, OrderUpdated, Verdict
+from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument, Phase
+from bot.domain.message import (
+    AccountRead,
+    BarClosed,
+    CancelAnswered,
+    CancelOrder,
+    Command,
+    DepthReceived,
+    Event,
+    OrderRead,
+    PhaseChanged,
+    PlaceAnswered,
+    PlaceOrder,
+    QuoteReceived,
+    ReadOrder,
+    Reconciled,
+    Record,
+    Recovered,
+    SendStarted,
+    TodaysOrdersRead,
+    TradingDayStarted,
+)
+from bot.domain.order import Intent, OrderReport, OrderResult, OrderState, Side
+from bot.domain.outcome import Accepted
+from bot.domain.plan import (
+    Limits,
+    OrderPlan,
+    ParameterValue,
+    StrategyMode,
+    StrategyPlan,
+    Wake,
+    When,
+)
+from bot.domain.quote import Bar, Depth, DepthLevel, Quote
+from bot.domain.recovery import Recovery
+from bot.domain.rulebook import Rulebook
+from bot.engine.engine import Engine, EngineSettings, LoadedStrategy, invoke_plainly
+from bot.runtime.rulebook import load_rulebook
+from bot.strategy import Strategy
+
+ACCOUNT: Final = "TEST.1"
+PLENTY: Final = 1_000_000
+"""Shares that wait on either side of the played depth."""
+SECONDS_OF_A_BAR: Final = 60
+"""Taken when a file holds a single bar."""
+NO_LIMITS: Final = Limits()
+PLAIN_ORDER: Final = OrderPlan()
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What came of it, in order of time. `orders` holds the last state of each."""
+
+    orders: tuple[OrderUpdated, ...]
+    fills: tuple[Fill, ...]
+    decisions: tuple[Decision, ...]
+    entries: tuple[Entry, ...]
+
+    def of(self, verdict: Verdict) -> tuple[Decision, ...]:
+        """Return the decisions with one verdict."""
+        return tuple(one for one in self.decisions if one.verdict is verdict)
+
+
+def play(
+    factory: type[Strategy],
+    bars: str | Path | Sequence[Bar],
+    *,
+    symbol: str | None = None,
+    exchange: Exchange = Exchange.HOSE,
+    cash: int = 1_000_000_000,
+    settled_shares: int = 0,
+    order: OrderPlan = PLAIN_ORDER,
+    limits: Limits = NO_LIMITS,
+    rulebook: Rulebook | None = None,
+    **parameters: ParameterValue,
+) -> Played:
+    """Let a strategy decide over bars and return its orders, fills and decisions.
+
+    `bars`: a CSV file (`time,open,high,low,close,volume`, local time of the exchange, plain or
+    gzipped) named after its symbol, or a list. `settled_shares` can be sold at once; what is bought
+    settles at T+2. What a hook raises is raised here.
+    """
+    played = read_bars(bars, symbol) if isinstance(bars, str | Path) else tuple(bars)
+    rules = rulebook or load_rulebook()
+    instrument = Instrument(played[0].symbol, exchange)
+    plan = _plan(factory, played, order, limits, parameters)
+    engine = Engine(
+        rulebook=rules,
+        strategies=[LoadedStrategy(plan, factory, (instrument,))],
+        settings=EngineSettings(),
+        invoke=invoke_plainly,
+    )
+    stage = _Stage(engine, instrument, rules, _Broker())
+    stage.open(played[0], cash=cash, settled_shares=settled_shares)
+    for bar in played:
+        stage.show(bar)
+    return stage.played()
+
+
+def _plan(
+    factory: type[Strategy],
+    bars: Sequence[Bar],
+    order: OrderPlan,
+    limits: Limits,
+    parameters: dict[str, ParameterValue],
+) -> StrategyPlan:
+    return StrategyPlan(
+        name=factory.__name__,
+        use=factory.__name__,
+        symbols=(bars[0].symbol,),
+        account=ACCOUNT,
+        mode=StrategyMode.TRADE,
+        parameters=parameters,
+        wake=Wake(bar=timedelta(seconds=bars[0].seconds)),
+        when=When(),
+        order=order,
+        limits=limits,
+    )
+
+
+# ------------------------------------------------------------------------------------------- bars
+
+
+def read_bars(path: str | Path, symbol: str | None = None) -> tuple[Bar, ...]:
+    """Read a CSV of bars, as wide as their smallest distance. Raises ValueError when empty."""
+    file = Path(path)
+    name = symbol or file.name.split(".")[0]
+    rows = list(_rows(file))
+    if not rows:
+        raise ValueError(f"{file} holds no bar")
+    starts = [_instant(row["time"]) for row in rows]
+    gaps = [(after - before).total_seconds() for before, after in pairwise(starts)]
+    seconds = round(min(gaps, default=SECONDS_OF_A_BAR))
+    return tuple(_bar(name, start, seconds, row) for start, row in zip(starts, rows, strict=True))
+
+
+def _rows(file: Path) -> Iterator[dict[str, str]]:
+    opener = gzip.open if file.suffix == ".gz" else open
+    with opener(file, "rt", encoding="utf-8", newline="") as lines:
+        yield from csv.DictReader(lines)
+
+
+def _instant(text: str) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=EXCHANGE_TZ).astimezone(UTC)
+
+
+def _bar(symbol: str, start: datetime, seconds: int, row: dict[str, str]) -> Bar:
+    return Bar(
+        symbol=symbol,
+        start=start,
+        seconds=seconds,
+        open=int(row["open"]),
+        high=int(row["high"]),
+        low=int(row["low"]),
+        close=int(row["close"]),
+        volume=int(row["volume"]),
+    )
+
+
+# ------------------------------------------------------------------------------------------ stage
+
+
+@dataclass(slots=True)
+class _Stage:
+    """Drives the engine over bars and answers its commands."""
+
+    engine: Engine
+    instrument: Instrument
+    rulebook: Rulebook
+    broker: "_Broker"
+    entries: list[Entry] = field(default_factory=list)
+    day: date = date.min
+    reference: int = 0
+    close: int = 0
+
+    def open(self, first: Bar, *, cash: int, settled_shares: int) -> None:
+        """Start a run before the first bar."""
+        at, symbol = first.start, self.instrument.symbol
+        holding = Holding(symbol, settled_shares, settled_shares, 0, first.open)
+        snapshot = AccountSnapshot(at, ACCOUNT, cash, cash, {symbol: holding})
+        self.day, self.reference = _local_day(at), first.open
+        self.close = first.open
+        self._handle(Recovered(at, Recovery(self.day)))
+        self._handle(PhaseChanged(at, self.instrument.exchange, Phase.PROGRESS))
+        self._handle(AccountRead(at, snapshot))
+        self._handle(Reconciled(at))
+
+    def show(self, bar: Bar) -> None:
+        """Let a bar pass: orders fill in it, then it closes and the strategy sees it."""
+        at = bar.start + timedelta(seconds=bar.seconds)
+        if _local_day(bar.start) != self.day:
+            self.day, self.reference = _local_day(bar.start), self.close
+            self.broker.orders.clear()
+            self._handle(TradingDayStarted(bar.start, self.day))
+        if self.broker.match(bar, at):
+            self._handle(self.broker.day_book(at))
+        self.close = bar.close
+        self._handle(QuoteReceived(at, self._quote(bar)))
+        self._handle(DepthReceived(at, _depth(bar)))
+        self._handle(BarClosed(at, bar))
+
+    def _quote(self, bar: Bar) -> Quote:
+        band = self.rulebook.band(self.instrument, self.reference)
+        return Quote(
+            symbol=bar.symbol,
+            exchange=self.instrument.exchange,
+            last=bar.close,
+            reference=self.reference,
+            ceiling=max(band.ceiling, bar.high),
+            floor=min(band.floor, bar.low),
+            open=None,
+            high=None,
+            low=None,
+            volume=bar.volume,
+            updated_at=None,
+        )
+
+    def _handle(self, event: Event) -> None:
+        waiting = deque([event])
+        while waiting:
+            now = waiting.popleft()
+            for command in self.engine.handle(now):
+                if isinstance(command, Record):
+                    self.entries.append(command.entry)
+                else:
+                    waiting.extend(self.broker.carry_out(command, now.at))
+
+    def played(self) -> Played:
+        """Return what was recorded."""
+        rows = {one.order_id: one for one in self.entries if isinstance(one, OrderUpdated)}
+        return Played(
+            orders=tuple(rows.values()),
+            fills=tuple(one for one in self.entries if isinstance(one, Fill)),
+            decisions=tuple(one for one in self.entries if isinstance(one, Decision)),
+            entries=tuple(self.entries),
+        )
+
+
+def _local_day(at: datetime) -> date:
+    return at.astimezone(EXCHANGE_TZ).date()
+
+
+def _depth(bar: Bar) -> Depth:
+    level = (DepthLevel(bar.close, PLENTY),)
+    return Depth(bar.symbol, level, level, None)
+
+
+# ----------------------------------------------------------------------------------------- broker
+
+
+@dataclass(slots=True)
+class _Broker:
+    """Accepts every order and fills it whole in a later bar."""
+
+    orders: dict[str, OrderReport] = field(default_factory=dict)
+    count: int = 0
+
+    def carry_out(self, command: Command, at: datetime) -> list[Event]:
+        """Return the answers to a command; reads of book and account are answered bar by bar."""
+        match command:
+            case PlaceOrder(intent):
+                return self._place(intent, at)
+            case ReadOrder(order_id):
+                report = replace(self.orders[order_id], requested_at=at)
+                return [OrderRead(at, order_id, report)]
+            case CancelOrder(order_id):
+                return self._cancel(order_id, at)
+            case _:
+                return []
+
+    def _place(self, intent: Intent, at: datetime) -> list[Event]:
+        self.count += 1
+        report = _report(intent, f"ORD{self.count:08d}", at)
+        self.orders[report.order_id] = report
+        accepted = PlaceAnswered(at, intent.intent_id, Accepted(_result(report)), None)
+        return [SendStarted(at, intent.intent_id), accepted]
+
+    def _cancel(self, order_id: str, at: datetime) -> list[Event]:
+        report = self.orders[order_id]
+        self.orders[order_id] = replace(
+            report,
+            state=OrderState.CANCELLED,
+            status="CANCELLED",
+            cancelled_quantity=report.remaining_quantity,
+            remaining_quantity=0,
+            may_cancel=False,
+        )
+        return [CancelAnswered(at, order_id, Accepted(_result(self.orders[order_id])), None)]
+
+    def match(self, bar: Bar, at: datetime) -> bool:
+        """Fill what the bar reaches; True when anything was filled."""
+        filled = {key: _filled(one, bar) for key, one in self.orders.items() if _meets(one, bar)}
+        self.orders.update(filled)
+        return bool(filled) and at >= bar.start
+
+    def day_book(self, at: datetime) -> TodaysOrdersRead:
+        """Return the whole day book."""
+        rows = tuple(replace(report, requested_at=at) for report in self.orders.values())
+        return TodaysOrdersRead(at, ACCOUNT, rows, at)
+
+
+def _meets(report: OrderReport, bar: Bar) -> bool:
+    if report.remaining_quantity == 0:
+        return False
+    if report.price is None:
+        return True
+    return bar.low <= report.price if report.side is Side.BUY else bar.high >= report.price
+
+
+def _filled(report: OrderReport, bar: Bar) -> OrderReport:
+    limit = report.price if report.price is not None else bar.open
+    price = min(limit, bar.open) if report.side is Side.BUY else max(limit, bar.open)
+    return replace(
+        report,
+        executed_quantity=report.quantity,
+        average_price=price,
+        executed_amount=price * report.quantity,
+        remaining_quantity=0,
+        state=OrderState.FILLED,
+        status="MATCHED_ALL",
+        may_cancel=False,
+    )
+
+
+def _report(intent: Intent, order_id: str, at: datetime) -> OrderReport:
+    return OrderReport(
+        order_id=order_id,
+        root_order_id=order_id,
+        account=intent.account,
+        trading_date=intent.trading_date,
+        symbol=intent.symbol,
+        side=intent.side,
+        quantity=intent.quantity,
+        order_type=intent.order_type,
+        price=intent.limit_price,
+        executed_quantity=0,
+        average_price=0,
+        executed_amount=0,
+        remaining_quantity=intent.quantity,
+        cancelled_quantity=0,
+        status="SENT",
+        state=OrderState.ACCEPTED,
+        may_cancel=True,
+        may_amend=True,
+        placed_at=at,
+        message="",
+        requested_at=at,
+        raw="{}",
+    )
+
+
+def _result(report: OrderReport) -> OrderResult:
+    return OrderResult(
+        order_id=report.order_id,
+        account=report.account,
+        transaction_date=report.trading_date,
+        symbol=report.symbol,
+        side=report.side,
+        quantity=report.quantity,
+        limit_price=report.price,
+        market_price=None,
+        executed_quantity=report.executed_quantity,
+        average_price=report.average_price,
+        executed_amount=report.executed_amount,
+        status=report.status,
+        state=report.state or OrderState.ACCEPTED,
+        order_type=report.order_type,
+        fee=0,
+        tax=0,
+        code=None,
+        reason=None,
+        lot=None,
+        raw=report.raw,
+    )
