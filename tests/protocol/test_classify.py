@@ -14,7 +14,6 @@ from bot.protocol.classify import classify_amend, classify_burn, classify_cancel
 from bot.protocol.endpoints import PLACE_ORDER, USER
 from tests.protocol.samples import ACCOUNT, INTENT, RESULT_JSON, TODAY, refused, sealed
 
-MARKET = {"limit_price": None, "type": None}
 BEFORE_THE_FIRST_BYTE = ["DNS", "connect refused", "TLS error", "pool timeout"]
 AFTER_THE_FIRST_BYTE = ["write", "read", "reset", "protocol", "deadline", "decode", "size cap"]
 
