@@ -12,7 +12,7 @@ The budget's clock is its waiter: the system's clock in live, the stepped one in
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Final
 
@@ -45,6 +45,8 @@ _TICKET_STEP: Final = timedelta(microseconds=1)
 _STEPS_MAX: Final = 900
 _RANK: Final = {lane: rank for rank, lane in enumerate(LANE_SHARE_PERCENT)}
 
+
+_NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 OnWait = Callable[[datetime, int, str], None]
 """Called once for each stretch of waiting: the instant waited for (a 429's reset and its jitter, on
@@ -198,7 +200,8 @@ class RequestBudget:
 
     def _announce_full_window(self, until: datetime, call: str) -> None:
         """Say so once for each stretch of waiting, not for every request in it."""
-        if self._announced_until is None or self._waiter.now() > self._announced_until:
+        told = [end for end in (self._announced_until, self._paced_until) if end is not None]
+        if self._waiter.now() > max(told, default=_NEVER):
             self._announce(until, self.waiting, call)
 
     def _announce(self, until: datetime, waiting: int, call: str) -> None:

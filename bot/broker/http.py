@@ -44,7 +44,7 @@ class Bounds:
 
     @property
     def connect_s(self) -> float:
-        """The share of the deadline for TCP, and again for TLS: both end before it cuts them off."""
+        """The share for TCP, and again for TLS: both end before the deadline cuts them off."""
         return self.deadline_s / 3
 
 

@@ -4,6 +4,8 @@ import asyncio
 import gzip
 import os
 import socket
+from asyncio import StreamReader as Reader
+from asyncio import StreamWriter as Writer
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, MutableMapping
 from contextlib import asynccontextmanager, contextmanager
 
@@ -13,13 +15,14 @@ from bot.broker.errors import ForbiddenAddress
 from bot.broker.http import Bounds, HttpRequest, LateAnswer, Link, connect
 from bot.broker.traffic import Traffic
 from bot.protocol.answer import Answer, NoAnswer
-from tests.broker.loopback import RawServer, raw_server, reply, reset
+from tests.broker.loopback import RawServer, Script, raw_server, reply, reset
 
 BOUNDS = Bounds(deadline_s=0.4, body_bytes_max=1000)
 GET = HttpRequest("GET", "/users/v1/users/me", {"X-FH-APIKEY": "key"})
 POST = HttpRequest("POST", "/orders", {"Content-Type": "application/json"}, b'{"quantity":100}')
 
-Reader, Writer = asyncio.StreamReader, asyncio.StreamWriter
+
+Send = Callable[[object], Awaitable[None]]
 
 
 @contextmanager
@@ -42,7 +45,7 @@ async def link_to(base_url: str, traffic: Traffic | None = None) -> AsyncIterato
         await link.close()
 
 
-def answering(answer: bytes) -> Callable[[Reader, Writer, RawServer], Awaitable[None]]:
+def answering(answer: bytes) -> Script:
     async def script(reader: Reader, writer: Writer, server: RawServer) -> None:
         while True:
             await server.read(reader)
@@ -53,7 +56,7 @@ def answering(answer: bytes) -> Callable[[Reader, Writer, RawServer], Awaitable[
 
 
 async def exchanged(
-    script: Callable[[Reader, Writer, RawServer], Awaitable[None]],
+    script: Script,
     request: HttpRequest = POST,
     bounds: Bounds = BOUNDS,
 ) -> Answer | NoAnswer:
@@ -129,9 +132,11 @@ async def test_a_closed_port_means_that_no_byte_left():
 
 @pytest.mark.wire
 async def test_a_failed_tls_handshake_means_that_no_byte_left():
-    async with raw_server(answering(reply())) as server:
-        async with link_to(f"https://127.0.0.1:{server.port}") as link:
-            answer = await link.exchange(POST, BOUNDS)
+    async with (
+        raw_server(answering(reply())) as server,
+        link_to(f"https://127.0.0.1:{server.port}") as link,
+    ):
+        answer = await link.exchange(POST, BOUNDS)
 
     assert isinstance(answer, NoAnswer)
     assert not answer.is_sent
@@ -403,8 +408,7 @@ async def test_https_and_loopback_are_allowed(base_url):
 async def test_with_max_concurrent_one_requests_go_in_the_order_of_the_calls():
     story: list[str] = []
 
-    async def app(scope: MutableMapping[str, object], receive: object, send: object) -> None:
-        assert callable(send)
+    async def app(scope: MutableMapping[str, object], receive: object, send: Send) -> None:
         path = str(scope["path"])
         story.append(f"start {path}")
         for _ in range(5 if path == "/0" else 1):
@@ -424,9 +428,7 @@ async def test_a_request_counts_as_in_flight_from_the_call_to_the_answer():
     traffic = Traffic()
     seen: list[int] = []
 
-    async def app(
-        scope: object, receive: object, send: Callable[[object], Awaitable[None]]
-    ) -> None:
+    async def app(scope: object, receive: object, send: Send) -> None:
         seen.append(traffic.in_flight)
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"{}"})

@@ -1,0 +1,327 @@
+"""Typed reads: signed anew each time, tried again within a limit, and a typed error otherwise."""
+
+from datetime import timedelta
+
+import pytest
+
+from bot.broker.channel import READ_TRIES_MAX
+from bot.broker.errors import BrokerError, Malformed, RateLimited, Refused
+from bot.domain.account import Holding, SubAccount
+from bot.domain.instrument import Exchange, Phase
+from bot.domain.order import OrderState, OrderType, Side
+from bot.protocol.secret import Secret
+from bot.protocol.values import OtpTicket, User
+from tests.broker.loopback import START
+from tests.broker.played_broker import ACCOUNT, Reply, desk
+
+USER = {"error_code": "0", "message": "success", "data": {"user_id": 42}}
+ACCOUNTS = {
+    "error_code": "0",
+    "result": [{"id": "0001234567", "sub_account_ext": "120C000008.1", "type": "Normal"}],
+}
+ROW = {
+    "orderid": "ORD700001",
+    "txdate": "2026-11-19",
+    "txtime": "09:14:58",
+    "symbol": "HPG",
+    "side": "BUY",
+    "price": 25500,
+    "pricetype": "LO",
+    "qtty": 300,
+    "execqtty": 100,
+    "execprice": 25500,
+    "execamt": 2550000,
+    "remainqtty": 200,
+    "cancelqtty": 0,
+    "status": "SENT",
+    "status_code": "02",
+    "allowcancel": "Y",
+    "allowamend": "Y",
+}
+QUOTE = {
+    "symbol": "HPG",
+    "exchange": "HOSE",
+    "price": 25500,
+    "reference": 25400,
+    "ceiling": 27150,
+    "floor": 23650,
+    "volume": 1000,
+}
+TOKEN = {
+    "session_token": "canary-token",
+    "expires_at": "2026-11-19T23:59:59.000+07:00",
+    "expires_at_epoch": 1795107599,
+}
+RESET = str(int(START.timestamp()) + 30)
+LIMIT = Reply(
+    {"error_code": "RATE_LIMIT_EXCEEDED", "message": "Too many requests"},
+    429,
+    {"X-RateLimit-Reset": RESET},
+)
+
+
+def error(status: int, code: str) -> Reply:
+    return Reply({"error_code": code, "message": "no"}, status)
+
+
+async def test_a_read_of_the_account_is_signed_over_its_very_target():
+    bench = desk(Reply({"error_code": "0", "result": {"pp0": 5_000_000, "trade": 100}}))
+
+    trade = await bench.broker.client.available_trade(ACCOUNT, Side.BUY, "HPG", 27_000)
+
+    [asked] = bench.played.asked
+    assert asked.target == (
+        "/trading/v2/accounts/0001234567/available-trade?orderSide=BUY&symbol=HPG&quotePrice=27000"
+    )
+    assert asked.is_signed
+    assert (trade.buying_power, trade.sellable) == (5_000_000, 100)
+
+
+async def test_market_data_carries_the_key_and_nothing_else_of_ours():
+    bench = desk(Reply({"error_code": "0", "data": QUOTE}))
+
+    quote = await bench.broker.client.quote("HPG")
+
+    ours = {name for name in bench.played.asked[0].headers if name.startswith("x-fh")}
+    assert ours == {"x-fh-apikey"}
+    assert (quote.last, quote.exchange) == (25_500, Exchange.HOSE)
+
+
+async def test_every_attempt_has_a_nonce_and_a_timestamp_of_its_own():
+    bench = desk(error(503, "500"), error(503, "500"), Reply(USER))
+
+    user = await bench.broker.client.user()
+
+    nonces = {asked.headers["x-fh-nonce"] for asked in bench.played.asked}
+    stamps = {asked.headers["x-fh-timestamp"] for asked in bench.played.asked}
+    assert user == User(42)
+    assert (len(nonces), len(stamps)) == (3, 3)
+    assert all(asked.is_signed for asked in bench.played.asked)
+
+
+async def test_reads_are_tried_three_times_and_no_more():
+    bench = desk(error(500, "500"))
+
+    with pytest.raises(Refused) as caught:
+        await bench.broker.client.user()
+
+    assert (caught.value.http_status, caught.value.error_code) == (500, "500")
+    assert len(bench.played.asked) == READ_TRIES_MAX
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
+async def test_a_refusal_is_not_tried_again(status):
+    bench = desk(error(status, "CODE"))
+
+    with pytest.raises(Refused) as caught:
+        await bench.broker.client.quote("HPG")
+
+    assert (caught.value.call, caught.value.http_status) == ("stock_quote", status)
+    assert len(bench.played.asked) == 1
+
+
+async def test_a_used_nonce_is_replaced():
+    bench = desk(error(401, "AUTH_NONCE_REUSED"), Reply(USER))
+
+    assert await bench.broker.client.user() == User(42)
+
+
+async def test_a_200_with_an_error_code_is_a_refusal():
+    bench = desk(Reply({"error_code": "-1", "message": "no", "data": {"user_id": 42}}))
+
+    with pytest.raises(Refused):
+        await bench.broker.client.user()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"<html>please log in</html>",
+        b'{"error_code":"0","data":{"user_id":',
+        b'{"error_code":"0","data":{"user_id":NaN}}',
+        b'{"error_code":"0","data":{"user_id":1,"user_id":2}}',
+        b'{"error_code":"0","data":[1]}',
+        b'{"error_code":"0"}',
+        b"[" * 100_000,
+        b'{"error_code":"0","data":{"user_id":' + b"9" * 10_000 + b"}}",
+        b"\xff\xfe",
+    ],
+    ids=lambda body: repr(body[:24]),
+)
+async def test_garbage_is_a_typed_error_that_names_the_call(body):
+    bench = desk(Reply(body))
+
+    with pytest.raises(Malformed) as caught:
+        await bench.broker.client.user()
+
+    assert caught.value.call == "user"
+    assert len(caught.value.raw.encode()) <= 16 * 1024
+
+
+async def test_an_error_page_is_not_taken_for_the_brokers_word():
+    bench = desk(Reply(b"<html>not found</html>", 404))
+
+    with pytest.raises(Malformed):
+        await bench.broker.client.order(ACCOUNT, "ORD1", START)
+
+
+async def test_a_429_waits_for_its_reset_and_goes_on():
+    told = []
+    bench = desk(LIMIT, Reply(USER), on_wait=lambda *said: told.append(said))
+
+    await bench.broker.client.user()
+
+    assert bench.clock.now() >= START + timedelta(seconds=30, milliseconds=50)
+    assert [(waiting, call) for _, waiting, call in told] == [(1, "user")]
+    assert not bench.broker.budget.is_degraded
+
+
+async def test_a_429_after_each_wait_gives_up_degraded():
+    bench = desk(LIMIT)
+
+    with pytest.raises(RateLimited) as caught:
+        await bench.broker.client.user()
+
+    assert len(bench.played.asked) == READ_TRIES_MAX
+    assert bench.broker.budget.is_degraded
+    assert caught.value.retry_at > bench.clock.now()
+
+
+async def test_a_401_for_a_user_reads_the_user_again_once():
+    bench = desk(error(401, "401"), Reply(USER), Reply(ACCOUNTS))
+
+    accounts = await bench.broker.client.sub_accounts(7)
+
+    assert accounts == (SubAccount("0001234567", "120C000008.1", "Normal"),)
+    assert [asked.target for asked in bench.played.asked] == [
+        "/users/v1/users/7/sub-accounts",
+        "/users/v1/users/me",
+        "/users/v1/users/42/sub-accounts",
+    ]
+
+
+async def test_a_second_401_for_a_user_is_final():
+    bench = desk(error(401, "401"), Reply(USER), error(401, "401"))
+
+    with pytest.raises(Refused):
+        await bench.broker.client.sub_accounts(7)
+
+    assert len(bench.played.asked) == 3
+
+
+async def test_the_day_book_comes_fresh_and_stamped():
+    bench = desk(Reply({"error_code": "0", "result": [ROW]}))
+
+    [report] = await bench.broker.client.todays_orders(ACCOUNT, START)
+
+    assert bench.played.asked[0].target == (
+        "/trading/v1/accounts/0001234567/order-book?cache-control=NOCACHE"
+    )
+    assert (report.order_id, report.executed_quantity, report.requested_at) == (
+        "ORD700001",
+        100,
+        START,
+    )
+
+
+async def test_an_order_is_its_row_or_none_when_the_broker_does_not_know_it():
+    bench = desk(Reply({"error_code": "0", "data": ROW}), error(404, "404"))
+
+    known = await bench.broker.client.order(ACCOUNT, "ORD700001", START)
+    unknown = await bench.broker.client.order(ACCOUNT, "ORD9", START)
+
+    assert known is not None
+    assert known.state is OrderState.ACCEPTED
+    assert unknown is None
+
+
+async def test_a_phase_comes_with_the_order_types_listed():
+    body = {
+        "exchange": "HOSE",
+        "exchange_session": "PROGRESS",
+        "available_order_types": ["LO", "MP"],
+    }
+    bench = desk(Reply({"error_code": "0", "result": body}))
+
+    phase = await bench.broker.client.market_phase(Exchange.HOSE)
+
+    assert bench.played.asked[0].target == "/trading/market/session?exchange=HOSE"
+    assert (phase.phase, phase.available) == (
+        Phase.PROGRESS,
+        frozenset({OrderType.LO, OrderType.MP}),
+    )
+
+
+async def test_an_account_snapshot_is_shares_and_money():
+    shares = {"symbol": "HPG", "total": 300, "available": 200, "receiving_t0": 100}
+    bench = desk(
+        Reply({"error_code": "0", "data": {"is_snapshot": False, "portfolio": [shares]}}),
+        Reply({"error_code": "0", "result": {"ci_balance": 5, "balance": 5, "net_asset_value": 9}}),
+    )
+
+    snapshot = await bench.broker.client.account_snapshot(ACCOUNT, START)
+
+    assert (snapshot.cash, snapshot.net_asset_value, snapshot.at) == (5, 9, START)
+    assert snapshot.holdings["HPG"] == Holding("HPG", 300, 200, 100, 0)
+
+
+async def test_the_otp_exchange_is_signed_over_its_body():
+    ticket = {"ticket_id": "T-1", "masked_destination": "a***@example.com"}
+    bench = desk(Reply(ticket), Reply(TOKEN), Reply({}))
+    client = bench.broker.client
+
+    got = await client.request_otp()
+    token = await client.verify_otp(got.ticket_id, Secret("123456"))
+    await client.revoke(token.token)
+
+    assert got == OtpTicket("T-1", "a***@example.com")
+    assert token.token == Secret("canary-token")
+    assert [asked.body for asked in bench.played.asked] == [
+        b'{"channel":"EMAIL"}',
+        b'{"ticket_id":"T-1","otp_code":"123456"}',
+        b'{"session_token":"canary-token"}',
+    ]
+    assert all(asked.is_signed for asked in bench.played.asked)
+
+
+@pytest.mark.parametrize("status", [500, 503, 429])
+async def test_a_one_time_code_is_never_asked_for_twice_by_itself(status):
+    bench = desk(error(status, "500"))
+
+    with pytest.raises(BrokerError):
+        await bench.broker.client.request_otp()
+
+    assert len(bench.played.asked) == 1
+
+
+async def test_codes_that_are_used_up_do_not_close_the_request_budget():
+    bench = desk(error(429, "OTP_RATE_LIMIT_EXCEEDED"), Reply(USER))
+
+    with pytest.raises(Refused) as caught:
+        await bench.broker.client.request_otp()
+    await bench.broker.client.user()
+
+    assert caught.value.error_code == "OTP_RATE_LIMIT_EXCEEDED"
+    assert bench.waiter.waits == []
+
+
+async def test_dates_of_answers_teach_the_clock_offset():
+    ahead = Reply(USER, headers={"Date": "Thu, 19 Nov 2026 02:15:35 GMT"})
+    bench = desk(ahead)
+
+    for _ in range(3):
+        await bench.broker.client.user()
+
+    assert abs(bench.broker.offset.value - timedelta(seconds=40)) <= timedelta(seconds=1)
+    stamp = int(bench.played.asked[-1].headers["x-fh-timestamp"])
+    assert abs(stamp / 1000 - START.timestamp() - 40) <= 1
+
+
+async def test_no_secret_stands_in_an_error():
+    bench = desk(Reply(b'{"session_token":"canary-token"'))
+
+    with pytest.raises(BrokerError) as caught:
+        await bench.broker.client.verify_otp("T-1", Secret("canary-code"))
+
+    assert "canary" not in f"{caught.value!r} {vars(caught.value)}"

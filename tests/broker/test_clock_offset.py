@@ -1,0 +1,115 @@
+"""C1: how far the broker's clock is from ours, and when that stops writes."""
+
+from datetime import datetime, timedelta
+from email.utils import format_datetime
+
+import pytest
+
+from bot.broker.clock_offset import ClockOffset
+from bot.clock import SimulatedClock
+from tests.broker.loopback import START
+
+LATENCY = timedelta(milliseconds=80)
+
+
+class Bench:
+    """Answers of a broker whose clock is off by what the test says."""
+
+    def __init__(self) -> None:
+        self.clock = SimulatedClock(START)
+        self.offset = ClockOffset(self.clock)
+
+    def answer(self, offset_s: float, *, after_s: float = 0.73) -> timedelta:
+        sent_at = self.clock.now() + timedelta(seconds=after_s)
+        broker = sent_at + LATENCY / 2 + timedelta(seconds=offset_s)
+        self.clock.advance_to(sent_at + LATENCY)
+        self.observe(broker.replace(microsecond=0), sent_at)
+        return self.offset.value
+
+    def observe(self, date: datetime, sent_at: datetime) -> None:
+        headers = {"date": format_datetime(date, usegmt=True)}
+        self.offset.observe(headers, sent_at=sent_at, answered_at=sent_at + LATENCY)
+
+
+@pytest.mark.parametrize("offset_s", [-600, -40, -25, -3, -0.6, 0, 0.6, 3, 25, 40, 600])
+def test_the_offset_is_found_to_within_a_second(offset_s):
+    bench = Bench()
+
+    for _ in range(8):
+        bench.answer(offset_s)
+
+    assert abs(bench.offset.value - timedelta(seconds=offset_s)) <= timedelta(seconds=1)
+
+
+def test_a_clock_that_may_be_right_is_left_alone():
+    bench = Bench()
+
+    assert {bench.answer(0.02) for _ in range(20)} == {timedelta(0)}
+
+
+@pytest.mark.parametrize("offset_s", [-3600, 3600, 15])
+def test_one_wrong_date_moves_nothing(offset_s):
+    bench = Bench()
+
+    values = [bench.answer(0), bench.answer(offset_s), bench.answer(0), bench.answer(offset_s)]
+
+    assert values == [timedelta(0)] * 4
+
+
+def test_the_very_first_date_is_not_believed_alone_when_it_says_that_we_are_wrong():
+    bench = Bench()
+
+    first, second = bench.answer(40), bench.answer(40)
+
+    assert first == timedelta(0)
+    assert abs(second - timedelta(seconds=40)) <= timedelta(seconds=1)
+
+
+def test_a_step_of_a_clock_is_followed_after_two_answers():
+    bench = Bench()
+    for _ in range(5):
+        bench.answer(0)
+
+    bench.answer(-600)
+    value = bench.answer(-600)
+
+    assert abs(value + timedelta(seconds=600)) <= timedelta(seconds=1)
+
+
+def test_a_slow_drift_is_followed():
+    bench = Bench()
+
+    for number in range(200):
+        bench.answer(number / 20, after_s=30.73)
+
+    assert abs(bench.offset.value - timedelta(seconds=10)) <= timedelta(seconds=1.2)
+
+
+@pytest.mark.parametrize(
+    ("offset_s", "warns", "blocks"),
+    [(0, False, False), (3, False, False), (7, True, False), (-7, True, False), (25, True, True)],
+)
+def test_writes_stop_at_twenty_seconds_and_a_warning_comes_at_five(offset_s, warns, blocks):
+    bench = Bench()
+    for _ in range(4):
+        bench.answer(offset_s)
+
+    assert (bench.offset.is_worth_a_warning, bench.offset.blocks_writes) == (warns, blocks)
+
+
+def test_now_is_the_brokers_time():
+    bench = Bench()
+    for _ in range(6):
+        bench.answer(40)
+
+    assert bench.offset.now() == bench.clock.now() + bench.offset.value
+
+
+@pytest.mark.parametrize("date", ["", "yesterday", "Thu, 99 Nov 2026 02:14:55 GMT", "Thu"])
+def test_a_date_that_cannot_be_read_is_ignored(date):
+    offset = ClockOffset(SimulatedClock(START))
+
+    for _ in range(3):
+        offset.observe({"date": date}, sent_at=START, answered_at=START)
+
+    assert offset.value == timedelta(0)
