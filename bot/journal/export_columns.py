@@ -6,8 +6,8 @@ from typing import Final
 _LISTED: Final[Mapping[str, str]] = {
     "orders": (
         "time id local_id order_id trading_date strategy account side symbol exchange quantity "
-        "order_type price executed_quantity executed_amount average_price cancelled_quantity status "
-        "state send_state fee tax code reason why"
+        "order_type price executed_quantity executed_amount average_price cancelled_quantity "
+        "status state send_state fee tax code reason why"
     ),
     "fills": (
         "time fill_id trading_date order_id intent_id strategy account symbol side quantity price "

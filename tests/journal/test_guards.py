@@ -1,0 +1,106 @@
+"""What was written stays: triggers refuse changes on both databases, whoever tries."""
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError
+
+from bot.journal import tables
+from bot.journal.engines import reading_engine, writing_engine
+from bot.journal.journal import Journal
+from tests.journal.facts import DAY, EVERY_KIND, after
+
+APPEND_ONLY = [table for table in tables.CHAINED if table.name not in tables.MUTABLE]
+
+WORDS = [
+    ("decisions", "verdict"),
+    ("transitions", "to_state"),
+    ("order_results", "source"),
+    ("halts", "to_state"),
+    ("orders", "state"),
+]
+
+
+@pytest.fixture
+async def written(journal: Journal, db_url: str) -> str:
+    await journal.write(EVERY_KIND)
+    await journal.close_day(DAY, at=after(9))
+    await journal.start_run(at=after(0), mode="paper", version="1", config_sha256="")
+    return db_url
+
+
+def attempt(url: str, statement: sa.Executable | str) -> None:
+    engine = writing_engine(url)
+    try:
+        with engine.begin() as connection:
+            connection.execute(sa.text(statement) if isinstance(statement, str) else statement)
+    finally:
+        engine.dispose()
+
+
+async def test_no_row_is_deleted(written: str) -> None:
+    for table in tables.metadata.tables.values():
+        with pytest.raises(DBAPIError, match=f"{table.name}: rows are never deleted"):
+            attempt(written, table.delete())
+
+
+async def test_no_row_of_history_is_updated(written: str) -> None:
+    for table in APPEND_ONLY:
+        with pytest.raises(DBAPIError, match=f"{table.name}: rows are never changed"):
+            attempt(written, table.update().values(hash="0"))
+
+
+async def test_what_was_asked_is_never_changed(written: str) -> None:
+    for table in (tables.intents, tables.attempts):
+        for name in set(table.c.keys()) - tables.MUTABLE[table.name] - {"seal"}:
+            with pytest.raises(DBAPIError, match=r"what was asked is never changed|already closed"):
+                attempt(written, table.update().values({name: other_than(table.c[name])}))
+
+
+def other_than(column: sa.Column[object]) -> sa.ColumnElement[object]:
+    """A value that the column does not have."""
+    if isinstance(column.type, sa.BigInteger):
+        return sa.func.coalesce(column + 1, 1)
+    return sa.func.coalesce(column + "x", "x")
+
+
+async def test_an_attempt_is_finished_once(written: str) -> None:
+    with pytest.raises(DBAPIError, match="already closed"):
+        attempt(written, tables.attempts.update().values(outcome="UNKNOWN"))
+
+
+async def test_a_run_is_ended_once(written: str, journal: Journal) -> None:
+    await journal.end_run(1, "SIGTERM", at=after(60))
+
+    with pytest.raises(DBAPIError, match="already closed"):
+        attempt(written, tables.runs.update().values(end_reason="nothing happened"))
+
+
+def test_no_row_of_sqlite_is_replaced(sqlite_url: str) -> None:
+    row = "(1, 'a', 'K', 't', '{}', NULL, 'p', 'h')"
+    attempt(sqlite_url, f"INSERT INTO notes VALUES {row}")
+
+    with pytest.raises(DBAPIError, match="rows are never changed"):
+        attempt(sqlite_url, f"INSERT OR REPLACE INTO notes VALUES {row}")
+
+
+@pytest.mark.postgres
+def test_no_table_of_postgres_is_truncated(postgres_url: str) -> None:
+    with pytest.raises(DBAPIError, match="rows are never deleted"):
+        attempt(postgres_url, "TRUNCATE fills")
+
+
+def test_a_reader_can_not_write(db_url: str) -> None:
+    engine = reading_engine(db_url)
+
+    with pytest.raises(DBAPIError, match=r"readonly|read-only"), engine.begin() as connection:
+        connection.exec_driver_sql("DELETE FROM orders")
+
+
+def test_a_word_outside_its_list_is_refused(db_url: str) -> None:
+    for name, column in WORDS:
+        table = tables.metadata.tables[name]
+        row: dict[str, object] = {
+            c.name: 0 if isinstance(c.type, sa.BigInteger) else "BUY" for c in table.columns
+        }
+        with pytest.raises(DBAPIError, match=f"{name}_.*_word"):
+            attempt(db_url, table.insert().values({**row, column: "NONSENSE"}))

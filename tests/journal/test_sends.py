@@ -1,0 +1,160 @@
+"""An attempt begins only when nothing stored speaks against it; refused, it leaves no trace."""
+
+import itertools
+
+import pytest
+import sqlalchemy as sa
+
+from bot.clock import SystemClock
+from bot.domain.entry import Entry, RunState, StateChanged
+from bot.domain.order import OrderState, SendState
+from bot.journal import tables
+from bot.journal.engines import reading_engine
+from bot.journal.errors import Holder, SendForbidden
+from bot.journal.journal import Journal
+from bot.journal.lease import acquire
+from tests.journal.facts import EPOCH, Story, after, but
+
+_SEND = SendState
+
+
+@pytest.fixture(autouse=True)
+def epoch(db_url: str) -> None:
+    acquire(db_url, Holder(1, "here", SystemClock().now())).release()
+
+
+def attempts(url: str) -> int:
+    with reading_engine(url).connect() as connection:
+        return connection.execute(
+            sa.select(sa.func.count()).select_from(tables.attempts)
+        ).scalar_one()
+
+
+async def begin(journal: Journal, story: Story, entries: list[Entry] | None = None) -> None:
+    await journal.begin_attempt(
+        entries or story.sending, epoch=EPOCH, fingerprint=story.intent.fingerprint
+    )
+
+
+def halted(scope: str = "all") -> StateChanged:
+    return StateChanged(
+        after(1), RunState.RUNNING, RunState.HALTED, "drift of 100 HPG", "broker", scope
+    )
+
+
+async def test_a_first_send_begins(journal: Journal, db_url: str) -> None:
+    await journal.write([Story().recorded])
+
+    await begin(journal, Story())
+
+    assert attempts(db_url) == 1
+
+
+async def test_an_intent_is_posted_once_ever(journal: Journal, db_url: str) -> None:
+    story = Story()
+    await journal.write([story.recorded])
+    await begin(journal, story)
+
+    again = but(story.started, attempt_id="again", nonce="again")
+    with pytest.raises(SendForbidden, match="one POST per intent, ever"):
+        await begin(journal, story, [again])
+
+    assert attempts(db_url) == 1
+
+
+async def test_a_lost_lease_forbids_sending(journal: Journal, db_url: str) -> None:
+    await journal.write([Story().recorded])
+    acquire(db_url, Holder(2, "there", SystemClock().now())).release()
+
+    with pytest.raises(SendForbidden, match="epoch 2, ours is 1"):
+        await begin(journal, Story())
+
+    assert attempts(db_url) == 0
+
+
+async def test_a_journal_of_a_lost_lease_writes_nothing(db_url: str) -> None:
+    fenced = Journal.open(db_url, epoch=EPOCH)
+    await fenced.write([Story(1).decision])
+    acquire(db_url, Holder(2, "there", SystemClock().now())).release()
+
+    with pytest.raises(SendForbidden, match="another bot has taken the lease"):
+        await fenced.write([Story(2).decision])
+    await fenced.close()
+
+
+async def test_a_halt_of_any_scope_forbids_sending(journal: Journal, db_url: str) -> None:
+    await journal.write([Story().recorded])
+    for scope in ("strategy:depth-hpg", "symbol:HPG", "account:120C900001.1", "HPG", "all"):
+        await journal.write([halted(scope)])
+        with pytest.raises(SendForbidden, match="drift of 100 HPG"):
+            await begin(journal, Story())
+        await journal.write([but(halted(scope), to_state=RunState.RUNNING)])
+
+    assert attempts(db_url) == 0
+
+
+async def test_a_halt_outlasts_passing_states(journal: Journal) -> None:
+    await journal.write([Story().recorded, halted()])
+    for passing in (RunState.STOPPING, RunState.STOPPED, RunState.STARTING):
+        await journal.write([but(halted(), from_state=RunState.HALTED, to_state=passing)])
+        with pytest.raises(SendForbidden, match=r"halted \(all\)"):
+            await begin(journal, Story())
+
+
+async def test_sending_goes_on_after_a_halt_is_lifted(journal: Journal) -> None:
+    lifted = StateChanged(after(2), RunState.HALTED, RunState.RUNNING, "checked", "operator")
+    await journal.write([Story().recorded, halted(), lifted, halted("symbol:FPT")])
+
+    await begin(journal, Story())
+
+
+async def test_a_twin_waits_while_the_first_is_unresolved(journal: Journal) -> None:
+    first, twin = Story(1), Story(2)
+    await journal.write([first.recorded, twin.recorded])
+    await begin(journal, first)
+    path = [_SEND.SENDING, _SEND.UNKNOWN, _SEND.FRESH, _SEND.REACHED, _SEND.AMBIGUOUS]
+
+    for before, then in itertools.pairwise([*path, _SEND.MATCHED]):
+        with pytest.raises(SendForbidden, match="the same order is unresolved: L-0001"):
+            await begin(journal, twin)
+        await journal.write([first.moved(before, then)])
+
+    await begin(journal, twin)
+
+
+async def test_a_twin_waits_while_the_first_works(journal: Journal) -> None:
+    first, twin = Story(1), Story(2)
+    for entries in first.placed():
+        await journal.write(entries)
+    await journal.write([twin.recorded])
+
+    with pytest.raises(SendForbidden, match="the same order is working: ORD10000001"):
+        await begin(journal, twin)
+
+    await journal.write([but(first.accepted, state=OrderState.CANCELLED)])
+    await begin(journal, twin)
+
+
+async def test_an_order_that_differs_does_not_wait(journal: Journal) -> None:
+    first, other = Story(1), Story(2, price=27_100)
+    await journal.write([first.recorded, other.recorded])
+    await begin(journal, first)
+
+    await begin(journal, other)
+
+
+async def test_a_cancel_is_never_forbidden_but_by_the_lease(journal: Journal, db_url: str) -> None:
+    story = Story()
+    for entries in story.placed():
+        await journal.write(entries)
+    await journal.write([halted()])
+
+    cancel = but(story.started, attempt_id="c", nonce="c", verb="DELETE", order_id=story.order_id)
+    await begin(journal, story, [cancel])
+
+    assert attempts(db_url) == 2
+
+
+async def test_an_unwritten_intent_is_not_sent(journal: Journal) -> None:
+    with pytest.raises(SendForbidden, match="L-0003 is not in the journal"):
+        await begin(journal, Story())
