@@ -1,0 +1,79 @@
+"""Counting what is under way, and taking turns."""
+
+import asyncio
+
+import pytest
+
+from bot.runtime.activity import Activity, AllAtOnce, OneAtATime, Tasks
+
+
+def ignore(_error: BaseException) -> None:
+    """What goes wrong is not what these tests are about."""
+
+
+async def _note(log: list[str], name: str, rounds: int) -> None:
+    for _ in range(rounds):
+        log.append(name)
+        await asyncio.sleep(0)
+
+
+async def test_activity_is_idle_only_when_everything_has_ended() -> None:
+    activity = Activity()
+
+    activity.begin()
+    activity.begin()
+    activity.end()
+
+    assert not activity.is_idle
+    activity.end()
+    await asyncio.wait_for(activity.idle(), 1)
+
+
+async def test_ending_what_never_began_is_a_bug() -> None:
+    with pytest.raises(AssertionError):
+        Activity().end()
+
+
+@pytest.mark.parametrize(
+    ("turn", "told"),
+    [
+        (OneAtATime, ["a", "a", "a", "b", "b", "b"]),
+        (AllAtOnce, ["a", "b", "a", "b", "a", "b"]),
+    ],
+)
+async def test_turns_decide_whether_work_interleaves(
+    turn: type[OneAtATime | AllAtOnce], told: list[str]
+) -> None:
+    activity, log = Activity(), list[str]()
+    tasks = Tasks(activity, turn(), on_bug=ignore)
+
+    tasks.spawn(_note(log, "a", 3), "a")
+    tasks.spawn(_note(log, "b", 3), "b")
+    assert not activity.is_idle
+    await activity.idle()
+
+    assert log == told
+
+
+async def test_work_that_raises_is_reported_and_counted_as_ended() -> None:
+    activity, bugs = Activity(), list[BaseException]()
+    tasks = Tasks(activity, OneAtATime(), bugs.append)
+
+    async def broken() -> None:
+        raise KeyError("x")
+
+    tasks.spawn(broken(), "broken")
+    await activity.idle()
+
+    assert [type(bug) for bug in bugs] == [KeyError]
+
+
+async def test_drain_ends_what_takes_too_long_and_says_how_much() -> None:
+    activity = Activity()
+    tasks = Tasks(activity, OneAtATime(), on_bug=ignore)
+    tasks.spawn(asyncio.sleep(60), "long")
+    tasks.spawn(asyncio.sleep(60), "behind it")
+
+    cut = await tasks.drain(0.01)
+
+    assert (cut, tasks.running, activity.is_idle) == (2, 0, True)

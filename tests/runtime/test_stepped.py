@@ -1,0 +1,121 @@
+"""The stepped market clock: stands while something is under way, then jumps in a fixed order."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+from bot.clock import SimulatedClock
+from bot.runtime.activity import Activity, OneAtATime, Tasks
+from bot.runtime.schedule import Job, Timetable, every
+from bot.runtime.stepped import SteppedMarket, SteppedWaiter
+
+START = datetime(2026, 11, 19, 2, 14, 55, tzinfo=UTC)
+FAST = 1e9
+
+
+def ignore(_error: BaseException) -> None:
+    """What goes wrong is not what these tests are about."""
+
+
+class Beat:
+    """A market in which something happens every four seconds."""
+
+    def __init__(self, log: list[str]) -> None:
+        self._log = log
+        self._next = START + timedelta(seconds=4)
+
+    def next_due(self) -> datetime | None:
+        return self._next
+
+    def advance(self, to: datetime) -> None:
+        while self._next <= to:
+            self._log.append(f"market {self._next:%M:%S}")
+            self._next += timedelta(seconds=4)
+
+
+class Stand:
+    """Everything that a stepped market needs, and a log of what happened when."""
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+        self.clock = SimulatedClock(START)
+        self.activity = Activity()
+        self.turn = OneAtATime()
+        self.waiter = SteppedWaiter(self.clock, self.activity, self.turn)
+        self.tasks = Tasks(self.activity, self.turn, on_bug=ignore)
+        self.stopping = asyncio.Event()
+        timetable = Timetable(
+            [Job("job", every(timedelta(seconds=4), start=START), self._job)], START
+        )
+        self.market = SteppedMarket(
+            clock=self.clock,
+            activity=self.activity,
+            waiter=self.waiter,
+            market=Beat(self.log),
+            timetable=timetable,
+            on_due=lambda due: self.log.append(f"engine {due:%M:%S}"),
+            speed=FAST,
+        )
+
+    def _job(self, due: datetime) -> None:
+        self.log.append(f"job {due:%M:%S}")
+        if due >= START + timedelta(seconds=8):
+            self.stopping.set()
+
+
+async def test_what_is_due_at_one_instant_happens_in_a_fixed_order() -> None:
+    stand = Stand()
+    stand.market.wake_at(START + timedelta(seconds=4))
+
+    await stand.market.run(stand.stopping)
+
+    assert stand.log == [
+        "job 14:55",
+        "market 14:59",
+        "job 14:59",
+        "engine 14:59",
+        "market 15:03",
+        "job 15:03",
+    ]
+
+
+async def test_the_clock_stands_while_work_is_under_way() -> None:
+    stand = Stand()
+    seen: list[datetime] = []
+
+    async def work() -> None:
+        await asyncio.sleep(0.02)
+        seen.append(stand.clock.now())
+
+    stand.tasks.spawn(work(), "work")
+    await stand.market.run(stand.stopping)
+
+    assert seen == [START]
+
+
+async def test_a_waiter_gives_its_turn_away_and_goes_on_at_its_instant() -> None:
+    stand = Stand()
+    told: list[str] = []
+
+    async def patient() -> None:
+        await stand.waiter.sleep_until(START + timedelta(seconds=5))
+        told.append(f"patient {stand.clock.now():%M:%S}")
+
+    async def quick() -> None:
+        told.append(f"quick {stand.clock.now():%M:%S}")
+
+    stand.tasks.spawn(patient(), "patient")
+    stand.tasks.spawn(quick(), "quick")
+    await stand.market.run(stand.stopping)
+
+    assert told == ["quick 14:55", "patient 15:00"]
+
+
+async def test_a_cut_off_waiter_leaves_the_count_and_the_turn_right() -> None:
+    stand = Stand()
+    stand.tasks.spawn(stand.waiter.sleep_until(START + timedelta(days=1)), "for ever")
+    await stand.activity.idle()
+
+    await stand.tasks.drain(0.01)
+
+    assert stand.activity.is_idle
+    await asyncio.wait_for(stand.turn.take(), 1)
