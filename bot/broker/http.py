@@ -22,8 +22,9 @@ from bot.broker.traffic import Traffic
 from bot.clock import performance_s
 from bot.protocol.answer import Answer, NoAnswer
 
-IDLE_S_MAX: Final = 5.0
-"""A connection idle for longer is not used again: the server may be closing it just then."""
+IDLE_S_MAX: Final = 4.0
+"""A connection idle for longer is not used again: many servers close theirs after 5 s, and a write
+must not meet one that is being closed."""
 CONNECTIONS_MAX: Final = 20
 _FIRST_BYTE: Final = "http11.send_request_headers.started"
 _ALWAYS: Final = {
