@@ -18,7 +18,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600}
 _DURATION: Final = re.compile(r"([1-9][0-9]{0,5})([smh])")
-_TIME: Final = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?")
+_TIME: Final = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?")
 _WHOLE: Final = re.compile(r"[-+]?(0|[1-9][0-9]*(_[0-9]+)*)")
 _PERCENT: Final = re.compile(r"[0-9]{1,3}(\.[0-9]{1,4})? ?%")
 _FLAGS: Final = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
@@ -192,7 +192,7 @@ class LocalTime(Reader):
         """Return the time."""
         found = _TIME.fullmatch(value) if isinstance(value, str) else None
         if found is None:
-            raise wrong("E-CFG-016", "a time of day with two digits each, like 09:20", value)
+            raise wrong("E-CFG-016", "a time of day, like 09:20", value)
         return time(int(found[1]), int(found[2]), int(found[3] or 0))
 
     def schema(self) -> JsonSchemaValue:

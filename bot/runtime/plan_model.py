@@ -15,6 +15,7 @@ from pydantic.json_schema import JsonSchemaValue
 from bot.domain.order import OrderType
 from bot.domain.plan import Limits, ParameterValue, PriceBasis, StrategyMode
 from bot.runtime.field_types import (
+    Flag,
     Interval,
     LocalTime,
     PartsPerMillion,
@@ -25,6 +26,7 @@ from bot.runtime.field_types import (
 )
 
 SYMBOLS_MAX: Final = 50
+TITLE: Final = "vnbot strategy file"
 _SECTION: Final = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 _MARKET_TYPES: Final = tuple(kind for kind in OrderType if kind is not OrderType.LO)
 _PRICE: Final = re.compile(r"(bid|ask|last|mid)(?: ([+-])([1-9][0-9]?) ticks?)?")
@@ -80,7 +82,7 @@ class BetweenReader(Reader):
 
     def schema(self) -> JsonSchemaValue:
         """Text."""
-        return {"type": "string", "pattern": r"^\d\d:\d\d(:\d\d)? ?- ?\d\d:\d\d(:\d\d)?$"}
+        return {"type": "string", "pattern": r"^\d?\d:\d\d(:\d\d)? ?- ?\d?\d:\d\d(:\d\d)?$"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +160,21 @@ class ParameterReader(Reader):
     def schema(self) -> JsonSchemaValue:
         """A scalar."""
         return {"type": ["integer", "number", "string", "boolean"]}
+
+
+@dataclass(frozen=True, slots=True)
+class ApproveReader(Reader):
+    """False; the key has its place already, but approval is not built yet."""
+
+    def read(self, value: object) -> bool:
+        """Return False."""
+        if Flag().read(value):
+            raise wrong("E-CFG-028", "false: approval by phone is not available yet", value)
+        return False
+
+    def schema(self) -> JsonSchemaValue:
+        """False."""
+        return {"const": False}
 
 
 class WakeSection(BaseModel):
@@ -251,7 +268,7 @@ class LimitsSection(BaseModel):
 class StrategyFile(BaseModel):
     """A strategy of vnbot: what to run, on which symbols, when, how much, within which limits."""
 
-    model_config = ConfigDict(**_SECTION, title="vnbot strategy file")
+    model_config = ConfigDict(**_SECTION, title=TITLE)
 
     name: Annotated[
         str, Text(r"[a-z0-9][a-z0-9_-]{0,39}", "a-z, 0-9, _ and -, at most 40", "E-CFG-024")
@@ -264,8 +281,8 @@ class StrategyFile(BaseModel):
         Field(min_length=1, max_length=SYMBOLS_MAX),
     ]
     """What it trades; the strategy runs once for each."""
-    account: Annotated[str | None, Text(r"[A-Za-z0-9._-]{1,40}", "normal, margin or an id")] = None
-    """normal, margin, or an id; left out: the account of bot.yaml."""
+    account: Annotated[str, Text(r"[A-Za-z0-9._-]{1,40}", "normal, margin or an id")] = "normal"
+    """normal, margin, or an id."""
     mode: StrategyMode = StrategyMode.TRADE
     """trade, or watch: decides and journals, and never orders."""
     params: dict[str, Annotated[ParameterValue, ParameterReader()]] = {}
@@ -280,7 +297,36 @@ class StrategyFile(BaseModel):
     """Its limits."""
     on_2fa: Annotated[timedelta | None, HoldReader()] = timedelta(seconds=120)
     """drop, or hold 120s: what happens to an order that a missing 2FA token blocked."""
-    approve: Literal[False] = False
+    approve: Annotated[bool, ApproveReader()] = False
     """Orders that wait for a tap on the phone; not available yet."""
     notify: tuple[Literal["fill", "reject", "limit"], ...] = ()
     """Which notices to send."""
+
+
+_WAKE = WakeSection()
+_ORDER = OrderSection(size=SizeSection())
+STAND_INS: Final = {"name": "x", "use": "x", "symbols": ("X",), "wake": _WAKE, "order": _ORDER}
+"""What takes the place of a required key that is missing or wrong: the rest can be looked at."""
+
+
+def schema() -> JsonSchemaValue:
+    """Return the JSON schema of a strategy file, for editors and tests."""
+    made = StrategyFile.model_json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_plain(made)}
+
+
+def _plain(part: dict[str, object]) -> JsonSchemaValue:
+    """Leave out what says nothing to a reader: made-up titles, and defaults in our own types."""
+    return {
+        key: {name: _plain_value(inner) for name, inner in value.items()}
+        if key in {"properties", "$defs"} and isinstance(value, dict)
+        else _plain_value(value)
+        for key, value in part.items()
+        if key != "default" and not (key == "title" and value != TITLE)
+    }
+
+
+def _plain_value(value: object) -> object:
+    if isinstance(value, list):
+        return [_plain_value(each) for each in value]
+    return _plain(value) if isinstance(value, dict) else value

@@ -1,0 +1,339 @@
+"""Finds the class that a strategy file's `use` names, and says why a broken one is broken.
+
+Looked for in this order: entry points of the group `bot.strategies`, the files of the project's
+`strategies/` folder and of the shipped one (by class or file name in snake case), a dotted path;
+`path.py:Class` names a file. A file is executed only when it is the one that is wanted, or to
+list all. A plug-in is trusted code in our process: it can do anything, and we say so in the docs.
+"""
+
+import ast
+import importlib
+import importlib.metadata
+import importlib.util
+import inspect
+import re
+import stat
+import sys
+import traceback
+import typing
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import ModuleType
+from typing import ClassVar, Final, NamedTuple, get_origin
+
+from bot.domain.plan import ParameterValue
+from bot.runtime.model_check import did_you_mean
+from bot.runtime.problems import OperatorMistake, Problem
+from bot.runtime.shipped import shipped
+from bot.runtime.yaml_file import Span, read_text, shown_path, snippet_of
+from bot.strategy import Strategy
+
+GROUP: Final = "bot.strategies"
+FOLDER: Final = "strategies"
+PARAMETER_TYPES: Final = (int, float, str, bool)
+_WORDS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
+
+# What a module may raise while it is imported; a class of its own at import time is a bug report.
+_IMPORT_FAILURES: Final = (
+    ArithmeticError, AssertionError, AttributeError, ImportError, LookupError, NameError, OSError,
+    RuntimeError, SyntaxError, SystemExit, TypeError, ValueError,
+)  # fmt: skip
+
+
+class Parameter(NamedTuple):
+    """A parameter of a strategy. `default` None: the strategy file has to give it."""
+
+    kind: type
+    default: ParameterValue | None
+
+
+@dataclass(frozen=True, slots=True)
+class PluginRow:
+    """One strategy that `use` can name, or one file that cannot be used, and why."""
+
+    name: str
+    where: str
+    error: str | None = None
+
+
+def project_of(folder: Path) -> Path:
+    """Return the folder whose `strategies/` holds the Python of a configuration lying in `folder`.
+
+    `DIR`, `DIR/strategies`, `DIR/config` and `DIR/config/strategies` all belong to `DIR`.
+    """
+    folder = folder.absolute()
+    for name in (FOLDER, "config"):
+        folder = folder.parent if folder.name == name else folder
+    return folder
+
+
+def plugin_folders(base_dir: Path) -> tuple[Path, ...]:
+    """Return the folders of strategies in Python, the project's own first."""
+    folders = [project_of(base_dir) / FOLDER, shipped(FOLDER)]
+    return tuple(dict.fromkeys(folder for folder in folders if folder.is_dir()))
+
+
+def find_strategy(use: str, base_dir: Path) -> type[Strategy]:
+    """Return the class that `use` names.
+
+    Raises OperatorMistake: E-CFG-031 without a file when there is no such strategy, E-CFG-032 with
+    file and line when its file is broken.
+    """
+    path, _, name = use.partition(":")
+    if path.endswith(".py"):
+        if Path(path).is_absolute() or ".." in Path(path).parts:
+            raise _unknown(f"{path}: a strategy's file is named from its project's folder down")
+        return _class_of_file(project_of(base_dir) / path, name)
+    found = _entry_point(use) or _in_folders(use, base_dir) or _dotted(use)
+    if found is None:
+        names = _names(base_dir)
+        hint = did_you_mean(use, names) or f"known: {', '.join(names)}."
+        raise _unknown(f"no strategy is called {use!r}: {hint} All: bot strategy list")
+    return found
+
+
+def list_plugins(base_dir: Path) -> tuple[PluginRow, ...]:
+    """Return everything that can be used, and broken files with the reason."""
+    return (*_entry_rows(), *_file_rows(base_dir))
+
+
+def refuse_open_folders(base_dir: Path) -> None:
+    """Raise OperatorMistake when somebody else may write to a folder of strategies."""
+    open_ones = [
+        folder for folder in plugin_folders(base_dir) if folder.stat().st_mode & _OTHERS_WRITE
+    ]
+    if open_ones:
+        text = "others may write to this folder, and what lies in it runs. Do: chmod go-w"
+        raise OperatorMistake(
+            Problem("E-CFG-038", f"{text} {folder}", shown_path(folder)) for folder in open_ones
+        )
+
+
+def parameters_of(factory: type[Strategy]) -> Mapping[str, Parameter]:
+    """Return the annotated class attributes, those of base classes first.
+
+    Raises OperatorMistake when an annotation is none of int, float, str and bool.
+    """
+    try:
+        hints = typing.get_type_hints(factory)
+    except _IMPORT_FAILURES as error:
+        raise _broken_class(factory, f"its annotations cannot be read: {error}") from error
+    own = {
+        name: kind
+        for name, kind in hints.items()
+        if not name.startswith("_") and not _is_of_base(name, kind)
+    }
+    strange = [name for name, kind in own.items() if kind not in PARAMETER_TYPES]
+    if strange:
+        wanted = "a parameter is an int, float, str or bool"
+        raise _broken_class(factory, f"{strange[0]!r} is none that a file can give: {wanted}")
+    return {name: Parameter(kind, getattr(factory, name, None)) for name, kind in own.items()}
+
+
+def snake_case(name: str) -> str:
+    """Return `sma_cross` for `SmaCross`."""
+    return _WORDS.sub("_", name).lower()
+
+
+# ------------------------------------------------------------------------------------- entry points
+
+
+def _entry_point(use: str) -> type[Strategy] | None:
+    for point in importlib.metadata.entry_points(group=GROUP, name=use):
+        return _require_strategy(_loaded(point), f"the entry point {use!r}")
+    return None
+
+
+def _loaded(point: importlib.metadata.EntryPoint) -> object:
+    try:
+        return point.load()
+    except _IMPORT_FAILURES as error:
+        message = f"the entry point {point.name!r} ({point.value}) cannot be loaded: {_said(error)}"
+        raise OperatorMistake.of("E-CFG-032", message) from error
+
+
+def _entry_rows() -> Iterator[PluginRow]:
+    for point in importlib.metadata.entry_points(group=GROUP):
+        try:
+            _require_strategy(_loaded(point), f"the entry point {point.name!r}")
+        except OperatorMistake as mistake:
+            yield PluginRow(point.name, f"entry point {point.value}", mistake.problems[0].message)
+        else:
+            yield PluginRow(point.name, f"entry point {point.value}")
+
+
+# -------------------------------------------------------------------------------------------- files
+
+
+def _in_folders(use: str, base_dir: Path) -> type[Strategy] | None:
+    """The project's own file of a name hides a shipped one."""
+    for folder in plugin_folders(base_dir):
+        by_name = [file for file in _files(folder) if file.stem == use]
+        holding = [file for file in _files(folder) if use in map(snake_case, _class_names(file))]
+        for file in [*holding, *by_name][:1]:
+            return _class_of_file(file, "", use)
+    return None
+
+
+def _files(folder: Path) -> list[Path]:
+    return [file for file in sorted(folder.glob("*.py")) if not file.stem.startswith("_")]
+
+
+def _class_names(file: Path) -> list[str]:
+    """Return the names of a file's classes without running it; none when it cannot be parsed."""
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError, OSError):
+        return []
+    return [node.name for node in tree.body if isinstance(node, ast.ClassDef) and node.bases]
+
+
+def _names(base_dir: Path) -> list[str]:
+    """Return every name that `use` may hold; no file is run."""
+    points = [point.name for point in importlib.metadata.entry_points(group=GROUP)]
+    files = [file for folder in plugin_folders(base_dir) for file in _files(folder)]
+    names = [*points, *(snake_case(name) for file in files for name in _class_names(file))]
+    return list(dict.fromkeys(names))
+
+
+def _file_rows(base_dir: Path) -> Iterator[PluginRow]:
+    seen: set[str] = set()
+    for folder in plugin_folders(base_dir):
+        for file in _files(folder):
+            for row in _rows_of(file):
+                if row.name not in seen:
+                    yield row
+                seen.add(row.name)
+
+
+def _rows_of(file: Path) -> list[PluginRow]:
+    try:
+        classes = _strategies_in(_run(file))
+        for each in classes:
+            parameters_of(each)
+    except OperatorMistake as mistake:
+        problem = mistake.problems[0]
+        return [PluginRow(file.stem, problem.place or shown_path(file), problem.message)]
+    return [PluginRow(snake_case(each.__name__), shown_path(file)) for each in classes]
+
+
+def _class_of_file(file: Path, name: str, use: str = "") -> type[Strategy]:
+    """Return the class of that name, or the one that `use` means, or the only one."""
+    if not file.is_file():
+        raise _unknown(f"there is no file {shown_path(file)}")
+    module = _run(file)
+    if name:
+        return _require_strategy(getattr(module, name, None), f"{name!r} in {shown_path(file)}")
+    classes = _strategies_in(module)
+    wanted = [each for each in classes if snake_case(each.__name__) == use] or classes
+    if len(wanted) != 1:
+        names = ", ".join(each.__name__ for each in classes) or "none"
+        text = f"wanted one subclass of Strategy; found {names}. Name it: {file.name}:Class"
+        raise OperatorMistake((Problem("E-CFG-032", text, shown_path(file), 1, 1),))
+    return wanted[0]
+
+
+def _strategies_in(module: ModuleType) -> list[type[Strategy]]:
+    return [
+        each
+        for each in vars(module).values()
+        if _is_strategy(each) and each.__module__ == module.__name__
+    ]
+
+
+def _is_strategy(value: object) -> typing.TypeGuard[type[Strategy]]:
+    return inspect.isclass(value) and issubclass(value, Strategy) and value is not Strategy
+
+
+class _Loader(SourceFileLoader):
+    """Leaves no bytecode behind: looking at strategies changes no file."""
+
+    def set_data(self, path: str, data: object, *, _mode: int = 0o666) -> None:
+        """Write nothing."""
+
+
+def _run(file: Path) -> ModuleType:
+    """Import a file under a name of its own, so that two `sma.py` do not meet."""
+    path = file.resolve()
+    name = f"bot_plugin_{path.stem}_{sha256(str(path).encode()).hexdigest()[:8]}"
+    loader = _Loader(name, str(path))
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
+    assert spec is not None, "a file with a loader has a spec"
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        loader.exec_module(module)
+    except _IMPORT_FAILURES as error:
+        del sys.modules[name]
+        raise OperatorMistake((_broken(file, error),)) from error
+    return module
+
+
+def _broken(file: Path, error: BaseException) -> Problem:
+    line = _line_in(file, error)
+    column = (getattr(error, "offset", None) or 1) if isinstance(error, SyntaxError) else 1
+    snippet = snippet_of(read_text(file), Span(line, max(column, 1))) if line > 1 else ""
+    message = f"this strategy cannot be loaded: {_said(error)}"
+    return Problem("E-CFG-032", message, shown_path(file), line, max(column, 1), snippet)
+
+
+def _line_in(file: Path, error: BaseException) -> int:
+    if isinstance(error, SyntaxError) and error.lineno:
+        return error.lineno
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if Path(frame.filename) == file.resolve()]
+    return next((line for line in reversed(lines) if line), 1)
+
+
+def _said(error: BaseException) -> str:
+    if isinstance(error, SyntaxError):
+        return f"{type(error).__name__}: {error.msg}"
+    return f"{type(error).__name__}: {error}"
+
+
+# ---------------------------------------------------------------------------------------- the rest
+
+
+def _dotted(use: str) -> type[Strategy] | None:
+    module_name, _, name = use.replace(":", ".").rpartition(".")
+    if not module_name:
+        return None
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError:
+        return None
+    except _IMPORT_FAILURES as error:
+        message = f"the module {module_name} of {use!r} cannot be imported: {_said(error)}"
+        raise OperatorMistake.of("E-CFG-032", message) from error
+    return _require_strategy(getattr(module, name, None), repr(use))
+
+
+def _require_strategy(value: object, what: str) -> type[Strategy]:
+    if not _is_strategy(value):
+        raise _unknown(f"{what} is no subclass of bot.Strategy")
+    return value
+
+
+def _is_of_base(name: str, kind: object) -> bool:
+    return kind is ClassVar or get_origin(kind) is ClassVar or name in _base_names()
+
+
+def _base_names() -> Iterable[str]:
+    return typing.get_type_hints(Strategy)
+
+
+def _unknown(message: str) -> OperatorMistake:
+    return OperatorMistake.of("E-CFG-031", message)
+
+
+def _broken_class(factory: type[Strategy], message: str) -> OperatorMistake:
+    try:
+        file, line = Path(inspect.getsourcefile(factory) or ""), inspect.getsourcelines(factory)[1]
+    except (OSError, TypeError):
+        return OperatorMistake.of("E-CFG-032", f"{factory.__name__}: {message}")
+    text = f"{factory.__name__}: {message}"
+    return OperatorMistake((Problem("E-CFG-032", text, shown_path(file), line, 1),))

@@ -1,0 +1,256 @@
+"""Loads strategy files: text to checked plan, with everything that is wrong named at its place.
+
+What the keys look like is in `plan_model.py`; here is what only the rest of the world can say: that
+the class exists and has these parameters, that the exchange of each symbol takes such an order at
+such an hour. Whatever passes here can still be refused by an exchange's rules of the day.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from bot.clock import SystemClock
+from bot.domain.instrument import EXCHANGE_TZ
+from bot.domain.order import OrderType
+from bot.domain.plan import OrderPlan, PriceBasis, SizeUnit, StrategyPlan, Wake, When
+from bot.engine.settings import LoadedStrategy
+from bot.runtime.model_check import problems_in
+from bot.runtime.plan_check import WORDS, Market, Subject, contradictions
+from bot.runtime.plan_model import STAND_INS, OrderSection, StrategyFile
+from bot.runtime.plugins import find_strategy, refuse_open_folders
+from bot.runtime.problems import OperatorMistake, Problem
+from bot.runtime.rulebook import load_rulebook, load_symbols
+from bot.runtime.settings import Loaded
+from bot.runtime.yaml_file import YamlDocument, parse_yaml, read_text, shown_path
+from bot.strategy import Strategy
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedFile:
+    """A strategy file that may run. `warnings` are what can only be known when it starts."""
+
+    plan: StrategyPlan
+    factory: type[Strategy]
+    warnings: tuple[Problem, ...] = field(default=())
+
+
+def market_of(on: date | None = None) -> Market:
+    """Return rules and listings of a day; None is today."""
+    day = on or SystemClock().now().astimezone(EXCHANGE_TZ).date()
+    return Market(load_rulebook(), load_symbols(), day)
+
+
+def check_file(path: Path, *, base_dir: Path | None = None, market: Market) -> CheckedFile:
+    """Check one strategy file; nothing else needs to be configured.
+
+    `base_dir` None: its Python is looked for in the project that the file lies in. Raises
+    OperatorMistake with everything that is wrong.
+    """
+    text = read_text(path)
+    document = parse_yaml(text, shown_path(path))
+    subject = _subject(document, base_dir or path.absolute().parent)
+    problems, warnings = contradictions(subject, market)
+    problems = [*subject.found, *problems]
+    if problems or subject.file is None or subject.factory is None:
+        raise OperatorMistake(_in_order(problems))
+    plan = replace(
+        _plan(subject.file),
+        source=document.name,
+        source_sha256=hashlib.sha256(text.encode()).hexdigest(),
+    )
+    return CheckedFile(plan, subject.factory, tuple(warnings))
+
+
+def load_plan(
+    path: Path, *, base_dir: Path | None = None, market: Market | None = None
+) -> StrategyPlan:
+    """Return the plan of one strategy file. Raises OperatorMistake."""
+    return check_file(path, base_dir=base_dir, market=market or market_of()).plan
+
+
+def check_files(
+    paths: Iterable[Path], *, base_dir: Path | None = None, market: Market
+) -> tuple[CheckedFile, ...]:
+    """Check several files that run together. Raises OperatorMistake with the problems of all."""
+    checked: list[CheckedFile] = []
+    problems: list[Problem] = []
+    for path in paths:
+        try:
+            checked.append(check_file(path, base_dir=base_dir, market=market))
+        except OperatorMistake as mistake:
+            problems += mistake.problems
+    problems += _same_names(checked)
+    if problems:
+        raise OperatorMistake(problems)
+    return tuple(checked)
+
+
+def load_plans(loaded: Loaded, *, market: Market | None = None) -> tuple[CheckedFile, ...]:
+    """Check all strategy files of a configuration. Raises OperatorMistake."""
+    files = strategy_files(loaded)
+    return check_files(files, base_dir=loaded.base_dir, market=market or market_of())
+
+
+def load_strategies(
+    loaded: Loaded, *, only: Sequence[str] = (), market: Market | None = None
+) -> tuple[LoadedStrategy, ...]:
+    """Return the strategies of a configuration, ready for the engine; `only` keeps these names.
+
+    Raises OperatorMistake, in live mode also when others may write to a folder of strategies.
+    """
+    if loaded.settings.mode == "live":
+        refuse_open_folders(loaded.base_dir)
+    market = market or market_of()
+    checked = load_plans(loaded, market=market)
+    _require_names(only, [each.plan.name for each in checked])
+    return tuple(
+        LoadedStrategy(each.plan, each.factory, market.instruments(each.plan))
+        for each in checked
+        if not only or each.plan.name in only
+    )
+
+
+def strategy_files(loaded: Loaded) -> tuple[Path, ...]:
+    """Return the strategy files of a configuration, sorted. Raises OperatorMistake for none."""
+    patterns = loaded.strategy_patterns
+    found = sorted({file for pattern in patterns for file in _matching(pattern)})
+    if not found:
+        shown = ", ".join(shown_path(pattern) for pattern in patterns)
+        origin = loaded.origin_of("strategies")
+        message = f"no strategy file matches {shown} ({origin}). Make one: bot strategy new NAME"
+        raise OperatorMistake.of("E-CFG-037", message)
+    return tuple(found)
+
+
+def _matching(pattern: Path) -> list[Path]:
+    relative = pattern.relative_to(pattern.anchor)
+    return [file for file in Path(pattern.anchor).glob(str(relative)) if file.is_file()]
+
+
+# ------------------------------------------------------------------------------------- one file
+
+
+def _subject(document: YamlDocument, base_dir: Path) -> Subject:
+    """Check the keys, then see what of the file is sound enough to be looked at further."""
+    use = document.data.get("use")
+    if use == "rules":
+        message = "'use: rules' is not available yet: name a strategy in Python"
+        return Subject(document, found=(document.at_value("E-CFG-028", message, ("use",)),))
+    file: StrategyFile | None
+    found: list[Problem] = []
+    unsound: set[str] = set()
+    try:
+        file = StrategyFile.model_validate(document.data)
+    except ValidationError as error:
+        found = problems_in(error, StrategyFile, document)
+        file, unsound = _what_is_sound(document, error)
+    factory = None
+    if isinstance(use, str) and "use" not in unsound:
+        factory, more = _factory(use, document, base_dir)
+        found = [*found, *more]
+    return Subject(document, file, factory, frozenset(unsound), tuple(found))
+
+
+def _what_is_sound(
+    document: YamlDocument, error: ValidationError
+) -> tuple[StrategyFile | None, set[str]]:
+    """Leave out what is wrong and look at the rest, so that one run names all mistakes."""
+    details = error.errors(include_url=False)
+    unknown = [each["loc"] for each in details if each["type"] == "extra_forbidden"]
+    unsound = {str(each["loc"][0]) for each in details if each["loc"] not in unknown}
+    data = {key: value for key, value in document.data.items() if key not in unsound}
+    for location in unknown:
+        data = _without(data, location)
+    try:
+        return StrategyFile.model_validate({**STAND_INS, **data}), unsound
+    except ValidationError:
+        return None, unsound
+
+
+def _without(data: Mapping[str, object], location: Sequence[int | str]) -> dict[str, object]:
+    """Return the mapping without the key at a place below it."""
+    step, rest = str(location[0]), location[1:]
+    if not rest:
+        return {key: value for key, value in data.items() if key != step}
+    inner = data.get(step)
+    return {**data, step: _without(inner, rest)} if isinstance(inner, dict) else dict(data)
+
+
+def _factory(
+    use: str, document: YamlDocument, base_dir: Path
+) -> tuple[type[Strategy] | None, list[Problem]]:
+    try:
+        return find_strategy(use, base_dir), []
+    except OperatorMistake as mistake:
+        return None, [
+            problem
+            if problem.file
+            else document.at_value(problem.code, f"'use': {problem.message}", ("use",))
+            for problem in mistake.problems
+        ]
+
+
+def _plan(file: StrategyFile) -> StrategyPlan:
+    between = file.when.between or (None, None)
+    wake = file.wake
+    return StrategyPlan(
+        name=file.name,
+        use=file.use,
+        symbols=file.symbols,
+        account=file.account,
+        mode=file.mode,
+        parameters=dict(file.params),
+        wake=Wake(wake.bar, wake.quote, wake.depth, wake.timer, wake.session),
+        when=When(frozenset(WORDS[word] for word in file.when.sessions), *between),
+        order=_order_plan(file.order),
+        limits=file.limits.to_domain(),
+        hold_2fa=file.on_2fa,
+        notify=frozenset(file.notify),
+    )
+
+
+def _order_plan(order: OrderSection) -> OrderPlan:
+    sizes = {
+        SizeUnit.SHARES: order.size.shares,
+        SizeUnit.CASH: order.size.cash,
+        SizeUnit.PERCENT: order.size.percent,
+    }
+    unit, size = next((unit, size) for unit, size in sizes.items() if size is not None)
+    price = order.price
+    return OrderPlan(
+        size_unit=unit,
+        size=size,
+        order_type=price.market or OrderType.LO,
+        basis=price.basis or PriceBasis.LAST,
+        ticks=price.ticks,
+        expire_after=order.expire,
+    )
+
+
+# ---------------------------------------------------------------------------------- several files
+
+
+def _same_names(checked: Sequence[CheckedFile]) -> list[Problem]:
+    first: dict[str, str] = {}
+    problems = []
+    for plan in (each.plan for each in checked):
+        if plan.name in first:
+            message = f"another strategy is called {plan.name!r} too: {first[plan.name]}"
+            problems.append(Problem("E-CFG-036", message, plan.source, 1, 1))
+        first.setdefault(plan.name, plan.source)
+    return problems
+
+
+def _require_names(only: Sequence[str], names: Sequence[str]) -> None:
+    missing = [name for name in only if name not in names]
+    if missing:
+        message = f"no strategy is called {missing[0]!r}; there are: {', '.join(names)}"
+        raise OperatorMistake.of("E-CFG-031", message)
+
+
+def _in_order(problems: Iterable[Problem]) -> list[Problem]:
+    return sorted(problems, key=lambda problem: (problem.line or 0, problem.column or 0))
