@@ -1,0 +1,146 @@
+"""What is under way, and whose turn it is.
+
+The stepped market clock may move only when nothing is under way: no event waits, no command runs,
+no request is in flight, no row is being written. `Activity` counts that. `Tasks` runs the commands
+of the engine; in the stepped market they take turns in the order in which they were started, so
+that answers enter in request-start order and the same seed gives the same story on any machine.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Protocol
+
+
+class Activity:
+    """A counter of things under way with a gate that opens at zero."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    @property
+    def is_idle(self) -> bool:
+        """True when nothing is under way."""
+        return self._count == 0
+
+    def begin(self) -> None:
+        """Count one more thing."""
+        self._count += 1
+        self._idle.clear()
+
+    def end(self) -> None:
+        """Count one thing less."""
+        assert self._count > 0, "something ended that never began"
+        self._count -= 1
+        if self._count == 0:
+            self._idle.set()
+
+    async def idle(self) -> None:
+        """Wait until nothing is under way."""
+        await self._idle.wait()
+
+
+class Turn(Protocol):
+    """Who may run now."""
+
+    async def take(self) -> None:
+        """Wait for the turn."""
+        ...
+
+    def give_back(self) -> None:
+        """Let the next one run."""
+        ...
+
+
+class AllAtOnce:
+    """Everybody runs at the same time: live, where the network decides the order."""
+
+    async def take(self) -> None:
+        """Go ahead at once."""
+
+    def give_back(self) -> None:
+        """Nothing was taken."""
+
+
+class OneAtATime:
+    """One after another, first come first served: the stepped market."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+
+    async def take(self) -> None:
+        """Wait for the turn; asyncio's lock is fair."""
+        await self._lock.acquire()
+
+    def give_back(self) -> None:
+        """Let the next one run."""
+        self._lock.release()
+
+
+class Tasks:
+    """Runs coroutines in the background, counted and in turn. A failure is a bug and goes to
+    `on_bug`.
+    """
+
+    def __init__(
+        self, activity: Activity, turn: Turn, on_bug: Callable[[BaseException], None]
+    ) -> None:
+        self._activity = activity
+        self._turn = turn
+        self._on_bug = on_bug
+        self._running: set[asyncio.Task[None]] = set()
+
+    @property
+    def running(self) -> int:
+        """How many are under way."""
+        return len(self._running)
+
+    def spawn(self, work: Coroutine[object, object, None], name: str) -> None:
+        """Start `work`; it counts as under way from this moment."""
+        self._activity.begin()
+        task = asyncio.create_task(self._run(work), name=name)
+        self._running.add(task)
+        task.add_done_callback(self._finish)
+
+    @asynccontextmanager
+    async def part(self) -> AsyncIterator[None]:
+        """Do something in the foreground as if it were a task: counted, and in turn."""
+        self._activity.begin()
+        try:
+            await self._turn.take()
+            try:
+                yield
+            finally:
+                self._turn.give_back()
+        finally:
+            self._activity.end()
+
+    async def _run(self, work: Coroutine[object, object, None]) -> None:
+        try:
+            await self._turn.take()
+        except asyncio.CancelledError:
+            work.close()
+            raise
+        try:
+            await work
+        finally:
+            self._turn.give_back()
+
+    def _finish(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        self._activity.end()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._on_bug(error)
+
+    async def drain(self, timeout_s: float) -> int:
+        """Wait for everything under way, then cancel the rest; return how many were cancelled."""
+        if not self._running:
+            return 0
+        _, late = await asyncio.wait(set(self._running), timeout=timeout_s)
+        for task in late:
+            task.cancel()
+        if late:
+            await asyncio.wait(late)
+        return len(late)

@@ -1,0 +1,130 @@
+"""Puts the parts of a run together from checked settings. Parts get plain values, never
+settings.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from random import Random
+
+from bot.broker.broker import Broker, open_broker
+from bot.broker.budget import OnWait, RequestBudget
+from bot.broker.client import BrokerClient
+from bot.broker.errors import BrokerError, ForbiddenAddress
+from bot.broker.signer import Credentials
+from bot.domain.account import SubAccount
+from bot.domain.entry import Note, Number
+from bot.domain.message import Noted
+from bot.engine.settings import EngineSettings, LoadedStrategy
+from bot.protocol.secret import Secret
+from bot.runtime.inbox import Post
+from bot.runtime.problems import ExitCode, OperatorMistake
+from bot.runtime.settings import Loaded, RiskSettings
+from bot.runtime.token_file import keep_token, kept_token
+from bot.runtime.world import Access, World
+
+
+def connect_broker(loaded: Loaded, access: Access, world: World, post: Post) -> Broker:
+    """Wire the broker's side; nothing is sent yet. Raises OperatorMistake for an unsafe address."""
+    settings = loaded.settings
+    budget = RequestBudget(
+        per_minute=settings.broker.requests_per_minute,
+        waiter=world.waiter,
+        jitter=Random(settings.sandbox.seed),
+        on_wait=tell_waits(world, post),
+    )
+    try:
+        return open_broker(
+            access.base_url,
+            Credentials(access.api_key, access.api_secret, settings.broker.device_id),
+            wire=world.wire,
+            waiter=world.waiter,
+            budget=budget,
+            max_concurrent=world.max_concurrent,
+            app=access.app,
+        )
+    except ForbiddenAddress as error:
+        raise OperatorMistake.of("E-CFG-043", f"broker.base_url: {error.reason}") from error
+
+
+def tell_waits(world: World, post: Post) -> OnWait:
+    """Return what journals and shows that requests wait for the broker's quota."""
+
+    def on_wait(until: datetime, waiting: int, call: str) -> None:
+        now = world.market.now()
+        numbers: dict[str, Number] = {"until": until.isoformat(), "waiting": waiting, "call": call}
+        text = "the broker's request quota is used up"
+        post(Noted(now, Note(now, "LIMIT", text, numbers)))
+
+    return on_wait
+
+
+def engine_settings(risk: RiskSettings) -> EngineSettings:
+    """Say in the engine's terms what `risk:` says."""
+    return EngineSettings(
+        limits=risk.all_strategies,
+        max_quote_age=timedelta(seconds=risk.max_quote_age_s),
+        signal_ttl=timedelta(seconds=risk.signal_ttl_s),
+        duplicate_window=timedelta(seconds=risk.duplicate_window_s),
+        max_unknown_per_account=risk.max_unknown,
+    )
+
+
+async def choose_account(client: BrokerClient, wanted: str) -> SubAccount:
+    """Find the sub-account that is to trade: by id, extended id, suffix or type.
+
+    Raises OperatorMistake when none or several answer to `wanted`, naming them.
+    """
+    user = await client.user()
+    accounts = await client.sub_accounts(user.user_id)
+    found = matching_accounts(accounts, wanted)
+    if len(found) == 1:
+        return found[0]
+    named = ", ".join(f"{each.masked} {each.type}" for each in accounts)
+    how_many = "no sub-account is" if not found else "more than one sub-account is"
+    raise OperatorMistake.of(
+        "E-ACC-001",
+        f"{how_many} '{wanted}'. The broker lists: {named}. Set broker.account to an id.",
+        ExitCode.CONFIG,
+    )
+
+
+def matching_accounts(accounts: Sequence[SubAccount], wanted: str) -> list[SubAccount]:
+    """Return the accounts that `wanted` names; an exact id beats a type."""
+    exact = [each for each in accounts if wanted in {each.id, each.extended_id}]
+    if exact:
+        return exact
+    return [
+        each
+        for each in accounts
+        if each.type.lower() == wanted.lower() or each.extended_id.endswith(wanted)
+    ]
+
+
+def unreachable(error: BrokerError) -> OperatorMistake:
+    """Say that the broker can't be reached, as an operator reads it."""
+    return OperatorMistake.of(
+        "E-NET-001",
+        f"the broker did not answer: {error}. Nothing was sent.",
+        ExitCode.UNREACHABLE,
+    )
+
+
+def on_account(strategy: LoadedStrategy, account: SubAccount) -> LoadedStrategy:
+    """Put a strategy on the sub-account that was found for it."""
+    return replace(strategy, plan=replace(strategy.plan, account=account.extended_id))
+
+
+async def sign_in(broker: Broker, state_dir: Path, code: Secret | None) -> None:
+    """Use the token kept from before; else, with a broker that we play ourselves, its known
+    code.
+    """
+    kept = kept_token(state_dir, broker.offset.now())
+    if kept is not None:
+        broker.two_factor.set_token(*kept)
+    elif code is not None:
+        ticket = await broker.client.request_otp()
+        given = await broker.client.verify_otp(ticket.ticket_id, code)
+        broker.two_factor.set_token(given.token, given.expires_at)
+        keep_token(state_dir, given.token, given.expires_at)

@@ -1,0 +1,134 @@
+"""What goes along with a run from outside: signals, the end of a demo, and the person at the
+terminal.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final, Protocol
+
+from bot.domain.entry import Entry, RunState, StateChanged
+from bot.domain.message import Action, OperatorActed
+from bot.protocol.secret import Secret
+from bot.runtime.daemon import Staff
+from bot.runtime.supervisor import Supervisor
+from bot.runtime.world import World
+
+SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+_INTERRUPTED: Final = 130
+
+
+class Screen(Protocol):
+    """Where a run is shown. `row` is a line of the start, `entry` a fact that is in the journal."""
+
+    def entry(self, entry: Entry) -> None: ...
+    def row(self, name: str, text: str) -> None: ...
+    def trouble(self, text: str) -> None: ...
+
+
+class AskCode(Protocol):
+    """Asks a person at the terminal for a code or token for as long as one is needed."""
+
+    def start(self, submit: Callable[[str], None]) -> None: ...
+    def stop(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What a command line adds to the settings. Durations are market time."""
+
+    dry_run: bool = False
+    only: tuple[str, ...] = ()
+    run_for: timedelta | None = None
+    answer_otp_after: timedelta | None = None
+    ask_code: AskCode | None = None
+
+
+class Company:
+    """Watches the entries of a run and acts as a person outside would."""
+
+    def __init__(self, options: RunOptions, world: World, supervisor: Supervisor) -> None:
+        self._options = options
+        self._world = world
+        self._supervisor = supervisor
+        self._staff: Staff | None = None
+        self.reason = "stopped"
+
+    async def around(self, run: Awaitable[None], staff: Staff) -> None:
+        """Await the run with everything that goes along with it."""
+        self._staff = staff
+        if self._options.run_for is not None:
+            staff.tasks.spawn(self._end_after(self._options.run_for), "end of the demo")
+        await run
+
+    def see(self, entry: Entry) -> None:
+        """Act on a change of the bot's state."""
+        if not isinstance(entry, StateChanged):
+            return
+        if entry.to_state is RunState.NEEDS_2FA:
+            self._needs_code()
+        elif entry.from_state is RunState.NEEDS_2FA and self._options.ask_code is not None:
+            self._options.ask_code.stop()
+
+    # ------------------------------------------------------------------------------------- the end
+
+    @contextmanager
+    def on_signals(self) -> Iterator[None]:
+        """SIGTERM and the first SIGINT end the run cleanly; a second SIGINT ends it at once."""
+        loop = asyncio.get_running_loop()
+        for number in SIGNALS:
+            loop.add_signal_handler(number, self._on_signal, number)
+        try:
+            yield
+        finally:
+            for number in SIGNALS:
+                loop.remove_signal_handler(number)
+
+    def _on_signal(self, number: signal.Signals) -> None:
+        if number is signal.SIGINT and self.reason == number.name:
+            os._exit(_INTERRUPTED)
+        self._stop(number.name, by="signal")
+
+    def _stop(self, reason: str, *, by: str) -> None:
+        self.reason = reason
+        if self._staff is None:
+            self._supervisor.end()
+            return
+        now = self._world.market.now()
+        self._staff.inbox.post(OperatorActed(now, Action.STOP, reason, by))
+
+    async def _end_after(self, span: timedelta) -> None:
+        await self._world.waiter.sleep_until(self._world.market.now() + span)
+        self._world.finish()
+        self._stop("the hour is over", by="demo")
+
+    # --------------------------------------------------------------------------------- the 2FA code
+
+    def _needs_code(self) -> None:
+        if self._staff is None:
+            return
+        if self._options.answer_otp_after is not None:
+            self._staff.tasks.spawn(self._answer(self._options.answer_otp_after), "answer 2FA")
+        elif self._options.ask_code is not None:
+            self._options.ask_code.start(self._take)
+
+    async def _answer(self, delay: timedelta) -> None:
+        """Give the sandbox's own code, as a person who has read the mail would."""
+        await self._world.waiter.sleep_until(self._world.market.now() + delay)
+        code = self._world.mailed_code
+        if code is not None and self._staff is not None:
+            await self._staff.desk.request()
+            await self._staff.desk.submit(code)
+
+    def _take(self, text: str) -> None:
+        if self._staff is not None:
+            self._staff.tasks.spawn(self._submit(self._staff, Secret(text)), "2FA from terminal")
+
+    async def _submit(self, staff: Staff, text: Secret) -> None:
+        reply = await staff.desk.take(text)
+        if not reply["ok"]:
+            staff.on_trouble(str(reply["message"]))

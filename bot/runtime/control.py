@@ -1,0 +1,102 @@
+"""How a command line reaches the running bot: a socket file beside the journal, for its owner only.
+
+One JSON object per line in, one out. The socket is what `bot status`, `pause`, `otp` and the like
+talk to; it exists exactly while a bot runs. Codes and tokens pass through it and are never kept or
+logged.
+"""
+
+import asyncio
+import json
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+Request = Mapping[str, object]
+Reply = Mapping[str, object]
+Handler = Callable[[Request], Awaitable[Reply]]
+
+LINE_MAX: Final = 1 << 20
+ASK_TIMEOUT_S: Final = 30.0
+_PATH_MAX: Final = 100
+"""A socket path holds 107 bytes; longer ones move to a short directory of their own."""
+
+
+class NoBotRunning(Exception):
+    """Nothing answers at the control socket of this state directory."""
+
+    def __init__(self, state_dir: Path) -> None:
+        super().__init__(f"no bot is running on {state_dir}")
+        self.state_dir = state_dir
+
+
+def socket_path(state_dir: Path) -> Path:
+    """Return where the control socket of a state directory is."""
+    path = state_dir / "control.sock"
+    if len(str(path).encode()) <= _PATH_MAX:
+        return path
+    short = sha256(str(state_dir.resolve()).encode()).hexdigest()[:16]
+    return Path("/tmp") / f"vnbot-{short}" / "control.sock"  # noqa: S108 - made 0700 below
+
+
+class ControlServer:
+    """Serves the handlers by the request's word `do`."""
+
+    def __init__(self, state_dir: Path, handlers: Mapping[str, Handler]) -> None:
+        self._path = socket_path(state_dir)
+        self._handlers = handlers
+        self._server: asyncio.Server | None = None
+
+    async def start(self) -> None:
+        """Listen; a socket left by a killed bot is replaced (the lease has proved that it is
+        dead).
+        """
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._path.unlink(missing_ok=True)
+        self._server = await asyncio.start_unix_server(self._serve, self._path, limit=LINE_MAX)
+        self._path.chmod(0o600)
+
+    async def stop(self) -> None:
+        """Listen no more and remove the socket."""
+        if self._server is not None:
+            self._server.close()
+            self._path.unlink(missing_ok=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            line = await reader.readline()
+            reply = await self._reply(line)
+            writer.write(json.dumps(reply, ensure_ascii=False, default=str).encode() + b"\n")
+            await writer.drain()
+        except (ConnectionError, ValueError):
+            return
+        finally:
+            writer.close()
+
+    async def _reply(self, line: bytes) -> Reply:
+        try:
+            request = json.loads(line)
+            handler = self._handlers[request["do"]]
+        except (ValueError, KeyError, TypeError):
+            return {"ok": False, "code": "E-CTL-001", "message": "not a request this bot knows"}
+        return await handler(request)
+
+
+def ask(
+    state_dir: Path, request: Request, *, timeout_s: float = ASK_TIMEOUT_S
+) -> dict[str, object]:
+    """Send one request to the running bot and return its reply. Raises NoBotRunning."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(timeout_s)
+        try:
+            connection.connect(str(socket_path(state_dir)))
+            connection.sendall(json.dumps(dict(request)).encode() + b"\n")
+            with connection.makefile("rb") as stream:
+                line = stream.readline(LINE_MAX)
+        except (FileNotFoundError, ConnectionError) as error:
+            raise NoBotRunning(state_dir) from error
+    if not line:
+        raise NoBotRunning(state_dir)
+    reply: dict[str, object] = json.loads(line)
+    return reply

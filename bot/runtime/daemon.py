@@ -1,0 +1,244 @@
+"""The daemon: starts in one order, runs, and stops in one order.
+
+Start: journal's memory into the engine → instruments, phases, day book, account, quotes → second
+factor → strategies wake. There is one path: starting is recovering, whatever happened before.
+Stop: no new intent, outstanding answers are waited for and journalled, then it is over.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from bot.broker.client import BrokerClient
+from bot.broker.errors import BrokerError
+from bot.domain.account import SubAccount
+from bot.domain.entry import Note
+from bot.domain.instrument import EXCHANGE_TZ, Instrument
+from bot.domain.message import (
+    Action,
+    AmendOrder,
+    BurnNonce,
+    CancelOrder,
+    Command,
+    DropToken,
+    InstrumentsRead,
+    Noted,
+    OperatorActed,
+    PlaceOrder,
+    QuoteReceived,
+    ReadAccount,
+    ReadOrder,
+    ReadTodaysOrders,
+    Reconciled,
+    Recovered,
+    StopRunning,
+    TradingDayStarted,
+)
+from bot.domain.plan import StrategyPlan
+from bot.domain.recovery import Recovery
+from bot.domain.rulebook import Rulebook
+from bot.engine.engine import Engine
+from bot.journal.journal import Journal
+from bot.runtime.activity import Tasks
+from bot.runtime.assemble import unreachable
+from bot.runtime.feeds import Feeds
+from bot.runtime.inbox import Inbox
+from bot.runtime.live import CarryOut, LiveLoop, Show, time_passes
+from bot.runtime.order_manager import OrderManager
+from bot.runtime.pulse import pulse_of
+from bot.runtime.reads import DayBook, Reads
+from bot.runtime.schedule import Job
+from bot.runtime.second_factor import TwoFactorDesk
+from bot.runtime.supervisor import Supervisor
+from bot.runtime.world import Driver, World, standing_still
+
+STOP_GRACE_S: Final = 8.0
+"""How long a clean stop waits for answers that are outstanding."""
+PULSE: Final = timedelta(minutes=5)
+
+
+@dataclass(frozen=True, slots=True)
+class Staff:
+    """The parts that the daemon works with, put together by `assemble.py`."""
+
+    world: World
+    inbox: Inbox
+    tasks: Tasks
+    engine: Engine
+    journal: Journal
+    client: BrokerClient
+    account: SubAccount
+    reads: Reads
+    book: DayBook
+    orders: OrderManager
+    desk: TwoFactorDesk
+    rulebook: Rulebook
+    plans: tuple[StrategyPlan, ...]
+    show: tuple[Show, ...]
+    on_trouble: Callable[[str], None]
+
+
+class Daemon:
+    """One run, from the first read to the last row."""
+
+    def __init__(self, staff: Staff, recovery: Recovery, supervisor: Supervisor) -> None:
+        self._staff = staff
+        self._recovery = recovery
+        self._supervisor = supervisor
+        self._instruments: dict[str, Instrument] = {}
+        self._driver: Driver | None = None
+        self._loop = LiveLoop(
+            engine=staff.engine,
+            journal=staff.journal,
+            inbox=staff.inbox,
+            carry_out=self._commands(),
+            wake_at=self._wake_at,
+            show=staff.show,
+            on_trouble=staff.on_trouble,
+        )
+
+    # -------------------------------------------------------------------------------- the run
+
+    async def run(self) -> None:
+        """Run until stopped. Raises what ended it when that was no clean stop."""
+        loop = asyncio.create_task(self._supervisor.guard(self._loop.run(self._supervisor.stopped)))
+        try:
+            async with standing_still(self._staff.world, self._staff.tasks):
+                await self._supervisor.guard(self._read_everything())
+            self._supervisor.is_up.set()
+            await self._drive(self._feeds())
+            await self._settle(loop)
+        finally:
+            loop.cancel()
+            await asyncio.gather(loop, return_exceptions=True)
+        self._supervisor.raise_failure()
+
+    async def _drive(self, feeds: Feeds) -> None:
+        if self._supervisor.stopping.is_set():
+            return
+        start = self._staff.world.market.now()
+        self._driver = self._make_driver(feeds.jobs(self._staff.plans, start=start))
+        self._driver.wake_at(self._staff.engine.next_due())
+        await self._driver.run(self._supervisor.stopping)
+
+    async def _settle(self, loop: asyncio.Task[None]) -> None:
+        """Let the engine end what it must, wait for outstanding answers, journal them."""
+        await asyncio.wait({loop}, timeout=STOP_GRACE_S)
+        self._supervisor.stopped.set()
+        await self._staff.tasks.drain(STOP_GRACE_S)
+        while self._staff.inbox.has_more:
+            await self._loop.handle(await self._staff.inbox.take())
+            self._staff.inbox.done()
+
+    def stop(self, reason: str, by: str) -> None:
+        """Ask for a clean end."""
+        now = self._staff.world.market.now()
+        self._staff.inbox.post(OperatorActed(now, Action.STOP, reason, by))
+
+    # ----------------------------------------------------------------------------- the start
+
+    async def _read_everything(self) -> None:
+        staff, now = self._staff, self._staff.world.market.now()
+        staff.orders.adopt([s.attempt for s in self._recovery.intents if s.attempt is not None])
+        staff.inbox.post(Recovered(now, self._recovery))
+        try:
+            quotes = [await staff.client.quote(symbol) for symbol in self._symbols()]
+        except BrokerError as error:
+            raise unreachable(error) from error
+        instruments = tuple(Instrument(quote.symbol, quote.exchange) for quote in quotes)
+        self._instruments = {each.symbol: each for each in instruments}
+        staff.inbox.post(InstrumentsRead(now, instruments))
+        for exchange in sorted({each.exchange for each in instruments}):
+            await staff.reads.phase(exchange)
+        await self._read_account()
+        for quote in quotes:
+            staff.inbox.post(QuoteReceived(now, quote))
+        staff.desk.report()
+        staff.inbox.post(Reconciled(staff.world.market.now()))
+
+    async def _read_account(self) -> None:
+        staff = self._staff
+        await staff.book.read()
+        if not staff.book.is_fresh(timedelta(0)):
+            raise unreachable(BrokerError("todays_orders", "the day order book could not be read"))
+        await staff.reads.account()
+
+    def _symbols(self) -> list[str]:
+        return sorted({symbol for plan in self._staff.plans for symbol in plan.symbols})
+
+    # --------------------------------------------------------------------------- the commands
+
+    def _commands(self) -> Mapping[type, CarryOut]:
+        staff, spawn = self._staff, self._staff.tasks.spawn
+
+        def place(command: Command) -> None:
+            assert isinstance(command, PlaceOrder)
+            spawn(staff.orders.place(command.intent), f"place {command.intent.intent_id}")
+
+        def cancel(command: Command) -> None:
+            assert isinstance(command, CancelOrder)
+            spawn(staff.orders.cancel(command), f"cancel {command.order_id}")
+
+        def amend(command: Command) -> None:
+            assert isinstance(command, AmendOrder)
+            spawn(staff.orders.amend(command), f"amend {command.order_id}")
+
+        def burn(command: Command) -> None:
+            assert isinstance(command, BurnNonce)
+            spawn(staff.orders.burn(command.intent_id), f"burn {command.intent_id}")
+
+        def read_order(command: Command) -> None:
+            assert isinstance(command, ReadOrder)
+            spawn(staff.reads.order(command.order_id), f"order {command.order_id}")
+
+        def drop_token(command: Command) -> None:
+            assert isinstance(command, DropToken)
+            staff.desk.forget(command.code)
+
+        return {
+            PlaceOrder: place,
+            CancelOrder: cancel,
+            AmendOrder: amend,
+            BurnNonce: burn,
+            ReadOrder: read_order,
+            ReadTodaysOrders: lambda _: spawn(staff.book.read(), "day book"),
+            ReadAccount: lambda _: spawn(staff.reads.account(), "account"),
+            DropToken: drop_token,
+            StopRunning: lambda _: self._supervisor.end(),
+        }
+
+    # ------------------------------------------------------------------------------ the clock
+
+    def _make_driver(self, jobs: Sequence[Job]) -> Driver:
+        return self._staff.world.drive(jobs, time_passes(self._staff.inbox), self._report)
+
+    def _wake_at(self, instant: datetime | None) -> None:
+        if self._driver is not None:
+            self._driver.wake_at(instant)
+
+    def _report(self, job: str, trouble: str) -> None:
+        now = self._staff.world.market.now()
+        self._staff.inbox.post(Noted(now, Note(now, "SCHEDULE", f"{job} {trouble}")))
+
+    def _feeds(self) -> Feeds:
+        staff = self._staff
+        return Feeds(
+            rulebook=staff.rulebook,
+            instruments=self._instruments,
+            reads=staff.reads,
+            book=staff.book,
+            tasks=staff.tasks,
+            post=staff.inbox.post,
+            on_day=self._start_day,
+            on_pulse=self._pulse,
+            pulse_every=PULSE,
+        )
+
+    def _start_day(self, due: datetime) -> None:
+        self._staff.inbox.post(TradingDayStarted(due, due.astimezone(EXCHANGE_TZ).date()))
+        self._staff.desk.report()
+
+    def _pulse(self, due: datetime) -> None:
+        self._staff.inbox.post(Noted(due, pulse_of(self._staff.engine.standing(), due)))

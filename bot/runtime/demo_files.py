@@ -1,0 +1,34 @@
+"""A demo's own files: resumed when it was cut off, moved away when it was over.
+
+One earlier demo is kept, as `journal.1.db` and `sandbox.1.jsonl`, until the next one is over.
+"""
+
+from pathlib import Path
+from typing import Final
+
+from bot.runtime.worlds import LEDGER
+from bot.sandbox.ledger import is_finished, read_ledger
+
+_FILES: Final = ("journal.db", "journal.db-wal", "journal.db-shm", LEDGER)
+
+
+def make_room(state_dir: Path, *, seed: int) -> bool:
+    """Move a finished demo, or one of another seed, out of the way; True when one is resumed."""
+    lines = read_ledger(state_dir / LEDGER)
+    if not lines:
+        _move_away(state_dir)
+        return False
+    if is_finished(state_dir / LEDGER) or lines[0].get("seed") != seed:
+        _move_away(state_dir)
+        return False
+    return True
+
+
+def _move_away(state_dir: Path) -> None:
+    for name in _FILES:
+        path = state_dir / name
+        head, dot, tail = name.partition(".")
+        kept = state_dir / f"{head}.1{dot}{tail}"
+        kept.unlink(missing_ok=True)
+        if path.exists():
+            path.rename(kept)

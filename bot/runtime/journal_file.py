@@ -1,0 +1,61 @@
+"""The journal at the edge of a run: made when it is new, and its errors in an operator's words."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from urllib.parse import urlsplit
+
+from bot.journal.engines import file_of, is_sqlite
+from bot.journal.errors import (
+    Corrupt,
+    JournalError,
+    LeaseHeld,
+    NeedsMigration,
+    Unreachable,
+    UnusableUrl,
+)
+from bot.journal.migrate import check, migrate
+from bot.runtime.problems import ExitCode, OperatorMistake
+
+
+def prepare_journal(url: str) -> str:
+    """Create the tables where there are none yet; return `new` or `kept` for the screen.
+
+    An older schema is never changed silently: it raises NeedsMigration when the journal is opened.
+    """
+    is_file = is_sqlite(url)
+    if (is_file and not file_of(url).is_file()) or check(url).found is None:
+        migrate(url)
+        return "new"
+    return "kept"
+
+
+@contextmanager
+def told(origin: str) -> Iterator[None]:
+    """Turn what the journal raises into a mistake that says what to do. `origin` names the
+    setting.
+    """
+    try:
+        yield
+    except LeaseHeld as error:
+        raise OperatorMistake.of("E-DB-004", f"{error}.", ExitCode.NOT_RUNNING) from error
+    except NeedsMigration as error:
+        text = f"{error}. Do: bot db migrate"
+        raise OperatorMistake.of("E-DB-002", text, ExitCode.DATABASE) from error
+    except Unreachable as error:
+        text = (
+            f"{error}, from journal.url in {origin}. "
+            "No order is placed without a journal. Check: bot db check"
+        )
+        raise OperatorMistake.of("E-DB-001", text, ExitCode.DATABASE) from error
+    except (Corrupt, UnusableUrl) as error:
+        raise OperatorMistake.of("E-DB-003", f"{error} ({origin})", ExitCode.DATABASE) from error
+    except JournalError as error:
+        raise OperatorMistake.of("E-DB-009", f"{error} ({origin})", ExitCode.DATABASE) from error
+
+
+def shown_url(url: str) -> str:
+    """Return a journal's URL without its password, as it may be shown."""
+    parts = urlsplit(url)
+    if parts.password is None:
+        return url
+    return parts._replace(netloc=f"{parts.username}@{parts.netloc.rpartition('@')[2]}").geturl()

@@ -1,0 +1,89 @@
+"""The live loop: one event at a time, in this order, always the same.
+
+take an event ─► engine decides ─► its records are committed ─► they are shown ─► its commands start
+
+Nothing is shown or sent that is not in the journal first. While the journal cannot be written the
+loop stands still and says so: no order leaves, nothing is forgotten, and it goes on by itself.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+from bot.domain.entry import Entry
+from bot.domain.message import Command, Event, Record, TimePassed
+from bot.engine.engine import Engine
+from bot.journal.errors import Unreachable
+from bot.journal.journal import Journal
+from bot.runtime.inbox import Inbox
+
+JOURNAL_RETRY_S: Final = 2.0
+
+Show = Callable[[Entry], None]
+CarryOut = Callable[[Command], None]
+Work = Coroutine[object, object, None]
+
+
+class LiveLoop:
+    """Feeds the engine and carries its commands out. `wake_at` is told the engine's next
+    deadline.
+    """
+
+    def __init__(
+        self,
+        *,
+        engine: Engine,
+        journal: Journal,
+        inbox: Inbox,
+        carry_out: Mapping[type, CarryOut],
+        wake_at: Callable[[datetime | None], None],
+        show: Sequence[Show],
+        on_trouble: Callable[[str], None],
+    ) -> None:
+        self._engine = engine
+        self._journal = journal
+        self._inbox = inbox
+        self._carry_out = carry_out
+        self._wake_at = wake_at
+        self._show = show
+        self._on_trouble = on_trouble
+
+    async def run(self, stopped: asyncio.Event) -> None:
+        """Handle events until `stopped` is set (by the StopRunning command)."""
+        while not stopped.is_set():
+            event = await self._inbox.take()
+            try:
+                await self.handle(event)
+            finally:
+                self._inbox.done()
+
+    async def handle(self, event: Event) -> None:
+        """Take one event all the way through."""
+        commands = self._engine.handle(event)
+        entries = [command.entry for command in commands if isinstance(command, Record)]
+        if entries:
+            await self._commit(entries)
+            self._tell(entries)
+        for command in commands:
+            if not isinstance(command, Record):
+                self._carry_out[type(command)](command)
+        self._wake_at(self._engine.next_due())
+
+    async def _commit(self, entries: Sequence[Entry]) -> None:
+        while True:
+            try:
+                return await self._journal.write(entries)
+            except Unreachable as error:
+                self._on_trouble(f"the journal can't be written, nothing is sent: {error}")
+                await asyncio.sleep(JOURNAL_RETRY_S)
+
+    def _tell(self, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            for show in self._show:
+                show(entry)
+
+
+def time_passes(inbox: Inbox) -> Callable[[datetime], None]:
+    """Return what the clock's driver calls when the engine's deadline has come."""
+    return lambda instant: inbox.post(TimePassed(instant))

@@ -1,0 +1,108 @@
+"""What an operator may ask of a running bot, one handler for each word of the control socket."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bot.broker.client import BrokerClient
+from bot.broker.errors import BrokerError
+from bot.clock import Clock
+from bot.domain.message import Action, OperatorActed
+from bot.protocol.secret import Secret
+from bot.runtime.activity import Tasks
+from bot.runtime.control import Handler, Reply, Request
+from bot.runtime.inbox import Post
+from bot.runtime.second_factor import TwoFactorDesk
+from bot.runtime.shapes import depth_fields, phase_fields, quote_fields
+from bot.runtime.status import Facts, status_of
+
+_NO_TEXT: Reply = {"ok": False, "code": "E-CTL-002", "message": "the request lacks its text"}
+
+
+@dataclass(frozen=True, slots=True)
+class Operations:
+    """The handlers, over the parts that they reach."""
+
+    facts: Facts
+    client: BrokerClient
+    tasks: Tasks
+    desk: TwoFactorDesk
+    clock: Clock
+    post: Post
+
+    def handlers(self) -> Mapping[str, Handler]:
+        """Return the handler of each word."""
+        return {
+            "status": self._status,
+            "pause": self._acting(Action.PAUSE),
+            "resume": self._acting(Action.RESUME),
+            "halt": self._acting(Action.HALT),
+            "stop": self._acting(Action.STOP),
+            "otp_state": self._otp_state,
+            "otp_request": self._otp_request,
+            "otp_submit": self._otp_submit,
+            "otp_token": self._otp_token,
+            "otp_forget": self._otp_forget,
+            "quote": self._quote,
+            "phases": self._phases,
+        }
+
+    async def _status(self, _: Request) -> Reply:
+        return {"ok": True, "status": status_of(self.facts)}
+
+    def _acting(self, action: Action) -> Handler:
+        async def act(request: Request) -> Reply:
+            strategy = request.get("strategy")
+            self.post(
+                OperatorActed(
+                    at=self.clock.now(),
+                    action=action,
+                    reason=str(request.get("reason") or ""),
+                    by=str(request.get("by") or "operator"),
+                    strategy=str(strategy) if strategy else None,
+                    cancel_open=bool(request.get("cancel_open")),
+                )
+            )
+            return {"ok": True}
+
+        return act
+
+    async def _otp_state(self, _: Request) -> Reply:
+        return self.desk.state()
+
+    async def _otp_request(self, _: Request) -> Reply:
+        async with self.tasks.part():
+            return await self.desk.request()
+
+    async def _otp_submit(self, request: Request) -> Reply:
+        code = request.get("code")
+        if not isinstance(code, str):
+            return _NO_TEXT
+        async with self.tasks.part():
+            return await self.desk.submit(Secret(code))
+
+    async def _otp_token(self, request: Request) -> Reply:
+        token = request.get("token")
+        return self.desk.submit_token(Secret(token)) if isinstance(token, str) else _NO_TEXT
+
+    async def _otp_forget(self, _: Request) -> Reply:
+        return self.desk.lose()
+
+    async def _quote(self, request: Request) -> Reply:
+        symbol = str(request.get("symbol") or "").upper()
+        try:
+            async with self.tasks.part():
+                quote = await self.client.quote(symbol)
+                depth = await self.client.depth(symbol)
+        except BrokerError as error:
+            return {"ok": False, "code": "E-NET-002", "message": str(error)}
+        return {"ok": True, "quote": quote_fields(quote), "depth": depth_fields(depth)}
+
+    async def _phases(self, _: Request) -> Reply:
+        exchanges = sorted(self.facts.engine.standing().phases)
+        try:
+            async with self.tasks.part():
+                found = [await self.client.market_phase(each) for each in exchanges]
+        except BrokerError as error:
+            return {"ok": False, "code": "E-NET-002", "message": str(error)}
+        now = self.clock.now().isoformat()
+        return {"ok": True, "at": now, "phases": [phase_fields(each) for each in found]}

@@ -1,0 +1,319 @@
+"""Carries order commands out. The invariant of promise 1 lives here, in one order of steps:
+
+    (1) sign the request   (2) commit intent, attempt and nonce   (3) send the very bytes, once
+    (4) hand the outcome to the engine, whose records are committed with it
+
+Nothing is sent before (2) has returned, and (3) happens at most once per intent, ever: an answer
+that is lost, late or broken makes the outcome unknown, and what is unknown is asked after, never
+resent. Cancels and amendments go the same way, each attempt with a nonce of its own.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, Protocol
+
+from bot.broker.writes import SignedRequest
+from bot.clock import Clock, boot_id, boottime_ns
+from bot.domain.account import SubAccount
+from bot.domain.entry import AttemptFinished, AttemptStarted, Entry, IntentMoved, Transition
+from bot.domain.message import (
+    AmendAnswered,
+    AmendOrder,
+    CancelAnswered,
+    CancelOrder,
+    NonceBurnt,
+    PlaceAnswered,
+    Resolution,
+    SendStarted,
+)
+from bot.domain.order import Intent, OrderState, SendState
+from bot.domain.outcome import Accepted, NotSent, Outcome, Refused, Unknown
+from bot.domain.recovery import StoredAttempt
+from bot.journal.errors import SendForbidden, Unreachable
+from bot.journal.journal import Journal
+from bot.protocol.answer import Answer, NoAnswer
+from bot.protocol.classify import classify_amend, classify_burn, classify_cancel, classify_place
+from bot.protocol.redact import redact
+from bot.runtime.inbox import Post
+from bot.runtime.reads import DayBook
+
+BURN_WINDOW_S: Final = 270.0
+"""A nonce is remembered 300 s; a burn that answers later proves nothing (order-safety section 5).
+"""
+BURN_TRIES: Final = 3
+BOOK_AGE_MAX: Final = timedelta(seconds=5)
+"""The ids known before a send come from a day book no older than this (order-safety section 3)."""
+
+_OUTCOME_WORDS: Final = {
+    Accepted: "ACCEPTED",
+    Refused: "REFUSED",
+    NotSent: "NOT_SENT",
+    Unknown: "UNKNOWN",
+}
+
+
+class Writer(Protocol):
+    """What sends: the broker's order writer, or the one of a dry run that signs and sends
+    nothing.
+    """
+
+    def prepare_place(self, account: SubAccount, intent: Intent) -> SignedRequest: ...
+    def prepare_cancel(self, account: SubAccount, order_id: str) -> SignedRequest: ...
+    def prepare_amend(
+        self, account: SubAccount, order_id: str, *, limit_price: int | None, quantity: int | None
+    ) -> SignedRequest: ...
+    async def send(self, signed: SignedRequest) -> Answer | NoAnswer: ...
+    async def burn(self, nonce: str) -> Answer | NoAnswer: ...
+
+
+Classify = Callable[[str, Answer | NoAnswer], Outcome]
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """Market time for what the engine sees, wire time for what the broker's API judges."""
+
+    market: Clock
+    wire: Clock
+
+
+class OrderManager:
+    """Places, cancels, amends and fences, for one sub-account."""
+
+    def __init__(
+        self,
+        *,
+        writer: Writer,
+        journal: Journal,
+        account: SubAccount,
+        book: DayBook,
+        clocks: Clocks,
+        epoch: int,
+        max_in_flight: int,
+        post: Post,
+    ) -> None:
+        self._writer = writer
+        self._journal = journal
+        self._account = account
+        self._book = book
+        self._clocks = clocks
+        self._epoch = epoch
+        self._slots = asyncio.Semaphore(max_in_flight)
+        self._post = post
+        self._boot_id = boot_id()
+        self._open: dict[str, StoredAttempt] = {}
+
+    def adopt(self, attempts: Sequence[StoredAttempt]) -> None:
+        """Take over the unanswered places of an earlier run, so that they can be fenced."""
+        self._open.update({attempt.intent_id: attempt for attempt in attempts})
+
+    # ------------------------------------------------------------------------------------ place
+
+    async def place(self, intent: Intent) -> None:
+        """Send the intent's one POST, or say for certain that it was not sent."""
+        async with self._slots:
+            reason = await self._reason_not_to_send(intent)
+            if reason is not None:
+                self._answer_place(intent, NotSent(reason), None)
+                return
+            signed = self._writer.prepare_place(self._account, intent)
+            started = self._started(signed, intent.intent_id, "POST", None)
+            try:
+                await self._journal.begin_attempt(
+                    _place_entries(started), epoch=self._epoch, fingerprint=intent.fingerprint
+                )
+            except (SendForbidden, Unreachable) as refusal:
+                self._answer_place(intent, NotSent(str(refusal)), None)
+                return
+            self._open[intent.intent_id] = _stored(started)
+            self._post(SendStarted(self._now(), intent.intent_id))
+            await self._send_place(intent, signed, started)
+
+    async def _reason_not_to_send(self, intent: Intent) -> str | None:
+        await self._book.refresh_if_older(BOOK_AGE_MAX)
+        now = self._now()
+        if not self._book.is_fresh(BOOK_AGE_MAX):
+            return "the day order book could not be read, so known orders are not known"
+        if now > intent.ttl_at:
+            return f"the signal was older than its limit at {now:%H:%M:%S}"
+        return None
+
+    async def _send_place(
+        self, intent: Intent, signed: SignedRequest, started: AttemptStarted
+    ) -> None:
+        answer = await self._writer.send(signed)
+        outcome = classify_place(
+            intent,
+            answer,
+            today=intent.trading_date,
+            known_ids=frozenset(started.known_ids),
+            account=self._account,
+        )
+        if isinstance(outcome, Accepted):
+            self._book.learn(outcome.result.order_id)
+        self._answer_place(intent, outcome, self._finished(started, outcome, answer))
+
+    def _answer_place(
+        self, intent: Intent, outcome: Outcome, finished: AttemptFinished | None
+    ) -> None:
+        if not isinstance(outcome, Unknown):
+            self._open.pop(intent.intent_id, None)
+        self._post(PlaceAnswered(self._now(), intent.intent_id, outcome, finished))
+
+    # ------------------------------------------------------------------------- cancel and amend
+
+    async def cancel(self, command: CancelOrder) -> None:
+        """Send a DELETE; the verdict comes from a row that is read afterwards."""
+        signed = self._writer.prepare_cancel(self._account, command.order_id)
+        started = self._started(signed, command.intent_id, "DELETE", command.order_id)
+        outcome, finished = await self._change(signed, started, classify_cancel)
+        self._post(CancelAnswered(self._now(), command.order_id, outcome, finished))
+
+    async def amend(self, command: AmendOrder) -> None:
+        """Send a PUT of one field; the verdict comes from a row that is read afterwards."""
+        signed = self._writer.prepare_amend(
+            self._account,
+            command.order_id,
+            limit_price=command.limit_price,
+            quantity=command.quantity,
+        )
+        started = self._started(signed, command.intent_id, "PUT", command.order_id)
+        outcome, finished = await self._change(signed, started, classify_amend)
+        self._post(AmendAnswered(self._now(), command.order_id, outcome, finished))
+
+    async def _change(
+        self, signed: SignedRequest, started: AttemptStarted, classify: Classify
+    ) -> tuple[Outcome, AttemptFinished | None]:
+        assert started.order_id is not None, "a change names its order"
+        try:
+            await self._journal.write([started])
+        except (SendForbidden, Unreachable) as refusal:
+            return NotSent(str(refusal)), None
+        answer = await self._writer.send(signed)
+        outcome = classify(started.order_id, answer)
+        return outcome, self._finished(started, outcome, answer)
+
+    # ------------------------------------------------------------------------------------ burn
+
+    async def burn(self, intent_id: str) -> None:
+        """Try the nonce of an unknown POST with a harmless read: was it ever used?
+
+        FRESH proves that the POST had not passed and never can; anything less is REACHED, which
+        proves nothing and waits for the day order book.
+        """
+        attempt = self._open.get(intent_id)
+        resolution, detail = Resolution.REACHED, "no nonce to try"
+        for _ in range(BURN_TRIES if attempt else 0):
+            assert attempt is not None, "the loop runs only with an attempt"
+            if self._age_s(attempt) >= BURN_WINDOW_S:
+                detail = f"the nonce is older than {BURN_WINDOW_S:.0f} s"
+                break
+            answer = await self._writer.burn(attempt.nonce)
+            verdict = classify_burn(answer)
+            detail = verdict.detail
+            if verdict.is_conclusive:
+                in_time = self._age_s(attempt) < BURN_WINDOW_S
+                resolution = verdict.resolution if in_time else Resolution.REACHED
+                break
+        self._post(NonceBurnt(self._now(), intent_id, resolution, detail))
+
+    def _age_s(self, attempt: StoredAttempt) -> float:
+        """Seconds since signing: the larger of boot time and wire time, so that neither can
+        flatter.
+        """
+        wire = self._clocks.wire.now().timestamp() - attempt.signed_ms / 1000
+        if attempt.boot_id != self._boot_id:
+            return wire
+        return max(wire, (boottime_ns() - attempt.boottime_ns) / 1e9)
+
+    # ------------------------------------------------------------------------------- the records
+
+    def _now(self) -> datetime:
+        return self._clocks.market.now()
+
+    def _started(
+        self, signed: SignedRequest, intent_id: str, verb: str, order_id: str | None
+    ) -> AttemptStarted:
+        return AttemptStarted(
+            at=self._now(),
+            attempt_id=signed.nonce,
+            intent_id=intent_id,
+            verb=verb,
+            target=redact(signed.target),
+            order_id=order_id,
+            nonce=signed.nonce,
+            signed_ms=signed.timestamp_ms,
+            boot_id=self._boot_id,
+            boottime_ns=boottime_ns(),
+            body_sha256=signed.body_sha256,
+            body=redact(signed.body.decode()),
+            known_ids=self._book.known_ids(),
+            epoch=self._epoch,
+        )
+
+    def _finished(
+        self, started: AttemptStarted, outcome: Outcome, answer: Answer | NoAnswer
+    ) -> AttemptFinished:
+        code, reason = _code_and_reason(outcome)
+        return AttemptFinished(
+            at=self._now(),
+            attempt_id=started.attempt_id,
+            intent_id=started.intent_id,
+            outcome=_OUTCOME_WORDS[type(outcome)],
+            http_status=answer.http_status if isinstance(answer, Answer) else None,
+            code=code,
+            reason=reason,
+            raw=redact(_raw(answer)),
+            latency_ms=round(answer.latency_ms),
+        )
+
+
+def _place_entries(started: AttemptStarted) -> list[Entry]:
+    return [
+        started,
+        IntentMoved(
+            started.at, started.intent_id, SendState.READY, SendState.SENDING, "signed and sent"
+        ),
+        Transition(
+            at=started.at,
+            intent_id=started.intent_id,
+            order_id=None,
+            from_state=OrderState.INITIALIZED,
+            to_state=OrderState.SUBMITTED,
+            broker_status=None,
+            source="place",
+        ),
+    ]
+
+
+def _stored(started: AttemptStarted) -> StoredAttempt:
+    return StoredAttempt(
+        attempt_id=started.attempt_id,
+        intent_id=started.intent_id,
+        verb=started.verb,
+        order_id=started.order_id,
+        nonce=started.nonce,
+        signed_ms=started.signed_ms,
+        boot_id=started.boot_id,
+        boottime_ns=started.boottime_ns,
+        at=started.at,
+        known_ids=started.known_ids,
+    )
+
+
+def _code_and_reason(outcome: Outcome) -> tuple[str | None, str]:
+    match outcome:
+        case Accepted(result):
+            return result.code, result.reason or ""
+        case Refused(code, reason):
+            return code, reason
+        case NotSent(reason) | Unknown(reason):
+            return None, reason
+
+
+def _raw(answer: Answer | NoAnswer) -> str:
+    if isinstance(answer, Answer):
+        return answer.body.decode("utf-8", errors="backslashreplace")
+    return answer.reason

@@ -1,0 +1,171 @@
+"""Reads of the broker as background work: each posts what it learned as an event, or counts a
+failure.
+
+A failed read changes nothing in the engine's picture; three failures in a row of any reads make the
+broker unhealthy, the next success makes it healthy again.
+"""
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from typing import Final
+
+from bot.broker.client import BrokerClient
+from bot.broker.errors import BrokerError
+from bot.clock import Clock
+from bot.domain.account import SubAccount
+from bot.domain.instrument import Exchange
+from bot.domain.message import (
+    AccountRead,
+    BrokerHealthChanged,
+    DepthReceived,
+    OrderRead,
+    PhaseChanged,
+    QuoteReceived,
+    TodaysOrdersRead,
+)
+from bot.runtime.inbox import Post
+
+FAILURES_MAX: Final = 3
+
+
+class Health:
+    """Counts failures in a row and posts when reads stop or start working."""
+
+    def __init__(self, clock: Clock, post: Post) -> None:
+        self._clock = clock
+        self._post = post
+        self._failures = 0
+        self._is_healthy = True
+
+    def succeeded(self) -> None:
+        """A read worked."""
+        self._failures = 0
+        if not self._is_healthy:
+            self._is_healthy = True
+            self._post(BrokerHealthChanged(self._clock.now(), True, "reads work again"))
+
+    def failed(self, error: BrokerError) -> None:
+        """A read failed."""
+        self._failures += 1
+        if self._is_healthy and self._failures >= FAILURES_MAX:
+            self._is_healthy = False
+            self._post(BrokerHealthChanged(self._clock.now(), False, str(error)))
+
+
+class DayBook:
+    """The day order book: read whole, remembered by its ids, one read at a time."""
+
+    def __init__(
+        self, client: BrokerClient, account: SubAccount, clock: Clock, health: Health, post: Post
+    ) -> None:
+        self._client = client
+        self._account = account
+        self._clock = clock
+        self._health = health
+        self._post = post
+        self._ids: set[str] = set()
+        self._read_at: datetime | None = None
+
+    def known_ids(self) -> tuple[str, ...]:
+        """Every order id seen in the book so far, sorted."""
+        return tuple(sorted(self._ids))
+
+    def learn(self, order_id: str) -> None:
+        """An order of ours was accepted; its id is known before the book shows it."""
+        self._ids.add(order_id)
+
+    def is_fresh(self, age_max: timedelta) -> bool:
+        """True when the last whole read is not older than `age_max`."""
+        return self._read_at is not None and self._clock.now() - self._read_at <= age_max
+
+    async def refresh_if_older(self, age_max: timedelta) -> None:
+        """Read the book unless it is fresh; a failed read leaves it stale."""
+        if not self.is_fresh(age_max):
+            await self.read()
+
+    async def read(self) -> None:
+        """Read the whole book and post it."""
+        asked_at = self._clock.now()
+        try:
+            reports = await self._client.todays_orders(self._account, asked_at)
+        except BrokerError as error:
+            self._health.failed(error)
+            return
+        self._health.succeeded()
+        self._read_at = asked_at
+        self._ids.update(report.order_id for report in reports)
+        self._post(
+            TodaysOrdersRead(self._clock.now(), self._account.extended_id, reports, asked_at)
+        )
+
+
+class Reads:
+    """The other reads, each one call and one event. Two of one kind and symbol never overlap."""
+
+    def __init__(
+        self, client: BrokerClient, account: SubAccount, clock: Clock, health: Health, post: Post
+    ) -> None:
+        self._client = client
+        self._account = account
+        self._clock = clock
+        self._health = health
+        self._post = post
+        self._under_way: set[str] = set()
+
+    async def _once(self, key: str, read: Callable[[datetime], Awaitable[None]]) -> None:
+        if key in self._under_way:
+            return
+        self._under_way.add(key)
+        try:
+            await read(self._clock.now())
+        except BrokerError as error:
+            self._health.failed(error)
+        else:
+            self._health.succeeded()
+        finally:
+            self._under_way.discard(key)
+
+    async def quote(self, symbol: str) -> None:
+        """Poll the quote of a symbol."""
+
+        async def read(asked_at: datetime) -> None:
+            quote = await self._client.quote(symbol)
+            self._post(QuoteReceived(asked_at, quote))
+
+        await self._once(f"quote {symbol}", read)
+
+    async def depth(self, symbol: str) -> None:
+        """Poll the depth of a symbol."""
+
+        async def read(asked_at: datetime) -> None:
+            depth = await self._client.depth(symbol)
+            self._post(DepthReceived(asked_at, depth))
+
+        await self._once(f"depth {symbol}", read)
+
+    async def phase(self, exchange: Exchange) -> None:
+        """Ask the broker for the phase of an exchange and the order types that it takes there."""
+
+        async def read(asked_at: datetime) -> None:
+            found = await self._client.market_phase(exchange)
+            self._post(PhaseChanged(asked_at, exchange, found.phase, found.available))
+
+        await self._once(f"phase {exchange}", read)
+
+    async def order(self, order_id: str) -> None:
+        """Poll one order's detail row."""
+
+        async def read(asked_at: datetime) -> None:
+            report = await self._client.order(self._account, order_id, asked_at)
+            self._post(OrderRead(asked_at, order_id, report))
+
+        await self._once(f"order {order_id}", read)
+
+    async def account(self) -> None:
+        """Poll cash and holdings."""
+
+        async def read(asked_at: datetime) -> None:
+            snapshot = await self._client.account_snapshot(self._account, asked_at)
+            self._post(AccountRead(asked_at, snapshot))
+
+        await self._once("account", read)

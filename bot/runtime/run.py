@@ -1,0 +1,237 @@
+"""One run of the bot, from checked settings to a clean end: the place where all parts meet.
+
+Order of the start: plans → journal and its lease → broker → account → engine → the daemon. A second
+bot on the same journal is refused before any request is made.
+"""
+
+import os
+import socket
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from datetime import date, datetime
+
+from bot import __version__
+from bot.broker.broker import Broker
+from bot.broker.errors import BrokerError
+from bot.clock import SystemClock, performance_s
+from bot.domain.account import SubAccount
+from bot.domain.instrument import EXCHANGE_TZ
+from bot.engine.engine import Engine
+from bot.journal.errors import Holder
+from bot.journal.journal import Journal
+from bot.journal.lease import acquire
+from bot.runtime.activity import Activity, Tasks
+from bot.runtime.assemble import (
+    choose_account,
+    connect_broker,
+    engine_settings,
+    on_account,
+    sign_in,
+    unreachable,
+)
+from bot.runtime.company import Company, RunOptions, Screen
+from bot.runtime.control import ControlServer
+from bot.runtime.daemon import Daemon, Staff
+from bot.runtime.dry_run import dry
+from bot.runtime.inbox import Inbox
+from bot.runtime.invoke import invoke
+from bot.runtime.journal_file import prepare_journal, shown_url, told
+from bot.runtime.operations import Operations
+from bot.runtime.order_manager import Clocks, OrderManager
+from bot.runtime.strategy_file import load_strategies
+from bot.runtime.reads import DayBook, Health, Reads
+from bot.runtime.rulebook import load_rulebook
+from bot.runtime.second_factor import TwoFactorDesk
+from bot.runtime.settings import Loaded
+from bot.runtime.status import Facts
+from bot.runtime.supervisor import Supervisor
+from bot.runtime.world import standing_still
+from bot.runtime.worlds import MakeWorld, Place, make_world
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnd:
+    """How a run ended."""
+
+    reason: str
+    market_time: datetime
+    seconds: float
+
+
+async def run_bot(
+    loaded: Loaded, options: RunOptions, screen: Screen, *, make: MakeWorld = make_world
+) -> RunEnd:
+    """Run until stopped.
+
+    Raises OperatorMistake for what an operator can put right; anything else is a bug.
+    """
+    started = performance_s()
+    async with AsyncExitStack() as stack:
+        run = Run(loaded, options, screen, stack, make)
+        reason = await run.to_its_end()
+        return RunEnd(reason, run.world.market.now(), performance_s() - started)
+
+
+@dataclass(frozen=True, slots=True)
+class JournalDesk:
+    """The open journal, the epoch of our lease, and the number of this run."""
+
+    journal: Journal
+    epoch: int
+    run_id: int
+
+
+class Run:
+    """The parts of one run, made in the order of the start."""
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        options: RunOptions,
+        screen: Screen,
+        stack: AsyncExitStack,
+        make: MakeWorld,
+    ) -> None:
+        self._loaded = loaded
+        self._options = options
+        self._screen = screen
+        self._stack = stack
+        self._supervisor = Supervisor()
+        self._activity = Activity()
+        self._inbox = Inbox(self._activity)
+        self._rulebook = load_rulebook().with_override(
+            {"broker_fee_ppm": loaded.settings.risk.fee_ppm}
+        )
+        self._strategies = load_strategies(loaded, only=options.only)
+        self.world = make(Place(loaded, self._rulebook, self._activity))
+        self._tasks = Tasks(self._activity, self.world.turn, self._supervisor.fail)
+        self._company = Company(options, self.world, self._supervisor)
+
+    async def to_its_end(self) -> str:
+        """Start, run, stop; return why it ended."""
+        self._show_config()
+        with told(self._loaded.origins.get("journal.url", "default")):
+            desk = await self._open_journal()
+        broker, account = await self._meet_broker()
+        with told(self._loaded.origins.get("journal.url", "default")):
+            recovery = await desk.journal.recover(self._today())
+        staff = self._staff_up(desk, broker, account)
+        daemon = Daemon(staff, recovery, self._supervisor)
+        await self._serve_control(staff, broker)
+        company = self._company
+        with company.on_signals():
+            await company.around(daemon.run(), staff)
+        await desk.journal.end_run(desk.run_id, company.reason, at=self.world.market.now())
+        return company.reason
+
+    # -------------------------------------------------------------------------------- journal
+
+    async def _open_journal(self) -> JournalDesk:
+        url = self._loaded.journal_url
+        state = prepare_journal(url)
+        lease = acquire(url, Holder(os.getpid(), socket.gethostname(), SystemClock().now()))
+        self._stack.callback(lease.release)
+        journal = Journal.open(url, epoch=lease.epoch)
+        self._stack.push_async_callback(journal.close)
+        run_id = await journal.start_run(
+            at=self.world.market.now(),
+            mode=self._loaded.settings.mode,
+            version=__version__,
+            config_sha256=self._loaded.sha256,
+        )
+        self._screen.row("journal", f"{shown_url(url)} ({state})")
+        return JournalDesk(journal, lease.epoch, run_id)
+
+    def _today(self) -> date:
+        return self.world.market.now().astimezone(EXCHANGE_TZ).date()
+
+    # --------------------------------------------------------------------------------- broker
+
+    async def _meet_broker(self) -> tuple[Broker, SubAccount]:
+        settings = self._loaded.settings
+        access = await self.world.open(self._stack)
+        broker = connect_broker(self._loaded, access, self.world, self._inbox.post)
+        self._stack.push_async_callback(broker.close)
+        try:
+            async with standing_still(self.world, self._tasks):
+                account = await choose_account(broker.client, settings.broker.account)
+                await sign_in(broker, self._loaded.state_dir, self.world.mailed_code)
+        except BrokerError as error:
+            raise unreachable(error) from error
+        self._show_broker(broker, account)
+        return broker, account
+
+    # ---------------------------------------------------------------------------------- parts
+
+    def _staff_up(self, desk: JournalDesk, broker: Broker, account: SubAccount) -> Staff:
+        world, post, risk = self.world, self._inbox.post, self._loaded.settings.risk
+        health = Health(world.market, post)
+        book = DayBook(broker.client, account, world.market, health, post)
+        strategies = [on_account(each, account) for each in self._strategies]
+        return Staff(
+            world=world,
+            inbox=self._inbox,
+            tasks=self._tasks,
+            engine=Engine(
+                rulebook=self._rulebook,
+                strategies=strategies,
+                settings=engine_settings(risk),
+                invoke=invoke,
+            ),
+            journal=desk.journal,
+            client=broker.client,
+            account=account,
+            reads=Reads(broker.client, account, world.market, health, post),
+            book=book,
+            orders=OrderManager(
+                writer=dry(broker.writer) if self._options.dry_run else broker.writer,
+                journal=desk.journal,
+                account=account,
+                book=book,
+                clocks=Clocks(world.market, world.wire),
+                epoch=desk.epoch,
+                max_in_flight=risk.max_in_flight,
+                post=post,
+            ),
+            desk=TwoFactorDesk(
+                broker.client, broker.two_factor, world.market, post, self._loaded.state_dir
+            ),
+            rulebook=self._rulebook,
+            plans=tuple(each.plan for each in strategies),
+            show=(self._screen.entry, self._company.see),
+            on_trouble=self._screen.trouble,
+        )
+
+    async def _serve_control(self, staff: Staff, broker: Broker) -> None:
+        facts = Facts(
+            engine=staff.engine,
+            market=self.world.market,
+            offset=broker.offset,
+            mode=self._loaded.settings.mode,
+            is_dry_run=self._options.dry_run,
+            account=staff.account.masked,
+            started_at=self.world.market.now(),
+            journal=shown_url(self._loaded.journal_url),
+        )
+        operations = Operations(
+            facts, broker.client, self._tasks, staff.desk, self.world.market, self._inbox.post
+        )
+        server = ControlServer(self._loaded.state_dir, operations.handlers())
+        await server.start()
+        self._stack.push_async_callback(server.stop)
+
+    # ---------------------------------------------------------------------------- the first lines
+
+    def _show_config(self) -> None:
+        symbols = {symbol for each in self._strategies for symbol in each.plan.symbols}
+        counted = f"{len(self._strategies)} strategies, {len(symbols)} symbols"
+        self._screen.row("config", f"{self._loaded.path}, {counted}")
+
+    def _show_broker(self, broker: Broker, account: SubAccount) -> None:
+        skew_ms = broker.offset.value.total_seconds() * 1000
+        self._screen.row(
+            "broker", f"account {account.masked} {account.type}, skew {skew_ms:.0f} ms"
+        )
+        until = broker.two_factor.until
+        known = f"token until {until.astimezone(EXCHANGE_TZ):%H:%M}" if until else "no token yet"
+        self._screen.row("2FA", known)

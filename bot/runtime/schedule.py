@@ -1,0 +1,171 @@
+"""The timetable: what is due when. APScheduler's triggers are its only arithmetic of time.
+
+Two drivers share it. On the system clock APScheduler's `AsyncIOScheduler` fires the jobs; on a
+simulated or scaled clock `Timetable` asks the same triggers for their next times and the stepped
+market (`stepped.py`) walks from one to the next. A job only starts a poll or posts an event: it is
+never the place where something is decided, and never holds a request that a shutdown could cut off.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, time, timedelta
+from heapq import heappop, heappush
+from typing import Final
+
+from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_MAX_INSTANCES, EVENT_JOB_MISSED
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+from apscheduler.triggers.base import BaseTrigger
+from apscheduler.triggers.cron import CronTrigger
+from apscheduler.triggers.date import DateTrigger
+from apscheduler.triggers.interval import IntervalTrigger
+
+from bot.domain.instrument import EXCHANGE_TZ, Exchange
+from bot.domain.rulebook import Rulebook
+
+Fire = Callable[[datetime], None]
+Report = Callable[[str, str], None]
+
+POLL_MISFIRE_GRACE_S: Final = 1
+"""A poll that is later than this is left out: the next one is fresher anyway."""
+_DUE_JOB: Final = "engine-due"
+_TROUBLES: Final = {
+    EVENT_JOB_MISSED: "missed its time",
+    EVENT_JOB_MAX_INSTANCES: "was still running",
+    EVENT_JOB_ERROR: "failed",
+}
+
+
+class PhaseTrigger(BaseTrigger):  # type: ignore[misc]
+    """Fires at every phase boundary of an exchange, as the rulebook's calendar has them."""
+
+    def __init__(self, rulebook: Rulebook, exchange: Exchange) -> None:
+        self._rulebook = rulebook
+        self._exchange = exchange
+
+    def get_next_fire_time(
+        self, previous_fire_time: datetime | None, now: datetime
+    ) -> datetime | None:
+        """Return the first boundary after the last one fired (or after `now`)."""
+        return self._rulebook.next_phase_change(self._exchange, previous_fire_time or now).at
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Something due again and again. `misfire_grace_s` None: late is better than never."""
+
+    name: str
+    trigger: BaseTrigger
+    fire: Fire
+    misfire_grace_s: int | None = None
+
+
+def every(period: timedelta, *, start: datetime) -> BaseTrigger:
+    """Fire each `period`, first at `start`."""
+    return IntervalTrigger(
+        seconds=period.total_seconds(),
+        start_date=start.astimezone(EXCHANGE_TZ),
+        timezone=EXCHANGE_TZ,
+    )
+
+
+def daily_at(moment: time) -> BaseTrigger:
+    """Fire at a local time of each weekday."""
+    return CronTrigger(
+        day_of_week="mon-fri",
+        hour=moment.hour,
+        minute=moment.minute,
+        second=moment.second,
+        timezone=EXCHANGE_TZ,
+    )
+
+
+class Timetable:
+    """Jobs on a clock that somebody else moves. Jobs due at one instant fire in the order given."""
+
+    def __init__(self, jobs: Sequence[Job], now: datetime) -> None:
+        self._jobs = list(jobs)
+        self._heap: list[tuple[datetime, int]] = []
+        for number, job in enumerate(self._jobs):
+            self._push(number, job.trigger.get_next_fire_time(None, now.astimezone(EXCHANGE_TZ)))
+
+    def _push(self, number: int, due: datetime | None) -> None:
+        if due is not None:
+            heappush(self._heap, (due.astimezone(UTC), number))
+
+    def next_due(self) -> datetime | None:
+        """The next instant at which a job is due."""
+        return self._heap[0][0] if self._heap else None
+
+    def fire_due(self, now: datetime) -> None:
+        """Fire all that is due up to `now`, each once however many of its times have passed."""
+        while self._heap and self._heap[0][0] <= now:
+            due, number = heappop(self._heap)
+            job = self._jobs[number]
+            self._push(number, self._after(job, due, now))
+            job.fire(due)
+
+    @staticmethod
+    def _after(job: Job, fired: datetime, now: datetime) -> datetime | None:
+        following: datetime | None = fired
+        while following is not None and following <= now:
+            following = job.trigger.get_next_fire_time(following, now.astimezone(EXCHANGE_TZ))
+        return following
+
+
+class SystemTimetable:
+    """The same jobs on the system clock, fired by APScheduler on the running loop.
+
+    Overlap: a job never runs twice at once (`max_instances=1`); several missed times are one run
+    (`coalesce`); a poll that comes too late is left out. Each of these is reported.
+    """
+
+    def __init__(self, jobs: Sequence[Job], on_due: Fire, report: Report) -> None:
+        self._on_due = on_due
+        self._report = report
+        self._scheduler = AsyncIOScheduler(
+            timezone=EXCHANGE_TZ, job_defaults={"coalesce": True, "max_instances": 1}
+        )
+        self._scheduler.add_listener(self._tell, sum(_TROUBLES))
+        for job in jobs:
+            self._add(job)
+
+    def _add(self, job: Job) -> None:
+        self._scheduler.add_job(
+            _run,
+            job.trigger,
+            args=[job.fire],
+            id=job.name,
+            misfire_grace_time=job.misfire_grace_s,
+        )
+
+    def _tell(self, event: object) -> None:
+        name, code = getattr(event, "job_id", "?"), getattr(event, "code", 0)
+        self._report(str(name), _TROUBLES[code])
+
+    def start(self) -> None:
+        """Begin to fire."""
+        self._scheduler.start()
+
+    def wake_at(self, instant: datetime | None) -> None:
+        """Have `on_due` called at `instant`, in place of what was asked before."""
+        if instant is None:
+            return
+        self._scheduler.add_job(
+            _run,
+            DateTrigger(instant, timezone=EXCHANGE_TZ),
+            args=[self._on_due],
+            id=_DUE_JOB,
+            replace_existing=True,
+            misfire_grace_time=None,
+        )
+
+    def stop(self) -> None:
+        """Fire no more. Jobs hold no work of their own, so nothing is cut off."""
+        if self._scheduler.running:
+            self._scheduler.shutdown(wait=False)
+
+
+async def _run(fire: Fire) -> None:
+    from bot.clock import SystemClock
+
+    fire(SystemClock().now())

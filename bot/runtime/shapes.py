@@ -1,0 +1,40 @@
+"""Values as JSON-ready fields, for `--json` and the control socket. The keys are a stable
+contract.
+"""
+
+from dataclasses import asdict
+from datetime import datetime
+
+from bot.domain.quote import Depth, Quote
+from bot.protocol.values import MarketPhase
+
+Fields = dict[str, object]
+
+
+def instant(value: datetime | None) -> str | None:
+    """An instant as ISO 8601 in UTC."""
+    return value.isoformat() if value is not None else None
+
+
+def quote_fields(quote: Quote) -> Fields:
+    """Prices in whole VND per share, volume in shares."""
+    return {**asdict(quote), "updated_at": instant(quote.updated_at)}
+
+
+def depth_fields(depth: Depth) -> Fields:
+    """Levels best first, as [price, volume]."""
+    return {
+        "symbol": depth.symbol,
+        "bids": [[level.price, level.volume] for level in depth.bids],
+        "asks": [[level.price, level.volume] for level in depth.asks],
+        "updated_at": instant(depth.updated_at),
+    }
+
+
+def phase_fields(found: MarketPhase) -> Fields:
+    """The phase of an exchange and the order types that the broker lists there."""
+    return {
+        "exchange": found.exchange,
+        "phase": found.phase,
+        "available_order_types": sorted(found.available) if found.available is not None else None,
+    }

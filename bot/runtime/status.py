@@ -1,0 +1,108 @@
+"""`bot status` of a running bot: one dictionary with stable keys, made from the engine's
+standing.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from bot.broker.clock_offset import ClockOffset
+from bot.clock import Clock
+from bot.domain.entry import OrderUpdated
+from bot.engine.engine import Engine
+from bot.engine.standing import HeldOrder, PositionStanding, StrategyStanding
+from bot.runtime.shapes import Fields, instant
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a status is made of besides the engine."""
+
+    engine: Engine
+    market: Clock
+    offset: ClockOffset
+    mode: str
+    is_dry_run: bool
+    account: str
+    started_at: datetime
+    journal: str
+
+
+def status_of(facts: Facts) -> Fields:
+    """Return everything that is worth a glance. Money is VND, instants are UTC."""
+    standing = facts.engine.standing()
+    return {
+        "state": standing.state,
+        "reason": standing.reason,
+        "since": instant(standing.since),
+        "mode": facts.mode,
+        "dry_run": facts.is_dry_run,
+        "at": instant(facts.market.now()),
+        "started_at": instant(facts.started_at),
+        "account": facts.account,
+        "journal": facts.journal,
+        "phases": {str(exchange): phase for exchange, phase in sorted(standing.phases.items())},
+        "two_factor": {
+            "until": instant(standing.token_until),
+            "is_unproven": standing.is_unproven,
+            "missed_signals": standing.missed_signals,
+        },
+        "strategies": [_strategy(each) for each in standing.strategies],
+        "positions": [_position(each) for each in standing.positions],
+        "open_orders": [_order(each) for each in standing.open_orders],
+        "held": [_held(each) for each in standing.held],
+        "unknown": [intent.intent_id for intent in standing.unknown],
+        "halted_symbols": dict(standing.halted_symbols),
+        "counts": dict(standing.counts),
+        "day_result": standing.day_result,
+        "clock_offset_s": facts.offset.value.total_seconds(),
+    }
+
+
+def _strategy(each: StrategyStanding) -> Fields:
+    return {
+        "name": each.name,
+        "state": each.state,
+        "reason": each.reason,
+        "mode": each.mode,
+        "symbols": list(each.symbols),
+        "orders_today": each.orders_today,
+        "day_result": each.day_result,
+    }
+
+
+def _position(each: PositionStanding) -> Fields:
+    return {
+        "strategy": each.strategy,
+        "symbol": each.symbol,
+        "shares": each.shares,
+        "cost": each.cost,
+        "last": each.last,
+        "unrealised": each.unrealised,
+    }
+
+
+def _order(each: OrderUpdated) -> Fields:
+    return {
+        "order_id": each.order_id,
+        "intent_id": each.intent_id,
+        "strategy": each.strategy,
+        "symbol": each.symbol,
+        "side": each.side,
+        "quantity": each.quantity,
+        "price": each.price,
+        "order_type": each.order_type,
+        "executed": each.executed_quantity,
+        "state": each.state,
+        "broker_status": each.broker_status,
+    }
+
+
+def _held(each: HeldOrder) -> Fields:
+    return {
+        "intent_id": each.intent.intent_id,
+        "symbol": each.intent.symbol,
+        "side": each.intent.side,
+        "quantity": each.intent.quantity,
+        "until": instant(each.until),
+        "code": each.code,
+    }

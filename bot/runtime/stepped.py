@@ -1,0 +1,149 @@
+"""The stepped market: one market clock that daemon and embedded sandbox share.
+
+It stands still while anything is under way and otherwise jumps to the next due instant: a step of
+the sandbox's market, a job of the timetable, a deadline of the engine, or the end of a rate-limit
+wait, in this fixed order. Between jumps it sleeps to keep the pace. So the same seed tells the same
+story whatever the machine, the database or the speed.
+"""
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime
+from heapq import heappop, heappush
+from typing import Final, Protocol
+
+from bot.clock import SimulatedClock, monotonic_s
+from bot.runtime.activity import Activity, Turn
+from bot.runtime.schedule import Timetable
+
+LAG_MAX_S: Final = 5.0
+"""Behind the pace by more than this, the pace starts anew instead of rushing."""
+
+
+class Market(Protocol):
+    """What moves on market time besides the daemon: the embedded sandbox, or nothing."""
+
+    def next_due(self) -> datetime | None:
+        """The next instant at which something happens there."""
+        ...
+
+    def advance(self, to: datetime) -> None:
+        """Let everything happen that is due up to `to`."""
+        ...
+
+
+class SteppedWaiter:
+    """Waits on the stepped clock; gives its turn away meanwhile and does not keep the clock
+    standing.
+    """
+
+    def __init__(self, clock: SimulatedClock, activity: Activity, turn: Turn) -> None:
+        self._clock = clock
+        self._activity = activity
+        self._turn = turn
+        self._waiting: list[tuple[datetime, int, asyncio.Future[None]]] = []
+        self._number = 0
+
+    def now(self) -> datetime:
+        """The stepped instant."""
+        return self._clock.now()
+
+    async def sleep_until(self, instant: datetime) -> None:
+        """Return when the clock has reached `instant`."""
+        if instant <= self._clock.now():
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._number += 1
+        heappush(self._waiting, (instant, self._number, future))
+        self._turn.give_back()
+        self._activity.end()
+        try:
+            await future
+        except asyncio.CancelledError:
+            self._activity.begin()
+            raise
+        finally:
+            await self._turn.take()
+
+    def next_due(self) -> datetime | None:
+        """When the first one waiting is to go on."""
+        return self._waiting[0][0] if self._waiting else None
+
+    def wake_due(self, now: datetime) -> None:
+        """Let all go on whose time has come; they count as under way again at once."""
+        while self._waiting and self._waiting[0][0] <= now:
+            _, _, future = heappop(self._waiting)
+            self._activity.begin()
+            if not future.done():
+                future.set_result(None)
+
+
+class SteppedMarket:
+    """Walks the market clock from one due instant to the next, `speed` times as fast as the
+    wall.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: SimulatedClock,
+        activity: Activity,
+        waiter: SteppedWaiter,
+        market: Market,
+        timetable: Timetable,
+        on_due: Callable[[datetime], None],
+        speed: float,
+    ) -> None:
+        self._clock = clock
+        self._activity = activity
+        self._waiter = waiter
+        self._market = market
+        self._timetable = timetable
+        self._on_due = on_due
+        self._speed = speed
+        self._engine_due: datetime | None = None
+        self._anchor = (monotonic_s(), clock.now())
+
+    def wake_at(self, instant: datetime | None) -> None:
+        """Remember the engine's next deadline."""
+        self._engine_due = instant
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Walk until `stopping` is set."""
+        while not stopping.is_set():
+            await self._activity.idle()
+            due = self._next_due()
+            await self._keep_pace(due, stopping)
+            if self._activity.is_idle and not stopping.is_set():
+                self._step(due)
+            await asyncio.sleep(0)
+
+    def _next_due(self) -> datetime:
+        parts = (
+            self._market.next_due(),
+            self._timetable.next_due(),
+            self._engine_due,
+            self._waiter.next_due(),
+        )
+        due = min(part for part in parts if part is not None)
+        return max(due, self._clock.now())
+
+    async def _keep_pace(self, due: datetime, stopping: asyncio.Event) -> None:
+        wall, market = self._anchor
+        ahead = wall + (due - market).total_seconds() / self._speed - monotonic_s()
+        if ahead < -LAG_MAX_S:
+            self._anchor = (monotonic_s(), due)
+        if ahead > 0:
+            try:
+                await asyncio.wait_for(stopping.wait(), ahead)
+            except TimeoutError:
+                return
+
+    def _step(self, due: datetime) -> None:
+        self._clock.advance_to(due)
+        self._market.advance(due)
+        self._timetable.fire_due(due)
+        if self._engine_due is not None and self._engine_due <= due:
+            self._engine_due = None
+            self._on_due(due)
+        self._waiter.wake_due(due)

@@ -1,0 +1,43 @@
+"""How far a run has come, and the one place where anything that goes wrong is caught.
+
+A failure that reaches the supervisor is a bug of ours, or a mistake of the operator found while
+starting: the run ends at once, nothing more is sent, and the next start recovers. Crash-only.
+"""
+
+import asyncio
+from collections.abc import Awaitable
+
+
+class Supervisor:
+    """Events that the parts of a run wait for, and the failure that ended it, if one did."""
+
+    def __init__(self) -> None:
+        self.is_up = asyncio.Event()
+        self.stopping = asyncio.Event()
+        self.stopped = asyncio.Event()
+        self.failure: BaseException | None = None
+
+    async def guard(self, work: Awaitable[None]) -> None:
+        """Await `work`; whatever it raises ends the run."""
+        try:
+            await work
+        except asyncio.CancelledError:
+            raise
+        except BaseException as failure:
+            self.fail(failure)
+
+    def fail(self, failure: BaseException) -> None:
+        """End the run at once; the first failure is the one that counts."""
+        if self.failure is None:
+            self.failure = failure
+        self.end()
+
+    def end(self) -> None:
+        """Everything that had to be settled is settled."""
+        self.stopping.set()
+        self.stopped.set()
+
+    def raise_failure(self) -> None:
+        """Raise what ended the run, unless it ended well."""
+        if self.failure is not None:
+            raise self.failure

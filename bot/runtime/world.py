@@ -1,0 +1,191 @@
+"""What the daemon stands in: which clock runs, who moves it, and which broker answers.
+
+Two worlds, chosen by the configuration and known to nobody below this module: the *sandbox world*
+embeds the broker and steps one market clock for both; the *system world* has a broker at an address
+and the machine's own time. Everything else of the daemon is the same in both.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Protocol
+
+from bot.broker.http import AsgiApp
+from bot.broker.waiter import SystemWaiter, Waiter
+from bot.clock import Clock, SimulatedClock, SystemClock
+from bot.protocol.secret import Secret
+from bot.runtime.activity import Activity, AllAtOnce, OneAtATime, Tasks, Turn
+from bot.runtime.problems import OperatorMistake
+from bot.runtime.schedule import Fire, Job, Report, SystemTimetable, Timetable
+from bot.runtime.stepped import SteppedMarket, SteppedWaiter
+from bot.sandbox.errors import PortInUse
+from bot.sandbox.sandbox import Sandbox
+from bot.sandbox.serve import serve
+
+_HOST: Final = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Where the broker is and how to sign for it. With `app` it is played in this process."""
+
+    base_url: str
+    api_key: Secret
+    api_secret: Secret
+    app: AsgiApp | None = None
+
+
+class Driver(Protocol):
+    """Moves or follows the clock, fires the jobs and the engine's deadlines."""
+
+    def wake_at(self, instant: datetime | None) -> None:
+        """Have the engine woken at `instant`."""
+        ...
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Drive until `stopping` is set."""
+        ...
+
+
+class World(Protocol):
+    """See the module."""
+
+    market: Clock
+    wire: Clock
+    waiter: Waiter
+    turn: Turn
+    max_concurrent: int | None
+    mailed_code: Secret | None
+    """The one-time code of a broker that we play ourselves."""
+
+    async def open(self, stack: AsyncExitStack, /) -> Access:
+        """Make the broker reachable; what has to be closed again goes on the stack."""
+        ...
+
+    def drive(self, jobs: Sequence[Job], on_due: Fire, report: Report, /) -> Driver:
+        """Make the driver of these jobs."""
+        ...
+
+    def finish(self) -> None:
+        """The story is over: a sandbox begins anew at its next start."""
+        ...
+
+
+class SystemWorld:
+    """The machine's time and a broker at an address."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self.market: Clock = SystemClock()
+        self.wire: Clock = self.market
+        self.waiter: Waiter = SystemWaiter(self.market)
+        self.turn: Turn = AllAtOnce()
+        self.max_concurrent: int | None = None
+        self.mailed_code: Secret | None = None
+
+    async def open(self, _stack: AsyncExitStack) -> Access:
+        """The broker is there already."""
+        return self._access
+
+    def drive(self, jobs: Sequence[Job], on_due: Fire, report: Report) -> Driver:
+        """Let APScheduler fire the jobs."""
+        return SystemDriver(SystemTimetable(jobs, on_due, report))
+
+    def finish(self) -> None:
+        """A real broker's day ends without us."""
+
+
+class SystemDriver:
+    """APScheduler between its start and its stop."""
+
+    def __init__(self, timetable: SystemTimetable) -> None:
+        self._timetable = timetable
+
+    def wake_at(self, instant: datetime | None) -> None:
+        """Have the engine woken at `instant`."""
+        self._timetable.wake_at(instant)
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Fire until `stopping` is set."""
+        self._timetable.start()
+        try:
+            await stopping.wait()
+        finally:
+            self._timetable.stop()
+            await asyncio.sleep(0)
+
+
+class SandboxWorld:
+    """The embedded broker, and one stepped clock that is market time and wire time for both
+    sides.
+    """
+
+    def __init__(
+        self,
+        *,
+        sandbox: Sandbox,
+        clock: SimulatedClock,
+        activity: Activity,
+        port: int,
+        speed: float,
+    ) -> None:
+        self._sandbox = sandbox
+        self._clock = clock
+        self._activity = activity
+        self._port = port
+        turn = OneAtATime()
+        self._stepped = SteppedWaiter(clock, activity, turn)
+        self.market: Clock = clock
+        self.wire: Clock = clock
+        self.waiter: Waiter = self._stepped
+        self.turn: Turn = turn
+        self.max_concurrent: int | None = 1
+        self.mailed_code: Secret | None = Secret(sandbox.credentials.otp_code)
+        self._speed = speed
+
+    async def open(self, stack: AsyncExitStack) -> Access:
+        """Serve the sandbox on loopback. Raises OperatorMistake when the port is taken."""
+        stack.callback(self._sandbox.close)
+        try:
+            base_url = await stack.enter_async_context(serve(self._sandbox, _HOST, self._port))
+        except PortInUse as error:
+            text = f"{error}. Set sandbox.port to a free one, or 0 to take any"
+            raise OperatorMistake.of("E-NET-003", text) from error
+        given = self._sandbox.credentials
+        return Access(base_url, Secret(given.api_key), Secret(given.api_secret))
+
+    def drive(self, jobs: Sequence[Job], on_due: Fire, _report: Report) -> Driver:
+        """Walk the shared clock; a job can be neither late nor overlapping there."""
+        return SteppedMarket(
+            clock=self._clock,
+            activity=self._activity,
+            waiter=self._stepped,
+            market=self._sandbox,
+            timetable=Timetable(jobs, self._clock.now()),
+            on_due=on_due,
+            speed=self._speed,
+        )
+
+    def finish(self) -> None:
+        """Have the ledger say so."""
+        self._sandbox.finish()
+
+
+@asynccontextmanager
+async def standing_still(world: World, tasks: Tasks) -> AsyncIterator[None]:
+    """Hold the turn, and with it a stepped clock, while everything is read for the first time.
+
+    The clock moves only when a request has to wait for the rate limit, so that the wait can end.
+    """
+    done = asyncio.Event()
+    driver = world.drive((), lambda _: None, lambda _, __: None)
+    driving = asyncio.create_task(driver.run(done))
+    try:
+        async with tasks.part():
+            yield
+            done.set()
+    finally:
+        done.set()
+        await driving

@@ -1,0 +1,106 @@
+"""Which world a configuration means, and how the embedded sandbox is set up or resumed."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from bot.clock import SimulatedClock
+from bot.domain.rulebook import Rulebook
+from bot.runtime.activity import Activity
+from bot.runtime.problems import ExitCode, OperatorMistake
+from bot.runtime.scenario_file import load_scenario
+from bot.runtime.settings import Loaded
+from bot.runtime.world import Access, SandboxWorld, SystemWorld, World
+from bot.sandbox.errors import LedgerBroken
+from bot.sandbox.ledger import resumed_at
+from bot.sandbox.sandbox import Sandbox
+from bot.sandbox.scenario import Scenario
+
+LEDGER: Final = "sandbox.jsonl"
+"""The embedded broker's own memory, beside the journal. The bot never reads it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a world is made of besides its settings."""
+
+    loaded: Loaded
+    rulebook: Rulebook
+    activity: Activity
+
+
+MakeWorld = Callable[[Place], World]
+
+
+def make_world(place: Place) -> World:
+    """Return the world of the configured mode."""
+    return _WORLDS[place.loaded.settings.mode](place)
+
+
+def _sandbox_world(place: Place) -> World:
+    settings = place.loaded.settings
+    if settings.broker.base_url is not None:
+        return _system_world(place)
+    scenario = load_scenario(settings.sandbox.scenario, place.loaded.base_dir)
+    sandbox, clock = wake_sandbox(place, scenario)
+    return SandboxWorld(
+        sandbox=sandbox,
+        clock=clock,
+        activity=place.activity,
+        port=settings.sandbox.port,
+        speed=settings.sandbox.speed,
+    )
+
+
+def wake_sandbox(place: Place, scenario: Scenario) -> tuple[Sandbox, SimulatedClock]:
+    """Make the embedded broker and its clock, going on where its ledger ends."""
+    ledger = ledger_path(place.loaded.state_dir)
+    try:
+        clock = SimulatedClock(resumed_at(ledger) or scenario.starts_at)
+        sandbox = Sandbox(
+            scenario,
+            place.rulebook,
+            clock=clock,
+            wire=clock,
+            seed=place.loaded.settings.sandbox.seed,
+            ledger=ledger,
+        )
+    except LedgerBroken as error:
+        raise OperatorMistake.of("E-SBX-001", f"{ledger}: {error}", ExitCode.DATABASE) from error
+    return sandbox, clock
+
+
+def ledger_path(state_dir: Path) -> Path:
+    """Where the embedded sandbox keeps its ledger."""
+    return state_dir / LEDGER
+
+
+def _system_world(place: Place) -> World:
+    broker = place.loaded.settings.broker
+    if broker.base_url is None:
+        raise OperatorMistake.of("E-CFG-043", "this mode needs broker.base_url", ExitCode.CONFIG)
+    if broker.api_key is None or broker.api_secret is None:
+        raise OperatorMistake.of(
+            "E-SEC-001",
+            "no API key or secret. Put them in BOT_BROKER__API_KEY and BOT_BROKER__API_SECRET, in "
+            "a 0600 file, or in systemd credentials. Without an account: bot demo",
+            ExitCode.SECRET,
+        )
+    return SystemWorld(Access(broker.base_url, broker.api_key, broker.api_secret))
+
+
+def _paper_world(_: Place) -> World:
+    raise OperatorMistake.of(
+        "E-CFG-028",
+        "mode 'paper' (the real broker's data, orders matched here) can't be run yet; "
+        "use 'sandbox' or 'live'",
+        ExitCode.CONFIG,
+    )
+
+
+_WORLDS: Final[Mapping[str, MakeWorld]] = {
+    "sandbox": _sandbox_world,
+    "paper": _paper_world,
+    "live": _system_world,
+}

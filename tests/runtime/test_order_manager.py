@@ -1,0 +1,189 @@
+"""One POST per intent, ever; what is committed before it, and what is known after it."""
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from bot.domain.entry import IntentMoved
+from bot.domain.message import (
+    CancelAnswered,
+    CancelOrder,
+    NonceBurnt,
+    PlaceAnswered,
+    Resolution,
+    SendStarted,
+)
+from bot.domain.order import OrderState, SendState
+from bot.domain.outcome import Accepted, NotSent, Refused, Unknown
+from tests.staging import START, Stage, intent, scenario, set_stage
+
+POST = {"verb": "POST", "path": "*/orders"}
+
+
+@pytest.fixture
+async def stage(
+    request: pytest.FixtureRequest, tmp_path: Path, sqlite_url: str
+) -> AsyncIterator[Stage]:
+    """A stage; a test that is parametrised indirectly names its faults."""
+    faults = getattr(request, "param", [])
+    made = await set_stage(tmp_path, sqlite_url, scenario(faults=faults))
+    yield made
+    await made.strike()
+
+
+def _answer(stage: Stage) -> PlaceAnswered:
+    [answer] = [event for event in stage.events if isinstance(event, PlaceAnswered)]
+    return answer
+
+
+async def test_an_accepted_place_is_one_order_and_says_when_it_left(stage: Stage) -> None:
+    wanted = await stage.ready(intent())
+
+    await stage.orders.place(wanted)
+
+    answer = _answer(stage)
+    assert isinstance(answer.outcome, Accepted)
+    assert answer.outcome.result.state is OrderState.ACCEPTED
+    assert stage.placed() == [answer.outcome.result.order_id]
+    kinds = [type(event) for event in stage.events]
+    assert kinds.index(SendStarted) < kinds.index(PlaceAnswered)
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [
+        [{"match": POST, "point": "after_apply", "action": {"do": "rst"}}],
+        [{"match": POST, "point": "after_apply", "action": {"do": "status", "status": 502}}],
+        [{"match": POST, "action": {"do": "truncate", "length": 40}}],
+    ],
+    indirect=True,
+    ids=["reset", "502", "truncated"],
+)
+async def test_a_lost_reply_is_unknown_and_its_burnt_nonce_says_reached(stage: Stage) -> None:
+    wanted = await stage.ready(intent())
+
+    await stage.orders.place(wanted)
+    await stage.orders.burn(wanted.intent_id)
+
+    assert isinstance(_answer(stage).outcome, Unknown)
+    assert len(stage.placed()) == 1
+    [burnt] = [event for event in stage.events if isinstance(event, NonceBurnt)]
+    assert burnt.resolution is Resolution.REACHED
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [[{"match": POST, "point": "before_auth", "action": {"do": "rst"}}]],
+    indirect=True,
+)
+async def test_a_place_lost_on_its_way_is_unknown_and_its_burnt_nonce_says_fresh(
+    stage: Stage,
+) -> None:
+    wanted = await stage.ready(intent())
+
+    await stage.orders.place(wanted)
+    await stage.orders.burn(wanted.intent_id)
+
+    assert isinstance(_answer(stage).outcome, Unknown)
+    assert stage.placed() == []
+    [burnt] = [event for event in stage.events if isinstance(event, NonceBurnt)]
+    assert burnt.resolution is Resolution.FRESH
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [[{"match": POST, "point": "before_auth", "action": {"do": "rst"}}]],
+    indirect=True,
+)
+async def test_a_burn_after_the_nonce_window_proves_nothing(stage: Stage) -> None:
+    wanted = await stage.ready(intent())
+    await stage.orders.place(wanted)
+    stage.clock.advance_to(START + timedelta(seconds=271))
+
+    await stage.orders.burn(wanted.intent_id)
+
+    [burnt] = [event for event in stage.events if isinstance(event, NonceBurnt)]
+    assert burnt.resolution is Resolution.REACHED
+
+
+async def test_the_attempt_is_committed_before_the_first_byte(stage: Stage) -> None:
+    wanted = await stage.ready(intent())
+    seen: list[object] = []
+    send = stage.broker.writer.send
+
+    class Looking:
+        """The real writer, with a look into the database at the moment of sending."""
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(stage.broker.writer, name)
+
+        async def send(self, signed):  # type: ignore[no-untyped-def]
+            recovery = await stage.journal.recover(wanted.trading_date)
+            seen.extend((each.state, each.attempt) for each in recovery.intents)
+            return await send(signed)
+
+    stage.orders._writer = Looking()  # type: ignore[assignment]
+    await stage.orders.place(wanted)
+
+    [(state, attempt)] = seen
+    assert state is SendState.SENDING
+    assert attempt is not None
+
+
+async def test_a_signal_past_its_time_is_not_sent(stage: Stage) -> None:
+    wanted = await stage.ready(intent(ttl_at=START - timedelta(seconds=1)))
+
+    await stage.orders.place(wanted)
+
+    answer = _answer(stage)
+    assert isinstance(answer.outcome, NotSent)
+    assert answer.finished is None
+    assert stage.placed() == []
+
+
+async def test_a_second_intent_of_one_fingerprint_waits_for_the_first_to_be_known(
+    stage: Stage,
+) -> None:
+    first, twin = await stage.ready(intent(1)), await stage.ready(intent(2))
+    await stage.journal.write(
+        [IntentMoved(START, first.intent_id, SendState.READY, SendState.SENDING, "a test")]
+    )
+
+    await stage.orders.place(twin)
+
+    assert isinstance(_answer(stage).outcome, NotSent)
+    assert stage.placed() == []
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [[{"match": POST, "action": {"do": "reject", "code": "-900017"}}]],
+    indirect=True,
+)
+async def test_a_rejection_inside_200_is_a_refusal_with_its_reason(stage: Stage) -> None:
+    wanted = await stage.ready(intent())
+
+    await stage.orders.place(wanted)
+
+    outcome = _answer(stage).outcome
+    assert isinstance(outcome, Refused)
+    assert (outcome.code, outcome.http_status) == ("-900017", 200)
+
+
+async def test_a_cancel_is_journalled_as_an_attempt_of_its_own(
+    stage: Stage, sqlite_url: str
+) -> None:
+    wanted = await stage.ready(intent())
+    await stage.orders.place(wanted)
+    outcome = _answer(stage).outcome
+    assert isinstance(outcome, Accepted)
+
+    await stage.orders.cancel(
+        CancelOrder(outcome.result.order_id, wanted.intent_id, wanted.account, "a test")
+    )
+
+    [answer] = [event for event in stage.events if isinstance(event, CancelAnswered)]
+    assert isinstance(answer.outcome, Accepted)
+    assert stage.orders_in_ledger()[-1]["status"] == "CANCELLED"

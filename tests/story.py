@@ -1,0 +1,145 @@
+"""Tells whole stories: the real run, from settings to a clean end, as fast as the machine goes.
+
+A story has a scenario for the sandbox and some strategies. What comes out is what a person could look
+at afterwards: the entries in the order in which they were shown, the journal, and the broker's ledger.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import TypeVar
+
+from ruamel.yaml import YAML
+
+from bot.clock import SimulatedClock
+from bot.domain.entry import Entry
+from bot.protocol.secret import Secret
+from bot.runtime.company import RunOptions
+from bot.runtime.run import RunEnd, run_bot
+from bot.runtime.settings import Loaded, load_settings
+from bot.runtime.world import Access, SandboxWorld
+from bot.runtime.worlds import Place, wake_sandbox
+from bot.runtime.scenario_file import load_scenario
+from bot.sandbox.ledger import read_ledger
+from bot.sandbox.sandbox import Sandbox
+
+AS_FAST_AS_IT_GOES = 1e9
+
+T = TypeVar("T")
+
+
+class InProcessWorld(SandboxWorld):
+    """The sandbox world without a socket."""
+
+    def __init__(self, sandbox: Sandbox, clock: SimulatedClock, place: Place) -> None:
+        super().__init__(
+            sandbox=sandbox,
+            clock=clock,
+            activity=place.activity,
+            port=0,
+            speed=place.loaded.settings.sandbox.speed,
+        )
+        self._played = sandbox
+
+    async def open(self, stack: AsyncExitStack, /) -> Access:
+        """Answer in this process."""
+        stack.callback(self._played.close)
+        given = self._played.credentials
+        key, secret = Secret(given.api_key), Secret(given.api_secret)
+        return Access("http://127.0.0.1:1", key, secret, self._played.app)
+
+
+def in_process(place: Place) -> InProcessWorld:
+    """Make the world of a story."""
+    settings = place.loaded.settings
+    script = load_scenario(settings.sandbox.scenario, place.loaded.base_dir)
+    sandbox, clock = wake_sandbox(place, script)
+    return InProcessWorld(sandbox, clock, place)
+
+
+@dataclass
+class Shown:
+    """A screen that keeps what it is shown."""
+
+    entries: list[Entry] = field(default_factory=list)
+    rows: list[tuple[str, str]] = field(default_factory=list)
+    troubles: list[str] = field(default_factory=list)
+
+    def entry(self, entry: Entry) -> None:
+        self.entries.append(entry)
+
+    def row(self, name: str, text: str) -> None:
+        self.rows.append((name, text))
+
+    def trouble(self, text: str) -> None:
+        self.troubles.append(text)
+
+    def all(self, kind: type[T]) -> list[T]:
+        """Every entry of a kind, in order."""
+        return [entry for entry in self.entries if isinstance(entry, kind)]
+
+
+@dataclass(frozen=True)
+class Story:
+    """What a run leaves behind."""
+
+    end: RunEnd
+    shown: Shown
+    loaded: Loaded
+
+    def ledger(self) -> Sequence[Mapping[str, object]]:
+        """The broker's own lines, which the bot never reads."""
+        return read_ledger(self.loaded.state_dir / "sandbox.jsonl")
+
+    def broker_orders(self) -> dict[str, Mapping[str, object]]:
+        """The last word of the broker's ledger on each order."""
+        return {str(line["order"]): line for line in self.ledger() if line["kind"] == "order"}
+
+
+def write_project(
+    folder: Path,
+    *,
+    scenario: Mapping[str, object] | str,
+    strategies: Sequence[Mapping[str, object]],
+    journal_url: str | None = None,
+    **settings: object,
+) -> Path:
+    """Write bot.yaml, the strategy files and the scenario; return the path of bot.yaml."""
+    yaml = YAML(typ="safe")
+    (folder / "strategies").mkdir(parents=True, exist_ok=True)
+    name = scenario
+    if not isinstance(scenario, str):
+        name = "story.yaml"
+        yaml.dump(_plain(scenario), folder / name)
+    for strategy in strategies:
+        yaml.dump(_plain(strategy), folder / "strategies" / f"{strategy['name']}.yaml")
+    facts: dict[str, object] = {
+        "mode": "sandbox",
+        "state_dir": "state",
+        "broker": {"requests_per_minute": 3000},
+        "sandbox": {"scenario": name, "speed": 100_000, "port": 0},
+        **settings,
+    }
+    if journal_url is not None:
+        facts["journal"] = {"url": journal_url}
+    yaml.dump(_plain(facts), folder / "bot.yaml")
+    return folder / "bot.yaml"
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return value
+
+
+async def tell(config: Path, *, minutes: float, **options: object) -> Story:
+    """Run a project for some minutes of market time and return what is left of it."""
+    loaded = load_settings(config)
+    shown = Shown()
+    run_options = RunOptions(run_for=timedelta(minutes=minutes), **options)  # type: ignore[arg-type]
+    end = await run_bot(loaded, run_options, shown, make=in_process)
+    return Story(end, shown, loaded)
