@@ -4,13 +4,12 @@ from collections.abc import Sequence
 
 from bot.domain.message import OrderRead, TodaysOrdersRead
 from bot.domain.order import OrderReport
-from bot.engine import cancels, orders, unknown
+from bot.engine import cancels, orders, polling, unknown
 from bot.engine.book import Book
 
 
 def on_todays_orders(book: Book, event: TodaysOrdersRead) -> None:
     """Merge the whole day book. What is not in it says nothing about an order that is known."""
-    book.book_asked_at = None
     unowned = []
     for report in event.reports:
         order = book.orders.get(report.order_id)
@@ -21,6 +20,7 @@ def on_todays_orders(book: Book, event: TodaysOrdersRead) -> None:
     for row in unknown.match(book, event, unowned):
         _adopt(book, row)
     _remember(book, event.reports)
+    polling.satisfy(book, event.requested_at)
 
 
 def _remember(book: Book, reports: Sequence[OrderReport]) -> None:

@@ -1,0 +1,305 @@
+"""A stage for the engine: one HOSE symbol, one strategy that wishes what a test tells it to."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, date, datetime, time, timedelta
+
+from bot.domain.account import AccountSnapshot, Holding
+from bot.domain.entry import AttemptFinished, Decision, OrderUpdated
+from bot.domain.instrument import Exchange, Instrument, Phase
+from bot.domain.message import (
+    AccountRead,
+    Command,
+    DepthReceived,
+    Event,
+    InstrumentsRead,
+    OrderRead,
+    PhaseChanged,
+    PlaceAnswered,
+    PlaceOrder,
+    QuoteReceived,
+    Reconciled,
+    Record,
+    Recovered,
+    SendStarted,
+    TimePassed,
+    TimerFired,
+    TodaysOrdersRead,
+    TwoFactorReady,
+)
+from bot.domain.order import Intent, OrderReport, OrderResult, OrderState, OrderType, Side
+from bot.domain.outcome import Accepted, Outcome, Refused
+from bot.domain.plan import Limits, OrderPlan, StrategyMode, StrategyPlan, Wake, When
+from bot.domain.quote import Depth, DepthLevel, Quote
+from bot.domain.recovery import Recovery
+from bot.engine.engine import (
+    Engine,
+    EngineSettings,
+    LoadedStrategy,
+    StrategyFault,
+    invoke_plainly,
+)
+from bot.runtime.rulebook import load_rulebook
+from bot.strategy import Strategy
+
+DAY = date(2026, 11, 19)
+START = datetime(2026, 11, 19, 2, 30, tzinfo=UTC)
+"""09:30 local on a Thursday, HOSE continuous."""
+ACCOUNT = "120C900001.1"
+HPG = Instrument("HPG", Exchange.HOSE)
+RULEBOOK = load_rulebook()
+PLAN = StrategyPlan(
+    name="test",
+    use="test",
+    symbols=("HPG",),
+    account=ACCOUNT,
+    mode=StrategyMode.TRADE,
+    parameters={},
+    wake=Wake(),
+    when=When(),
+    order=OrderPlan(),
+    limits=Limits(),
+)
+Wisher = Callable[[Strategy], None]
+
+
+class Stage:
+    """Drives one engine. `done` holds the commands of the last event, `entries` all records."""
+
+    def __init__(
+        self,
+        plan: StrategyPlan = PLAN,
+        *,
+        settings: EngineSettings | None = None,
+        cash: int = 100_000_000,
+        sellable: int = 0,
+        is_open: bool = True,
+        recovery: Recovery | None = None,
+    ) -> None:
+        self.now = START
+        self.entries: list[object] = []
+        self.commands: list[Command] = []
+        self.done: list[Command] = []
+        self.told: list[tuple[str, object]] = []
+        self.fault: StrategyFault | None = None
+        self._wishes: list[Wisher] = []
+        self.engine = Engine(
+            rulebook=RULEBOOK,
+            strategies=[LoadedStrategy(plan, self._class(), (HPG,))],
+            settings=settings or EngineSettings(),
+            invoke=self._invoke,
+        )
+        self.cash, self.sellable = cash, sellable
+        self.handle(Recovered(self.now, recovery or Recovery(DAY)))
+        if is_open:
+            self.open()
+
+    def open(self) -> None:
+        self.handle(InstrumentsRead(self.now, (HPG,)))
+        self.phase(Phase.PROGRESS)
+        self.account()
+        self.handle(Reconciled(self.now))
+        self.quote()
+
+    def _class(self) -> type[Strategy]:
+        stage = self
+
+        class Told(Strategy):
+            def on_timer(self, timer: time) -> None:  # noqa: ARG002
+                while stage._wishes:
+                    stage._wishes.pop(0)(self)
+
+            def on_fill(self, fill: object) -> None:
+                stage.told.append(("fill", fill))
+
+            def on_reject(self, rejection: object) -> None:
+                stage.told.append(("reject", rejection))
+
+        return Told
+
+    def _invoke(
+        self, strategy: Strategy, hook: str, argument: object | None
+    ) -> StrategyFault | None:
+        invoke_plainly(strategy, hook, argument)
+        return self.fault
+
+    # ---------------------------------------------------------------------------- what happens
+
+    def handle(self, event: Event) -> list[Command]:
+        self.done = self.engine.handle(event)
+        self.commands += self.done
+        self.entries += [one.entry for one in self.done if isinstance(one, Record)]
+        return self.done
+
+    def after(self, seconds: float) -> "Stage":
+        self.now += timedelta(seconds=seconds)
+        return self
+
+    def pass_time(self, seconds: float) -> list[Command]:
+        self.after(seconds)
+        return self.handle(TimePassed(self.now))
+
+    def wish(self, *wishes: Wisher) -> list[Command]:
+        self._wishes += wishes
+        return self.handle(TimerFired(self.now, "test", time(9, 30)))
+
+    def buy(self, quantity: int = 100, limit: int = 27_000) -> Intent:
+        self.wish(lambda s: s.buy(quantity, limit=limit, why="told to"))
+        return self.last(PlaceOrder).intent
+
+    def quote(self, last: int = 27_000, **changes: object) -> list[Command]:
+        quote = Quote(
+            "HPG", Exchange.HOSE, last, 27_000, 28_850, 25_150, None, None, None, 1_000, self.now
+        )
+        return self.handle(QuoteReceived(self.now, replace(quote, **changes)))  # type: ignore[arg-type]
+
+    def depth(self, bid: int | None = 26_950, ask: int | None = 27_000) -> list[Command]:
+        bids = (DepthLevel(bid, 5_000),) if bid else ()
+        asks = (DepthLevel(ask, 1_000),) if ask else ()
+        return self.handle(DepthReceived(self.now, Depth("HPG", bids, asks, self.now)))
+
+    def phase(self, phase: Phase, *available: OrderType) -> list[Command]:
+        listed = frozenset(available) or None
+        return self.handle(PhaseChanged(self.now, Exchange.HOSE, phase, listed))
+
+    def account(self, total: int | None = None) -> list[Command]:
+        held = self.sellable if total is None else total
+        holding = Holding("HPG", held, self.sellable, held - self.sellable, 20_000)
+        snapshot = AccountSnapshot(self.now, ACCOUNT, self.cash, self.cash, {"HPG": holding})
+        return self.handle(AccountRead(self.now, snapshot))
+
+    # ------------------------------------------------------------------------- what is answered
+
+    def send(self, intent: Intent) -> None:
+        self.handle(SendStarted(self.now, intent.intent_id))
+
+    def answer(self, intent: Intent, outcome: Outcome) -> list[Command]:
+        finished = AttemptFinished(
+            self.now, f"a-{intent.intent_id}", intent.intent_id, "?", 200, None, "", "{}", 1
+        )
+        return self.handle(PlaceAnswered(self.now, intent.intent_id, outcome, finished))
+
+    def accept(self, intent: Intent, order_id: str = "ORD1") -> list[Command]:
+        self.send(intent)
+        return self.answer(intent, Accepted(result_of(intent, order_id)))
+
+    def working(self, quantity: int = 100, limit: int = 27_000, order_id: str = "ORD1") -> Intent:
+        intent = self.buy(quantity, limit)
+        self.accept(intent, order_id)
+        return intent
+
+    def block_for_token(self, intent: Intent, code: str = "OTP_SESSION_EXPIRED") -> list[Command]:
+        self.send(intent)
+        return self.answer(intent, Refused(code, "2FA", 403))
+
+    def token(self) -> list[Command]:
+        return self.handle(TwoFactorReady(self.now, self.now + timedelta(hours=8), "operator"))
+
+    def book(self, *reports: OrderReport, asked_at: datetime | None = None) -> list[Command]:
+        asked = asked_at or self.now
+        rows = tuple(replace(one, requested_at=asked) for one in reports)
+        return self.handle(TodaysOrdersRead(self.now, ACCOUNT, rows, asked))
+
+    def row(self, report: OrderReport | None, order_id: str = "ORD1") -> list[Command]:
+        found = replace(report, requested_at=self.now) if report else None
+        return self.handle(OrderRead(self.now, order_id, found))
+
+    # ---------------------------------------------------------------------------- what is found
+
+    def all(self, kind: type) -> list:  # type: ignore[type-arg]
+        return [one for one in (*self.entries, *self.commands) if isinstance(one, kind)]
+
+    def last(self, kind: type):  # type: ignore[no-untyped-def]
+        return self.all(kind)[-1]
+
+    def new(self, kind: type) -> list:  # type: ignore[type-arg]
+        found = [one.entry if isinstance(one, Record) else one for one in self.done]
+        return [one for one in found if isinstance(one, kind)]
+
+    def entries_of_order(self, order_id: str = "ORD1") -> OrderUpdated:
+        rows = [one for one in self.entries if isinstance(one, OrderUpdated)]
+        return [row for row in rows if row.order_id == order_id][-1]
+
+    def decided(self) -> tuple[str, str]:
+        decision: Decision = self.last(Decision)
+        return decision.verdict, decision.code
+
+
+def report_of(
+    intent: Intent,
+    order_id: str = "ORD1",
+    *,
+    executed: int = 0,
+    cancelled: int = 0,
+    remaining: int | None = None,
+    average: int | None = None,
+    state: OrderState | None = OrderState.ACCEPTED,
+    status: str = "SENT",
+    **changes: object,
+) -> OrderReport:
+    """A row of the day book that shows an intent's order."""
+    average_price = average or intent.limit_price or 27_000
+    report = OrderReport(
+        order_id=order_id,
+        root_order_id=order_id,
+        account=intent.account,
+        trading_date=intent.trading_date,
+        symbol=intent.symbol,
+        side=intent.side,
+        quantity=intent.quantity,
+        order_type=intent.order_type,
+        price=intent.limit_price,
+        executed_quantity=executed,
+        average_price=average_price if executed else 0,
+        executed_amount=executed * average_price,
+        remaining_quantity=intent.quantity - executed - cancelled
+        if remaining is None
+        else remaining,
+        cancelled_quantity=cancelled,
+        status=status,
+        state=state,
+        may_cancel=True,
+        may_amend=True,
+        placed_at=None,
+        message="",
+        requested_at=START,
+        raw=f"{status} {executed}",
+    )
+    return replace(report, **changes)  # type: ignore[arg-type]
+
+
+def result_of(intent: Intent, order_id: str = "ORD1", **changes: object) -> OrderResult:
+    """The one element of a place answer."""
+    result = OrderResult(
+        order_id=order_id,
+        account=intent.account,
+        transaction_date=intent.trading_date,
+        symbol=intent.symbol,
+        side=intent.side,
+        quantity=intent.quantity,
+        limit_price=intent.limit_price,
+        market_price=None,
+        executed_quantity=0,
+        average_price=0,
+        executed_amount=0,
+        status="SENT",
+        state=OrderState.ACCEPTED,
+        order_type=intent.order_type,
+        fee=0,
+        tax=0,
+        code=None,
+        reason=None,
+        lot="EVEN",
+        raw="{}",
+    )
+    return replace(result, **changes)  # type: ignore[arg-type]
+
+
+def limited(**limits: int) -> StrategyPlan:
+    """The plan with some limits."""
+    return replace(PLAN, limits=Limits(**limits))
+
+
+def sell_intent(intent: Intent) -> Intent:
+    """The same intent on the other side."""
+    return replace(intent, side=Side.SELL)

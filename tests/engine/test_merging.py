@@ -1,0 +1,183 @@
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.domain.entry import Fill
+from bot.domain.order import TERMINAL_STATES, OrderState
+from bot.engine.merging import contradiction, settled
+from tests.engine.stage import START, Stage, report_of
+
+S = OrderState
+
+SETTLED = [
+    # said, executed, remaining, cancelled -> state, of 500 ordered
+    (S.ACCEPTED, 0, 500, 0, S.ACCEPTED),
+    (S.SUBMITTED, 0, 500, 0, S.ACCEPTED),
+    (None, 0, 500, 0, S.ACCEPTED),
+    (S.ACCEPTED, 200, 300, 0, S.PARTIALLY_FILLED),
+    (S.ACCEPTED, 500, 0, 0, S.FILLED),
+    (None, 500, 0, 0, S.FILLED),
+    (S.FILLED, 200, 300, 0, S.PARTIALLY_FILLED),
+    (S.FILLED, 0, 500, 0, S.ACCEPTED),
+    (S.FILLED, 500, 0, 0, S.FILLED),
+    (S.PARTIALLY_FILLED, 0, 500, 0, S.ACCEPTED),
+    (S.ACCEPTED, 200, 0, 300, S.CANCELLED),
+    (S.ACCEPTED, 0, 0, 500, S.CANCELLED),
+    (S.FILLED, 200, 0, 300, S.CANCELLED),
+    (S.ACCEPTED, 200, 0, 0, S.PARTIALLY_FILLED),
+    (S.CANCELLED, 0, 0, 500, S.CANCELLED),
+    (S.CANCELLED, 200, 0, 300, S.CANCELLED),
+    (S.EXPIRED, 200, 0, 300, S.EXPIRED),
+    (S.REJECTED, 0, 500, 0, S.REJECTED),
+    (S.PENDING_CANCEL, 0, 500, 0, S.PENDING_CANCEL),
+    (S.PENDING_CANCEL, 500, 0, 0, S.FILLED),
+    (S.PENDING_REPLACE, 200, 300, 0, S.PENDING_REPLACE),
+]
+
+
+@pytest.mark.parametrize(("said", "executed", "remaining", "cancelled", "state"), SETTLED)
+def test_quantities_outrank_the_status(said, executed, remaining, cancelled, state):
+    found = settled(said, quantity=500, executed=executed, remaining=remaining, cancelled=cancelled)
+
+    assert found is state
+
+
+def _partly_filled():
+    stage = Stage()
+    intent = stage.working(500, 27_050)
+    stage.after(1).book(report_of(intent, executed=200))
+    order = stage.engine.standing().open_orders[0]
+    return intent, order
+
+
+CONTRADICTIONS = [
+    ({"executed": -100}, "negative"),
+    ({"executed": 600}, "600 of 500"),
+    ({"executed": 100}, "fell from 200 to 100"),
+    ({"executed": 300, "executed_amount": 300 * 27_050 + 300}, "is not"),
+    ({"executed": 300, "executed_amount": 300 * 27_050 - 300}, "is not"),
+]
+
+
+@pytest.mark.parametrize(("changes", "text"), CONTRADICTIONS)
+def test_a_row_that_cannot_be_true_is_named(changes, text):
+    intent, row = _partly_filled()
+    report = report_of(intent, requested_at=START + timedelta(seconds=9), **changes)
+
+    assert text in (contradiction(row, report, START) or "")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"executed": 300, "executed_amount": 300 * 27_050 + 299},
+        {"executed": 100, "requested_at": START},
+        {"executed": 500},
+        {"executed": 0, "requested_at": START},
+    ],
+)
+def test_a_row_that_is_old_or_inexact_contradicts_nothing(changes):
+    intent, row = _partly_filled()
+    at = changes.pop("requested_at", START + timedelta(seconds=9))
+
+    assert contradiction(row, report_of(intent, requested_at=at, **changes), START) is None
+
+
+@pytest.mark.parametrize("changes", [changes for changes, _ in CONTRADICTIONS])
+def test_such_a_row_halts_the_symbol_and_changes_nothing(changes):
+    stage = Stage()
+    intent = stage.working(500, 27_050)
+    stage.after(1).book(report_of(intent, executed=200))
+    before = stage.engine.standing().open_orders
+
+    stage.after(1).book(report_of(intent, **changes))
+
+    assert stage.engine.standing().open_orders == before
+    assert "HPG" in stage.engine.standing().halted_symbols
+
+
+# ---------------------------------------------------------------------- any order of arrival
+
+_QUANTITY = 500
+_ENDS = (S.CANCELLED, S.EXPIRED, S.ACCEPTED)
+
+
+@st.composite
+def histories(draw):
+    """A true story of one order: executed only grows, and the last row may end it."""
+    steps = draw(st.lists(st.integers(0, _QUANTITY), min_size=1, max_size=5).map(sorted))
+    prices = draw(st.lists(st.integers(26_000, 27_050), min_size=5, max_size=5))
+    rows, executed, amount = [], 0, 0
+    for number, total in enumerate(steps):
+        amount += (total - executed) * prices[number]
+        executed = total
+        rows.append((number, executed, amount, 0, S.ACCEPTED))
+    end = draw(st.sampled_from(_ENDS))
+    if executed < _QUANTITY and end is not S.ACCEPTED:
+        rows.append((len(steps), executed, amount, _QUANTITY - executed, end))
+    return rows
+
+
+def _rows(intent, history):
+    return [
+        report_of(
+            intent,
+            executed=executed,
+            cancelled=cancelled,
+            state=state,
+            status=state,
+            average_price=amount // executed if executed else 0,
+            executed_amount=amount,
+            requested_at=START + timedelta(seconds=number + 1),
+        )
+        for number, executed, amount, cancelled, state in history
+    ]
+
+
+def _final(history, order):
+    stage = Stage()
+    intent = stage.working(_QUANTITY, 27_050)
+    rows = _rows(intent, history)
+    stage.after(60)
+    for index in order:
+        stage.book(rows[index], asked_at=rows[index].requested_at)
+    row = stage.entries_of_order("ORD1")
+    fills = stage.all(Fill)
+    return (
+        replace(row, at=START, note=""),
+        sum(fill.quantity for fill in fills),
+        sum(fill.amount for fill in fills),
+        sum(fill.fee for fill in fills),
+    )
+
+
+@given(st.data())
+def test_any_order_of_arrival_ends_in_the_same_picture(data):
+    history = data.draw(histories())
+    straight = list(range(len(history)))
+    order = data.draw(st.permutations(straight))
+    twice = data.draw(st.sampled_from([order, order + order, order + straight]))
+
+    row, quantity, amount, fee = _final(history, straight)
+
+    assert _final(history, twice) == (row, quantity, amount, fee)
+    assert quantity == row.executed_quantity <= row.quantity
+    assert amount == row.executed_amount
+    assert fee == row.fee
+
+
+@given(histories())
+def test_a_filled_or_ended_order_is_never_open_again(history):
+    stage = Stage()
+    intent = stage.working(_QUANTITY, 27_050)
+    stage.after(60)
+
+    was_ended = False
+    for row in _rows(intent, history):
+        stage.book(row, asked_at=row.requested_at)
+        state = stage.entries_of_order("ORD1").state
+        assert not was_ended or state in TERMINAL_STATES
+        was_ended = state in TERMINAL_STATES

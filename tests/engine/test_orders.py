@@ -1,0 +1,332 @@
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from bot.domain.entry import (
+    Decision,
+    Fill,
+    IntentMoved,
+    Note,
+    OrderResultSeen,
+    OrderUpdated,
+    Transition,
+)
+from bot.domain.message import (
+    AmendAnswered,
+    PlaceAnswered,
+    PlaceOrder,
+    ReadAccount,
+    ReadOrder,
+    ReadTodaysOrders,
+)
+from bot.domain.order import ORDER_MOVES, SEND_MOVES, OrderState, SendState, Side
+from bot.domain.outcome import Accepted, NotSent, Refused
+from bot.engine.book import Book
+from bot.engine.engine import EngineSettings, invoke_plainly
+from bot.engine.errors import IllegalMove
+from bot.engine.moves import move_intent, move_unplaced
+from bot.engine.tracks import IntentTrack
+from tests.engine.stage import RULEBOOK, START, Stage, report_of, result_of
+
+
+def transitions(stage):
+    return [(one.from_state, one.to_state) for one in stage.all(Transition)]
+
+
+def test_an_accepted_order_is_recorded_and_polled_with_back_off():
+    stage = Stage()
+
+    intent = stage.working()
+
+    assert transitions(stage) == [
+        (None, OrderState.INITIALIZED),
+        (OrderState.SUBMITTED, OrderState.ACCEPTED),
+    ]
+    assert stage.last(OrderUpdated).state is OrderState.ACCEPTED
+    waits = []
+    for _ in range(8):
+        due = stage.engine.next_due()
+        waits.append((due - stage.now).total_seconds())
+        stage.now = due
+        assert stage.pass_time(0) == [ReadTodaysOrders("poll L-0001")]
+        stage.book(report_of(intent))
+    assert waits == [0.5, 1, 2, 4, 8, 15, 15, 15]
+
+
+def test_partial_fills_sum_to_the_whole_in_money_fee_and_position():
+    stage = Stage()
+    intent = stage.working(500, 27_050)
+
+    stage.after(1).book(report_of(intent, executed=100, average=27_000))
+    stage.after(1).book(
+        report_of(intent, executed=500, average_price=27_030, executed_amount=13_515_001)
+    )
+
+    first, second = stage.all(Fill)
+    assert (first.fill_id, first.quantity, first.amount, first.price) == (
+        "F-0001",
+        100,
+        2_700_000,
+        27_000,
+    )
+    assert (second.fill_id, second.quantity, second.amount) == ("F-0002", 400, 10_815_001)
+    assert first.fee + second.fee == RULEBOOK.fee(13_515_001)
+    assert [first.position, second.position] == [100, 500]
+    assert [kind for kind, _ in stage.told] == ["fill", "fill"]
+    assert stage.new(ReadAccount) == [ReadAccount("fill F-0002")]
+    assert transitions(stage)[-2:] == [
+        (OrderState.ACCEPTED, OrderState.PARTIALLY_FILLED),
+        (OrderState.PARTIALLY_FILLED, OrderState.FILLED),
+    ]
+
+
+def test_a_sale_realises_against_average_cost_and_pays_tax():
+    stage = Stage(sellable=1_000)
+    stage.after(1).book(report_of(stage.working(200, 27_000), executed=200))
+    stage.after(61).quote()
+    stage.wish(lambda s: s.sell(100, limit=27_500))
+    sale = stage.last(PlaceOrder).intent
+    stage.accept(sale, "ORD2")
+
+    stage.after(1).book(report_of(sale, "ORD2", executed=100))
+
+    fill = stage.last(Fill)
+    assert (fill.side, fill.realised, fill.position) == (Side.SELL, 50_000, 100)
+    assert fill.tax == RULEBOOK.sale_tax(2_750_000)
+
+
+def test_an_unchanged_row_records_nothing():
+    stage = Stage()
+    intent = stage.working()
+
+    stage.after(1)
+
+    assert stage.book(report_of(intent)) == []
+
+
+def test_absence_in_the_day_book_changes_nothing():
+    stage = Stage()
+    stage.working()
+
+    stage.after(1)
+
+    assert stage.book() == []
+    assert len(stage.engine.standing().open_orders) == 1
+
+
+def test_a_rejection_inside_a_200_is_told_and_never_sent_again():
+    stage = Stage()
+    intent = stage.buy()
+    stage.send(intent)
+    result = result_of(
+        intent, state=OrderState.REJECTED, status="REJECTED", code="-900017", reason="Giá"
+    )
+
+    stage.answer(intent, Refused("-900017", "Giá", 200, result))
+
+    row = stage.last(OrderUpdated)
+    assert (row.state, row.code, row.reason, row.order_id) == (
+        OrderState.REJECTED,
+        "-900017",
+        "Giá",
+        "ORD1",
+    )
+    assert transitions(stage)[-1] == (OrderState.SUBMITTED, OrderState.REJECTED)
+    (kind, rejection) = stage.told[0]
+    assert (kind, rejection.code, rejection.intent_id) == ("reject", "-900017", "L-0001")
+    assert stage.engine.next_due() is None
+
+
+@pytest.mark.parametrize(
+    ("outcome", "state", "code"),
+    [
+        (Refused("400", "Invalid parameter", 400), SendState.REFUSED, "400"),
+        (NotSent("connect failed"), SendState.NOT_SENT, "NOT_SENT"),
+    ],
+)
+def test_what_is_certain_ends_the_intent(outcome, state, code):
+    stage = Stage()
+    intent = stage.buy()
+    stage.send(intent)
+
+    stage.answer(intent, outcome)
+
+    assert stage.last(IntentMoved).to_state is state
+    assert stage.told[0][1].code == code
+    assert stage.all(OrderUpdated) == []
+
+
+def test_what_never_left_expires_here():
+    stage = Stage()
+    intent = stage.buy()
+
+    stage.handle(PlaceAnswered(stage.now, intent.intent_id, NotSent("signal too old"), None))
+
+    assert stage.last(IntentMoved).to_state is SendState.EXPIRED_LOCAL
+    assert transitions(stage)[-1] == (OrderState.INITIALIZED, OrderState.EXPIRED)
+
+
+def test_a_second_answer_changes_nothing():
+    stage = Stage()
+    intent = stage.working()
+    before = stage.engine.standing().open_orders
+
+    stage.answer(intent, Refused("400", "late", 400))
+
+    assert stage.engine.standing().open_orders == before
+    assert stage.last(Note).kind == "ALERT"
+
+
+def test_an_illegal_order_move_leaves_the_state_and_is_alerted_once():
+    stage = Stage()
+    intent = stage.working(500)
+    stage.after(1).book(report_of(intent, executed=200))
+
+    for _ in range(2):
+        stage.after(1).book(
+            report_of(intent, executed=200, state=OrderState.REJECTED, status="REJECTED")
+        )
+
+    assert stage.entries_of_order().state is OrderState.PARTIALLY_FILLED
+    assert len([note for note in stage.all(Note) if note.kind == "ALERT"]) == 1
+
+
+def test_a_late_fill_of_an_ended_order_still_counts():
+    stage = Stage()
+    intent = stage.working(500)
+    stage.after(1).book(report_of(intent, cancelled=500, state=OrderState.CANCELLED))
+
+    stage.after(1).book(report_of(intent, executed=200, cancelled=300))
+
+    assert stage.last(Fill).quantity == 200
+    assert stage.entries_of_order().state is OrderState.CANCELLED
+
+
+def test_an_unknown_status_is_live_and_alerted_once():
+    stage = Stage()
+    intent = stage.working()
+
+    for number in range(2):
+        stage.after(1).book(report_of(intent, state=None, status="HOVERING", raw=str(number)))
+
+    assert stage.entries_of_order().state is OrderState.ACCEPTED
+    alerts = [note.text for note in stage.all(Note) if note.kind == "ALERT"]
+    assert alerts == ["ORD1: status 'HOVERING' is unknown; taken as live"]
+
+
+def test_an_external_order_is_counted_and_never_touched():
+    stage = Stage()
+    intent = stage.working()
+    other = report_of(intent, "ORD9", quantity=700, price=26_000, remaining_quantity=700)
+
+    stage.after(1).book(report_of(intent), other)
+
+    row = stage.entries_of_order("ORD9")
+    assert (row.intent_id, row.strategy, row.note) == (None, None, "not placed here")
+    stage.after(1).book(
+        report_of(intent),
+        replace(
+            other,
+            executed_quantity=700,
+            average_price=26_000,
+            executed_amount=18_200_000,
+            remaining_quantity=0,
+        ),
+    )
+    assert stage.all(Fill) == []
+    assert stage.entries_of_order("ORD9").state is OrderState.FILLED
+
+
+def test_an_accepted_order_that_the_book_showed_first_is_ours():
+    stage = Stage()
+    intent = stage.buy()
+    stage.send(intent)
+    stage.book(report_of(intent))
+
+    stage.answer(intent, Accepted(result_of(intent)))
+
+    assert stage.entries_of_order().intent_id == "L-0001"
+    assert len(stage.engine.standing().open_orders) == 1
+
+
+def test_an_amendment_is_what_the_row_shows():
+    stage = Stage()
+    intent = stage.working(500, 27_000)
+
+    done = stage.handle(AmendAnswered(stage.now, "ORD1", Accepted(result_of(intent)), None))
+    stage.after(1).row(report_of(intent, price=26_950))
+
+    assert ReadOrder("ORD1", "after amend") in done
+    assert stage.new(OrderResultSeen)[0].source == "detail"
+    row = stage.entries_of_order()
+    assert (row.price, row.state) == (26_950, OrderState.ACCEPTED)
+
+
+def test_a_row_asked_for_before_our_command_says_nothing_about_the_status():
+    stage = Stage()
+    intent = stage.working(500)
+    stage.after(5).handle(AmendAnswered(stage.now, "ORD1", Accepted(result_of(intent)), None))
+    old = START + timedelta(seconds=2)
+
+    stage.book(report_of(intent, state=OrderState.PENDING_REPLACE, executed=100), asked_at=old)
+
+    row = stage.entries_of_order()
+    assert (row.state, row.executed_quantity) == (OrderState.PARTIALLY_FILLED, 100)
+
+
+# --------------------------------------------------------------------------------------- the tables
+
+
+def _track(state=SendState.READY, order_state=OrderState.INITIALIZED):
+    return IntentTrack(Stage().buy(), state, order_state)
+
+
+def _book():
+    return Book(rulebook=RULEBOOK, strategies=[], settings=EngineSettings(), invoke=invoke_plainly)
+
+
+@pytest.mark.parametrize("from_state", list(SendState))
+@pytest.mark.parametrize("to_state", list(SendState))
+def test_send_moves_are_the_tables_and_no_others(from_state, to_state):
+    book, track = _book(), _track(from_state)
+
+    if to_state in SEND_MOVES[from_state]:
+        move_intent(book, track, to_state, "why", proof="proof")
+        assert track.state is to_state
+    else:
+        with pytest.raises(IllegalMove):
+            move_intent(book, track, to_state, "why", proof="proof")
+        assert (track.state, book.outbox.drain()) == (from_state, [])
+
+
+@pytest.mark.parametrize("from_state", list(OrderState))
+def test_order_moves_are_the_tables_and_no_others(from_state):
+    for to_state in OrderState:
+        book, track = _book(), _track(order_state=from_state)
+        if to_state in ORDER_MOVES[from_state]:
+            move_unplaced(book, track, to_state, source="place")
+            assert track.order_state is to_state
+        else:
+            with pytest.raises(IllegalMove):
+                move_unplaced(book, track, to_state, source="place")
+            assert (track.order_state, book.outbox.drain()) == (from_state, [])
+
+
+def test_a_verdict_without_proof_is_our_bug():
+    with pytest.raises(AssertionError, match="proof"):
+        move_intent(_book(), _track(SendState.FRESH), SendState.NOT_PLACED, "never placed")
+
+
+def test_a_cancel_and_its_reason_are_a_decision():
+    stage = Stage()
+    stage.working()
+
+    stage.wish(lambda s: s.cancel(why="changed my mind"))
+
+    decision = stage.last(Decision)
+    assert (decision.code, decision.why, decision.request_id) == (
+        "CANCEL",
+        "changed my mind",
+        "L-0001",
+    )

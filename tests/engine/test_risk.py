@@ -1,0 +1,266 @@
+from dataclasses import replace
+from datetime import time, timedelta
+
+import pytest
+
+from bot.domain.entry import CheckResult, Decision, IntentRecorded, StrategySwitched, Verdict
+from bot.domain.instrument import Exchange, Instrument, InstrumentKind, Phase
+from bot.domain.message import PlaceOrder
+from bot.domain.order import OrderState, OrderType, SendState, Side
+from bot.domain.plan import Limits, StrategyMode, When
+from bot.domain.quote import Quote
+from bot.engine.risk import CHECKS, Opposite, View, judge, tighter
+from bot.engine.risk_codes import CODES, short_money
+from bot.engine.sizing import Request
+from tests.engine.stage import HPG, PLAN, RULEBOOK, START, Stage, limited, report_of
+
+REQUEST = Request("test", "A.1", "HPG", Side.BUY, 100, OrderType.LO, 27_000, "why")
+SELL = replace(REQUEST, side=Side.SELL)
+MARKET = replace(REQUEST, order_type=OrderType.MTL, limit_price=None)
+QUOTE = Quote("HPG", Exchange.HOSE, 27_000, 27_000, 28_850, 25_150, None, None, None, 0, None)
+VIEW = View(
+    at=START,
+    rulebook=RULEBOOK,
+    state="RUNNING",
+    is_gate_open=True,
+    instrument=HPG,
+    symbol_halt=None,
+    phase=Phase.PROGRESS,
+    available=None,
+    when=When(),
+    quote=QUOTE,
+    quote_age=timedelta(seconds=3),
+    quote_age_max=timedelta(seconds=10),
+    price=27_000,
+    position=0,
+    orders_today=0,
+    loss_today=0,
+    cash_free=100_000_000,
+    sellable=1_000,
+    twin=None,
+    opposites=(),
+    unknown_in_account=0,
+    unknown_in_account_max=1,
+    unknown=0,
+    unknown_max=2,
+)
+NO_LIMITS = Limits()
+UPCOM = Instrument("VGI", Exchange.UPCOM)
+
+REFUSED = [
+    ("GATE", REQUEST, {"is_gate_open": False}, {}),
+    ("SYMBOL", REQUEST, {"instrument": None}, {}),
+    ("SYMBOL", REQUEST, {"instrument": Instrument("CW", Exchange.UPCOM, InstrumentKind.CW)}, {}),
+    ("SYMBOL_HALTED", REQUEST, {"symbol_halt": "drift"}, {}),
+    ("PHASE", REQUEST, {"phase": Phase.BREAK}, {}),
+    ("PHASE", REQUEST, {"phase": Phase.CLOSED}, {}),
+    ("PHASE", REQUEST, {"when": When(phases=frozenset({Phase.OPEN}))}, {}),
+    ("WINDOW", REQUEST, {"when": When(start=time(9, 31))}, {}),
+    ("WINDOW", REQUEST, {"when": When(end=time(9, 30))}, {}),
+    ("ORDER_TYPE", replace(MARKET, order_type=OrderType.ATO), {}, {}),
+    ("ORDER_TYPE", replace(MARKET, order_type=OrderType.MAK), {}, {}),
+    ("ORDER_TYPE", MARKET, {"available": frozenset({OrderType.LO})}, {}),
+    ("ORDER_TYPE", MARKET, {"available": frozenset()}, {}),
+    ("ORDER_TYPE", MARKET, {"instrument": UPCOM}, {}),
+    ("LOT", replace(REQUEST, quantity=150), {}, {}),
+    ("LOT", replace(REQUEST, quantity=0), {}, {}),
+    ("LOT", replace(REQUEST, quantity=-100), {}, {}),
+    ("ODD_LOT", replace(MARKET, quantity=50), {}, {}),
+    ("MAX_QUANTITY", replace(REQUEST, quantity=500_100), {}, {}),
+    ("PRICE", replace(REQUEST, limit_price=0), {}, {}),
+    ("PRICE", replace(REQUEST, limit_price=None), {}, {}),
+    ("PRICE", replace(MARKET, limit_price=27_000), {}, {}),
+    ("TICK", replace(REQUEST, limit_price=27_010), {}, {}),
+    ("BAND", replace(REQUEST, limit_price=28_900), {}, {}),
+    ("BAND", replace(REQUEST, limit_price=25_100), {}, {}),
+    ("BAND", REQUEST, {"quote": replace(QUOTE, floor=None)}, {}),
+    ("BAND", MARKET, {"quote": replace(QUOTE, ceiling=None)}, {}),
+    ("BAND", REQUEST, {"quote": None}, {}),
+    ("QUOTE_AGE", REQUEST, {"quote_age": timedelta(seconds=11)}, {}),
+    ("PRICE_GAP", replace(REQUEST, limit_price=27_550), {}, {"max_price_gap_ppm": 20_000}),
+    ("MAX_ORDER_VALUE", REQUEST, {}, {"max_order_value": 2_699_999}),
+    ("MAX_POSITION", REQUEST, {"position": 901}, {"max_position": 1_000}),
+    ("MAX_ORDERS", REQUEST, {"orders_today": 20}, {"max_orders_per_day": 20}),
+    ("MAX_LOSS", REQUEST, {"loss_today": 500_000}, {"max_loss_per_day": 500_000}),
+    ("CASH", REQUEST, {"cash_free": 2_704_049}, {}),
+    ("CASH", REQUEST, {"cash_free": None}, {}),
+    ("SELLABLE", SELL, {"sellable": 99}, {}),
+    ("DUPLICATE", REQUEST, {"twin": "L-0001"}, {}),
+    ("SELF_CROSS", REQUEST, {"opposites": (Opposite("L-0001", 27_000),)}, {}),
+    ("SELF_CROSS", REQUEST, {"opposites": (Opposite("L-0001", None),)}, {}),
+    ("SELF_CROSS", SELL, {"opposites": (Opposite("L-0001", 27_050),)}, {}),
+    ("UNKNOWN_ORDERS", REQUEST, {"unknown_in_account": 1}, {}),
+    ("UNKNOWN_ORDERS", REQUEST, {"unknown": 2}, {}),
+]
+PASSED = [
+    (REQUEST, {"when": When(start=time(9, 30), end=time(9, 31))}, {}),
+    (MARKET, {"available": frozenset({OrderType.LO, OrderType.MP})}, {}),
+    (REQUEST, {"available": frozenset()}, {}),
+    (replace(REQUEST, quantity=99), {}, {}),
+    (replace(REQUEST, quantity=500_000), {"cash_free": 10**12}, {}),
+    (replace(REQUEST, limit_price=28_850), {}, {}),
+    (replace(REQUEST, limit_price=25_150), {}, {}),
+    (replace(REQUEST, limit_price=27_500), {}, {"max_price_gap_ppm": 20_000}),
+    (REQUEST, {"quote_age": timedelta(seconds=10)}, {}),
+    (REQUEST, {}, {"max_order_value": 2_700_000}),
+    (REQUEST, {"position": 900}, {"max_position": 1_000}),
+    (SELL, {"position": 9_000, "loss_today": 10**9, "cash_free": 0}, {"max_position": 1}),
+    (REQUEST, {"cash_free": 2_704_050}, {}),
+    (REQUEST, {"opposites": (Opposite("L-0001", 27_050),)}, {}),
+    (SELL, {"opposites": (Opposite("L-0001", 26_950),)}, {}),
+]
+
+
+@pytest.mark.parametrize(("code", "request_", "changes", "limits"), REFUSED)
+def test_a_check_refuses_with_its_code_and_numbers(code, request_, changes, limits):
+    results = judge(request_, replace(VIEW, **changes), Limits(**limits))
+
+    assert (results[-1].code, results[-1].passed) == (code, False)
+    assert all(one.passed for one in results[:-1])
+    assert results[-1].numbers
+
+
+@pytest.mark.parametrize(("request_", "changes", "limits"), PASSED)
+def test_what_lies_on_the_border_passes(request_, changes, limits):
+    results = judge(request_, replace(VIEW, **changes), Limits(**limits))
+
+    assert [one.code for one in results if not one.passed] == []
+
+
+def test_opposite_orders_never_stand_together_in_an_auction():
+    view = replace(VIEW, phase=Phase.OPEN, opposites=(Opposite("L-0001", 28_000),))
+
+    assert judge(REQUEST, view, NO_LIMITS)[-1].code == "SELF_CROSS"
+
+
+def test_every_code_of_the_table_can_be_refused():
+    assert {code for code, *_ in REFUSED} == set(CODES)
+    assert len(CHECKS) == len(CODES)
+
+
+def test_the_texts_are_what_the_screen_shows():
+    limits = Limits(max_order_value=50_000_000, max_orders_per_day=20)
+
+    texts = {one.code: one.text for one in judge(REQUEST, VIEW, limits)}
+
+    assert texts == {
+        "GATE": "RUNNING",
+        "SYMBOL": "HPG on HOSE",
+        "PHASE": "HOSE PROGRESS",
+        "ORDER_TYPE": "LO in PROGRESS, takes LO/MTL",
+        "LOT": "quantity 100",
+        "MAX_QUANTITY": "quantity 100 of 500,000",
+        "TICK": "price 27,000, tick 50",
+        "BAND": "price 27,000 in 25,150-28,850",
+        "QUOTE_AGE": "quote 3 s old of 10",
+        "MAX_ORDER_VALUE": "order 2.7M of 50M",
+        "MAX_ORDERS": "day 0 of 20",
+        "CASH": "cash 2.7M of 100M",
+    }
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [(19_800, "19,800"), (1_000_000, "1M"), (64_700_000, "64.7M"), (-1_250_000_000, "-1.2B")],
+)
+def test_money_reads_short(amount, text):
+    assert short_money(amount) == text
+
+
+def test_the_tighter_limit_wins():
+    one = Limits(max_position=100, max_order_value=None, max_orders_per_day=5)
+    other = Limits(max_position=200, max_order_value=7, max_orders_per_day=3)
+
+    assert tighter(one, other) == Limits(max_position=100, max_order_value=7, max_orders_per_day=3)
+
+
+# ----------------------------------------------------------------------------- through the engine
+
+
+def test_a_refusal_is_journalled_with_an_order_row_of_its_own():
+    stage = Stage(limited(max_order_value=1_000_000))
+
+    stage.wish(lambda s: s.buy(100, limit=27_000, why="told to"))
+
+    assert stage.new(PlaceOrder) == []
+    (decision,) = stage.new(Decision)
+    assert (decision.verdict, decision.code, decision.request_id) == (
+        Verdict.BLOCKED,
+        "MAX_ORDER_VALUE",
+        "L-0001",
+    )
+    assert decision.checks[-1] == CheckResult(
+        "MAX_ORDER_VALUE",
+        False,
+        {"value_vnd": 2_700_000, "limit_vnd": 1_000_000},
+        "order 2.7M of 1M",
+    )
+    assert stage.new(IntentRecorded)[0].state is SendState.DENIED
+
+
+def test_a_pass_is_journalled_with_every_check():
+    stage = Stage()
+
+    stage.buy()
+
+    decision = stage.last(Decision)
+    assert (decision.verdict, decision.code, decision.why) == (Verdict.PASSED, "OK", "told to")
+    assert all(check.passed for check in decision.checks)
+    assert decision.saw["last"] == 27_000
+
+
+def test_two_wishes_of_one_call_cannot_pass_one_limit_together():
+    stage = Stage(limited(max_position=100))
+
+    stage.wish(lambda s: s.buy(100, limit=27_000), lambda s: s.sell(100, limit=28_000))
+    stage.wish(lambda s: s.buy(100, limit=26_950))
+
+    assert stage.decided() == (Verdict.SKIPPED, "ORDER_WORKING")
+
+
+def test_an_equal_order_within_a_minute_is_a_duplicate():
+    stage = Stage()
+    intent = stage.working()
+    stage.after(1).book(_cancelled(intent))
+
+    stage.after(10).quote()
+    stage.wish(lambda s: s.buy(100, limit=27_000))
+
+    assert stage.decided() == (Verdict.BLOCKED, "DUPLICATE")
+    stage.after(60).quote()
+    stage.wish(lambda s: s.buy(100, limit=27_000))
+    assert stage.decided() == (Verdict.PASSED, "OK")
+
+
+def _cancelled(intent):
+    return report_of(intent, cancelled=100, state=OrderState.CANCELLED, status="CANCELLED")
+
+
+def test_a_loss_at_the_limit_pauses_the_strategy():
+    stage = Stage(limited(max_loss_per_day=100_000))
+    intent = stage.working(1_000)
+    stage.after(1).book(report_of(intent, executed=1_000))
+    stage.after(1).quote(26_900)
+
+    stage.wish(lambda s: s.buy(100, limit=26_900))
+
+    assert stage.decided() == (Verdict.BLOCKED, "MAX_LOSS")
+    assert stage.new(StrategySwitched)[0].state == "paused"
+    assert stage.wish(lambda s: s.buy()) == []
+
+
+def test_watching_decides_and_never_orders():
+    stage = Stage(replace(PLAN, mode=StrategyMode.WATCH))
+
+    stage.wish(lambda s: s.buy(100, limit=27_000))
+
+    assert stage.decided() == (Verdict.WATCHED, "WATCH")
+    assert stage.all(PlaceOrder) == []
+
+
+def test_a_stale_quote_blocks():
+    stage = Stage()
+
+    stage.after(11).wish(lambda s: s.buy(100, limit=27_000))
+
+    assert stage.decided() == (Verdict.BLOCKED, "QUOTE_AGE")

@@ -1,0 +1,202 @@
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from bot.domain.entry import AuthEvent, Decision, IntentMoved, RunState, StateChanged, Verdict
+from bot.domain.message import (
+    Action,
+    CancelAnswered,
+    DropToken,
+    OperatorActed,
+    PlaceOrder,
+    ReadOrder,
+    TwoFactorMissing,
+)
+from bot.domain.order import SendState
+from bot.domain.outcome import TWO_FACTOR_CODES, Refused
+from tests.engine.stage import PLAN, Stage, report_of
+
+
+def _moves(stage):
+    return [(one.intent_id, one.to_state) for one in stage.all(IntentMoved)]
+
+
+@pytest.mark.parametrize("code", sorted(TWO_FACTOR_CODES))
+def test_each_code_closes_the_gate_at_once(code):
+    stage = Stage()
+
+    stage.block_for_token(stage.buy(), code)
+
+    assert stage.new(DropToken) == [DropToken(code)]
+    assert stage.new(AuthEvent)[0].code == code
+    change = stage.new(StateChanged)[0]
+    assert (change.from_state, change.to_state, change.reason) == (
+        RunState.RUNNING,
+        RunState.NEEDS_2FA,
+        f"needs 2FA: {code}",
+    )
+    assert stage.decided() == (Verdict.HELD, code)
+    assert stage.engine.standing().held[0].intent.intent_id == "L-0001"
+
+
+def test_the_held_order_goes_out_once_as_a_new_intent():
+    stage = Stage()
+    stage.block_for_token(stage.buy())
+    stage.after(30).quote()
+
+    stage.token()
+
+    (first, second) = stage.all(PlaceOrder)
+    assert second.intent == replace(
+        first.intent,
+        intent_id="L-0002",
+        follows="L-0001",
+        signal_id=second.intent.signal_id,
+        created_at=stage.now,
+        ttl_at=stage.now + timedelta(seconds=5),
+    )
+    assert second.intent.signal_id != first.intent.signal_id
+    assert _moves(stage) == [("L-0001", SendState.HELD), ("L-0001", SendState.REFUSED)]
+    assert stage.engine.standing().state is RunState.RUNNING
+    assert stage.all(DropToken) == [DropToken("OTP_SESSION_EXPIRED")]
+
+
+def test_a_held_order_waits_for_a_fresh_quote():
+    stage = Stage()
+    stage.block_for_token(stage.buy())
+    stage.after(60)
+
+    stage.token()
+    assert len(stage.all(PlaceOrder)) == 1
+    stage.after(1).quote()
+
+    assert stage.last(PlaceOrder).intent.follows == "L-0001"
+
+
+def test_a_held_order_is_checked_in_full_again():
+    stage = Stage()
+    stage.block_for_token(stage.buy())
+    stage.after(30).quote(ceiling=26_950)
+
+    stage.token()
+
+    assert stage.decided() == (Verdict.BLOCKED, "BAND")
+    assert len(stage.all(PlaceOrder)) == 1
+
+
+def test_past_its_time_a_held_order_expires():
+    stage = Stage()
+    stage.block_for_token(stage.buy())
+    assert stage.engine.next_due() == stage.now + timedelta(seconds=120)
+
+    stage.pass_time(120)
+
+    assert stage.new(IntentMoved)[0].reason == "expired: 2FA"
+    assert stage.decided() == (Verdict.EXPIRED, "TWO_FACTOR")
+    stage.quote()
+    stage.token()
+    assert len(stage.all(PlaceOrder)) == 1
+
+
+def test_a_second_403_does_not_begin_the_hold_anew():
+    stage = Stage()
+    stage.block_for_token(stage.buy())
+    until = stage.engine.standing().held[0].until
+    stage.after(60).quote()
+    stage.token()
+
+    stage.block_for_token(stage.last(PlaceOrder).intent)
+
+    assert stage.engine.standing().held[0].until == until
+
+
+def test_drop_gives_a_blocked_order_up_at_once():
+    stage = Stage(replace(PLAN, hold_2fa=None))
+
+    stage.block_for_token(stage.buy())
+
+    assert _moves(stage) == [("L-0001", SendState.REFUSED)]
+    assert stage.told[0][1].code == "OTP_SESSION_EXPIRED"
+
+
+def test_signals_meanwhile_are_missed_and_never_replayed():
+    stage = Stage()
+    stage.block_for_token(stage.buy())
+
+    for _ in range(3):
+        stage.after(130).quote()
+        stage.wish(lambda s: s.buy(200, limit=27_000))
+        assert stage.decided() == (Verdict.BLOCKED, "TWO_FACTOR")
+
+    assert stage.engine.standing().missed_signals == 3
+    stage.token()
+    assert stage.last(AuthEvent).detail.endswith("3 signals missed")
+    assert len(stage.all(PlaceOrder)) == 1
+
+
+def test_it_is_unproven_until_the_first_write_is_accepted():
+    stage = Stage()
+    stage.handle(TwoFactorMissing(stage.now, "OTP_SESSION_REQUIRED", "no token yet"))
+    stage.token()
+    assert stage.engine.standing().is_unproven
+
+    stage.working()
+
+    assert not stage.engine.standing().is_unproven
+    assert stage.last(AuthEvent).kind == "proved"
+
+
+def test_a_missing_token_is_needed_once():
+    stage = Stage()
+
+    for _ in range(2):
+        stage.handle(TwoFactorMissing(stage.now, "OTP_SESSION_REQUIRED", "no token yet"))
+
+    assert [event.kind for event in stage.all(AuthEvent)] == ["needed"]
+    assert stage.all(DropToken) == []
+
+
+def test_cancels_go_before_what_was_held():
+    stage = Stage(sellable=500)
+    first = stage.working(200, 26_900)
+    stage.after(1).book(report_of(first, executed=100))
+    stage.wish(lambda s: s.sell(100, limit=28_000))
+    stage.block_for_token(stage.last(PlaceOrder).intent)
+    stage.wish(lambda s: s.cancel())
+    assert stage.new(ReadOrder) == []
+
+    done = stage.after(1).token()
+
+    others = [one for one in done if isinstance(one, ReadOrder | PlaceOrder)]
+    assert [type(one) for one in others] == [ReadOrder, PlaceOrder]
+
+
+def test_a_cancel_refused_for_a_token_waits_for_it():
+    stage = Stage()
+    working = stage.working()
+    stage.wish(lambda s: s.cancel())
+    stage.row(report_of(working))
+
+    stage.handle(
+        CancelAnswered(stage.now, "ORD1", Refused("OTP_SESSION_REVOKED", "2FA", 403), None)
+    )
+    assert stage.engine.standing().state is RunState.NEEDS_2FA
+    assert stage.new(ReadOrder) == []
+    stage.pass_time(300)
+    assert stage.new(ReadOrder) == []
+
+    assert stage.token()[-1] == ReadOrder("ORD1", "before cancel: no reason given in on_timer")
+
+
+def test_a_token_ends_no_halt():
+    stage = Stage()
+    stage.block_for_token(stage.buy())
+    stage.handle(OperatorActed(stage.now, Action.HALT, "stop it", "me"))
+
+    stage.quote()
+    stage.token()
+
+    assert stage.engine.standing().state is RunState.HALTED
+    assert len(stage.all(PlaceOrder)) == 1
+    assert stage.all(Decision)[-1].verdict is Verdict.EXPIRED
