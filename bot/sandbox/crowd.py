@@ -28,6 +28,8 @@ _WIDE_SPREAD_CHANCE: Final = 0.15
 _AUCTION_LEVELS: Final = 3
 _DEALS: Final = {"take": Side.BUY, "give": Side.SELL}
 _AUCTIONS: Final = frozenset({Phase.OPEN, Phase.PRE_CLOSED})
+CROWDED: Final = _AUCTIONS | {Phase.PROGRESS}
+"""The phases in which the crowd does something."""
 
 Level = tuple[Side, int]
 Deliver = Callable[[list[VenueEvent]], None]

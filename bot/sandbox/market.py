@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from typing import Final
 
 from bot.domain.rulebook import Rulebook
-from bot.sandbox.crowd import Crowd, Deliver
+from bot.sandbox.crowd import CROWDED, Crowd, Deliver
 from bot.sandbox.exchange.venue import Venue
 from bot.sandbox.scenario import Scenario, SymbolScript
 
@@ -30,6 +30,8 @@ class SimulatedMarket:
     def __init__(
         self, scenario: Scenario, *, rulebook: Rulebook, venue: Venue, deliver: Deliver
     ) -> None:
+        self._rulebook = rulebook
+        self._exchanges = sorted({script.exchange for script in scenario.symbols})
         self._crowds = {
             script.symbol: Crowd(
                 script, scenario=scenario, rulebook=rulebook, venue=venue, deliver=deliver
@@ -55,7 +57,13 @@ class SimulatedMarket:
     def _step_all(self, at: datetime) -> None:
         for crowd in self._crowds.values():
             crowd.step(at)
-        heappush(self._due, (at + STEP, _STEPS_RANK, 0, self._step_all))
+        heappush(self._due, (self._next_step(at), _STEPS_RANK, 0, self._step_all))
+
+    def _next_step(self, at: datetime) -> datetime:
+        """In the next step, or when the first exchange wakes again while all of them rest."""
+        if any(self._rulebook.phase_at(e, at) in CROWDED for e in self._exchanges):
+            return at + STEP
+        return min(self._rulebook.next_phase_change(e, at).at for e in self._exchanges)
 
     def _scripted(self, scenario: Scenario) -> Iterator[tuple[datetime, int, Doing]]:
         for script in scenario.symbols:

@@ -8,7 +8,7 @@ made again over the same ledger, scenario and seed, it goes on where it was. Mar
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -33,6 +33,8 @@ from bot.sandbox.shell import Shell, Sleep
 from bot.sandbox.two_factor_calls import TwoFactorCalls
 
 LEDGER_VERSION = 1
+_NOTED_EVERY = timedelta(seconds=1)
+"""Of market time: how far a restart may fall back when nobody has looked meanwhile."""
 _OUTCOMES = frozenset({"order", "account"})
 
 
@@ -90,14 +92,19 @@ class Sandbox:
         """Let everything happen that is due by `to`, in a fixed order."""
         self._house.advance(to)
         self._jot_outcomes()
+        if self._noted_at is None or self.now - self._noted_at >= _NOTED_EVERY:
+            self._note_time()
 
     def _reach(self) -> datetime:
         """Bring the market up to its clock, and have the ledger know how far it has been seen."""
         self.advance(self._clock.now())
         if self._noted_at != self.now:
-            self._noted_at = self.now
-            self._ledger.jot({"kind": "time", "at": self.now.isoformat()})
+            self._note_time()
         return self.now
+
+    def _note_time(self) -> None:
+        self._noted_at = self.now
+        self._ledger.jot(self._line("time"))
 
     # ------------------------------------------------------------------------- operating
 

@@ -1,6 +1,7 @@
-"""A client for the sandbox's tests: signs with the protocol's signer, in process or over a socket."""
+"""A client for the tests of the sandbox: signs with the protocol's own signer, in process."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,23 +20,31 @@ WIRE_START = datetime(2026, 11, 19, 2, 15, tzinfo=UTC)
 RULEBOOK = load_rulebook()
 ACCOUNT = "0009000011"
 EXTENDED = "120C900001.1"
+OPENED: list[Sandbox] = []
+"""Closed when the test ends."""
+
+
+LEVELS = {"bids": [[26_950, 1_000], [26_900, 2_000]], "asks": [[27_000, 300], [27_050, 500]]}
+DEFAULTS: dict[str, Any] = {
+    "name": "still",
+    "day": "2026-11-19",
+    "start": "09:16:00",
+    "symbols": [
+        {
+            "symbol": "HPG",
+            "exchange": "HOSE",
+            "reference": 27_000,
+            "standstills": [{"at": "09:16", "until": "16:00", **LEVELS}],
+        },
+        {"symbol": "SHS", "exchange": "HNX", "reference": 21_500},
+    ],
+    "accounts": [{"id": ACCOUNT, "cash": 100_000_000, "holdings": {"HPG": 1_000}}],
+}
 
 
 def scenario(**keys: Any) -> Scenario:
-    """A still market: HPG at 27,000 with levels of our own choosing, nobody else trades."""
-    levels = {"bids": [[26_950, 1_000], [26_900, 2_000]], "asks": [[27_000, 300], [27_050, 500]]}
-    still = {"at": "09:15:05", "until": "16:00", **levels}
-    hpg = {"symbol": "HPG", "exchange": "HOSE", "reference": 27_000, "standstills": [still]}
-    shs = {"symbol": "SHS", "exchange": "HNX", "reference": 21_500}
-    account = {"id": ACCOUNT, "cash": 100_000_000, "holdings": {"HPG": 1_000}}
-    defaults: dict[str, Any] = {
-        "name": "still",
-        "day": "2026-11-19",
-        "start": "09:16:00",
-        "symbols": [hpg | {"standstills": [still | {"at": "09:16:00"}]}, shs],
-        "accounts": [account],
-    }
-    return Scenario.model_validate(defaults | keys)
+    """A still market: HPG at 27,000 with levels of our own choosing, where nobody else trades."""
+    return Scenario.model_validate(DEFAULTS | keys)
 
 
 @dataclass
@@ -53,13 +62,13 @@ class Bench:
         self,
         method: str,
         target: str,
-        body: dict[str, Any] | bytes | None = None,
+        body: Mapping[str, Any] | bytes | None = None,
         *,
-        headers: dict[str, str | None] | None = None,
+        headers: Mapping[str, str | None] | None = None,
     ) -> httpx.Response:
-        """Send one request, signed as it should be unless `headers` say otherwise (None: absent)."""
+        """Send one request, signed as it should be but for `headers` (None: absent)."""
         content = body if isinstance(body, bytes) else json.dumps(body).encode() if body else b""
-        merged = self.signed(method, target, content) | (headers or {})
+        merged = self.signed(method, target, content) | dict(headers or {})
         present = {name: value for name, value in merged.items() if value is not None}
         transport = httpx.ASGITransport(app=self.sandbox.app)
         async with httpx.AsyncClient(transport=transport, base_url="http://sandbox") as client:
@@ -86,6 +95,7 @@ class Bench:
         }
 
     async def log_in(self) -> None:
+        """Exchange the code for a token."""
         ticket = await self.call("POST", "/auth/v1/openapi/2fa/request", {"channel": "EMAIL"})
         code = {"ticket_id": ticket.json()["ticket_id"], "otp_code": "424242"}
         answer = await self.call("POST", "/auth/v1/openapi/2fa/verify", code)
@@ -133,6 +143,13 @@ def order_body(**fields: Any) -> dict[str, Any]:
     } | fields
 
 
+async def ready(played: Scenario | None = None, ledger: Path | None = None) -> Bench:
+    """A sandbox that we have logged in to."""
+    made = bench(played, ledger)
+    await made.log_in()
+    return made
+
+
 def bench(
     played: Scenario | None = None, ledger: Path | None = None, seed: int | None = None
 ) -> Bench:
@@ -145,7 +162,6 @@ def bench(
     async def nap(seconds: float) -> None:
         naps.append(seconds)
 
-    sandbox = Sandbox(
-        played, RULEBOOK, clock=clock, wire=wire, seed=seed, ledger=ledger, sleep=nap
-    )
+    sandbox = Sandbox(played, RULEBOOK, clock=clock, wire=wire, seed=seed, ledger=ledger, sleep=nap)
+    OPENED.append(sandbox)
     return Bench(sandbox, clock, wire, naps)

@@ -8,6 +8,7 @@ from bot.sandbox.faults import FaultBook, reset_at
 
 START = datetime(2026, 11, 19, 2, 15, tzinfo=UTC)
 REJECT = {"do": "reject"}
+TOO_MANY = {"do": "too_many", "reset_s": 30}
 
 
 def book(*rules: Mapping[str, object]) -> FaultBook:
@@ -73,7 +74,7 @@ def test_chance_is_seeded() -> None:
 
 
 def test_a_429_holds_until_its_reset_and_names_it() -> None:
-    faults = book({"match": {"at": "02:15"}, "action": {"do": "too_many", "reset_s": 30}})
+    faults = book({"match": {"at": "02:15"}, "point": "after_auth", "action": TOO_MANY})
 
     def strike(seconds: float):
         at = START + timedelta(seconds=seconds)

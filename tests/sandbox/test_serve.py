@@ -1,0 +1,127 @@
+"""The sandbox on a real socket."""
+
+import asyncio
+import json
+import signal
+from datetime import UTC, datetime
+
+import httpx
+import pytest
+
+from bot.clock import ScaledClock, SimulatedClock, SystemClock
+from bot.sandbox.errors import PortInUse
+from bot.sandbox.fault_rule import FaultScript
+from bot.sandbox.sandbox import Sandbox
+from bot.sandbox.serve import credentials_line, market_start, run_free, serve
+from tests.sandbox.client import RULEBOOK, bench, scenario
+
+QUOTE = "/market/quotes/stocks/HPG"
+
+
+def keyed(sandbox: Sandbox) -> dict[str, str]:
+    return {"X-FH-APIKEY": sandbox.credentials.api_key}
+
+
+@pytest.mark.wire
+async def test_it_answers_on_a_free_port_and_leaves_signals_alone() -> None:
+    sandbox = bench().sandbox
+    before = signal.getsignal(signal.SIGTERM)
+
+    async with serve(sandbox) as base_url, httpx.AsyncClient(base_url=base_url) as client:
+        answer = await client.get(QUOTE, headers=keyed(sandbox))
+        during = signal.getsignal(signal.SIGTERM)
+
+    assert answer.json()["data"]["price"] == 27_000
+    assert answer.headers.get_list("date") == ["Thu, 19 Nov 2026 02:15:00 GMT"]
+    assert during is before
+
+
+@pytest.mark.wire
+async def test_a_port_in_use_is_named() -> None:
+    first, second = bench().sandbox, bench().sandbox
+
+    async with serve(first) as base_url:
+        port = int(base_url.rpartition(":")[2])
+        with pytest.raises(PortInUse, match=str(port)):
+            async with serve(second, port=port):
+                pass
+
+
+@pytest.mark.wire
+@pytest.mark.parametrize(
+    ("action", "error"),
+    [
+        ({"do": "rst"}, httpx.ReadError),
+        ({"do": "fin"}, httpx.RemoteProtocolError),
+        ({"do": "truncate", "length": 10}, httpx.RemoteProtocolError),
+    ],
+)
+async def test_a_fault_cuts_a_real_connection(
+    action: dict[str, object], error: type[Exception]
+) -> None:
+    sandbox = bench().sandbox
+    sandbox.add_fault(FaultScript.model_validate({"action": action}))
+
+    async with serve(sandbox) as base_url, httpx.AsyncClient(base_url=base_url) as client:
+        with pytest.raises(error):
+            await client.get(QUOTE, headers=keyed(sandbox))
+        answer = await client.get(QUOTE, headers=keyed(sandbox))
+
+    assert answer.status_code == 200
+
+
+@pytest.mark.wire
+async def test_the_control_path_answers_on_loopback() -> None:
+    sandbox = bench().sandbox
+
+    async with serve(sandbox) as base_url, httpx.AsyncClient(base_url=base_url) as client:
+        clocks = (await client.get("/_sandbox/control")).json()
+
+    assert clocks == {
+        "market": "2026-11-19T02:16:00+00:00",
+        "wire": "2026-11-19T02:15:00+00:00",
+        "speed": 1.0,
+    }
+
+
+async def test_a_pacer_keeps_the_market_up_with_its_clock() -> None:
+    played = scenario()
+    wire = SystemClock()
+    clock = ScaledClock(wire, start=played.starts_at, speed=10_000)
+    sandbox = Sandbox(played, RULEBOOK, clock=clock, wire=wire)
+
+    pacing = asyncio.create_task(run_free(sandbox, clock))
+    await asyncio.sleep(0)
+    pacing.cancel()
+
+    assert sandbox.now >= played.starts_at
+    with pytest.raises(asyncio.CancelledError):
+        await pacing
+
+
+def test_the_first_line_says_all_that_a_client_needs() -> None:
+    sandbox = bench().sandbox
+
+    line = json.loads(credentials_line(sandbox, "http://127.0.0.1:1"))
+
+    assert set(line) == {"base_url", "api_key", "api_secret", "otp", "user_id", "accounts"}
+    assert line["otp"] == "424242"
+    assert line["accounts"][0]["sub_account_ext"] == "120C900001.1"
+
+
+@pytest.mark.parametrize(
+    ("now", "start"),
+    [
+        ((2026, 11, 19, 3, 0), (2026, 11, 19, 3, 0, 0)),
+        ((2026, 11, 19, 5, 0), (2026, 11, 19, 5, 0, 0)),
+        ((2026, 11, 19, 1, 0), (2026, 11, 18, 2, 14, 55)),
+        ((2026, 11, 19, 10, 0), (2026, 11, 19, 2, 14, 55)),
+        ((2026, 11, 22, 3, 0), (2026, 11, 20, 2, 14, 55)),
+    ],
+)
+def test_without_a_stated_time_a_market_starts_now_or_on_the_last_trading_day(
+    now: tuple[int, ...], start: tuple[int, ...]
+) -> None:
+    clock = SimulatedClock(datetime(*now, tzinfo=UTC))  # type: ignore[misc,arg-type]
+
+    assert market_start(clock.now(), RULEBOOK) == datetime(*start, tzinfo=UTC)  # type: ignore[misc,arg-type]
