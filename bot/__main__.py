@@ -1,0 +1,5 @@
+"""`python -m bot` is `bot`."""
+
+from bot.cli.main import main
+
+main()

@@ -1,0 +1,1 @@
+"""What a person types and reads. Commands show and ask; they decide nothing."""

@@ -1,0 +1,73 @@
+"""Asks for a 2FA code or token at the terminal of a run, without echo and without stopping the run.
+
+Enter alone leaves the question; `bot otp` in another terminal works all the while.
+"""
+
+import asyncio
+import os
+import sys
+import termios
+from collections.abc import Callable
+from typing import Final
+
+QUESTION: Final = "2FA code or token (hidden, Enter alone leaves it for: bot otp):"
+LEFT: Final = "left it; go on with: bot otp"
+_LINE_MAX: Final = 8_192
+_LOCAL_MODES: Final = 3
+"""Where `termios` keeps the local modes, ECHO among them."""
+
+Submit = Callable[[str], None]
+
+
+class CodePrompt:
+    """The question, open from `start` until `stop`. `talk` writes a line to the person."""
+
+    def __init__(self, talk: Callable[[str], None]) -> None:
+        self._talk = talk
+        self._submit: Submit | None = None
+        self._saved: list[int | list[bytes | int]] | None = None
+
+    def start(self, submit: Submit) -> None:
+        """Ask. What is typed goes to `submit`; the question stays open until `stop`."""
+        if self._submit is not None:
+            return
+        self._submit = submit
+        self._hide()
+        asyncio.get_running_loop().add_reader(_terminal(), self._read)
+        self._talk(QUESTION)
+
+    def stop(self) -> None:
+        """Ask no more; the terminal echoes again."""
+        if self._submit is None:
+            return
+        self._submit = None
+        asyncio.get_running_loop().remove_reader(_terminal())
+        self.restore()
+
+    def restore(self) -> None:
+        """Have the terminal echo again."""
+        if self._saved is not None:
+            termios.tcsetattr(_terminal(), termios.TCSADRAIN, self._saved)
+            self._saved = None
+
+    def _hide(self) -> None:
+        self._saved = termios.tcgetattr(_terminal())
+        hidden = termios.tcgetattr(_terminal())
+        hidden[_LOCAL_MODES] &= ~termios.ECHO
+        termios.tcsetattr(_terminal(), termios.TCSADRAIN, hidden)
+
+    def _read(self) -> None:
+        """A line is there: the terminal gives whole lines."""
+        typed = os.read(_terminal(), _LINE_MAX).decode("utf-8", "replace").strip()
+        submit = self._submit
+        if submit is None:
+            return
+        if typed:
+            submit(typed)
+        else:
+            self.stop()
+            self._talk(LEFT)
+
+
+def _terminal() -> int:
+    return sys.stdin.fileno()

@@ -1,0 +1,58 @@
+"""`bot db check` and `bot db migrate`: the journal's database and its schema."""
+
+import click
+
+from bot.cli.command import child, group
+from bot.cli.invocation import Invocation
+from bot.cli.places import load
+from bot.cli.rows import fields_of
+from bot.cli.show import print_json, print_text
+from bot.journal.migrate import check as check_schema
+from bot.journal.migrate import migrate as migrate_schema
+from bot.journal.schema import SchemaState
+from bot.runtime.journal_file import shown_url, told
+from bot.runtime.problems import ExitCode, OperatorMistake
+
+
+@group("db", example="bot db check")
+def db() -> None:
+    """Look after the journal's database."""
+
+
+@child(db, "check", example="bot db check")
+@click.pass_obj
+def check(invocation: Invocation) -> None:
+    """Say whether the journal can be reached and used. Changes nothing."""
+    state = _show(invocation)
+    if not state.is_current:
+        raise OperatorMistake.of("E-DB-002", _what_to_do(state), ExitCode.DATABASE)
+
+
+@child(db, "migrate", example="bot db migrate --dry-run")
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.pass_obj
+def migrate(invocation: Invocation, dry_run: bool) -> None:
+    """Make the journal, or bring it up to date, in one transaction."""
+    loaded = load(invocation)
+    if not dry_run:
+        with told(loaded.origin_of("journal.url")):
+            migrate_schema(loaded.journal_url)
+    _show(invocation)
+
+
+def _show(invocation: Invocation) -> SchemaState:
+    loaded = load(invocation)
+    with told(loaded.origin_of("journal.url")):
+        state = check_schema(loaded.journal_url)
+    shown = shown_url(loaded.journal_url)
+    if invocation.json:
+        print_json({"url": shown, **fields_of(state), "is_current": state.is_current})
+    else:
+        print_text(f"{shown}: schema {state.found or 'none'}, this program needs {state.wanted}")
+    return state
+
+
+def _what_to_do(state: SchemaState) -> str:
+    if state.found is None:
+        return "there is no journal in this database yet: bot db migrate"
+    return f"the journal has schema {state.found}: bot db migrate"

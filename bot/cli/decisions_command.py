@@ -1,0 +1,85 @@
+"""`bot decisions`: why it traded, and why it did not."""
+
+from typing import Final
+
+import click
+
+from bot.cli.command import command
+from bot.cli.invocation import Invocation
+from bot.cli.places import open_journal
+from bot.cli.rows import fields_of, form_option, print_machine
+from bot.cli.show import Row, print_table, print_text
+from bot.cli.since import since_of, since_option
+from bot.cli.wording import clock_of, counted, minute_of
+from bot.journal.grouping import group
+from bot.journal.values import DecisionGroup, DecisionRow
+
+HEADS: Final = ("TIME", "STRATEGY", "SYM", "VERDICT", "CODE", "ID", "WHY")
+GROUP_HEADS: Final = ("TIME", "STRATEGY", "SYM", "TIMES", "VERDICT", "CODE", "WHY")
+MISSED_CODES: Final = frozenset({"TWO_FACTOR"})
+"""Signals that came while the second factor was missing."""
+
+
+@command("decisions", example="bot decisions --why-not --symbol FPT --since 1h")
+@click.option("--why-not", is_flag=True, help="Only those that became no order, alike ones once.")
+@click.option("--missed", is_flag=True, help="Only signals that 2FA kept from becoming orders.")
+@click.option("--symbol", metavar="SYM", help="Only this symbol.")
+@click.option("--strategy", metavar="NAME", help="Only this strategy's.")
+@since_option
+@form_option
+@click.pass_obj
+def decisions(
+    invocation: Invocation,
+    why_not: bool,
+    missed: bool,
+    symbol: str | None,
+    strategy: str | None,
+    since: str | None,
+    form: str,
+) -> None:
+    """List decisions: every wish of a strategy, and every reasoned no."""
+    with open_journal(invocation) as reader:
+        found = reader.decisions(
+            why_not=why_not or missed,
+            symbol=symbol.upper() if symbol else None,
+            strategy=strategy,
+            since=since_of(since, reader),
+        )
+    if missed:
+        found = [row for row in found if _is_missed(row)]
+    groups = group(found) if why_not or missed else []
+    machine = [fields_of(row) for row in (groups or found)]
+    if not print_machine(invocation, machine, form):
+        rows = [_group_row(row) for row in groups] if why_not or missed else list(map(_row, found))
+        print_table(invocation, GROUP_HEADS if why_not or missed else HEADS, rows)
+        print_text(counted(len(found), "decision"))
+
+
+def _is_missed(row: DecisionRow) -> bool:
+    return row.verdict == "MISSED" or (row.verdict == "BLOCKED" and row.code in MISSED_CODES)
+
+
+def _row(row: DecisionRow) -> Row:
+    return (
+        clock_of(row.at),
+        row.strategy,
+        row.symbol,
+        row.verdict,
+        row.code,
+        row.order_id or row.local_id,
+        row.why,
+    )
+
+
+def _group_row(row: DecisionGroup) -> Row:
+    first, last = minute_of(row.first_at), minute_of(row.last_at)
+    ranges = ", ".join(
+        f"{name} {_range(least, most)}" for name, (least, most) in row.ranges.items()
+    )
+    why = f"{row.why} ({ranges})" if ranges and row.count > 1 else row.why
+    time = first if first == last else f"{first}-{last}"
+    return (time, row.strategy, row.symbol, f"{row.count}x", row.verdict, row.code, why)
+
+
+def _range(least: float, most: float) -> str:
+    return f"{least:,}" if least == most else f"{least:,} to {most:,}"

@@ -1,0 +1,145 @@
+"""`bot demo`: an hour of trading in a minute, against the embedded broker."""
+
+from collections.abc import Iterator
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Final
+
+import click
+
+from bot import __version__
+from bot.cli import messages
+from bot.cli.command import command
+from bot.cli.invocation import Invocation
+from bot.cli.places import load_demo
+from bot.cli.rows import fields_of
+from bot.cli.running import is_attended, run_in_foreground
+from bot.cli.show import print_json, print_text, say
+from bot.cli.wording import counted
+from bot.domain.instrument import EXCHANGE_TZ
+from bot.journal.reader import JournalReader
+from bot.journal.values import DaySummary
+from bot.journal.verify import VerifyReport, verify
+from bot.runtime.company import RunOptions
+from bot.runtime.control import NoBotRunning, ask
+from bot.runtime.demo_files import make_room
+from bot.runtime.journal_file import shown_url, told
+from bot.runtime.problems import ExitCode, OperatorMistake, Problem
+from bot.runtime.run import RunEnd
+from bot.runtime.settings import Loaded
+
+ANSWER_OTP_AFTER_S: Final = 5.0
+"""Wall seconds after which a demo without a person answers 2FA by itself."""
+
+
+class Seconds(click.ParamType[float]):
+    """A length of time on the wall's clock: `60s`, `2m` or a plain number of seconds."""
+
+    name = "time"
+
+    def convert(
+        self, value: str | float, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Return seconds above 0."""
+        text = str(value)
+        unit = 60.0 if text.endswith("m") else 1.0
+        try:
+            seconds = float(text.rstrip("sm")) * unit
+        except ValueError:
+            seconds = 0.0
+        if not 0 < seconds < 1e6:
+            self.fail(f"{value!r}: wanted a length of time like 60s or 2m", param, ctx)
+        return seconds
+
+
+@command("demo", example="bot demo --seed 7 --for 60s")
+@click.option("--seed", type=click.IntRange(0), metavar="N", help="The same seed, the same day.")
+@click.option("--speed", type=float, metavar="X", help="Seconds of market time in a second.")
+@click.option("--for", "wall_s", type=Seconds(), default="60s", help="How long it runs.")
+@click.option("--auto-otp", is_flag=True, help="Answer the 2FA question without a person.")
+@click.option("--db", metavar="URL", help="A journal elsewhere: sqlite:///… or postgresql://…")
+@click.pass_obj
+def demo(
+    invocation: Invocation,
+    seed: int | None,
+    speed: float | None,
+    wall_s: float,
+    auto_otp: bool,
+    db: str | None,
+) -> None:
+    """Watch the bot trade: nothing leaves this machine, no account is needed.
+
+    A demo that was cut off goes on where it was; one that was over begins anew.
+    """
+    loaded = load_demo(invocation, sandbox__seed=seed, sandbox__speed=speed, journal__url=db)
+    _require_none_running(loaded.state_dir)
+    sandbox = loaded.settings.sandbox
+    is_resumed = make_room(loaded.state_dir, seed=sandbox.seed)
+    say(invocation, _head(loaded, is_resumed=is_resumed))
+    is_alone = auto_otp or not is_attended(invocation)
+    options = RunOptions(
+        run_for=timedelta(seconds=wall_s * sandbox.speed),
+        answer_otp_after=timedelta(seconds=ANSWER_OTP_AFTER_S * sandbox.speed)
+        if is_alone
+        else None,
+    )
+    end = run_in_foreground(invocation, loaded, options)
+    _print_summary(invocation, loaded, end)
+
+
+def _require_none_running(state_dir: Path) -> None:
+    try:
+        ask(state_dir, {"do": "status"})
+    except NoBotRunning:
+        return
+    text = f"a bot is already running on {state_dir}. Its state: bot status. End it: bot stop"
+    raise OperatorMistake.of("E-RUN-004", text, ExitCode.NOT_RUNNING)
+
+
+def _head(loaded: Loaded, *, is_resumed: bool) -> str:
+    sandbox = loaded.settings.sandbox
+    resumed = " · goes on where it was cut off" if is_resumed else ""
+    return (
+        f"vnbot {__version__} demo · SANDBOX broker on 127.0.0.1:{sandbox.port} · seed "
+        f"{sandbox.seed} · {sandbox.speed:g}x · nothing here is real money{resumed}"
+    )
+
+
+# ------------------------------------------------------------------------------------ the summary
+
+
+def _print_summary(invocation: Invocation, loaded: Loaded, end: RunEnd) -> None:
+    day = end.market_time.astimezone(EXCHANGE_TZ).date()
+    with told(loaded.origin_of("journal.url")):
+        summary, report = _read(loaded.journal_url, day)
+    if invocation.json:
+        print_json({"entry": "Summary", **fields_of(summary), "net": summary.net})
+    else:
+        for line in summary_lines(summary, report, shown_url(loaded.journal_url)):
+            print_text(line)
+    if not report.is_whole:
+        problems = [Problem("E-JNL-001", text) for text in report.problems]
+        raise OperatorMistake(problems, ExitCode.DIFFERS)
+
+
+def _read(url: str, day: date) -> tuple[DaySummary, VerifyReport]:
+    with JournalReader(url) as reader:
+        return reader.summary(day), verify(url)
+
+
+def summary_lines(summary: DaySummary, report: VerifyReport, journal: str) -> Iterator[str]:
+    """The block at the end of a demo."""
+    outcomes = ", ".join(f"{count} {word}" for word, count in sorted(summary.outcomes.items()))
+    skips = summary.decisions.get("SKIPPED", 0)
+    chain = "chain verified" if report.is_whole else "CHAIN BROKEN"
+    fees = f"after fees {summary.fee:,} and tax {summary.tax:,}"
+    yield _row("Day", f"{counted(summary.orders, 'order')}: {outcomes} · {counted(skips, 'skip')}")
+    yield _row("P&L", f"{summary.net:+,} VND of what was sold, {fees}")
+    events = counted(report.events, "event")
+    yield _row("Journal", f"{counted(summary.fills, 'fill')}, {events}, {chain}")
+    yield _row("", journal.removeprefix("sqlite:///"))
+    yield _row("Next", messages.SUMMARY_NEXT)
+
+
+def _row(name: str, text: str) -> str:
+    return f"      {name:<8}{text}"

@@ -1,0 +1,67 @@
+"""What the status line under a run shows, gathered from the entries as they are told. Pure."""
+
+from datetime import datetime
+
+from bot.cli.wording import clock_of
+from bot.domain.entry import (
+    AuthEvent,
+    Entry,
+    Fill,
+    Note,
+    OrderUpdated,
+    RunState,
+    StateChanged,
+)
+from bot.domain.order import TERMINAL_STATES
+
+
+class Glance:
+    """The newest state, phase, orders and day's result."""
+
+    def __init__(self) -> None:
+        self.at: datetime | None = None
+        self.state: RunState = RunState.STARTING
+        self.phases: dict[str, str] = {}
+        self.orders: dict[str, OrderUpdated] = {}
+        self.result = 0
+        self.second_factor = ""
+
+    def see(self, entry: Entry) -> None:
+        """Take in an entry."""
+        self.at = entry.at
+        match entry:
+            case StateChanged(to_state=state):
+                self.state = state
+            case OrderUpdated(order_id=order_id):
+                self.orders[order_id] = entry
+            case Fill(realised=realised, fee=fee, tax=tax):
+                self.result += realised - fee - tax
+            case Note(kind="PHASE", text=text, numbers=numbers):
+                self.phases[str(numbers.get("exchange"))] = text
+            case AuthEvent(kind="ready", detail=detail):
+                self.second_factor = detail.split(",")[0]
+            case AuthEvent(kind="needed"):
+                self.second_factor = "needed"
+            case _:
+                return
+
+    def open_orders(self) -> list[OrderUpdated]:
+        """Own orders that have not ended, in the order of their ids."""
+        ours = [each for each in self.orders.values() if each.intent_id and _is_open(each)]
+        return sorted(ours, key=lambda each: each.order_id)
+
+    def text(self, mode: str) -> str:
+        """`RUNNING SANDBOX 09:31:07 | HOSE continuous | open 1 | P&L +38,000 | 2FA until 23:59`."""
+        parts = [
+            f"{self.state} {mode.upper()} {clock_of(self.at) if self.at else ''}".rstrip(),
+            ", ".join(text for _, text in sorted(self.phases.items())),
+            f"open {len(self.open_orders())}",
+            f"P&L {self.result:+,}",
+            f"2FA {self.second_factor}" if self.second_factor else "",
+            "Ctrl-C stops",
+        ]
+        return " | ".join(part for part in parts if part)
+
+
+def _is_open(order: OrderUpdated) -> bool:
+    return order.state not in TERMINAL_STATES

@@ -1,0 +1,184 @@
+"""`bot`: the root of the command tree, and the one place where a bug is caught and reported.
+
+Commands are imported when they are called, so that `bot --help` stays quick and a broken library
+breaks only the commands that need it.
+"""
+
+import sys
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import groupby
+from typing import Final, NoReturn
+
+import click
+
+from bot import __version__
+from bot.cli import messages
+from bot.cli.command import WIDTH_MAX
+from bot.cli.invocation import Invocation, share_options, shared_options
+from bot.cli.show import show_mistake
+from bot.runtime.problems import ExitCode, OperatorMistake
+
+INTERRUPTED: Final = 130
+BROKEN_PIPE: Final = 141
+"""What a shell reports of a process that SIGINT or SIGPIPE ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A command as the help lists it; `target` is `module:object`, imported when it is called."""
+
+    section: str
+    target: str
+    summary: str
+
+
+def _entry(section: str, module: str, name: str, summary: str) -> Entry:
+    return Entry(section, f"bot.cli.{module}:{name}", summary)
+
+
+COMMANDS: Final[Mapping[str, Entry]] = {
+    "demo": _entry("begin", "demo_command", "demo", "An hour of trading in a minute, visible."),
+    "init": _entry("begin", "init_command", "init", "Write a configuration of your own."),
+    "run": _entry("run", "run_command", "run", "Run the bot in the foreground."),
+    "status": _entry("run", "status_command", "status", "How the running bot is."),
+    "pause": _entry("run", "operate_commands", "pause", "No new orders; open ones stay."),
+    "resume": _entry("run", "operate_commands", "resume", "Take new orders again."),
+    "halt": _entry("run", "operate_commands", "halt", "Kill switch: cancel open, no new orders."),
+    "stop": _entry("run", "operate_commands", "stop", "Stop the running bot cleanly."),
+    "otp": _entry("2FA", "otp_commands", "otp", "The second factor: state, code, token."),
+    "strategy": _entry("strategies", "strategy_commands", "strategy", "List, make and check."),
+    "orders": _entry("look", "orders_command", "orders", "Orders, and why they were made."),
+    "order": _entry("look", "order_command", "order", "One order and its whole story."),
+    "fills": _entry("look", "look_commands", "fills", "What was bought and sold."),
+    "positions": _entry("look", "look_commands", "positions", "What each strategy holds."),
+    "decisions": _entry("look", "decisions_command", "decisions", "Why, and why not."),
+    "quote": _entry("look", "market_commands", "quote", "The market of a symbol now."),
+    "session": _entry("look", "market_commands", "phases", "The phase of each exchange."),
+    "journal": _entry("journal", "journal_commands", "journal", "Verify and export."),
+    "db": _entry("journal", "db_commands", "db", "The journal's database."),
+    "config": _entry("set up", "config_commands", "config", "Check and show the configuration."),
+    "paper": _entry("set up", "paper_commands", "paper", "The sandbox broker as a server."),
+    "version": _entry("set up", "version_command", "version", "The version."),
+}
+
+
+class Root(click.Group):
+    """The root. Its commands are those of `COMMANDS`."""
+
+    def list_commands(self, _context: click.Context) -> list[str]:
+        """Name the commands in the order of the help."""
+        return list(COMMANDS)
+
+    def get_command(self, _context: click.Context, name: str) -> click.Command | None:
+        """Import a command; None when there is no such."""
+        entry = COMMANDS.get(name)
+        if entry is None:
+            return None
+        module, _, attribute = entry.target.partition(":")
+        loaded = getattr(import_module(module), attribute)
+        assert isinstance(loaded, click.Command), f"{entry.target} is no command"
+        return share_options(loaded)
+
+    def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing them."""
+        for section, listed in groupby(COMMANDS.items(), key=lambda item: item[1].section):
+            with formatter.section(section):
+                formatter.write_dl([(name.ljust(10), entry.summary) for name, entry in listed])
+
+    def format_usage(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write an example above the usage."""
+        formatter.write("Example: bot demo\n\n")
+        super().format_usage(context, formatter)
+
+    def format_epilog(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the exit codes, which are stable."""
+        with formatter.section("Exit codes"):
+            for line in messages.EXIT_CODES.splitlines():
+                formatter.write(f"  {line}\n")
+
+
+@click.group(
+    cls=Root,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDTH_MAX},
+)
+@click.version_option(__version__, prog_name="vnbot", message="%(prog)s %(version)s")
+@click.pass_context
+def bot(context: click.Context) -> None:
+    """Trade on Vietnam's exchanges, and explain every order.
+
+    Alone: the state of the running bot, or what to begin with. The options below may also stand
+    after a command.
+    """
+    if context.invoked_subcommand is None:
+        from bot.cli.status_command import show_status_or_examples
+
+        show_status_or_examples(context.ensure_object(Invocation))
+
+
+bot.params.extend(shared_options(hidden=False))
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and end the process with its exit code."""
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command line and return its exit code. Nothing is raised but by `sys.exit`."""
+    invocation = Invocation()
+    try:
+        done = bot.main(list(arguments), "bot", standalone_mode=False, obj=invocation)
+        sys.stdout.flush()
+        return done if isinstance(done, int) else ExitCode.DONE
+    except OperatorMistake as mistake:
+        show_mistake(mistake)
+        _show_traceback(invocation)
+        return int(mistake.exit_code)
+    except click.exceptions.Exit as ended:
+        return ended.exit_code
+    except click.ClickException as error:
+        error.show()
+        return ExitCode.USAGE
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except BrokenPipeError:
+        sys.stdout = None  # nobody reads: nothing is left to flush
+        return BROKEN_PIPE
+    except Exception as error:
+        return _report_bug(error, invocation)
+
+
+def _show_traceback(invocation: Invocation) -> None:
+    if invocation.is_debug:
+        click.echo(traceback.format_exc(), err=True)
+
+
+def _report_bug(error: Exception, invocation: Invocation) -> int:
+    """Say that it is our fault, and where the report is."""
+    from bot.cli.bug_report import write_report
+
+    click.echo(messages.BUG.format(error=f"{type(error).__name__}: {error}"), err=True)
+    path = None if invocation.is_debug else write_report(traceback.format_exc(), invocation)
+    if path is None:
+        click.echo(traceback.format_exc(), err=True)
+    else:
+        click.echo(messages.BUG_REPORT.format(path=path), err=True)
+    return ExitCode.BUG
+
+
+def walk(context: click.Context | None = None) -> Iterator[tuple[str, click.Command]]:
+    """Yield every command of the tree with the words that call it."""
+    for name in COMMANDS:
+        yield from _walk_from(f"bot {name}", bot.get_command(context or click.Context(bot), name))
+
+
+def _walk_from(words: str, found: click.Command | None) -> Iterator[tuple[str, click.Command]]:
+    assert found is not None, f"{words} is listed"
+    yield words, found
+    if isinstance(found, click.Group):
+        for name, each in sorted(found.commands.items()):
+            yield from _walk_from(f"{words} {name}", each)

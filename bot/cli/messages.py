@@ -1,0 +1,42 @@
+"""Texts of the command line that are more than a line."""
+
+from typing import Final
+
+EXAMPLES: Final = """\
+vnbot trades on Vietnam's exchanges through a broker's open API. Nothing is running.
+
+  bot demo                      an hour of trading in a minute, nothing leaves this machine
+  bot orders                    what was ordered, and what came of it
+  bot order last --timeline     everything that happened to the last order
+  bot init ~/mybot              a configuration of your own
+  bot strategy list             the strategies that there are
+  bot run -c ~/mybot/bot.yaml   run it in the foreground
+
+All commands: bot -h
+"""
+
+EXIT_CODES: Final = """\
+ 0 done, or stopped cleanly           6 broker or network unreachable
+ 1 unexpected error (a bug)           7 database unreachable or needs migration
+ 2 wrong command line                 8 refused by a risk limit, or halted
+ 3 config or strategy file wrong      9 the broker or exchange rejected the order
+ 4 secret missing or refused         10 no bot running, or one already running
+ 5 2FA needed                        11 timed out    12 journal or book differs
+"""
+
+NO_CODE_AS_ARGUMENT: Final = (
+    "a code or token is never an argument: it would stay in the shell's history and show in the "
+    "list of processes. Type it at the prompt of: bot otp   or pipe it: … | bot otp submit -"
+)
+"""Why `bot otp 123456` is refused."""
+
+NO_BOT: Final = "no bot is running on {state_dir}. Start one: bot run (or bot demo)"
+
+BUG: Final = "this is a bug of ours, not a mistake of yours: {error}"
+BUG_REPORT: Final = "the report is in {path}; it holds no secrets"
+
+SUMMARY_NEXT: Final = (
+    "bot orders · bot order last --timeline · bot strategy new mine · bot init ~/mybot"
+)
+
+DEMO_JOURNAL: Final = "(no journal of {config} yet; this is the demo's: {journal})"

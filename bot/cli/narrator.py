@@ -1,0 +1,70 @@
+"""Tells the journal's entries in the lines of a run: `HH:MM:SS KIND    who        text`.
+
+Pure: the same entries give the same lines. Times are market time, local to the exchange; the only
+figure of the wall clock is a latency, always as `(N ms)`. A strategy that says no again for the
+same reason is not told again until something else has happened to it: the journal has every no.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from bot.cli.glance import Glance
+from bot.cli.narrator_memory import Lines, Memory
+from bot.cli.tell_decisions import tell_decision
+from bot.cli.tell_orders import (
+    keep_answer,
+    keep_intent,
+    tell_fill,
+    tell_move,
+    tell_order,
+    tell_transition,
+)
+from bot.cli.tell_states import tell_auth, tell_note, tell_state, tell_switch
+from bot.domain.entry import (
+    AttemptFinished,
+    AuthEvent,
+    Decision,
+    Entry,
+    Fill,
+    IntentMoved,
+    IntentRecorded,
+    Note,
+    OrderUpdated,
+    StateChanged,
+    StrategySwitched,
+    Transition,
+)
+
+_TELLERS: Final[Mapping[type, Callable[..., Lines]]] = {
+    Decision: tell_decision,
+    IntentRecorded: keep_intent,
+    AttemptFinished: keep_answer,
+    IntentMoved: tell_move,
+    Transition: tell_transition,
+    OrderUpdated: tell_order,
+    Fill: tell_fill,
+    AuthEvent: tell_auth,
+    StateChanged: tell_state,
+    StrategySwitched: tell_switch,
+    Note: tell_note,
+}
+"""Entries of other kinds are for the journal alone."""
+
+
+class Narrator:
+    """Remembers just enough of what was told to tell the next entry in a line."""
+
+    def __init__(self) -> None:
+        self._memory = Memory()
+
+    @property
+    def glance(self) -> Glance:
+        """What the status line shows."""
+        return self._memory.glance
+
+    def tell(self, entry: Entry) -> Lines:
+        """Return the lines that an entry is worth; often none."""
+        teller = _TELLERS.get(type(entry))
+        lines = teller(self._memory, entry) if teller else []
+        self._memory.glance.see(entry)
+        return lines

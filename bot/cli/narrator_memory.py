@@ -1,0 +1,40 @@
+"""What a narrator remembers of what it has told, and the two forms of a line."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from bot.cli.glance import Glance
+from bot.cli.wording import clock_of, fitted
+from bot.domain.entry import AttemptFinished, AuthEvent
+from bot.domain.order import Intent
+
+Lines = list[str]
+
+
+@dataclass(slots=True)
+class Memory:
+    """`announced`: intents whose order's first row is still to come; `told_noes`: see `_is_news`.
+
+    `needed` is the newest demand for a token, `paused_at` the start of a pause that lasts.
+    """
+
+    glance: Glance = field(default_factory=Glance)
+    answers: dict[str, AttemptFinished] = field(default_factory=dict)
+    intents: dict[str, Intent] = field(default_factory=dict)
+    announced: set[str] = field(default_factory=set)
+    held: set[str] = field(default_factory=set)
+    told_noes: dict[tuple[str, str], set[str]] = field(default_factory=dict)
+    quoted: dict[str, datetime] = field(default_factory=dict)
+    needed: AuthEvent | None = None
+    paused_at: datetime | None = None
+
+
+def line(at: datetime, kind: str, text: str, who: str = "") -> str:
+    """One line of a run: `HH:MM:SS KIND    who        text`."""
+    subject = f"{who:<10} " if who else ""
+    return fitted(f"{clock_of(at)} {kind:<7} {subject}{text}")
+
+
+def more(text: str) -> str:
+    """A line that continues the one above it."""
+    return fitted(f"{'':17}{text}")

@@ -1,0 +1,130 @@
+"""`bot pause`, `resume`, `halt` and `stop`: what an operator does to the running bot."""
+
+import sys
+import time
+from typing import Final
+
+import click
+
+from bot.cli.command import command
+from bot.cli.fields import Fields, each, inner, text
+from bot.cli.invocation import Invocation
+from bot.cli.places import ask_bot, find_bot
+from bot.cli.show import print_json, print_text
+from bot.cli.status_command import find_status
+from bot.cli.wording import counted
+from bot.clock import monotonic_s
+from bot.domain.entry import RunState
+from bot.runtime.problems import ExitCode, OperatorMistake
+
+SETTLE_S: Final = 2.0
+"""How long to look for the effect of an order to the bot, which is carried out a moment later."""
+LOOK_EVERY_S: Final = 0.05
+OPERATOR: Final = "operator"
+
+strategy_option: Final = click.option("--strategy", metavar="NAME", help="Only this one.")
+reason_option: Final = click.option("--reason", default="", metavar="TEXT", help="Is journalled.")
+
+
+@command("pause", example='bot pause --reason "earnings tonight"')
+@strategy_option
+@reason_option
+@click.pass_obj
+def pause(invocation: Invocation, strategy: str | None, reason: str) -> None:
+    """Send no new orders. Open ones stay and are followed."""
+    _act(invocation, "pause", RunState.PAUSED, "paused", strategy, reason)
+
+
+@command("resume", example='bot resume --reason "checked the account"')
+@strategy_option
+@reason_option
+@click.pass_obj
+def resume(invocation: Invocation, strategy: str | None, reason: str) -> None:
+    """Take new orders again. Leaving HALTED needs a reason."""
+    state = text(find_status(invocation), "state")
+    if state == RunState.HALTED and not reason.strip():
+        message = 'the bot is HALTED: to leave that, say why: bot resume --reason "…"'
+        raise OperatorMistake.of("E-RUN-003", message, ExitCode.REFUSED)
+    _act(invocation, "resume", RunState.RUNNING, "on", strategy, reason)
+
+
+@command("halt", example='bot halt --yes --reason "wrong prices"')
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@reason_option
+@click.pass_obj
+def halt(invocation: Invocation, yes: bool, reason: str) -> None:
+    """Stop trading at once: no new orders, all open ones are cancelled, positions are kept."""
+    if not yes and not invocation.no_input and sys.stdin.isatty():
+        click.confirm("Halt: cancel all open orders and send no new ones?", abort=True, err=True)
+    _act(invocation, "halt", RunState.HALTED, "disabled", None, reason)
+
+
+@command("stop", example="bot stop --cancel-open --timeout 30")
+@click.option("--cancel-open/--keep-open", default=False, help="Cancel open orders first.")
+@click.option("--timeout", type=float, default=30.0, metavar="S", help="How long, in seconds.")
+@reason_option
+@click.pass_obj
+def stop(invocation: Invocation, cancel_open: bool, timeout: float, reason: str) -> None:
+    """Stop the running bot cleanly and wait until it is gone."""
+    request = {"reason": reason or "bot stop", "by": OPERATOR, "cancel_open": cancel_open}
+    ask_bot(invocation, "stop", **request)
+    deadline = monotonic_s() + timeout
+    while find_bot(invocation, "status") is not None:
+        if monotonic_s() >= deadline:
+            message = f"the bot is still stopping after {timeout:g} s; it goes on stopping"
+            raise OperatorMistake.of("E-RUN-002", message, ExitCode.TIMED_OUT)
+        time.sleep(LOOK_EVERY_S)
+    _print(invocation, {"state": RunState.STOPPED})
+
+
+def _act(
+    invocation: Invocation,
+    do: str,
+    wanted: RunState,
+    wanted_of_strategy: str,
+    strategy: str | None,
+    reason: str,
+) -> None:
+    if strategy is not None:
+        _require_strategy(invocation, strategy)
+    ask_bot(invocation, do, strategy=strategy, reason=reason, by=OPERATOR)
+    found = find_status(invocation)
+    deadline = monotonic_s() + SETTLE_S
+    while _state(found, strategy) not in {wanted, wanted_of_strategy}:
+        if monotonic_s() >= deadline:
+            break
+        time.sleep(LOOK_EVERY_S)
+        found = find_status(invocation)
+    _print(invocation, found)
+
+
+def _require_strategy(invocation: Invocation, strategy: str) -> None:
+    names = [
+        text(row, "name")
+        for row in each(inner(ask_bot(invocation, "status"), "status"), "strategies")
+    ]
+    if strategy not in names:
+        raise click.UsageError(f"no strategy '{strategy}' runs; these do: {', '.join(names)}")
+
+
+def _state(found: Fields, strategy: str | None) -> str:
+    if strategy is None:
+        return text(found, "state")
+    rows = {text(row, "name"): text(row, "state") for row in each(found, "strategies")}
+    return rows.get(strategy, "")
+
+
+def _print(invocation: Invocation, found: Fields) -> None:
+    """Say how the bot is now, and which orders are still open."""
+    if invocation.json:
+        print_json(found)
+        return
+    reason = text(found, "reason")
+    print_text(f"{text(found, 'state')}{f': {reason}' if reason else ''}")
+    paused = [row for row in each(found, "strategies") if text(row, "state") != "on"]
+    for row in paused:
+        print_text(f"{text(row, 'name')} {text(row, 'state')}: {text(row, 'reason')}")
+    orders = each(found, "open_orders")
+    if orders:
+        listed = ", ".join(text(row, "order_id") for row in orders)
+        print_text(f"{counted(len(orders), 'order')} still open: {listed}")

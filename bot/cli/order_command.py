@@ -1,0 +1,103 @@
+"""`bot order ID`: one order, and with `--timeline` everything that happened to it."""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import click
+
+from bot.cli.command import command
+from bot.cli.invocation import Invocation
+from bot.cli.orders_command import order_fields, reason_of, status_of
+from bot.cli.places import open_journal
+from bot.cli.rows import fields_of
+from bot.cli.show import cut, print_json, print_text, width
+from bot.cli.wording import day_and_clock_of, millis_of, order_words
+from bot.journal.errors import AmbiguousOrder, UnknownOrder
+from bot.journal.reader import JournalReader
+from bot.journal.values import OrderRow, TimelineRow
+from bot.runtime.problems import ExitCode, OperatorMistake
+
+_RAW_INDENT: Final = " " * 8
+
+
+@command("order", example="bot order last --timeline")
+@click.argument("reference", metavar="ID")
+@click.option("--timeline", is_flag=True, help="Everything that happened, in order.")
+@click.option("--raw", is_flag=True, help="With the requests and answers as they were (masked).")
+@click.pass_obj
+def order(invocation: Invocation, reference: str, timeline: bool, raw: bool) -> None:
+    """Show one order. ID is ORD…, L-…, a unique part of either, or 'last'."""
+    with open_journal(invocation) as reader:
+        row = _find(reader, reference)
+        events = reader.timeline(row.id) if timeline or raw else []
+    if invocation.json:
+        extra = {"timeline": [fields_of(each) for each in events]} if timeline or raw else {}
+        print_json({**order_fields(row), **extra})
+        return
+    for line in (*_head(row), *(_facts(row) if not events else _story(events, raw=raw))):
+        print_text(line)
+
+
+def _find(reader: JournalReader, reference: str) -> OrderRow:
+    try:
+        return reader.order(reference)
+    except UnknownOrder as error:
+        text = f"no order answers to '{reference}'. All of them: bot orders"
+        raise OperatorMistake.of("E-ORD-001", text, ExitCode.USAGE) from error
+    except AmbiguousOrder as error:
+        text = f"'{reference}' could be {', '.join(error.candidates)}: give more of it"
+        raise OperatorMistake.of("E-ORD-002", text, ExitCode.USAGE) from error
+
+
+def _head(row: OrderRow) -> Iterator[str]:
+    wish = order_words(
+        side=row.side,
+        quantity=row.quantity,
+        symbol=row.symbol,
+        order_type=row.order_type,
+        price=row.price,
+    )
+    account = f"account …{row.account[-5:]}" if row.account else None
+    names = dict.fromkeys((row.order_id, row.local_id))
+    parts = (*names, wish, row.strategy, account)
+    yield "  ".join(part for part in parts if part)
+    if row.why:
+        yield f"why  {row.why}"
+
+
+def _facts(row: OrderRow) -> Iterator[str]:
+    average = f" @ {row.average_price:,}" if row.average_price is not None else ""
+    facts = {
+        "time": day_and_clock_of(row.at),
+        "status": f"{status_of(row)} ({row.outcome})",
+        "filled": f"{row.executed_quantity:,}{average}, amount {row.executed_amount:,}",
+        "cancelled": f"{row.cancelled_quantity:,}",
+        "fee, tax": f"{row.fee:,}, {row.tax:,}",
+        "code": row.code or "-",
+        "reason": reason_of(row) or "-",
+    }
+    yield from (f"{name:<10} {value}" for name, value in facts.items())
+    yield f"everything that happened: bot order {row.id} --timeline"
+
+
+def _story(events: Sequence[TimelineRow], *, raw: bool) -> Iterator[str]:
+    for each in events:
+        at = f"{_offset(each.offset_s):<8} {millis_of(each.at)}"
+        yield cut(f"{at}  {each.kind:<9} {each.text}", width())
+        if raw and each.detail:
+            yield from (f"{_RAW_INDENT}{line}" for line in _unfolded(each.detail))
+    if not raw:
+        yield "raw requests and answers: --raw · as JSON: --json"
+
+
+def _offset(seconds: float) -> str:
+    return f"+{seconds:.3f}" if seconds < 10 else f"+{seconds:.1f}"
+
+
+def _unfolded(detail: str) -> list[str]:
+    """JSON on several lines; anything else as it is."""
+    try:
+        return json.dumps(json.loads(detail), indent=1, ensure_ascii=False).splitlines()
+    except ValueError:
+        return detail.splitlines()

@@ -1,0 +1,133 @@
+"""`bot orders`: what was ordered, blocked requests among it, and why."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+import click
+
+from bot.cli.command import command
+from bot.cli.invocation import Invocation
+from bot.cli.places import open_journal
+from bot.cli.rows import Plain, fields_of, form_option, print_machine
+from bot.cli.show import Row, print_table, print_text
+from bot.cli.since import since_of, since_option
+from bot.cli.wording import clock_of, counted, day_and_clock_of
+from bot.journal.values import OrderRow
+
+HEADS: Final = (
+    "TIME", "ID", "STRATEGY", "SIDE", "SYM", "QTY", "PRICE", "FILLED", "AVG", "STATUS",
+    "WHY / REASON",
+)  # fmt: skip
+WIDE_HEADS: Final = (
+    "TIME", "ID", "LOCAL", "STRATEGY", "SIDE", "SYM", "QTY", "TYPE", "PRICE", "FILLED", "AVG",
+    "FEE", "TAX", "STATUS", "CODE", "WHY / REASON",
+)  # fmt: skip
+STYLES: Final = {
+    "MATCHED_ALL": "green",
+    "REJECTED": "red",
+    "FAILED": "red",
+    "BLOCKED": "yellow",
+    "UNKNOWN": "bold red",
+}
+
+
+@command("orders", example="bot orders --open --since 1d")
+@click.option("--open", "open_only", is_flag=True, help="Only those that may still trade.")
+@click.option("--status", metavar="WORD", help="SENT, REJECTED, BLOCKED, filled, partly …")
+@click.option("--symbol", metavar="SYM", help="Only this symbol.")
+@click.option("--strategy", metavar="NAME", help="Only this strategy's.")
+@since_option
+@form_option
+@click.pass_obj
+def orders(
+    invocation: Invocation,
+    open_only: bool,
+    status: str | None,
+    symbol: str | None,
+    strategy: str | None,
+    since: str | None,
+    form: str,
+) -> None:
+    """List orders. Those whose answer never came stand first."""
+    with open_journal(invocation) as reader:
+        found = reader.orders(
+            since=since_of(since, reader),
+            status=status,
+            symbol=symbol.upper() if symbol else None,
+            strategy=strategy,
+            open_only=open_only,
+        )
+    if not print_machine(invocation, [order_fields(row) for row in found], form):
+        is_wide = form == "wide"
+        rows = [(_wide_row if is_wide else _row)(row, _times(found)) for row in found]
+        print_table(invocation, WIDE_HEADS if is_wide else HEADS, rows, styles=STYLES)
+        print_text(foot(found))
+
+
+def order_fields(row: OrderRow) -> Plain:
+    """An order as JSON: its columns and its one-word outcome."""
+    return {**fields_of(row), "outcome": row.outcome}
+
+
+def foot(found: Sequence[OrderRow]) -> str:
+    """`5 orders: 1 filled, 2 blocked · bot order ID --timeline`."""
+    outcomes = Counter(row.outcome for row in found)
+    listed = ", ".join(f"{count} {word}" for word, count in outcomes.most_common())
+    colon = ": " if listed else ""
+    return f"{counted(len(found), 'order')}{colon}{listed} · bot order ID --timeline"
+
+
+def status_of(row: OrderRow) -> str:
+    """The broker's word; `, cut` when a partly filled order has ended."""
+    is_cut = row.outcome == "partly" and not row.is_open
+    return f"{row.status}, cut" if is_cut else row.status
+
+
+def reason_of(row: OrderRow) -> str:
+    """Why it is as it is: what refused it, how it ended, else why it was made."""
+    if row.status == "BLOCKED":
+        return " ".join(part for part in (row.code, row.reason) if part) or row.why or ""
+    return row.reason or row.note or row.why or ""
+
+
+def _times(found: Sequence[OrderRow]) -> bool:
+    """Whether the day must be shown: the rows are of more than one."""
+    return len({row.trading_date for row in found}) > 1
+
+
+def _row(row: OrderRow, has_days: bool) -> Row:
+    return (
+        day_and_clock_of(row.at) if has_days else clock_of(row.at),
+        row.id,
+        row.strategy,
+        row.side,
+        row.symbol,
+        row.quantity,
+        row.price,
+        None if row.status == "BLOCKED" else row.executed_quantity,
+        row.average_price,
+        status_of(row),
+        reason_of(row),
+    )
+
+
+def _wide_row(row: OrderRow, _has_days: bool) -> Row:
+    return (
+        day_and_clock_of(row.at),
+        row.id,
+        row.local_id,
+        row.strategy,
+        row.side,
+        row.symbol,
+        row.quantity,
+        row.order_type,
+        row.price,
+        row.executed_quantity,
+        row.average_price,
+        row.fee,
+        row.tax,
+        status_of(row),
+        row.code,
+        reason_of(row),
+    )

@@ -1,0 +1,43 @@
+"""`bot paper serve`: the sandbox broker alone, as an HTTP server for any client."""
+
+import asyncio
+from datetime import datetime
+
+import click
+
+from bot.cli.command import child, group
+from bot.domain.instrument import EXCHANGE_TZ
+from bot.runtime.paper import PaperPlan, serve_paper
+
+
+@group("paper", example="bot paper serve --port 8790")
+def paper() -> None:
+    """Play the broker for other clients."""
+
+
+@child(paper, "serve", example="bot paper serve --port 8790 --speed 60 --now 2026-11-19T09:14:55")
+@click.option("--port", type=click.IntRange(0, 65_535), default=8790, help="0 takes a free one.")
+@click.option("--scenario", default="quiet", metavar="F", help="A shipped name, or a file.")
+@click.option("--seed", type=click.IntRange(0), metavar="N", help="The same seed, the same day.")
+@click.option(
+    "--speed", type=click.FloatRange(0, min_open=True), metavar="X", help="Of market time."
+)
+@click.option("--now", metavar="ISO", help="When the market starts, like 2026-11-19T09:14:55.")
+def serve(port: int, scenario: str, seed: int | None, speed: float | None, now: str | None) -> None:
+    """Serve the broker's API on loopback until SIGTERM or Ctrl-C.
+
+    The first line on stdout is JSON: base_url, api_key, api_secret, otp, accounts.
+    """
+    plan = PaperPlan(port=port, scenario=scenario, seed=seed, speed=speed, starts_at=_instant(now))
+    asyncio.run(serve_paper(plan, announce=click.echo))
+
+
+def _instant(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError as error:
+        wanted = "an instant like 2026-11-19T09:14:55"
+        raise click.BadParameter(f"{text!r}: wanted {wanted}", param_hint="--now") from error
+    return at if at.tzinfo else at.replace(tzinfo=EXCHANGE_TZ)

@@ -1,0 +1,121 @@
+"""Where a command looks: the settings in effect, the journal to read, the bot to ask.
+
+A command without `-c` and `--state-dir` may mean the demo: where the configured journal is not
+there but the demo's is, the demo's is used and that is said.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from bot.cli import messages
+from bot.cli.invocation import Invocation
+from bot.cli.show import say
+from bot.journal.reader import JournalReader
+from bot.runtime.control import NoBotRunning, ask
+from bot.runtime.journal_file import told
+from bot.runtime.problems import ExitCode, OperatorMistake
+from bot.runtime.settings import DEMO, Loaded, load_settings
+from bot.runtime.shipped import shipped
+
+_SQLITE: Final = "sqlite:///"
+
+Reply = Mapping[str, object]
+
+
+def load(invocation: Invocation, **flags: object) -> Loaded:
+    """Load the settings; `flags` are dotted keys with `__` for the dot. Raises OperatorMistake."""
+    overrides = {name.replace("__", "."): value for name, value in flags.items()}
+    if invocation.state_dir is not None:
+        overrides["state_dir"] = str(invocation.state_dir.absolute())
+    return load_settings(invocation.config, overrides=overrides)
+
+
+def load_demo(invocation: Invocation, **flags: object) -> Loaded:
+    """Load the shipped demo's settings, whatever other configuration there is."""
+    path = invocation.config or shipped(DEMO)
+    at_demo = Invocation(config=path, state_dir=invocation.state_dir)
+    return load(at_demo, **flags)
+
+
+# ------------------------------------------------------------------------------------ the journal
+
+
+def readable(invocation: Invocation) -> Loaded:
+    """Load the settings whose journal is to be read: the configured, else the demo's."""
+    loaded = load(invocation)
+    if _has_journal(loaded) or not _may_be_demo(invocation):
+        return loaded
+    demo = load_demo(invocation)
+    if not _has_journal(demo):
+        return loaded
+    say(invocation, messages.DEMO_JOURNAL.format(config=loaded.path, journal=demo.journal_url))
+    return demo
+
+
+@contextmanager
+def open_journal(invocation: Invocation) -> Iterator[JournalReader]:
+    """Open the journal for reading. Raises OperatorMistake for what the journal raises."""
+    loaded = readable(invocation)
+    with told(loaded.origin_of("journal.url")), JournalReader(loaded.journal_url) as reader:
+        yield reader
+
+
+def _has_journal(loaded: Loaded) -> bool:
+    url = loaded.journal_url
+    return not url.startswith(_SQLITE) or Path(url.removeprefix(_SQLITE)).is_file()
+
+
+def _may_be_demo(invocation: Invocation) -> bool:
+    return invocation.config is None and invocation.state_dir is None
+
+
+# -------------------------------------------------------------------------------- the running bot
+
+
+def ask_bot(invocation: Invocation, do: str, **request: object) -> Reply:
+    """Ask the running bot. Raises OperatorMistake when none runs, or when it answers no."""
+    reply = find_bot(invocation, do, **request)
+    if reply is None:
+        raise no_bot(load(invocation).state_dir)
+    if not reply.get("ok"):
+        raise refusal(reply)
+    return reply
+
+
+def find_bot(invocation: Invocation, do: str, **request: object) -> Reply | None:
+    """Ask the running bot and return its reply, also when it is a no; None when no bot runs."""
+    for state_dir in _state_dirs(invocation):
+        try:
+            return ask(state_dir, {"do": do, **request})
+        except NoBotRunning:
+            continue
+        except TimeoutError as error:
+            text = f"the bot on {state_dir} did not answer in time"
+            raise OperatorMistake.of("E-CTL-003", text, ExitCode.TIMED_OUT) from error
+    return None
+
+
+def _state_dirs(invocation: Invocation) -> Iterator[Path]:
+    loaded = load(invocation)
+    yield loaded.state_dir
+    if _may_be_demo(invocation):
+        demo = load_demo(invocation).state_dir
+        if demo != loaded.state_dir:
+            yield demo
+
+
+def no_bot(state_dir: Path) -> OperatorMistake:
+    """Say that nothing runs there."""
+    text = messages.NO_BOT.format(state_dir=state_dir)
+    return OperatorMistake.of("E-RUN-001", text, ExitCode.NOT_RUNNING)
+
+
+def refusal(reply: Reply) -> OperatorMistake:
+    """Say what the bot answered."""
+    code, text = str(reply.get("code", "E-CTL-001")), str(reply.get("message", "refused"))
+    return OperatorMistake.of(code, text, _EXIT_CODES.get(code[:5], ExitCode.REFUSED))
+
+
+_EXIT_CODES: Final = {"E-2FA": ExitCode.NEEDS_2FA, "E-NET": ExitCode.UNREACHABLE}

@@ -1,0 +1,72 @@
+"""Rows of the journal as a table, CSV or JSON: what `-o` and `--json` choose between."""
+
+import csv
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from datetime import date, datetime
+from typing import Final
+
+import click
+
+from bot.cli.invocation import Invocation
+from bot.cli.show import print_json, print_text
+
+FORMS: Final = ("table", "wide", "csv", "jsonl")
+
+Plain = dict[str, object]
+
+
+def form_option(body: Callable[..., object]) -> Callable[..., object]:
+    """Give a command the option `-o`."""
+    option = click.option(
+        "-o", "--output", "form", type=click.Choice(FORMS), default="table", help="How to print."
+    )
+    return option(body)
+
+
+def fields_of(row: object) -> Plain:
+    """A frozen row as JSON-ready fields; instants are ISO 8601 in UTC."""
+    assert is_dataclass(row), "rows are frozen values"
+    assert not isinstance(row, type), "a row, not its class"
+    return {field.name: plain(getattr(row, field.name)) for field in fields(row)}
+
+
+def plain(value: object) -> object:
+    """A value as JSON knows it."""
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    if is_dataclass(value) and not isinstance(value, type):
+        return fields_of(value)
+    if isinstance(value, Mapping):
+        return {str(name): plain(each) for name, each in value.items()}
+    if isinstance(value, tuple | list):
+        return [plain(each) for each in value]
+    return value
+
+
+def print_machine(invocation: Invocation, rows: Sequence[Plain], form: str) -> bool:
+    """Print rows as JSON or CSV if that was asked for; say whether it was."""
+    if invocation.json:
+        print_json(list(rows))
+    elif form == "jsonl":
+        for row in rows:
+            print_text(json.dumps(row, ensure_ascii=False, default=str))
+    elif form == "csv":
+        print_text(csv_of(rows))
+    return invocation.json or form in {"jsonl", "csv"}
+
+
+def csv_of(rows: Sequence[Plain]) -> str:
+    """Rows as CSV with a line of heads; values that are no text or number are JSON."""
+    stream = io.StringIO()
+    if rows:
+        writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
+    return stream.getvalue().rstrip("\n")
+
+
+def _cell(value: object) -> object:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value

@@ -1,0 +1,34 @@
+"""`bot run`: the daemon in the foreground."""
+
+import click
+
+from bot import __version__
+from bot.cli.command import command
+from bot.cli.invocation import Invocation
+from bot.cli.places import load
+from bot.cli.running import run_in_foreground
+from bot.cli.show import say
+from bot.runtime.company import RunOptions
+from bot.runtime.settings import Loaded
+
+
+@command("run", example="bot run -c config/bot.yaml --dry-run")
+@click.option("--dry-run", is_flag=True, help="Decide, sign and journal, but send no order.")
+@click.option("--only", multiple=True, metavar="NAME", help="Only this strategy (repeatable).")
+@click.pass_obj
+def run(invocation: Invocation, dry_run: bool, only: tuple[str, ...]) -> None:
+    """Run the bot until SIGTERM or Ctrl-C, which end it cleanly.
+
+    A second Ctrl-C ends it at once. Which broker and whose money is the configuration's `mode`.
+    """
+    loaded = load(invocation)
+    say(invocation, _head(loaded, dry_run=dry_run))
+    end = run_in_foreground(invocation, loaded, RunOptions(dry_run=dry_run, only=only))
+    say(invocation, f"stopped ({end.reason}) after {end.seconds:.0f} s")
+
+
+def _head(loaded: Loaded, *, dry_run: bool) -> str:
+    mode = loaded.settings.mode
+    money = {"live": "REAL ORDERS"}.get(mode, "nothing here is real money")
+    tail = " · dry run, nothing is sent" if dry_run else ""
+    return f"vnbot {__version__} run · {mode.upper()} · {money}{tail}"

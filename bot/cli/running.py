@@ -1,0 +1,30 @@
+"""Runs the bot in the foreground of a terminal: what `bot run` and `bot demo` share."""
+
+import asyncio
+import sys
+from dataclasses import replace
+
+from bot.cli.code_prompt import CodePrompt
+from bot.cli.invocation import Invocation
+from bot.cli.screen import TerminalScreen
+from bot.runtime.company import RunOptions
+from bot.runtime.run import RunEnd, run_bot
+from bot.runtime.settings import Loaded
+
+
+def is_attended(invocation: Invocation) -> bool:
+    """Whether a person can be asked."""
+    return sys.stdin.isatty() and sys.stderr.isatty() and not invocation.no_input
+
+
+def run_in_foreground(invocation: Invocation, loaded: Loaded, options: RunOptions) -> RunEnd:
+    """Run until stopped, showing everything. Raises OperatorMistake."""
+    screen = TerminalScreen(invocation, loaded.settings.mode)
+    prompt = CodePrompt(screen.talk)
+    if options.answer_otp_after is None and is_attended(invocation):
+        options = replace(options, ask_code=prompt)
+    try:
+        return asyncio.run(run_bot(loaded, options, screen))
+    finally:
+        prompt.restore()
+        screen.close()

@@ -1,0 +1,104 @@
+"""Where a run is shown: session lines on stdout, the start and everything else on stderr.
+
+On a terminal one status line stands below; it is wiped before a line is printed and drawn again
+after it. With `--json` each entry of the journal is one JSON value in a line, as it is stored.
+"""
+
+import json
+import sys
+from typing import Final
+
+import click
+
+from bot.cli.invocation import Invocation
+from bot.cli.narrator import Narrator
+from bot.cli.rows import fields_of
+from bot.cli.show import say, wants_color, width
+from bot.domain.entry import Entry
+
+KIND_AT: Final = slice(9, 16)
+"""Where the kind stands in a line: `HH:MM:SS KIND   `."""
+COLORS: Final = {
+    "FILL": "green",
+    "PARTIAL": "green",
+    "RESUMED": "green",
+    "RUNNING": "green",
+    "ORDER": "cyan",
+    "REJECT": "red",
+    "HALTED": "red",
+    "ALERT": "red",
+    "UNKNOWN": "red",
+    "BLOCK": "yellow",
+    "LIMIT": "yellow",
+    "PAUSED": "yellow",
+    "HELD": "yellow",
+    "SKIP": "bright_black",
+    "PULSE": "bright_black",
+}
+_WIPE: Final = "\r\x1b[2K"
+
+
+class TerminalScreen:
+    """Shows one run. `mode` is the word of the status line."""
+
+    def __init__(self, invocation: Invocation, mode: str) -> None:
+        self._invocation = invocation
+        self._mode = mode
+        self._narrator = Narrator()
+        self._is_colored = wants_color(invocation, sys.stdout)
+        self._has_status_line = _is_animated(invocation)
+
+    def entry(self, entry: Entry) -> None:
+        """Tell an entry that is in the journal."""
+        lines = self._narrator.tell(entry)
+        if self._invocation.json:
+            value = {"entry": type(entry).__name__, **fields_of(entry)}
+            click.echo(json.dumps(value, ensure_ascii=False, default=str))
+        elif lines or self._has_status_line:
+            self._wipe()
+            for line in lines:
+                click.echo(self._colored(line), color=self._is_colored)
+            self._draw()
+
+    def row(self, name: str, text: str) -> None:
+        """Show a line of the start."""
+        say(self._invocation, f" ok {name:<9} {text}")
+
+    def trouble(self, text: str) -> None:
+        """Show what is wrong now."""
+        self._wipe()
+        click.echo(f" !! {text}", err=True)
+        self._draw()
+
+    def talk(self, text: str) -> None:
+        """Say something to the person at the terminal."""
+        self._wipe()
+        say(self._invocation, text)
+
+    def close(self) -> None:
+        """Leave the terminal clean."""
+        self._wipe()
+        self._has_status_line = False
+
+    def _colored(self, line: str) -> str:
+        color = COLORS.get(line[KIND_AT].strip())
+        if color is None:
+            return line
+        head, kind, rest = line[: KIND_AT.start], line[KIND_AT], line[KIND_AT.stop :]
+        return head + click.style(kind, fg=color) + rest
+
+    def _wipe(self) -> None:
+        if self._has_status_line:
+            click.echo(_WIPE, err=True, nl=False, color=True)
+
+    def _draw(self) -> None:
+        if self._has_status_line:
+            text = self._narrator.glance.text(self._mode)[: width() - 1]
+            click.echo(text, err=True, nl=False)
+
+
+def _is_animated(invocation: Invocation) -> bool:
+    """Whether a status line may be drawn: only where a person looks."""
+    if invocation.json or invocation.quiet or not wants_color(invocation, sys.stderr):
+        return False
+    return sys.stdout.isatty() and sys.stderr.isatty()

@@ -1,0 +1,151 @@
+"""How results and mistakes reach the terminal. Results go to stdout, everything else to stderr.
+
+Tables are plain aligned columns, drawn by rich on a terminal; escape sequences are written only
+where colour is wanted (`wants_color`).
+"""
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Final, NoReturn, TextIO
+
+import click
+
+from bot.cli.invocation import Invocation
+from bot.runtime.problems import OperatorMistake
+
+WIDTH: Final = 100
+"""Columns where the terminal does not say."""
+
+Cell = str | int | None
+Row = Sequence[Cell]
+
+
+# --------------------------------------------------------------------------------------- mistakes
+
+
+def fail(mistake: OperatorMistake) -> NoReturn:
+    """Show a mistake on stderr and end with its exit code."""
+    show_mistake(mistake)
+    sys.exit(int(mistake.exit_code))
+
+
+def show_mistake(mistake: OperatorMistake) -> None:
+    """Write every problem: `file:line:col: CODE message`, with its snippet."""
+    for problem in mistake.problems:
+        click.echo(str(problem), err=True)
+
+
+# ------------------------------------------------------------------------------------------- talk
+
+
+def say(invocation: Invocation, text: str) -> None:
+    """Talk to the person; never a result."""
+    if not invocation.quiet:
+        click.echo(text, err=True)
+
+
+def print_text(text: str) -> None:
+    """Print a result."""
+    click.echo(text)
+
+
+def print_json(value: object) -> None:
+    """Print one JSON value, keys in the order they were given. Instants are ISO 8601."""
+    indent = 2 if sys.stdout.isatty() else None
+    click.echo(json.dumps(value, ensure_ascii=False, indent=indent, default=str))
+
+
+# ----------------------------------------------------------------------------------------- colour
+
+
+def wants_color(invocation: Invocation, stream: TextIO) -> bool:
+    """Say whether escape sequences may be written to a stream."""
+    if invocation.color != "auto":
+        return invocation.color == "always"
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or stream.isatty()
+
+
+def width() -> int:
+    """Columns of the screen: `COLUMNS`, the terminal's, else 100."""
+    return shutil.get_terminal_size((WIDTH, 24)).columns
+
+
+# ----------------------------------------------------------------------------------------- tables
+
+
+def print_table(
+    invocation: Invocation,
+    heads: Sequence[str],
+    rows: Sequence[Row],
+    *,
+    styles: Mapping[str, str] | None = None,
+) -> None:
+    """Print rows under their heads. Numbers stand right; the last column is cut to the screen.
+
+    `styles` colours whole cells by their text, on a terminal only.
+    """
+    if wants_color(invocation, sys.stdout):
+        _print_rich(heads, rows, styles or {})
+    else:
+        for line in aligned(heads, rows, limit=width()):
+            click.echo(line)
+
+
+def aligned(heads: Sequence[str], rows: Sequence[Row], *, limit: int) -> list[str]:
+    """Return the lines of a table, at most `limit` wide, without trailing blanks."""
+    table = [list(heads), *([text_of(cell) for cell in row] for row in rows)]
+    widths = [max(len(row[at]) for row in table) for at in range(len(heads))]
+    rights = [_is_right(rows, at) for at in range(len(heads))]
+    return [cut(_line(row, widths, rights), limit) for row in table]
+
+
+def _line(row: Sequence[str], widths: Sequence[int], rights: Sequence[bool]) -> str:
+    cells = [
+        text.rjust(wide) if right else text.ljust(wide)
+        for text, wide, right in zip(row, widths, rights, strict=True)
+    ]
+    return " ".join(cells).rstrip()
+
+
+def _is_right(rows: Sequence[Row], at: int) -> bool:
+    return any(isinstance(row[at], int) for row in rows)
+
+
+def text_of(cell: Cell) -> str:
+    """A cell as it is shown: thousands separated, `-` for nothing."""
+    if cell is None:
+        return "-"
+    return f"{cell:,}" if isinstance(cell, int) else cell
+
+
+def cut(text: str, limit: int) -> str:
+    """Shorten to `limit` characters, the last one `…`."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _print_rich(heads: Sequence[str], rows: Sequence[Row], styles: Mapping[str, str]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    for at, head in enumerate(heads):
+        side = "right" if _is_right(rows, at) else "left"
+        is_last = at == len(heads) - 1
+        overflow = "ellipsis" if is_last else "ignore"
+        table.add_column(
+            head,
+            justify=side,  # type: ignore[arg-type]  # the two literals above
+            no_wrap=True,
+            overflow=overflow,  # type: ignore[arg-type]
+            min_width=None if is_last else max([len(head), *(len(text_of(r[at])) for r in rows)]),
+        )
+    for row in rows:
+        texts = [text_of(cell) for cell in row]
+        table.add_row(*(Text(text, style=styles.get(text, "")) for text in texts))
+    Console(force_terminal=True, width=width(), highlight=False).print(table)

@@ -1,0 +1,128 @@
+"""The lines of how the bot is: its state, the second factor, strategies, and notes."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final
+
+from bot.cli.narrator_memory import Lines, Memory, line, more
+from bot.cli.wording import clock_of, counted, order_words, span_of
+from bot.domain.entry import (
+    AuthEvent,
+    Note,
+    OrderUpdated,
+    RunState,
+    StateChanged,
+    StrategySwitched,
+)
+
+NOTE_KINDS: Final = {"PHASE": "SESSION", "RESUME": "RESUMED", "SCHEDULE": "ALERT"}
+"""Kinds of notes that have another word on the screen."""
+QUOTE_EVERY_S: Final = 300
+"""Market seconds between two quotes of a symbol on the screen."""
+
+
+def tell_auth(memory: Memory, entry: AuthEvent) -> Lines:
+    if entry.kind == "needed":
+        memory.needed = entry
+        return []
+    if entry.kind == "ready":
+        return []
+    return [line(entry.at, "2FA", f"{_AUTH_WORDS.get(entry.kind, '')}{entry.detail}")]
+
+
+def tell_state(memory: Memory, entry: StateChanged) -> Lines:
+    if entry.to_state is RunState.NEEDS_2FA:
+        return _paused_for_token(memory, entry)
+    if entry.to_state is RunState.RUNNING:
+        return _running_again(memory, entry)
+    if memory.paused_at is None and entry.to_state in _PAUSES:
+        memory.paused_at = entry.at
+    if entry.to_state is RunState.STOPPING and entry.by == "demo":
+        return [line(entry.at, "DEMO", f"{entry.reason} · stopping cleanly")]
+    return [line(entry.at, _STATE_KINDS[entry.to_state], f"{entry.reason} (by {entry.by})")]
+
+
+def _paused_for_token(memory: Memory, entry: StateChanged) -> Lines:
+    memory.paused_at = entry.at
+    orders = memory.glance.open_orders()
+    listed = ", ".join(f"{each.order_id} {_short(each)}" for each in orders)
+    cannot = f"{counted(len(orders), 'open order')} can't be cancelled meanwhile: {listed}"
+    return [
+        line(entry.at, "PAUSED", _why_paused(memory, entry)),
+        more("Off: place, change, cancel.  On: quotes, positions, journal."),
+        *([more(cannot)] if orders else []),
+        more("Go on: type the code here, or: bot otp"),
+    ]
+
+
+def _why_paused(memory: Memory, entry: StateChanged) -> str:
+    needed = memory.needed
+    intent = memory.intents.get(needed.intent_id or "") if needed else None
+    if needed is None:
+        return entry.reason
+    if intent is None:
+        return f"needs 2FA · {needed.code}: {needed.detail}"
+    wish = order_words(side=intent.side, quantity=intent.quantity, symbol=intent.symbol, price=None)
+    return f"needs 2FA · 403 {needed.code} to {intent.intent_id} ({wish}) · not sent again"
+
+
+def _running_again(memory: Memory, entry: StateChanged) -> Lines:
+    paused_at, memory.paused_at = memory.paused_at, None
+    if entry.from_state is RunState.STARTING:
+        return [line(entry.at, "RUNNING", entry.reason)]
+    paused = f" · paused {span_of(entry.at - paused_at)}" if paused_at else ""
+    proof = " · unproven until the first order"
+    tail = proof if entry.from_state is RunState.NEEDS_2FA else ""
+    return [line(entry.at, "RESUMED", f"{entry.reason}{paused}{tail}")]
+
+
+def tell_switch(_memory: Memory, entry: StrategySwitched) -> Lines:
+    kind = _SWITCH_KINDS.get(entry.state, "ALERT")
+    text = f"{entry.state}: {entry.reason} (by {entry.by})"
+    return [line(entry.at, kind, text, entry.strategy)]
+
+
+def tell_note(memory: Memory, entry: Note) -> Lines:
+    if entry.kind == "QUOTE" and not _is_quote_due(memory, entry):
+        return []
+    kind = NOTE_KINDS.get(entry.kind, entry.kind)
+    return [line(entry.at, kind, _note_text(entry))]
+
+
+def _is_quote_due(memory: Memory, entry: Note) -> bool:
+    symbol, last = entry.symbol or "", memory.quoted.get(entry.symbol or "")
+    if last is not None and (entry.at - last).total_seconds() < QUOTE_EVERY_S:
+        return False
+    memory.quoted[symbol] = entry.at
+    return True
+
+
+def _short(entry: OrderUpdated) -> str:
+    left = entry.quantity - entry.executed_quantity
+    return order_words(side=entry.side, quantity=left, symbol=entry.symbol)
+
+
+def _note_text(entry: Note) -> str:
+    until = entry.numbers.get("until")
+    if entry.kind != "LIMIT" or not isinstance(until, str):
+        return entry.text
+    waiting = entry.numbers.get("waiting")
+    queued = f", {waiting} calls queued" if waiting else ""
+    return f"{entry.text}, waiting until {clock_of(datetime.fromisoformat(until))}{queued}"
+
+
+_PAUSES: Final = frozenset({RunState.PAUSED, RunState.HALTED, RunState.DEGRADED})
+_STATE_KINDS: Final[Mapping[RunState, str]] = {
+    RunState.STARTING: "RUNNING",
+    RunState.PAUSED: "PAUSED",
+    RunState.DEGRADED: "PAUSED",
+    RunState.HALTED: "HALTED",
+    RunState.STOPPING: "STOP",
+    RunState.STOPPED: "STOP",
+}
+_SWITCH_KINDS: Final = {"on": "RESUMED", "paused": "PAUSED", "warming": "SKIP"}
+_AUTH_WORDS: Final = {
+    "proved": "ok ",
+    "CODE_REQUESTED": "code ",
+    "CODE_REFUSED": "code refused: ",
+}

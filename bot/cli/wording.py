@@ -1,0 +1,71 @@
+"""How values read on the screen: local times, orders, lengths of time. Pure."""
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from bot.domain.instrument import EXCHANGE_TZ
+
+LINE_MAX: Final = 100
+
+
+def clock_of(at: datetime) -> str:
+    """`09:16:00`, local to the exchange."""
+    return f"{at.astimezone(EXCHANGE_TZ):%H:%M:%S}"
+
+
+def minute_of(at: datetime) -> str:
+    """`09:16`, local to the exchange."""
+    return f"{at.astimezone(EXCHANGE_TZ):%H:%M}"
+
+
+def millis_of(at: datetime) -> str:
+    """`09:16:00.102`, local to the exchange, cut to milliseconds."""
+    return at.astimezone(EXCHANGE_TZ).strftime("%H:%M:%S.%f")[:-3]
+
+
+def day_and_clock_of(at: datetime) -> str:
+    """`2026-11-19 09:16:00`, local to the exchange."""
+    return f"{at.astimezone(EXCHANGE_TZ):%Y-%m-%d %H:%M:%S}"
+
+
+def span_of(span: timedelta) -> str:
+    """`45s`, `8m`, `5h02`; seconds are dropped from a minute on."""
+    seconds = int(span.total_seconds())
+    if seconds < 60:
+        return f"{seconds}s"
+    hours, minutes = divmod(seconds // 60, 60)
+    return f"{hours}h{minutes:02}" if hours else f"{minutes}m"
+
+
+def type_of(order_type: str | None) -> str:
+    """LIMIT for the limit order, else the exchange's own word."""
+    return "LIMIT" if order_type == "LO" else order_type or ""
+
+
+def order_words(
+    *,
+    side: str | None,
+    quantity: int | None,
+    symbol: str,
+    order_type: str | None = None,
+    price: int | None = None,
+) -> str:
+    """`BUY 100 FPT LIMIT 132,000`, as far as it is known."""
+    parts = (
+        side,
+        f"{quantity:,}" if quantity is not None else None,
+        symbol,
+        type_of(order_type),
+        f"{price:,}" if price is not None else None,
+    )
+    return " ".join(part for part in parts if part)
+
+
+def fitted(line: str) -> str:
+    """A line of at most 100 columns, its end cut if it must be."""
+    return line if len(line) <= LINE_MAX else line[: LINE_MAX - 1] + "…"
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """`1 order`, `2 orders`."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"

@@ -1,0 +1,79 @@
+"""The sandbox broker alone on a socket, with a market clock that runs by itself.
+
+Wire time is the machine's own clock, so that any client works against it at any speed.
+"""
+
+import asyncio
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from bot.clock import Clock, ScaledClock, SystemClock
+from bot.domain.rulebook import Rulebook
+from bot.runtime.problems import ExitCode, OperatorMistake
+from bot.runtime.rulebook import load_rulebook
+from bot.runtime.scenario_file import load_scenario
+from bot.sandbox.errors import PortInUse
+from bot.sandbox.sandbox import Sandbox
+from bot.sandbox.scenario import Scenario
+from bot.sandbox.serve import credentials_line, market_start, run_free, serve
+
+LOOPBACK: Final = "127.0.0.1"
+SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+@dataclass(frozen=True, slots=True)
+class PaperPlan:
+    """What a command line says of it; None leaves it to the scenario, or to the wall's clock."""
+
+    port: int
+    scenario: str
+    seed: int | None = None
+    speed: float | None = None
+    starts_at: datetime | None = None
+
+
+async def serve_paper(plan: PaperPlan, announce: Callable[[str], None]) -> None:
+    """Serve until a signal. `announce` gets the JSON of address and credentials once it is bound.
+
+    Raises OperatorMistake for a bad scenario, or a port in use.
+    """
+    wire, rulebook = SystemClock(), load_rulebook()
+    scenario = _scenario(plan, wire, rulebook)
+    clock = ScaledClock(wire, start=scenario.starts_at, speed=scenario.speed)
+    sandbox = Sandbox(scenario, rulebook, clock=clock, wire=wire, seed=plan.seed)
+    try:
+        async with serve(sandbox, LOOPBACK, plan.port) as base_url:
+            announce(credentials_line(sandbox, base_url))
+            await _run_until_signal(sandbox, clock)
+    except PortInUse as error:
+        text = f"{error}. Take another with --port, or 0 for a free one"
+        raise OperatorMistake.of("E-NET-003", text, ExitCode.UNREACHABLE) from error
+    finally:
+        sandbox.close()
+
+
+def _scenario(plan: PaperPlan, wire: Clock, rulebook: Rulebook) -> Scenario:
+    """The scenario on its day: the stated one, its own, today, or the last trading day."""
+    scenario = load_scenario(plan.scenario, Path.cwd())
+    if plan.speed is not None:
+        scenario = scenario.model_copy(update={"speed": plan.speed})
+    if plan.starts_at is not None:
+        return scenario.on(plan.starts_at)
+    return scenario if scenario.day else scenario.on(market_start(wire.now(), rulebook))
+
+
+async def _run_until_signal(sandbox: Sandbox, clock: Clock) -> None:
+    loop, market = asyncio.get_running_loop(), asyncio.create_task(run_free(sandbox, clock))
+    for number in SIGNALS:
+        loop.add_signal_handler(number, market.cancel)
+    try:
+        with suppress(asyncio.CancelledError):
+            await market
+    finally:
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)
