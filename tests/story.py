@@ -1,9 +1,11 @@
 """Tells whole stories: the real run, from settings to a clean end, as fast as the machine goes.
 
-A story has a scenario for the sandbox and some strategies. What comes out is what a person could look
-at afterwards: the entries in the order in which they were shown, the journal, and the broker's ledger.
+A story has a scenario for the sandbox and some strategies. What comes out is what a person could
+look at afterwards: the entries in the order in which they were shown, the journal, and the
+broker's ledger.
 """
 
+import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -18,10 +20,10 @@ from bot.domain.entry import Entry
 from bot.protocol.secret import Secret
 from bot.runtime.company import RunOptions
 from bot.runtime.run import RunEnd, run_bot
+from bot.runtime.scenario_file import load_scenario
 from bot.runtime.settings import Loaded, load_settings
 from bot.runtime.world import Access, SandboxWorld
 from bot.runtime.worlds import Place, wake_sandbox
-from bot.runtime.scenario_file import load_scenario
 from bot.sandbox.ledger import read_ledger
 from bot.sandbox.sandbox import Sandbox
 
@@ -93,9 +95,53 @@ class Story:
         """The broker's own lines, which the bot never reads."""
         return read_ledger(self.loaded.state_dir / "sandbox.jsonl")
 
+    def attempts(self) -> list[tuple[str, str]]:
+        """Verb and intent of every order request in the journal (SQLite), oldest first."""
+        with sqlite3.connect(self.loaded.state_dir / "journal.db") as connection:
+            return connection.execute(
+                "select verb, intent_id from attempts order by rowid"
+            ).fetchall()
+
+    def posts(self) -> list[str]:
+        """The intent of every POST in the journal, oldest first."""
+        return [intent_id for verb, intent_id in self.attempts() if verb == "POST"]
+
     def broker_orders(self) -> dict[str, Mapping[str, object]]:
         """The last word of the broker's ledger on each order."""
         return {str(line["order"]): line for line in self.ledger() if line["kind"] == "order"}
+
+
+ONCE = """
+from bot import Strategy
+
+
+class Once(Strategy):
+    price: int
+    shares: int = 100
+
+    def on_start(self):
+        self.asked = False
+
+    def on_quote(self, quote):
+        if not self.asked:
+            self.asked = True
+            self.buy(self.shares, limit=self.price, why="once")
+"""
+"""A plug-in that wishes for one order, on the first quote that it is given."""
+
+
+def once(name: str = "once", **changes: object) -> dict[str, object]:
+    """The file of a strategy that buys HPG once, far above the market unless told otherwise."""
+    return {
+        "name": name,
+        "use": "once",
+        "symbols": ["HPG"],
+        "params": {"price": 27_500},
+        "wake": {"quote": "5s"},
+        "order": {"size": {"shares": 100}, "type": "LIMIT", "price": "ask"},
+        "limits": {"max_order_value": 500_000_000},
+        **changes,
+    }
 
 
 def write_project(
@@ -115,6 +161,7 @@ def write_project(
         yaml.dump(_plain(scenario), folder / name)
     for strategy in strategies:
         yaml.dump(_plain(strategy), folder / "strategies" / f"{strategy['name']}.yaml")
+    (folder / "strategies" / "once.py").write_text(ONCE)
     facts: dict[str, object] = {
         "mode": "sandbox",
         "state_dir": "state",

@@ -47,7 +47,7 @@ from bot.runtime.feeds import Feeds
 from bot.runtime.inbox import Inbox
 from bot.runtime.live import CarryOut, LiveLoop, Show, time_passes
 from bot.runtime.order_manager import OrderManager
-from bot.runtime.pulse import pulse_of
+from bot.runtime.pulse import Pulse
 from bot.runtime.reads import DayBook, Reads
 from bot.runtime.schedule import Job
 from bot.runtime.second_factor import TwoFactorDesk
@@ -88,6 +88,7 @@ class Daemon:
         self._recovery = recovery
         self._supervisor = supervisor
         self._instruments: dict[str, Instrument] = {}
+        self._beat = Pulse()
         self._driver: Driver | None = None
         self._loop = LiveLoop(
             engine=staff.engine,
@@ -241,4 +242,4 @@ class Daemon:
         self._staff.desk.report()
 
     def _pulse(self, due: datetime) -> None:
-        self._staff.inbox.post(Noted(due, pulse_of(self._staff.engine.standing(), due)))
+        self._staff.inbox.post(Noted(due, self._beat.beat(self._staff.engine.standing(), due)))

@@ -1,16 +1,34 @@
 """The pulse: what happened lately, in one line, so that silence is never mistaken for death."""
 
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Final
 
 from bot.domain.entry import Note
 from bot.engine.standing import Standing
 
+_TOLD: Final = ("quotes", "depths", "signals", "skips", "orders", "fills")
 
-def pulse_of(standing: Standing, at: datetime) -> Note:
-    """Say how many strategies are on, what was counted today, and what is open."""
-    on = sum(each.state == "on" for each in standing.strategies)
-    counted = ", ".join(f"{count} {name}" for name, count in sorted(standing.counts.items()))
-    text = (
-        f"{on} strategies on, {len(standing.open_orders)} open orders; today {counted or 'quiet'}"
-    )
-    return Note(at, "PULSE", text, dict(standing.counts))
+
+class Pulse:
+    """Counts from one pulse to the next."""
+
+    def __init__(self) -> None:
+        self._before: Mapping[str, int] = {}
+
+    def beat(self, standing: Standing, at: datetime) -> Note:
+        """Say how many strategies are on, what is open, and what has been counted since last time."""
+        since = {name: count - self._before.get(name, 0) for name, count in standing.counts.items()}
+        self._before = dict(standing.counts)
+        told = ", ".join(f"{since[name]} {name}" for name in _TOLD if since.get(name))
+        text = (
+            f"{_strategies(standing)}, {len(standing.open_orders)} open orders · {told or 'quiet'}"
+        )
+        return Note(at, "PULSE", text, since)
+
+
+def _strategies(standing: Standing) -> str:
+    states = [each.state for each in standing.strategies]
+    others = sorted({state for state in states if state != "on"})
+    counted = "".join(f", {states.count(state)} {state}" for state in others)
+    return f"{states.count('on')} strategies on{counted}"

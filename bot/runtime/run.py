@@ -38,12 +38,12 @@ from bot.runtime.invoke import invoke
 from bot.runtime.journal_file import prepare_journal, shown_url, told
 from bot.runtime.operations import Operations
 from bot.runtime.order_manager import Clocks, OrderManager
-from bot.runtime.strategy_file import load_strategies
 from bot.runtime.reads import DayBook, Health, Reads
 from bot.runtime.rulebook import load_rulebook
 from bot.runtime.second_factor import TwoFactorDesk
 from bot.runtime.settings import Loaded
 from bot.runtime.status import Facts
+from bot.runtime.strategy_file import load_strategies
 from bot.runtime.supervisor import Supervisor
 from bot.runtime.world import standing_still
 from bot.runtime.worlds import MakeWorld, Place, make_world

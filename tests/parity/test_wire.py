@@ -1,0 +1,80 @@
+"""The same story in process and over HTTP, twice over, and on both databases."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from bot.domain.entry import AttemptFinished, Entry
+from bot.runtime.company import RunOptions
+from bot.runtime.run import run_bot
+from bot.runtime.settings import load_settings
+from bot.runtime.worlds import make_world
+from tests.staging import QUIET
+from tests.story import Shown, once, tell, write_project
+
+MINUTES = 6
+FAULTS = [
+    {"match": {"at": "09:21:30"}, "action": {"do": "too_many", "reset_s": 20}},
+    {"match": {"at": "09:23:00"}, "action": {"do": "drop_2fa"}},
+]
+
+
+def _project(folder: Path, url: str | None = None) -> Path:
+    resting = once(
+        "resting",
+        params={"price": 26_000},
+        order={"size": {"shares": 100}, "type": "LIMIT", "price": "ask", "expire": "90s"},
+    )
+    return write_project(
+        folder,
+        scenario={**QUIET, "faults": FAULTS},
+        strategies=[once(), resting],
+        journal_url=url,
+    )
+
+
+def _told(entries: Sequence[Entry]) -> list[Entry]:
+    """What is left when the wall clock's and the nonces' part is taken out."""
+    return [_timeless(entry) for entry in entries]
+
+
+def _timeless(entry: Entry) -> Entry:
+    if isinstance(entry, AttemptFinished):
+        raw = re.sub(r'"(token|session_token)":"[^"]*"', "", entry.raw)
+        return replace(entry, attempt_id="", latency_ms=0, raw=raw)
+    if hasattr(entry, "attempt_id"):
+        return replace(entry, attempt_id="")  # type: ignore[type-var]
+    return entry
+
+
+async def _in_process(folder: Path, url: str | None = None) -> list[Entry]:
+    config = _project(folder, url)
+    story = await tell(config, minutes=MINUTES, answer_otp_after=timedelta(seconds=40))
+    return _told(story.shown.entries)
+
+
+async def test_the_same_seed_tells_the_same_story_twice(tmp_path: Path) -> None:
+    assert await _in_process(tmp_path / "one") == await _in_process(tmp_path / "two")
+
+
+@pytest.mark.wire
+async def test_over_http_it_is_the_same_story(tmp_path: Path) -> None:
+    in_process = await _in_process(tmp_path / "in process")
+    folder = tmp_path / "over http"
+    shown = Shown()
+
+    options = RunOptions(run_for=timedelta(minutes=MINUTES), answer_otp_after=timedelta(seconds=40))
+    await run_bot(load_settings(_project(folder)), options, shown, make=make_world)
+
+    assert _told(shown.entries) == in_process
+
+
+@pytest.mark.postgres
+async def test_on_postgres_it_is_the_same_story(tmp_path: Path, postgres_url: str) -> None:
+    on_sqlite = await _in_process(tmp_path / "sqlite")
+
+    assert await _in_process(tmp_path / "postgres", postgres_url) == on_sqlite
