@@ -14,7 +14,7 @@ from typing import Final
 from urllib.parse import quote
 
 import sqlalchemy as sa
-from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, ProgrammingError
 from sqlalchemy.pool import NullPool
 
 from bot.journal.errors import Contradicted, Corrupt, Unreachable, UnusableUrl
@@ -25,6 +25,7 @@ BUSY_TIMEOUT_MS: Final = 5_000
 FORMS: Final = "write sqlite:///path/journal.db or postgresql+psycopg://user@host/database"
 DAMAGE: Final = ("malformed", "not a database", "checksum", "invalid page", "corrupt")
 """Words by which a database says that its file is damaged."""
+NO_RIGHT: Final = "permission denied"
 
 _KEEPALIVE: Final = {
     "connect_timeout": CONNECT_TIMEOUT_S,
@@ -131,6 +132,8 @@ def told(url: str) -> Iterator[None]:
     except IntegrityError as error:
         raise Contradicted(reason_of(error)) from error
     except DBAPIError as error:
+        if isinstance(error, ProgrammingError) and NO_RIGHT not in reason_of(error):
+            raise  # a statement that the database does not understand is our bug
         raise trouble(url, error) from error
 
 

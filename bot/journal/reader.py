@@ -104,13 +104,14 @@ class JournalReader:
 
     def timeline(self, reference: str) -> list[TimelineRow]:
         """Return all that happened to one order, in the order it was written. Raises as `order`."""
-        order = self.order(reference)
-        view = v_timeline
-        mine = view.c.order_id == order.order_id
-        if order.local_id is not None:
-            others = mine & view.c.local_id.is_(None)
-            mine = (view.c.local_id == order.local_id) | others
-        return self._events([mine])
+        order, view = self.order(reference), v_timeline
+        if order.order_id is None:
+            return self._events([view.c.local_id == order.local_id])
+        told = view.c.order_id == order.order_id
+        if order.local_id is None:
+            return self._events([told])
+        nameless = told & view.c.local_id.is_(None)
+        return self._events([(view.c.local_id == order.local_id) | nameless])
 
     def events(self, *, since: datetime | None = None) -> list[TimelineRow]:
         """Return everything in the journal, as a timeline of the whole."""
@@ -258,7 +259,8 @@ class JournalReader:
     def _verdicts(self, day: date) -> dict[str, int]:
         table = tables.decisions
         start = datetime.combine(day, time(), EXCHANGE_TZ)
-        during = table.c.at.between(instant_text(start), instant_text(start + timedelta(days=1)))
+        end = start + timedelta(days=1)
+        during = (table.c.at >= instant_text(start)) & (table.c.at < instant_text(end))
         times = sa.func.count().label("times")
         query = sa.select(table.c.verdict, times).where(during).group_by(table.c.verdict)
         with told(self._url), self._engine.connect() as connection:

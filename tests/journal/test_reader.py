@@ -1,0 +1,336 @@
+"""Commands see every order and every order not placed, with the reasons, and change nothing."""
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from bot.domain.entry import Decision, Entry, Verdict
+from bot.domain.order import OrderState, SendState, Side
+from bot.journal.errors import AmbiguousOrder, NeedsMigration, UnknownOrder, Unreachable
+from bot.journal.journal import Journal
+from bot.journal.reader import JournalReader
+from bot.journal.values import PositionRow
+from tests.journal.facts import DAY, EVERY_KIND, Story, after, but
+
+FILLED = Story(1, "sma-fpt", "FPT", quantity=100, price=132_000, start=-300)
+PARTLY = Story(3)
+REJECTED = Story(4, "sma-fpt", "VNM", quantity=100, price=79_900, start=360)
+BLOCKED = Story(5, "sma-fpt", "VNM", quantity=900, price=71_900, start=600)
+HELD = Story(7, "sma-fpt", "FPT", quantity=100, price=131_900, start=1_080)
+LOST = Story(8, "depth-hpg", "HPG", quantity=300, price=27_000, start=1_200)
+_SEND = SendState
+
+
+def skip(minute: int, gap: float) -> Decision:
+    return Decision(
+        at=after(minute * 60),
+        strategy="sma-fpt",
+        symbol="FPT",
+        verdict=Verdict.SKIPPED,
+        code="skip",
+        why=f"no cross (gap {gap:.2f}%)",
+        numbers={"gap": gap, "is_long": False},
+    )
+
+
+def a_day() -> list[list[Entry]]:
+    """Filled, partly filled then cut, rejected in a 200, blocked by a limit, held by 2FA, lost."""
+    rejected = but(
+        REJECTED.accepted,
+        state=OrderState.REJECTED,
+        broker_status="REJECTED",
+        code="-900017",
+        reason="Giá nằm ngoài biên độ",
+    )
+    blocked = but(
+        BLOCKED.decision,
+        verdict=Verdict.BLOCKED,
+        code="max_order_value",
+        why="64.7M > 50.0M",
+    )
+    refused = but(
+        HELD.finished, outcome="REFUSED", http_status=403, code="OTP_SESSION_EXPIRED", reason=""
+    )
+    cut = but(
+        PARTLY.filled(200, position=200)[1],
+        at=PARTLY.at(181.2),
+        state=OrderState.CANCELLED,
+        cancelled_quantity=300,
+        note="expire 3m",
+    )
+    return [
+        *FILLED.placed(),
+        FILLED.filled(100, position=100),
+        *PARTLY.placed(),
+        [PARTLY.result(1, '{"status":"SENT"}'), *PARTLY.filled(200, position=200)],
+        [cut, PARTLY.transition(OrderState.PARTIALLY_FILLED, OrderState.CANCELLED, 181.2)],
+        [REJECTED.decision, REJECTED.recorded],
+        REJECTED.sending,
+        [
+            but(REJECTED.finished, outcome="REFUSED", code="-900017"),
+            REJECTED.moved(_SEND.SENDING, _SEND.REFUSED),
+            rejected,
+        ],
+        [blocked],
+        [HELD.decision, HELD.recorded],
+        HELD.sending,
+        [refused, HELD.moved(_SEND.SENDING, _SEND.HELD)],
+        [LOST.decision, LOST.recorded],
+        LOST.sending,
+        [LOST.moved(_SEND.SENDING, _SEND.UNKNOWN)],
+        [skip(minute, 0.05 + minute / 100) for minute in range(31)],
+    ]
+
+
+@pytest.fixture
+async def reader(journal: Journal, db_url: str) -> AsyncIterator[JournalReader]:
+    for entries in a_day():
+        await journal.write(entries)
+    with JournalReader(db_url) as opened:
+        yield opened
+
+
+async def test_every_order_and_every_order_not_placed_is_listed(reader: JournalReader) -> None:
+    listed = [(row.id, row.status, row.outcome, row.code) for row in reader.orders()]
+
+    assert listed == [
+        ("L-0008", "UNKNOWN", "unknown", None),
+        ("ORD10000001", "MATCHED_ALL", "filled", None),
+        ("ORD10000003", "SENT", "partly", None),
+        ("ORD10000004", "REJECTED", "rejected", "-900017"),
+        ("L-0005", "BLOCKED", "blocked", "max_order_value"),
+        ("L-0007", "BLOCKED", "blocked", "OTP_SESSION_EXPIRED"),
+    ]
+
+
+async def test_a_row_says_all_of_an_order(reader: JournalReader) -> None:
+    row = reader.order("ORD10000003")
+
+    assert (row.at, row.trading_date, row.local_id) == (PARTLY.at(0.001), DAY, "L-0003")
+    assert (row.strategy, row.side, row.symbol, row.quantity) == ("depth-hpg", "BUY", "HPG", 500)
+    assert (row.executed_quantity, row.average_price, row.cancelled_quantity) == (200, 27_050, 300)
+    assert (row.why, row.note, row.is_open) == ("bids 4.6x asks", "expire 3m", False)
+
+
+async def test_orders_are_filtered(reader: JournalReader) -> None:
+    def ids(**filters: object) -> list[str]:
+        return [row.id for row in reader.orders(**filters)]  # type: ignore[arg-type]
+
+    assert ids(open_only=True) == ["L-0008"]
+    assert ids(symbol="VNM") == ["ORD10000004", "L-0005"]
+    assert ids(strategy="depth-hpg") == ["L-0008", "ORD10000003"]
+    assert ids(status="blocked") == ["L-0005", "L-0007"]
+    assert ids(status="matched_all") == ids(status="FILLED") == ["ORD10000001"]
+    assert ids(since=after(900)) == ["L-0008", "L-0007"]
+
+
+@pytest.mark.parametrize(
+    ("reference", "found"),
+    [
+        ("ORD10000001", "ORD10000001"),
+        ("L-0001", "ORD10000001"),
+        ("l-0005", "L-0005"),
+        ("0003", "ORD10000003"),
+        ("last", "L-0008"),
+    ],
+)
+async def test_an_order_is_found_by_id_part_or_last(
+    reader: JournalReader, reference: str, found: str
+) -> None:
+    assert reader.order(reference).id == found
+
+
+async def test_a_part_of_several_lists_the_candidates(reader: JournalReader) -> None:
+    with pytest.raises(AmbiguousOrder) as caught:
+        reader.order("ORD1")
+
+    assert caught.value.candidates == ("ORD10000004", "ORD10000003", "ORD10000001")
+
+
+@pytest.mark.parametrize("reference", ["ORD999", "%", "_", "' OR 1=1 --", ""])
+async def test_what_names_no_order_is_refused(reader: JournalReader, reference: str) -> None:
+    expected = AmbiguousOrder if reference == "" else UnknownOrder
+
+    with pytest.raises(expected):
+        reader.order(reference)
+
+
+async def test_a_timeline_tells_an_order_from_wish_to_fill(reader: JournalReader) -> None:
+    told = [(row.kind, row.text) for row in reader.timeline("ORD10000003")]
+
+    assert told == [
+        ("decided", "PASSED ok · BUY 500 HPG LO 27,050 · bids 4.6x asks"),
+        ("checked", "2 of 2 checks ok"),
+        ("recorded", "BUY 500 HPG LO 27,050"),
+        (
+            "sent",
+            "POST /trading/v1/accounts/***/orders · nonce 5f0c0003… · body sha256 9a319a31…",
+        ),
+        ("sending", "READY → SENDING · the broker said so"),
+        ("answered", "ACCEPTED · HTTP 200 · 41 ms"),
+        ("result", "place"),
+        ("sending", "SENDING → ACKED · the broker said so"),
+        ("moved", "SUBMITTED → ACCEPTED · SENT"),
+        ("polled", "book"),
+        ("moved", "ACCEPTED → PARTIALLY_FILLED · SENT"),
+        ("filled", "200 @ 27,050 · 200 of 500 · fee 8,115 · position HPG 200"),
+        ("moved", "PARTIALLY_FILLED → CANCELLED · SENT"),
+    ]
+
+
+async def test_a_timeline_counts_from_its_first_row(reader: JournalReader) -> None:
+    rows = reader.timeline("L-0003")
+
+    assert (rows[0].at, rows[0].offset_s, rows[-1].offset_s) == (PARTLY.at(0), 0.0, 181.2)
+    assert rows[1].detail is not None
+    assert '"max_order_value"' in rows[1].detail
+    assert [row.detail for row in rows if row.kind == "polled"] == ['{"status":"SENT"}']
+
+
+async def test_a_blocked_request_has_a_timeline(reader: JournalReader) -> None:
+    told = [(row.kind, row.text) for row in reader.timeline("L-0005")]
+
+    assert told == [
+        ("decided", "BLOCKED max_order_value · BUY 900 VNM LO 71,900 · 64.7M > 50.0M"),
+        ("checked", "refused by max_order_value, check 2"),
+    ]
+
+
+async def test_fills_are_read_as_written(reader: JournalReader) -> None:
+    rows = reader.fills(symbol="HPG")
+
+    assert [(row.fill_id, row.quantity, row.amount, row.trading_date) for row in rows] == [
+        ("F-0003", 200, 5_410_000, DAY)
+    ]
+
+
+async def test_positions_are_what_is_left_of_fills(reader: JournalReader, journal: Journal) -> None:
+    sale = Story(9, "sma-fpt", "FPT", Side.SELL, 100, 133_000, start=2_000)
+    for entries in (*sale.placed(), sale.filled(100, position=0, realised=100_000)):
+        await journal.write(entries)
+
+    assert reader.positions() == [
+        PositionRow("depth-hpg", "HPG", 200, 5_410_000, 27_050, 0, 8_115, 0)
+    ]
+    assert [(row.symbol, row.net) for row in reader.profits(day=DAY)] == [
+        ("HPG", -8_115),
+        ("FPT", 100_000 - 19_800 - 19_950 - 13_300),
+    ]
+
+
+async def test_why_not_lists_what_became_no_order(reader: JournalReader) -> None:
+    rows = reader.decisions(why_not=True, symbol="VNM")
+
+    assert [(row.verdict, row.code, row.local_id) for row in rows] == [
+        ("BLOCKED", "max_order_value", "L-0005")
+    ]
+    assert [check.code for check in rows[0].checks] == ["lot", "max_order_value"]
+    assert rows[0].saw == {"bid": 27_000, "ask": 27_050}
+
+
+async def test_reasons_that_differ_in_figures_are_told_together(reader: JournalReader) -> None:
+    groups = reader.decision_groups(why_not=True, symbol="FPT")
+
+    assert len(groups) == 1
+    told = groups[0]
+    assert (told.count, told.code, told.why) == (31, "skip", "no cross (gap 0.35%)")
+    assert told.last_at - told.first_at == timedelta(minutes=30)
+    assert {name: (round(a, 2), round(b, 2)) for name, (a, b) in told.ranges.items()} == {
+        "gap": (0.05, 0.35)
+    }
+
+
+async def test_a_day_is_summed_up(reader: JournalReader) -> None:
+    summary = reader.summary(DAY)
+
+    assert summary.outcomes == {"filled": 1, "partly": 1, "rejected": 1, "blocked": 2, "unknown": 1}
+    assert (summary.orders, summary.fills, summary.net) == (6, 2, -19_800 - 8_115)
+    assert summary.decisions == {"PASSED": 5, "BLOCKED": 1, "SKIPPED": 31}
+
+
+async def test_the_rest_is_read_too(journal: Journal, db_url: str) -> None:
+    await journal.write(EVERY_KIND)
+    await journal.start_run(at=after(0), mode="sandbox", version="0.1.0", config_sha256="")
+
+    with JournalReader(db_url) as reader:
+        assert [row.kind for row in reader.notes()] == ["PHASE"]
+        assert [row.code for row in reader.auth_events()] == ["OTP_SESSION_EXPIRED"]
+        assert [row.scope for row in reader.states()] == ["all", "strategy:depth-hpg"]
+        assert [(row.cash, row.is_snapshot) for row in reader.accounts()] == [(94_590_000, False)]
+        assert [(row.run_id, row.ended_at) for row in reader.runs()] == [(1, None)]
+        assert [row.seq for row in reader.events()] == sorted(r.seq for r in reader.events())
+        assert {row.kind for row in reader.events()} >= {"2fa", "state", "note", "account"}
+
+
+@pytest.mark.postgres
+async def test_both_databases_show_the_same_text(sqlite_url: str, postgres_url: str) -> None:
+    shown = []
+    for url in (sqlite_url, postgres_url):
+        journal = Journal.open(url)
+        for entries in (*a_day(), *([entry] for entry in EVERY_KIND[-5:])):
+            await journal.write(entries)
+        await journal.close()
+        with JournalReader(url) as reader:
+            shown.append((reader.orders(), reader.events(), reader.profits(), reader.positions()))
+
+    assert shown[0] == shown[1]
+
+
+test_both_databases_show_the_same_text = pytest.mark.postgres(
+    test_both_databases_show_the_same_text
+)
+
+
+def snapshot(directory: Path) -> dict[str, tuple[int, str]]:
+    return {
+        path.name: (path.stat().st_mtime_ns, sha256(path.read_bytes()).hexdigest())
+        for path in sorted(directory.iterdir())
+    }
+
+
+async def test_reading_a_journal_at_rest_changes_and_makes_no_file(
+    sqlite_url: str, tmp_path: Path
+) -> None:
+    journal = Journal.open(sqlite_url)
+    await journal.write(EVERY_KIND)
+    await journal.close()
+    before = snapshot(tmp_path)
+
+    with JournalReader(sqlite_url) as reader:
+        assert reader.orders()
+        assert snapshot(tmp_path) == before
+
+    assert snapshot(tmp_path) == before
+    assert list(before) == ["journal.db"]
+
+
+async def test_reading_beside_a_writer_sees_what_is_committed(
+    sqlite_url: str, tmp_path: Path
+) -> None:
+    journal = Journal.open(sqlite_url)
+    await journal.write([Story(1).recorded])
+    before = snapshot(tmp_path)
+
+    with JournalReader(sqlite_url) as reader:
+        assert [row.id for row in reader.orders()] == ["L-0001"]
+        assert snapshot(tmp_path) | {"journal.db-shm": ()} == before | {"journal.db-shm": ()}
+        await journal.write([Story(2, price=27_100).recorded])
+        assert [row.id for row in reader.orders()] == ["L-0001", "L-0002"]
+    await journal.close()
+
+
+def test_a_missing_journal_is_said_and_not_made(tmp_path: Path) -> None:
+    with pytest.raises(Unreachable, match="no such file"):
+        JournalReader(f"sqlite:///{tmp_path / 'journal.db'}")
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_is_no_journal_is_said(tmp_path: Path) -> None:
+    (tmp_path / "journal.db").touch()
+
+    with pytest.raises(NeedsMigration):
+        JournalReader(f"sqlite:///{tmp_path / 'journal.db'}")

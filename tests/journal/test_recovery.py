@@ -1,0 +1,158 @@
+"""What the engine continues from is what was written, whatever cut the last run off."""
+
+from datetime import date
+
+from bot.domain.entry import IntentRecorded, RunState, StateChanged, StrategySwitched, Verdict
+from bot.domain.order import OrderState, SendState, Side
+from bot.domain.recovery import Recovery, StoredAttempt, StoredIntent, StrategyBook
+from bot.journal.journal import Journal
+from tests.journal.facts import DAY, EPOCH, Story, after, but
+
+NEXT_DAY = date(2026, 11, 20)
+_SEND = SendState
+
+
+def state(to_state: RunState, reason: str = "because", scope: str = "all") -> StateChanged:
+    return StateChanged(after(1), RunState.STARTING, to_state, reason, "operator", scope)
+
+
+async def test_a_new_journal_starts_from_nothing(journal: Journal) -> None:
+    assert await journal.recover(DAY) == Recovery(trading_date=DAY)
+
+
+async def test_an_unanswered_send_comes_back_with_its_attempt(journal: Journal) -> None:
+    story = Story()
+    await journal.write([story.decision, story.recorded])
+    await journal.write(story.sending)
+
+    recovery = await journal.recover(NEXT_DAY)
+
+    attempt = StoredAttempt(
+        attempt_id="attempt-3",
+        intent_id="L-0003",
+        verb="POST",
+        order_id=None,
+        nonce=story.started.nonce,
+        signed_ms=story.started.signed_ms,
+        boot_id="boot-1",
+        boottime_ns=77_000_000_000,
+        at=story.started.at,
+        known_ids=("ORD10000001", "ORD10000002"),
+    )
+    assert recovery.intents == (StoredIntent(story.intent, _SEND.SENDING, None, attempt),)
+    assert recovery.next_intent_number == 4
+    assert story.started.epoch == EPOCH
+
+
+async def test_a_settled_intent_of_an_earlier_day_does_not_come_back(journal: Journal) -> None:
+    story = Story()
+    for entries in story.placed():
+        await journal.write(entries)
+
+    assert (await journal.recover(DAY)).intents == (
+        StoredIntent(story.intent, _SEND.ACKED, story.order_id, None),
+    )
+    assert (await journal.recover(NEXT_DAY)).intents == ()
+
+
+async def test_orders_of_today_and_open_ones_come_back_as_last_seen(journal: Journal) -> None:
+    first, second, third = Story(1), Story(2, price=27_100), Story(3, price=27_150)
+    for story in (first, second, third):
+        for entries in story.placed():
+            await journal.write(entries)
+    partly = first.filled(200, position=200)
+    cancelled = but(second.accepted, state=OrderState.CANCELLED)
+    await journal.write([*partly, cancelled])
+
+    assert (await journal.recover(DAY)).orders == (partly[1], cancelled, third.accepted)
+    assert (await journal.recover(NEXT_DAY)).orders == (partly[1], third.accepted)
+
+
+async def test_an_order_that_is_not_ours_comes_back_too(journal: Journal) -> None:
+    stranger = but(Story().accepted, intent_id=None, strategy=None, exchange=None, price=None)
+
+    await journal.write([stranger])
+
+    assert (await journal.recover(DAY)).orders == (stranger,)
+
+
+async def test_positions_and_cost_are_summed_from_fills(journal: Journal) -> None:
+    bought, sold = Story(1, price=27_000), Story(2, side=Side.SELL, price=27_500, quantity=300)
+    for entries in (*bought.placed(), *sold.placed()):
+        await journal.write(entries)
+    await journal.write(bought.filled(500, position=500))
+    await journal.write(sold.filled(300, position=200, realised=150_000))
+
+    recovery = await journal.recover(DAY)
+
+    fees = 20_250 + 12_375 + 8_250
+    assert recovery.strategies == {
+        "depth-hpg": StrategyBook(
+            positions={"HPG": (200, 5_400_000)},
+            orders_today=2,
+            realised_today=150_000,
+            fees_today=fees,
+            state="on",
+        )
+    }
+    assert recovery.next_fill_number == 3
+
+
+async def test_a_new_day_keeps_the_position_and_forgets_the_counts(journal: Journal) -> None:
+    story = Story()
+    for entries in story.placed():
+        await journal.write(entries)
+    await journal.write(story.filled(200, position=200))
+
+    book = (await journal.recover(NEXT_DAY)).strategies["depth-hpg"]
+
+    assert book == StrategyBook({"HPG": (200, 5_410_000)}, 0, 0, 0, "on")
+
+
+async def test_only_orders_that_left_are_counted(journal: Journal) -> None:
+    denied = IntentRecorded(after(0), Story(1).intent, _SEND.DENIED)
+    expired = Story(2).moved(_SEND.READY, _SEND.EXPIRED_LOCAL)
+
+    await journal.write([denied, Story(2).recorded, expired, Story(3).recorded])
+
+    assert (await journal.recover(DAY)).strategies["depth-hpg"].orders_today == 1
+
+
+async def test_numbers_go_on_after_requests_that_never_became_intents(journal: Journal) -> None:
+    blocked = but(Story(41).decision, verdict=Verdict.BLOCKED, code="max_order_value")
+    await journal.write([Story(7).recorded, blocked, but(blocked, request_id=None)])
+
+    assert (await journal.recover(DAY)).next_intent_number == 42
+
+
+async def test_a_halt_and_a_pause_survive_a_restart(journal: Journal) -> None:
+    for lasting in (RunState.HALTED, RunState.PAUSED):
+        await journal.write([state(lasting, f"{lasting} by hand"), state(RunState.STOPPED)])
+
+        recovery = await journal.recover(DAY)
+
+        assert recovery.run_state is lasting
+        assert recovery.run_state_reason == f"{lasting} by hand"
+
+
+async def test_waiting_for_2fa_does_not_survive_a_restart(journal: Journal) -> None:
+    await journal.write([state(RunState.RUNNING), state(RunState.NEEDS_2FA)])
+
+    assert (await journal.recover(DAY)).run_state is RunState.RUNNING
+
+
+async def test_a_halted_symbol_does_not_halt_the_bot(journal: Journal) -> None:
+    await journal.write([state(RunState.HALTED, scope="symbol:HPG")])
+
+    assert (await journal.recover(DAY)).run_state is RunState.RUNNING
+
+
+async def test_a_disabled_strategy_stays_disabled(journal: Journal) -> None:
+    def switched(name: str, then: str) -> StrategySwitched:
+        return StrategySwitched(after(1), name, then, "because", "limit")
+
+    await journal.write([switched("a", "paused"), switched("b", "paused")])
+    await journal.write([switched("a", "disabled"), switched("b", "on"), switched("a", "warming")])
+
+    strategies = (await journal.recover(DAY)).strategies
+    assert {name: book.state for name, book in strategies.items()} == {"a": "disabled", "b": "on"}

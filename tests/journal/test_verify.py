@@ -1,0 +1,183 @@
+"""Whatever is changed, removed or swapped behind the journal's back is found."""
+
+import random
+import sqlite3
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from bot.domain.order import SendState
+from bot.journal import tables
+from bot.journal.encoding import Plain
+from bot.journal.engines import writing_engine
+from bot.journal.errors import NeedsMigration, Unreachable
+from bot.journal.journal import Journal
+from bot.journal.rows import seal_of, sealed_content
+from bot.journal.verify import VerifyReport, verify
+from tests.journal.facts import DAY, EVERY_KIND, Story, after, but
+
+TRIALS = 40
+COVERED = [*tables.CHAINED, tables.orders]
+
+
+async def fill(url: str) -> None:
+    """Write a few orders and everything else."""
+    journal = Journal.open(url)
+    for number in (1, 2):
+        story = Story(number, price=27_000 + 50 * number)
+        for entries in story.placed():
+            await journal.write(entries)
+        await journal.write(story.filled(500, position=500 * number))
+    await journal.write([but(entry) for entry in EVERY_KIND])
+    await journal.close_day(DAY, at=after(9))
+    await journal.close()
+
+
+@pytest.fixture
+async def written(db_url: str) -> str:
+    await fill(db_url)
+    return db_url
+
+
+def behind_its_back(url: str, *statements: sa.Executable | str) -> None:
+    """Change rows as one who owns the database can: without its triggers."""
+    engine = writing_engine(url)
+    with engine.begin() as connection:
+        if engine.dialect.name == "sqlite":
+            query = "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+            for (name,) in connection.exec_driver_sql(query).all():
+                connection.exec_driver_sql(f"DROP TRIGGER {name}")
+        else:
+            connection.exec_driver_sql("SET session_replication_role = replica")
+        for statement in statements:
+            connection.execute(sa.text(statement) if isinstance(statement, str) else statement)
+    engine.dispose()
+
+
+async def test_a_journal_left_alone_is_whole(written: str) -> None:
+    report = verify(written)
+
+    assert report.problems == ()
+    assert (report.orders, report.fills, report.is_whole) == (3, 3, True)
+    assert report.events > 30
+
+
+def test_a_new_journal_is_whole(db_url: str) -> None:
+    assert verify(db_url) == VerifyReport(0, 0, 0, ())
+
+
+async def test_an_unfinished_order_is_whole(db_url: str) -> None:
+    journal = Journal.open(db_url)
+    story = Story()
+    await journal.write([story.decision, story.recorded])
+    await journal.write(story.sending)
+    await journal.write([story.moved(SendState.SENDING, SendState.UNKNOWN)])
+    await journal.close()
+
+    assert verify(db_url).problems == ()
+
+
+@pytest.mark.parametrize("table", COVERED, ids=lambda table: table.name)
+def test_every_column_is_under_the_hash_or_the_seal(table: sa.Table) -> None:
+    names = set(table.c.keys()) - tables.LINKS
+    row: dict[str, Plain] = {**dict.fromkeys(names, "1"), "hash": "h"}
+
+    for name in names:
+        changed = {**row, name: "2"}
+        assert (sealed_content(table, changed) != sealed_content(table, row)) or (
+            seal_of(table, changed) != seal_of(table, row)
+        )
+
+
+@pytest.mark.parametrize(
+    ("statement", "found"),
+    [
+        ("DELETE FROM transitions WHERE seq = (SELECT min(seq) FROM transitions)", "is broken"),
+        ("DELETE FROM transitions WHERE seq = (SELECT max(seq) FROM transitions)", "do not end"),
+        ("DELETE FROM decisions WHERE seq = (SELECT max(seq) FROM decisions)", "do not end"),
+        ("DELETE FROM orders WHERE order_id = 'ORD10000001'", "has fills and no row"),
+        ("UPDATE attempts SET outcome = NULL, seal = NULL", "attempts attempt-1: the row was"),
+        ("UPDATE intents SET state = 'NOT_SENT'", "intents L-0001: the row was changed"),
+        ("UPDATE transitions SET to_state = 'FILLED' WHERE machine = 'order'", "was changed"),
+        ("UPDATE orders SET executed_quantity = 499", "executed 499 for"),
+        ("UPDATE chains SET row_count = 1 WHERE name = 'journal'", "entries were counted"),
+    ],
+)
+async def test_what_was_done_to_it_is_said(written: str, statement: str, found: str) -> None:
+    behind_its_back(written, statement)
+
+    assert found in "\n".join(verify(written).problems)
+
+
+async def test_swapped_rows_are_found(sqlite_url: str) -> None:
+    await fill(sqlite_url)
+    behind_its_back(
+        sqlite_url,
+        "UPDATE transitions SET seq = -seq WHERE machine = 'send'",
+        "UPDATE transitions SET seq = 1000 + seq WHERE seq < 0",
+    )
+
+    assert not verify(sqlite_url).is_whole
+
+
+async def test_a_changed_byte_of_a_stored_text_is_found(sqlite_url: str, tmp_path: Path) -> None:
+    await fill(sqlite_url)
+    file = tmp_path / "journal.db"
+    whole = file.read_bytes()
+    texts = [b"bids 4.6x asks", b'"error_code"', b"the broker said so", b"9a319a31", b"earnings"]
+
+    for text in texts:
+        at = whole.index(text) + 2
+        file.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        assert not verify(sqlite_url).is_whole, text
+    file.write_bytes(whole)
+    assert verify(sqlite_url).is_whole
+
+
+async def test_a_random_byte_of_used_space_is_found_or_harmless(
+    sqlite_url: str, tmp_path: Path
+) -> None:
+    """A byte that no query can see (free space, unused page ends) changes nothing that is told."""
+    await fill(sqlite_url)
+    file = tmp_path / "journal.db"
+    whole, told = file.read_bytes(), contents(file)
+    source = random.Random(7)
+
+    for _ in range(TRIALS):
+        at = source.randrange(100, len(whole))
+        file.write_bytes(whole[:at] + bytes([whole[at] ^ 0x10]) + whole[at + 1 :])
+        assert not seems_whole(sqlite_url) or contents(file) == told, f"byte {at}"
+    file.write_bytes(whole)
+
+
+def seems_whole(url: str) -> bool:
+    """What a person would believe: verify says so, and does not stop with an error."""
+    try:
+        return verify(url).is_whole
+    except (Unreachable, NeedsMigration):
+        return False
+
+
+def contents(file: Path) -> list[object]:
+    """Every row of every table that is history."""
+    connection = sqlite3.connect(f"file:{file}?mode=ro&immutable=1", uri=True)
+    try:
+        return [connection.execute(f"SELECT * FROM {table.name}").fetchall() for table in COVERED]
+    except sqlite3.DatabaseError as error:
+        return [str(error)]
+    finally:
+        connection.close()
+
+
+async def test_checking_changes_no_file(sqlite_url: str, tmp_path: Path) -> None:
+    await fill(sqlite_url)
+    before = files(tmp_path)
+
+    verify(sqlite_url)
+
+    assert files(tmp_path) == before
+
+
+def files(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in directory.iterdir()}
