@@ -55,7 +55,8 @@ class BarSeries:
         """Let a quote form the bar of its time. The bar before it must have been closed."""
         if self.is_recorded or quote.last <= 0:
             return
-        growth = max(0, quote.volume - (self._day_volume or quote.volume))
+        before = quote.volume if self._day_volume is None else self._day_volume
+        growth = max(0, quote.volume - before)
         self._day_volume = quote.volume
         price = quote.last
         if self._forming is None:

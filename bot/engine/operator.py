@@ -74,10 +74,10 @@ def _stop(book: Book, event: OperatorActed) -> None:
     """Take no more signals; the shell may end once what is in flight has an outcome."""
     if RunState.STOPPING in book.gate.causes:
         return
+    gatekeeping.close(book, RunState.STOPPING, Cause(event.reason or "stopping", event.by))
     for runner in book.runners.values():
         for seat in runner.seats.values():
             wake.tell(book, runner, seat, "on_stop", None)
-    gatekeeping.close(book, RunState.STOPPING, Cause(event.reason or "stopping", event.by))
     resume.expire_held(book, at_once="stopped")
     book.gate.stops_by_cancelling = event.cancel_open
     if event.cancel_open:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
 
 from bot.domain.account import AccountSnapshot, Holding
 from bot.domain.entry import AttemptFinished, Decision, OrderUpdated
@@ -75,17 +76,18 @@ class Stage:
         sellable: int = 0,
         is_open: bool = True,
         recovery: Recovery | None = None,
+        hooks: dict[str, object] | None = None,
     ) -> None:
         self.now = START
         self.entries: list[object] = []
         self.commands: list[Command] = []
         self.done: list[Command] = []
-        self.told: list[tuple[str, object]] = []
+        self.told: list[tuple[str, Any]] = []
         self.fault: StrategyFault | None = None
         self._wishes: list[Wisher] = []
         self.engine = Engine(
             rulebook=RULEBOOK,
-            strategies=[LoadedStrategy(plan, self._class(), (HPG,))],
+            strategies=[LoadedStrategy(plan, self._class(hooks or {}), (HPG,))],
             settings=settings or EngineSettings(),
             invoke=self._invoke,
         )
@@ -101,7 +103,7 @@ class Stage:
         self.handle(Reconciled(self.now))
         self.quote()
 
-    def _class(self) -> type[Strategy]:
+    def _class(self, hooks: dict[str, object]) -> type[Strategy]:
         stage = self
 
         class Told(Strategy):
@@ -115,7 +117,7 @@ class Stage:
             def on_reject(self, rejection: object) -> None:
                 stage.told.append(("reject", rejection))
 
-        return Told
+        return type("Hooked", (Told,), hooks)
 
     def _invoke(
         self, strategy: Strategy, hook: str, argument: object | None
@@ -145,7 +147,8 @@ class Stage:
 
     def buy(self, quantity: int = 100, limit: int = 27_000) -> Intent:
         self.wish(lambda s: s.buy(quantity, limit=limit, why="told to"))
-        return self.last(PlaceOrder).intent
+        placed: PlaceOrder = self.last(PlaceOrder)
+        return placed.intent
 
     def quote(self, last: int = 27_000, **changes: object) -> list[Command]:
         quote = Quote(
@@ -206,19 +209,24 @@ class Stage:
 
     # ---------------------------------------------------------------------------- what is found
 
-    def all(self, kind: type) -> list:  # type: ignore[type-arg]
+    def all(self, kind: type) -> list[Any]:
         return [one for one in (*self.entries, *self.commands) if isinstance(one, kind)]
 
-    def last(self, kind: type):  # type: ignore[no-untyped-def]
+    def last(self, kind: type) -> Any:
         return self.all(kind)[-1]
 
-    def new(self, kind: type) -> list:  # type: ignore[type-arg]
+    def new(self, kind: type) -> list[Any]:
         found = [one.entry if isinstance(one, Record) else one for one in self.done]
         return [one for one in found if isinstance(one, kind)]
 
     def entries_of_order(self, order_id: str = "ORD1") -> OrderUpdated:
         rows = [one for one in self.entries if isinstance(one, OrderUpdated)]
         return [row for row in rows if row.order_id == order_id][-1]
+
+    def due(self) -> datetime:
+        due = self.engine.next_due()
+        assert due is not None
+        return due
 
     def decided(self) -> tuple[str, str]:
         decision: Decision = self.last(Decision)

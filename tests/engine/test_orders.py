@@ -46,7 +46,7 @@ def test_an_accepted_order_is_recorded_and_polled_with_back_off():
     assert stage.last(OrderUpdated).state is OrderState.ACCEPTED
     waits = []
     for _ in range(8):
-        due = stage.engine.next_due()
+        due = stage.due()
         waits.append((due - stage.now).total_seconds())
         stage.now = due
         assert stage.pass_time(0) == [ReadTodaysOrders("poll L-0001")]

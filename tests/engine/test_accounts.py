@@ -1,0 +1,227 @@
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from bot.domain.account import AccountSnapshot, Holding
+from bot.domain.entry import Decision, Note, Verdict
+from bot.domain.message import AccountRead, PlaceOrder, QuoteReceived
+from bot.domain.order import Side
+from bot.engine.accounts import cash_free, sellable_of
+from bot.engine.engine import EngineSettings
+from bot.engine.positions import take
+from bot.engine.tracks import Position
+from tests.engine.stage import ACCOUNT, RULEBOOK, Stage, report_of
+
+
+def _free(stage):
+    return cash_free(stage.engine._book, ACCOUNT)
+
+
+def _with_fee(amount):
+    return amount + RULEBOOK.fee(amount)
+
+
+def test_a_working_buy_reserves_price_and_fee():
+    stage = Stage()
+
+    stage.working(500, 27_000)
+
+    assert _free(stage) == 100_000_000 - _with_fee(13_500_000)
+
+
+def test_an_intent_that_has_not_been_answered_reserves_in_full():
+    stage = Stage()
+
+    stage.buy(500, 27_000)
+
+    assert _free(stage) == 100_000_000 - _with_fee(13_500_000)
+
+
+def test_a_fill_costs_what_it_cost_and_the_rest_stays_reserved():
+    stage = Stage()
+    intent = stage.working(500, 27_000)
+
+    stage.after(1).book(report_of(intent, executed=200, average=26_900))
+
+    assert _free(stage) == 100_000_000 - _with_fee(5_380_000) - _with_fee(8_100_000)
+
+
+def test_the_brokers_newer_numbers_contain_older_fills():
+    stage = Stage()
+    intent = stage.working(200, 27_000)
+    stage.after(1).book(report_of(intent, executed=200))
+    stage.cash = 94_000_000
+
+    stage.after(1).account(200)
+
+    assert _free(stage) == 94_000_000
+
+
+def test_what_was_bought_can_be_sold_from_13_00_of_the_second_day():
+    stage = Stage()
+    intent = stage.working(200, 27_000)
+    stage.after(1).book(report_of(intent, executed=200))
+    stage.after(61).quote()
+
+    stage.wish(lambda s: s.close())
+    decision = stage.last(Decision)
+    assert (decision.verdict, decision.code) == (Verdict.SKIPPED, "NOT_SETTLED")
+    assert decision.why.startswith("not settled until 2026-11-")
+    assert decision.why.split(" (")[0].endswith("13:00")
+
+    settles = stage.engine._book.flows[0].settles_at
+    stage.now = settles
+    stage.quote()
+    assert sellable_of(stage.engine._book, "test", "HPG") == 200
+
+
+def test_the_owners_settled_shares_let_a_position_be_closed_the_same_day():
+    stage = Stage(sellable=1_000)
+    intent = stage.working(200, 27_000)
+    stage.after(1).book(report_of(intent, executed=200))
+    stage.after(61).quote()
+
+    stage.wish(lambda s: s.close())
+
+    assert stage.last(PlaceOrder).intent.quantity == 200
+
+
+def test_a_strategy_sells_no_more_than_its_own():
+    stage = Stage(sellable=1_000)
+
+    stage.wish(lambda s: s.sell(100, limit=27_000))
+
+    assert stage.decided() == (Verdict.BLOCKED, "SELLABLE")
+
+
+def test_shares_in_a_working_sell_are_not_sold_twice():
+    stage = Stage(sellable=1_000)
+    stage.after(1).book(report_of(stage.working(200, 27_000), executed=200))
+    stage.after(61).quote()
+    stage.wish(lambda s: s.sell(200, limit=28_000))
+    stage.accept(stage.last(PlaceOrder).intent, "ORD2")
+
+    assert sellable_of(stage.engine._book, "test", "HPG") == 0
+    stage.wish(lambda s: s.sell(100, limit=28_050))
+    assert stage.decided() == (Verdict.BLOCKED, "SELLABLE")
+
+
+def test_while_an_own_order_works_buy_and_close_are_skips():
+    stage = Stage(sellable=1_000)
+    stage.after(1).book(report_of(stage.working(300, 27_000), executed=200))
+    stage.quote()
+
+    for wish in (lambda s: s.buy(), lambda s: s.close()):
+        stage.wish(wish)
+        assert stage.decided() == (Verdict.SKIPPED, "ORDER_WORKING")
+
+
+def test_without_a_position_a_close_is_no_wish():
+    stage = Stage(sellable=1_000)
+
+    stage.wish(lambda s: s.close())
+
+    assert stage.decided() == (Verdict.SKIPPED, "NO_SIGNAL")
+
+
+@pytest.mark.parametrize(
+    ("sold", "amount", "realised", "left"),
+    [
+        (100, 2_800_000, 100_000, Position(200, 5_400_001)),
+        (200, 5_400_000, 0, Position(100, 2_700_001)),
+        (300, 8_000_000, -100_001, Position(0, 0)),
+        (400, 8_000_000, -100_001, Position(-100, 0)),
+    ],
+)
+def test_the_cost_of_a_sale_is_rounded_down_and_nothing_is_lost(sold, amount, realised, left):
+    position = Position()
+    take(position, Side.BUY, 300, 8_100_001)
+
+    assert (take(position, Side.SELL, sold, amount), position) == (realised, left)
+
+
+# --------------------------------------------------------------------------------------- drift
+
+
+def _notes(stage):
+    return [note.text for note in stage.all(Note) if note.kind == "RECONCILE"]
+
+
+def test_the_owners_own_shares_are_no_drift():
+    stage = Stage(sellable=1_000)
+
+    stage.after(60).account()
+
+    assert _notes(stage) == []
+
+
+def test_a_difference_is_certain_at_the_second_equal_read():
+    stage = Stage()
+    stage.after(60).account(300)
+    assert _notes(stage) == []
+
+    stage.after(60).account(300)
+
+    assert _notes(stage) == ["HPG: +300 shares that no order here explains"]
+    assert "HPG" in stage.engine.standing().halted_symbols
+    stage.after(60).account(300)
+    assert len(_notes(stage)) == 1
+
+
+def test_a_symbol_with_shares_of_the_owner_is_noted_and_trades_on():
+    stage = Stage(sellable=1_000)
+
+    for _ in range(2):
+        stage.after(60).account(900)
+
+    assert _notes(stage) == ["HPG: -100 shares that no order here explains"]
+    assert stage.engine.standing().halted_symbols == {}
+
+
+def test_halting_on_drift_is_a_setting():
+    stage = Stage(settings=EngineSettings(halt_on_drift=False))
+
+    for _ in range(2):
+        stage.after(60).account(300)
+
+    assert (len(_notes(stage)), stage.engine.standing().halted_symbols) == (1, {})
+
+
+def test_an_order_that_is_being_filled_is_no_drift():
+    stage = Stage()
+    stage.working(500)
+
+    for _ in range(3):
+        stage.after(60).account(200)
+
+    assert _notes(stage) == []
+
+
+def test_an_account_that_was_never_read_buys_nothing():
+    stage = Stage(is_open=False)
+
+    assert _free(stage) is None
+    assert sellable_of(stage.engine._book, "test", "HPG") == 0
+
+
+def test_accounts_are_kept_apart():
+    stage = Stage()
+    other = AccountSnapshot(
+        stage.now, "120C900001.6", 1, 1, {"HPG": Holding("HPG", 9_000, 9_000, 0, 0)}
+    )
+
+    stage.handle(AccountRead(stage.now + timedelta(seconds=1), other))
+
+    assert _free(stage) == 100_000_000
+    assert sellable_of(stage.engine._book, "test", "HPG") == 0
+
+
+def test_an_order_without_a_price_reserves_at_the_ceiling():
+    stage = Stage()
+    stage.wish(lambda s: s.buy(100, market="MTL"))
+
+    assert _free(stage) == 100_000_000 - _with_fee(2_885_000)
+    quote = stage.engine._book.quotes["HPG"].quote
+    stage.handle(QuoteReceived(stage.now, replace(quote, ceiling=None)))
+    assert _free(stage) == 100_000_000 - _with_fee(2_700_000)

@@ -1,0 +1,264 @@
+import math
+from dataclasses import replace
+from datetime import timedelta
+
+import numpy as np
+import pytest
+import talib
+
+from bot.domain.entry import Decision, Verdict
+from bot.domain.instrument import Exchange, Phase
+from bot.domain.message import BarClosed, PhaseChanged
+from bot.domain.plan import Wake
+from bot.domain.quote import Bar, Quote
+from bot.engine.bars import BarSeries, BarStore, grid_start
+from bot.engine.indicators import FUNCTIONS, IndicatorSet
+from bot.strategy import Indicator
+from tests.engine.stage import PLAN, START, Stage
+
+MINUTE = timedelta(minutes=1)
+
+
+def _quote(last, volume=0):
+    return Quote("HPG", Exchange.HOSE, last, None, None, None, None, None, None, volume, None)
+
+
+def _at(seconds):
+    return START + timedelta(seconds=seconds)
+
+
+def _bar(number, close):
+    return Bar("HPG", START + number * MINUTE, 60, close, close, close, close, 100)
+
+
+def _closed(series, at):
+    bar = series.close_if_due(at)
+    assert bar is not None
+    return bar
+
+
+def test_a_bar_is_built_from_quotes_and_the_growth_of_the_days_volume():
+    series = BarSeries("HPG", MINUTE)
+
+    for seconds, last, volume in [(5, 27_000, 900), (20, 27_100, 1_000), (59, 26_950, 1_300)]:
+        assert series.close_if_due(_at(seconds)) is None
+        series.add(_at(seconds), _quote(last, volume))
+
+    bar = series.close_if_due(_at(60))
+    assert bar == Bar("HPG", START, 60, 27_000, 27_100, 26_950, 26_950, 400)
+    assert series.close_if_due(_at(61)) is None
+
+
+def test_the_volume_between_two_bars_belongs_to_the_later_one():
+    series = BarSeries("HPG", MINUTE)
+    series.add(_at(59), _quote(27_000, 1_000))
+    series.close_if_due(_at(60))
+
+    series.add(_at(60), _quote(27_000, 1_500))
+
+    assert _closed(series, _at(120)).volume == 500
+
+
+def test_volume_grows_from_nothing_too():
+    series = BarSeries("HPG", MINUTE)
+    series.add(_at(0), _quote(27_000, 0))
+
+    series.add(_at(1), _quote(27_000, 500))
+
+    assert _closed(series, _at(60)).volume == 500
+
+
+def test_a_new_days_volume_is_no_negative_growth():
+    series = BarSeries("HPG", MINUTE)
+    series.add(_at(0), _quote(27_000, 9_000))
+
+    series.add(_at(1), _quote(27_000, 10))
+
+    assert _closed(series, _at(60)).volume == 0
+
+
+def test_a_span_without_a_quote_has_no_bar():
+    series = BarSeries("HPG", MINUTE)
+    series.add(_at(5), _quote(27_000))
+
+    assert _closed(series, _at(500)).start == START
+    assert series.close_if_due(_at(600)) is None
+
+
+def test_a_price_of_zero_forms_no_bar():
+    series = BarSeries("HPG", MINUTE)
+
+    series.add(_at(5), _quote(0))
+
+    assert series.closes_at is None
+
+
+def test_an_old_bar_changes_nothing():
+    series = BarSeries("HPG", MINUTE)
+    series.take(_bar(1, 27_000))
+
+    assert not series.take(_bar(1, 28_000))
+    assert (series.count, series.last) == (1, _bar(1, 27_000))
+
+
+@pytest.mark.parametrize("seconds", [1, 59, 61, 3_599])
+def test_bars_lie_on_the_grid_of_their_width(seconds):
+    start = grid_start(_at(seconds), MINUTE)
+
+    assert (start.second, start <= _at(seconds) < start + MINUTE) == (0, True)
+
+
+def test_a_store_knows_the_next_end():
+    store = BarStore()
+    store.want("HPG", MINUTE)
+    store.want("HPG", 5 * MINUTE)
+
+    store.add(_at(90), _quote(27_000))
+
+    assert store.next_due() == _at(120)
+    assert store.find("FPT", MINUTE) is None
+
+
+# ---------------------------------------------------------------------------------- indicators
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+def test_an_indicator_equals_the_batch_function_bit_for_bit(name):
+    closes = [27_000 + round(500 * math.sin(i / 3)) for i in range(120)]
+    batch = getattr(talib, name.upper())(np.array(closes, float), timeperiod=14)
+    early, late = IndicatorSet(), IndicatorSet()
+    for number, close in enumerate(closes):
+        early.update(close)
+        late.update(close)
+        value = early.read(name, 14)
+        assert value == batch[number] or (math.isnan(value) and math.isnan(batch[number]))
+        if number and not math.isnan(batch[number - 1]):
+            assert value.previous == batch[number - 1]
+
+    assert late.read(name, 14) == batch[-1]
+    assert late.read(name, 14).previous == batch[-2]
+
+
+def test_without_a_bar_an_indicator_is_not_a_number():
+    assert math.isnan(IndicatorSet().read("sma", 5))
+
+
+@pytest.mark.parametrize("period", [1, 0, -3, 5_001])
+def test_a_period_out_of_range_is_refused(period):
+    with pytest.raises(ValueError, match="2 to 5000"):
+        IndicatorSet().read("sma", period)
+
+
+@pytest.mark.parametrize(
+    ("fast", "slow", "above", "below"),
+    [
+        (Indicator(11, 9), Indicator(10, 10), True, False),
+        (Indicator(11, 10), Indicator(10, 10), True, False),
+        (Indicator(9, 11), Indicator(10, 10), False, True),
+        (Indicator(11, 11), Indicator(10, 10), False, False),
+        (Indicator(10, 9), Indicator(10, 10), False, False),
+        (Indicator(11, math.nan), Indicator(10, 10), False, False),
+        (Indicator(math.nan), Indicator(10, 10), False, False),
+        (Indicator(31, 29), 30, True, False),
+    ],
+)
+def test_crossing_needs_both_bars(fast, slow, above, below):
+    assert (fast.crossed_above(slow), fast.crossed_below(slow)) == (above, below)
+
+
+def test_an_indicator_reads_like_a_number():
+    assert f"{Indicator(131_960.4, 1):,.0f}" == "131,960"
+
+
+# ------------------------------------------------------------------------- through the engine
+
+
+def _bars_stage(**attributes):
+    seen = []
+    hooks = {"on_bar": lambda _, bar: seen.append((bar.close, bar.sma(2))), **attributes}
+    return Stage(replace(PLAN, wake=Wake(bar=MINUTE)), hooks=hooks), seen
+
+
+def test_a_bar_closes_by_the_first_event_after_its_end():
+    stage, seen = _bars_stage()
+    assert stage.engine.next_due() == START + MINUTE
+
+    stage.after(30).quote(27_100)
+    stage.pass_time(30)
+
+    assert [close for close, _ in seen] == [27_100]
+
+
+def test_a_quote_at_the_boundary_belongs_to_the_next_bar():
+    stage, seen = _bars_stage()
+
+    stage.after(60).quote(27_500)
+
+    assert [close for close, _ in seen] == [27_000]
+
+
+def test_a_cold_indicator_makes_the_call_a_skip():
+    stage, _ = _bars_stage()
+
+    stage.pass_time(60)
+    assert stage.decided() == (Verdict.SKIPPED, "WARMING")
+    assert stage.engine.standing().strategies[0].state == "warming"
+    stage.quote()
+    stage.pass_time(60)
+
+    decision = stage.last(Decision)
+    assert (decision.code, decision.why) == ("NO_SIGNAL", "sma(2) 27,000")
+    assert decision.numbers == {"sma(2)": 27_000.0}
+    assert stage.engine.standing().strategies[0].state == "on"
+
+
+def test_over_lunch_quotes_form_no_bar():
+    stage, seen = _bars_stage()
+    stage.pass_time(60)
+    stage.phase(Phase.BREAK)
+
+    stage.after(1).quote()
+    stage.pass_time(120)
+
+    assert len(seen) == 1
+
+
+def test_recorded_bars_replace_those_from_quotes():
+    stage, seen = _bars_stage()
+
+    stage.handle(BarClosed(stage.now, _bar(-1, 27_200)))
+    stage.after(1).quote()
+    stage.pass_time(60)
+
+    assert [close for close, _ in seen] == [27_200]
+
+
+def test_warm_up_bars_wake_nobody_and_fill_the_indicators():
+    stage, seen = _bars_stage()
+
+    for number in range(-5, 0):
+        stage.handle(BarClosed(stage.now, _bar(number, 27_200), warm_up=True))
+    assert seen == []
+    stage.pass_time(60)
+
+    assert [(close, float(sma)) for close, sma in seen] == [(27_000, 27_100.0)]
+
+
+def test_a_declared_warm_up_is_waited_for():
+    stage, seen = _bars_stage(warm_up=2)
+
+    stage.pass_time(60)
+    assert stage.last(Decision).why == "1 of 2 bars seen"
+    stage.quote()
+    stage.pass_time(60)
+
+    assert len(seen) == 1
+
+
+def test_bars_before_reconciled_count_and_wake_nobody():
+    stage = Stage(replace(PLAN, wake=Wake(bar=MINUTE)), is_open=False)
+    stage.handle(PhaseChanged(stage.now, Exchange.HOSE, Phase.PROGRESS))
+
+    stage.handle(BarClosed(stage.now, _bar(-1, 27_200)))
+
+    assert stage.all(Decision) == []

@@ -1,0 +1,154 @@
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from bot.domain.entry import IntentMoved, RunState, Transition
+from bot.domain.message import (
+    BurnNonce,
+    NonceBurnt,
+    PlaceOrder,
+    ReadAccount,
+    ReadTodaysOrders,
+    Resolution,
+)
+from bot.domain.order import OrderState, SendState
+from bot.domain.recovery import Recovery, StoredAttempt, StoredIntent, StrategyBook
+from tests.engine.stage import DAY, START, Stage, report_of
+
+SENT_AT = START - timedelta(seconds=20)
+
+
+def _intent(**changes):
+    return replace(Stage().buy(), **changes)
+
+
+def _stored(state, *, order_id=None):
+    intent = _intent(created_at=SENT_AT)
+    attempt = StoredAttempt(
+        "a-1", intent.intent_id, "POST", None, "nonce", 0, "boot", 0, SENT_AT, ("ORD0",)
+    )
+    return StoredIntent(intent, state, order_id, attempt)
+
+
+def _recovered(*states, **recovery):
+    intents = tuple(_stored(state) for state in states)
+    return Stage(
+        recovery=Recovery(
+            DAY, next_intent_number=8, next_fill_number=5, intents=intents, **recovery
+        ),
+        is_open=False,
+    )
+
+
+UNDONE = [
+    (SendState.READY, SendState.EXPIRED_LOCAL),
+    (SendState.HELD, SendState.EXPIRED_LOCAL),
+    (SendState.SENDING, SendState.UNKNOWN),
+]
+
+
+@pytest.mark.parametrize(("before", "after"), UNDONE)
+def test_what_an_earlier_run_left_undone_is_settled_and_never_sent(before, after):
+    stage = _recovered(before)
+
+    assert [move.to_state for move in stage.all(IntentMoved)] == [after]
+    stage.open()
+    stage.pass_time(60)
+    assert stage.all(PlaceOrder) == []
+
+
+@pytest.mark.parametrize("state", [SendState.SENDING, SendState.UNKNOWN])
+def test_a_lost_answer_is_fenced_before_anything_else(state):
+    stage = _recovered(state)
+
+    commands = [one for one in stage.done if not hasattr(one, "entry")]
+    assert commands[0] == BurnNonce("L-0001")
+    assert {type(one) for one in commands} == {BurnNonce, ReadTodaysOrders, ReadAccount}
+
+
+def test_a_lost_order_is_found_in_the_day_book():
+    stage = _recovered(SendState.SENDING)
+    intent = _intent()
+
+    stage.book(report_of(intent, "ORD0"), report_of(intent, "ORD7"))
+
+    assert stage.last(IntentMoved).to_state is SendState.MATCHED
+    assert stage.entries_of_order("ORD7").intent_id == "L-0001"
+    assert stage.entries_of_order("ORD0").intent_id is None
+
+
+def test_a_fresh_intent_of_an_earlier_run_is_released_by_the_horizon():
+    stage = _recovered(SendState.FRESH)
+
+    for _ in range(3):
+        stage.after(50).book()
+
+    assert stage.last(IntentMoved).to_state is SendState.NOT_PLACED
+
+
+def test_numbers_go_on_where_they_ended():
+    stage = _recovered()
+    stage.open()
+
+    assert stage.buy().intent_id == "L-0008"
+
+
+def test_an_open_order_is_followed_and_expires_by_its_own_time():
+    first = Stage()
+    intent = first.working(500)
+    row = first.entries_of_order()
+    stored = StoredIntent(
+        replace(intent, expire_after=timedelta(minutes=3)), SendState.ACKED, "ORD1", None
+    )
+
+    stage = Stage(recovery=Recovery(DAY, 2, 1, intents=(stored,), orders=(row,)))
+    stage.after(1).book(report_of(intent, executed=200))
+
+    assert stage.entries_of_order().executed_quantity == 200
+    assert stage.engine.standing().positions[0].shares == 200
+    due = []
+    while (at := stage.engine.next_due()) and at <= START + timedelta(minutes=3):
+        due.append(at)
+        stage.pass_time((at - stage.now).total_seconds())
+    assert due[-1] == START + timedelta(minutes=3)
+
+
+def test_a_strategys_own_position_and_counters_are_kept():
+    book = StrategyBook({"HPG": (300, 7_500_000)}, 4, -20_000, 30_000, "paused")
+
+    stage = Stage(recovery=Recovery(DAY, strategies={"test": book, "gone": book}))
+
+    strategy = stage.engine.standing().strategies[0]
+    assert (strategy.state, strategy.orders_today, strategy.realised_today) == (
+        "paused",
+        4,
+        -20_000,
+    )
+    position = stage.engine.standing().positions[0]
+    assert (position.shares, position.cost, position.unrealised) == (300, 7_500_000, 600_000)
+
+
+@pytest.mark.parametrize(
+    ("kept", "state"),
+    [
+        (RunState.HALTED, RunState.HALTED),
+        (RunState.PAUSED, RunState.PAUSED),
+        (RunState.DEGRADED, RunState.RUNNING),
+        (RunState.NEEDS_2FA, RunState.RUNNING),
+        (RunState.STOPPED, RunState.RUNNING),
+    ],
+)
+def test_a_restart_ends_no_halt_and_no_pause(kept, state):
+    stage = Stage(recovery=Recovery(DAY, run_state=kept, run_state_reason="look first"))
+
+    assert stage.engine.standing().state is state
+
+
+def test_a_burn_of_an_earlier_run_still_counts():
+    stage = _recovered(SendState.SENDING)
+
+    stage.handle(NonceBurnt(stage.now, "L-0001", Resolution.REACHED, "reused"))
+
+    assert stage.last(IntentMoved).to_state is SendState.REACHED
+    assert stage.all(Transition)[-1].to_state is OrderState.UNKNOWN

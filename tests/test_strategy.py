@@ -1,0 +1,188 @@
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from bot import Strategy
+from bot.domain.entry import Verdict
+from bot.domain.instrument import Exchange
+from bot.domain.order import OrderState, OrderType, Side
+from bot.domain.plan import Limits, OrderPlan
+from bot.domain.quote import Bar, Depth, DepthLevel
+from bot.strategy import FROM_FILE, DepthView, Desk, PositionView, Wish, WishKind
+from bot.testing import play, read_bars
+
+
+def _desk(qty=0):
+    desk = Desk("HPG", "mine")
+    desk.position = PositionView(qty, qty, qty * 27_000)
+    return desk
+
+
+def test_wishes_lie_on_the_desk_until_they_are_taken():
+    desk = _desk(200)
+    strategy = Strategy(desk)
+
+    strategy.buy(why="up")
+    strategy.buy(100, limit=27_000)
+    strategy.sell(market="MTL")
+    strategy.close(limit=None)
+    strategy.cancel()
+    strategy.skip("enough")
+
+    assert desk.wishes == [
+        Wish(WishKind.BUY, None, FROM_FILE, None, "up"),
+        Wish(WishKind.BUY, 100, 27_000),
+        Wish(WishKind.SELL, None, FROM_FILE, OrderType.MTL),
+        Wish(WishKind.CLOSE, None, None),
+        Wish(WishKind.CANCEL),
+        Wish(WishKind.SKIP, why="enough"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"limit": 27_000.5}, TypeError),
+        ({"limit": "27000"}, TypeError),
+        ({"quantity": 1.5}, TypeError),
+        ({"quantity": True}, TypeError),
+        ({"market": "NOW"}, ValueError),
+        ({"market": "MTL", "limit": 27_000}, ValueError),
+    ],
+)
+def test_a_wish_that_is_no_order_raises_where_it_is_made(arguments, error):
+    strategy = Strategy(_desk())
+
+    with pytest.raises(error):
+        strategy.buy(**arguments)
+
+    assert strategy.desk.wishes == []
+
+
+def test_a_strategy_knows_its_name_and_symbol_and_no_more():
+    strategy = Strategy(_desk())
+
+    assert (strategy.name, strategy.symbol) == ("mine", "HPG")
+    assert (strategy.now, strategy.phase, strategy.quote, strategy.depth) == (None,) * 4
+    assert not strategy.position
+    assert strategy.position.average_price == 0
+    assert strategy.account.cash == 0
+
+
+def test_a_depth_view_sums_the_best_levels_and_notes_what_was_read():
+    levels = tuple(DepthLevel(27_000 - 50 * n, 1_000) for n in range(3))
+    view = DepthView(Depth("HPG", levels, (), None))
+
+    assert (view.bid, view.ask) == (27_000, None)
+    assert (view.bid_volume(2), view.ask_volume(3)) == (2_000, 0)
+    assert view.reads == {"bid_volume(2)": 2_000, "ask_volume(3)": 0}
+
+
+def test_all_hooks_are_optional():
+    strategy = Strategy()
+
+    for hook in ("on_start", "on_stop"):
+        assert getattr(strategy, hook)() is None
+
+
+# ------------------------------------------------------------------------------------------- play
+
+
+class BuyAndHold(Strategy):
+    size: int = 100
+
+    def on_bar(self, bar):
+        if not self.position:
+            self.buy(self.size, limit=bar.close)
+
+
+def _bars(*closes, volume=1_000):
+    start = datetime(2026, 11, 19, 2, 30, tzinfo=UTC).timestamp()
+    return [
+        Bar("HPG", datetime.fromtimestamp(start + 60 * n, UTC), 60, c, c + 50, c - 50, c, volume)
+        for n, c in enumerate(closes)
+    ]
+
+
+CSV = """time,open,high,low,close,volume
+2026-11-19 09:30,27000,27050,26950,27000,1200
+2026-11-19 09:31,27000,27100,27000,27100,900
+2026-11-19 09:33,27100,27100,27000,27050,300
+"""
+
+
+def test_three_lines_are_a_test(tmp_path: Path):
+    (tmp_path / "HPG.csv").write_text(CSV)
+
+    r = play(BuyAndHold, bars=tmp_path / "HPG.csv", size=200)
+
+    assert r.orders[0].side == "BUY"
+    assert (r.orders[0].symbol, r.orders[0].quantity, r.orders[0].price) == ("HPG", 200, 27_000)
+    assert (r.fills[0].quantity, r.fills[0].amount) == (200, 5_400_000)
+
+
+def test_bars_are_read_with_their_width_and_in_utc(tmp_path: Path):
+    (tmp_path / "HPG.csv").write_text(CSV)
+
+    first, *_, last = read_bars(tmp_path / "HPG.csv")
+
+    start = datetime(2026, 11, 19, 2, 30, tzinfo=UTC)
+    assert first == Bar("HPG", start, 60, 27_000, 27_050, 26_950, 27_000, 1_200)
+    assert last.start == datetime(2026, 11, 19, 2, 33, tzinfo=UTC)
+
+
+def test_an_empty_file_says_so(tmp_path: Path):
+    (tmp_path / "HPG.csv").write_text("time,open,high,low,close,volume\n")
+
+    with pytest.raises(ValueError, match=r"HPG\.csv holds no bar"):
+        read_bars(tmp_path / "HPG.csv")
+
+
+def test_an_order_fills_in_a_later_bar_that_reaches_it():
+    r = play(BuyAndHold, bars=_bars(27_000, 27_200, 27_200, 27_000))
+
+    assert r.orders[0].state is OrderState.FILLED
+    assert r.fills[0].at == datetime(2026, 11, 19, 2, 34, tzinfo=UTC)
+
+
+def test_limits_block_in_a_play_as_anywhere():
+    r = play(BuyAndHold, bars=_bars(27_000), limits=Limits(max_order_value=1))
+
+    assert [one.code for one in r.of(Verdict.BLOCKED)] == ["MAX_ORDER_VALUE"]
+    assert r.orders == ()
+
+
+def test_what_a_hook_raises_is_raised_in_the_test():
+    class Broken(Strategy):
+        def on_bar(self, _bar):
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        play(Broken, bars=_bars(27_000))
+
+
+class CancelsThenSells(Strategy):
+    def on_bar(self, bar):
+        if not self.position and bar.close == 27_000:
+            self.buy()
+        elif self.position:
+            self.close(market="MTL")
+        else:
+            self.cancel(why="too far")
+
+
+def test_cancels_and_market_orders_play_too():
+    r = play(
+        CancelsThenSells,
+        bars=_bars(27_000, 27_300, 27_000, 27_000, 27_100),
+        settled_shares=100,
+        order=OrderPlan(),
+        exchange=Exchange.HOSE,
+    )
+
+    assert [(one.side, one.state) for one in r.orders] == [
+        (Side.BUY, OrderState.CANCELLED),
+        (Side.BUY, OrderState.FILLED),
+        (Side.SELL, OrderState.FILLED),
+    ]
