@@ -50,7 +50,7 @@ def _lapse(book: Book, order: OrderTrack) -> None:
 def _forget(book: Book) -> None:
     """Keep only what may still matter: the day book of today knows no older row."""
     book.orders = {key: order for key, order in book.orders.items() if order.is_open}
-    book.intents = {key: track for key, track in book.intents.items() if track.is_unresolved}
+    book.intents = {key: track for key, track in book.intents.items() if track.reserves_in_full}
     book.seen_ids = set(book.orders)
     book.alerted.clear()
 

@@ -1,8 +1,7 @@
 """What can go wrong in the engine: our own bugs only; outside trouble is a value or an event.
 
 EngineError
-├── IllegalMove       a state machine was asked for a move that its table does not have
-└── UnknownEvent      an event without a handler
+└── IllegalMove       a state machine was asked for a move that its table does not have
 """
 
 
@@ -16,7 +15,3 @@ class IllegalMove(EngineError):
     def __init__(self, subject: str, from_state: str, to_state: str) -> None:
         super().__init__(f"{subject}: {from_state} to {to_state} is no move of the table")
         self.subject = subject
-
-
-class UnknownEvent(EngineError):
-    """The dispatch table lacks a row."""

@@ -44,7 +44,6 @@ class Gate:
     token_until: datetime | None = None
     is_unproven: bool = False
     missed: int = 0
-    stops_by_cancelling: bool = False
     has_stopped: bool = False
 
     @property

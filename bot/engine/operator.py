@@ -79,7 +79,6 @@ def _stop(book: Book, event: OperatorActed) -> None:
         for seat in runner.seats.values():
             wake.tell(book, runner, seat, "on_stop", None)
     resume.expire_held(book, at_once="stopped")
-    book.gate.stops_by_cancelling = event.cancel_open
     if event.cancel_open:
         cancels.request_all(book, "stop")
 

@@ -5,6 +5,7 @@ from typing import Final
 from bot.domain.entry import StrategySwitched
 from bot.engine.book import Book
 from bot.engine.profit import day_result
+from bot.engine.risk import tighter
 from bot.engine.tracks import Runner
 
 ON: Final = "on"
@@ -24,6 +25,7 @@ def switch(book: Book, runner: Runner, state: str, reason: str, by: str) -> None
 
 def pause_after_loss(book: Book, runner: Runner) -> None:
     """Pause a strategy whose loss of today has reached its limit."""
-    limit, loss = runner.plan.limits.max_loss_per_day, -day_result(book, runner)
+    limit = tighter(runner.plan.limits, book.settings.limits).max_loss_per_day
+    loss = -day_result(book, runner)
     if limit is not None and loss >= limit and runner.state == ON:
         switch(book, runner, PAUSED, f"day loss {loss:,} of {limit:,}", BY_LIMIT)

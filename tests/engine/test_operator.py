@@ -15,6 +15,8 @@ from bot.domain.message import (
 )
 from bot.domain.order import OrderState
 from bot.domain.outcome import Accepted
+from bot.domain.plan import Limits
+from bot.engine.engine import EngineSettings
 from tests.engine.stage import DAY, Stage, limited, report_of, result_of
 
 
@@ -202,6 +204,16 @@ def test_the_same_day_again_changes_nothing():
     stage.working()
 
     assert stage.handle(TradingDayStarted(stage.now, DAY)) == []
+
+
+def test_the_limit_of_all_strategies_pauses_each_of_them():
+    stage = Stage(settings=EngineSettings(limits=Limits(max_loss_per_day=1_000)))
+    intent = stage.working(1_000)
+    stage.after(1).quote(26_900)
+
+    stage.book(report_of(intent, executed=1_000))
+
+    assert stage.new(StrategySwitched)[0].state == "paused"
 
 
 def test_a_pause_by_a_limit_ends_with_the_day_and_one_by_hand_does_not():
