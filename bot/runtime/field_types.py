@@ -20,6 +20,7 @@ _SECONDS: Final = {"s": 1, "m": 60, "h": 3600}
 _DURATION: Final = re.compile(r"([1-9][0-9]{0,5})([smh])")
 _TIME: Final = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?")
 _WHOLE: Final = re.compile(r"[-+]?(0|[1-9][0-9]*(_[0-9]+)*)")
+_LEADING_ZERO: Final = re.compile(r"0[0-9_]+")
 _PERCENT: Final = re.compile(r"[0-9]{1,3}(\.[0-9]{1,4})? ?%")
 _FLAGS: Final = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _SHOWN_LENGTH_MAX: Final = 60
@@ -84,8 +85,7 @@ class Whole(Reader):
         """Return the number."""
         number = self._number(value)
         if not self.minimum <= number <= self.maximum:
-            bounds = f"{self.what} from {self.minimum:_} to {self.maximum:_}"
-            raise wrong("E-CFG-015", bounds, value)
+            raise wrong("E-CFG-015", self._wanted(), value)
         return number
 
     def _number(self, value: object) -> int:
@@ -93,7 +93,12 @@ class Whole(Reader):
             return value
         if isinstance(value, str) and _WHOLE.fullmatch(value):
             return int(value)
-        raise wrong("E-CFG-013", f"{self.what}, like {max(self.minimum, 100):_}", value)
+        if isinstance(value, str) and _LEADING_ZERO.fullmatch(value):
+            raise wrong("E-CFG-013", f"{self.what} without a leading zero", value)
+        raise wrong("E-CFG-013", self._wanted(), value)
+
+    def _wanted(self) -> str:
+        return f"{self.what} from {self.minimum:_} to {self.maximum:_}"
 
     def schema(self) -> JsonSchemaValue:
         """An integer; `1_000` is text to editors that know no underscores in numbers."""

@@ -16,7 +16,7 @@ from bot.domain.rulebook import Rulebook
 from bot.domain.symbols import SymbolTable
 from bot.runtime.field_types import shown
 from bot.runtime.model_check import did_you_mean
-from bot.runtime.plan_model import StrategyFile
+from bot.runtime.plan_model import SYMBOLS_MAX, StrategyFile
 from bot.runtime.plugins import Parameter, parameters_of
 from bot.runtime.problems import OperatorMistake, Problem
 from bot.runtime.yaml_file import Location, YamlDocument
@@ -28,7 +28,7 @@ WORDS: Final[Mapping[str, Phase]] = {
     "atc": Phase.PRE_CLOSED,
     "post": Phase.POST_SESSION,
 }
-_WORD_OF: Final = {phase: word for word, phase in WORDS.items()}
+WORD_OF: Final = {phase: word for word, phase in WORDS.items()}
 _DAY: Final = timedelta(days=1)
 _TYPE_WORDS: Final = {
     int: "a whole number",
@@ -108,7 +108,7 @@ def _one_size(sound: _Sound) -> Iterator[Problem]:
     size = sound.file.order.size
     given = [each for each in (size.shares, size.cash, size.percent) if each is not None]
     if len(given) != 1:
-        message = "'order.size': wanted one of shares, cash and percent; found "
+        message = "'order.size': wanted exactly one of shares, cash and percent; found "
         yield sound.at("E-CFG-013", message + str(len(given)), "order", "size")
 
 
@@ -121,6 +121,13 @@ def _price_fits_type(sound: _Sound) -> Iterator[Problem]:
     if order.type == "MARKET" and market is None:
         message = "'order.type' MARKET goes with a market type as its price: MTL, ATO, ATC, …"
         yield sound.at("E-CFG-023", message, "order", "type")
+
+
+def _symbols_counted(sound: _Sound) -> Iterator[Problem]:
+    found = len(sound.file.symbols)
+    if not 1 <= found <= SYMBOLS_MAX:
+        message = f"'symbols': wanted 1 to {SYMBOLS_MAX}; found {found}"
+        yield sound.at("E-CFG-015", message, "symbols")
 
 
 def _symbols_once(sound: _Sound) -> Iterator[Problem]:
@@ -211,9 +218,9 @@ def _type_exists(sound: _Sound) -> Iterator[Problem]:
             message = f"{exchange} ({', '.join(symbols)}) does not take {wanted}; it takes {taken}"
             yield sound.at("E-CFG-022", message, *place)
         elif not set(asked) & set(phases):
-            then = ", ".join(_WORD_OF[phase] for phase in phases)
+            then = ", ".join(WORD_OF[phase] for phase in phases)
             name = "LIMIT" if wanted is OrderType.LO else wanted
-            message = f"{exchange} ({', '.join(symbols)}) takes {name} in {then} only"
+            message = f"{exchange} ({', '.join(symbols)}) takes {name} in sessions [{then}] only"
             yield sound.at("E-CFG-022", message, "when", "sessions")
 
 
@@ -309,6 +316,7 @@ _HOOKS: Final = {
 _CHECKS: Final[tuple[tuple[tuple[str, ...], _Check], ...]] = (
     (("order",), _one_size),
     (("order",), _price_fits_type),
+    (("symbols",), _symbols_counted),
     (("symbols",), _symbols_once),
     (("symbols",), _known_symbols),
     (("wake",), _something_wakes),

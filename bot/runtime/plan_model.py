@@ -4,6 +4,7 @@ The JSON schema for editors is made from these models, so what an editor accepts
 accepts cannot drift apart. The docstring under a key is what the editor shows.
 """
 
+import json
 import re
 from dataclasses import dataclass
 from datetime import time, timedelta
@@ -140,7 +141,8 @@ class SymbolReader(Reader):
         """Return the symbol."""
         if isinstance(value, str) and re.fullmatch(_SYMBOL, value) and len(value) <= 12:
             return value
-        raise wrong("E-CFG-024", "a symbol in capitals, like FPT (in quotes: 'TRUE')", value)
+        like = value.upper() if isinstance(value, str) else "FPT (or 'TRUE' in quotes)"
+        raise wrong("E-CFG-024", f"a symbol in capitals, like {like}", value)
 
     def schema(self) -> JsonSchemaValue:
         """Text in capitals."""
@@ -278,7 +280,7 @@ class StrategyFile(BaseModel):
     """A built-in or plug-in's name, a dotted path, or mystrategies/sma.py:SmaCross."""
     symbols: Annotated[
         tuple[Annotated[str, SymbolReader()], ...],
-        Field(min_length=1, max_length=SYMBOLS_MAX),
+        Field(json_schema_extra={"minItems": 1, "maxItems": SYMBOLS_MAX}),
     ]
     """What it trades; the strategy runs once for each."""
     account: Annotated[str, Text(r"[A-Za-z0-9._-]{1,40}", "normal, margin or an id")] = "normal"
@@ -330,3 +332,8 @@ def _plain_value(value: object) -> object:
     if isinstance(value, list):
         return [_plain_value(each) for each in value]
     return _plain(value) if isinstance(value, dict) else value
+
+
+def schema_text() -> str:
+    """Return the JSON schema as a file holds it."""
+    return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"

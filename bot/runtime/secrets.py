@@ -33,7 +33,8 @@ def in_configuration(document: YamlDocument) -> list[Problem]:
         "a secret does not belong in this file: take it out, and put it into "
         f"{SECRETS_FILE} (mode 0600), a systemd credential or the environment"
     )
-    places = [("broker", key) for key in SECRET_KEYS if isinstance(broker, dict) and key in broker]
+    below = [("broker", key) for key in SECRET_KEYS if isinstance(broker, dict) and key in broker]
+    places = [*((key,) for key in SECRET_KEYS if key in document.data), *below]
     return [document.at_key("E-CFG-041", message, place) for place in places]
 
 

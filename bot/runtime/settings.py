@@ -39,6 +39,7 @@ from bot.runtime.shipped import shipped
 from bot.runtime.yaml_file import YamlDocument, parse_yaml, read_text, shown_path
 
 __all__ = [
+    "DEMO",
     "BrokerSettings",
     "JournalSettings",
     "LegalSettings",

@@ -85,9 +85,10 @@ def merge(
 def _take_secrets_out(merged: Merged) -> None:
     broker = merged.data.get("broker")
     for key in SECRET_KEYS:
+        merged.data.pop(key, None)
+        merged.origins.pop(f"broker.{key}", None)
         if isinstance(broker, dict):
             broker.pop(key, None)
-        merged.origins.pop(f"broker.{key}", None)
 
 
 def _leaves(tree: Mapping[str, object], above: Steps = ()) -> Iterator[tuple[Steps, object]]:

@@ -7,7 +7,7 @@ a message have what looks like a secret masked.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -42,6 +42,9 @@ _KNOWN_TAGS: Final = frozenset(
 )
 _SECRET_VALUE: Final = re.compile(
     r"(?i)((?:key|secret|token|password|otp|code)\w*['\"]?\s*:\s*)\S.*"
+)
+_SECRET_BEGUN: Final = re.compile(
+    r"(?i)(?:key|secret|token|password|otp|code)\w*['\"]?\s*:\s*[|>]?[-+]?\s*(#.*)?$"
 )
 _URL_PASSWORD: Final = re.compile(r"(://[^/\s:@]*:)[^@\s]*(?=@)")
 
@@ -145,7 +148,7 @@ def snippet_of(text: str, span: Span, hint: str = "") -> str:
     """Return the line with the one before it, and carets under what is meant."""
     lines = text.splitlines()
     quoted = [
-        f"{number:>4} | {_masked(lines[number - 1])}".rstrip()
+        f"{number:>4} | {_masked(lines, number)}".rstrip()
         for number in (span.line - 1, span.line)
         if 1 <= number <= len(lines) and (number == span.line or lines[number - 1].strip())
     ]
@@ -153,9 +156,12 @@ def snippet_of(text: str, span: Span, hint: str = "") -> str:
     return "\n".join([*quoted, f"     | {carets} {hint}".rstrip()]) if quoted else ""
 
 
-def _masked(line: str) -> str:
-    line = _URL_PASSWORD.sub(r"\1***", line.replace("\t", " "))
-    return _SECRET_VALUE.sub(r"\1***", line)
+def _masked(lines: Sequence[str], number: int) -> str:
+    """Return a line without what may be a secret on it, or be one begun on the line before."""
+    line = lines[number - 1].replace("\t", " ")
+    if number > 1 and _SECRET_BEGUN.search(lines[number - 2]):
+        return "***"
+    return _SECRET_VALUE.sub(r"\1***", _URL_PASSWORD.sub(r"\1***", line))
 
 
 def _mistake(code: str, message: str, name: str, line: int | None = None) -> OperatorMistake:
@@ -169,7 +175,7 @@ def _first_line(error: YAMLError) -> str:
 def _syntax(error: MarkedYAMLError, text: str, name: str) -> Problem:
     mark = error.problem_mark or error.context_mark
     span = Span(mark.line + 1, mark.column + 1) if mark else Span(1, 1)
-    what = str(error.problem or error.context or "cannot be read")
+    what = ", ".join(str(part) for part in (error.context, error.problem) if part)
     code, message = "E-CFG-002", f"not YAML: {what}"
     if "\\t" in what or _has_tab_indent(text, span.line):
         code, message = "E-CFG-004", "a tab stands here; YAML wants spaces"
