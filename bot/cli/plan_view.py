@@ -1,0 +1,130 @@
+"""A strategy's plan as a person reads it: in the words of its file, with its cost in requests."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from bot.domain.plan import OrderPlan, StrategyPlan
+from bot.runtime.feeds import polls_of
+from bot.runtime.plan_check import WORD_OF
+
+Plain = dict[str, object]
+
+
+def plan_fields(plan: StrategyPlan) -> Plain:
+    """The plan as JSON-ready fields; durations in seconds, prices and money in whole VND."""
+    limits, when, order = plan.limits, plan.when, plan.order
+    return {
+        "name": plan.name,
+        "use": plan.use,
+        "symbols": list(plan.symbols),
+        "account": plan.account,
+        "mode": plan.mode.value,
+        "params": dict(plan.parameters),
+        "wake": wakes(plan),
+        "sessions": sorted(WORD_OF[phase] for phase in when.phases),
+        "between": [f"{when.start:%H:%M}", f"{when.end:%H:%M}"]
+        if when.start and when.end
+        else None,
+        "order": {
+            "size": {order.size_unit.value: order.size},
+            "price": price_words(order),
+            "expire_s": seconds(order.expire_after),
+        },
+        "limits": {
+            "max_position": limits.max_position,
+            "max_order_value": limits.max_order_value,
+            "max_orders_per_day": limits.max_orders_per_day,
+            "max_loss_per_day": limits.max_loss_per_day,
+            "max_price_gap_ppm": limits.max_price_gap_ppm,
+        },
+        "hold_2fa_s": seconds(plan.hold_2fa),
+        "notify": sorted(plan.notify),
+        "source": plan.source,
+        "sha256": plan.source_sha256,
+    }
+
+
+def wakes(plan: StrategyPlan) -> Plain:
+    """What wakes it: kinds with their interval, times of day, session changes."""
+    wake = plan.wake
+    found: Plain = {
+        kind: span_words(interval)
+        for kind, interval in (("bar", wake.bar), ("quote", wake.quote), ("depth", wake.depth))
+        if interval is not None
+    }
+    if wake.timers:
+        found["timer"] = [f"{each:%H:%M:%S}".removesuffix(":00") for each in wake.timers]
+    return {**found, "session": True} if wake.on_phase else found
+
+
+def wake_words(plan: StrategyPlan) -> str:
+    """`bar 1m, timer 09:20`."""
+    found = wakes(plan).items()
+    return ", ".join(_wake_word(kind, value) for kind, value in found)
+
+
+def _wake_word(kind: str, value: object) -> str:
+    if isinstance(value, list):
+        return f"{kind} {' '.join(value)}"
+    return kind if value is True else f"{kind} {value}"
+
+
+def price_words(order: OrderPlan) -> str:
+    """`ask +1 tick`, or the market type."""
+    if order.order_type != "LO":
+        return order.order_type.value
+    if not order.ticks:
+        return order.basis.value
+    noun = "tick" if abs(order.ticks) == 1 else "ticks"
+    return f"{order.basis.value} {order.ticks:+d} {noun}"
+
+
+def cost_lines(plans: Sequence[StrategyPlan], quota: int) -> list[str]:
+    """What these strategies cost of the request quota together, a line for each poll."""
+    polls = polls_of(plans)
+    total = sum(poll.per_minute for poll in polls)
+    lines = [
+        f"  {poll.kind:<5} {poll.symbol:<8} every {span_words(poll.interval):<6} "
+        f"{poll.per_minute:>6.1f} a minute"
+        for poll in polls
+    ]
+    return [*lines, f"  together {total:.1f} of {quota} requests a minute, {left(total, quota)}"]
+
+
+def cost_fields(plans: Sequence[StrategyPlan], quota: int) -> Plain:
+    """The same as JSON-ready fields."""
+    polls = polls_of(plans)
+    return {
+        "polls": [
+            {
+                "kind": poll.kind,
+                "symbol": poll.symbol,
+                "every_s": poll.interval.total_seconds(),
+                "per_minute": round(poll.per_minute, 3),
+            }
+            for poll in polls
+        ],
+        "per_minute": round(sum(poll.per_minute for poll in polls), 3),
+        "quota": quota,
+    }
+
+
+def left(total: float, quota: int) -> str:
+    """How the polls stand to the quota."""
+    if total > quota:
+        return f"{total - quota:.1f} MORE than there are: polls will come late"
+    return f"{quota - total:.1f} left for orders and their follow-up"
+
+
+def span_words(span: timedelta) -> str:
+    """`90s`, `5m`, `1h`: the largest unit that is whole."""
+    total = span.total_seconds()
+    for unit, size in (("h", 3600), ("m", 60)):
+        if total >= size and total % size == 0:
+            return f"{total / size:.0f}{unit}"
+    return f"{total:g}s"
+
+
+def seconds(span: timedelta | None) -> float | None:
+    """A duration as JSON knows it."""
+    return None if span is None else span.total_seconds()

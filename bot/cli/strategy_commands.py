@@ -1,0 +1,229 @@
+"""`bot strategy list|show|new|check|schema`: the strategies that run, and those that could."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from bot.cli.command import child, group
+from bot.cli.config_commands import count, good, report, warn
+from bot.cli.invocation import Invocation
+from bot.cli.places import load
+from bot.cli.show import print_json, print_table, print_text, say
+from bot.cli.strategy_templates import (
+    NAME,
+    SCHEMA_FILE,
+    TEMPLATES,
+    class_name,
+    class_text,
+    strategy_text,
+    write_new,
+)
+from bot.runtime.problems import ExitCode, OperatorMistake
+from bot.runtime.settings import DEMO, BrokerSettings, Loaded
+from bot.runtime.shipped import shipped
+
+Plain = dict[str, object]
+
+
+@group("strategy", example="bot strategy check strategies/mine.yaml")
+def strategy() -> None:
+    """List, show, make and check strategies."""
+
+
+# ------------------------------------------------------------------------------------------- list
+
+
+@child(strategy, "list", example="bot strategy list --json")
+@click.pass_obj
+def list_(invocation: Invocation) -> None:
+    """List the configured strategies, and what `use` can name. Broken ones say why."""
+    from bot.runtime.plugins import list_plugins
+
+    loaded = load(invocation)
+    files, plugins = _file_rows(loaded), list_plugins(loaded.base_dir)
+    usable = [{"name": p.name, "where": p.where, "error": p.error} for p in plugins]
+    if invocation.json:
+        print_json({"strategies": files, "usable": usable})
+        return
+    heads = ("STRATEGY", "USE", "SYMBOLS", "MODE", "WAKE", "FILE")
+    cells = [tuple(_cell(row[head.lower()]) for head in heads) for row in files]
+    print_table(invocation, heads, cells)
+    print_text("")
+    rows = [(p.name, p.where, f"broken: {p.error}" if p.error else "ok") for p in plugins]
+    print_table(invocation, ("USE", "WHERE", "STATE"), rows)
+
+
+def _file_rows(loaded: Loaded) -> list[Plain]:
+    from bot.cli.plan_view import wake_words
+    from bot.runtime.strategy_file import check_file, market_of, strategy_files
+    from bot.runtime.yaml_file import shown_path
+
+    market, rows = market_of(), list[Plain]()
+    for file in strategy_files(loaded):
+        row: Plain = dict.fromkeys(("strategy", "use", "symbols", "mode", "wake"))
+        row |= {"file": shown_path(file), "error": None}
+        try:
+            plan = check_file(file, base_dir=loaded.base_dir, market=market).plan
+        except OperatorMistake as mistake:
+            row |= {"strategy": f"broken: {file.stem}", "error": str(mistake.problems[0])}
+        else:
+            row |= {"strategy": plan.name, "use": plan.use, "symbols": list(plan.symbols)}
+            row |= {"mode": plan.mode.value, "wake": wake_words(plan)}
+        rows.append(row)
+    return rows
+
+
+def _cell(value: object) -> str | None:
+    if isinstance(value, list):
+        return " ".join(map(str, value))
+    return None if value is None else str(value)
+
+
+# ------------------------------------------------------------------------------------------- show
+
+
+@child(strategy, "show", example="bot strategy show sma-fpt")
+@click.argument("name")
+@click.pass_obj
+def show(invocation: Invocation, name: str) -> None:
+    """Show a configured strategy, or the parameters of one that `use` can name."""
+    from bot.runtime.strategy_file import load_plans
+
+    loaded = load(invocation)
+    plans = {each.plan.name: each.plan for each in load_plans(loaded)}
+    if name in plans:
+        from bot.cli.plan_view import plan_fields
+
+        _print_fields(invocation, plan_fields(plans[name]))
+    else:
+        _print_fields(invocation, _class_fields(name, loaded, list(plans)))
+
+
+def _class_fields(name: str, loaded: Loaded, known: Sequence[str]) -> Plain:
+    from bot.runtime.plugins import find_strategy, parameters_of
+
+    try:
+        factory = find_strategy(name, loaded.base_dir)
+    except OperatorMistake as mistake:
+        text = f"no strategy is configured as {name!r}; there are: {', '.join(known)}"
+        raise OperatorMistake.of("E-CFG-031", text) from mistake
+    params = {
+        key: {"type": parameter.kind.__name__, "default": parameter.default}
+        for key, parameter in parameters_of(factory).items()
+    }
+    return {"use": name, "class": factory.__name__, "params": params}
+
+
+def _print_fields(invocation: Invocation, fields: Plain) -> None:
+    if invocation.json:
+        print_json(fields)
+        return
+    for key, value in fields.items():
+        for line in _lines(key, value):
+            print_text(line)
+
+
+def _lines(key: str, value: object) -> list[str]:
+    if isinstance(value, dict) and value:
+        return [f"{key}:", *(f"  {line}" for k, v in value.items() for line in _lines(k, v))]
+    if isinstance(value, list):
+        value = ", ".join(map(str, value))
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = f"{value:,}"
+    return [f"{key}: {'-' if value in (None, '', {}) else value}"]
+
+
+# -------------------------------------------------------------------------------------------- new
+
+
+@child(strategy, "new", example="bot strategy new mine -t depth")
+@click.argument("name")
+@click.option("-t", "--template", type=click.Choice(TEMPLATES), default="sma", help="From which.")
+@click.pass_obj
+def new(invocation: Invocation, name: str, template: str) -> None:
+    """Write a strategy file of that name; `-t blank` also writes its Python."""
+    from bot.runtime.plugins import project_of
+    from bot.runtime.yaml_file import shown_path
+
+    if not NAME.fullmatch(name):
+        raise click.UsageError(f"a name has a-z, 0-9, _ and -, at most 40; not {name!r}")
+    folder = _folder_of(load(invocation))
+    has_schema = (project_of(folder) / SCHEMA_FILE).is_file()
+    schema = f"../{SCHEMA_FILE}" if has_schema else ""
+    files = {folder / f"{name}.yaml": strategy_text(template, name, schema)}
+    if template == "blank":
+        python = project_of(folder) / "strategies" / f"{class_name(name)[1]}.py"
+        files[python] = class_text(name)
+    write_new(files)
+    written = [shown_path(path) for path in files]
+    if invocation.json:
+        print_json({"written": written})
+        return
+    for path in written:
+        print_text(f"wrote {path}")
+    say(invocation, f"next: bot strategy check {written[0]}")
+
+
+def _folder_of(loaded: Loaded) -> Path:
+    """The folder of the configured strategies; the shipped demo's is nobody's to write to."""
+    if loaded.path.absolute() == shipped(DEMO).absolute():
+        return Path("strategies")
+    pattern = loaded.strategy_patterns[0]
+    return next(parent for parent in pattern.parents if "*" not in str(parent))
+
+
+# ------------------------------------------------------------------------------------------ check
+
+
+@child(strategy, "check", example="bot strategy check strategies/mine.yaml")
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[FILE]...")
+@click.pass_obj
+def check(invocation: Invocation, files: tuple[Path, ...]) -> int:
+    """Check strategy files and print what each wake-up costs of the request quota.
+
+    Named files need no other configuration. Without one: the configured ones. Talks to no network.
+    """
+    from bot.cli.plan_view import cost_fields, cost_lines, plan_fields, wake_words
+    from bot.runtime.strategy_file import check_files, market_of, strategy_files
+
+    try:
+        loaded = None if files and invocation.config is None else load(invocation)
+        paths = files or (strategy_files(loaded) if loaded else ())
+        base_dir = loaded.base_dir if loaded else None
+        checked = check_files(paths, base_dir=base_dir, market=market_of())
+    except OperatorMistake as mistake:
+        return report(invocation, mistake)
+    plans = [each.plan for each in checked]
+    warnings = [problem for each in checked for problem in each.warnings]
+    quota = (loaded.settings.broker if loaded else BrokerSettings()).requests_per_minute
+    warn(invocation, warnings)
+    if invocation.json:
+        fields = {"strategies": [plan_fields(plan) for plan in plans]}
+        print_json({**good(warnings), **fields, "cost": cost_fields(plans, quota)})
+        return ExitCode.DONE
+    for plan in plans:
+        symbols, wakes = ", ".join(plan.symbols), wake_words(plan)
+        print_text(f"ok {plan.source}: {plan.name}, {plan.use} on {symbols}, woken by {wakes}")
+    for line in cost_lines(plans, quota):
+        print_text(line)
+    return ExitCode.DONE
+
+
+@child(strategy, "schema", example="bot strategy schema -o .bot/strategy.schema.json")
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")
+@click.pass_obj
+def schema(invocation: Invocation, output: Path | None) -> None:
+    """Print the JSON schema of a strategy file, for editors; with `-o` write it."""
+    from bot.runtime.plan_model import schema_text
+
+    if output is None:
+        print_text(schema_text().rstrip())
+        return
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(schema_text(), "utf-8")
+    except OSError as error:
+        text = f"cannot write {output}: {(error.strerror or str(error)).lower()}"
+        raise OperatorMistake.of("E-CFG-001", text) from error
+    say(invocation, f"wrote {output} ({count(len(schema_text()), 'byte')})")

@@ -1,0 +1,91 @@
+"""The files that `init` and `strategy new` write.
+
+The shipped examples are the templates, so what is written has been checked by the same tests.
+"""
+
+import os
+import re
+from pathlib import Path
+from typing import Final
+
+from bot.runtime.plan_model import schema_text
+from bot.runtime.problems import ExitCode, OperatorMistake, Problem
+from bot.runtime.shipped import shipped
+from bot.runtime.yaml_file import shown_path
+
+TEMPLATES: Final = ("sma", "depth", "blank")
+NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
+SCHEMA_FILE: Final = ".bot/strategy.schema.json"
+IGNORED: Final = "# what the bot keeps, and what is secret\nvar/\nsecrets.yaml\n*.db\n*.db-*\n"
+_SHIPPED: Final = {"sma": "sma-fpt", "depth": "depth-hpg", "blank": "sma-fpt"}
+
+_CLASS: Final = '''"""{title}: say here what it waits for, and why that should earn money."""
+
+from bot import Strategy
+
+
+class {title}(Strategy):
+    length: int = 20
+
+    def on_bar(self, bar):
+        average = bar.sma(self.length)
+        self.skip(f"close {{bar.close:,}}, SMA{{self.length}} {{average:,.0f}}: no rule yet")
+'''
+
+
+def strategy_text(template: str, name: str, schema: str = "") -> str:
+    """Return a strategy file of that name; `schema` is the path that its editor line points to."""
+    text = shipped(f"config/strategies/{_SHIPPED[template]}.yaml").read_text("utf-8")
+    text = text[text.index("name:") :]
+    text = re.sub(r"^name: \S+", f"name: {name}", text)
+    if template == "blank":
+        text = re.sub(r"^use: .*$", f"use: {class_name(name)[1]}", text, flags=re.MULTILINE)
+        text = re.sub(r"^params: \{.*\}", "params: {length: 20}", text, flags=re.MULTILINE)
+    return f"# yaml-language-server: $schema={schema}\n{text}" if schema else text
+
+
+def class_text(name: str) -> str:
+    """Return the Python file of a blank strategy."""
+    return _CLASS.format(title=class_name(name)[0])
+
+
+def class_name(name: str) -> tuple[str, str]:
+    """Return class and file name: `My2nd` and `my2nd` for `my-2nd`; a letter comes first."""
+    words = [word for word in re.split(r"[-_]+", name) if word]
+    if words[0][0].isdigit():
+        words = ["strategy", *words]
+    return "".join(word.capitalize() for word in words), "_".join(words)
+
+
+def config_text(journal_url: str | None = None) -> str:
+    """Return the shipped bot.yaml for a folder of its own: journal and state in `var/`."""
+    text = shipped("config/bot.yaml").read_text("utf-8").replace("../var", "var")
+    if journal_url is None:
+        return text
+    return re.sub(r"^journal: .*$", f'journal: {{url: "{journal_url}"}}', text, flags=re.MULTILINE)
+
+
+def write_new(files: dict[Path, str]) -> None:
+    """Write files that are not there yet, all or none. Raises OperatorMistake."""
+    there = [path for path in files if os.path.lexists(path)]
+    if there:
+        text = "is there already and is not written over: take another name or folder"
+        raise OperatorMistake(Problem("E-CFG-046", text, shown_path(path)) for path in there)
+    for path, text in files.items():
+        _write(path, text)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        problem = Problem("E-CFG-001", f"cannot write this file: {reason}", shown_path(path))
+        raise OperatorMistake((problem,), ExitCode.CONFIG) from error
+
+
+def schema_file(folder: Path) -> dict[Path, str]:
+    """Return the schema's file for a folder."""
+    return {folder / SCHEMA_FILE: schema_text()}
