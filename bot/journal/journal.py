@@ -8,6 +8,7 @@ again is right in both cases: the journal first finds out whether they are there
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Final, Self, TypeVar
@@ -73,8 +74,11 @@ class Journal:
         if is_sqlite(url):
             make_private_file(file_of(url))
         engine = writing_engine(url)
-        with told(url), engine.connect() as connection:
-            require_schema(connection)
+        with ExitStack() as undo:
+            undo.callback(engine.dispose)
+            with told(url), engine.connect() as connection:
+                require_schema(connection)
+            undo.pop_all()
         return cls(url, engine, epoch)
 
     async def write(self, entries: Sequence[Entry]) -> None:

@@ -22,6 +22,7 @@ from bot.journal.engines import (
     make_private_file,
     reading_engine,
     told,
+    unreachable,
     writing_engine,
 )
 from bot.journal.errors import Holder, LeaseHeld
@@ -80,6 +81,8 @@ def _lock_file(url: str) -> tuple[Callable[[], None], Callable[[], bool]]:
         connection.execute("BEGIN EXCLUSIVE")
     except sqlite3.OperationalError as error:
         connection.close()
+        if "locked" not in str(error):
+            raise unreachable(url, str(error)) from error
         raise LeaseHeld(_named_holder(url)) from error
     return connection.close, lambda: connection.in_transaction
 

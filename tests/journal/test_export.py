@@ -16,11 +16,30 @@ from bot.journal.reader import JournalReader
 from tests.journal.facts import EVERY_KIND, Story, after, but
 
 
-@pytest.fixture
-async def written(journal: Journal, db_url: str) -> str:
+async def fill(url: str) -> None:
+    journal = Journal.open(url)
     await journal.write(EVERY_KIND)
     await journal.write([Story(9).recorded, Note(after(200), "ALERT", "Giá nằm ngoài biên độ")])
-    return db_url
+    await journal.close()
+
+
+@pytest.fixture
+async def written(sqlite_url: str) -> str:
+    await fill(sqlite_url)
+    return sqlite_url
+
+
+@pytest.mark.postgres
+async def test_both_databases_export_the_same_bytes(
+    written: str, postgres_url: str, tmp_path: Path
+) -> None:
+    await fill(postgres_url)
+
+    for number, url in enumerate((written, postgres_url)):
+        export_directory(url, tmp_path / str(number))
+
+    contents = [{f.name: f.read_bytes() for f in files(tmp_path / name)} for name in ("0", "1")]
+    assert contents[0] == contents[1]
 
 
 def read_csv(path: Path) -> list[dict[str, str]]:
@@ -122,12 +141,14 @@ async def test_since_leaves_out_what_was_before(written: str) -> None:
     assert count == 1
 
 
-async def test_a_text_that_a_spreadsheet_would_run_is_quoted(journal: Journal, db_url: str) -> None:
+async def test_a_text_that_a_spreadsheet_would_run_is_quoted(sqlite_url: str) -> None:
+    journal = Journal.open(sqlite_url)
     for number, why in enumerate(["=1+1", "+1", "@x", "-x", "-900017"], start=1):
         await journal.write([but(Story(number).decision, why=why)])
 
+    await journal.close()
     stream = io.StringIO()
-    export_stream(db_url, stream, what=What.DECISIONS)
+    export_stream(sqlite_url, stream, what=What.DECISIONS)
 
     rows = csv.DictReader(io.StringIO(stream.getvalue()))
     assert [row["why"] for row in rows] == ["'=1+1", "'+1", "'@x", "'-x", "-900017"]

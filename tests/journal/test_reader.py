@@ -1,5 +1,6 @@
 """Commands see every order and every order not placed, with the reasons, and change nothing."""
 
+import shutil
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from hashlib import sha256
@@ -86,10 +87,18 @@ def a_day() -> list[list[Entry]]:
 
 
 @pytest.fixture
-async def reader(journal: Journal, db_url: str) -> AsyncIterator[JournalReader]:
+async def journal(sqlite_url: str) -> AsyncIterator[Journal]:
+    """On SQLite alone: one test below holds that PostgreSQL shows the very same."""
+    opened = Journal.open(sqlite_url)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def reader(journal: Journal, sqlite_url: str) -> AsyncIterator[JournalReader]:
     for entries in a_day():
         await journal.write(entries)
-    with JournalReader(db_url) as opened:
+    with JournalReader(sqlite_url) as opened:
         yield opened
 
 
@@ -251,11 +260,11 @@ async def test_a_day_is_summed_up(reader: JournalReader) -> None:
     assert summary.decisions == {"PASSED": 5, "BLOCKED": 1, "SKIPPED": 31}
 
 
-async def test_the_rest_is_read_too(journal: Journal, db_url: str) -> None:
+async def test_the_rest_is_read_too(journal: Journal, sqlite_url: str) -> None:
     await journal.write(EVERY_KIND)
     await journal.start_run(at=after(0), mode="sandbox", version="0.1.0", config_sha256="")
 
-    with JournalReader(db_url) as reader:
+    with JournalReader(sqlite_url) as reader:
         assert [row.kind for row in reader.notes()] == ["PHASE"]
         assert [row.code for row in reader.auth_events()] == ["OTP_SESSION_EXPIRED"]
         assert [row.scope for row in reader.states()] == ["all", "strategy:depth-hpg"]
@@ -266,22 +275,40 @@ async def test_the_rest_is_read_too(journal: Journal, db_url: str) -> None:
 
 
 @pytest.mark.postgres
-async def test_both_databases_show_the_same_text(sqlite_url: str, postgres_url: str) -> None:
+async def test_both_databases_show_the_same(sqlite_url: str, postgres_url: str) -> None:
     shown = []
     for url in (sqlite_url, postgres_url):
         journal = Journal.open(url)
         for entries in (*a_day(), *([entry] for entry in EVERY_KIND[-5:])):
             await journal.write(entries)
+        await journal.start_run(at=after(0), mode="sandbox", version="0.1.0", config_sha256="")
         await journal.close()
         with JournalReader(url) as reader:
-            shown.append((reader.orders(), reader.events(), reader.profits(), reader.positions()))
+            shown.append(everything(reader))
 
     assert shown[0] == shown[1]
 
 
-test_both_databases_show_the_same_text = pytest.mark.postgres(
-    test_both_databases_show_the_same_text
-)
+def everything(reader: JournalReader) -> list[object]:
+    """What every method of the reader answers."""
+    since = after(900)
+    return [
+        *(reader.orders(), reader.orders(since=since), reader.orders(open_only=True)),
+        *(reader.orders(status="blocked"), reader.orders(symbol="VNM", strategy="sma-fpt")),
+        *(reader.order("l-0005"), reader.order("0003"), reader.order("last")),
+        *(reader.timeline("ORD10000003"), reader.timeline("L-0005"), reader.events()),
+        *(reader.fills(symbol="HPG"), reader.positions(), reader.profits(day=DAY)),
+        *(reader.decisions(why_not=True), reader.decisions(missed=True, since=since)),
+        *(reader.decision_groups(why_not=True), reader.summary(DAY), reader.notes(kind="PHASE")),
+        *(reader.auth_events(), reader.states(), reader.accounts(), reader.runs()),
+        *(candidates(reader, "ORD1"), candidates(reader, "L-000")),
+    ]
+
+
+def candidates(reader: JournalReader, reference: str) -> tuple[str, ...]:
+    with pytest.raises(AmbiguousOrder) as caught:
+        reader.order(reference)
+    return caught.value.candidates
 
 
 def snapshot(directory: Path) -> dict[str, tuple[int, str]]:
@@ -320,6 +347,23 @@ async def test_reading_beside_a_writer_sees_what_is_committed(
         await journal.write([Story(2, price=27_100).recorded])
         assert [row.id for row in reader.orders()] == ["L-0001", "L-0002"]
     await journal.close()
+
+
+async def test_a_journal_left_by_a_kill_is_read_whole_and_left_as_it_is(
+    sqlite_url: str, tmp_path: Path
+) -> None:
+    journal = Journal.open(sqlite_url)
+    await journal.write(EVERY_KIND)
+    left = tmp_path / "left"
+    shutil.copytree(tmp_path, left)
+    await journal.close()
+    before = snapshot(left)["journal.db"]
+
+    with JournalReader(f"sqlite:///{left / 'journal.db'}") as reader:
+        assert [row.id for row in reader.orders()] == ["ORD10000003"]
+
+    assert snapshot(left)["journal.db"] == before
+    assert set(snapshot(left)) == {"journal.db", "journal.db-shm", "journal.db-wal"}
 
 
 def test_a_missing_journal_is_said_and_not_made(tmp_path: Path) -> None:

@@ -104,10 +104,29 @@ def test_every_column_is_under_the_hash_or_the_seal(table: sa.Table) -> None:
         ("UPDATE chains SET row_count = 1 WHERE name = 'journal'", "entries were counted"),
     ],
 )
-async def test_what_was_done_to_it_is_said(written: str, statement: str, found: str) -> None:
-    behind_its_back(written, statement)
+async def test_what_was_done_to_it_is_said(sqlite_url: str, statement: str, found: str) -> None:
+    await fill(sqlite_url)
 
-    assert found in "\n".join(verify(written).problems)
+    behind_its_back(sqlite_url, statement)
+
+    assert found in "\n".join(verify(sqlite_url).problems)
+
+
+@pytest.mark.postgres
+async def test_what_was_done_to_postgres_is_said_too(postgres_url: str) -> None:
+    await fill(postgres_url)
+
+    behind_its_back(
+        postgres_url,
+        "DELETE FROM decisions WHERE seq = (SELECT max(seq) FROM decisions)",
+        "UPDATE transitions SET note = 'x' WHERE machine = 'order'",
+        "UPDATE orders SET executed_quantity = 499",
+        "DELETE FROM orders WHERE order_id = 'ORD10000001'",
+    )
+
+    problems = "\n".join(verify(postgres_url).problems)
+    for found in ("do not end", "was changed", "executed 499 for", "has fills and no row"):
+        assert found in problems
 
 
 async def test_swapped_rows_are_found(sqlite_url: str) -> None:
