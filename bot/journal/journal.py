@@ -6,6 +6,7 @@ again is right in both cases: the journal first finds out whether they are there
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -39,6 +40,9 @@ from bot.journal.tables import runs
 SETTLE_TRIES: Final = 3
 """How often a new connection is tried to learn what became of a commit."""
 
+DONE_MAX: Final = 16
+"""How many writes are remembered that were done while their writer was told otherwise."""
+
 T = TypeVar("T")
 Check = Callable[[sa.Connection], None]
 
@@ -60,6 +64,7 @@ class Journal:
         self._engine = engine
         self._epoch = epoch
         self._doubt: Doubt | None = None
+        self._done: deque[tuple[Entry, ...]] = deque(maxlen=DONE_MAX)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="journal")
 
     @classmethod
@@ -200,14 +205,20 @@ class Journal:
         ) from error
 
     def _is_stored_already(self, connection: sa.Connection, entries: tuple[Entry, ...]) -> bool:
-        """Whether a commit in doubt was these entries, and was done. The doubt ends here."""
-        doubt = self._doubt
-        if doubt is None:
+        """Whether `entries` are a commit that was in doubt and was done.
+
+        The doubt ends here, whoever writes next; what was done is remembered until it comes again.
+        """
+        if self._doubt is not None:
+            doubt, last = self._doubt, lock_heads(connection)[COUNTER].last_seq
+            assert last in {doubt.before, doubt.after}, "only this writer moves the counter"
+            self._doubt = None
+            if last == doubt.after:
+                self._done.append(doubt.entries)
+        if entries not in self._done:
             return False
-        last = lock_heads(connection)[COUNTER].last_seq
-        assert last in {doubt.before, doubt.after}, "only this writer moves the counter"
-        self._doubt = None
-        return last == doubt.after and entries == doubt.entries
+        self._done.remove(entries)
+        return True
 
 
 def _nothing_more(_connection: sa.Connection) -> None:

@@ -52,7 +52,7 @@ def read_recovery(connection: sa.Connection, trading_date: date) -> Recovery:
 
 
 def _next_intent_number(connection: sa.Connection) -> int:
-    """One more than the newest `L-0001`, of an intent or of a request that never became one."""
+    """One more than the highest `L-0001`, of an intent or of a request that never became one."""
     return max(
         _next_number(connection, tables.intents.c.intent_id),
         _next_number(connection, tables.decisions.c.request_id),
@@ -60,8 +60,10 @@ def _next_intent_number(connection: sa.Connection) -> int:
 
 
 def _next_number(connection: sa.Connection, column: sa.Column[str]) -> int:
-    newest = sa.select(column).where(column.is_not(None)).order_by(column.table.c.seq.desc())
-    text = connection.execute(newest.limit(1)).scalar()
+    """Numbers are padded with zeros: the highest is the longest, then the last by text."""
+    highest = sa.select(column).where(column.is_not(None))
+    highest = highest.order_by(sa.func.length(column).desc(), column.desc()).limit(1)
+    text = connection.execute(highest).scalar()
     digits = re.search(r"(\d+)$", text or "")
     return int(digits[1]) + 1 if digits else 1
 

@@ -91,5 +91,6 @@ async def test_other_entries_after_an_unknown_commit_are_stored_too(
 
     proxy.refuse = False
     await journal.write([Story(2).decision])
+    await journal.write([Story(1).decision])
 
     assert decisions(postgres_url) == ["L-0001", "L-0002"]

@@ -120,9 +120,16 @@ async def test_only_orders_that_left_are_counted(journal: Journal) -> None:
 
 async def test_numbers_go_on_after_requests_that_never_became_intents(journal: Journal) -> None:
     blocked = but(Story(41).decision, verdict=Verdict.BLOCKED, code="max_order_value")
-    await journal.write([Story(7).recorded, blocked, but(blocked, request_id=None)])
+    older = but(Story(7).decision, verdict=Verdict.EXPIRED, code="TWO_FACTOR")
+    await journal.write([Story(7).recorded, blocked, but(blocked, request_id=None), older])
 
     assert (await journal.recover(DAY)).next_intent_number == 42
+
+
+async def test_numbers_go_on_past_their_zeros(journal: Journal) -> None:
+    await journal.write([Story(9_999).recorded, Story(10_000).recorded])
+
+    assert (await journal.recover(DAY)).next_intent_number == 10_001
 
 
 async def test_a_halt_and_a_pause_survive_a_restart(journal: Journal) -> None:
