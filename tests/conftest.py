@@ -5,6 +5,7 @@
 
 import itertools
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,14 +50,20 @@ def pg_template(pg_server: str) -> Iterator[str]:
     _administer(pg_server, f"drop database {name} with (force)")
 
 
-@pytest.fixture
-def sqlite_url(tmp_path: Path) -> str:
-    """A migrated SQLite database of the test's own."""
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A migrated file, which each test's own is copied from."""
     from bot.journal.migrate import migrate
 
-    url = f"sqlite:///{tmp_path / 'journal.db'}"
-    migrate(url)
-    return url
+    file = tmp_path_factory.mktemp("template") / "journal.db"
+    migrate(f"sqlite:///{file}")
+    return file
+
+
+@pytest.fixture
+def sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
+    """A migrated SQLite database of the test's own."""
+    return f"sqlite:///{shutil.copy(sqlite_template, tmp_path / 'journal.db')}"
 
 
 @pytest.fixture
