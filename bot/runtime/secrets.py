@@ -88,7 +88,10 @@ def _in_file(broker: BrokerSettings, base_dir: Path) -> Found:
     unknown = sorted(set(document.data) - set(SECRET_KEYS))
     if unknown:
         raise _refused(file, f"wanted {' and '.join(SECRET_KEYS)} only; found another key")
-    return {key: Secret(str(value)) for key, value in document.data.items() if value is not None}
+    changed = [key for key, value in document.data.items() if not isinstance(value, str)]
+    if changed:
+        raise _refused(file, f"wanted a text for {changed[0]}; put it in quotes")
+    return {key: Secret(str(value)) for key, value in document.data.items()}
 
 
 def _parse(text: str, file: Path) -> YamlDocument:
@@ -111,9 +114,11 @@ def read_private(file: Path) -> str:
         is_link = file.is_symlink()
         reason = "is a symbolic link" if is_link else (error.strerror or "cannot be read").lower()
         raise _refused(file, f"{reason}; wanted a plain file of mode 0600") from error
-    with os.fdopen(handle, encoding="utf-8", errors="replace") as opened:
+    try:
         _refuse_shared(os.fstat(handle), file)
-        return opened.read(LENGTH_MAX)
+        return os.read(handle, LENGTH_MAX).decode("utf-8", "replace")
+    finally:
+        os.close(handle)
 
 
 def _refuse_shared(found: os.stat_result, file: Path) -> None:

@@ -25,10 +25,11 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from bot.runtime.problems import OperatorMistake, Problem
 
-BYTES_MAX: Final = 1_000_000
+BYTES_MAX: Final = 200_000
+"""With the limits below this keeps the worst file under a second of reading."""
 ANCHORS_MAX: Final = 100
 DEPTH_MAX: Final = 20
-NODES_MAX: Final = 10_000
+NODES_MAX: Final = 5_000
 
 _CORE: Final = "tag:yaml.org,2002:"
 _INTEGER: Final = re.compile(r"[-+]?(0|[1-9][0-9]*(_[0-9]+)*)")
@@ -73,12 +74,12 @@ class YamlDocument:
 
     def position(self, location: Location) -> tuple[int, int]:
         """Return line and column of a value; of what is missing, those of its parent's key."""
-        span = self._nearest(self.values, location)
+        span = self.values.get(location) or self._nearest_key(location)
         return span.line, span.column
 
     def at_key(self, code: str, message: str, location: Location, hint: str = "") -> Problem:
         """Return a problem that points at a key, or at its nearest parent."""
-        return self._problem(code, message, self._nearest(self.keys, location), hint)
+        return self._problem(code, message, self._nearest_key(location), hint)
 
     def at_value(self, code: str, message: str, location: Location, hint: str = "") -> Problem:
         """Return a problem that points at a value, or, when it is missing, at its parent's key."""
@@ -86,12 +87,9 @@ class YamlDocument:
             return self._problem(code, message, self.values[location], hint)
         return self.at_key(code, message, location, hint)
 
-    def _nearest(self, spans: Mapping[Location, Span], location: Location) -> Span:
-        for length in range(len(location), 0, -1):
-            for found in (spans, self.keys):
-                if location[:length] in found:
-                    return found[location[:length]]
-        return Span(1, 1)
+    def _nearest_key(self, location: Location) -> Span:
+        parents = (location[:length] for length in range(len(location), 0, -1))
+        return next((self.keys[each] for each in parents if each in self.keys), Span(1, 1))
 
     def _problem(self, code: str, message: str, span: Span, hint: str) -> Problem:
         snippet = snippet_of(self.text, span, hint)
@@ -114,12 +112,13 @@ def read_text(path: Path) -> str:
     """Return the text of a file. Raises OperatorMistake when that cannot be had."""
     name = shown_path(path)
     try:
-        raw = path.read_bytes()
+        with path.open("rb") as file:
+            raw = file.read(BYTES_MAX + 1)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise _mistake("E-CFG-001", f"cannot read this file: {reason}", name) from error
     if len(raw) > BYTES_MAX:
-        message = f"{len(raw):,} bytes; a configuration file has at most {BYTES_MAX:,}"
+        message = f"too large: a configuration file has at most {BYTES_MAX:,} bytes"
         raise _mistake("E-CFG-007", message, name)
     try:
         return raw.decode("utf-8-sig")

@@ -1,0 +1,204 @@
+"""How a strategy's class is found, and what is said of one that is broken."""
+
+from pathlib import Path
+
+import pytest
+
+from bot import Strategy
+from bot.runtime.plugins import (
+    Parameter,
+    find_strategy,
+    list_plugins,
+    parameters_of,
+    project_of,
+    refuse_open_folders,
+    snake_case,
+)
+from bot.runtime.problems import OperatorMistake, Problem
+
+HEAD = "from bot import Strategy\n\n\n"
+GOOD = HEAD + "class Mine(Strategy):\n    length: int = 3\n\n    def on_quote(self, quote): ...\n"
+
+
+def project(folder: Path, **files: str) -> Path:
+    (folder / "strategies").mkdir()
+    for name, text in files.items():
+        (folder / "strategies" / f"{name}.py").write_text(text, "utf-8")
+    return folder
+
+
+def problem_of(use: str, folder: Path) -> Problem:
+    with pytest.raises(OperatorMistake) as raised:
+        find_strategy(use, folder)
+    return raised.value.problems[0]
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "sma_cross",
+        "strategies/sma_cross.py:SmaCross",
+        "strategies/sma_cross.py",
+        "strategies.sma_cross.SmaCross",
+        "strategies.sma_cross:SmaCross",
+    ],
+)
+def test_a_shipped_strategy_is_found_by_each_of_its_names(use: str) -> None:
+    repository = Path(__file__).parents[2]
+
+    factory = find_strategy(use, repository / "config")
+
+    assert factory.__name__ == "SmaCross"
+    assert issubclass(factory, Strategy)
+
+
+def test_a_project_has_its_own_and_the_shipped_ones(tmp_path: Path) -> None:
+    folder = project(tmp_path, mine=GOOD)
+
+    assert find_strategy("mine", folder).__name__ == "Mine"
+    assert find_strategy("mine", folder / "strategies").__name__ == "Mine"
+    assert find_strategy("sma_cross", folder).__name__ == "SmaCross"
+
+
+def test_the_projects_own_hides_a_shipped_one(tmp_path: Path) -> None:
+    own = HEAD + "class SmaCross(Strategy):\n    other: bool = True\n"
+
+    factory = find_strategy("sma_cross", project(tmp_path, sma_cross=own))
+
+    assert parameters_of(factory) == {"other": Parameter(bool, True)}
+
+
+def test_two_files_of_one_name_do_not_meet(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    first = find_strategy("mine", project(tmp_path / "a", mine=GOOD))
+    second = find_strategy("mine", project(tmp_path / "b", mine=GOOD.replace("3", "4")))
+
+    assert parameters_of(first)["length"] == Parameter(int, 3)
+    assert parameters_of(second)["length"] == Parameter(int, 4)
+
+
+def test_a_class_is_found_by_its_name_in_a_file_of_another(tmp_path: Path) -> None:
+    text = GOOD + "\n\nclass RSIBounce(Mine):\n    bars: int = 14\n"
+    folder = project(tmp_path, several=text)
+
+    assert find_strategy("rsi_bounce", folder).__name__ == "RSIBounce"
+    assert parameters_of(find_strategy("rsi_bounce", folder)) == {
+        "length": Parameter(int, 3),
+        "bars": Parameter(int, 14),
+    }
+    assert problem_of("several", folder).message.startswith(
+        "wanted one subclass of Strategy; found"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "says"),
+    [
+        ("x = (1 +\n", "broken.py:1:5", "SyntaxError"),
+        (HEAD + "x = 1 / 0\n", "broken.py:4:1", "ZeroDivisionError"),
+        (HEAD + "import no_such_module\n", "broken.py:4:1", "ModuleNotFoundError"),
+        (HEAD + "def f():\n    return missing\n\n\nf()\n", "broken.py:5:1", "NameError"),
+        ("import sys\n\nsys.exit(9)\n", "broken.py:3:1", "SystemExit"),
+        ("x = 1\n", "broken.py:1:1", "found none"),
+    ],
+)
+def test_a_broken_file_is_named_with_its_line(
+    tmp_path: Path, text: str, place: str, says: str
+) -> None:
+    problem = problem_of("broken", project(tmp_path, broken=text))
+
+    assert problem.code == "E-CFG-032"
+    assert problem.place.endswith(place)
+    assert says in problem.message
+
+
+def test_a_broken_file_does_not_keep_others_from_being_found(tmp_path: Path) -> None:
+    folder = project(tmp_path, broken="x = (\n", mine=GOOD)
+
+    assert find_strategy("mine", folder).__name__ == "Mine"
+    rows = {row.name: row.error for row in list_plugins(folder)}
+    assert rows["mine"] is None
+    assert rows["sma_cross"] is None
+    assert "SyntaxError" in (rows["broken"] or "")
+
+
+@pytest.mark.parametrize(
+    ("use", "says"),
+    [
+        ("sma_cros", "did you mean 'sma_cross'?"),
+        ("nothing.like.it", "no strategy is called"),
+        ("os.path", "no subclass"),
+        ("strategies/none.py:None", "no file"),
+        ("strategies/mine.py:Other", "no subclass"),
+        ("../../etc/passwd.py:X", "project's folder down"),
+        ("/etc/passwd.py:X", "project's folder down"),
+    ],
+)
+def test_a_name_that_means_nothing_is_told(tmp_path: Path, use: str, says: str) -> None:
+    problem = problem_of(use, project(tmp_path, mine=GOOD))
+
+    assert problem.code == "E-CFG-031"
+    assert says in problem.message
+
+
+def test_looking_at_strategies_changes_no_file(tmp_path: Path) -> None:
+    folder = project(tmp_path, mine=GOOD)
+
+    list_plugins(folder)
+
+    assert [path.name for path in (folder / "strategies").iterdir()] == ["mine.py"]
+
+
+def test_a_parameter_without_default_is_asked_for_and_class_variables_are_none(
+    tmp_path: Path,
+) -> None:
+    text = "from typing import ClassVar\n" + HEAD
+    text += "class Mine(Strategy):\n    warm_up: ClassVar[int] = 5\n    size: float\n"
+    text += "    _own: int = 1\n"
+
+    factory = find_strategy("mine", project(tmp_path, mine=text))
+
+    assert parameters_of(factory) == {"size": Parameter(float, None)}
+
+
+@pytest.mark.parametrize("annotation", ["list", "list[int]", "int | None", "Undefined"])
+def test_a_parameter_that_no_file_can_give_is_refused(tmp_path: Path, annotation: str) -> None:
+    text = "from __future__ import annotations\n" + HEAD
+    text += f"class Mine(Strategy):\n    symbols: {annotation} = None\n"
+    factory = find_strategy("mine", project(tmp_path, mine=text))
+
+    with pytest.raises(OperatorMistake) as raised:
+        parameters_of(factory)
+
+    assert raised.value.problems[0].place.endswith("mine.py:5:1")
+
+
+@pytest.mark.parametrize(("mode", "is_refused"), [(0o755, False), (0o775, True), (0o757, True)])
+def test_a_folder_that_others_may_write_to_is_refused(
+    tmp_path: Path, mode: int, is_refused: bool
+) -> None:
+    folder = project(tmp_path, mine=GOOD)
+    (folder / "strategies").chmod(mode)
+
+    codes = []
+    try:
+        refuse_open_folders(folder)
+    except OperatorMistake as mistake:
+        codes = [problem.code for problem in mistake.problems]
+
+    assert codes == (["E-CFG-038"] if is_refused else [])
+
+
+@pytest.mark.parametrize("below", [".", "strategies", "config", "config/strategies"])
+def test_configuration_and_strategies_belong_to_one_project(below: str) -> None:
+    assert project_of(Path("/home/an/mybot") / below) == Path("/home/an/mybot")
+    assert project_of(Path("config/demo")) == Path.cwd() / "config/demo"
+
+
+@pytest.mark.parametrize(
+    ("name", "snake"),
+    [("SmaCross", "sma_cross"), ("RSI2", "rsi2"), ("HTTPThing", "http_thing"), ("x", "x")],
+)
+def test_names_of_classes_in_snake_case(name: str, snake: str) -> None:
+    assert snake_case(name) == snake

@@ -1,0 +1,210 @@
+"""Where settings come from, which source wins, and what must hold between them."""
+
+import contextlib
+from pathlib import Path
+
+import pytest
+
+from bot.domain.plan import Limits
+from bot.runtime.problems import ExitCode, OperatorMistake
+from bot.runtime.settings import DEMO, Loaded, find_config, load_settings, masked_url
+from bot.runtime.shipped import shipped
+
+LIVE = """\
+mode: live
+broker: {base_url: https://broker.example}
+legal: {automation_allowed_by_broker: "2026-11-02, letter of the broker"}
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    file = folder / "bot.yaml"
+    file.write_text(text, "utf-8")
+    return file
+
+
+def load(folder: Path, text: str, **environment: str) -> Loaded:
+    return load_settings(write(folder, text), environment={"HOME": "/nowhere", **environment})
+
+
+def codes(raised: pytest.ExceptionInfo[OperatorMistake]) -> list[str]:
+    return [problem.code for problem in raised.value.problems]
+
+
+def test_a_flag_outranks_the_environment_which_outranks_the_file(tmp_path: Path) -> None:
+    file = write(tmp_path, "sandbox: {seed: 1, speed: 2, port: 3}\n")
+    environment = {"BOT_SANDBOX__SEED": "10", "BOT_SANDBOX__SPEED": "20"}
+
+    loaded = load_settings(
+        file, environment=environment, overrides={"sandbox.seed": 100, "sandbox.speed": None}
+    )
+
+    sandbox = loaded.settings.sandbox
+    assert (sandbox.seed, sandbox.speed, sandbox.port) == (100, 20.0, 3)
+    assert sandbox.scenario == "demo"
+    assert loaded.origin_of("sandbox.seed") == "flag"
+    assert loaded.origin_of("sandbox.speed") == "env BOT_SANDBOX__SPEED"
+    assert loaded.origin_of("sandbox.port") == f"{file}:1"
+    assert loaded.origin_of("sandbox.scenario") == "default"
+
+
+def test_a_file_of_comments_alone_is_all_defaults(tmp_path: Path) -> None:
+    settings = load(tmp_path, "# later\n\n").settings
+
+    assert settings.mode == "sandbox"
+    assert settings.is_embedded
+    assert settings.risk.fee_ppm == 1_500
+    assert settings.risk.all_strategies == Limits()
+    assert not settings.web.enabled
+
+
+def test_limits_of_all_strategies_reach_the_engine_in_its_units(tmp_path: Path) -> None:
+    risk = "risk: {limits: {max_order_value: 20_000_000, max_price_gap: 2.5%}}\n"
+
+    limits = load(tmp_path, risk).settings.risk.all_strategies
+
+    assert limits == Limits(max_order_value=20_000_000, max_price_gap_ppm=25_000)
+
+
+@pytest.mark.parametrize(
+    ("environment", "code", "named"),
+    [
+        ({"BOT_SANDBOX__SEED": "many"}, "E-CFG-013", "BOT_SANDBOX__SEED"),
+        ({"BOT_SANDBOX__SEDE": "1"}, "E-CFG-045", "BOT_SANDBOX__SEDE"),
+        ({"BOT_SANBOX__SEED": "1"}, "E-CFG-045", "did you mean 'BOT_SANDBOX'"),
+        ({"BOT_MODE": "real"}, "E-CFG-014", "BOT_MODE"),
+    ],
+)
+def test_a_wrong_variable_is_named(
+    tmp_path: Path, environment: dict[str, str], code: str, named: str
+) -> None:
+    with pytest.raises(OperatorMistake) as raised:
+        load(tmp_path, "mode: sandbox\n", **environment)
+
+    assert codes(raised) == [code]
+    assert named in str(raised.value)
+
+
+def test_variables_of_other_programs_are_left_alone(tmp_path: Path) -> None:
+    loaded = load(tmp_path, "mode: sandbox\n", BOT_TEST_POSTGRES="x", ROBOT_SANDBOX__SEED="y")
+
+    assert loaded.settings.sandbox.seed == 7
+
+
+def test_mistakes_of_all_sources_are_told_at_once(tmp_path: Path) -> None:
+    file = write(tmp_path, "web: {port: eighty}\nbroker: {api_key: k}\n")
+
+    with pytest.raises(OperatorMistake) as raised:
+        load_settings(
+            file, environment={"BOT_SANDBOX__SEED": "x"}, overrides={"sandbox.port": 99_999}
+        )
+
+    assert sorted(codes(raised)) == ["E-CFG-013", "E-CFG-013", "E-CFG-015", "E-CFG-041"]
+
+
+def test_relative_paths_start_at_the_file(tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    text = 'journal: {url: "sqlite:///../var/journal.db"}\nstate_dir: ../var\n'
+
+    loaded = load(tmp_path / "config", text)
+
+    assert loaded.journal_url == f"sqlite:///{tmp_path}/var/journal.db"
+    assert loaded.state_dir == tmp_path / "var"
+    assert loaded.strategy_patterns == (tmp_path / "config" / "strategies/*.yaml",)
+
+
+def test_without_a_place_the_journal_lies_in_the_state_folder(tmp_path: Path) -> None:
+    one = load(tmp_path, "mode: sandbox\n", XDG_STATE_HOME="/state")
+    (tmp_path / "other").mkdir()
+    other = load(tmp_path / "other", "mode: sandbox\n", XDG_STATE_HOME="/state")
+
+    assert one.journal_url == f"sqlite:///{one.state_dir}/journal.db"
+    assert str(one.state_dir).startswith("/state/vnbot/")
+    assert one.state_dir != other.state_dir
+
+
+def test_the_demo_keeps_its_state_below_the_home() -> None:
+    loaded = load_settings(shipped(DEMO), environment={"HOME": "/home/an"})
+
+    assert loaded.state_dir == Path("/home/an/.local/state/vnbot/demo")
+
+
+def test_a_relative_xdg_path_does_not_count() -> None:
+    environment = {"HOME": "/home/an", "XDG_STATE_HOME": "state"}
+
+    loaded = load_settings(shipped(DEMO), environment=environment)
+
+    assert loaded.state_dir == Path("/home/an/.local/state/vnbot/demo")
+
+
+def test_postgres_is_reached_through_psycopg_3_and_its_password_is_never_shown(
+    tmp_path: Path,
+) -> None:
+    loaded = load(tmp_path, "journal: {url: 'postgresql://bot:hunter2@db/bot'}\n")
+
+    assert loaded.journal_url == "postgresql+psycopg://bot:hunter2@db/bot"
+    assert masked_url(loaded.journal_url) == "postgresql+psycopg://bot:***@db/bot"
+    assert "hunter2" not in repr(loaded)
+
+
+def test_the_configuration_is_looked_for_here_then_at_home_then_in_the_demo(
+    tmp_path: Path,
+) -> None:
+    environment = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": ""}
+    own = tmp_path / ".config/vnbot/bot.yaml"
+    here = tmp_path / "project/config/bot.yaml"
+    here.parent.mkdir(parents=True)
+    own.parent.mkdir(parents=True)
+
+    assert find_config(environment, here.parents[1]) == shipped(DEMO)
+    own.touch()
+    assert find_config(environment, here.parents[1]) == own
+    here.touch()
+    assert find_config(environment, here.parents[1]) == here
+
+
+def test_the_hash_is_of_what_is_in_effect_and_of_no_secret(tmp_path: Path) -> None:
+    text = "broker: {base_url: 'http://127.0.0.1:8790'}\n"
+
+    plain = load(tmp_path, text)
+    with_key = load(tmp_path, f"# a comment\n{text}", BOT_BROKER__API_KEY="k-1")
+    other = load(tmp_path, text, BOT_SANDBOX__SEED="8")
+
+    assert plain.sha256 == with_key.sha256
+    assert plain.sha256 != other.sha256
+
+
+def test_live_wants_a_dated_statement_and_tls(tmp_path: Path) -> None:
+    assert load(tmp_path, LIVE).settings.mode == "live"
+
+    with pytest.raises(OperatorMistake) as raised:
+        load(tmp_path, LIVE.replace("2026-11-02", "2026-13-02").replace("https", "http"))
+
+    assert codes(raised) == ["E-CFG-043", "E-CFG-042"]
+
+
+def test_an_override_to_live_is_checked_like_the_file(tmp_path: Path) -> None:
+    file = write(tmp_path, "sandbox: {seed: 1}\n")
+
+    with pytest.raises(OperatorMistake) as raised:
+        load_settings(file, environment={}, overrides={"mode": "live"})
+
+    assert codes(raised) == ["E-CFG-043", "E-CFG-042"]
+    assert raised.value.exit_code == ExitCode.CONFIG
+
+
+def test_a_configuration_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(OperatorMistake) as raised:
+        load_settings(tmp_path / "bot.yaml", environment={})
+
+    assert codes(raised) == ["E-CFG-001"]
+    assert "no such file" in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["config/bot.yaml", DEMO])
+def test_the_shipped_configurations_are_good_from_any_folder(name: str, tmp_path: Path) -> None:
+    with contextlib.chdir(tmp_path):
+        loaded = load_settings(shipped(name), environment={"HOME": str(tmp_path)})
+
+    assert loaded.settings.is_embedded
+    assert loaded.settings.mode == "sandbox"
