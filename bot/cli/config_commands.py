@@ -1,19 +1,22 @@
 """`bot config check|show|path`: what is configured, whether it holds, and where things lie."""
 
 from collections.abc import Iterator
+from typing import Final
 
 import click
 
 from bot.cli.command import child, group
 from bot.cli.invocation import Invocation
 from bot.cli.places import load
-from bot.cli.show import print_json, print_table, print_text, say, show_mistake
+from bot.cli.show import aligned, print_json, print_text, say, show_mistake
 from bot.runtime.problems import ExitCode, OperatorMistake, Problem
 from bot.runtime.secrets import SECRETS_FILE
 from bot.runtime.settings import Loaded, masked_url
 
-PLACES = ("config", "journal", "state", "secrets")
-_HIDDEN = frozenset({"notify.urls"})
+PLACES: Final = ("config", "journal", "state", "secrets")
+UNCUT: Final = 10_000
+"""Paths and origins are for copying: they are never cut to the screen."""
+_HIDDEN: Final = frozenset({"notify.urls"})
 
 
 @group("config", example="bot config check")
@@ -59,7 +62,9 @@ def show(invocation: Invocation, origin: bool) -> None:
         print_json({key: {"value": value, "origin": where} for key, value, where in rows})
         return
     cells = [(key, _text(value), where)[: 3 if origin else 2] for key, value, where in rows]
-    print_table(invocation, ("KEY", "VALUE", "ORIGIN")[: 3 if origin else 2], cells)
+    heads = ("KEY", "VALUE", "ORIGIN")[: 3 if origin else 2]
+    for line in aligned(heads, cells, limit=UNCUT):
+        print_text(line)
 
 
 @child(config, "path", example='sqlite3 -readonly "$(bot config path journal)"')
@@ -73,7 +78,8 @@ def path(invocation: Invocation, place: str | None) -> None:
     elif place:
         print_text(found[place])
     else:
-        print_table(invocation, ("WHAT", "WHERE"), list(found.items()))
+        for line in aligned(("WHAT", "WHERE"), list(found.items()), limit=UNCUT):
+            print_text(line)
 
 
 def places(loaded: Loaded) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """`bot strategy list|show|new|check|schema`: the strategies that run, and those that could."""
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -143,18 +144,16 @@ def _lines(key: str, value: object) -> list[str]:
 @click.pass_obj
 def new(invocation: Invocation, name: str, template: str) -> None:
     """Write a strategy file of that name; `-t blank` also writes its Python."""
-    from bot.runtime.plugins import project_of
     from bot.runtime.yaml_file import shown_path
 
     if not NAME.fullmatch(name):
         raise click.UsageError(f"a name has a-z, 0-9, _ and -, at most 40; not {name!r}")
-    folder = _folder_of(load(invocation))
-    has_schema = (project_of(folder) / SCHEMA_FILE).is_file()
-    schema = f"../{SCHEMA_FILE}" if has_schema else ""
+    loaded = load(invocation)
+    folder, project = _folders_of(loaded)
+    schema = f"../{SCHEMA_FILE}" if (folder.parent / SCHEMA_FILE).is_file() else ""
     files = {folder / f"{name}.yaml": strategy_text(template, name, schema)}
     if template == "blank":
-        python = project_of(folder) / "strategies" / f"{class_name(name)[1]}.py"
-        files[python] = class_text(name)
+        files[project / "strategies" / f"{class_name(name)[1]}.py"] = class_text(name)
     write_new(files)
     written = [shown_path(path) for path in files]
     if invocation.json:
@@ -162,15 +161,23 @@ def new(invocation: Invocation, name: str, template: str) -> None:
         return
     for path in written:
         print_text(f"wrote {path}")
-    say(invocation, f"next: bot strategy check {written[0]}")
+    option = "" if _is_demo(loaded) else f" -c {shlex.quote(shown_path(loaded.path))}"
+    say(invocation, f"next: bot strategy check {shlex.quote(written[0])}{option}")
 
 
-def _folder_of(loaded: Loaded) -> Path:
-    """The folder of the configured strategies; the shipped demo's is nobody's to write to."""
-    if loaded.path.absolute() == shipped(DEMO).absolute():
-        return Path("strategies")
+def _folders_of(loaded: Loaded) -> tuple[Path, Path]:
+    """Return where strategy files go, and the project; the shipped demo is nobody's to write to."""
+    from bot.runtime.plugins import project_of
+
+    if _is_demo(loaded):
+        return Path("strategies"), Path()
     pattern = loaded.strategy_patterns[0]
-    return next(parent for parent in pattern.parents if "*" not in str(parent))
+    folder = next(parent for parent in pattern.parents if "*" not in str(parent))
+    return folder, project_of(loaded.base_dir)
+
+
+def _is_demo(loaded: Loaded) -> bool:
+    return loaded.path.absolute() == shipped(DEMO).absolute()
 
 
 # ------------------------------------------------------------------------------------------ check

@@ -1,0 +1,97 @@
+import json
+from collections.abc import Iterator
+from contextlib import chdir
+from pathlib import Path
+
+import pytest
+
+from bot.cli.main import run
+from bot.runtime.settings import DEMO
+from bot.runtime.shipped import shipped
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """A working directory of the test's own."""
+    with chdir(tmp_path):
+        yield tmp_path
+
+
+def called(capsys: Capture, *arguments: str) -> tuple[int, str, str]:
+    code = run(arguments)
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_the_shipped_demo_passes_and_its_cost_is_told(capsys: Capture) -> None:
+    code, out, err = called(capsys, "config", "check", "-c", str(shipped(DEMO)))
+
+    assert (code, err) == (0, "")
+    assert out.splitlines()[0].endswith("mode sandbox, 2 strategies, 3 symbols")
+    assert " of 600 requests a minute" in out.splitlines()[-1]
+
+
+def test_a_check_writes_nothing(capsys: Capture, folder: Path) -> None:
+    called(capsys, "config", "check")
+    called(capsys, "config", "show")
+    called(capsys, "config", "path")
+
+    assert list(folder.iterdir()) == []
+
+
+def test_a_wrong_configuration_ends_with_3(capsys: Capture, folder: Path) -> None:
+    (folder / "bot.yaml").write_text("mode: sandbx\n", "utf-8")
+
+    code, out, err = called(capsys, "config", "check", "-c", "bot.yaml")
+
+    assert (code, out) == (3, "")
+    assert err.startswith("bot.yaml:1:7: E-CFG-014 'mode': wanted one of sandbox, paper, live")
+    assert "did you mean 'sandbox'?" in err
+
+
+def test_each_value_shows_its_origin(capsys: Capture, folder: Path) -> None:
+    (folder / "bot.yaml").write_text("mode: sandbox\nsandbox: {seed: 8}\n", "utf-8")
+
+    code, out, _ = called(capsys, "config", "show", "--origin", "-c", "bot.yaml")
+
+    rows = {line.split()[0]: line.split()[1:] for line in out.splitlines()}
+    assert code == 0
+    assert rows["sandbox.seed"] == ["8", "bot.yaml:2"]
+    assert rows["sandbox.port"] == ["8790", "default"]
+
+
+def test_secrets_and_passwords_are_masked(capsys: Capture, folder: Path) -> None:
+    (folder / "secrets.yaml").write_text("api_key: k-77\napi_secret: s-99\n", "utf-8")
+    (folder / "secrets.yaml").chmod(0o600)
+    text = "broker: {base_url: 'http://127.0.0.1:1'}\n"
+    text += "journal: {url: 'postgresql://bot:hunter2@db/bot'}\nnotify: {urls: 'tgram://t0ken/1'}\n"
+    (folder / "bot.yaml").write_text(text, "utf-8")
+
+    shown = [
+        called(capsys, "config", *words, "-c", "bot.yaml")
+        for words in (("show",), ("show", "--json"), ("path",), ("path", "journal"))
+    ]
+
+    assert {code for code, _, _ in shown} == {0}
+    everything = "".join(out + err for _, out, err in shown)
+    for secret in ("k-77", "s-99", "hunter2", "t0ken"):
+        assert secret not in everything
+    assert json.loads(shown[1][1])["broker.api_key"]["value"] == "***"
+    assert shown[3][1] == "postgresql+psycopg://bot:***@db/bot\n"
+
+
+def test_a_place_alone_is_a_bare_path(capsys: Capture, folder: Path) -> None:
+    (folder / "bot.yaml").write_text("state_dir: here\n", "utf-8")
+
+    _, out, _ = called(capsys, "config", "path", "journal", "-c", "bot.yaml")
+    _, table, _ = called(capsys, "config", "path", "-c", "bot.yaml", "--json")
+
+    assert out == f"{folder}/here/journal.db\n"
+    assert json.loads(table) == {
+        "config": f"{folder}/bot.yaml",
+        "journal": f"{folder}/here/journal.db",
+        "state": f"{folder}/here",
+        "secrets": f"{folder}/secrets.yaml",
+    }

@@ -1,0 +1,94 @@
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+from bot.cli.main import run
+from bot.runtime.plan_model import schema_text
+
+Capture = pytest.CaptureFixture[str]
+
+
+def next_steps(capsys: Capture) -> list[list[str]]:
+    out = capsys.readouterr().out
+    return [shlex.split(line) for line in out.splitlines() if line.startswith("  bot ")]
+
+
+@pytest.mark.parametrize("template", ["sma", "depth", "blank"])
+def test_what_is_written_passes_every_check_it_prints(
+    capsys: Capture, tmp_path: Path, template: str
+) -> None:
+    folder = tmp_path / "my bot"
+
+    assert run(["init", str(folder), "--template", template]) == 0
+
+    steps = next_steps(capsys)
+    assert [step[1:-1] for step in steps] == [
+        ["strategy", "check"],
+        ["config", "check", "-c"],
+        ["run", "-c"],
+    ]
+    assert all(Path(step[-1]).is_file() for step in steps)
+    assert [run(step[1:]) for step in steps[:2]] == [0, 0]
+
+
+def test_four_files_are_written_and_the_journal_stays_in_the_folder(
+    capsys: Capture, tmp_path: Path
+) -> None:
+    folder = tmp_path / "mybot"
+
+    run(["init", str(folder)])
+    run(["config", "path", "journal", "-c", str(folder / "bot.yaml")])
+
+    assert capsys.readouterr().out.splitlines()[-1] == f"{folder}/var/journal.db"
+    files = sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
+    assert files == [
+        ".bot/strategy.schema.json",
+        ".gitignore",
+        "bot.yaml",
+        "strategies/sma-fpt.yaml",
+    ]
+    assert (folder / ".bot/strategy.schema.json").read_text("utf-8") == schema_text()
+    first = (folder / "strategies/sma-fpt.yaml").read_text("utf-8").splitlines()[0]
+    assert first == "# yaml-language-server: $schema=../.bot/strategy.schema.json"
+    assert "secrets.yaml" in (folder / ".gitignore").read_text("utf-8")
+
+
+def test_nothing_is_written_over(capsys: Capture, tmp_path: Path) -> None:
+    (tmp_path / "bot.yaml").write_text("mine\n", "utf-8")
+
+    code = run(["init", str(tmp_path)])
+
+    assert code == 3
+    assert "bot.yaml: E-CFG-046 is there already" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["bot.yaml"]
+
+
+def test_another_database_is_written_into_the_configuration(
+    capsys: Capture, tmp_path: Path
+) -> None:
+    folder = tmp_path / "mybot"
+
+    code = run(["init", str(folder), "--db", "postgresql+psycopg://bot@db.local/bot", "--json"])
+
+    assert code == 0
+    assert len(json.loads(capsys.readouterr().out)["next"]) == 3
+    run(["config", "path", "journal", "-c", str(folder / "bot.yaml")])
+    assert capsys.readouterr().out == "postgresql+psycopg://bot@db.local/bot\n"
+
+
+def test_a_database_that_is_none_is_told(capsys: Capture, tmp_path: Path) -> None:
+    code = run(["init", str(tmp_path / "mybot"), "--db", "mysql://x"])
+
+    assert code == 3
+    assert "E-CFG-044" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_written_is_no_traceback(capsys: Capture, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    code = run(["init", str(tmp_path / "file" / "mybot")])
+
+    assert code == 3
+    assert "Traceback" not in capsys.readouterr().err

@@ -1,0 +1,240 @@
+"""`bot strategy …` and `bot config …` as a person calls them, in this process."""
+
+import json
+from collections.abc import Iterator
+from contextlib import chdir
+from pathlib import Path
+
+import pytest
+
+from bot.cli.main import run
+from bot.runtime.settings import DEMO
+from bot.runtime.shipped import shipped
+
+GOOD = """\
+name: mine
+use: sma_cross
+symbols: [FPT, HPG]
+wake: {bar: 1m}
+order: {size: {shares: 100}, price: last}
+"""
+OWN = "config/bot.yaml"
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """A working directory without any configuration."""
+    with chdir(tmp_path):
+        yield tmp_path
+
+
+def called(capsys: Capture, *arguments: str) -> tuple[int, str, str]:
+    code = run(arguments)
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def said(capsys: Capture, *arguments: str) -> object:
+    code, out, _ = called(capsys, *arguments, "--json")
+    assert code == 0
+    return json.loads(out)
+
+
+# ------------------------------------------------------------------------------------------- check
+
+
+def test_a_named_file_is_checked_without_any_configuration(capsys: Capture, folder: Path) -> None:
+    (folder / "mine.yaml").write_text(GOOD, "utf-8")
+
+    code, out, err = called(capsys, "strategy", "check", "mine.yaml")
+
+    assert (code, err) == (0, "")
+    assert out.splitlines() == [
+        "ok mine.yaml: mine, sma_cross on FPT, HPG, woken by bar 1m",
+        "  quote FPT      every 10s       6.0 a minute",
+        "  quote HPG      every 10s       6.0 a minute",
+        "  together 12.0 of 60 requests a minute, 48.0 left for orders and their follow-up",
+    ]
+
+
+def test_wakes_that_cost_more_than_the_quota_are_told(capsys: Capture, folder: Path) -> None:
+    text = GOOD.replace("bar: 1m", "bar: 1m, depth: 1s")
+    (folder / "mine.yaml").write_text(text, "utf-8")
+
+    _, out, _ = called(capsys, "strategy", "check", "mine.yaml")
+
+    assert "MORE than there are: polls will come late" in out
+
+
+def test_every_mistake_is_on_stderr_and_counted(capsys: Capture, folder: Path) -> None:
+    (folder / "mine.yaml").write_text(GOOD.replace("100", "150") + "lmits: {}\n", "utf-8")
+
+    code, out, err = called(capsys, "strategy", "check", "mine.yaml")
+
+    assert (code, out) == (3, "")
+    assert "mine.yaml:5:24: E-CFG-021 'order.size.shares' is 150" in err
+    assert "mine.yaml:6:1: E-CFG-012 unknown key 'lmits'" in err
+    assert "| ^^^^^ did you mean 'limits'?" in err
+    assert err.endswith("2 errors in 1 file\n")
+    assert "Traceback" not in err
+
+
+def test_json_of_a_failed_check_is_one_value_on_stdout(capsys: Capture, folder: Path) -> None:
+    (folder / "mine.yaml").write_text(GOOD.replace("100", "150"), "utf-8")
+
+    code, out, _ = called(capsys, "strategy", "check", "mine.yaml", "--json")
+
+    assert code == 3
+    told = json.loads(out)
+    assert told["ok"] is False
+    assert [(each["code"], each["line"], each["column"]) for each in told["problems"]] == [
+        ("E-CFG-021", 5, 24)
+    ]
+
+
+def test_json_of_a_check_has_plan_and_cost(capsys: Capture, folder: Path) -> None:
+    (folder / "mine.yaml").write_text(GOOD, "utf-8")
+
+    told = said(capsys, "strategy", "check", "mine.yaml")
+
+    assert isinstance(told, dict)
+    assert told["ok"] is True
+    assert told["strategies"][0]["wake"] == {"bar": "1m"}
+    assert told["cost"]["per_minute"] == 12.0
+
+
+def test_an_unknown_symbol_is_a_warning(capsys: Capture, folder: Path) -> None:
+    (folder / "mine.yaml").write_text(GOOD.replace("HPG", "NO"), "utf-8")
+
+    code, _, err = called(capsys, "strategy", "check", "mine.yaml")
+
+    assert code == 0
+    assert err.startswith("warning mine.yaml:3:16: E-CFG-025 NO is not in the shipped table")
+
+
+def test_without_a_file_the_configured_ones_are_checked(capsys: Capture) -> None:
+    code, out, _ = called(capsys, "strategy", "check", "-c", str(shipped(DEMO)))
+
+    assert code == 0
+    assert [line.split(": ")[1].split(",")[0] for line in out.splitlines()[:2]] == [
+        "depth-hpg",
+        "sma-fpt",
+    ]
+
+
+# ------------------------------------------------------------------------------ list, show, schema
+
+
+def test_the_list_names_what_runs_and_what_could(capsys: Capture) -> None:
+    told = said(capsys, "strategy", "list", "-c", str(shipped(DEMO)))
+
+    assert isinstance(told, dict)
+    assert [row["strategy"] for row in told["strategies"]] == ["depth-hpg", "sma-fpt"]
+    assert {"sma_cross", "depth_imbalance"} <= {row["name"] for row in told["usable"]}
+
+
+def test_a_broken_one_does_not_hide_the_others(capsys: Capture, folder: Path) -> None:
+    (folder / "strategies").mkdir()
+    (folder / "strategies" / "good.yaml").write_text(GOOD, "utf-8")
+    (folder / "strategies" / "bad.yaml").write_text("name: bad\n", "utf-8")
+    (folder / "strategies" / "own.py").write_text("x = (\n", "utf-8")
+    (folder / "bot.yaml").write_text("mode: sandbox\n", "utf-8")
+
+    code, out, _ = called(capsys, "strategy", "list", "-c", "bot.yaml")
+
+    assert code == 0
+    assert "broken: bad" in out
+    assert "mine" in out
+    assert "own             strategies/own.py:1:5" in out
+
+
+def test_a_strategy_is_shown_in_the_words_of_its_file(capsys: Capture) -> None:
+    code, out, _ = called(capsys, "strategy", "show", "sma-fpt", "-c", str(shipped(OWN)))
+
+    assert code == 0
+    assert "wake:\n  bar: 1m\n" in out
+    assert "max_order_value: 50,000,000" in out
+
+
+def test_a_class_is_shown_with_its_parameters(capsys: Capture) -> None:
+    told = said(capsys, "strategy", "show", "depth_imbalance", "-c", str(shipped(DEMO)))
+
+    assert told == {
+        "use": "depth_imbalance",
+        "class": "DepthImbalance",
+        "params": {
+            "ratio": {"type": "float", "default": 3.0},
+            "levels": {"type": "int", "default": 3},
+        },
+    }
+
+
+def test_a_strategy_that_is_none_is_refused_with_the_names_there_are(capsys: Capture) -> None:
+    code, _, err = called(capsys, "strategy", "show", "sma-vnm", "-c", str(shipped(DEMO)))
+
+    assert code == 3
+    assert "there are: depth-hpg, sma-fpt" in err
+
+
+def test_the_schema_is_printed_or_written(capsys: Capture, folder: Path) -> None:
+    _, out, _ = called(capsys, "strategy", "schema")
+    code, nothing, _ = called(capsys, "strategy", "schema", "-o", ".bot/s.json")
+
+    assert (code, nothing) == (0, "")
+    assert json.loads(out) == json.loads((folder / ".bot/s.json").read_text("utf-8"))
+
+
+def test_a_schema_that_cannot_be_written_is_no_traceback(capsys: Capture, folder: Path) -> None:
+    (folder / "file").touch()
+
+    code, _, err = called(capsys, "strategy", "schema", "-o", "file/s.json")
+
+    assert code == 3
+    assert "E-CFG-001 cannot write file/s.json" in err
+
+
+# --------------------------------------------------------------------------------------------- new
+
+
+@pytest.mark.parametrize("template", ["sma", "depth", "blank"])
+def test_a_new_strategy_passes_its_check(capsys: Capture, template: str) -> None:
+    code, out, err = called(capsys, "strategy", "new", "my-2nd", "-t", template)
+
+    assert code == 0
+    assert out.splitlines()[0] == "wrote strategies/my-2nd.yaml"
+    assert err == "next: bot strategy check strategies/my-2nd.yaml\n"
+    assert called(capsys, *err.split()[2:])[0] == 0
+
+
+def test_a_new_strategy_lies_where_the_configuration_looks(capsys: Capture, folder: Path) -> None:
+    (folder / "config").mkdir()
+    (folder / "config" / "bot.yaml").write_text("strategies: mine/*.yaml\n", "utf-8")
+
+    code, out, err = called(capsys, "strategy", "new", "own", "-t", "blank")
+
+    assert code == 0
+    assert out.splitlines() == ["wrote config/mine/own.yaml", "wrote strategies/own.py"]
+    assert err == "next: bot strategy check config/mine/own.yaml -c config/bot.yaml\n"
+    assert called(capsys, *err.split()[2:])[0] == 0
+    assert called(capsys, "config", "check")[0] == 0
+
+
+def test_nothing_is_written_over(capsys: Capture, folder: Path) -> None:
+    (folder / "strategies").mkdir()
+    (folder / "strategies" / "own.py").write_text("mine\n", "utf-8")
+
+    code, _, err = called(capsys, "strategy", "new", "own", "-t", "blank")
+
+    assert code == 3
+    assert "strategies/own.py: E-CFG-046 is there already" in err
+    assert [path.name for path in (folder / "strategies").iterdir()] == ["own.py"]
+
+
+@pytest.mark.parametrize("name", ["../x", "A", "a b", "", "x" * 41, "a/b", "é"])
+def test_a_name_that_is_none_is_a_usage_error(capsys: Capture, name: str, folder: Path) -> None:
+    code, _, err = called(capsys, "strategy", "new", "--", name)
+
+    assert code == 2
+    assert "a name has a-z" in err
+    assert list(folder.iterdir()) == []
