@@ -69,7 +69,6 @@ class House:
             "otp_request": self._otp_request,
             "otp_verify": self._otp_verify,
             "otp_revoke": self._otp_revoke,
-            "otp_issue": self._otp_issue,
             "drop_2fa": self._drop_two_factor,
             "add_fault": self._add_fault,
             "fault": self._count_fault,
@@ -164,9 +163,6 @@ class House:
 
     def _otp_revoke(self, line: Line) -> None:
         self.otp.revoke_number(str(line["number"]))
-
-    def _otp_issue(self, line: Line) -> None:
-        self.otp.issue(_wire(line))
 
     def _drop_two_factor(self, line: Line) -> None:
         self.otp.drop(str(line["code"]))

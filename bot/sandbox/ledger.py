@@ -70,14 +70,6 @@ def is_finished(path: Path) -> bool:
     return bool(lines) and lines[-1].get("kind") == "finished"
 
 
-def rotate(path: Path) -> Path:
-    """Move a ledger aside, beside the earlier ones, and return its new name."""
-    taken = (path.with_name(f"{path.name}.{number}") for number in range(1, 10_000))
-    aside = next(name for name in taken if not name.exists())
-    path.rename(aside)
-    return aside
-
-
 def _lines(path: Path) -> Iterator[dict[str, JsonValue]]:
     whole, _, _torn = path.read_bytes().rpartition(b"\n")
     for number, text in enumerate(whole.splitlines(), start=1):

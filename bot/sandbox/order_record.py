@@ -43,7 +43,7 @@ _STATUS: Final[Mapping[Standing, str]] = {
 OPEN: Final = frozenset({Standing.WAITING, Standing.WORKING, Standing.CANCELLING})
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class OrderRecord:
     """An order of ours at the broker. `order_type` is what is shown: after routing, LO for a limit.
 

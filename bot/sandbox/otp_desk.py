@@ -104,7 +104,7 @@ class OtpDesk:
         return self.issue(at)
 
     def issue(self, at: datetime) -> IssuedToken:
-        """Make a token without a code: what a scenario or an operator pastes."""
+        """Make a token that is valid until the end of the day of `at`."""
         self._issued += 1
         expires_at = end_of_day(at)
         claims = {

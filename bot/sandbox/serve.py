@@ -23,6 +23,8 @@ from bot.sandbox.errors import PortInUse
 from bot.sandbox.sandbox import Sandbox
 
 GRACE_S: Final = 1
+KEEP_ALIVE_S: Final = 75
+"""Longer than a client keeps an idle connection, so that no write meets one that just closed."""
 _PACE_S: Final = 0.05
 _BACKLOG: Final = 128
 _DAYS_BACK_MAX: Final = 30
@@ -93,6 +95,7 @@ async def serve(sandbox: Sandbox, host: str = "127.0.0.1", port: int = 0) -> Asy
         access_log=False,
         date_header=False,
         server_header=False,
+        timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=GRACE_S,
     )
     server = _Server(config)

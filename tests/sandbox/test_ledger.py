@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bot.sandbox.errors import LedgerBroken
-from bot.sandbox.ledger import Ledger, is_finished, read_ledger, resumed_at, rotate
+from bot.sandbox.ledger import Ledger, is_finished, read_ledger, resumed_at
 
 
 def test_lines_are_read_back_in_order(tmp_path: Path) -> None:
@@ -45,13 +45,10 @@ def test_no_ledger_is_empty_and_names_no_time(tmp_path: Path) -> None:
     assert resumed_at(tmp_path / "none") is None
 
 
-def test_a_finished_ledger_is_moved_aside_without_touching_earlier_ones(tmp_path: Path) -> None:
+def test_a_ledger_is_finished_when_its_last_line_says_so(tmp_path: Path) -> None:
     path = tmp_path / "ledger.jsonl"
-    names = []
-    for _ in range(2):
-        path.write_bytes(b'{"kind":"finished"}\n')
-        assert is_finished(path)
-        names.append(rotate(path).name)
+    path.write_bytes(b'{"kind":"finished"}\n')
+    finished = is_finished(path)
+    path.write_bytes(b'{"kind":"finished"}\n{"kind":"time"}\n')
 
-    assert names == ["ledger.jsonl.1", "ledger.jsonl.2"]
-    assert not path.exists()
+    assert (finished, is_finished(path)) == (True, False)
