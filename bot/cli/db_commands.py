@@ -4,7 +4,7 @@ import click
 
 from bot.cli.command import child, group
 from bot.cli.invocation import Invocation
-from bot.cli.places import load
+from bot.cli.places import load, readable
 from bot.cli.rows import fields_of
 from bot.cli.show import print_json, print_text
 from bot.journal.migrate import check as check_schema
@@ -12,6 +12,7 @@ from bot.journal.migrate import migrate as migrate_schema
 from bot.journal.schema import SchemaState
 from bot.runtime.journal_file import shown_url, told
 from bot.runtime.problems import ExitCode, OperatorMistake
+from bot.runtime.settings import Loaded
 
 
 @group("db", example="bot db check")
@@ -23,7 +24,7 @@ def db() -> None:
 @click.pass_obj
 def check(invocation: Invocation) -> None:
     """Say whether the journal can be reached and used. Changes nothing."""
-    state = _show(invocation)
+    state = _show(invocation, readable(invocation))
     if not state.is_current:
         raise OperatorMistake.of("E-DB-002", _what_to_do(state), ExitCode.DATABASE)
 
@@ -37,11 +38,10 @@ def migrate(invocation: Invocation, dry_run: bool) -> None:
     if not dry_run:
         with told(loaded.origin_of("journal.url")):
             migrate_schema(loaded.journal_url)
-    _show(invocation)
+    _show(invocation, loaded)
 
 
-def _show(invocation: Invocation) -> SchemaState:
-    loaded = load(invocation)
+def _show(invocation: Invocation, loaded: Loaded) -> SchemaState:
     with told(loaded.origin_of("journal.url")):
         state = check_schema(loaded.journal_url)
     shown = shown_url(loaded.journal_url)

@@ -20,6 +20,10 @@ MISSED_CODES: Final = frozenset({"TWO_FACTOR"})
 """Signals that came while the second factor was missing."""
 
 
+LOOKED_ONLY: Final = "NO_SIGNAL"
+"""The code of a look that came to nothing: its reason is its figures."""
+
+
 @command("decisions", example="bot decisions --why-not --symbol FPT --since 1h")
 @click.option("--why-not", is_flag=True, help="Only those that became no order, alike ones once.")
 @click.option("--missed", is_flag=True, help="Only signals that 2FA kept from becoming orders.")
@@ -67,8 +71,14 @@ def _row(row: DecisionRow) -> Row:
         row.verdict,
         row.code,
         row.order_id or row.local_id,
-        row.why,
+        _why(row),
     )
+
+
+def _why(row: DecisionRow) -> str:
+    """The reason, after what the refusing check compared."""
+    refused = [check.text for check in row.checks if not check.passed and check.text]
+    return " · ".join([*refused, row.why])
 
 
 def _group_row(row: DecisionGroup) -> Row:
@@ -77,9 +87,15 @@ def _group_row(row: DecisionGroup) -> Row:
         f"{name} {_range(least, most)}" for name, (least, most) in row.ranges.items()
     )
     why = f"{row.why} ({ranges})" if ranges and row.count > 1 else row.why
+    if ranges and row.code == LOOKED_ONLY:
+        why = ranges
     time = first if first == last else f"{first}-{last}"
     return (time, row.strategy, row.symbol, f"{row.count}x", row.verdict, row.code, why)
 
 
 def _range(least: float, most: float) -> str:
-    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
+    return _figure(least) if least == most else f"{_figure(least)} to {_figure(most)}"
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"

@@ -134,7 +134,7 @@ def summary_lines(summary: DaySummary, report: VerifyReport, journal: str) -> It
     chain = "chain verified" if report.is_whole else "CHAIN BROKEN"
     fees = f"after fees {summary.fee:,} and tax {summary.tax:,}"
     yield _row("Day", f"{counted(summary.orders, 'order')}: {outcomes} · {counted(skips, 'skip')}")
-    yield _row("P&L", f"{summary.net:+,} VND of what was sold, {fees}")
+    yield _row("P&L", f"{summary.net:+,} VND realised, {fees}")
     events = counted(report.events, "event")
     yield _row("Journal", f"{counted(summary.fills, 'fill')}, {events}, {chain}")
     yield _row("", journal.removeprefix("sqlite:///"))

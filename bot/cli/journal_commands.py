@@ -8,18 +8,21 @@ import click
 
 from bot.cli.command import child, group
 from bot.cli.invocation import Invocation
-from bot.cli.places import open_journal, readable
+from bot.cli.places import readable
 from bot.cli.rows import fields_of
 from bot.cli.show import print_json, print_text, say
 from bot.cli.since import since_of, since_option
 from bot.cli.wording import counted
 from bot.journal.export import Format, What, export_directory, export_stream
+from bot.journal.reader import JournalReader
 from bot.journal.verify import VerifyReport
 from bot.journal.verify import verify as verify_journal
 from bot.runtime.journal_file import told
 from bot.runtime.problems import ExitCode, OperatorMistake, Problem
 
 ALL: Final = "all"
+WHATS: Final = tuple(each.value for each in What)
+FORMS: Final = tuple(each.value for each in Format)
 STDOUT: Final = Path("-")
 
 
@@ -54,8 +57,8 @@ def verdict_of(report: VerifyReport) -> str:
 
 
 @child(journal, "export", example="bot journal export --what all --format csv -o november/")
-@click.option("--what", type=click.Choice([*What, ALL]), default=ALL, help="What to take out.")
-@click.option("--format", "form", type=click.Choice(list(Format)), default="csv", help="How.")
+@click.option("--what", type=click.Choice((*WHATS, ALL)), default=ALL, help="What to take out.")
+@click.option("--format", "form", type=click.Choice(FORMS), default="csv", help="How.")
 @since_option
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), default="-", help="A folder, or - (stdout)."
@@ -63,11 +66,11 @@ def verdict_of(report: VerifyReport) -> str:
 @click.pass_obj
 def export(invocation: Invocation, what: str, form: str, since: str | None, output: Path) -> None:
     """Take the journal out as files of CSV or JSON lines, described in README.txt."""
-    with open_journal(invocation) as reader:
-        start = since_of(since, reader)
     loaded = readable(invocation)
     whats = tuple(What) if what == ALL else (What(what),)
     with told(loaded.origin_of("journal.url")):
+        with JournalReader(loaded.journal_url) as reader:
+            start = since_of(since, reader)
         if output != STDOUT:
             written = export_directory(
                 loaded.journal_url, output, whats=whats, form=Format(form), since=start

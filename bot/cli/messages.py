@@ -39,4 +39,4 @@ SUMMARY_NEXT: Final = (
     "bot orders · bot order last --timeline · bot strategy new mine · bot init ~/mybot"
 )
 
-DEMO_JOURNAL: Final = "(no journal of {config} yet; this is the demo's: {journal})"
+DEMO_JOURNAL: Final = "(this is the demo's journal, {journal}; another with -c)"

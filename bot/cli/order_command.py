@@ -1,24 +1,21 @@
 """`bot order ID`: one order, and with `--timeline` everything that happened to it."""
 
-import json
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 import click
 
 from bot.cli.command import command
 from bot.cli.invocation import Invocation
+from bot.cli.order_story import raw_story, story
 from bot.cli.orders_command import order_fields, reason_of, status_of
 from bot.cli.places import open_journal
 from bot.cli.rows import fields_of
-from bot.cli.show import cut, print_json, print_text, width
-from bot.cli.wording import day_and_clock_of, millis_of, order_words
+from bot.cli.show import print_json, print_text, width
+from bot.cli.wording import day_and_clock_of, order_words
 from bot.journal.errors import AmbiguousOrder, UnknownOrder
 from bot.journal.reader import JournalReader
 from bot.journal.values import OrderRow, TimelineRow
 from bot.runtime.problems import ExitCode, OperatorMistake
-
-_RAW_INDENT: Final = " " * 8
 
 
 @command("order", example="bot order last --timeline")
@@ -35,8 +32,18 @@ def order(invocation: Invocation, reference: str, timeline: bool, raw: bool) -> 
         extra = {"timeline": [fields_of(each) for each in events]} if timeline or raw else {}
         print_json({**order_fields(row), **extra})
         return
-    for line in (*_head(row), *(_facts(row) if not events else _story(events, raw=raw))):
+    for line in (*_head(row), *_body(row, events, raw=raw)):
         print_text(line)
+
+
+def _body(row: OrderRow, events: Sequence[TimelineRow], *, raw: bool) -> Iterator[str]:
+    if not events:
+        yield from _facts(row)
+    elif raw:
+        yield from raw_story(events)
+    else:
+        yield from story(events, limit=width())
+        yield "raw requests and answers: --raw · as JSON: --json"
 
 
 def _find(reader: JournalReader, reference: str) -> OrderRow:
@@ -79,25 +86,3 @@ def _facts(row: OrderRow) -> Iterator[str]:
     }
     yield from (f"{name:<10} {value}" for name, value in facts.items())
     yield f"everything that happened: bot order {row.id} --timeline"
-
-
-def _story(events: Sequence[TimelineRow], *, raw: bool) -> Iterator[str]:
-    for each in events:
-        at = f"{_offset(each.offset_s):<8} {millis_of(each.at)}"
-        yield cut(f"{at}  {each.kind:<9} {each.text}", width())
-        if raw and each.detail:
-            yield from (f"{_RAW_INDENT}{line}" for line in _unfolded(each.detail))
-    if not raw:
-        yield "raw requests and answers: --raw · as JSON: --json"
-
-
-def _offset(seconds: float) -> str:
-    return f"+{seconds:.3f}" if seconds < 10 else f"+{seconds:.1f}"
-
-
-def _unfolded(detail: str) -> list[str]:
-    """JSON on several lines; anything else as it is."""
-    try:
-        return json.dumps(json.loads(detail), indent=1, ensure_ascii=False).splitlines()
-    except ValueError:
-        return detail.splitlines()

@@ -1,7 +1,8 @@
 """`bot orders`: what was ordered, blocked requests among it, and why."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Final
 
 import click
@@ -10,7 +11,7 @@ from bot.cli.command import command
 from bot.cli.invocation import Invocation
 from bot.cli.places import open_journal
 from bot.cli.rows import Plain, fields_of, form_option, print_machine
-from bot.cli.show import Row, print_table, print_text
+from bot.cli.show import UNCUT, Row, print_table, print_text
 from bot.cli.since import since_of, since_option
 from bot.cli.wording import clock_of, counted, day_and_clock_of
 from bot.journal.values import OrderRow
@@ -59,10 +60,18 @@ def orders(
             open_only=open_only,
         )
     if not print_machine(invocation, [order_fields(row) for row in found], form):
-        is_wide = form == "wide"
-        rows = [(_wide_row if is_wide else _row)(row, _times(found)) for row in found]
-        print_table(invocation, WIDE_HEADS if is_wide else HEADS, rows, styles=STYLES)
-        print_text(foot(found))
+        _print_table(invocation, found, is_wide=form == "wide")
+
+
+def _print_table(invocation: Invocation, found: Sequence[OrderRow], *, is_wide: bool) -> None:
+    if is_wide:
+        wide = [_wide_row(row) for row in found]
+        print_table(invocation, WIDE_HEADS, wide, styles=STYLES, limit=UNCUT)
+    else:
+        has_days = len({row.trading_date for row in found}) > 1
+        rows = [_row(row, day_and_clock_of if has_days else clock_of) for row in found]
+        print_table(invocation, HEADS, rows, styles=STYLES)
+    print_text(foot(found))
 
 
 def order_fields(row: OrderRow) -> Plain:
@@ -91,14 +100,9 @@ def reason_of(row: OrderRow) -> str:
     return row.reason or row.note or row.why or ""
 
 
-def _times(found: Sequence[OrderRow]) -> bool:
-    """Whether the day must be shown: the rows are of more than one."""
-    return len({row.trading_date for row in found}) > 1
-
-
-def _row(row: OrderRow, has_days: bool) -> Row:
+def _row(row: OrderRow, time_of: Callable[[datetime], str]) -> Row:
     return (
-        day_and_clock_of(row.at) if has_days else clock_of(row.at),
+        time_of(row.at),
         row.id,
         row.strategy,
         row.side,
@@ -112,7 +116,7 @@ def _row(row: OrderRow, has_days: bool) -> Row:
     )
 
 
-def _wide_row(row: OrderRow, _has_days: bool) -> Row:
+def _wide_row(row: OrderRow) -> Row:
     return (
         day_and_clock_of(row.at),
         row.id,

@@ -43,15 +43,20 @@ def load_demo(invocation: Invocation, **flags: object) -> Loaded:
 
 
 def readable(invocation: Invocation) -> Loaded:
-    """Load the settings whose journal is to be read: the configured, else the demo's."""
+    """Load the settings whose journal is to be read: the configured, else the demo's.
+
+    With `--state-dir` the demo's comes first: the configured journal need not lie there.
+    """
     loaded = load(invocation)
-    if _has_journal(loaded) or not _may_be_demo(invocation):
+    if invocation.config is not None or loaded.path == shipped(DEMO):
         return loaded
     demo = load_demo(invocation)
-    if not _has_journal(demo):
-        return loaded
-    say(invocation, messages.DEMO_JOURNAL.format(config=loaded.path, journal=demo.journal_url))
-    return demo
+    both = [loaded, demo] if invocation.state_dir is None else [demo, loaded]
+    found = next(filter(_has_journal, both), loaded)
+    if found is demo:
+        shown = demo.journal_url.removeprefix(_SQLITE)
+        say(invocation, messages.DEMO_JOURNAL.format(journal=shown))
+    return found
 
 
 @contextmanager
@@ -65,10 +70,6 @@ def open_journal(invocation: Invocation) -> Iterator[JournalReader]:
 def _has_journal(loaded: Loaded) -> bool:
     url = loaded.journal_url
     return not url.startswith(_SQLITE) or Path(url.removeprefix(_SQLITE)).is_file()
-
-
-def _may_be_demo(invocation: Invocation) -> bool:
-    return invocation.config is None and invocation.state_dir is None
 
 
 # -------------------------------------------------------------------------------- the running bot
@@ -100,7 +101,7 @@ def find_bot(invocation: Invocation, do: str, **request: object) -> Reply | None
 def _state_dirs(invocation: Invocation) -> Iterator[Path]:
     loaded = load(invocation)
     yield loaded.state_dir
-    if _may_be_demo(invocation):
+    if invocation.config is None and invocation.state_dir is None:
         demo = load_demo(invocation).state_dir
         if demo != loaded.state_dir:
             yield demo

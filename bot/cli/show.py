@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Final, NoReturn, TextIO
+from typing import Final, Literal, NoReturn, TextIO
 
 import click
 
@@ -18,8 +18,11 @@ from bot.runtime.problems import OperatorMistake
 
 WIDTH: Final = 100
 """Columns where the terminal does not say."""
+UNCUT: Final = 1_000
+"""Columns of a table that is wanted whole."""
 
 Cell = str | int | None
+Side = Literal["left", "right"]
 Row = Sequence[Cell]
 
 
@@ -84,15 +87,17 @@ def print_table(
     rows: Sequence[Row],
     *,
     styles: Mapping[str, str] | None = None,
+    limit: int | None = None,
 ) -> None:
-    """Print rows under their heads. Numbers stand right; the last column is cut to the screen.
+    """Print rows under their heads. Numbers stand right; lines are cut to `limit`, or the screen.
 
     `styles` colours whole cells by their text, on a terminal only.
     """
+    columns = limit or width()
     if wants_color(invocation, sys.stdout):
-        _print_rich(heads, rows, styles or {})
+        _print_rich(heads, rows, styles or {}, columns)
     else:
-        for line in aligned(heads, rows, limit=width()):
+        for line in aligned(heads, rows, limit=columns):
             click.echo(line)
 
 
@@ -128,24 +133,20 @@ def cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def _print_rich(heads: Sequence[str], rows: Sequence[Row], styles: Mapping[str, str]) -> None:
+def _print_rich(
+    heads: Sequence[str], rows: Sequence[Row], styles: Mapping[str, str], columns: int
+) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    widths = [max(len(text_of(row[at])) for row in (heads, *rows)) for at in range(len(heads))]
+    widths[-1] = max(1, min(widths[-1], columns - sum(widths[:-1]) - len(heads)))
     for at, head in enumerate(heads):
-        side = "right" if _is_right(rows, at) else "left"
-        is_last = at == len(heads) - 1
-        overflow = "ellipsis" if is_last else "ignore"
-        table.add_column(
-            head,
-            justify=side,  # type: ignore[arg-type]  # the two literals above
-            no_wrap=True,
-            overflow=overflow,  # type: ignore[arg-type]
-            min_width=None if is_last else max([len(head), *(len(text_of(r[at])) for r in rows)]),
-        )
+        side: Side = "right" if _is_right(rows, at) else "left"
+        table.add_column(head, justify=side, no_wrap=True, width=widths[at], overflow="ellipsis")
     for row in rows:
         texts = [text_of(cell) for cell in row]
         table.add_row(*(Text(text, style=styles.get(text, "")) for text in texts))
-    Console(force_terminal=True, width=width(), highlight=False).print(table)
+    Console(force_terminal=True, width=columns, highlight=False).print(table)

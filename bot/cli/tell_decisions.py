@@ -9,8 +9,10 @@ from bot.cli.narrator_memory import Lines, Memory, line
 from bot.cli.wording import minute_of, order_words
 from bot.domain.entry import Decision, Verdict
 
-CHECKS_SHOWN: Final = ("MAX_ORDER_VALUE", "MAX_POSITION", "MAX_ORDERS", "CASH", "SELLABLE")
+CHECKS_SHOWN: Final = ("MAX_ORDER_VALUE", "MAX_ORDERS", "CASH", "SELLABLE")
 """The checks whose numbers a person wants to see when all have passed."""
+OWN_WORDS: Final = "SKIP"
+"""The code of a no in a strategy's own words; these tell its reasons apart."""
 _FIGURE: Final = re.compile(r"[-+]?\d[\d.,:]*")
 
 
@@ -73,7 +75,7 @@ def _failed(_memory: Memory, entry: Decision) -> Lines:
 def _is_news(memory: Memory, entry: Decision) -> bool:
     """Whether this no has not been told since something else happened there."""
     told = memory.told_noes.setdefault((entry.strategy, entry.symbol), set())
-    words = "" if entry.verdict is Verdict.BLOCKED else _FIGURE.sub("#", entry.why)
+    words = _FIGURE.sub("#", entry.why) if entry.code == OWN_WORDS else ""
     reason = f"{entry.verdict} {entry.code} {words}"
     is_news = reason not in told
     told.add(reason)

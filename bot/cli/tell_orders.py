@@ -48,7 +48,7 @@ def _send_found(memory: Memory, entry: IntentMoved) -> Lines:
 
 def _send_unknown(_memory: Memory, entry: IntentMoved) -> Lines:
     text = f"no trusted answer: {entry.reason}"
-    follow = "it is never sent again; the day order book will tell · bot order " + (entry.intent_id)
+    follow = f"never sent again; the day order book will tell · bot order {entry.intent_id}"
     return [line(entry.at, "UNKNOWN", text, entry.intent_id), more(follow)]
 
 
@@ -113,14 +113,13 @@ def _amended(entry: OrderUpdated, before: OrderUpdated | None, who: str) -> Line
 def tell_fill(memory: Memory, entry: Fill) -> Lines:
     memory.told_noes.pop((entry.strategy or "", entry.symbol), None)
     who = entry.intent_id or entry.order_id
-    tax = f"  tax {entry.tax:,}" if entry.tax else ""
-    result = f"  result {entry.realised:+,}" if entry.side is Side.SELL else ""
-    tail = f"  fee {entry.fee:,}{tax}{result}  position {entry.symbol} {entry.position:,}"
+    tax = f" tax {entry.tax:,}" if entry.tax else ""
+    result = f" result {entry.realised:+,}" if entry.side is Side.SELL else ""
+    tail = f"  fee {entry.fee:,}{tax}{result} position {entry.symbol} {entry.position:,}"
     if entry.order_executed < entry.order_quantity:
         so_far = f"{entry.order_executed:,} of {entry.order_quantity:,} @ {entry.price:,}"
         return [line(entry.at, "PARTIAL", so_far + tail, who)]
-    head = f"{entry.quantity:,} @ {entry.price:,}  {entry.broker_status}"
-    return [line(entry.at, "FILL", head + tail, who)]
+    return [line(entry.at, "FILL", f"{entry.quantity:,} @ {entry.price:,}{tail}", who)]
 
 
 def _order_words(entry: OrderUpdated) -> str:

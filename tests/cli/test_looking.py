@@ -1,0 +1,210 @@
+"""What the reading commands print about one day, and that reading changes nothing."""
+
+import csv
+import io
+import json
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from bot.runtime.problems import ExitCode
+from tests.cli.stage import call
+
+ORDERS = """\
+TIME     ID          STRATEGY  SIDE SYM QTY   PRICE FILLED     AVG STATUS      WHY / REASON
+09:41:00 L-0008      depth-hpg BUY  HPG 300  27,000      0       - UNKNOWN     the broker said so
+09:16:00 ORD10000001 sma-fpt   BUY  FPT 100 132,000    100 132,000 MATCHED_ALL bids 4.6x asks
+09:21:00 ORD10000003 depth-hpg BUY  HPG 500  27,050    200  27,050 SENT, cut   expire 3m: 300 left …
+09:27:00 ORD10000004 sma-fpt   BUY  VNM 100  79,900      0       - REJECTED    Giá nằm ngoài biên độ
+09:31:00 L-0005      sma-fpt   BUY  VNM 900  71,900      -       - BLOCKED     MAX_ORDER_VALUE
+5 orders: 1 unknown, 1 filled, 1 partly, 1 rejected, 1 blocked · bot order ID --timeline
+"""
+PARTLY = """\
+ORD10000003  L-0003  BUY 500 HPG LIMIT 27,050  depth-hpg  account …001.1
+why  bids 4.6x asks
++0.000   09:21:00.102  decided   PASSED ok · BUY 500 HPG LO 27,050 · bids 4.6x asks
++0.000   09:21:00.102  checked   2 of 2 checks ok
++0.001   09:21:00.103  recorded  BUY 500 HPG LO 27,050
++0.003   09:21:00.105  sent      POST /trading/v1/accounts/***/orders · nonce 5f0c0003… · body sha2…
++0.003   09:21:00.105  sending   READY → SENDING · the broker said so
++0.044   09:21:00.146  answered  ACCEPTED · HTTP 200 · 41 ms
++0.044   09:21:00.146  result    place · SENT
++0.044   09:21:00.146  sending   SENDING → ACKED · the broker said so
++0.044   09:21:00.146  moved     SUBMITTED → ACCEPTED · SENT
++1.000   09:21:01.102  polled    book · SENT
++90.1    09:22:30.202  moved     ACCEPTED → PARTIALLY_FILLED · SENT
++90.1    09:22:30.202  filled    200 @ 27,050 · 200 of 500 · fee 8,115 · position HPG 200
++181.2   09:24:01.302  moved     PARTIALLY_FILLED → CANCELLED · SENT
+raw requests and answers: --raw · as JSON: --json
+"""
+BLOCKED = """\
+L-0005  BUY 900 VNM LIMIT 71,900  sma-fpt  account …001.1
+why  bids 4.6x asks
++0.000   09:31:00.102  decided   BLOCKED MAX_ORDER_VALUE · BUY 900 VNM LO 71,900 · SMA crossed
++0.000   09:31:00.102  checked   refused by MAX_ORDER_VALUE, check 1 · order 64.7M of 50M
++0.000   09:31:00.102  recorded  BUY 900 VNM LO 71,900
+raw requests and answers: --raw · as JSON: --json
+"""
+WHY_NOT = """\
+TIME        STRATEGY SYM TIMES VERDICT CODE            WHY
+09:31       sma-fpt  VNM 1x    BLOCKED MAX_ORDER_VALUE SMA crossed
+09:22-09:23 sma-fpt  FPT 2x    SKIPPED SKIP            no cross (gap 0.05%) (gap 0.05 to 0.40)
+09:41       sma-fpt  FPT 1x    BLOCKED TWO_FACTOR      SMA crossed
+4 decisions
+"""
+GOLDEN = {
+    "orders": ORDERS,
+    "order ORD10000003 --timeline": PARTLY,
+    "order L-0005 --timeline": BLOCKED,
+    "decisions --why-not": WHY_NOT,
+    "journal verify": "45 events, chain whole, 3 orders balance with 2 fills\n",
+}
+READING = (
+    "orders",
+    "orders --open -o wide",
+    "orders --since 1h -o csv",
+    "order last",
+    "order last --timeline",
+    "fills",
+    "positions",
+    "decisions",
+    "decisions --missed",
+    "journal verify",
+    "db check",
+)
+
+
+@pytest.mark.parametrize("command", GOLDEN)
+def test_a_command_prints_the_day_like_this(command: str, config: Path) -> None:
+    ran = call(*command.split(), "-c", str(config))
+
+    assert (ran.code, ran.err) == (ExitCode.DONE, "")
+    assert ran.out == GOLDEN[command]
+
+
+@pytest.mark.parametrize("command", READING)
+def test_json_is_exactly_one_value(command: str, config: Path) -> None:
+    ran = call("--json", *command.split(), "-c", str(config))
+
+    assert (ran.code, ran.err) == (ExitCode.DONE, "")
+    json.loads(ran.out)
+
+
+def test_json_may_be_asked_for_before_and_after_the_command(config: Path) -> None:
+    before = call("--json", "-c", str(config), "orders")
+    after = call("orders", "-c", str(config), "--json")
+
+    assert before == after
+
+
+def test_an_order_as_json_has_these_keys(config: Path) -> None:
+    [row] = json.loads(call("orders", "--status", "rejected", "--json", "-c", str(config)).out)
+
+    assert " ".join(row) == (
+        "seq id local_id order_id at trading_date strategy account side symbol exchange quantity "
+        "order_type price executed_quantity executed_amount average_price cancelled_quantity "
+        "status state send_state fee tax code reason why note is_open outcome"
+    )
+
+
+def test_csv_holds_one_row_for_each_order(config: Path) -> None:
+    ran = call("orders", "-o", "csv", "-c", str(config))
+
+    rows = list(csv.DictReader(io.StringIO(ran.out)))
+    assert [row["id"] for row in rows][:2] == ["L-0008", "ORD10000001"]
+    assert rows[3]["reason"] == "Giá nằm ngoài biên độ"
+
+
+def test_lines_of_json_are_one_value_each(config: Path) -> None:
+    ran = call("fills", "-o", "jsonl", "-c", str(config))
+
+    assert [json.loads(line)["fill_id"] for line in ran.out.splitlines()] == ["F-0001", "F-0003"]
+
+
+def test_a_span_counts_back_from_the_last_moment_of_a_sandbox_journal(config: Path) -> None:
+    ran = call("orders", "--since", "15m", "--json", "-c", str(config))
+
+    assert [row["id"] for row in json.loads(ran.out)] == ["L-0008", "ORD10000004", "L-0005"]
+
+
+def test_a_bad_span_is_a_wrong_command_line(config: Path) -> None:
+    ran = call("orders", "--since", "yesterday", "-c", str(config))
+
+    assert (ran.code, ran.out) == (ExitCode.USAGE, "")
+    assert "1d, 2h or 30m" in ran.err
+
+
+def test_missed_signals_are_those_that_2fa_blocked(config: Path) -> None:
+    ran = call("decisions", "--missed", "-c", str(config))
+
+    assert ran.out.splitlines()[1:] == [
+        "09:41 sma-fpt  FPT 1x    BLOCKED TWO_FACTOR SMA crossed",
+        "1 decision",
+    ]
+
+
+def test_part_of_an_id_that_several_orders_have_lists_them(config: Path) -> None:
+    ran = call("order", "ORD", "-c", str(config))
+
+    assert ran.code == ExitCode.USAGE
+    assert ran.err == (
+        "E-ORD-002 'ORD' could be ORD10000004, ORD10000003, ORD10000001: give more of it\n"
+    )
+
+
+def test_an_unknown_order_says_where_all_of_them_are(config: Path) -> None:
+    ran = call("order", "nope", "-c", str(config))
+
+    assert (ran.code, ran.err) == (
+        ExitCode.USAGE,
+        "E-ORD-001 no order answers to 'nope'. All of them: bot orders\n",
+    )
+
+
+def test_raw_shows_what_was_sent_and_answered(config: Path) -> None:
+    ran = call("order", "ORD10000003", "--raw", "-c", str(config))
+
+    assert '         "symbol": "HPG"' in ran.out.splitlines()
+    assert '         "error_code": "0"' in ran.out.splitlines()
+
+
+def test_export_writes_files_that_only_their_owner_reads(config: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "november"
+    ran = call("journal", "export", "-o", str(folder), "-c", str(config))
+
+    assert ran.code == ExitCode.DONE
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "README.txt", "decisions.csv", "events.csv", "fills.csv", "orders.csv", "sha256sums"
+    ]  # fmt: skip
+
+
+def test_several_kinds_can_not_be_exported_to_one_stream(config: Path) -> None:
+    ran = call("journal", "export", "-c", str(config))
+
+    assert (ran.code, ran.out) == (ExitCode.USAGE, "")
+
+
+def test_a_read_changes_no_file(config: Path) -> None:
+    before = _fingerprints(config.parent)
+    for command in READING:
+        assert call(*command.split(), "-c", str(config)).code == ExitCode.DONE
+
+    assert _fingerprints(config.parent) == before
+
+
+def test_a_read_makes_no_journal(tmp_path: Path) -> None:
+    config = tmp_path / "bot.yaml"
+    config.write_text('journal: {url: "sqlite:///journal.db"}\n')
+    for command in READING:
+        ran = call(*command.split(), "-c", str(config))
+        assert ran.code == ExitCode.DATABASE
+        assert ran.out == ""
+        assert ran.err.startswith("E-DB-001 ")
+
+    assert [path.name for path in tmp_path.iterdir()] == ["bot.yaml"]
+
+
+def _fingerprints(folder: Path) -> dict[str, str]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path.name: sha256(path.read_bytes()).hexdigest() for path in files}

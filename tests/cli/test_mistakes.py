@@ -1,0 +1,125 @@
+"""What goes wrong ends with its exit code, in words, and without a traceback."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from bot.cli.bug_report import write_report
+from bot.cli.invocation import Invocation
+from bot.runtime.problems import ExitCode
+from tests.cli.stage import call, make_project
+
+CODE = "424242"
+NEEDS_A_BOT = (
+    "status",
+    "pause",
+    "resume",
+    "halt --yes",
+    "stop",
+    "otp",
+    "otp request",
+    "otp forget",
+    "quote FPT",
+)
+
+
+@pytest.mark.parametrize("command", NEEDS_A_BOT)
+def test_without_a_running_bot_it_is_exit_code_10(command: str, config: Path) -> None:
+    ran = call(*command.split(), "-c", str(config))
+
+    assert ran.code == ExitCode.NOT_RUNNING
+    assert ran.err == (
+        f"E-RUN-001 no bot is running on {config.parent / 'state'}. "
+        "Start one: bot run (or bot demo)\n"
+    )
+
+
+def test_waiting_too_long_for_a_state_is_exit_code_11(config: Path) -> None:
+    ran = call("status", "--wait", "RUNNING", "--timeout", "0", "-c", str(config))
+
+    assert ran.code == ExitCode.TIMED_OUT
+
+
+def test_a_bad_configuration_names_file_line_and_column(tmp_path: Path) -> None:
+    config = tmp_path / "bot.yaml"
+    config.write_text("mode: sandbox\nriks: {}\n")
+    ran = call("orders", "-c", str(config))
+
+    assert (ran.code, ran.out) == (ExitCode.CONFIG, "")
+    assert "bot.yaml:2:1: E-CFG-012 " in ran.err
+    assert "Traceback" not in ran.err
+
+
+def test_a_database_without_a_journal_needs_a_migration(tmp_path: Path) -> None:
+    config = tmp_path / "bot.yaml"
+    config.write_text('journal: {url: "sqlite:///journal.db"}\n')
+    (tmp_path / "journal.db").touch(mode=0o600)
+
+    ran = call("db", "check", "-c", str(config))
+    assert (ran.code, ran.err) == (
+        ExitCode.DATABASE,
+        "E-DB-002 there is no journal in this database yet: bot db migrate\n",
+    )
+
+    assert call("db", "migrate", "-c", str(config)).code == ExitCode.DONE
+    assert call("db", "check", "-c", str(config)).code == ExitCode.DONE
+
+
+def test_a_changed_journal_differs(tmp_path: Path) -> None:
+    config = make_project(tmp_path)
+    with sqlite3.connect(tmp_path / "journal.db") as connection:
+        names = connection.execute("select name from sqlite_master where type = 'trigger'")
+        for (name,) in names.fetchall():
+            connection.execute(f'drop trigger "{name}"')
+        connection.execute("update fills set price = price + 1 where fill_id = 'F-0001'")
+    connection.close()
+
+    ran = call("journal", "verify", "-c", str(config))
+
+    assert ran.code == ExitCode.DIFFERS
+    assert "E-JNL-001 fills " in ran.err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["otp", CODE], ["otp", "submit", CODE], ["otp", "token", CODE], ["otp", "-x" + CODE]],
+)
+def test_a_code_is_never_an_argument_and_never_repeated(command: list[str], config: Path) -> None:
+    ran = call(*command, "-c", str(config))
+
+    assert (ran.code, ran.out) == (ExitCode.USAGE, "")
+    assert CODE not in ran.err
+
+
+def test_a_refused_code_says_why() -> None:
+    assert "shell's history" in call("otp", CODE).err
+
+
+def test_a_report_of_a_bug_is_for_its_owner_alone(tmp_path: Path) -> None:
+    path = write_report("what happened", Invocation(state_dir=tmp_path))
+
+    assert path is not None
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.read_text("utf-8").endswith("what happened")
+
+
+def test_where_no_report_can_be_written_there_is_none(tmp_path: Path) -> None:
+    (tmp_path / "bugs").touch()
+
+    assert write_report("what happened", Invocation(state_dir=tmp_path)) is None
+
+
+def test_debug_shows_the_traceback_of_a_mistake(config: Path) -> None:
+    ran = call("--debug", "order", "nope", "-c", str(config))
+
+    assert ran.code == ExitCode.USAGE
+    assert "Traceback" in ran.err
+
+
+def test_colour_is_written_only_where_it_is_wanted(config: Path) -> None:
+    plain = call("orders", "-c", str(config)).out
+    forced = call("orders", "--color", "always", "-c", str(config)).out
+
+    assert "\x1b" not in plain
+    assert "\x1b[" in forced

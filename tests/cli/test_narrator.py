@@ -1,0 +1,326 @@
+"""The lines of a run, told from the entries of the journal."""
+
+from datetime import timedelta
+
+import pytest
+
+from bot.cli.narrator import Narrator
+from bot.cli.wording import LINE_MAX
+from bot.domain.entry import (
+    AuthEvent,
+    CheckResult,
+    Decision,
+    Entry,
+    Fill,
+    Note,
+    RunState,
+    StateChanged,
+    StrategySwitched,
+    Transition,
+    Verdict,
+)
+from bot.domain.order import OrderState, SendState, Side
+from tests.cli.stage import PARTLY, REJECTED, blocked, no, rejected
+from tests.journal.facts import EVERY_KIND, Story, after, but
+
+_SEND = SendState
+CHECKS = (
+    CheckResult("LOT", True, {}, "quantity 500"),
+    CheckResult("MAX_ORDER_VALUE", True, {}, "order 13.5M of 50M"),
+    CheckResult("MAX_ORDERS", True, {}, "day 2 of 20"),
+    CheckResult("CASH", True, {}, "cash 13.5M of 100M"),
+)
+
+
+def told(*entries: Entry, narrator: Narrator | None = None) -> list[str]:
+    narrator = narrator or Narrator()
+    return [line for entry in entries for line in narrator.tell(entry)]
+
+
+def placed(story: Story = PARTLY) -> list[Entry]:
+    return [entry for entries in story.placed()[1:] for entry in entries]
+
+
+def state(seconds: float, before: RunState, then: RunState, reason: str, by: str) -> StateChanged:
+    return StateChanged(after(seconds), before, then, reason, by)
+
+
+def test_a_wish_that_passed_is_told_with_its_reason_and_its_numbers() -> None:
+    assert told(but(PARTLY.decision, checks=CHECKS)) == [
+        "09:21:00 DECIDE  depth-hpg  BUY  HPG  bids 4.6x asks",
+        (
+            "09:21:00 CHECK   depth-hpg  4 of 4 checks ok "
+            "(order 13.5M of 50M, day 2 of 20, cash 13.5M of 100M)"
+        ),
+    ]
+
+
+def test_an_order_is_told_with_its_id_status_and_latency() -> None:
+    assert told(*placed()) == [
+        "09:21:00 ORDER   L-0003     BUY 500 HPG LIMIT 27,050 -> ORD10000003 SENT (41 ms)"
+    ]
+
+
+def test_a_row_seen_again_is_not_told_again() -> None:
+    assert told(*placed(), PARTLY.accepted)[1:] == []
+
+
+def test_an_order_of_an_earlier_run_is_not_announced_again() -> None:
+    assert told(PARTLY.accepted) == []
+
+
+def test_a_partial_fill_says_how_much_of_it_is_done() -> None:
+    assert told(*placed(), *PARTLY.filled(200, position=200))[1:] == [
+        "09:22:30 PARTIAL L-0003     200 of 500 @ 27,050  fee 8,115 position HPG 200"
+    ]
+
+
+def test_a_whole_fill_says_fee_and_position() -> None:
+    assert told(*PARTLY.filled(500, position=500)) == [
+        "09:22:30 FILL    L-0003     500 @ 27,050  fee 20,287 position HPG 500"
+    ]
+
+
+def test_a_sale_says_its_tax_and_result() -> None:
+    sale = but(PARTLY, side=Side.SELL)
+    [line] = told(*sale.filled(500, position=0, realised=-25_000))
+
+    assert "tax 13,525 result -25,000 position HPG 0" in line
+
+
+def test_a_cancel_says_what_is_left_and_what_is_kept() -> None:
+    ended = but(
+        PARTLY.filled(200, position=200)[1],
+        state=OrderState.CANCELLED,
+        note="expire 3m: 300 left cancelled, 200 kept",
+    )
+
+    assert told(*placed(), ended)[1:] == [
+        "09:22:30 CANCEL  L-0003     expire 3m: 300 left cancelled, 200 kept, status SENT"
+    ]
+
+
+def test_a_lapse_at_the_close_is_told() -> None:
+    ended = but(PARTLY.accepted, state=OrderState.EXPIRED, broker_status="EXPIRED")
+
+    assert told(ended) == ["09:21:00 EXPIRED L-0003     500 of 500 left lapsed, status EXPIRED"]
+
+
+def test_a_rejection_inside_an_http_200_says_so() -> None:
+    assert told(REJECTED.recorded, *rejected()) == [
+        '09:27:00 REJECT  L-0004     HTTP 200 but REJECTED -900017 "Giá nằm ngoài biên độ"',
+        "                 not sent again · bot order L-0004 --timeline",
+    ]
+
+
+def refused_outright(code: str) -> list[Entry]:
+    return [
+        but(REJECTED.finished, outcome="REFUSED", http_status=400, code=code),
+        Transition(
+            at=after(360),
+            intent_id="L-0004",
+            order_id=None,
+            from_state=OrderState.SUBMITTED,
+            to_state=OrderState.REJECTED,
+            broker_status=None,
+            source="place",
+            note=f"{code} Invalid symbol",
+        ),
+    ]
+
+
+def test_a_refusal_without_a_row_is_told_once() -> None:
+    assert told(*refused_outright("-300015")) == [
+        "09:27:00 REJECT  L-0004     HTTP 400 -300015 Invalid symbol",
+        "                 not sent again · bot order L-0004 --timeline",
+    ]
+
+
+def test_an_order_that_2fa_holds_is_no_rejection() -> None:
+    held = REJECTED.moved(_SEND.SENDING, _SEND.HELD)
+
+    assert told(held, *refused_outright("OTP_SESSION_EXPIRED")) == []
+
+
+def test_an_unknown_outcome_says_that_it_is_never_sent_again() -> None:
+    lost = but(PARTLY.moved(_SEND.SENDING, _SEND.UNKNOWN), reason="no answer within 10 s")
+
+    assert told(lost) == [
+        "09:21:00 UNKNOWN L-0003     no trusted answer: no answer within 10 s",
+        "                 never sent again; the day order book will tell · bot order L-0003",
+    ]
+
+
+def test_a_lost_order_that_is_found_is_settled_and_then_told() -> None:
+    found = but(PARTLY.moved(_SEND.UNKNOWN, _SEND.MATCHED), reason="found as ORD10000003")
+
+    assert told(found, PARTLY.accepted) == [
+        "09:21:00 SETTLED L-0003     found as ORD10000003",
+        "09:21:00 ORDER   L-0003     BUY 500 HPG LIMIT 27,050 -> ORD10000003 SENT",
+    ]
+
+
+def test_an_order_that_is_not_ours_is_told_once() -> None:
+    row = but(PARTLY.accepted, intent_id=None, strategy=None)
+
+    assert told(row, row) == ["09:21:00 ORDER   ORD10000003 not ours: BUY 500 HPG LIMIT 27,050"]
+
+
+# -------------------------------------------------------------------------------------- the noes
+
+
+def test_a_block_says_the_check_and_the_numbers() -> None:
+    assert told(*blocked()) == [
+        (
+            "09:31:00 BLOCK   sma-fpt    BUY 900 VNM refused by MAX_ORDER_VALUE: "
+            "order 64.7M of 50M · L-0005"
+        )
+    ]
+
+
+def test_the_same_no_is_told_once_whatever_its_figures() -> None:
+    assert told(no(1, 0.4), no(2, 0.05), no(3, 0.2)) == [
+        "09:22:00 SKIP    sma-fpt    FPT  no cross (gap 0.40%)"
+    ]
+
+
+def test_another_reason_is_told() -> None:
+    other = but(no(2, 0.0), code="ORDER_WORKING", why="order working")
+
+    assert len(told(no(1, 0.4), other, no(3, 0.1))) == 2
+
+
+def test_a_no_is_told_again_after_something_has_happened() -> None:
+    bought = but(PARTLY.decision, strategy="sma-fpt", symbol="FPT", checks=CHECKS)
+
+    assert told(no(1, 0.4), bought, no(3, 0.2))[-1] == (
+        "09:24:00 SKIP    sma-fpt    FPT  no cross (gap 0.20%)"
+    )
+
+
+def test_a_fault_of_a_strategy_is_an_alert() -> None:
+    fault = but(no(1, 0.0), verdict=Verdict.FAILED, code="EXCEPTION", why="on_bar: ValueError")
+
+    assert told(fault) == ["09:22:00 ALERT   sma-fpt    FPT  EXCEPTION: on_bar: ValueError"]
+
+
+# ------------------------------------------------------------------------------------- the states
+
+NEEDED = AuthEvent(after(100), "needed", "OTP_SESSION_EXPIRED", "session expired", "L-0004")
+PAUSED = state(100, RunState.RUNNING, RunState.NEEDS_2FA, "needs 2FA: OTP_SESSION_EXPIRED", "2fa")
+
+
+def test_a_pause_for_2fa_says_what_is_off_and_what_cannot_be_cancelled() -> None:
+    assert told(*placed(), REJECTED.recorded, NEEDED, PAUSED)[1:] == [
+        (
+            "09:22:40 PAUSED  needs 2FA · 403 OTP_SESSION_EXPIRED to L-0004 (BUY 100 VNM) "
+            "· not sent again"
+        ),
+        "                 Off: place, change, cancel.  On: quotes, positions, journal.",
+        "                 1 open order can't be cancelled meanwhile: ORD10000003 BUY 500 HPG",
+        "                 Go on: type the code here, or: bot otp",
+    ]
+
+
+def test_a_pause_without_open_orders_names_none() -> None:
+    lines = told(but(NEEDED, intent_id=None, code="OTP_SESSION_REQUIRED"), PAUSED)
+
+    assert lines[0] == "09:22:40 PAUSED  needs 2FA · OTP_SESSION_REQUIRED: session expired"
+    assert len(lines) == 3
+
+
+def test_a_resume_says_how_long_it_was_paused() -> None:
+    ready = state(580, RunState.NEEDS_2FA, RunState.RUNNING, "2FA ok until 23:59", "code")
+
+    assert told(NEEDED, PAUSED, ready)[-1] == (
+        "09:30:40 RESUMED 2FA ok until 23:59 · paused 8m · unproven until the first order"
+    )
+
+
+def test_the_end_of_a_demo_is_told_as_such() -> None:
+    end = state(3_600, RunState.RUNNING, RunState.STOPPING, "the hour is over", "demo")
+
+    assert told(end) == ["10:21:00 DEMO    the hour is over · stopping cleanly"]
+
+
+def test_an_operator_is_named() -> None:
+    pause = state(0, RunState.RUNNING, RunState.PAUSED, "earnings", "operator")
+
+    assert told(pause) == ["09:21:00 PAUSED  earnings (by operator)"]
+
+
+def test_a_strategy_that_is_paused_is_told() -> None:
+    switched = StrategySwitched(after(0), "sma-fpt", "paused", "day loss 6 of 5", "limit")
+
+    assert told(switched) == ["09:21:00 PAUSED  sma-fpt    paused: day loss 6 of 5 (by limit)"]
+
+
+def test_a_change_of_phase_is_told_as_the_exchange_s() -> None:
+    assert told(Note(after(0), "PHASE", "HOSE continuous", {"exchange": "HOSE"})) == [
+        "09:21:00 SESSION HOSE continuous"
+    ]
+
+
+def test_a_wait_for_the_quota_says_until_when_and_how_many_wait() -> None:
+    until = (after(30) + timedelta(milliseconds=212)).isoformat()
+    note = Note(after(0), "LIMIT", "broker 429", {"until": until, "waiting": 3, "call": "quote"})
+
+    assert told(note) == ["09:21:00 LIMIT   broker 429, waiting until 09:21:30, 3 calls queued"]
+
+
+def test_quotes_of_a_symbol_are_told_now_and_then() -> None:
+    quotes = [Note(after(s), "QUOTE", f"FPT {s}", {}, "FPT") for s in (0, 1, 299, 300, 301)]
+
+    assert [line[17:] for line in told(*quotes)] == ["FPT 0", "FPT 300"]
+
+
+# --------------------------------------------------------------------------------- all of them
+
+
+@pytest.mark.parametrize("entry", EVERY_KIND, ids=lambda entry: type(entry).__name__)
+def test_every_kind_of_entry_can_be_told(entry: Entry) -> None:
+    for line in told(entry):
+        assert len(line) <= LINE_MAX
+
+
+@pytest.mark.parametrize("verdict", Verdict)
+def test_every_verdict_can_be_told(verdict: Verdict) -> None:
+    decision = Decision(after(0), "sma-fpt", "FPT", verdict, "CODE", "why " * 60)
+
+    lines = told(decision)
+
+    assert lines
+    assert max(map(len, lines)) <= LINE_MAX
+
+
+@pytest.mark.parametrize("then", RunState)
+def test_every_state_can_be_told(then: RunState) -> None:
+    assert told(state(0, RunState.RUNNING, then, "reason", "somebody"))
+
+
+def test_the_same_entries_give_the_same_lines() -> None:
+    entries = [*placed(), *PARTLY.filled(200, position=200), NEEDED, PAUSED, *blocked()]
+
+    assert told(*entries) == told(*entries)
+
+
+def test_the_status_line_shows_state_orders_result_and_token() -> None:
+    narrator = Narrator()
+    ready = AuthEvent(after(1), "ready", "", "until 23:59, 3 signals missed")
+    phase = Note(after(0), "PHASE", "HOSE continuous", {"exchange": "HOSE"})
+    running = state(1, RunState.STARTING, RunState.RUNNING, "reconciled", "bot")
+    told(phase, ready, running, *placed(), *PARTLY.filled(200, position=200), narrator=narrator)
+
+    assert narrator.glance.text("sandbox") == (
+        "RUNNING SANDBOX 09:22:30 | HOSE continuous | open 1 | P&L -8,115 | 2FA until 23:59"
+        " | Ctrl-C stops"
+    )
+
+
+def test_a_fill_of_nobody_s_strategy_can_be_told() -> None:
+    fill = PARTLY.filled(500, position=500)[-1]
+    assert isinstance(fill, Fill)
+
+    [line] = told(but(fill, strategy=None, intent_id=None))
+
+    assert "ORD10000003" in line

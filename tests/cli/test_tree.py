@@ -1,0 +1,129 @@
+"""The command tree as a whole: help, examples, shared options, and what help must not import."""
+
+import re
+import shlex
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import click
+import pytest
+
+from bot.cli import messages
+from bot.cli.command import ExampleCommand, ExampleGroup
+from bot.cli.invocation import Invocation
+from bot.cli.main import COMMANDS, bot, walk
+from bot.clock import performance_s
+from bot.runtime.problems import ExitCode
+from tests.cli.stage import call
+
+ROOT = Path(__file__).resolve().parents[2]
+HEAVY = ("pydantic", "sqlalchemy", "httpx", "uvicorn", "starlette", "asyncio", "rich", "talib")
+HELP_S_MAX = 0.3
+TRIES = 7
+CALL_OF_BOT = re.compile(r"\bbot (?:\"[^\"]*\"|[^\"|<)])*")
+"""The call in `pass x | bot …`, `bot … < file` and `other "$(bot …)"`."""
+
+
+@cache
+def tree() -> dict[str, click.Command]:
+    return dict(walk())
+
+
+@pytest.mark.parametrize("words", tree())
+def test_help_opens_with_an_example_of_that_very_command(words: str) -> None:
+    first = call(*words.split()[1:], "-h").out.splitlines()[0]
+
+    assert first.startswith("Example: ")
+    assert words in first
+
+
+@pytest.mark.parametrize("words", ["bot", *tree()])
+def test_help_fits_into_a_hundred_columns(words: str) -> None:
+    ran = call(*words.split()[1:], "--help", columns=100)
+
+    assert (ran.code, ran.err) == (ExitCode.DONE, "")
+    assert max(len(line) for line in ran.out.splitlines()) <= 100
+
+
+@pytest.mark.parametrize("words", tree())
+def test_an_example_parses(words: str) -> None:
+    command = tree()[words]
+    assert isinstance(command, ExampleCommand | ExampleGroup)
+
+    assert_parses(command.example)
+
+
+def test_every_command_that_a_text_names_parses() -> None:
+    for line in messages.EXAMPLES.splitlines():
+        if line.startswith("  bot "):
+            assert_parses(line.strip().split("   ")[0])
+    for named in messages.SUMMARY_NEXT.split(" · "):
+        assert_parses(named)
+
+
+def assert_parses(line: str) -> None:
+    """Parse a shell line's `bot …` without running it."""
+    call_of_bot = CALL_OF_BOT.search(line)
+    assert call_of_bot is not None, line
+    words = shlex.split(call_of_bot[0])
+    context = bot.make_context("bot", words[1:], obj=Invocation())
+    rest = [*context._protected_args, *context.args]
+    command: click.Command = bot
+    while isinstance(command, click.Group) and rest:
+        name, found, rest = command.resolve_command(context, rest)
+        assert found is not None, name
+        command, context = found, found.make_context(name, rest, parent=context)
+        rest = [*context._protected_args, *context.args]
+
+
+def test_every_command_takes_the_shared_options() -> None:
+    for words, command in tree().items():
+        names = {name for parameter in command.params for name in parameter.opts}
+        missing = {"--json", "-c", "--state-dir", "--debug", "--color"} - names
+        assert not missing, words
+
+
+def test_a_wrong_command_line_is_exit_code_2() -> None:
+    for wrong in (["frobnicate"], ["orders", "--frobnicate"], ["order"]):
+        ran = call(*wrong)
+        assert (ran.code, ran.out) == (ExitCode.USAGE, "")
+        assert "Traceback" not in ran.err
+
+
+def test_the_help_lists_every_exit_code() -> None:
+    out = call("-h").out
+
+    assert [code for code in ExitCode if f"{code:>2} " not in out] == []
+
+
+def test_the_help_lists_every_command_without_importing_it() -> None:
+    out = call("-h").out
+
+    assert [name for name in COMMANDS if f"  {name} " not in out] == []
+
+
+@pytest.mark.process
+def test_help_is_quick_and_imports_nothing_heavy() -> None:
+    seen = "import sys; from bot.cli.main import run; run(['--help']); print(*sys.modules)"
+    started = subprocess.run(
+        [sys.executable, "-c", seen], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    modules = started.stdout.splitlines()[-1].split()
+
+    assert [name for name in HEAVY if name in modules] == []
+    assert min(_seconds_of_help() for _ in range(TRIES)) <= HELP_S_MAX
+
+
+def _seconds_of_help() -> float:
+    before = performance_s()
+    command = [sys.executable, "-m", "bot", "--help"]
+    subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
+    return performance_s() - before
+
+
+def test_bot_alone_shows_what_to_begin_with(config: Path) -> None:
+    ran = call("-c", str(config))
+
+    assert (ran.code, ran.out) == (ExitCode.DONE, messages.EXAMPLES)
