@@ -7,7 +7,7 @@ story whatever the machine, the database or the speed.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from datetime import datetime
 from heapq import heappop, heappush
 from typing import Final, Protocol
@@ -111,7 +111,7 @@ class SteppedMarket:
     async def run(self, stopping: asyncio.Event) -> None:
         """Walk until `stopping` is set."""
         while not stopping.is_set():
-            await self._activity.idle()
+            await _either(self._activity.idle(), stopping.wait())
             due = self._next_due()
             await self._keep_pace(due, stopping)
             if self._activity.is_idle and not stopping.is_set():
@@ -147,3 +147,13 @@ class SteppedMarket:
             self._engine_due = None
             self._on_due(due)
         self._waiter.wake_due(due)
+
+
+async def _either(*waits: Coroutine[object, object, object]) -> None:
+    """Return when the first of these is over: one who stops need not wait for idleness."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()

@@ -119,3 +119,14 @@ async def test_a_cut_off_waiter_leaves_the_count_and_the_turn_right() -> None:
 
     assert stand.activity.is_idle
     await asyncio.wait_for(stand.turn.take(), 1)
+
+
+async def test_the_walk_ends_when_told_even_while_something_is_under_way() -> None:
+    stand = Stand()
+    stand.activity.begin()
+    walking = asyncio.create_task(stand.market.run(stand.stopping))
+    await asyncio.sleep(0)
+
+    stand.stopping.set()
+
+    await asyncio.wait_for(walking, 1)

@@ -1,0 +1,93 @@
+"""kill -9 in the middle of a demo, and again: it goes on, and every intent is at most one order."""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
+
+DEADLINE_S = 60.0
+
+
+def _demo(state: Path, *arguments: str) -> subprocess.Popen[str]:
+    environment = {**os.environ, "BOT_SANDBOX__PORT": "0"}
+    command = [sys.executable, "-m", "bot", "demo", "--state-dir", str(state), *arguments]
+    return subprocess.Popen(
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def _kill_after(demo: subprocess.Popen[str], word: str) -> None:
+    """Wait for a line with `word`, then kill the process as a power cut would."""
+    assert demo.stdout is not None
+    give_up = time.monotonic() + DEADLINE_S
+    for line in demo.stdout:
+        if word in line or time.monotonic() > give_up:
+            break
+    demo.send_signal(signal.SIGKILL)
+    demo.communicate()
+
+
+def _ledger_orders(state: Path) -> set[str]:
+    lines = (json.loads(text) for text in (state / "sandbox.jsonl").read_text().splitlines())
+    return {line["order"] for line in lines if line["kind"] == "order"}
+
+
+def test_a_killed_demo_goes_on_and_doubles_nothing(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    for word in ("ORDER ", "FILL ", "PULSE "):
+        _kill_after(_demo(state, "--speed", "240"), word)
+
+    last = _demo(state, "--speed", "600", "--for", "1s")
+    out, err = last.communicate(timeout=DEADLINE_S)
+
+    assert last.returncode == 0, err
+    assert "Traceback" not in out + err
+    with sqlite3.connect(state / "journal.db") as journal:
+        posts = journal.execute("select intent_id from attempts where verb = 'POST'").fetchall()
+        ours = journal.execute("select order_id from orders").fetchall()
+        runs = journal.execute("select count(*) from runs").fetchone()
+    assert max(Counter(posts).values()) == 1, "one POST per intent, ever"
+    assert {order_id for (order_id,) in ours} == _ledger_orders(state)
+    assert runs == (4,)
+
+
+def test_a_second_bot_on_the_same_journal_is_refused(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    first = _demo(state, "--speed", "60")
+    assert first.stdout is not None
+    first.stdout.readline()
+
+    second = _demo(state, "--speed", "60")
+    _, told = second.communicate(timeout=DEADLINE_S)
+
+    first.send_signal(signal.SIGTERM)
+    first.communicate(timeout=DEADLINE_S)
+    assert second.returncode == 10
+    assert "already running" in told
+
+
+def test_sigterm_ends_a_run_cleanly_within_ten_seconds(tmp_path: Path) -> None:
+    demo = _demo(tmp_path / "state", "--speed", "60")
+    assert demo.stdout is not None
+    demo.stdout.readline()
+
+    demo.send_signal(signal.SIGTERM)
+    asked = time.monotonic()
+    demo.communicate(timeout=DEADLINE_S)
+
+    assert demo.returncode == 0
+    assert time.monotonic() - asked < 10
