@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from datetime import date, timedelta
-from pathlib import Path
 from typing import Final
 
 import click
@@ -11,7 +10,7 @@ from bot import __version__
 from bot.cli import messages
 from bot.cli.command import command
 from bot.cli.invocation import Invocation
-from bot.cli.places import load_demo
+from bot.cli.places import load_demo, require_none_running
 from bot.cli.rows import fields_of
 from bot.cli.running import is_attended, run_in_foreground
 from bot.cli.show import print_json, print_text, say
@@ -21,7 +20,6 @@ from bot.journal.reader import JournalReader
 from bot.journal.values import DaySummary
 from bot.journal.verify import VerifyReport, verify
 from bot.runtime.company import RunOptions
-from bot.runtime.control import NoBotRunning, ask
 from bot.runtime.demo_files import make_room
 from bot.runtime.journal_file import shown_url, told
 from bot.runtime.problems import ExitCode, OperatorMistake, Problem
@@ -72,7 +70,7 @@ def demo(
     A demo that was cut off goes on where it was; one that was over begins anew.
     """
     loaded = load_demo(invocation, sandbox__seed=seed, sandbox__speed=speed, journal__url=db)
-    _require_none_running(loaded.state_dir)
+    require_none_running(loaded.state_dir)
     sandbox = loaded.settings.sandbox
     is_resumed = make_room(loaded.state_dir, seed=sandbox.seed)
     say(invocation, _head(loaded, is_resumed=is_resumed))
@@ -87,20 +85,12 @@ def demo(
     _print_summary(invocation, loaded, end)
 
 
-def _require_none_running(state_dir: Path) -> None:
-    try:
-        ask(state_dir, {"do": "status"})
-    except NoBotRunning:
-        return
-    text = f"a bot is already running on {state_dir}. Its state: bot status. End it: bot stop"
-    raise OperatorMistake.of("E-RUN-004", text, ExitCode.NOT_RUNNING)
-
-
 def _head(loaded: Loaded, *, is_resumed: bool) -> str:
     sandbox = loaded.settings.sandbox
     resumed = " · goes on where it was cut off" if is_resumed else ""
+    where = f"127.0.0.1:{sandbox.port}" if sandbox.port else "a free port"
     return (
-        f"vnbot {__version__} demo · SANDBOX broker on 127.0.0.1:{sandbox.port} · seed "
+        f"vnbot {__version__} demo · SANDBOX broker on {where} · seed "
         f"{sandbox.seed} · {sandbox.speed:g}x · nothing here is real money{resumed}"
     )
 

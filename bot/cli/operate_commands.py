@@ -1,7 +1,7 @@
 """`bot pause`, `resume`, `halt` and `stop`: what an operator does to the running bot."""
 
 import sys
-import time
+from time import sleep
 from typing import Final
 
 import click
@@ -73,7 +73,7 @@ def stop(invocation: Invocation, cancel_open: bool, timeout: float, reason: str)
         if monotonic_s() >= deadline:
             message = f"the bot is still stopping after {timeout:g} s; it goes on stopping"
             raise OperatorMistake.of("E-RUN-002", message, ExitCode.TIMED_OUT)
-        time.sleep(LOOK_EVERY_S)
+        sleep(LOOK_EVERY_S)
     _print(invocation, {"state": RunState.STOPPED})
 
 
@@ -93,7 +93,7 @@ def _act(
     while _state(found, strategy) not in {wanted, wanted_of_strategy}:
         if monotonic_s() >= deadline:
             break
-        time.sleep(LOOK_EVERY_S)
+        sleep(LOOK_EVERY_S)
         found = find_status(invocation)
     _print(invocation, found)
 

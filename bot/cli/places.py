@@ -107,6 +107,19 @@ def _state_dirs(invocation: Invocation) -> Iterator[Path]:
             yield demo
 
 
+def require_none_running(state_dir: Path) -> None:
+    """Raise OperatorMistake when a bot answers there: it owns the files of this directory.
+
+    The journal's lease is what makes sure; this says it before anything is touched.
+    """
+    try:
+        ask(state_dir, {"do": "status"})
+    except NoBotRunning:
+        return
+    text = f"a bot is already running on {state_dir}. Its state: bot status. End it: bot stop"
+    raise OperatorMistake.of("E-RUN-004", text, ExitCode.NOT_RUNNING)
+
+
 def no_bot(state_dir: Path) -> OperatorMistake:
     """Say that nothing runs there."""
     text = messages.NO_BOT.format(state_dir=state_dir)

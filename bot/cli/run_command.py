@@ -5,7 +5,7 @@ import click
 from bot import __version__
 from bot.cli.command import command
 from bot.cli.invocation import Invocation
-from bot.cli.places import load
+from bot.cli.places import load, require_none_running
 from bot.cli.running import run_in_foreground
 from bot.cli.show import say
 from bot.runtime.company import RunOptions
@@ -22,6 +22,7 @@ def run(invocation: Invocation, dry_run: bool, only: tuple[str, ...]) -> None:
     A second Ctrl-C ends it at once. Which broker and whose money is the configuration's `mode`.
     """
     loaded = load(invocation)
+    require_none_running(loaded.state_dir)
     say(invocation, _head(loaded, dry_run=dry_run))
     end = run_in_foreground(invocation, loaded, RunOptions(dry_run=dry_run, only=only))
     say(invocation, f"stopped ({end.reason}) after {end.seconds:.0f} s")

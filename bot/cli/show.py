@@ -149,4 +149,5 @@ def _print_rich(
     for row in rows:
         texts = [text_of(cell) for cell in row]
         table.add_row(*(Text(text, style=styles.get(text, "")) for text in texts))
-    Console(force_terminal=True, width=columns, highlight=False).print(table)
+    console = Console(force_terminal=True, width=columns, highlight=False)
+    console.print(table)

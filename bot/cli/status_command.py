@@ -1,7 +1,7 @@
 """`bot status`, and what `bot` alone shows."""
 
-import time
 from collections.abc import Iterator
+from time import sleep
 from typing import Final
 
 import click
@@ -36,7 +36,7 @@ def status(invocation: Invocation, watch: float | None, wanted: str | None, time
         found = find_status(invocation)
     _print(invocation, found)
     while watch is not None:
-        time.sleep(watch)
+        sleep(watch)
         found = find_status(invocation)
         _print(invocation, found)
     if found["state"] == RunState.STOPPED and wanted != RunState.STOPPED:
@@ -67,7 +67,7 @@ def _wait_for(invocation: Invocation, wanted: str, timeout: float) -> Fields:
         if monotonic_s() >= deadline:
             message = f"the bot is {text(found, 'state')}, not {wanted}, after {timeout:g} s"
             raise OperatorMistake.of("E-RUN-002", message, ExitCode.TIMED_OUT)
-        time.sleep(LOOK_EVERY_S)
+        sleep(LOOK_EVERY_S)
 
 
 def _print(invocation: Invocation, found: Fields) -> None:

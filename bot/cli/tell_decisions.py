@@ -31,7 +31,7 @@ def _passed(memory: Memory, entry: Decision) -> Lines:
     many = len(entry.checks)
     return [
         line(entry.at, "DECIDE", wish, entry.strategy),
-        line(entry.at, "CHECK", f"{many} of {many} checks ok ({numbers})", entry.strategy),
+        line(entry.at, "CHECK", f"{many} of {many} ok ({numbers})", entry.strategy),
     ]
 
 

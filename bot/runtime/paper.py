@@ -14,7 +14,7 @@ from typing import Final
 
 from bot.clock import Clock, ScaledClock, SystemClock
 from bot.domain.rulebook import Rulebook
-from bot.runtime.problems import ExitCode, OperatorMistake
+from bot.runtime.problems import OperatorMistake
 from bot.runtime.rulebook import load_rulebook
 from bot.runtime.scenario_file import load_scenario
 from bot.sandbox.errors import PortInUse
@@ -52,7 +52,7 @@ async def serve_paper(plan: PaperPlan, announce: Callable[[str], None]) -> None:
             await _run_until_signal(sandbox, clock)
     except PortInUse as error:
         text = f"{error}. Take another with --port, or 0 for a free one"
-        raise OperatorMistake.of("E-NET-003", text, ExitCode.UNREACHABLE) from error
+        raise OperatorMistake.of("E-NET-003", text) from error
     finally:
         sandbox.close()
 

@@ -49,7 +49,7 @@ def test_a_wish_that_passed_is_told_with_its_reason_and_its_numbers() -> None:
     assert told(but(PARTLY.decision, checks=CHECKS)) == [
         "09:21:00 DECIDE  depth-hpg  BUY  HPG  bids 4.6x asks",
         (
-            "09:21:00 CHECK   depth-hpg  4 of 4 checks ok "
+            "09:21:00 CHECK   depth-hpg  4 of 4 ok "
             "(order 13.5M of 50M, day 2 of 20, cash 13.5M of 100M)"
         ),
     ]

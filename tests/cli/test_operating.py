@@ -1,0 +1,160 @@
+"""Commands to a bot that runs: a real process with its embedded broker, over its control socket.
+
+Each test leaves the bot RUNNING for the next one.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bot.runtime.problems import ExitCode
+from bot.runtime.settings import DEMO
+from bot.runtime.shipped import shipped
+from tests.cli.stage import Ran, call
+
+pytestmark = pytest.mark.process
+ROOT = Path(__file__).resolve().parents[2]
+CODE, WRONG_CODE = "424242", "135790"
+STOP_S_MAX = 10
+CONFIG = str(shipped(DEMO))
+
+
+class RunningBot:
+    """A bot in a process of its own, and the command line pointed at it."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self.state_dir = state_dir
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "bot", "run", *self._where()],
+            cwd=ROOT,
+            env={**os.environ, "BOT_SANDBOX__PORT": "0"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def call(self, *arguments: str, stdin: str = "") -> Ran:
+        return call(*arguments, *self._where(), stdin=stdin)
+
+    def state(self) -> str:
+        state: str = json.loads(self.call("status", "--json").out)["state"]
+        return state
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+    def _where(self) -> list[str]:
+        return ["-c", CONFIG, "--state-dir", str(self.state_dir)]
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBot]:
+    """A bot that runs."""
+    bot = RunningBot(tmp_path_factory.mktemp("state"))
+    try:
+        waited = bot.call("status", "--wait", "RUNNING", "--timeout", "50")
+        assert waited.code == ExitCode.DONE, waited.err
+        yield bot
+    finally:
+        bot.end()
+
+
+def test_status_says_how_it_is(running: RunningBot) -> None:
+    ran = running.call("status")
+
+    assert (ran.code, ran.err) == (ExitCode.DONE, "")
+    assert ran.out.startswith("RUNNING  sandbox  since ")
+    assert running.call().out.startswith("RUNNING  sandbox  since ")
+
+
+def test_a_quote_comes_from_the_broker(running: RunningBot) -> None:
+    found = json.loads(running.call("quote", "fpt", "--json").out)
+
+    assert (found["symbol"], found["exchange"]) == ("FPT", "HOSE")
+    assert len(found["depth"]["bids"]) == 3
+    assert "bid " in running.call("quote", "FPT", "--depth").out
+
+
+def test_an_unknown_symbol_is_said_to_be_unknown(running: RunningBot) -> None:
+    ran = running.call("quote", "XXXX")
+
+    assert (ran.code, ran.out) == (ExitCode.UNREACHABLE, "")
+
+
+def test_the_phases_are_the_broker_s_word(running: RunningBot) -> None:
+    found = json.loads(running.call("session", "--json").out)
+
+    assert found["source"] == "broker"
+    assert found["exchanges"][0]["phase"] == "PROGRESS"
+
+
+def test_pause_and_resume(running: RunningBot) -> None:
+    paused = running.call("pause", "--reason", "earnings")
+    assert (paused.code, paused.out.splitlines()[0]) == (ExitCode.DONE, "PAUSED: earnings")
+
+    running.call("resume")
+    assert running.state() == "RUNNING"
+
+
+def test_one_strategy_pauses_alone(running: RunningBot) -> None:
+    paused = running.call("pause", "--strategy", "sma-fpt", "--reason", "earnings")
+    assert "sma-fpt paused: earnings" in paused.out.splitlines()
+    assert running.state() == "RUNNING"
+
+    assert "sma-fpt" not in running.call("resume", "--strategy", "sma-fpt").out
+
+
+def test_an_unknown_strategy_is_a_wrong_command_line(running: RunningBot) -> None:
+    ran = running.call("pause", "--strategy", "nope")
+
+    assert ran.code == ExitCode.USAGE
+    assert "depth-hpg" in ran.err
+
+
+def test_a_token_is_forgotten_and_a_code_brings_a_new_one(running: RunningBot) -> None:
+    assert running.call("otp").out == "2FA ok until 23:59\n"
+    assert running.call("otp", "forget").code == ExitCode.NEEDS_2FA
+    assert running.call("status", "--wait", "NEEDS_2FA").code == ExitCode.DONE
+
+    assert running.call("otp", "request").code == ExitCode.DONE
+    refused = running.call("otp", "submit", "-", stdin=WRONG_CODE + "\n")
+    assert refused.code == ExitCode.NEEDS_2FA
+    assert WRONG_CODE not in refused.err
+
+    given = running.call("otp", "submit", "-", stdin=CODE + "\n")
+    assert (given.code, given.out) == (ExitCode.DONE, "2FA ok until 23:59\n")
+    assert running.call("status", "--wait", "RUNNING").code == ExitCode.DONE
+
+
+def test_leaving_a_halt_needs_a_reason(running: RunningBot) -> None:
+    assert running.call("halt", "--yes", "--reason", "wrong prices").code == ExitCode.DONE
+    assert running.state() == "HALTED"
+    assert running.call("resume").code == ExitCode.REFUSED
+    assert running.state() == "HALTED"
+
+    running.call("resume", "--reason", "prices were right")
+    assert running.state() == "RUNNING"
+
+
+def test_a_second_bot_on_the_journal_is_refused(running: RunningBot) -> None:
+    for second in ("run", "demo"):
+        ran = running.call(second)
+        assert (ran.code, ran.out) == (ExitCode.NOT_RUNNING, "")
+    assert running.state() == "RUNNING"
+
+
+def test_stop_waits_until_it_is_gone_and_it_ends_well(running: RunningBot) -> None:
+    stopped = running.call("stop", "--json")
+
+    assert (stopped.code, json.loads(stopped.out)) == (ExitCode.DONE, {"state": "STOPPED"})
+    out, err = running.process.communicate(timeout=STOP_S_MAX)
+    assert running.process.returncode == ExitCode.DONE
+    assert CODE not in out + err
+    assert running.call("journal", "verify").code == ExitCode.DONE
