@@ -102,7 +102,7 @@ class Company:
         self._staff.inbox.post(OperatorActed(now, Action.STOP, reason, by))
 
     async def _end_after(self, span: timedelta) -> None:
-        await self._world.waiter.sleep_until(self._world.market.now() + span)
+        await self._world.pause(span)
         self._world.finish()
         self._stop("the hour is over", by="demo")
 
@@ -118,7 +118,7 @@ class Company:
 
     async def _answer(self, delay: timedelta) -> None:
         """Give the sandbox's own code, as a person who has read the mail would."""
-        await self._world.waiter.sleep_until(self._world.market.now() + delay)
+        await self._world.pause(delay)
         code = self._world.mailed_code
         if code is not None and self._staff is not None:
             await self._staff.desk.request()

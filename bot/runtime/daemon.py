@@ -162,7 +162,7 @@ class Daemon:
     async def _read_account(self) -> None:
         staff = self._staff
         await staff.book.read()
-        if not staff.book.is_fresh(timedelta(0)):
+        if not staff.book.has_been_read:
             raise unreachable(BrokerError("todays_orders", "the day order book could not be read"))
         await staff.reads.account()
 

@@ -17,9 +17,10 @@ class Pulse:
         self._before: Mapping[str, int] = {}
 
     def beat(self, standing: Standing, at: datetime) -> Note:
-        """Say how many strategies are on, what is open, and what has been counted since last time."""
-        since = {name: count - self._before.get(name, 0) for name, count in standing.counts.items()}
-        self._before = dict(standing.counts)
+        """Say how many strategies are on, what is open, and what was counted since last time."""
+        counts = standing.counts
+        since = {name: count - self._before.get(name, 0) for name, count in counts.items()}
+        self._before = dict(counts)
         told = ", ".join(f"{since[name]} {name}" for name in _TOLD if since.get(name))
         text = (
             f"{_strategies(standing)}, {len(standing.open_orders)} open orders · {told or 'quiet'}"

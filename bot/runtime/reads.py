@@ -74,6 +74,11 @@ class DayBook:
         """An order of ours was accepted; its id is known before the book shows it."""
         self._ids.add(order_id)
 
+    @property
+    def has_been_read(self) -> bool:
+        """True once the book has been read whole."""
+        return self._read_at is not None
+
     def is_fresh(self, age_max: timedelta) -> bool:
         """True when the last whole read is not older than `age_max`."""
         return self._read_at is not None and self._clock.now() - self._read_at <= age_max

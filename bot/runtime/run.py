@@ -74,11 +74,10 @@ async def run_bot(
 
 @dataclass(frozen=True, slots=True)
 class JournalDesk:
-    """The open journal, the epoch of our lease, and the number of this run."""
+    """The open journal and the epoch of our lease on it."""
 
     journal: Journal
     epoch: int
-    run_id: int
 
 
 class Run:
@@ -111,9 +110,10 @@ class Run:
         """Start, run, stop; return why it ended."""
         self._show_config()
         with told(self._loaded.origins.get("journal.url", "default")):
-            desk = await self._open_journal()
+            desk = self._open_journal()
         broker, account = await self._meet_broker()
         with told(self._loaded.origins.get("journal.url", "default")):
+            run_id = await self._start_run(desk.journal)
             recovery = await desk.journal.recover(self._today())
         staff = self._staff_up(desk, broker, account)
         daemon = Daemon(staff, recovery, self._supervisor)
@@ -121,26 +121,28 @@ class Run:
         company = self._company
         with company.on_signals():
             await company.around(daemon.run(), staff)
-        await desk.journal.end_run(desk.run_id, company.reason, at=self.world.market.now())
+        await desk.journal.end_run(run_id, company.reason, at=self.world.market.now())
         return company.reason
 
     # -------------------------------------------------------------------------------- journal
 
-    async def _open_journal(self) -> JournalDesk:
+    def _open_journal(self) -> JournalDesk:
         url = self._loaded.journal_url
         state = prepare_journal(url)
         lease = acquire(url, Holder(os.getpid(), socket.gethostname(), SystemClock().now()))
         self._stack.callback(lease.release)
         journal = Journal.open(url, epoch=lease.epoch)
         self._stack.push_async_callback(journal.close)
-        run_id = await journal.start_run(
+        self._screen.row("journal", f"{shown_url(url)} ({state})")
+        return JournalDesk(journal, lease.epoch)
+
+    async def _start_run(self, journal: Journal) -> int:
+        return await journal.start_run(
             at=self.world.market.now(),
             mode=self._loaded.settings.mode,
             version=__version__,
             config_sha256=self._loaded.sha256,
         )
-        self._screen.row("journal", f"{shown_url(url)} ({state})")
-        return JournalDesk(journal, lease.epoch, run_id)
 
     def _today(self) -> date:
         return self.world.market.now().astimezone(EXCHANGE_TZ).date()
@@ -149,10 +151,10 @@ class Run:
 
     async def _meet_broker(self) -> tuple[Broker, SubAccount]:
         settings = self._loaded.settings
-        access = await self.world.open(self._stack)
-        broker = connect_broker(self._loaded, access, self.world, self._inbox.post)
-        self._stack.push_async_callback(broker.close)
         try:
+            access = await self.world.open(self._stack)
+            broker = connect_broker(self._loaded, access, self.world, self._inbox.post)
+            self._stack.push_async_callback(broker.close)
             async with standing_still(self.world, self._tasks):
                 account = await choose_account(broker.client, settings.broker.account)
                 await sign_in(broker, self._loaded.state_dir, self.world.mailed_code)

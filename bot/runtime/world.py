@@ -1,15 +1,16 @@
 """What the daemon stands in: which clock runs, who moves it, and which broker answers.
 
-Two worlds, chosen by the configuration and known to nobody below this module: the *sandbox world*
-embeds the broker and steps one market clock for both; the *system world* has a broker at an address
-and the machine's own time. Everything else of the daemon is the same in both.
+Three worlds, chosen by the configuration and known to nobody below this module: the *sandbox world*
+embeds the broker and steps one market clock for both; the *served sandbox world* follows the clock
+of a sandbox in another process; the *system world* has a broker at an address and the machine's own
+time. Everything else of the daemon is the same in all.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final, Protocol
 
 from bot.broker.http import AsgiApp
@@ -17,6 +18,7 @@ from bot.broker.waiter import SystemWaiter, Waiter
 from bot.clock import Clock, SimulatedClock, SystemClock
 from bot.protocol.secret import Secret
 from bot.runtime.activity import Activity, AllAtOnce, OneAtATime, Tasks, Turn
+from bot.runtime.paced import PacedDriver, read_market_clock
 from bot.runtime.problems import OperatorMistake
 from bot.runtime.schedule import Fire, Job, Report, SystemTimetable, Timetable
 from bot.runtime.stepped import SteppedMarket, SteppedWaiter
@@ -68,6 +70,10 @@ class World(Protocol):
         """Make the driver of these jobs."""
         ...
 
+    async def pause(self, span: timedelta) -> None:
+        """Let a span of market time pass."""
+        ...
+
     def finish(self) -> None:
         """The story is over: a sandbox begins anew at its next start."""
         ...
@@ -93,6 +99,10 @@ class SystemWorld:
         """Let APScheduler fire the jobs."""
         return SystemDriver(SystemTimetable(jobs, on_due, report))
 
+    async def pause(self, span: timedelta) -> None:
+        """Let a span of time pass."""
+        await self.waiter.sleep_until(self.market.now() + span)
+
     def finish(self) -> None:
         """A real broker's day ends without us."""
 
@@ -115,6 +125,39 @@ class SystemDriver:
         finally:
             self._timetable.stop()
             await asyncio.sleep(0)
+
+
+class ServedSandboxWorld:
+    """A sandbox that another process serves: its market time, and the machine's as wire time."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._speed = 1.0
+        self.wire: Clock = SystemClock()
+        self.market: Clock = self.wire
+        self.waiter: Waiter = SystemWaiter(self.wire)
+        self.turn: Turn = AllAtOnce()
+        self.max_concurrent: int | None = None
+        self.mailed_code: Secret | None = None
+
+    async def open(self, _stack: AsyncExitStack) -> Access:
+        """Learn how its market time runs. Raises BrokerError."""
+        told = await read_market_clock(self._access.base_url, self.wire)
+        if told is not None:
+            self.market, self._speed = told
+        return self._access
+
+    def drive(self, jobs: Sequence[Job], on_due: Fire, _report: Report) -> Driver:
+        """Follow its clock."""
+        timetable = Timetable(jobs, self.market.now())
+        return PacedDriver(self.market, timetable, on_due, speed=self._speed)
+
+    async def pause(self, span: timedelta) -> None:
+        """Let a span of its market time pass."""
+        await asyncio.sleep(span.total_seconds() / self._speed)
+
+    def finish(self) -> None:
+        """Its day goes on without us."""
 
 
 class SandboxWorld:
@@ -167,6 +210,10 @@ class SandboxWorld:
             on_due=on_due,
             speed=self._speed,
         )
+
+    async def pause(self, span: timedelta) -> None:
+        """Let the stepped clock walk for a span."""
+        await self.waiter.sleep_until(self.market.now() + span)
 
     def finish(self) -> None:
         """Have the ledger say so."""

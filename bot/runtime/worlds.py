@@ -11,7 +11,7 @@ from bot.runtime.activity import Activity
 from bot.runtime.problems import ExitCode, OperatorMistake
 from bot.runtime.scenario_file import load_scenario
 from bot.runtime.settings import Loaded
-from bot.runtime.world import Access, SandboxWorld, SystemWorld, World
+from bot.runtime.world import Access, SandboxWorld, ServedSandboxWorld, SystemWorld, World
 from bot.sandbox.errors import LedgerBroken
 from bot.sandbox.ledger import resumed_at
 from bot.sandbox.sandbox import Sandbox
@@ -41,7 +41,7 @@ def make_world(place: Place) -> World:
 def _sandbox_world(place: Place) -> World:
     settings = place.loaded.settings
     if settings.broker.base_url is not None:
-        return _system_world(place)
+        return ServedSandboxWorld(_access(place))
     scenario = load_scenario(settings.sandbox.scenario, place.loaded.base_dir)
     sandbox, clock = wake_sandbox(place, scenario)
     return SandboxWorld(
@@ -77,6 +77,10 @@ def ledger_path(state_dir: Path) -> Path:
 
 
 def _system_world(place: Place) -> World:
+    return SystemWorld(_access(place))
+
+
+def _access(place: Place) -> Access:
     broker = place.loaded.settings.broker
     if broker.base_url is None:
         raise OperatorMistake.of("E-CFG-043", "this mode needs broker.base_url", ExitCode.CONFIG)
@@ -87,7 +91,7 @@ def _system_world(place: Place) -> World:
             "a 0600 file, or in systemd credentials. Without an account: bot demo",
             ExitCode.SECRET,
         )
-    return SystemWorld(Access(broker.base_url, broker.api_key, broker.api_secret))
+    return Access(broker.base_url, broker.api_key, broker.api_secret)
 
 
 def _paper_world(_: Place) -> World:

@@ -1,0 +1,54 @@
+"""A clock that runs by itself: jobs and deadlines fire when their time has come."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from bot.clock import ScaledClock, SystemClock
+from bot.runtime.paced import PacedDriver, read_market_clock
+from bot.runtime.rulebook import load_rulebook
+from bot.runtime.schedule import Job, Timetable, every
+from bot.sandbox.sandbox import Sandbox
+from bot.sandbox.serve import serve
+from tests.staging import scenario
+
+START = datetime(2026, 11, 19, 2, 20, tzinfo=UTC)
+SPEED = 1_000.0
+
+
+async def test_jobs_and_a_deadline_that_comes_nearer_fire_in_time() -> None:
+    clock = ScaledClock(SystemClock(), start=START, speed=SPEED)
+    fired, stopping = list[str](), asyncio.Event()
+
+    def job(_due: datetime) -> None:
+        fired.append("job")
+        stopping.set()
+
+    minute = every(timedelta(seconds=60), start=START + timedelta(seconds=60))
+    timetable = Timetable([Job("job", minute, job)], START)
+    driver = PacedDriver(clock, timetable, lambda _: fired.append("engine"), speed=SPEED)
+    running = asyncio.create_task(driver.run(stopping))
+    await asyncio.sleep(0)
+
+    driver.wake_at(START + timedelta(seconds=20))
+    await asyncio.wait_for(running, 5)
+
+    assert fired == ["engine", "job"]
+
+
+@pytest.mark.wire
+async def test_a_served_sandbox_tells_its_market_time_and_speed() -> None:
+    wire = SystemClock()
+    market = ScaledClock(wire, start=START, speed=60)
+    played = Sandbox(
+        scenario().model_copy(update={"speed": 60.0}), load_rulebook(), clock=market, wire=wire
+    )
+
+    async with serve(played) as base_url:
+        told = await read_market_clock(base_url, wire)
+
+    assert told is not None
+    clock, speed = told
+    assert speed == 60
+    assert abs(clock.now() - market.now()) < timedelta(seconds=30)
