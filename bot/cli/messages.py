@@ -40,3 +40,4 @@ SUMMARY_NEXT: Final = (
 )
 
 DEMO_JOURNAL: Final = "(this is the demo's journal, {journal}; another with -c)"
+MAILED_CODE: Final = 'The sandbox broker "mailed" this code: {code}'

@@ -4,11 +4,13 @@ import asyncio
 import sys
 from dataclasses import replace
 
+from bot.cli import messages
 from bot.cli.code_prompt import CodePrompt
 from bot.cli.invocation import Invocation
 from bot.cli.screen import TerminalScreen
 from bot.runtime.company import RunOptions
 from bot.runtime.run import RunEnd, run_bot
+from bot.runtime.scenario_file import load_scenario
 from bot.runtime.settings import Loaded
 
 
@@ -20,7 +22,7 @@ def is_attended(invocation: Invocation) -> bool:
 def run_in_foreground(invocation: Invocation, loaded: Loaded, options: RunOptions) -> RunEnd:
     """Run until stopped, showing everything. Raises OperatorMistake."""
     screen = TerminalScreen(invocation, loaded.settings.mode)
-    prompt = CodePrompt(screen.talk)
+    prompt = CodePrompt(screen.talk, hint=_hint(loaded))
     if options.answer_otp_after is None and is_attended(invocation):
         options = replace(options, ask_code=prompt)
     try:
@@ -28,3 +30,12 @@ def run_in_foreground(invocation: Invocation, loaded: Loaded, options: RunOption
     finally:
         prompt.restore()
         screen.close()
+
+
+def _hint(loaded: Loaded) -> str:
+    """The code of a broker that we play ourselves: nobody else could tell it."""
+    settings = loaded.settings
+    if not settings.is_embedded:
+        return ""
+    scenario = load_scenario(settings.sandbox.scenario, loaded.base_dir)
+    return messages.MAILED_CODE.format(code=scenario.otp_code.get_secret_value())

@@ -47,6 +47,7 @@ class TerminalScreen:
         self._narrator = Narrator()
         self._is_colored = wants_color(invocation, sys.stdout)
         self._has_status_line = _is_animated(invocation)
+        self._drawn = ""
 
     def entry(self, entry: Entry) -> None:
         """Tell an entry that is in the journal."""
@@ -54,10 +55,13 @@ class TerminalScreen:
         if self._invocation.json:
             value = {"entry": type(entry).__name__, **fields_of(entry)}
             click.echo(json.dumps(value, ensure_ascii=False, default=str))
-        elif lines or self._has_status_line:
+        elif lines:
             self._wipe()
             for line in lines:
                 click.echo(self._colored(line), color=self._is_colored)
+            self._draw()
+        elif self._has_status_line and self._status() != self._drawn:
+            self._wipe()
             self._draw()
 
     def row(self, name: str, text: str) -> None:
@@ -92,9 +96,12 @@ class TerminalScreen:
             click.echo(_WIPE, err=True, nl=False, color=True)
 
     def _draw(self) -> None:
+        self._drawn = self._status()
         if self._has_status_line:
-            text = self._narrator.glance.text(self._mode)[: width() - 1]
-            click.echo(text, err=True, nl=False)
+            click.echo(self._drawn, err=True, nl=False)
+
+    def _status(self) -> str:
+        return self._narrator.glance.text(self._mode)[: width() - 1]
 
 
 def _is_animated(invocation: Invocation) -> bool:

@@ -1,0 +1,58 @@
+"""`bot paper serve`: the first line on stdout is its JSON, and SIGTERM ends it cleanly."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+
+from bot.runtime.problems import ExitCode
+from tests.cli.stage import call
+
+pytestmark = pytest.mark.process
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_first_line_is_the_address_and_the_keys(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "bot", "paper", "serve", "--port", "0"]
+    with subprocess.Popen(
+        command, cwd=ROOT, env={**os.environ, "HOME": str(tmp_path)}, stdout=subprocess.PIPE
+    ) as server:
+        assert server.stdout is not None
+        given = json.loads(server.stdout.readline())
+        refused = _status_of(given["base_url"] + "/")
+        server.send_signal(signal.SIGTERM)
+        rest = server.stdout.read()
+
+    assert list(given) == ["base_url", "api_key", "api_secret", "otp", "user_id", "accounts"]
+    assert refused >= 400
+    assert (server.returncode, rest) == (ExitCode.DONE, b"")
+    assert list(tmp_path.iterdir()) == []
+
+
+def _status_of(url: str) -> int:
+    try:
+        with urlopen(url, timeout=5) as answer:  # noqa: S310 - loopback
+            status: int = answer.status
+            return status
+    except HTTPError as error:
+        with error:
+            return error.code
+
+
+def test_a_bad_time_is_a_wrong_command_line() -> None:
+    ran = call("paper", "serve", "--now", "noon")
+
+    assert (ran.code, ran.out) == (ExitCode.USAGE, "")
+
+
+def test_an_unknown_scenario_names_those_that_there_are() -> None:
+    ran = call("paper", "serve", "--scenario", "nope", "--port", "0")
+
+    assert ran.code == ExitCode.CONFIG
+    assert "demo" in ran.err

@@ -1,0 +1,77 @@
+"""The screen of a run: session lines on stdout, talk on stderr, no animation for nobody."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from click.testing import CliRunner
+
+from bot.cli.invocation import Invocation
+from bot.cli.screen import TerminalScreen
+from tests.cli.stage import PARTLY, no
+from tests.journal.facts import EVERY_KIND
+
+
+class Shown:
+    """What a screen wrote to both streams."""
+
+    out = ""
+    err = ""
+
+
+@contextmanager
+def screen(invocation: Invocation) -> Iterator[tuple[TerminalScreen, Shown]]:
+    shown = Shown()
+    with CliRunner().isolation() as streams:
+        yield TerminalScreen(invocation, "sandbox"), shown
+        shown.out, shown.err = streams[0].getvalue().decode(), streams[1].getvalue().decode()
+
+
+def test_lines_go_to_stdout_and_talk_goes_to_stderr() -> None:
+    with screen(Invocation()) as (shows, shown):
+        shows.row("config", "bot.yaml, 2 strategies")
+        shows.entry(no(1, 0.4))
+        shows.trouble("the journal can't be written")
+        shows.talk("type the code")
+        shows.close()
+
+    assert shown.out == "09:22:00 SKIP    sma-fpt    FPT  no cross (gap 0.40%)\n"
+    assert shown.err == (
+        " ok config    bot.yaml, 2 strategies\n !! the journal can't be written\ntype the code\n"
+    )
+
+
+def test_quiet_leaves_the_lines_and_the_trouble() -> None:
+    with screen(Invocation(quiet=True)) as (shows, shown):
+        shows.row("config", "bot.yaml, 2 strategies")
+        shows.entry(no(1, 0.4))
+        shows.trouble("the journal can't be written")
+
+    assert shown.out.count("\n") == 1
+    assert shown.err == " !! the journal can't be written\n"
+
+
+def test_json_is_one_value_for_each_entry() -> None:
+    with screen(Invocation(json=True)) as (shows, shown):
+        for entry in EVERY_KIND:
+            shows.entry(entry)
+
+    values = [json.loads(line) for line in shown.out.splitlines()]
+    assert [value["entry"] for value in values] == [type(entry).__name__ for entry in EVERY_KIND]
+    assert values[0]["side"] == PARTLY.side
+
+
+def test_the_kind_is_coloured_where_that_is_wanted() -> None:
+    with screen(Invocation(color="always")) as (shows, shown):
+        shows.entry(PARTLY.filled(200, position=200)[-1])
+
+    assert "\x1b[32mPARTIAL\x1b[0m L-0003" in shown.out
+
+
+def test_no_escape_is_written_without_a_terminal() -> None:
+    with screen(Invocation()) as (shows, shown):
+        for entry in EVERY_KIND:
+            shows.entry(entry)
+        shows.close()
+
+    assert "\x1b" not in shown.out + shown.err
