@@ -1,10 +1,8 @@
 """Rows of the broker's day order book: each goes to the order that it belongs to."""
 
-from collections.abc import Sequence
-
 from bot.domain.message import OrderRead, TodaysOrdersRead
 from bot.domain.order import OrderReport
-from bot.engine import cancels, orders, polling, unknown
+from bot.engine import amends, cancels, orders, polling, unknown
 from bot.engine.book import Book
 
 
@@ -19,17 +17,8 @@ def on_todays_orders(book: Book, event: TodaysOrdersRead) -> None:
             orders.apply(book, order, report, "book")
     for row in unknown.match(book, event, unowned):
         _adopt(book, row)
-    _remember(book, event.reports)
+    book.seen_ids.update(report.order_id for report in event.reports)
     polling.satisfy(book, event.requested_at)
-
-
-def _remember(book: Book, reports: Sequence[OrderReport]) -> None:
-    """Note every id, and that what was asked for before a send cannot be that send's order."""
-    book.seen_ids.update(report.order_id for report in reports)
-    for track in book.intents.values():
-        if track.is_unresolved and track.sent_at is not None and track.order_id is None:
-            early = {r.order_id for r in reports if r.requested_at < track.sent_at}
-            track.known_ids |= early
 
 
 def _adopt(book: Book, row: OrderReport) -> None:
@@ -44,9 +33,10 @@ def _adopt(book: Book, row: OrderReport) -> None:
 
 
 def on_order(book: Book, event: OrderRead) -> None:
-    """Merge one detail row; a cancel that waited for it goes on."""
+    """Merge one detail row; a cancel or an amendment that waited for it goes on."""
     order = book.orders.get(event.order_id)
     if order is not None and event.report is not None:
         orders.apply(book, order, event.report, "detail")
     if event.report is not None:
         cancels.on_row(book, event.order_id)
+        amends.on_row(book, event.order_id, event.report)

@@ -4,11 +4,13 @@
     UNKNOWN ─ nonce used ──► REACHED ─ row found ─► MATCHED; more rows than intents ─► AMBIGUOUS
                                      └ day over without a row ─► EOD_ABSENT
 
-Rows are matched by what was asked for (order-safety section 6): a row seen before the bytes left,
-or in a read asked for before, cannot be the order's own.
+Rows are matched by what was asked for (order-safety section 6): a row that was seen before the
+bytes left cannot be the order's own. When a read was asked for says nothing: one that was under way
+while the order went out may have been answered after it.
 """
 
 from collections.abc import Iterable, Sequence
+from datetime import date
 from typing import Final
 
 from bot.domain.message import NonceBurnt, Resolution, TodaysOrdersRead
@@ -63,7 +65,8 @@ def _groups(book: Book) -> list[list[IntentTrack]]:
 
 def _assign(book: Book, group: list[IntentTrack], rows: list[OrderReport]) -> None:
     rows = sorted(rows, key=lambda row: row.order_id)
-    if len(rows) > len(group):
+    is_for_a_person = any(track.state is SendState.AMBIGUOUS for track in group)
+    if rows and (is_for_a_person or len(rows) > len(group)):
         _ambiguous(book, group, rows)
         return
     for track, row in zip(group, rows, strict=False):
@@ -97,8 +100,8 @@ def _count_absences(book: Book, event: TodaysOrdersRead) -> None:
 
 def _release_if_proven(book: Book, track: IntentTrack, event: TodaysOrdersRead) -> None:
     assert track.sent_at is not None, "the caller has looked"
-    settings, waited = book.settings, event.requested_at - track.sent_at
-    is_over = waited > settings.horizon and track.absent_reads >= settings.absent_reads
+    waited = event.requested_at - track.sent_at
+    is_over = waited > book.settings.horizon and _is_absent_often(book, track)
     if track.state is SendState.FRESH and is_over:
         seconds = round(waited.total_seconds())
         _not_placed(
@@ -108,6 +111,10 @@ def _release_if_proven(book: Book, track: IntentTrack, event: TodaysOrdersRead) 
         )
 
 
+def _is_absent_often(book: Book, track: IntentTrack) -> bool:
+    return track.absent_reads >= book.settings.absent_reads
+
+
 def _not_placed(book: Book, track: IntentTrack, proof: str) -> None:
     move_intent(book, track, SendState.NOT_PLACED, "never placed", proof=proof)
     track.poll = None
@@ -115,18 +122,22 @@ def _not_placed(book: Book, track: IntentTrack, proof: str) -> None:
     orders.reject(book, track, "NOT_PLACED", proof)
 
 
-def end_day(book: Book) -> None:
-    """The day book is closed: what it never showed was not placed, as far as can be known."""
+def end_day(book: Book, today: date) -> None:
+    """The day book of the days before `today` is closed: what it never showed was not placed, as
+    far as can be known.
+    """
     for track in list(book.intents.values()):
-        if track.state is SendState.FRESH:
+        if track.intent.trading_date >= today:
+            continue
+        if track.state is SendState.FRESH and _is_absent_often(book, track):
             _not_placed(book, track, "nonce unused, absent until the day's end")
-        elif track.state in {SendState.UNKNOWN, SendState.REACHED}:
+        elif track.state in {SendState.UNKNOWN, SendState.FRESH, SendState.REACHED}:
             _absent(book, track)
 
 
 def _absent(book: Book, track: IntentTrack) -> None:
-    if track.state is SendState.UNKNOWN:
-        move_intent(book, track, SendState.REACHED, "the day ended before its nonce was tried")
+    if track.state in _MAY_BE_FRESH:
+        move_intent(book, track, SendState.REACHED, "the day ended before it was known")
     move_intent(book, track, SendState.EOD_ABSENT, "in no day book until the day's end")
     track.poll = None
     move_unplaced(book, track, OrderState.EXPIRED, source="engine", note="absent at day end")
@@ -143,16 +154,14 @@ def is_candidate(book: Book, track: IntentTrack, row: OrderReport) -> bool:
     intent = track.intent
     if track.sent_at is None or row.order_id in track.known_ids:
         return False
-    is_same = (row.account, row.symbol, row.side, row.quantity) == (
+    is_same = (row.account, row.trading_date, row.symbol, row.side, row.quantity) == (
         intent.account,
+        intent.trading_date,
         intent.symbol,
         intent.side,
         intent.quantity,
     )
-    is_later = row.requested_at >= track.sent_at
-    return (
-        is_same and is_later and _is_same_price(book, track, row) and _is_in_time(book, track, row)
-    )
+    return is_same and _is_same_price(book, track, row) and _is_in_time(book, track, row)
 
 
 def _is_same_price(book: Book, track: IntentTrack, row: OrderReport) -> bool:

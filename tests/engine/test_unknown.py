@@ -112,17 +112,50 @@ def test_a_row_known_before_the_send_is_not_ours():
     assert _states(stage) == [SendState.UNKNOWN]
 
 
-def test_a_read_asked_for_before_the_send_cannot_show_it():
+def test_a_read_under_way_during_the_send_may_show_its_row_and_loses_nothing():
     stage = Stage()
     intent = stage.buy()
     asked = stage.now
     stage.after(1).send(intent)
 
     stage.book(report_of(intent, "ORD5"), asked_at=asked)
+    assert stage.engine.standing().open_orders == ()
     stage.answer(intent, Unknown("deadline"))
     stage.after(1).book(report_of(intent, "ORD5"))
 
+    assert _states(stage) == [SendState.UNKNOWN, SendState.MATCHED]
+    assert stage.entries_of_order("ORD5").intent_id == intent.intent_id
+
+
+def test_an_equal_row_of_another_day_is_not_its_order():
+    stage, intent = _unknown()
+    yesterday = DAY - timedelta(days=1)
+
+    stage.after(1).book(report_of(intent, "ORD5", trading_date=yesterday))
+
     assert _states(stage) == [SendState.UNKNOWN]
+
+
+def test_what_is_ambiguous_is_left_to_a_person_whatever_shows_up_later():
+    stage, intent = _unknown()
+    stage.after(1).book(report_of(intent, "ORD1"), report_of(intent, "ORD2"))
+
+    stage.after(1).book(
+        report_of(intent, "ORD1"), report_of(intent, "ORD2"), report_of(intent, "ORD3")
+    )
+
+    assert _states(stage)[-1] is SendState.AMBIGUOUS
+    assert {row.intent_id for row in stage.engine.standing().open_orders} == {None}
+
+
+def test_an_unused_nonce_without_enough_reads_is_no_proof_at_the_days_end():
+    stage, intent = _unknown()
+    _burn(stage, intent, Resolution.FRESH)
+
+    stage.after(86_400)
+    stage.handle(TradingDayStarted(stage.now, DAY + timedelta(days=1)))
+
+    assert _states(stage)[-2:] == [SendState.REACHED, SendState.EOD_ABSENT]
 
 
 def test_a_row_seen_while_the_place_is_in_flight_is_left_for_its_answer():
