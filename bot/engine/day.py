@@ -15,13 +15,18 @@ def on_trading_day(book: Book, event: TradingDayStarted) -> None:
     if event.trading_date == book.trading_date:
         return
     resume.expire_held(book, at_once="the day ended")
-    unknown.end_day(book)
-    for order in list(book.open_orders()):
-        if order.row.trading_date < event.trading_date:
-            _lapse(book, order)
     book.trading_date = event.trading_date
+    end_earlier_days(book)
     _forget(book)
     _count_anew(book)
+
+
+def end_earlier_days(book: Book) -> None:
+    """Close what a day before today's has left open: today's day book knows nothing of it."""
+    unknown.end_day(book, book.trading_date)
+    for order in list(book.open_orders()):
+        if order.row.trading_date < book.trading_date:
+            _lapse(book, order)
 
 
 def _lapse(book: Book, order: OrderTrack) -> None:

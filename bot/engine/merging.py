@@ -24,8 +24,11 @@ def settled(
 
     A status of its own never makes an order filled: a row that says *matched* with shares still
     open is open. A cancelled or killed remainder keeps status SENT with nothing open (broker API,
-    7.3). Statuses that mean *on its way*, or that nobody knows, are live.
+    7.3). Statuses that mean *on its way* are live; one that nobody knows is live whatever the
+    quantities say, and never final.
     """
+    if said is None:
+        return _S.PARTIALLY_FILLED if executed > 0 else _S.ACCEPTED
     if executed >= quantity and said is not _S.REJECTED:
         return _S.FILLED
     if said in _ENDED_EARLY:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import datetime
+from typing import Final
 
 from bot.domain.entry import Fill, OrderResultSeen, OrderUpdated, Transition
 from bot.domain.message import ReadAccount
@@ -12,6 +13,8 @@ from bot.engine.book import Book
 from bot.engine.merging import contradiction, merged, settled
 from bot.engine.tracks import BackOff, IntentTrack, OrderTrack, Runner, Seat
 from bot.strategy import Rejection
+
+_AT_WORK: Final = frozenset({OrderState.ACCEPTED, OrderState.PARTIALLY_FILLED})
 
 
 def own_order(
@@ -48,7 +51,20 @@ def own_order(
     book.seen_ids.add(report.order_id)
     track.order_id = report.order_id
     apply(book, order, report, source)
+    if order.row is row:
+        _keep_what_cannot_be_true(book, order, report, source)
     return order
+
+
+def _keep_what_cannot_be_true(
+    book: Book, order: OrderTrack, report: OrderReport, source: str
+) -> None:
+    """The first row contradicts itself: its numbers are not taken, but the order is ours and
+    open.
+    """
+    before = order.row
+    order.row = replace(before, state=OrderState.ACCEPTED, broker_status=report.status or "?")
+    _record_move(book, order, before.state, report.raw, source)
 
 
 def first_poll(book: Book) -> BackOff:
@@ -106,8 +122,10 @@ def apply(book: Book, order: OrderTrack, report: OrderReport, source: str) -> No
     if wrong is not None:
         book.halt_symbol(before.symbol, f"{before.order_id}: {wrong}")
         return
-    after = merged(before, report, is_newer=report.requested_at >= order.requested_at)
-    after = _with_fees(book, _with_legal_state(book, before, after))
+    is_newer = report.requested_at >= order.requested_at
+    _look_for_a_return(book, order, report, is_newer=is_newer)
+    after = merged(before, report, is_newer=is_newer)
+    after = _with_fees(book, _with_legal_state(book, before, _while_changing(order, after)))
     _learn(book, order, report, grew=after.executed_quantity > before.executed_quantity)
     if replace(after, at=before.at) == before:
         return
@@ -116,6 +134,26 @@ def apply(book: Book, order: OrderTrack, report: OrderReport, source: str) -> No
         order.poll.restart(book.now, book.settings.poll_backoff)
     _record_move(book, order, before.state, report.raw, source)
     _follow(book, order, before)
+
+
+def _while_changing(order: OrderTrack, after: OrderUpdated) -> OrderUpdated:
+    """A row that shows the order at work does not end an amendment: its verdict does."""
+    if order.change is None or after.state not in _AT_WORK:
+        return after
+    return replace(after, state=OrderState.PENDING_REPLACE)
+
+
+def _look_for_a_return(
+    book: Book, order: OrderTrack, report: OrderReport, *, is_newer: bool
+) -> None:
+    """An ended order that a newer row shows as working: it stays ended, and nothing new goes out
+    in its symbol until a person has looked.
+    """
+    if order.is_open or not is_newer or _first_state(report) in TERMINAL_STATES:
+        return
+    if report.remaining_quantity > 0:
+        was = f"{report.order_id} had ended as {order.row.state}"
+        book.halt_symbol(report.symbol, f"{was} and is {report.status!r} again")
 
 
 def _with_legal_state(book: Book, before: OrderUpdated, after: OrderUpdated) -> OrderUpdated:

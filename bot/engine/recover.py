@@ -11,7 +11,7 @@ from bot.domain.entry import Decision, RunState, Verdict
 from bot.domain.message import ReadAccount, ReadTodaysOrders, Reconciled, Recovered
 from bot.domain.order import OrderState, SendState
 from bot.domain.recovery import Recovery, StoredIntent
-from bot.engine import gatekeeping, sends, switches, wake
+from bot.engine import day, gatekeeping, sends, switches, wake
 from bot.engine.book import Book
 from bot.engine.gate import Cause
 from bot.engine.moves import move_intent, move_unplaced
@@ -46,6 +46,7 @@ def on_recovered(book: Book, event: Recovered) -> None:
         track = _track(stored)
         book.intents[stored.intent.intent_id] = track
         TAKE_OVER.get(stored.state, _leave)(book, track)
+    _end_earlier_days(book)
     book.command(ReadTodaysOrders("start"))
     book.command(ReadAccount("start"))
 
@@ -73,6 +74,18 @@ def _restore_orders(book: Book, recovery: Recovery) -> None:
                 order.expires_at = intent.created_at + intent.expire_after
         book.orders[row.order_id] = order
         book.seen_ids.add(row.order_id)
+
+
+def _end_earlier_days(book: Book) -> None:
+    """What was open when the bot went down before the close has ended unseen: today's day book
+    tells nothing of it, and no id of an earlier day is ever written to again.
+    """
+    for order in book.open_orders():
+        row = order.row
+        if order.is_own and row.trading_date < book.trading_date:
+            text = f"{row.order_id} was open when the bot went down on {row.trading_date}"
+            book.halt_symbol(row.symbol, f"{text}: compare the holding")
+    day.end_earlier_days(book)
 
 
 def _track(stored: StoredIntent) -> IntentTrack:

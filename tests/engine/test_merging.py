@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from bot.domain.entry import Fill
 from bot.domain.order import TERMINAL_STATES, OrderState
+from bot.domain.outcome import Unknown
 from bot.engine.merging import contradiction, settled
 from tests.engine.stage import START, Stage, report_of
 
@@ -19,7 +20,9 @@ SETTLED = [
     (None, 0, 500, 0, S.ACCEPTED),
     (S.ACCEPTED, 200, 300, 0, S.PARTIALLY_FILLED),
     (S.ACCEPTED, 500, 0, 0, S.FILLED),
-    (None, 500, 0, 0, S.FILLED),
+    (None, 500, 0, 0, S.PARTIALLY_FILLED),
+    (None, 200, 0, 300, S.PARTIALLY_FILLED),
+    (None, 0, 0, 500, S.ACCEPTED),
     (S.FILLED, 200, 300, 0, S.PARTIALLY_FILLED),
     (S.FILLED, 0, 500, 0, S.ACCEPTED),
     (S.FILLED, 500, 0, 0, S.FILLED),
@@ -97,6 +100,43 @@ def test_such_a_row_halts_the_symbol_and_changes_nothing(changes):
 
     assert stage.engine.standing().open_orders == before
     assert "HPG" in stage.engine.standing().halted_symbols
+
+
+def test_an_order_whose_first_row_cannot_be_true_is_still_ours_and_in_the_journal():
+    stage = Stage()
+    intent = stage.buy(500, 27_050)
+    stage.send(intent)
+    stage.answer(intent, Unknown("reset"))
+
+    stage.after(1).book(report_of(intent, executed=600))
+
+    row = stage.entries_of_order()
+    assert (row.intent_id, row.state, row.executed_quantity) == (intent.intent_id, S.ACCEPTED, 0)
+    assert "600 of 500" in stage.engine.standing().halted_symbols["HPG"]
+    stage.after(1).book(report_of(intent, executed=500))
+    assert stage.entries_of_order().state is S.FILLED
+
+
+def test_an_ended_order_that_works_again_stays_ended_and_halts_the_symbol():
+    stage = Stage()
+    intent = stage.working(500)
+    stage.after(1).book(report_of(intent, cancelled=500, state=S.CANCELLED, status="CANCELLED"))
+
+    stage.after(1).book(report_of(intent, status="SENT"))
+
+    assert stage.entries_of_order().state is S.CANCELLED
+    assert "had ended as CANCELLED" in stage.engine.standing().halted_symbols["HPG"]
+
+
+def test_an_older_row_of_an_ended_order_is_no_news():
+    stage = Stage()
+    intent = stage.working(500)
+    asked = stage.after(1).now
+    stage.after(1).book(report_of(intent, cancelled=500, state=S.CANCELLED, status="CANCELLED"))
+
+    stage.after(1).book(report_of(intent, status="SENT"), asked_at=asked)
+
+    assert stage.engine.standing().halted_symbols == {}
 
 
 # ---------------------------------------------------------------------- any order of arrival

@@ -5,8 +5,11 @@ import pytest
 
 from bot.domain.entry import IntentMoved, RunState, Transition
 from bot.domain.message import (
+    Action,
     BurnNonce,
+    CancelOrder,
     NonceBurnt,
+    OperatorActed,
     PlaceOrder,
     ReadAccount,
     ReadTodaysOrders,
@@ -152,3 +155,56 @@ def test_a_burn_of_an_earlier_run_still_counts():
 
     assert stage.last(IntentMoved).to_state is SendState.REACHED
     assert stage.all(Transition)[-1].to_state is OrderState.UNKNOWN
+
+
+# -------------------------------------------------------------------- down over the day's end
+
+NEXT_DAY = DAY + timedelta(days=1)
+
+
+def _restarted_next_day(state=SendState.ACKED, *, row=None, order_id=None):
+    intent = _intent(created_at=SENT_AT)
+    attempt = StoredAttempt("a-1", intent.intent_id, "POST", None, "n", 0, "boot", 0, SENT_AT, ())
+    stored = StoredIntent(intent, state, order_id, attempt)
+    recovery = Recovery(NEXT_DAY, 2, 1, intents=(stored,), orders=(row,) if row else ())
+    stage = Stage(recovery=recovery, is_open=False)
+    stage.after(86_400).open()
+    return stage, intent
+
+
+def test_an_order_open_at_an_earlier_close_has_lapsed_and_its_symbol_waits_for_a_person():
+    first = Stage()
+    first.working(500)
+
+    stage, _ = _restarted_next_day(row=first.entries_of_order(), order_id="ORD1")
+
+    assert stage.entries_of_order().state is OrderState.EXPIRED
+    assert stage.engine.standing().open_orders == ()
+    assert "ORD1 was open" in stage.engine.standing().halted_symbols["HPG"]
+
+
+def test_nothing_is_written_to_an_id_of_an_earlier_day():
+    first = Stage()
+    first.working(500)
+
+    stage, intent = _restarted_next_day(row=first.entries_of_order(), order_id="ORD1")
+    stage.handle(OperatorActed(stage.now, Action.HALT, "look", "operator"))
+    stage.row(report_of(intent))
+
+    assert stage.all(CancelOrder) == []
+
+
+@pytest.mark.parametrize("state", [SendState.SENDING, SendState.UNKNOWN, SendState.REACHED])
+def test_a_question_of_an_earlier_day_ends_at_the_start(state):
+    stage, _ = _restarted_next_day(state)
+
+    assert stage.all(IntentMoved)[-1].to_state is SendState.EOD_ABSENT
+    assert stage.engine.standing().unknown == ()
+
+
+def test_an_equal_order_of_today_is_not_one_of_an_earlier_day():
+    stage, intent = _restarted_next_day(SendState.REACHED)
+
+    stage.book(report_of(intent, "ORD7", trading_date=NEXT_DAY))
+
+    assert stage.entries_of_order("ORD7").intent_id is None
