@@ -4,8 +4,8 @@
     answer ─► PlaceAnswered ─► Engine.handle ─► Record(Transition), ReadTodaysOrders
     day book ─► TodaysOrdersRead ─► Engine.handle ─► Record(Fill), … ─► Strategy.on_fill
 
-Events are facts in the past tense and carry `at` (market time, UTC): the engine knows no other
-time. Commands are imperatives. Both are frozen; nothing else crosses the border of the engine.
+Events, the first part, are facts in the past tense and carry `at` (market time, UTC), the only time
+that the engine knows. Commands are imperatives. Both are frozen; nothing else crosses its border.
 """
 
 from dataclasses import dataclass
@@ -19,8 +19,6 @@ from bot.domain.order import Intent, OrderReport, OrderType
 from bot.domain.outcome import Outcome
 from bot.domain.quote import Bar, Depth, Quote
 from bot.domain.recovery import Recovery
-
-# ------------------------------------------------------------------------------------- events
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +39,7 @@ class InstrumentsRead:
 
 @dataclass(frozen=True, slots=True)
 class Reconciled:
-    """Day book and account have been read and merged after a start: strategies may wake from here
-    on.
-    """
+    """Day book and account have been read and merged after a start: from here strategies wake."""
 
     at: datetime
 
@@ -66,10 +62,7 @@ class DepthReceived:
 
 @dataclass(frozen=True, slots=True)
 class BarClosed:
-    """A whole bar from a history or a recording (live bars are built from quotes by the engine).
-
-    `warm_up` bars fill the indicators and wake nobody.
-    """
+    """A whole bar of a history (live ones are built from quotes). `warm_up` wakes nobody."""
 
     at: datetime
     bar: Bar
@@ -78,9 +71,7 @@ class BarClosed:
 
 @dataclass(frozen=True, slots=True)
 class PhaseChanged:
-    """The phase of an exchange, and the order types that the broker lists for it (None: not asked
-    yet).
-    """
+    """The phase of an exchange, and the order types the broker lists for it (None: not asked)."""
 
     at: datetime
     exchange: Exchange
@@ -122,9 +113,7 @@ class AccountRead:
 
 @dataclass(frozen=True, slots=True)
 class TodaysOrdersRead:
-    """The day order book, whole. `requested_at` is when it was asked for; rows before that are not
-    news.
-    """
+    """The day order book, whole, as asked for at `requested_at`: it tells nothing newer."""
 
     at: datetime
     account: str
@@ -151,9 +140,7 @@ class SendStarted:
 
 @dataclass(frozen=True, slots=True)
 class PlaceAnswered:
-    """The one POST of an intent has its outcome. `finished` is None when nothing was even
-    attempted.
-    """
+    """The one POST of an intent has its outcome. `finished` None: nothing was even attempted."""
 
     at: datetime
     intent_id: str
@@ -190,9 +177,7 @@ class Resolution(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NonceBurnt:
-    """The nonce of an unknown POST was tried with a harmless read: unused (fenced for ever) or
-    reached.
-    """
+    """The nonce of an unknown POST was tried with a harmless read: unused (fenced), or reached."""
 
     at: datetime
     intent_id: str
@@ -261,6 +246,28 @@ class OperatorActed:
 
 
 @dataclass(frozen=True, slots=True)
+class AmendAsked:
+    """Somebody asks to change one field of an order; `quantity` is the new total, `by` who asks."""
+
+    at: datetime
+    order_id: str
+    limit_price: int | None
+    quantity: int | None
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CancelAsked:
+    """Somebody asks to cancel an order, or all that are open: `order_id` None."""
+
+    at: datetime
+    order_id: str | None
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Noted:
     """A shell has something for the journal and the screen that decides nothing."""
 
@@ -292,6 +299,8 @@ Event = (
     | BrokerHealthChanged
     | StrategyFailed
     | OperatorActed
+    | AmendAsked
+    | CancelAsked
     | Noted
 )
 
@@ -314,9 +323,7 @@ class PlaceOrder:
 
 @dataclass(frozen=True, slots=True)
 class CancelOrder:
-    """Send a DELETE for the unmatched part. The engine has read the row and seen that it may be
-    cancelled.
-    """
+    """Send a DELETE for the unmatched part. The engine has seen in its row that it may go."""
 
     order_id: str
     intent_id: str

@@ -57,7 +57,7 @@ def _has_settled(book: Book, flow: Flow, snapshot: AccountSnapshot) -> bool:
 
 def _reserved_cash(book: Book, account: str) -> int:
     amounts = [
-        order.open_quantity * worst_price(book, order.row.symbol, order.row.price)
+        order.open_quantity * worst_price(book, order.row.symbol, order.prices[-1])
         for order in own_open_orders(book, account, Side.BUY)
     ]
     amounts += [

@@ -14,6 +14,7 @@ from bot.engine.gate import Gate
 from bot.engine.settings import EngineSettings, Invoke, LoadedStrategy
 from bot.engine.tracks import (
     BEGINNING,
+    AmendTrack,
     CancelTrack,
     DepthSeen,
     Flow,
@@ -80,6 +81,7 @@ class Book:
         self.intents: dict[str, IntentTrack] = {}
         self.orders: dict[str, OrderTrack] = {}
         self.cancels: dict[str, CancelTrack] = {}
+        self.amends: dict[str, AmendTrack] = {}
         self.seen_ids: set[str] = set()
         self.halted_symbols: dict[str, str] = {}
         self.alerted: set[str] = set()

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from bot.engine import cancels, operator, polling, resume
+from bot.engine import amends, cancels, operator, polling, resume
 from bot.engine.book import Book
 
 
@@ -12,6 +12,7 @@ def meet(book: Book) -> None:
     resume.expire_held(book)
     cancels.request_expired(book)
     cancels.advance(book)
+    amends.advance(book)
     polling.poll(book)
     operator.stop_if_settled(book)
 
@@ -27,6 +28,7 @@ def _instants(book: Book) -> Iterator[datetime]:
     yield from (track.held_until for track in resume.held(book) if track.held_until is not None)
     if not book.gate.lacks_token:
         yield from (cancel.due for cancel in book.cancels.values())
+    yield from amends.instants(book)
     bar_end = book.bars.next_due()
     if bar_end is not None:
         yield bar_end

@@ -10,10 +10,13 @@ from datetime import datetime
 from typing import Final, Never
 
 from bot.domain import message
-from bot.domain.message import Command, Event
+from bot.domain.entry import CheckResult
+from bot.domain.message import AmendAsked, CancelAsked, Command, Event
 from bot.domain.rulebook import Rulebook
 from bot.engine import (
     accounts,
+    amends,
+    asks,
     day,
     deadlines,
     gatekeeping,
@@ -65,13 +68,15 @@ HANDLERS: Final[Mapping[type[Event], Callable[[Book, Never], None]]] = {
     message.SendStarted: sends.on_send_started,
     message.PlaceAnswered: sends.on_place_answered,
     message.CancelAnswered: sends.on_cancel_answered,
-    message.AmendAnswered: sends.on_amend_answered,
+    message.AmendAnswered: amends.on_amend_answered,
     message.NonceBurnt: unknown.on_nonce_burnt,
     message.TwoFactorReady: resume.on_two_factor_ready,
     message.TwoFactorMissing: gatekeeping.on_two_factor_missing,
     message.BrokerHealthChanged: gatekeeping.on_broker_health,
     message.StrategyFailed: wake.on_strategy_failed,
     message.OperatorActed: operator.on_operator,
+    message.AmendAsked: asks.on_amend_asked,
+    message.CancelAsked: asks.on_cancel_asked,
     message.Noted: market.on_noted,
 }
 
@@ -103,6 +108,10 @@ class Engine:
     def next_due(self) -> datetime | None:
         """Return the earliest deadline still ahead: send `TimePassed` then."""
         return deadlines.next_due(self._book)
+
+    def objection(self, ask: AmendAsked | CancelAsked) -> CheckResult | None:
+        """Return why an ask would be refused now; None when it would be taken. Nothing changes."""
+        return asks.objection(self._book, ask)
 
     def standing(self) -> Standing:
         """Return how the bot is."""

@@ -348,9 +348,10 @@ def _twin(book: Book, intent: Intent) -> str | None:
 def _opposites(book: Book, request: Request) -> tuple[Opposite, ...]:
     """Everything of the same owner that works, or may work, on the other side of the symbol."""
     orders = [
-        Opposite(order.row.intent_id or order.row.order_id, order.row.price)
+        Opposite(order.row.intent_id or order.row.order_id, price)
         for order in book.open_orders()
         if order.row.symbol == request.symbol and order.row.side is not request.side
+        for price in order.prices
     ]
     pending = [
         Opposite(track.intent.intent_id, track.intent.limit_price)

@@ -45,6 +45,23 @@ CODES: Final[Mapping[str, CheckCode]] = {
     "UNKNOWN_ORDERS": CheckCode("R23", "unknown {unknown} of {limit}"),
 }
 
+ASK_CODES: Final[Mapping[str, CheckCode]] = {
+    "AMEND_ENABLED": CheckCode("-", "risk.allow_amend is {allow_amend}"),
+    "ONE_FIELD": CheckCode("R05", "one field at a time: price {price}, quantity {quantity}"),
+    "OPEN_ORDER": CheckCode("R22", "{order_id} is {state}"),
+    "LIMIT_ORDER": CheckCode("R05", "order type {order_type}"),
+    "CHANGE": CheckCode("R05", "{field} {old} to {new}"),
+    "ONE_COMMAND": CheckCode("R23", "other command on it: {command}"),
+    "AMEND_PHASE": CheckCode("R20", "changes in {exchange} {phase}"),
+    "ABOVE_EXECUTED": CheckCode("R05", "quantity {quantity}, executed {executed}"),
+    "SAME_LOT": CheckCode("R05", "lot {old} to {new}"),
+    "ROW_ALLOWS": CheckCode("R22", "the broker's row: {status}, may be changed {allowed}"),
+    "ROW_READ": CheckCode("R18", "the broker's row, read within {seconds} s"),
+}
+"""The checks of an ask to change or cancel an order, beside those above."""
+
+_ALL: Final = {**CODES, **ASK_CODES}
+
 
 def passed(code: str, **numbers: int | str | None) -> CheckResult:
     """Return a passed check with its numbers."""
@@ -59,7 +76,7 @@ def judged(code: str, is_ok: bool, /, **numbers: int | str | None) -> CheckResul
 def text_of(code: str, numbers: Numbers) -> str:
     """Return the check's one line."""
     shown = {name: _shown(name, value) for name, value in numbers.items()}
-    return CODES[code].short.format_map(shown)
+    return _ALL[code].short.format_map(shown)
 
 
 def _shown(name: str, value: object) -> str:

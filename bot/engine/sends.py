@@ -1,10 +1,9 @@
-"""What came of a send. The machine of an intent's one POST, and the answers to DELETE and PUT."""
+"""What came of a send. The machine of an intent's one POST, and the answers to DELETE."""
 
 from datetime import timedelta
 
 from bot.domain.entry import Decision, OrderResultSeen, Verdict
 from bot.domain.message import (
-    AmendAnswered,
     BurnNonce,
     CancelAnswered,
     PlaceAnswered,
@@ -153,7 +152,7 @@ def _note_held(book: Book, track: IntentTrack) -> None:
     )
 
 
-# ------------------------------------------------------------------------------- cancel and amend
+# ----------------------------------------------------------------------------------------- cancel
 
 
 def on_cancel_answered(book: Book, event: CancelAnswered) -> None:
@@ -166,7 +165,7 @@ def on_cancel_answered(book: Book, event: CancelAnswered) -> None:
         _cancel_blocked(book, event, outcome, cancel)
         return
     if isinstance(outcome, Accepted):
-        _taken(book, event.order_id, outcome, "cancel")
+        taken(book, event.order_id, outcome, "cancel")
     if cancel is not None:
         cancels.wait(book, cancel)
         _wait_for_quota(book, cancel, event)
@@ -187,20 +186,7 @@ def _wait_for_quota(book: Book, cancel: CancelTrack, event: CancelAnswered) -> N
         cancel.due = max(cancel.due, book.now + timedelta(seconds=event.outcome.retry_after_s))
 
 
-def on_amend_answered(book: Book, event: AmendAnswered) -> None:
-    """Look at the row: an amendment is what the row shows."""
-    if event.finished is not None:
-        book.record(event.finished)
-    outcome = event.outcome
-    if isinstance(outcome, Refused) and outcome.needs_two_factor:
-        intent_id = event.finished.intent_id if event.finished else None
-        gatekeeping.close_for_two_factor(book, outcome.code, outcome.reason, intent_id)
-    elif isinstance(outcome, Accepted):
-        _taken(book, event.order_id, outcome, "amend")
-    book.command(ReadOrder(event.order_id, "after amend"))
-
-
-def _taken(book: Book, order_id: str, outcome: Accepted, source: str) -> None:
+def taken(book: Book, order_id: str, outcome: Accepted, source: str) -> None:
     """The broker took a command: rows asked for earlier say nothing about the status any more."""
     order = book.orders.get(order_id)
     intent_id = order.row.intent_id if order else None

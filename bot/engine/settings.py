@@ -29,7 +29,8 @@ class EngineSettings:
     `limits` holds for every strategy beside its own; the tighter one wins. `poll_backoff` repeats
     its last step until an order has ended. `halt_on_drift` halts a symbol whose holding is not ours
     plus what was there before; symbols with shares of the owner's own are only noted unless
-    `halt_on_drift_of_external`.
+    `halt_on_drift_of_external`. `amend_enabled` is off: what the broker's modify does to a partly
+    matched order is documented in words only; cancelling and ordering anew is understood.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -43,6 +44,7 @@ class EngineSettings:
     read_patience: timedelta = timedelta(seconds=15)
     cancel_tries: int = 5
     cancel_backoff: tuple[timedelta, ...] = _seconds(1, 2, 4, 8, 15)
+    amend_enabled: bool = False
     halt_on_drift: bool = True
     halt_on_drift_of_external: bool = False
     unknown_policy: UnknownPolicy = UnknownPolicy.FENCE_AND_HORIZON

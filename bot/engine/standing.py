@@ -9,7 +9,7 @@ from bot.domain.instrument import Exchange, Phase
 from bot.domain.order import Intent, SendState
 from bot.engine.book import Book
 from bot.engine.profit import day_result, unrealised
-from bot.engine.tracks import Runner
+from bot.engine.tracks import AmendTrack, CancelTrack, Runner
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,31 @@ class HeldOrder:
 
 
 @dataclass(frozen=True, slots=True)
+class CancelStanding:
+    """A cancel under way; `queued_until` is when its exchange takes cancels again."""
+
+    order_id: str
+    reason: str
+    tries: int
+    queued_until: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class AmendStanding:
+    """The last amendment of an order; `verdict` is empty while it is under way."""
+
+    order_id: str
+    asked_at: datetime
+    field: str
+    old: int
+    new: int
+    stage: str
+    verdict: str
+    code: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Standing:
     """Everything at a glance. `since` is None before the first event."""
 
@@ -62,6 +87,8 @@ class Standing:
     strategies: tuple[StrategyStanding, ...]
     positions: tuple[PositionStanding, ...]
     open_orders: tuple[OrderUpdated, ...]
+    cancels: tuple[CancelStanding, ...]
+    amends: tuple[AmendStanding, ...]
     held: tuple[HeldOrder, ...]
     unknown: tuple[Intent, ...]
     halted_symbols: Mapping[str, str]
@@ -85,6 +112,8 @@ def standing_of(book: Book) -> Standing:
         strategies=tuple(_strategy(book, runner) for runner in runners),
         positions=tuple(one for runner in runners for one in _positions(book, runner)),
         open_orders=tuple(order.row for order in book.open_orders()),
+        cancels=tuple(_cancel(each) for each in book.cancels.values()),
+        amends=tuple(_amend(each) for each in book.amends.values()),
         held=_held(book),
         unknown=_unknown(book),
         halted_symbols=dict(book.halted_symbols),
@@ -125,6 +154,24 @@ def _positions(book: Book, runner: Runner) -> list[PositionStanding]:
                 )
             )
     return found
+
+
+def _cancel(track: CancelTrack) -> CancelStanding:
+    return CancelStanding(track.order_id, track.reason, track.tries, track.queued_until)
+
+
+def _amend(track: AmendTrack) -> AmendStanding:
+    return AmendStanding(
+        order_id=track.ask.order_id,
+        asked_at=track.ask.at,
+        field="price" if track.is_of_price else "quantity",
+        old=track.old,
+        new=track.new,
+        stage=track.stage,
+        verdict=track.verdict or "",
+        code=track.code,
+        text=track.text,
+    )
 
 
 def _held(book: Book) -> tuple[HeldOrder, ...]:

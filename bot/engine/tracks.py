@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from bot.domain.entry import OrderUpdated
 from bot.domain.instrument import Phase
+from bot.domain.message import AmendAsked
 from bot.domain.order import (
     TERMINAL_STATES,
     UNRESOLVED_SENDS,
@@ -103,12 +104,68 @@ class IntentTrack:
         return self.is_unresolved or self.state is SendState.READY
 
 
+class AmendStage(StrEnum):
+    """Where an amendment stands: row being read, PUT sent, its effect looked for, over."""
+
+    READING = "reading"
+    SENT = "sent"
+    CONFIRMING = "confirming"
+    OVER = "over"
+
+
+class AmendVerdict(StrEnum):
+    """What became of an amendment; all but BLOCKED are read from a row.
+
+    BLOCKED: not sent. REFUSED: the broker said no. NOT_DONE: it can no longer arrive. DIFFERS: the
+    row shows neither the old value nor the new one. ENDED: the order was over before it.
+    """
+
+    DONE = "DONE"
+    BLOCKED = "BLOCKED"
+    REFUSED = "REFUSED"
+    NOT_DONE = "NOT_DONE"
+    DIFFERS = "DIFFERS"
+    ENDED = "ENDED"
+
+
+@dataclass(slots=True)
+class AmendTrack:
+    """An amendment of one field, followed until a row shows what became of it.
+
+    `old` is the value in the row that was read before the PUT. Rows asked for before `since` say
+    nothing; `hopeless_at` is when the PUT can no longer arrive, None while its answer is awaited.
+    """
+
+    ask: AmendAsked
+    old: int
+    due: datetime
+    since: datetime
+    stage: AmendStage = AmendStage.READING
+    step: int = 0
+    hopeless_at: datetime | None = None
+    is_refused: bool = False
+    code: str = ""
+    verdict: AmendVerdict | None = None
+    text: str = ""
+
+    @property
+    def is_of_price(self) -> bool:
+        """True for a new price, False for a new total quantity."""
+        return self.ask.limit_price is not None
+
+    @property
+    def new(self) -> int:
+        """The value that is asked for; an ask that got this far has exactly one."""
+        return self.ask.limit_price or self.ask.quantity or 0
+
+
 @dataclass(slots=True)
 class OrderTrack:
     """An order that the broker has given an id, ours or not.
 
     `requested_at` is the request start of the newest row merged; `executed_at` of the row that last
-    raised the executed quantity.
+    raised the executed quantity. `change` is an amendment whose PUT may take effect: until its
+    verdict the order counts with the larger of both values.
     """
 
     row: OrderUpdated
@@ -117,6 +174,7 @@ class OrderTrack:
     may_cancel: bool | None = None
     expires_at: datetime | None = None
     poll: BackOff | None = None
+    change: AmendTrack | None = None
 
     @property
     def is_open(self) -> bool:
@@ -131,8 +189,17 @@ class OrderTrack:
     @property
     def open_quantity(self) -> int:
         """Shares that may still trade."""
-        left = self.row.quantity - self.row.executed_quantity
-        return max(0, left) if self.is_open else 0
+        quantity = self.row.quantity
+        if self.change is not None and not self.change.is_of_price:
+            quantity = max(quantity, self.change.old, self.change.new)
+        return max(0, quantity - self.row.executed_quantity) if self.is_open else 0
+
+    @property
+    def prices(self) -> tuple[int | None, ...]:
+        """Every price at which it may stand, the lowest first; None: at the market."""
+        if self.change is None or not self.change.is_of_price or self.row.price is None:
+            return (self.row.price,)
+        return tuple(sorted({self.row.price, self.change.old, self.change.new}))
 
 
 @dataclass(slots=True)

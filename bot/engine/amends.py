@@ -1,0 +1,296 @@
+"""Amendments: the row is read first, then one PUT goes out, then a row says what became of it.
+
+    READING ─► SENT ─► CONFIRMING ─► OVER: the row shows the new value, or can no longer
+       └────────────────────────────► OVER: not sent, the row or a limit forbids it
+
+The order is PENDING_REPLACE from the PUT to the verdict and counts with the larger of both values.
+An answer is no verdict. A refusal is believed when a row asked for afterwards shows the old value;
+after any other answer the old value is believed when the PUT can no longer arrive: its timestamp is
+good for 30 s (broker open API, signing), clocks may differ. The code -701111 means that only the
+unmatched part was changed: done. One PUT per ask, ever.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+from bot.domain.entry import CheckResult, Decision, OrderResultSeen, Transition, Verdict
+from bot.domain.message import AmendAnswered, AmendAsked, AmendOrder, ReadOrder
+from bot.domain.order import OrderReport, OrderState
+from bot.domain.outcome import Accepted, NotSent, Refused
+from bot.engine import gatekeeping, sends
+from bot.engine.ask_checks import judge_amend, refusal_code
+from bot.engine.book import Book
+from bot.engine.risk_codes import judged
+from bot.engine.tracks import AmendStage, AmendTrack, AmendVerdict, OrderTrack
+
+_AMENDABLE: Final = frozenset({OrderState.ACCEPTED, OrderState.PARTIALLY_FILLED})
+
+
+def begin(book: Book, order: OrderTrack, ask: AmendAsked) -> None:
+    """Read the order's row; `ask` has passed its checks."""
+    order_id = order.row.order_id
+    amend = AmendTrack(ask, 0, due=book.now + book.settings.read_patience, since=book.now)
+    amend.old = _value(amend, order)
+    book.amends[order_id] = amend
+    book.command(ReadOrder(order_id, "before amend"))
+
+
+def under_way(book: Book) -> Iterator[tuple[str, AmendTrack]]:
+    """Every amendment without a verdict, with the id of its order."""
+    return ((key, one) for key, one in book.amends.items() if one.stage is not AmendStage.OVER)
+
+
+def instants(book: Book) -> Iterator[datetime]:
+    """When an amendment is looked after again."""
+    return (amend.due for _, amend in under_way(book))
+
+
+def advance(book: Book) -> None:
+    """Take every amendment that is due one step on."""
+    for order_id, amend in list(under_way(book)):
+        order = book.orders.get(order_id)
+        if order is None:
+            del book.amends[order_id]
+        elif not order.is_open:
+            _end_with_order(book, amend, order)
+        elif amend.due <= book.now:
+            _ON_DUE[amend.stage](book, amend, order)
+
+
+def _give_up_reading(book: Book, amend: AmendTrack, order: OrderTrack) -> None:
+    seconds = round(book.settings.read_patience.total_seconds())
+    _block(book, amend, order, (judged("ROW_READ", False, seconds=seconds),))
+
+
+def _look_again(book: Book, amend: AmendTrack, order: OrderTrack) -> None:
+    """Ask for the row, at growing distances; an answer that never came is waited for no longer."""
+    amend.stage = AmendStage.CONFIRMING
+    settings, distances = book.settings, book.settings.cancel_backoff
+    if amend.hopeless_at is None:
+        amend.hopeless_at = book.now + settings.timestamp_life + settings.clock_skew
+    amend.due = book.now + distances[min(amend.step, len(distances) - 1)]
+    amend.step += 1
+    book.command(ReadOrder(order.row.order_id, "after amend"))
+
+
+_ON_DUE: Final[Mapping[AmendStage, Callable[[Book, AmendTrack, OrderTrack], None]]] = {
+    AmendStage.READING: _give_up_reading,
+    AmendStage.SENT: _look_again,
+    AmendStage.CONFIRMING: _look_again,
+}
+
+
+def _end_with_order(book: Book, amend: AmendTrack, order: OrderTrack) -> None:
+    """The order has ended: with the new value, or before it came."""
+    is_done = amend.stage is not AmendStage.READING and _value(amend, order) == amend.new
+    verdict = AmendVerdict.DONE if is_done else AmendVerdict.ENDED
+    _end(book, amend, order, verdict, f"the order ended: {order.row.state}")
+
+
+# --------------------------------------------------------------------------------------------- rows
+
+
+def on_row(book: Book, order_id: str, report: OrderReport) -> None:
+    """The detail row has been merged: send what waited for it, or read the verdict from it."""
+    amend, order = book.amends.get(order_id), book.orders.get(order_id)
+    look = _ON_ROW.get(amend.stage) if amend is not None else None
+    if amend is None or order is None or look is None or not order.is_open:
+        return
+    if report.requested_at >= amend.since:
+        look(book, amend, order, report)
+    elif amend.stage is AmendStage.READING:
+        book.command(ReadOrder(order_id, "before amend"))
+
+
+def _send(book: Book, amend: AmendTrack, order: OrderTrack, report: OrderReport) -> None:
+    """Judge the ask again by the fresh row, then send its PUT."""
+    checks = judge_amend(book, amend.ask, amend)
+    if checks[-1].passed:
+        checks = (*checks, _row_allows(report))
+    if not checks[-1].passed:
+        _block(book, amend, order, checks)
+        return
+    row, ask = order.row, amend.ask
+    assert row.intent_id is not None, "only own orders are amended"
+    amend.stage, amend.old, order.change = AmendStage.SENT, _value(amend, order), amend
+    amend.due = book.now + 2 * book.settings.read_patience
+    _move(book, order, OrderState.PENDING_REPLACE, _told(amend))
+    book.command(
+        AmendOrder(
+            order_id=row.order_id,
+            intent_id=row.intent_id,
+            account=row.account,
+            limit_price=ask.limit_price,
+            quantity=ask.quantity,
+            reason=ask.reason,
+        )
+    )
+
+
+def _row_allows(report: OrderReport) -> CheckResult:
+    """The row says that it may be changed; one that says nothing is taken as a no."""
+    is_ok = report.may_amend is True and report.state in _AMENDABLE
+    return judged("ROW_ALLOWS", is_ok, status=report.status, allowed=str(report.may_amend))
+
+
+def _read_verdict(book: Book, amend: AmendTrack, order: OrderTrack, report: OrderReport) -> None:
+    """Compare the row's value with the new one and the old one."""
+    value = _value(amend, order)
+    if report.state is OrderState.PENDING_REPLACE:
+        return
+    if value == amend.new:
+        _end(book, amend, order, AmendVerdict.DONE, "done")
+    elif value != amend.old:
+        _end(book, amend, order, AmendVerdict.DIFFERS, f"the row shows {value:,}")
+    elif amend.is_refused:
+        _end(book, amend, order, AmendVerdict.REFUSED, "refused")
+    elif amend.hopeless_at is not None and report.requested_at >= amend.hopeless_at:
+        _end(book, amend, order, AmendVerdict.NOT_DONE, "not done, and can't arrive any more")
+
+
+_ON_ROW: Final[Mapping[AmendStage, Callable[[Book, AmendTrack, OrderTrack, OrderReport], None]]] = {
+    AmendStage.READING: _send,
+    AmendStage.CONFIRMING: _read_verdict,
+}
+
+
+# ------------------------------------------------------------------------------------------ answers
+
+
+def on_amend_answered(book: Book, event: AmendAnswered) -> None:
+    """Note the answer and look at the row: an amendment is what the row shows."""
+    if event.finished is not None:
+        book.record(event.finished)
+    _take_answer(book, event)
+    amend, order = book.amends.get(event.order_id), book.orders.get(event.order_id)
+    if amend is None or order is None or amend.stage is AmendStage.OVER:
+        book.command(ReadOrder(event.order_id, "after amend"))
+        return
+    amend.since, amend.hopeless_at, amend.step = book.now, None, 0
+    amend.is_refused = isinstance(event.outcome, Refused | NotSent)
+    amend.code = _code(event)
+    _look_again(book, amend, order)
+
+
+def _take_answer(book: Book, event: AmendAnswered) -> None:
+    outcome = event.outcome
+    if isinstance(outcome, Accepted):
+        sends.taken(book, event.order_id, outcome, "amend")
+    if not isinstance(outcome, Refused):
+        return
+    intent_id = event.finished.intent_id if event.finished else None
+    if outcome.needs_two_factor:
+        gatekeeping.close_for_two_factor(book, outcome.code, outcome.reason, intent_id)
+    if outcome.result is not None:
+        raw = outcome.result.raw
+        book.record(OrderResultSeen(book.now, "amend", event.order_id, intent_id, None, raw))
+
+
+def _code(event: AmendAnswered) -> str:
+    match event.outcome:
+        case Accepted(result):
+            return result.code or ""
+        case Refused(code, reason):
+            return f"{code} {reason}".strip()
+        case other:
+            return other.reason
+
+
+# ------------------------------------------------------------------------------------------ the end
+
+
+def _end(
+    book: Book, amend: AmendTrack, order: OrderTrack, verdict: AmendVerdict, text: str
+) -> None:
+    """Say what became of it, and let the order work on."""
+    code = f" ({amend.code})" if amend.code else ""
+    amend.stage, amend.verdict, amend.text = AmendStage.OVER, verdict, f"{text}{code}"
+    order.change = None
+    book.counts[f"amend_{verdict.lower()}"] += 1
+    if order.row.state is OrderState.PENDING_REPLACE:
+        is_partly = order.row.executed_quantity > 0
+        to = OrderState.PARTIALLY_FILLED if is_partly else OrderState.ACCEPTED
+        _move(book, order, to, f"{_told(amend)}: {amend.text}")
+    if order.poll is not None:
+        order.poll.restart(book.now, book.settings.poll_backoff)
+    if verdict is not AmendVerdict.DONE or code:
+        _note(book, amend, order)
+
+
+def _note(book: Book, amend: AmendTrack, order: OrderTrack) -> None:
+    """Tell what the order's own row does not."""
+    kind = "ALERT" if amend.verdict is AmendVerdict.DIFFERS else "AMEND"
+    text = f"{order.row.order_id} {_told(amend)}: {amend.text}"
+    numbers = {"old": amend.old, "new": amend.new, "verdict": amend.verdict, "code": amend.code}
+    book.note(kind, text, numbers, symbol=order.row.symbol)
+
+
+def _block(
+    book: Book, amend: AmendTrack, order: OrderTrack, checks: tuple[CheckResult, ...]
+) -> None:
+    """Nothing was sent: a fresh row, or what happened meanwhile, forbids it."""
+    amend.stage, amend.verdict = AmendStage.OVER, AmendVerdict.BLOCKED
+    amend.code, amend.text = refusal_code(book, checks[-1]), checks[-1].text
+    decide(book, amend.ask, order, checks)
+
+
+def decide(
+    book: Book, ask: AmendAsked, order: OrderTrack | None, checks: tuple[CheckResult, ...]
+) -> None:
+    """Journal whether an ask is taken, with the numbers of the check that refused it."""
+    row, last = order.row if order else None, checks[-1]
+    book.counts["amends_asked" if last.passed else "amends_blocked"] += 1
+    book.record(
+        Decision(
+            at=book.now,
+            strategy=(row.strategy or "") if row else "",
+            symbol=row.symbol if row else "",
+            verdict=Verdict.PASSED if last.passed else Verdict.BLOCKED,
+            code="AMEND" if last.passed else refusal_code(book, last),
+            why=ask.reason,
+            numbers={
+                "by": ask.by,
+                "order_id": ask.order_id,
+                "price": ask.limit_price,
+                "quantity": ask.quantity,
+                **({} if last.passed else last.numbers),
+            },
+            checks=checks,
+            request_id=row.intent_id if row else None,
+            side=row.side if row else None,
+            quantity=ask.quantity or (row.quantity if row else None),
+            order_type=row.order_type if row else None,
+            price=ask.limit_price or (row.price if row else None),
+        )
+    )
+
+
+def _move(book: Book, order: OrderTrack, to: OrderState, note: str) -> None:
+    row = order.row
+    order.row = replace(row, at=book.now, state=to)
+    book.record(
+        Transition(
+            at=book.now,
+            intent_id=row.intent_id,
+            order_id=row.order_id,
+            from_state=row.state,
+            to_state=to,
+            broker_status=row.broker_status,
+            source="amend",
+            executed_quantity=row.executed_quantity,
+            note=f"amend {note}",
+        )
+    )
+    book.record(order.row)
+
+
+def _value(amend: AmendTrack, order: OrderTrack) -> int:
+    """The present value of the field that is amended."""
+    return (order.row.price or 0) if amend.is_of_price else order.row.quantity
+
+
+def _told(amend: AmendTrack) -> str:
+    field = "price" if amend.is_of_price else "quantity"
+    return f"{field} {amend.old:,} to {amend.new:,}"

@@ -1,0 +1,550 @@
+"""Asks by hand: what is refused and why, and what becomes of an amendment that was sent."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from bot.domain.entry import (
+    AttemptFinished,
+    Decision,
+    Note,
+    OrderResultSeen,
+    OrderUpdated,
+    RunState,
+    StateChanged,
+    Transition,
+    Verdict,
+)
+from bot.domain.instrument import Phase
+from bot.domain.message import (
+    Action,
+    AmendAnswered,
+    AmendAsked,
+    AmendOrder,
+    CancelAsked,
+    CancelOrder,
+    DropToken,
+    OperatorActed,
+    ReadOrder,
+    TimePassed,
+)
+from bot.domain.order import OrderState, OrderType
+from bot.domain.outcome import Accepted, NotSent, Refused, Unknown
+from bot.engine.accounts import cash_free
+from bot.engine.engine import EngineSettings
+from tests.engine.stage import ACCOUNT, PLAN, Stage, limited, report_of, result_of
+
+ON = EngineSettings(amend_enabled=True)
+_S = OrderState
+
+
+def _stage(plan=PLAN, **more):
+    return Stage(plan, settings=ON, **more)
+
+
+def _ask(stage, *, price=None, quantity=None, name="ORD1"):
+    return stage.handle(AmendAsked(stage.now, name, price, quantity, "operator", "by hand"))
+
+
+def _cancel(stage, name="ORD1"):
+    return stage.handle(CancelAsked(stage.now, name, "operator", "by hand"))
+
+
+def _sent(*, price=None, quantity=None, executed=0, **more):
+    stage = _stage(**more)
+    intent = stage.working(500, 27_000)
+    row = report_of(intent, executed=executed)
+    stage.after(1).book(row)
+    _ask(stage.after(1), price=price, quantity=quantity)
+    stage.row(row)
+    assert len(stage.new(AmendOrder)) == 1
+    return stage, intent, row
+
+
+def _answer(stage, outcome):
+    finished = AttemptFinished(stage.now, "a-1", "L-0001", "?", 200, None, "", "{}", 1)
+    return stage.handle(AmendAnswered(stage.now, "ORD1", outcome, finished))
+
+
+def _amended(stage):
+    return stage.engine.standing().amends[-1]
+
+
+def _states(stage):
+    return [one.to_state for one in stage.all(Transition)]
+
+
+# ---------------------------------------------------------------------------------- what is refused
+
+
+def test_the_row_is_read_before_one_field_is_sent():
+    stage = _stage()
+    intent = stage.working(500, 27_000)
+
+    _ask(stage.after(1), price=26_900)
+    assert stage.decided() == (Verdict.PASSED, "AMEND")
+    assert stage.new(ReadOrder) == [ReadOrder("ORD1", "before amend")]
+    stage.row(report_of(intent))
+
+    assert stage.new(AmendOrder) == [
+        AmendOrder("ORD1", "L-0001", ACCOUNT, 26_900, None, "by hand"),
+    ]
+    assert stage.entries_of_order().state is _S.PENDING_REPLACE
+
+
+def test_an_order_is_found_by_our_own_id_too():
+    stage = _stage()
+    stage.working(500, 27_000)
+
+    assert ReadOrder("ORD1", "before amend") in _ask(stage, price=26_900, name="L-0001")
+
+
+REFUSED = [
+    ("ONE_FIELD", {}, {}),
+    ("ONE_FIELD", {"price": 26_900, "quantity": 400}, {}),
+    ("ONE_FIELD", {"price": 0}, {}),
+    ("OPEN_ORDER", {"price": 26_900, "name": "ORD9"}, {}),
+    ("CHANGE", {"price": 27_000}, {"old": 27_000, "new": 27_000}),
+    ("CHANGE", {"quantity": 500}, {"old": 500}),
+    ("LOT", {"quantity": 450}, {}),
+    ("SAME_LOT", {"quantity": 50}, {"old": "EVEN", "new": "ODD"}),
+    ("MAX_QUANTITY", {"quantity": 600_000}, {"quantity": 600_000}),
+    ("TICK", {"price": 27_001}, {"tick": 50}),
+    ("BAND", {"price": 29_000}, {"ceiling": 28_850}),
+    ("CASH", {"quantity": 9_000}, {"cash_vnd": 100_000_000}),
+]
+
+
+@pytest.mark.parametrize(("code", "asked", "numbers"), REFUSED)
+def test_an_ask_is_refused_with_a_code_and_its_numbers(code, asked, numbers):
+    stage = _stage()
+    stage.working(500, 27_000)
+
+    _ask(stage, **asked)
+
+    assert stage.decided() == (Verdict.BLOCKED, code)
+    assert stage.last(Decision).numbers.items() >= numbers.items()
+    assert stage.new(ReadOrder) == []
+
+
+LIMITS = [
+    ({"max_order_value": 14_000_000}, {"quantity": 600}, "MAX_ORDER_VALUE"),
+    ({"max_position": 500}, {"quantity": 600}, "MAX_POSITION"),
+    ({"max_price_gap_ppm": 10_000}, {"price": 26_500}, "PRICE_GAP"),
+]
+
+
+@pytest.mark.parametrize(("limits", "asked", "code"), LIMITS)
+def test_the_strategys_limits_hold_at_the_new_value(limits, asked, code):
+    stage = _stage(limited(**limits))
+    stage.working(500, 27_000)
+
+    _ask(stage, **asked)
+
+    assert stage.decided() == (Verdict.BLOCKED, code)
+
+
+def test_an_order_at_its_limit_may_change_its_price_within_it():
+    stage = _stage(limited(max_position=500), cash=13_520_500)
+    stage.working(500, 27_000)
+
+    assert len(_ask(stage, price=26_900)) > 1
+    assert stage.decided() == (Verdict.PASSED, "AMEND")
+
+
+def test_it_is_off_unless_the_settings_say_otherwise():
+    stage = Stage()
+    stage.working()
+
+    _ask(stage, price=26_900)
+
+    assert stage.decided() == (Verdict.BLOCKED, "AMEND_ENABLED")
+
+
+@pytest.mark.parametrize("phase", [Phase.OPEN, Phase.BREAK, Phase.PRE_CLOSED, Phase.CLOSED])
+def test_a_phase_that_forbids_changes_refuses(phase):
+    stage = _stage()
+    stage.working()
+    stage.phase(phase)
+
+    _ask(stage, price=26_900)
+
+    assert stage.decided() == (Verdict.BLOCKED, "AMEND_PHASE")
+
+
+def test_a_closed_gate_refuses_in_its_own_word():
+    stage = _stage()
+    stage.working()
+    stage.handle(OperatorActed(stage.now, Action.PAUSE, "lunch", "me"))
+
+    _ask(stage, price=26_900)
+
+    assert stage.decided() == (Verdict.BLOCKED, "PAUSED")
+
+
+def test_a_market_order_has_no_price_to_change():
+    stage = _stage()
+    stage.wish(lambda s: s.buy(100, market=OrderType.MTL))
+    intent = stage.done[-1].intent
+    stage.accept(intent)
+
+    _ask(stage, quantity=200)
+
+    assert stage.decided() == (Verdict.BLOCKED, "LIMIT_ORDER")
+
+
+def test_an_ended_order_is_not_changed():
+    stage = _stage()
+    intent = stage.working()
+    stage.after(1).book(report_of(intent, executed=100))
+
+    _ask(stage, price=26_900)
+
+    assert stage.decided() == (Verdict.BLOCKED, "OPEN_ORDER")
+    assert stage.last(Decision).numbers["state"] == "FILLED"
+
+
+def test_an_order_of_somebody_else_is_not_touched():
+    stage = _stage()
+    other = stage.buy()
+    stage.book(report_of(other, "ORD7", symbol="SHS"))
+
+    _ask(stage, price=26_900, name="ORD7")
+    _cancel(stage, "ORD7")
+
+    told = [one.numbers["state"] for one in stage.all(Decision)[-2:]]
+    assert told == ["not an order of this bot"] * 2
+
+
+@pytest.mark.parametrize("first", [_cancel, lambda stage: _ask(stage, price=26_950)])
+def test_an_order_has_one_command_at_a_time(first):
+    stage = _stage()
+    stage.working()
+    first(stage)
+
+    _ask(stage, price=26_900)
+
+    assert stage.decided() == (Verdict.BLOCKED, "ONE_COMMAND")
+
+
+# -------------------------------------------------------------------------- between ask and sending
+
+
+def test_a_row_without_its_permission_sends_nothing():
+    for allowed in (False, None):
+        stage = _stage()
+        intent = stage.working()
+        _ask(stage, price=26_900)
+
+        stage.row(report_of(intent, may_amend=allowed))
+
+        assert stage.new(AmendOrder) == []
+        assert stage.decided() == (Verdict.BLOCKED, "ROW_ALLOWS")
+        assert _amended(stage).verdict == "BLOCKED"
+
+
+def test_a_fill_that_came_meanwhile_is_seen_before_sending():
+    stage = _stage()
+    intent = stage.working(500)
+    _ask(stage, quantity=200)
+
+    stage.row(report_of(intent, executed=300))
+
+    assert stage.decided() == (Verdict.BLOCKED, "ABOVE_EXECUTED")
+    assert stage.new(AmendOrder) == []
+
+
+def test_a_row_asked_for_before_the_ask_is_asked_for_anew():
+    stage = _stage()
+    intent = stage.working()
+    row = report_of(intent)
+    _ask(stage.after(2), price=26_900)
+
+    stage.now -= timedelta(seconds=1)
+    stage.row(row)
+
+    assert stage.new(AmendOrder) == []
+    assert stage.new(ReadOrder) == [ReadOrder("ORD1", "before amend")]
+
+
+def test_a_row_that_cannot_be_read_sends_nothing():
+    stage = _stage()
+    intent = stage.working()
+    _ask(stage, price=26_900)
+
+    stage.pass_time(15)
+    stage.row(report_of(intent))
+
+    assert stage.last(Decision).code == "ROW_READ"
+    assert stage.all(AmendOrder) == []
+
+
+def test_a_cancel_that_is_wanted_meanwhile_comes_first():
+    stage = _stage()
+    intent = stage.working()
+    _ask(stage, price=26_900)
+    _cancel(stage)
+
+    stage.row(report_of(intent))
+
+    assert stage.new(AmendOrder) == []
+    assert len(stage.new(CancelOrder)) == 1
+
+
+# ------------------------------------------------------------------------------------- the verdicts
+
+
+def test_the_new_value_in_the_row_is_done():
+    stage, intent, row = _sent(price=26_900)
+
+    _answer(stage, Accepted(result_of(intent, limit_price=26_900)))
+    assert ReadOrder("ORD1", "after amend") in stage.done
+    assert stage.entries_of_order().state is _S.PENDING_REPLACE
+    stage.after(0.1).row(replace(row, price=26_900))
+
+    shown = stage.entries_of_order()
+    assert (shown.price, shown.state) == (26_900, _S.ACCEPTED)
+    assert (_amended(stage).verdict, _amended(stage).stage) == ("DONE", "over")
+    assert stage.last(Transition).note == "amend price 27,000 to 26,900: done"
+
+
+def test_the_unmatched_part_alone_is_changed_and_that_is_done():
+    stage, intent, row = _sent(quantity=300, executed=200)
+
+    _answer(stage, Accepted(result_of(intent, quantity=300, code="-701111")))
+    stage.after(0.1).row(replace(row, quantity=300, remaining_quantity=100))
+
+    shown = stage.entries_of_order()
+    assert (shown.quantity, shown.executed_quantity) == (300, 200)
+    assert _states(stage)[-2:] == [_S.PENDING_REPLACE, _S.PARTIALLY_FILLED]
+    assert (_amended(stage).verdict, _amended(stage).code) == ("DONE", "-701111")
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Refused("-900017", "price", 200, result_of(Stage().buy(), code="-900017")),
+        Refused("-300025", "not now", 400),
+        Refused("429", "slow", 429),
+        NotSent("the journal can't be written"),
+    ],
+    ids=["200", "400", "429", "not sent"],
+)
+def test_a_refusal_is_one_when_the_row_is_unchanged(outcome):
+    stage, _, row = _sent(price=26_900)
+
+    _answer(stage, outcome)
+    assert _amended(stage).verdict == ""
+    stage.after(0.1).row(row)
+
+    shown = stage.entries_of_order()
+    assert (shown.price, shown.state) == (27_000, _S.ACCEPTED)
+    assert _amended(stage).verdict == "REFUSED"
+    assert len(stage.all(AmendOrder)) == 1
+    assert [note.kind for note in stage.all(Note)][-1] == "AMEND"
+
+
+def test_a_refusal_inside_200_is_kept_raw():
+    stage, intent, _ = _sent(price=26_900)
+
+    _answer(stage, Refused("-900017", "", 200, result_of(intent, raw="said no")))
+
+    [seen] = stage.new(OrderResultSeen)
+    assert (seen.source, seen.raw) == ("amend", "said no")
+
+
+def test_a_row_outranks_a_refusal():
+    stage, _, row = _sent(price=26_900)
+
+    _answer(stage, Refused("400", "?", 400))
+    stage.after(0.1).row(replace(row, price=26_900))
+
+    assert _amended(stage).verdict == "DONE"
+
+
+def test_a_lost_answer_is_polled_until_it_can_no_longer_arrive():
+    stage, _, row = _sent(price=26_900)
+    _answer(stage, Unknown("deadline"))
+    reads = 0
+    for _ in range(34):
+        stage.pass_time(1)
+        if stage.new(ReadOrder):
+            reads += 1
+            stage.row(row)
+        assert _amended(stage).verdict == ""
+    assert stage.entries_of_order().state is _S.PENDING_REPLACE
+
+    for _ in range(16):
+        stage.pass_time(1)
+        if stage.new(ReadOrder):
+            stage.row(row)
+
+    assert reads >= 4
+    assert _amended(stage).verdict == "NOT_DONE"
+    assert stage.entries_of_order().state is _S.ACCEPTED
+    assert len(stage.all(AmendOrder)) == 1
+
+
+def test_a_lost_answer_whose_row_shows_the_new_value_is_done():
+    stage, _, row = _sent(quantity=700)
+    _answer(stage, Unknown("deadline"))
+
+    stage.pass_time(4)
+    stage.row(replace(row, quantity=700, remaining_quantity=700))
+
+    assert _amended(stage).verdict == "DONE"
+    assert stage.entries_of_order().quantity == 700
+
+
+def test_an_accepted_change_that_no_row_shows_is_not_done():
+    stage, intent, row = _sent(price=26_900)
+    _answer(stage, Accepted(result_of(intent, limit_price=26_900)))
+    stage.after(1).row(row)
+    assert _amended(stage).verdict == ""
+
+    stage.after(35).row(row)
+
+    assert _amended(stage).verdict == "NOT_DONE"
+
+
+def test_a_row_in_change_is_no_verdict():
+    stage, intent, row = _sent(price=26_900)
+    _answer(stage, Accepted(result_of(intent)))
+
+    stage.after(40).row(replace(row, state=_S.PENDING_REPLACE, status="FIXING"))
+
+    assert _amended(stage).verdict == ""
+
+
+def test_another_value_than_either_is_an_alert():
+    stage, intent, row = _sent(quantity=700, executed=100)
+    _answer(stage, Accepted(result_of(intent, code="-701111")))
+
+    stage.after(1).row(replace(row, quantity=800, remaining_quantity=700))
+
+    assert _amended(stage).verdict == "DIFFERS"
+    assert [note.kind for note in stage.all(Note)][-1] == "ALERT"
+    assert stage.entries_of_order().quantity == 800
+
+
+def test_an_order_that_ends_first_ends_its_amendment():
+    stage, intent, row = _sent(price=26_900)
+    _answer(stage, Unknown("deadline"))
+
+    stage.after(1).book(report_of(intent, executed=500))
+
+    assert _amended(stage).verdict == "ENDED"
+    assert stage.entries_of_order().state is _S.FILLED
+    assert stage.engine.next_due() is None
+    assert row.executed_quantity == 0
+
+
+def test_a_403_closes_the_gate_and_changes_nothing():
+    stage, _, row = _sent(price=26_900)
+
+    done = _answer(stage, Refused("OTP_SESSION_EXPIRED", "2FA", 403))
+    stage.after(1).row(row)
+
+    assert DropToken("OTP_SESSION_EXPIRED") in done
+    assert stage.last(StateChanged).to_state is RunState.NEEDS_2FA
+    assert _amended(stage).verdict == "REFUSED"
+    stage.token()
+    assert len(stage.all(AmendOrder)) == 1
+
+
+def test_polls_do_not_end_a_pending_change():
+    stage, _, row = _sent(price=26_900)
+
+    stage.after(1).book(row)
+    stage.after(1).book(
+        replace(
+            row,
+            executed_quantity=100,
+            executed_amount=2_700_000,
+            average_price=27_000,
+            remaining_quantity=400,
+        )
+    )
+
+    assert stage.entries_of_order().state is _S.PENDING_REPLACE
+    assert stage.entries_of_order().executed_quantity == 100
+
+
+# --------------------------------------------------------------------------------- what is reserved
+
+
+@pytest.mark.parametrize(("new", "open_quantity"), [(700, 600), (300, 400)])
+def test_until_the_verdict_the_larger_quantity_counts(new, open_quantity):
+    stage, _, row = _sent(quantity=new, executed=100)
+    order = stage.engine._book.orders["ORD1"]
+    assert order.open_quantity == open_quantity
+
+    _answer(stage, Refused("-700105", "", 400))
+    assert order.open_quantity == open_quantity
+    stage.after(1).row(row)
+
+    assert order.open_quantity == 400
+
+
+@pytest.mark.parametrize("new", [26_900, 27_100])
+def test_until_the_verdict_the_higher_price_is_reserved_and_neither_may_be_crossed(new):
+    stage, _, row = _sent(price=new)
+    order = stage.engine._book.orders["ORD1"]
+    assert order.prices == tuple(sorted({27_000, new}))
+    free = cash_free(stage.engine._book, ACCOUNT)
+    amount = 500 * max(27_000, new)
+    assert free == 100_000_000 - amount - stage.engine._book.rulebook.fee(amount)
+
+    _answer(stage, Unknown("deadline"))
+    stage.after(1).row(replace(row, price=new))
+
+    assert order.prices == (new,)
+
+
+# ------------------------------------------------------------------------------------------ cancels
+
+
+def test_a_cancel_by_hand_goes_the_way_of_every_cancel():
+    stage = Stage()
+    intent = stage.working(500)
+
+    assert ReadOrder("ORD1", "before cancel: by hand") in _cancel(stage, "L-0001")
+    stage.row(report_of(intent))
+
+    assert stage.new(CancelOrder) == [CancelOrder("ORD1", "L-0001", ACCOUNT, "by hand")]
+
+
+def test_all_open_orders_are_cancelled_at_once():
+    stage = Stage()
+    stage.working(100, 27_000)
+    stage.wish(lambda s: s.sell(100, limit=28_000))
+    stage.handle(CancelAsked(stage.now, None, "operator", "by hand"))
+
+    assert [one.order_id for one in stage.new(ReadOrder)] == ["ORD1"]
+    assert stage.last(Note).numbers == {"orders": 1}
+
+
+@pytest.mark.parametrize("name", ["ORD9", "L-0099", ""])
+def test_an_unknown_order_cannot_be_cancelled(name):
+    stage = Stage()
+
+    _cancel(stage, name)
+
+    assert stage.decided() == (Verdict.BLOCKED, "OPEN_ORDER")
+    assert stage.last(Decision).request_id is None
+
+
+def test_an_ask_can_be_judged_without_being_made():
+    stage = _stage()
+    stage.working()
+    before = len(stage.entries)
+
+    assert stage.engine.objection(AmendAsked(stage.now, "ORD1", 26_900, None, "me", "")) is None
+    found = stage.engine.objection(AmendAsked(stage.now, "ORD1", 27_000, None, "me", ""))
+
+    assert found is not None
+    assert found.code == "CHANGE"
+    stage.handle(TimePassed(stage.now))
+    assert len(stage.entries) == before
+    assert isinstance(stage.entries_of_order(), OrderUpdated)
