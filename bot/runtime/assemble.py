@@ -68,6 +68,7 @@ def engine_settings(risk: RiskSettings) -> EngineSettings:
         signal_ttl=timedelta(seconds=risk.signal_ttl_s),
         duplicate_window=timedelta(seconds=risk.duplicate_window_s),
         max_unknown_per_account=risk.max_unknown,
+        amend_enabled=risk.allow_amend,
     )
 
 

@@ -18,7 +18,7 @@ from bot.runtime.daemon import Staff
 from bot.runtime.supervisor import Supervisor
 from bot.runtime.world import World
 
-SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _INTERRUPTED: Final = 130
 
 
@@ -78,7 +78,7 @@ class Company:
 
     @contextmanager
     def on_signals(self) -> Iterator[None]:
-        """SIGTERM and the first SIGINT end the run cleanly; a second SIGINT ends it at once."""
+        """SIGTERM, SIGHUP and the first SIGINT end the run cleanly; a second SIGINT at once."""
         loop = asyncio.get_running_loop()
         for number in SIGNALS:
             loop.add_signal_handler(number, self._on_signal, number)
@@ -102,7 +102,9 @@ class Company:
         self._staff.inbox.post(OperatorActed(now, Action.STOP, reason, by))
 
     async def _end_after(self, span: timedelta) -> None:
-        await self._world.pause(span)
+        now = self._world.market.now()
+        start = self._world.story_start or now
+        await self._world.pause(max(start + span - now, timedelta()))
         self._world.finish()
         self._stop("the hour is over", by="demo")
 

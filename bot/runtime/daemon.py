@@ -47,7 +47,7 @@ from bot.runtime.feeds import Feeds
 from bot.runtime.inbox import Inbox
 from bot.runtime.live import CarryOut, LiveLoop, Show, time_passes
 from bot.runtime.order_manager import OrderManager
-from bot.runtime.pulse import Pulse
+from bot.runtime.pulse import Pulse, quote_note
 from bot.runtime.reads import DayBook, Reads
 from bot.runtime.schedule import Job
 from bot.runtime.second_factor import TwoFactorDesk
@@ -156,6 +156,7 @@ class Daemon:
         await self._read_account()
         for quote in quotes:
             staff.inbox.post(QuoteReceived(now, quote))
+            staff.inbox.post(Noted(now, quote_note(quote, now)))
         staff.desk.report()
         staff.inbox.post(Reconciled(staff.world.market.now()))
 

@@ -95,6 +95,7 @@ class Run:
         self._options = options
         self._screen = screen
         self._stack = stack
+        self._make = make
         self._supervisor = Supervisor()
         self._activity = Activity()
         self._inbox = Inbox(self._activity)
@@ -102,27 +103,32 @@ class Run:
             {"broker_fee_ppm": loaded.settings.risk.fee_ppm}
         )
         self._strategies = load_strategies(loaded, only=options.only)
-        self.world = make(Place(loaded, self._rulebook, self._activity))
-        self._tasks = Tasks(self._activity, self.world.turn, self._supervisor.fail)
-        self._company = Company(options, self.world, self._supervisor)
 
     async def to_its_end(self) -> str:
         """Start, run, stop; return why it ended."""
         self._show_config()
-        with told(self._loaded.origins.get("journal.url", "default")):
+        journal_origin = self._loaded.origin_of("journal.url")
+        with told(journal_origin):
             desk = self._open_journal()
+        self._enter_world()
         broker, account = await self._meet_broker()
-        with told(self._loaded.origins.get("journal.url", "default")):
+        with told(journal_origin):
             run_id = await self._start_run(desk.journal)
             recovery = await desk.journal.recover(self._today())
         staff = self._staff_up(desk, broker, account)
         daemon = Daemon(staff, recovery, self._supervisor)
         await self._serve_control(staff, broker)
-        company = self._company
-        with company.on_signals():
-            await company.around(daemon.run(), staff)
-        await desk.journal.end_run(run_id, company.reason, at=self.world.market.now())
-        return company.reason
+        with self._company.on_signals():
+            await self._company.around(daemon.run(), staff)
+        reason = self._company.reason
+        await desk.journal.end_run(run_id, reason, at=self.world.market.now())
+        return reason
+
+    def _enter_world(self) -> None:
+        """Choose the clock and wake an embedded broker: only the holder of the lease may."""
+        self.world = self._make(Place(self._loaded, self._rulebook, self._activity))
+        self._tasks = Tasks(self._activity, self.world.turn, self._supervisor.fail)
+        self._company = Company(self._options, self.world, self._supervisor)
 
     # -------------------------------------------------------------------------------- journal
 

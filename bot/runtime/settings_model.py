@@ -65,6 +65,8 @@ class RiskSettings(BaseModel):
     """The same order again within this is refused (market time)."""
     max_unknown: Annotated[int, Whole(1, 10)] = 1
     """Orders of unknown outcome at which an account takes no new entries."""
+    allow_amend: Annotated[bool, Flag()] = False
+    """Whether `bot modify` may change orders; cancelling and ordering anew is the safer way."""
     fee_ppm: Annotated[int, Whole(0, 10_000)] = 1_500
     """The broker's fee in parts per million of the amount; 1_500 is 0.15 %."""
     limits: LimitsSection = LimitsSection()

@@ -9,7 +9,13 @@ from bot.broker.clock_offset import ClockOffset
 from bot.clock import Clock
 from bot.domain.entry import OrderUpdated
 from bot.engine.engine import Engine
-from bot.engine.standing import HeldOrder, PositionStanding, StrategyStanding
+from bot.engine.standing import (
+    AmendStanding,
+    CancelStanding,
+    HeldOrder,
+    PositionStanding,
+    StrategyStanding,
+)
 from bot.runtime.shapes import Fields, instant
 
 
@@ -49,6 +55,8 @@ def status_of(facts: Facts) -> Fields:
         "strategies": [_strategy(each) for each in standing.strategies],
         "positions": [_position(each) for each in standing.positions],
         "open_orders": [_order(each) for each in standing.open_orders],
+        "cancels": [_cancel(each) for each in standing.cancels],
+        "amends": [_amend(each) for each in standing.amends],
         "held": [_held(each) for each in standing.held],
         "unknown": [intent.intent_id for intent in standing.unknown],
         "halted_symbols": dict(standing.halted_symbols),
@@ -94,6 +102,29 @@ def _order(each: OrderUpdated) -> Fields:
         "executed": each.executed_quantity,
         "state": each.state,
         "broker_status": each.broker_status,
+    }
+
+
+def _cancel(each: CancelStanding) -> Fields:
+    return {
+        "order_id": each.order_id,
+        "reason": each.reason,
+        "tries": each.tries,
+        "queued_until": instant(each.queued_until),
+    }
+
+
+def _amend(each: AmendStanding) -> Fields:
+    return {
+        "order_id": each.order_id,
+        "asked_at": instant(each.asked_at),
+        "field": each.field,
+        "old": each.old,
+        "new": each.new,
+        "stage": each.stage,
+        "verdict": each.verdict,
+        "code": each.code,
+        "text": each.text,
     }
 
 

@@ -61,6 +61,8 @@ class World(Protocol):
     max_concurrent: int | None
     mailed_code: Secret | None
     """The one-time code of a broker that we play ourselves."""
+    story_start: datetime | None
+    """When the story of an embedded sandbox began, also when it is resumed."""
 
     async def open(self, stack: AsyncExitStack, /) -> Access:
         """Make the broker reachable; what has to be closed again goes on the stack."""
@@ -90,6 +92,7 @@ class SystemWorld:
         self.turn: Turn = AllAtOnce()
         self.max_concurrent: int | None = None
         self.mailed_code: Secret | None = None
+        self.story_start: datetime | None = None
 
     async def open(self, _stack: AsyncExitStack) -> Access:
         """The broker is there already."""
@@ -139,6 +142,7 @@ class ServedSandboxWorld:
         self.turn: Turn = AllAtOnce()
         self.max_concurrent: int | None = None
         self.mailed_code: Secret | None = None
+        self.story_start: datetime | None = None
 
     async def open(self, _stack: AsyncExitStack) -> Access:
         """Learn how its market time runs. Raises BrokerError."""
@@ -186,6 +190,7 @@ class SandboxWorld:
         self.turn: Turn = turn
         self.max_concurrent: int | None = 1
         self.mailed_code: Secret | None = Secret(sandbox.credentials.otp_code)
+        self.story_start: datetime | None = sandbox.scenario.starts_at
         self._speed = speed
 
     async def open(self, stack: AsyncExitStack) -> Access:
