@@ -1,13 +1,13 @@
 """The calls of the broker's API as a table, and the exact text of a request's target.
 
-Source: broker open API 0.2.0-preview.3, sections bootstrap, order execution, account data, unified
-quotes, market session and OTP exchange. The tier follows method and path: only GETs of market data
-are tier 1 and need no signature.
+Source: broker open API 0.2.0-preview.3, all its sections, and the earlier market paths that public
+clients still call. The tier follows method and path: only GETs of market data are tier 1 and need
+no signature. What a call takes is in `parameters.py`, what it answers in `calls.py`.
 """
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, IntEnum, StrEnum
 from types import MappingProxyType
 from typing import Final
@@ -35,10 +35,12 @@ class Lane(StrEnum):
 
 
 class Shape(Enum):
-    """What stands under the payload key."""
+    """What stands under the payload key. EITHER: one of two shapes, or a shape not shown."""
 
     OBJECT = "object"
     ARRAY = "array"
+    EITHER = "object or array"
+    PERHAPS = "object, array or null"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,8 @@ class Endpoint:
     """One call. `path` has `{snake_case}` holes; `payload_key` None puts the fields at top level.
 
     `is_write` marks the order writes: they need a device id and a 2FA token, and are never retried.
+    `is_presumed` marks a path that no source at hand shows: it is named by analogy, and may be
+    wrong.
     """
 
     name: str
@@ -56,6 +60,7 @@ class Endpoint:
     lane: Lane
     is_write: bool = False
     shape: Shape = Shape.OBJECT
+    is_presumed: bool = False
 
 
 _ORDERS: Final = "/trading/oa/sub-accounts/{sub_account_id}/orders"
@@ -137,26 +142,213 @@ REVOKE_TOKEN: Final = Endpoint(
     "revoke_token", "POST", _TWO_FACTOR + "/revoke", _TWO, None, Lane.OTHER
 )
 
+
+def _object(name: str, path: str, lane: Lane = Lane.OTHER) -> Endpoint:
+    """Make a tier 1 read of one object."""
+    return Endpoint(name, "GET", path, Tier.ONE, "data", lane)
+
+
+def _array(name: str, path: str, lane: Lane = Lane.OTHER, *, key: str = "data") -> Endpoint:
+    """Make a tier 1 read of a list."""
+    return Endpoint(name, "GET", path, Tier.ONE, key, lane, shape=Shape.ARRAY)
+
+
+def _unshown(name: str, path: str) -> Endpoint:
+    """Make a tier 1 read of a shape that no source shows."""
+    return Endpoint(name, "GET", path, Tier.ONE, "data", Lane.OTHER, shape=Shape.EITHER)
+
+
+def _presumed(name: str, path: str) -> Endpoint:
+    return replace(_unshown(name, path), is_presumed=True)
+
+
+def _account(name: str, path: str, key: str, shape: Shape = Shape.OBJECT) -> Endpoint:
+    return Endpoint(name, "GET", path, Tier.TWO, key, Lane.OTHER, shape=shape)
+
+
+_BOOTSTRAP_AND_ORDERS: Final = (
+    USER,
+    SUB_ACCOUNTS,
+    PLACE_ORDER,
+    AMEND_ORDER,
+    CANCEL_ORDER,
+    REQUEST_OTP,
+    VERIFY_OTP,
+    REVOKE_TOKEN,
+)
+
+_ACCOUNT_DATA: Final = (
+    TODAYS_ORDERS,
+    ORDER_DETAIL,
+    PORTFOLIO,
+    SUMMARY,
+    AVAILABLE_TRADE,
+    MARKET_PHASE,
+    _account("assets_summary", "/users/v3/users/{user_id}/assets/summary", "data"),
+    _account(
+        "user_rights", "/trading/v5/account/{sub_account_id}/user-rights", "result", Shape.ARRAY
+    ),
+    _account("pnl_today", "/trading/pnl-today/{user_id}", "data"),
+    _account("order_history", "/trading/sub-accounts/{sub_account_id}/orders", "result"),
+)
+
+QUOTE_KINDS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "stock": "stocks",
+        "index": "indices",
+        "forex": "forex",
+        "crypto": "cryptos",
+        "commodity": "commodities",
+        "fund": "funds",
+        "bond": "bonds",
+        "etf": "etfs",
+    }
+)
+"""The eight kinds of the unified quotes: first word of a call's name, and step of its path."""
+
+_QUOTES: Final = "/market/quotes"
+_DEALERS: Final = _QUOTES + "/commodities/{symbol}/dealer-products"
+
+_UNIFIED_QUOTES: Final = (
+    *(_array(f"{kind}_catalogue", f"{_QUOTES}/{step}") for kind, step in QUOTE_KINDS.items()),
+    STOCK_QUOTE,
+    *(
+        _object(f"{kind}_quote", f"{_QUOTES}/{step}/{{symbol}}", Lane.QUOTE)
+        for kind, step in QUOTE_KINDS.items()
+        if kind != "stock"
+    ),
+    *(
+        _object(f"{kind}_history", f"{_QUOTES}/{step}/{{symbol}}/history")
+        for kind, step in QUOTE_KINDS.items()
+    ),
+    STOCK_DEPTH,
+    _object("bond_depth", _QUOTES + "/bonds/{symbol}/order-book", Lane.QUOTE),
+    _object("etf_depth", _QUOTES + "/etfs/{symbol}/order-book", Lane.QUOTE),
+    _object("stock_depth_history", _STOCK + "/order-book/history"),
+    _array("dealer_products", _DEALERS),
+    _object("dealer_product", _DEALERS + "/{code}"),
+    _object("dealer_product_history", _DEALERS + "/{code}/history"),
+)
+
+_INDICES: Final = (
+    _array("index_realtime", "/market/index-realtime", Lane.QUOTE, key="result"),
+    _unshown("index_list", "/market/indices"),
+    _unshown("index_breadth", "/market/indices/{symbol}/breadth"),
+    _unshown("index_constituents", "/market/indices/{symbol}/constituents"),
+    _unshown("index_foreign", "/market/indices/{symbol}/trading/foreign"),
+    _unshown("index_foreign_history", "/market/indices/{symbol}/trading/foreign/history"),
+)
+
+_SECTORS: Final = (
+    _unshown("sector_list", "/market/sectors"),
+    _presumed("sector_breadth", "/market/sectors/{slug}/breadth"),
+    _presumed("sector_constituents", "/market/sectors/{slug}/constituents"),
+    _presumed("sector_foreign", "/market/sectors/{slug}/trading/foreign"),
+    _presumed("sector_foreign_history", "/market/sectors/{slug}/trading/foreign/history"),
+    _presumed("sector_proprietary", "/market/sectors/{slug}/trading/proprietary"),
+    _presumed("sector_proprietary_history", "/market/sectors/{slug}/trading/proprietary/history"),
+)
+
+_OF_STOCK: Final = "/market/stocks/{symbol}"
+
+_STOCK_STATISTICS: Final = (
+    _object("screener", "/market/stocks"),
+    _object("stock_profile", _OF_STOCK + "/profile"),
+    _object("stock_listing", _OF_STOCK + "/listing"),
+    _object("stock_ownership", _OF_STOCK + "/ownership"),
+    _object("stock_foreign_room", _OF_STOCK + "/ownership/foreign-room"),
+    _object("stock_foreign_room_history", _OF_STOCK + "/ownership/foreign-room/history"),
+    _object("stock_technicals", _OF_STOCK + "/technicals"),
+    _object("stock_trading", _OF_STOCK + "/trading"),
+    _object("stock_trading_history", _OF_STOCK + "/trading/history"),
+    _object("stock_foreign", _OF_STOCK + "/trading/foreign"),
+    _object("stock_foreign_history", _OF_STOCK + "/trading/foreign/history"),
+    _object("stock_proprietary", _OF_STOCK + "/trading/proprietary"),
+    _object("stock_proprietary_history", _OF_STOCK + "/trading/proprietary/history"),
+    _object("stock_orders", _OF_STOCK + "/trading/orders"),
+    _object("stock_orders_history", _OF_STOCK + "/trading/orders/history"),
+    _unshown("stock_events", _OF_STOCK + "/events"),
+    _unshown("stock_insider", _OF_STOCK + "/trading/insider"),
+    _unshown("stock_analyst_reports", _OF_STOCK + "/analyst-reports"),
+)
+
+_NEWS_AND_FINANCIALS: Final = (
+    _object("market_news", "/market/market-news"),
+    _object("market_news_item", "/market/market-news/{news_id}"),
+    _array("macro_indicators", "/market/macro/indicators"),
+    _object("macro_indicator", "/market/macro/indicators/{indicator}"),
+    _object("economic_calendar", "/market/calendar"),
+    _object("bank_rates", "/market/financial-data/bank-interest-rates"),
+    _array("financial_analysis", "/market/company-financial/analysis"),
+    _object("financial_overview", "/market/company-financial/overview"),
+    _array("financial_statement", "/market/v2/financial-statement/statement"),
+    replace(
+        _object("recommendation_reports", "/market/recommendation-reports/{symbol}"),
+        shape=Shape.PERHAPS,
+    ),
+)
+
+_FUND: Final = "/fund-trading/public/fund-certificates"
+
+_FUNDS: Final = (
+    _array("fund_certificates", _FUND),
+    _array("fund_companies", "/fund-trading/public/fund-companies"),
+    _object("fund_nav_histories", _FUND + "/{fund_name}/nav-histories"),
+    _array("fund_suggestions", _FUND + "/{fund_name}/suggestions"),
+    _unshown("fund_portfolio", _FUND + "/{fund_name}/portfolio"),
+    _unshown("fund_asset_allocation", _FUND + "/{fund_name}/asset-allocation"),
+    _unshown("fund_sector_allocation", _FUND + "/{fund_name}/sector-allocation"),
+    _array("fund_top_aum", _FUND + "/top-aum"),
+    _array("fund_top_investor", _FUND + "/top-investor"),
+    _array("fund_top_flow", _FUND + "/top-fund-flow"),
+    _array("fund_top_holdings", _FUND + "/top-holding-symbols"),
+    _array("fund_benchmark_growth", _FUND + "/benchmark/growth"),
+    _array("fund_benchmark_nav", _FUND + "/benchmark/nav"),
+    _unshown("fund_benchmark_operation", _FUND + "/benchmark/operation"),
+)
+
+_EARLIER: Final = "/market/financial-data"
+
+_EARLIER_PATHS: Final = (
+    Endpoint(
+        "earlier_stock_realtime",
+        "GET",
+        "/market/stock-realtime",
+        Tier.ONE,
+        "result",
+        Lane.QUOTE,
+        shape=Shape.EITHER,
+    ),
+    _object("earlier_price_chart", "/market/price-histories-chart"),
+    _array("earlier_news", "/market/news", key="result"),
+    _array("earlier_financial_data", _EARLIER),
+    _array("earlier_gold", _EARLIER + "/gold"),
+    _array("earlier_silver", _EARLIER + "/silver"),
+    _unshown("earlier_gold_chart", _EARLIER + "/gold-chart"),
+    _unshown("earlier_silver_chart", _EARLIER + "/silver-chart"),
+    _array("earlier_gold_providers", _EARLIER + "/gold-providers"),
+    _array("earlier_metal_providers", _EARLIER + "/metal-providers"),
+    _array("earlier_trending_cryptos", _EARLIER + "/cryptos/top-trending"),
+    _array("earlier_macro", _EARLIER + "/macro"),
+    _array("earlier_trading_economics", _EARLIER + "/trading-economics"),
+    _array("earlier_market", _EARLIER + "/market"),
+    _array("earlier_calendar", _EARLIER + "/economic-calendar-events"),
+    _object("earlier_global_news", _EARLIER + "/global-news"),
+)
+
 ENDPOINTS: Final[Mapping[str, Endpoint]] = MappingProxyType(
     {
         endpoint.name: endpoint
         for endpoint in (
-            USER,
-            SUB_ACCOUNTS,
-            PLACE_ORDER,
-            AMEND_ORDER,
-            CANCEL_ORDER,
-            TODAYS_ORDERS,
-            ORDER_DETAIL,
-            PORTFOLIO,
-            SUMMARY,
-            AVAILABLE_TRADE,
-            MARKET_PHASE,
-            STOCK_QUOTE,
-            STOCK_DEPTH,
-            REQUEST_OTP,
-            VERIFY_OTP,
-            REVOKE_TOKEN,
+            *_BOOTSTRAP_AND_ORDERS,
+            *_ACCOUNT_DATA,
+            *_UNIFIED_QUOTES,
+            *_INDICES,
+            *_SECTORS,
+            *_STOCK_STATISTICS,
+            *_NEWS_AND_FINANCIALS,
+            *_FUNDS,
+            *_EARLIER_PATHS,
         )
     }
 )
@@ -180,6 +372,11 @@ def build_target(
     path = _HOLE.sub(lambda hole: _encoded(endpoint, hole[1], values[hole[1]]), endpoint.path)
     pairs = "&".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in query)
     return f"{path}?{pairs}" if pairs else path
+
+
+def path_parameters(endpoint: Endpoint) -> tuple[str, ...]:
+    """Return the names of the holes in a path, in their order."""
+    return tuple(_HOLE.findall(endpoint.path))
 
 
 def _encoded(endpoint: Endpoint, name: str, value: str) -> str:

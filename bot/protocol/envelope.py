@@ -20,7 +20,12 @@ SUCCESS_CODE: Final = "0"
 _NO_ERROR: Final = frozenset({None, "", SUCCESS_CODE, 0})
 """What stands for "no error" in `code` and `error_code`."""
 _PAYLOAD_KEYS: Final = ("data", "result")
-_SHAPES: Final[Mapping[Shape, type[Any]]] = {Shape.OBJECT: dict, Shape.ARRAY: list}
+_SHAPES: Final[Mapping[Shape, tuple[type[Any], ...]]] = {
+    Shape.OBJECT: (dict,),
+    Shape.ARRAY: (list,),
+    Shape.EITHER: (dict, list),
+    Shape.PERHAPS: (dict, list),
+}
 _RESET_HEADER: Final = "x-ratelimit-reset"
 _RESET_DIGITS_MAX: Final = 10
 _ERROR_CODE_CHARACTERS_MAX: Final = 64
@@ -138,6 +143,8 @@ def _payload_of(endpoint: Endpoint, body: dict[str, Any], raw: bytes) -> Any:
     found = [
         body[key] for key in (endpoint.payload_key, *_PAYLOAD_KEYS) if body.get(key) is not None
     ]
+    if not found and endpoint.shape is Shape.PERHAPS and not body.keys().isdisjoint(_PAYLOAD_KEYS):
+        return None
     if not found:
         raise MalformedAnswer(endpoint.name, f"there is no {endpoint.payload_key}", raw)
     if not isinstance(found[0], _SHAPES[endpoint.shape]):

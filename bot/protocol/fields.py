@@ -29,7 +29,8 @@ _UNIX_S_MAX: Final = 4_102_444_800
 """The year 2100: a larger "seconds" is milliseconds, or nonsense."""
 
 
-def _decimal(value: object) -> Decimal:
+def decimal_of(value: object) -> Decimal:
+    """Return a JSON number or a numeric text exactly; raises ValueError for anything else."""
     if isinstance(value, str) and _NUMERIC.fullmatch(value):
         return Decimal(value)
     if isinstance(value, int | Decimal) and not isinstance(value, bool):
@@ -44,15 +45,17 @@ def _bounded(value: Decimal) -> int:
 
 
 def _whole(value: object) -> int:
-    number = _decimal(value)
+    number = decimal_of(value)
     if number != number.to_integral_value():
         raise ValueError("not a whole number")
     return _bounded(number)
 
 
-def _rounded_by(rounding: str) -> Callable[[object], int]:
+def rounded_by(rounding: str) -> Callable[[object], int]:
+    """Return a reader of whole numbers that rounds a fraction in the given way."""
+
     def read(value: object) -> int:
-        return _bounded(_decimal(value).to_integral_value(rounding=rounding))
+        return _bounded(decimal_of(value).to_integral_value(rounding=rounding))
 
     return read
 
@@ -133,8 +136,8 @@ def _flag(value: object) -> bool | None:
 Whole = Annotated[int, BeforeValidator(_whole)]
 Positive = Annotated[int, BeforeValidator(_positive)]
 NotNegative = Annotated[int, BeforeValidator(_not_negative)]
-Floored = Annotated[int, BeforeValidator(_rounded_by(ROUND_FLOOR))]
-Rounded = Annotated[int, BeforeValidator(_rounded_by(ROUND_HALF_UP))]
+Floored = Annotated[int, BeforeValidator(rounded_by(ROUND_FLOOR))]
+Rounded = Annotated[int, BeforeValidator(rounded_by(ROUND_HALF_UP))]
 PriceOrNone = Annotated[int | None, BeforeValidator(_price_or_none)]
 Text = Annotated[str, BeforeValidator(_text)]
 Named = Annotated[str, BeforeValidator(_named)]

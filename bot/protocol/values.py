@@ -3,10 +3,12 @@
 Money and prices are whole VND, quantities shares, instants UTC.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from types import MappingProxyType
+from typing import TypeAlias
 
 from bot.domain.account import Holding
 from bot.domain.instrument import Exchange, Phase
@@ -174,3 +176,19 @@ class AmendRequest:
 
     quantity: int | None
     limit_price: int | None
+
+
+JsonValue: TypeAlias = (
+    bool | int | str | Decimal | Sequence["JsonValue"] | Mapping[str, "JsonValue"] | None
+)
+"""What JSON can say, read strictly: fractions are Decimals."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unshaped:
+    """The payload of a call whose shape no source shows: the envelope was checked, nothing else.
+
+    It is what the broker sent, to be read and not to be changed.
+    """
+
+    payload: JsonValue

@@ -16,11 +16,11 @@ from bot.protocol.endpoints import (
 from bot.protocol.errors import UnusableTarget
 
 
-def test_only_reads_of_market_data_are_tier_one():
-    tier_one = {name for name, endpoint in ENDPOINTS.items() if endpoint.tier is Tier.ONE}
+def test_nothing_of_tier_one_changes_anything():
+    tier_one = [endpoint for endpoint in ENDPOINTS.values() if endpoint.tier is Tier.ONE]
 
-    assert tier_one == {"market_phase", "stock_quote", "stock_depth"}
-    assert all(ENDPOINTS[name].method == "GET" for name in tier_one)
+    assert {endpoint.method for endpoint in tier_one} == {"GET"}
+    assert not any(endpoint.is_write for endpoint in tier_one)
 
 
 def test_only_the_three_order_calls_are_writes():

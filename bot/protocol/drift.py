@@ -1,0 +1,121 @@
+"""Where an answer differs from the document without failing: fields that came, fields that went.
+
+Unknown fields are ignored when an answer is read; this is where they are kept aside, so that a
+change of the API can be told to a person before it becomes a failure. Only names are looked at,
+never values. Of a call read by hand, of two shapes, or of a shape that no source shows, nothing
+can be said.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, is_dataclass
+from functools import cache
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+
+from bot.protocol.endpoints import Shape
+from bot.protocol.envelope import Payload
+from bot.protocol.shaped import Codec, Rest, wire_names
+from bot.protocol.wire_types import Numbers
+
+Place = str
+"""The way to an object, empty at the top: `items[].` is where `items[].price` is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """Names of fields, with the way to them: `items[].price`.
+
+    `added` came and is in no document; `gone` is in the document and came in none of the objects
+    where it belongs, which may be (most fields are optional).
+    """
+
+    added: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Names:
+    """The objects and fields of a payload, by name; under `free` places any name is good."""
+
+    places: set[Place] = field(default_factory=set)
+    fields: set[str] = field(default_factory=set)
+    free: set[Place] = field(default_factory=set)
+
+
+def drift_of(codec: Codec[Any], payload: Payload) -> Drift:
+    """Compare the names in a payload with those of the call's table."""
+    if codec.kind is None or codec.endpoint.shape is Shape.EITHER:
+        return Drift()
+    kind: Any = codec.kind
+    known, sent = _known(kind), _sent(payload.value)
+    free = tuple(known.free)
+    added = {name for name in sent.fields - known.fields if not name.startswith(free)}
+    outermost = {name for name in added if _place_of(name) in known.places}
+    gone = {name for name in known.fields - sent.fields if _place_of(name) in sent.places}
+    return Drift(tuple(sorted(outermost)), tuple(sorted(gone)))
+
+
+def _place_of(name: str) -> Place:
+    return name[: name.rfind(".") + 1]
+
+
+def _sent(value: object) -> _Names:
+    names = _Names()
+    for place, name in _walk(value, ""):
+        names.places.add(place)
+        names.fields.add(place + name)
+    return names
+
+
+def _walk(value: object, place: Place) -> Iterator[tuple[Place, str]]:
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield place, name
+            yield from _walk(inner, f"{place}{name}.")
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _walk(inner, _of_elements(place))
+
+
+def _of_elements(place: Place) -> Place:
+    return f"{place.removesuffix('.')}[]."
+
+
+@cache
+def _known(kind: Any) -> _Names:
+    names = _Names()
+    _learn(kind, "", {}, names)
+    return names
+
+
+def _learn(kind: Any, place: Place, bound: dict[Any, Any], names: _Names) -> None:
+    """Collect the names of a type: a dataclass, or what is made of dataclasses."""
+    kind = bound.get(kind, kind) if isinstance(kind, TypeVar) else kind
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        names.free.update(place for one in arguments if isinstance(one, Rest))
+        _learn(arguments[0], place, bound, names)
+    elif is_dataclass(origin or kind):
+        _learn_fields(origin or kind, place, _bindings(origin, arguments), names)
+    else:
+        inner = _of_elements(place) if origin is tuple else place
+        for one in arguments:
+            _learn(one, inner, bound, names)
+
+
+def _bindings(origin: Any, arguments: tuple[Any, ...]) -> dict[Any, Any]:
+    return dict(zip(getattr(origin, "__parameters__", ()), arguments, strict=True))
+
+
+def _learn_fields(kind: Any, place: Place, bound: dict[Any, Any], names: _Names) -> None:
+    hints = get_type_hints(kind, include_extras=True)
+    names.places.add(place)
+    for ours, theirs in wire_names(kind).items():
+        if _is_free_part(hints[ours]) and place in names.free:
+            continue
+        names.fields.add(place + theirs)
+        _learn(hints[ours], f"{place}{theirs}.", bound, names)
+
+
+def _is_free_part(hint: Any) -> bool:
+    """The mapping that takes the free names has no name of its own on the wire."""
+    return bool(hint == Numbers)

@@ -1,0 +1,178 @@
+"""Decoder and encoder of a payload, both made from the dataclass that it becomes.
+
+A value's fields name types of `wire_types.py` or other such dataclasses; that is the whole table.
+Reading is tolerant as the document asks: unknown fields are ignored, null is as good as absent,
+numbers may be texts. A field without a default must be there: those that the document marks as
+required, and what tells one row of a list from another. One that is missing, or anything in another
+type, is MalformedAnswer naming call and field. Adapters are built when first used: there are about
+a hundred.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from functools import cache, partial
+from typing import Any, Final, Generic, TypeVar, get_type_hints
+
+from pydantic import GetCoreSchemaHandler, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import CoreSchema, core_schema
+
+from bot.protocol.endpoints import ENDPOINTS, Endpoint
+from bot.protocol.envelope import Payload
+from bot.protocol.errors import MalformedAnswer
+from bot.protocol.fields import decimal_of, said_of
+from bot.protocol.values import Unshaped
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Codec(Generic[T]):
+    """How the payload of one call becomes a value, and a value the payload.
+
+    `decode` raises MalformedAnswer. `encode` returns what `envelope.seal` takes: every field of the
+    document, null where the value has none. `kind` is the type that `shaped` made both from, None
+    where they are written by hand or the shape is not shown.
+    """
+
+    endpoint: Endpoint
+    decode: Callable[[Payload], T]
+    encode: Callable[[T], object]
+    kind: type[T] | None = None
+
+
+def shaped(name: str, kind: type[T]) -> Codec[T]:
+    """Return the codec of a call whose payload is `kind`: a dataclass, or a tuple of them."""
+    return Codec(ENDPOINTS[name], partial(_decoded, kind), partial(_encoded, kind), kind)
+
+
+def unshaped(name: str) -> Codec[Unshaped]:
+    """Return the codec of a call whose shape no source shows: the checked payload as it is."""
+    return Codec(ENDPOINTS[name], _kept, _given)
+
+
+def by_hand(name: str, decode: Callable[[Payload], T], encode: Callable[[T], object]) -> Codec[T]:
+    """Return the codec of a call with a decoder and an encoder of its own."""
+    return Codec(ENDPOINTS[name], decode, encode)
+
+
+def _decoded(kind: type[T], payload: Payload) -> T:
+    try:
+        value: T = _adapter(kind).validate_python(without_nulls(payload.value))
+    except ValidationError as error:
+        raise MalformedAnswer(payload.call, said_of(error), payload.raw) from None
+    return value
+
+
+def _encoded(kind: type[T], value: T) -> object:
+    return _adapter(kind).dump_python(value, mode="json", by_alias=True)
+
+
+def _built(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+_adapter: Final[Callable[[Any], TypeAdapter[Any]]] = cache(_built)
+
+
+def _kept(payload: Payload) -> Unshaped:
+    return Unshaped(payload.value)
+
+
+def _given(value: Unshaped) -> object:
+    return value.payload
+
+
+def without_nulls(value: object) -> object:
+    """Return the value without the members of objects that are null, at every depth."""
+    if isinstance(value, dict):
+        return {name: without_nulls(inner) for name, inner in value.items() if inner is not None}
+    if isinstance(value, list):
+        return [without_nulls(inner) for inner in value]
+    return value
+
+
+def wire_names(kind: type[Any]) -> Mapping[str, str]:
+    """Return the wire's name of every field of a dataclass."""
+    hints = get_type_hints(kind, include_extras=True)
+    return {field.name: _alias(hints[field.name]) or field.name for field in fields(kind)}
+
+
+def _alias(hint: object) -> str | None:
+    known = (one.alias for one in getattr(hint, "__metadata__", ()) if isinstance(one, FieldInfo))
+    return next(filter(None, known), None)
+
+
+# ------------------------------------------------------------------- what a table cannot list
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """Says of a dataclass that numbers under names it does not know go into its field `name`.
+
+    On the wire they stand beside the known fields. What is no number there is ignored.
+    """
+
+    name: str
+
+    def __get_pydantic_core_schema__(
+        self, source: type[Any], handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        """Wrap the dataclass's own schema."""
+        known = frozenset(wire_names(source).values()) - {self.name}
+        return core_schema.no_info_before_validator_function(
+            partial(_gathered, self.name, known),
+            handler(source),
+            serialization=core_schema.wrap_serializer_function_ser_schema(
+                partial(_spread, self.name)
+            ),
+        )
+
+
+def _gathered(name: str, known: frozenset[str], value: object) -> object:
+    if not isinstance(value, dict):
+        return value
+    named = {key: inner for key, inner in value.items() if key in known}
+    rest = {key: inner for key, inner in value.items() if key not in known and _is_number(inner)}
+    return {**named, name: rest}
+
+
+def _is_number(value: object) -> bool:
+    try:
+        decimal_of(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _spread(name: str, value: object, write: Callable[[object], dict[str, Any]]) -> object:
+    written = write(value)
+    return {**{key: inner for key, inner in written.items() if key != name}, **written[name]}
+
+
+@dataclass(frozen=True, slots=True)
+class Sparse:
+    """Says of a dataclass that it is written without the fields that are null, empty text or
+    empty list: where the document says that a field is there for some only.
+    """
+
+    def __get_pydantic_core_schema__(
+        self, source: type[Any], handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        """Add a serialiser to the dataclass's own schema."""
+        return core_schema.no_info_before_validator_function(
+            _same,
+            handler(source),
+            serialization=core_schema.wrap_serializer_function_ser_schema(_written_sparsely),
+        )
+
+
+_ABSENT: Final[tuple[object, ...]] = (None, "", [])
+
+
+def _same(value: object) -> object:
+    return value
+
+
+def _written_sparsely(value: object, write: Callable[[object], dict[str, Any]]) -> object:
+    return {name: inner for name, inner in write(value).items() if inner not in _ABSENT}

@@ -1,0 +1,96 @@
+"""What a company reports and what analysts make of it.
+
+Metric names are the broker's own, about two hundred that differ by kind of company; a metric that
+is null is left out. Whether a ratio is a fraction or percent is not shown: they are passed on as
+they come. Amounts are VND. Source: broker open API 0.2.0-preview.3, financials.
+"""
+
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, WrapSerializer
+
+from bot.protocol.fields import Text
+from bot.protocol.shaped import Rest, Sparse
+from bot.protocol.wire_types import Count, CountOrNone, NumberOrNone, Numbers, StampOrNone
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsRow:
+    """The metrics of a year, or of one of its quarters (1 to 4)."""
+
+    year: Count
+    quarter: CountOrNone = None
+    metrics: Numbers = field(default_factory=dict)
+
+
+AnalysisRow = Annotated[MetricsRow, Sparse(), Rest("metrics")]
+"""A year has no `quarter`."""
+StatementRow = Annotated[MetricsRow, Rest("metrics")]
+"""A year has `quarter` null."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndustryRatios:
+    """The averages of the company's industry."""
+
+    pe: NumberOrNone = None
+    pb: NumberOrNone = None
+    ev_ebitda: NumberOrNone = None
+
+
+@dataclass(frozen=True, slots=True)
+class FinancialOverview:
+    """The ratios of a company today. `nim` is of banks, `margin_loan_to_equity_ratio` of brokers;
+    `eps` is VND a share.
+    """
+
+    pe: NumberOrNone = None
+    pb: NumberOrNone = None
+    ev_ebitda: NumberOrNone = None
+    industry: IndustryRatios | None = None
+    gross_margin: NumberOrNone = None
+    roe: NumberOrNone = None
+    roa: NumberOrNone = None
+    eps: NumberOrNone = None
+    dividend_yield: NumberOrNone = None
+    nim: NumberOrNone = None
+    margin_loan_to_equity_ratio: NumberOrNone = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecommendationReport:
+    """A report of analysts; prices are VND."""
+
+    stock: Text = ""
+    title: Text | None = None
+    source: Text | None = None
+    recommendation_price: NumberOrNone = None
+    target_price: NumberOrNone = None
+    publish_date: StampOrNone = None
+    description: Text | None = None
+    download_url: Text | None = None
+    created_at: StampOrNone = None
+    updated_at: StampOrNone = None
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendations:
+    """The reports on a stock, the latest's word first; nothing at all when there is none."""
+
+    recommendation: Text | None = None
+    reports: Annotated[tuple[RecommendationReport, ...], Field(alias="recommendationReports")] = ()
+
+
+def _nothing_is_empty(value: object) -> object:
+    """The broker sends null or an empty list when there is no report."""
+    return {} if value is None or value == [] else value
+
+
+def _empty_is_nothing(found: Recommendations, write: SerializerFunctionWrapHandler) -> Any:
+    return write(found) if found != Recommendations() else []
+
+
+MaybeRecommendations = Annotated[
+    Recommendations, BeforeValidator(_nothing_is_empty), WrapSerializer(_empty_is_nothing)
+]

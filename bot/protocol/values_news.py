@@ -1,0 +1,184 @@
+"""News, macro figures, the economic calendar, bank rates.
+
+Pages are as the broker cuts them: `next_page` is the current one on the last page. Percentages and
+figures carry the unit that stands beside them. Source: broker open API 0.2.0-preview.3, news,
+macro, calendar, financials.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Final, Generic, TypeVar
+
+from pydantic import BeforeValidator, Field
+
+from bot.protocol.fields import Code, Text
+from bot.protocol.wire_types import (
+    CommaPercent,
+    Count,
+    CountOrNone,
+    NumberOrNone,
+    SlashedDay,
+    Stamp,
+    Texts,
+)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """One page of a list: `total` items there are, `page_total` of them here."""
+
+    total: Count
+    current_page: Count
+    page_size: Count
+    next_page: CountOrNone = None
+    previous_page: CountOrNone = None
+    page_total: CountOrNone = None
+    items: Annotated[tuple[T, ...], Field(alias="results")] = ()
+
+
+# ---------------------------------------------------------------------------------------- news
+
+
+@dataclass(frozen=True, slots=True)
+class NewsItem:
+    """An article, newest first in a page. `topic` is crypto, forex, stock, commodities or macro."""
+
+    id: Code
+    title: Text
+    url: Text
+    published_at: Stamp
+    topic: Text
+    summary: Text = ""
+    source: Text = ""
+    symbols: Texts = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NewsArticle:
+    """An article with its text, as the broker sends it: it may be HTML and is not to be trusted."""
+
+    id: Code
+    title: Text
+    url: Text
+    published_at: Stamp
+    topic: Text
+    summary: Text = ""
+    source: Text = ""
+    symbols: Texts = ()
+    content: Text = ""
+
+
+# --------------------------------------------------------------------------------------- macro
+
+
+@dataclass(frozen=True, slots=True)
+class MacroItem:
+    """A macro indicator in the list of them."""
+
+    indicator: Text
+    name: Text = ""
+    tags: Texts = ()
+    unit: Text = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MacroPoint:
+    """The figure of a period: `2026`, `2026-Q1` or `2026-03`."""
+
+    period: Text
+    value: NumberOrNone = None
+
+
+@dataclass(frozen=True, slots=True)
+class MacroSeries:
+    """The figures of an indicator in `unit`, newest first."""
+
+    indicator: Text
+    series: tuple[MacroPoint, ...] = ()
+    name: Text = ""
+    unit: Text = ""
+
+
+# ------------------------------------------------------------------------------------ calendar
+
+_PERCENT: Final = "%"
+_FIGURES: Final = ("actual", "previous", "consensus", "forecast")
+
+
+def _unit_found(value: object) -> object:
+    """Bring the unit to the event, whether it stands there, in the detail, or behind a figure."""
+    detail = value.get("detail") if isinstance(value, dict) else None
+    if not isinstance(value, dict) or not isinstance(detail, dict):
+        return value
+    figures = [detail[name] for name in _FIGURES if isinstance(detail.get(name), str)]
+    shown = _PERCENT if any(one.strip().endswith(_PERCENT) for one in figures) else ""
+    return {**value, "unit": value.get("unit") or detail.get("unit") or shown}
+
+
+def _figure(value: object) -> object:
+    """A figure is a text; older writers put its percent sign behind it, or send a number."""
+    if isinstance(value, str):
+        return value.strip().removesuffix(_PERCENT).rstrip()
+    return None if value is None else str(value)
+
+
+Figure = Annotated[str | None, BeforeValidator(_figure)]
+
+
+@dataclass(frozen=True, slots=True)
+class EventDetail:
+    """When an event is and what it says: texts of numbers in the event's unit, None when open."""
+
+    at: Annotated[Stamp, Field(alias="date")]
+    category: Text = ""
+    actual: Figure = None
+    previous: Figure = None
+    consensus: Figure = None
+    forecast: Figure = None
+
+
+@dataclass(frozen=True, slots=True)
+class CalendarEvent:
+    """An economic event. Sources differ on where `unit` sits: it is read from wherever it is, and
+    written beside `detail`.
+    """
+
+    detail: EventDetail
+    type: Text = ""
+    country: Text = ""
+    title: Text = ""
+    unit: Text = ""
+
+
+CalendarPage = Page[Annotated[CalendarEvent, BeforeValidator(_unit_found)]]
+
+
+# ---------------------------------------------------------------------------------- bank rates
+
+
+@dataclass(frozen=True, slots=True)
+class BankRate:
+    """What a bank pays for a term, percent a year; None when it offers none."""
+
+    duration: Annotated[Text, Field(alias="duration_name")] = ""
+    percent: CommaPercent = None
+    effective_date: SlashedDay = None
+    bank_icon_url: Text = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BankRates:
+    """The rates of one bank."""
+
+    bank_name: Text
+    rates: tuple[BankRate, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BankRateTable:
+    """The deposit rates of all banks; the broker sends an empty object before it has any."""
+
+    bank_count: Annotated[Count, Field(alias="no_bank")] = 0
+    effective_date: SlashedDay = None
+    banks: Annotated[tuple[BankRates, ...], Field(alias="bank_interest_rates")] = ()

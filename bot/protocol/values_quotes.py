@@ -1,0 +1,232 @@
+"""What the unified quotes say of the eight kinds, each as a value.
+
+Prices are full units of `currency`, with no multiplier: VND for what is listed here. They are
+Decimals, as the kinds include foreign shares, rates and coins. `change` is against `reference`, in
+the unit of the price; `change_percent` and yields are percent (0.44 is 0.44 %). Volumes of listed
+kinds are whole units. What the market has not published yet, or does not have, is None.
+Source: broker open API 0.2.0-preview.3, unified quotes.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+from bot.protocol.fields import Symbol, Text
+from bot.protocol.wire_types import (
+    Count,
+    Day,
+    DayOrNone,
+    Number,
+    NumberOrNone,
+    SharesOrNone,
+    StampOrNone,
+)
+
+# ---------------------------------------------------------------------------------- catalogues
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogueItem:
+    """A stock, index, currency pair or coin. It has no exchange: the quote has."""
+
+    symbol: Symbol
+    name: Text = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CommodityItem:
+    """A commodity; `unit` is what its price is for, as the broker words it."""
+
+    symbol: Symbol
+    name: Text = ""
+    unit: Text = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FundItem:
+    """An open-end fund. `type` and `valuation_frequency` are the broker's words."""
+
+    symbol: Symbol
+    name: Text = ""
+    fund_company: Text = ""
+    type: Text = ""
+    valuation_frequency: Text = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BondItem:
+    """A bond. `type` is corporate or government; `coupon_rate` percent a year, paid
+    `coupon_frequency` times.
+    """
+
+    symbol: Symbol
+    name: Text = ""
+    issuer: Text = ""
+    type: Text = ""
+    face_value: NumberOrNone = None
+    coupon_rate: NumberOrNone = None
+    coupon_frequency: Count | None = None
+    issue_date: DayOrNone = None
+    maturity_date: DayOrNone = None
+
+
+@dataclass(frozen=True, slots=True)
+class EtfItem:
+    """An exchange-traded fund and the index that it follows."""
+
+    symbol: Symbol
+    name: Text = ""
+    fund_company: Text = ""
+    underlying_index: Text = ""
+
+
+# -------------------------------------------------------------------------------------- quotes
+
+
+@dataclass(frozen=True, slots=True)
+class ListedQuote:
+    """The quote of a stock or an ETF, foreign stocks included: those have no ceiling and floor.
+
+    Trading reads the same answer with `decode_quote`, which takes nothing but our exchanges and
+    whole VND.
+    """
+
+    symbol: Symbol
+    price: Number
+    name: Text = ""
+    exchange: Text = ""
+    currency: Text = ""
+    open: NumberOrNone = None
+    high: NumberOrNone = None
+    low: NumberOrNone = None
+    reference: NumberOrNone = None
+    ceiling: NumberOrNone = None
+    floor: NumberOrNone = None
+    change: NumberOrNone = None
+    change_percent: NumberOrNone = None
+    volume: SharesOrNone = None
+    updated_at: StampOrNone = None
+
+
+@dataclass(frozen=True, slots=True)
+class IndexQuote:
+    """The value of an index, in points; `volume` is shares."""
+
+    symbol: Symbol
+    value: Number
+    name: Text = ""
+    open: NumberOrNone = None
+    high: NumberOrNone = None
+    low: NumberOrNone = None
+    reference: NumberOrNone = None
+    change: NumberOrNone = None
+    change_percent: NumberOrNone = None
+    volume: SharesOrNone = None
+    updated_at: StampOrNone = None
+
+
+@dataclass(frozen=True, slots=True)
+class TwoWay:
+    """A figure of each side of a currency pair."""
+
+    bid: NumberOrNone = None
+    ask: NumberOrNone = None
+
+
+@dataclass(frozen=True, slots=True)
+class ForexQuote:
+    """A currency pair. Only USDVND has a real spread; there is never a volume."""
+
+    symbol: Symbol
+    bid: Number
+    ask: Number
+    name: Text = ""
+    open: TwoWay | None = None
+    high: TwoWay | None = None
+    low: TwoWay | None = None
+    reference: TwoWay | None = None
+    change: TwoWay | None = None
+    change_percent: TwoWay | None = None
+    volume: NumberOrNone = None
+    updated_at: StampOrNone = None
+
+
+@dataclass(frozen=True, slots=True)
+class AssetQuote:
+    """The quote of a coin or a commodity; its volume may be fractional."""
+
+    symbol: Symbol
+    price: Number
+    name: Text = ""
+    currency: Text = ""
+    open: NumberOrNone = None
+    high: NumberOrNone = None
+    low: NumberOrNone = None
+    reference: NumberOrNone = None
+    change: NumberOrNone = None
+    change_percent: NumberOrNone = None
+    volume: NumberOrNone = None
+    updated_at: StampOrNone = None
+
+
+@dataclass(frozen=True, slots=True)
+class FundQuote:
+    """The net asset value of one unit of a fund on `nav_date`; `total_nav` is the whole fund's."""
+
+    symbol: Symbol
+    nav: Number
+    nav_date: Day
+    name: Text = ""
+    currency: Text = ""
+    reference: NumberOrNone = None
+    change: NumberOrNone = None
+    change_percent: NumberOrNone = None
+    total_nav: NumberOrNone = None
+    updated_at: StampOrNone = None
+
+
+@dataclass(frozen=True, slots=True)
+class BondQuote:
+    """The quote of a bond. VN10Y, US10Y, JP10Y and DE10Y have a yield (percent) and no price."""
+
+    symbol: Symbol
+    name: Text = ""
+    exchange: Text = ""
+    currency: Text | None = None
+    price: NumberOrNone = None
+    open: NumberOrNone = None
+    high: NumberOrNone = None
+    low: NumberOrNone = None
+    reference: NumberOrNone = None
+    change: NumberOrNone = None
+    change_percent: NumberOrNone = None
+    yield_percent: Annotated[NumberOrNone, Field(alias="yield")] = None
+    volume: SharesOrNone = None
+    updated_at: StampOrNone = None
+
+
+# --------------------------------------------------------------------------- commodity dealers
+
+
+@dataclass(frozen=True, slots=True)
+class DealerItem:
+    """A dealer's product of a commodity."""
+
+    code: Text
+    name: Text = ""
+    dealer: Text = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DealerQuote:
+    """What a dealer pays (`buy`) and asks (`sell`) for a product, in `currency`."""
+
+    code: Text
+    symbol: Text = ""
+    name: Text = ""
+    dealer: Text = ""
+    currency: Text = ""
+    buy: NumberOrNone = None
+    sell: NumberOrNone = None
+    updated_at: StampOrNone = None

@@ -1,0 +1,217 @@
+"""Histories and depth: what has a time or a level.
+
+Times of bars are Unix seconds at the bar's start on the wire; every series is ascending here,
+whatever the order sent. The price scale of a stock's history is not stated: VND by analogy, so
+whoever trades by it compares its last close with the live quote first (a factor of 1000 is the
+likely slip). Whether bars are adjusted for corporate actions is not shown either. Volumes are
+units. Source: broker open API 0.2.0-preview.3, unified quotes.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from operator import attrgetter
+from typing import Annotated, Protocol, TypeVar
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from bot.protocol.fields import Symbol, Text, decimal_of
+from bot.protocol.shaped import Sparse
+from bot.protocol.wire_types import (
+    Number,
+    NumberOrNone,
+    Shares,
+    Stamp,
+    StampOrNone,
+    UnixSeconds,
+    Vnd,
+)
+
+
+class Started(Protocol):
+    """What has a start."""
+
+    @property
+    def start(self) -> datetime: ...
+
+
+S = TypeVar("S", bound=Started)
+
+
+def ascending(series: Iterable[S]) -> tuple[S, ...]:
+    """Return a series oldest first."""
+    return tuple(sorted(series, key=attrgetter("start")))
+
+
+# ----------------------------------------------------------------------------------- histories
+
+_Start = Annotated[UnixSeconds, Field(alias="t")]
+
+
+@dataclass(frozen=True, slots=True)
+class PriceBar:
+    """One bar. A series of closes alone has None elsewhere; a bar without trades has no volume."""
+
+    start: _Start
+    open: Annotated[NumberOrNone, Field(alias="o")] = None
+    high: Annotated[NumberOrNone, Field(alias="h")] = None
+    low: Annotated[NumberOrNone, Field(alias="l")] = None
+    close: Annotated[NumberOrNone, Field(alias="c")] = None
+    volume: Annotated[NumberOrNone, Field(alias="v")] = None
+
+
+@dataclass(frozen=True, slots=True)
+class BondBar:
+    """One bar of a bond: prices, or of a yield-only bond `yield_percent` alone."""
+
+    start: _Start
+    open: Annotated[NumberOrNone, Field(alias="o")] = None
+    high: Annotated[NumberOrNone, Field(alias="h")] = None
+    low: Annotated[NumberOrNone, Field(alias="l")] = None
+    close: Annotated[NumberOrNone, Field(alias="c")] = None
+    volume: Annotated[NumberOrNone, Field(alias="v")] = None
+    yield_percent: Annotated[NumberOrNone, Field(alias="yield")] = None
+
+
+@dataclass(frozen=True, slots=True)
+class NavPoint:
+    """The net asset value of one unit of a fund."""
+
+    start: _Start
+    nav: Number
+
+
+@dataclass(frozen=True, slots=True)
+class DealerPoint:
+    """A dealer's price."""
+
+    start: _Start
+    price: NumberOrNone = None
+
+
+@dataclass(frozen=True, slots=True)
+class PriceHistory:
+    """The bars of a stock, ETF, currency pair, coin or commodity. `resolution` as asked for."""
+
+    symbol: Symbol
+    bars: Annotated[tuple[PriceBar, ...], AfterValidator(ascending), Field(alias="series")]
+    currency: Text = ""
+    resolution: Text = ""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexHistory:
+    """The bars of an index, in points; of a foreign index closes alone."""
+
+    symbol: Symbol
+    bars: Annotated[tuple[PriceBar, ...], AfterValidator(ascending), Field(alias="series")]
+    resolution: Text = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BondHistory:
+    """The bars of a bond."""
+
+    symbol: Symbol
+    bars: Annotated[
+        tuple[Annotated[BondBar, Sparse()], ...], AfterValidator(ascending), Field(alias="series")
+    ]
+    currency: Text | None = None
+    resolution: Text = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FundHistory:
+    """The net asset values of a fund, one a valuation day."""
+
+    symbol: Symbol
+    points: Annotated[tuple[NavPoint, ...], AfterValidator(ascending), Field(alias="series")]
+    currency: Text = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DealerHistory:
+    """A dealer's prices of one product."""
+
+    code: Text
+    points: Annotated[tuple[DealerPoint, ...], AfterValidator(ascending), Field(alias="series")]
+    symbol: Text = ""
+    currency: Text = ""
+
+
+# --------------------------------------------------------------------------------------- depth
+
+
+def _priced(levels: object) -> object:
+    """Leave out the levels of an auction: they come with price 0, or with none."""
+    return list(filter(_has_price, levels)) if isinstance(levels, list) else levels
+
+
+def _has_price(level: object) -> bool:
+    price = level.get("price", 0) if isinstance(level, dict) else 1
+    try:
+        return bool(decimal_of(price))
+    except ValueError:
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class PriceLevel:
+    """One price, in full VND, and the units that wait there."""
+
+    price: Vnd
+    volume: Shares = 0
+
+
+def dearest_first(levels: Iterable[PriceLevel]) -> tuple[PriceLevel, ...]:
+    """Return bids, best first."""
+    return tuple(sorted(levels, key=attrgetter("price"), reverse=True))
+
+
+def cheapest_first(levels: Iterable[PriceLevel]) -> tuple[PriceLevel, ...]:
+    """Return asks, best first."""
+    return tuple(sorted(levels, key=attrgetter("price")))
+
+
+Bids = Annotated[tuple[PriceLevel, ...], BeforeValidator(_priced), AfterValidator(dearest_first)]
+Asks = Annotated[tuple[PriceLevel, ...], BeforeValidator(_priced), AfterValidator(cheapest_first)]
+
+
+@dataclass(frozen=True, slots=True)
+class ListedDepth:
+    """The depth of a stock, bond or ETF: best first, levels without a price left out.
+
+    Trading reads a stock's depth with `decode_depth`, into the domain's own value.
+    """
+
+    symbol: Symbol
+    bids: Bids
+    asks: Asks
+    currency: Text = ""
+    updated_at: StampOrNone = None
+
+
+@dataclass(frozen=True, slots=True)
+class DepthSnapshot:
+    """The depth at one moment; `remain_…` are the units that waited on a side, as the broker
+    counts them.
+    """
+
+    taken_at: Stamp
+    bids: Bids = ()
+    asks: Asks = ()
+    remain_bid: Shares | None = None
+    remain_ask: Shares | None = None
+
+
+def _earliest_first(entries: Iterable[DepthSnapshot]) -> tuple[DepthSnapshot, ...]:
+    return tuple(sorted(entries, key=attrgetter("taken_at")))
+
+
+@dataclass(frozen=True, slots=True)
+class DepthHistory:
+    """The depth of a stock today, one snapshot in five minutes; none outside trading hours."""
+
+    symbol: Symbol
+    entries: Annotated[tuple[DepthSnapshot, ...], AfterValidator(_earliest_first)] = ()
+    currency: Text = ""

@@ -1,0 +1,238 @@
+"""The words that the API takes in queries and says in answers, as far as the document lists them.
+
+In an answer the lists are open: a word that is not here is kept as it came. Source: broker open
+API 0.2.0-preview.3, enumerations and the sections of the calls.
+"""
+
+from typing import Final
+
+Words = tuple[str, ...]
+
+ALL: Final = "ALL"
+CACHE_CONTROLS: Final[Words] = ("CACHE", "NOCACHE")
+SIDES: Final[Words] = ("BUY", "SELL")
+EXCHANGES: Final[Words] = ("HOSE", "HNX", "UPCOM", "HCX")
+STOCK_EXCHANGES: Final[Words] = ("HOSE", "HNX", "UPCOM")
+RESOLUTIONS: Final[Words] = ("1D", "5", "15", "30", "1H", "4H")
+DAILY: Final[Words] = ("1D",)
+INDEX_CODES: Final[Words] = ("VNINDEX", "HNXINDEX", "UPCOMINDEX", "VN30", "HNX30")
+SCREENER_INDICES: Final[Words] = ("VN30", "HNX30")
+WINDOWS: Final[Words] = ("1D", "1W", "1M", "3M", "6M", "1Y", "YTD")
+SECTORS: Final[Words] = (
+    "technology",
+    "telecommunications",
+    "healthcare",
+    "financials",
+    "real-estate",
+    "consumer-discretionary",
+    "consumer-staples",
+    "industrials",
+    "basic-materials",
+    "energy",
+    "utilities",
+)
+INDICATORS: Final[Words] = (
+    "SMA",
+    "EMA",
+    "ADX",
+    "SUPERTREND",
+    "PSAR",
+    "ICHIMOKU",
+    "RSI",
+    "MACD",
+    "STOCH",
+    "CCI",
+    "WILLIAMS_R",
+    "BBANDS",
+    "ATR",
+    "OBV",
+    "MFI",
+    "VOLUME_SMA",
+)
+DEFAULT_INDICATORS: Final = (
+    "SMA(20),SMA(50),EMA(20),RSI(14),MACD(12,26,9),BBANDS(20,2),VOLUME_SMA(20)"
+)
+NEWS_TOPICS: Final[Words] = ("crypto", "forex", "stock", "commodities", "macro")
+COUNTRIES: Final[Words] = (
+    "China",
+    "Euro Area",
+    "Japan",
+    "United States",
+    "United Kingdom",
+    "Vietnam",
+)
+REPORT_PERIODS: Final[Words] = ("annual", "quarterly")
+STATEMENTS: Final[Words] = ("income-statement", "balance-sheet", "cash-flow")
+FUND_TYPES: Final[Words] = ("STOCK_FUND", "BOND_FUND", "BALANCE_FUND")
+FUND_PERIODS: Final[Words] = (
+    "BEGIN_THE_YEAR",
+    "ONE_MONTH",
+    "THREE_MONTHS",
+    "SIX_MONTHS",
+    "ONE_YEAR",
+    "THREE_YEARS",
+    "FIVE_YEARS",
+    "SEVEN_YEARS",
+    "TEN_YEARS",
+    "ALL_TIME",
+)
+RIGHT_STATUSES: Final[Words] = (
+    "WAIT_FOR_REVIEW",
+    "WAIT_EXECUTED",
+    "WAITING_FOR_APPROVE",
+    "NAVIGATING",
+    "COMPLETED",
+    "ALLOCATION_COMPLETED",
+    "CANCELED",
+    "EMPTY_STOCK",
+    "APPROVED",
+    "REJECTED",
+    "READY_FOR_TRADE",
+    "READY_FOR_CLOSE",
+    "STOCK_ALLOTTED",
+    "MONEY_ALLOTTED",
+    "PARTIALLY_DONE",
+    "VERIFIED",
+    "DELETED",
+    "REGISTERED",
+    "UNKNOWN",
+)
+RIGHT_REGISTER_STATUSES: Final[Words] = (
+    "UNREGISTER",
+    "REGISTERED",
+    "EXPIRED",
+    "RECEIVED",
+    "PARTIAL_REGISTERED",
+    "PENDING",
+    "PARTIAL_RECEIVED",
+    "WAIT_REGISTER",
+    "REGISTERED_V2",
+    "WAIT_RECEIVE",
+    "WAIT_STOCK",
+    "PARTIAL_RECEIVED_V2",
+    "UNKNOWN",
+)
+RIGHT_TYPES: Final[Words] = (
+    "OTC_BOND_INTEREST",
+    "SHAREHOLDER_MEETING",
+    "SOLICIT_SHAREHOLDER_OPINIONS",
+    "CASH_DIVIDEND",
+    "STOCK_DIVIDEND",
+    "STOCK_RIGHT",
+    "BOND_INTEREST",
+    "BOND_PRINCIPAL_AND_INTEREST",
+    "CONVERT_BONDS_TO_STOCKS",
+    "CONVERT_STOCKS_TO_OTHER_STOCKS",
+    "BONUS_SHARES",
+    "VOTING_RIGHTS",
+    "CONVERTIBLE_BOND",
+    "TRANSFER_PENDING_STOCKS",
+    "WARRANT_DIVIDENDS",
+)
+
+# --------------------------------------------------------------------------- fields of the screener
+
+MOVING_AVERAGES: Final[Words] = ("ma50", "ma200")
+"""Shown, and taken as a bound of the price, but never sorted by."""
+SCREENED_FIELDS: Final[Words] = (
+    "price",
+    "change_percent",
+    "market_cap",
+    "shares_outstanding",
+    "pe",
+    "pb",
+    "eps",
+    "volume",
+    "value",
+    "foreign_net_value",
+    "foreign_net_volume",
+    "foreign_buy_value",
+    "foreign_sell_value",
+    "foreign_room_available",
+    "foreign_room_available_pct",
+    "proprietary_net_value",
+    "proprietary_net_volume",
+    "proprietary_buy_value",
+    "proprietary_sell_value",
+)
+"""What the screener filters by: each as `<field>_gt` and `<field>_lt`."""
+NAMING_FIELDS: Final[Words] = ("symbol", "exchange", "name", "sector")
+SCREENER_FIELDS: Final[Words] = (*NAMING_FIELDS, *SCREENED_FIELDS, *MOVING_AVERAGES)
+DEFAULT_FIELDS: Final = "symbol,exchange,name,price,change_percent"
+LIVE_FIELDS: Final[Words] = (
+    "market_cap",
+    "shares_outstanding",
+    "pe",
+    "pb",
+    "eps",
+    "value",
+    *MOVING_AVERAGES,
+)
+"""Null for a past `date`; sorting and filtering by them is then refused."""
+SORT_KEYS: Final[Words] = tuple(
+    sign + field for field in ("symbol", *SCREENED_FIELDS) for sign in ("", "-")
+)
+"""What `sort` takes. The document says "field": the ones that filter, and the symbol."""
+
+# ----------------------------------------------------------------------------- the earlier paths
+
+EARLIER_MACRO_TYPES: Final[Words] = (
+    "IIP",
+    "CPI",
+    "PMI",
+    "PCE",
+    "CORE_PCE",
+    "NFP",
+    "FED_FUNDS_RATE",
+    "INTERBANK_RATE",
+    "GOVERNMENT_10Y_BOND_YIELD",
+    "UNEMPLOYMENT_RATE",
+)
+EARLIER_MACRO_COUNTRIES: Final[Words] = ("VN", "US", "JP", "DE")
+EARLIER_MACRO_PERIODS: Final[Words] = ("ONE_MONTH", "ONE_YEAR", "YTD")
+EARLIER_CATEGORIES: Final[Words] = (
+    "GDP",
+    "Labour",
+    "Prices",
+    "Money",
+    "Trade",
+    "Government",
+    "Business",
+    "Consumer",
+    "Housing",
+)
+EARLIER_MARKETS: Final[Words] = (
+    "SP500",
+    "DOW_JONES",
+    "NASDAQ",
+    "RUSSELL2000",
+    "VIX",
+    "DXY",
+    "KOSPI",
+    "HANGSENG",
+    "SHANGHAI",
+    "NIKKEI",
+    "APPLE",
+    "MICROSOFT",
+    "ALPHABET",
+    "AMAZON",
+    "META",
+    "NVIDIA",
+    "TESLA",
+    "GOLD",
+    "SILVER",
+    "COPPER",
+    "CRUDE_OIL",
+    "BRENT_OIL",
+    "NATURAL_GAS",
+    "EURUSD",
+    "USDJPY",
+    "GBPUSD",
+)
+EARLIER_NEWS_CATEGORIES: Final[Words] = (
+    "forex",
+    "commodities",
+    "economic-indicators",
+    "stock-market",
+    "cryptocurrency",
+)
