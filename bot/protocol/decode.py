@@ -1,7 +1,8 @@
 """Everything that reads the wire, in one place to import from: an opened payload becomes a value.
 
 Each raises MalformedAnswer naming the call and the field. The request bodies, read by the sandbox,
-raise MalformedRequest. The families live in files of their own beside their encoders.
+raise MalformedRequest. The families live in files of their own beside their encoders. These are
+what trading needs; `calls.py` reads and writes every call of the API.
 """
 
 from bot.protocol.accounts import decode_available_trade, decode_portfolio, decode_summary

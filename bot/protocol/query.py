@@ -27,17 +27,17 @@ _OUTSIDE_BRACKETS: Final = re.compile(r",(?![^()]*\))")
 
 
 class Kind(StrEnum):
-    """How a parameter is written."""
+    """How a parameter is written, in words for a person."""
 
-    TEXT = "text"
-    WHOLE = "whole number"
-    NUMBER = "number"
-    DAY = "day, YYYY-MM-DD"
-    SLASHED_DAY = "day, DD/MM/YYYY"
-    MONTH = "month, YYYY-MM"
+    TEXT = "a text"
+    WHOLE = "a whole number"
+    NUMBER = "a number"
+    DAY = "a day, YYYY-MM-DD"
+    SLASHED_DAY = "a day, DD/MM/YYYY"
+    MONTH = "a month, YYYY-MM"
     PERIOD = "YYYY, YYYY-Qn or YYYY-MM"
     UNIX_SECONDS = "Unix seconds"
-    INDICATOR = "indicator, such as RSI(14)"
+    INDICATOR = "an indicator, such as RSI(14)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,11 +203,11 @@ def _reason(parameter: Parameter, text: str) -> str | None:
         return None
     if parameter.kind is Kind.INDICATOR:
         known = _INDICATOR.fullmatch(text)
-        return None if known and known[1] in parameter.values else f"not an {parameter.kind.value}"
+        return None if known and known[1] in parameter.values else f"not {parameter.kind.value}"
     if parameter.values and parameter.kind is not Kind.NUMBER:
         return f"not one of {', '.join(parameter.values)}"
     if not _WRITTEN[parameter.kind](text):
-        return f"not a {parameter.kind.value}"
+        return f"not {parameter.kind.value}"
     return _bound_broken(parameter, text)
 
 
