@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from bot.broker.signer import SignedRequest
 from bot.domain.entry import IntentMoved
 from bot.domain.message import (
     CancelAnswered,
@@ -17,6 +18,8 @@ from bot.domain.message import (
 )
 from bot.domain.order import OrderState, SendState
 from bot.domain.outcome import Accepted, NotSent, Refused, Unknown
+from bot.domain.recovery import StoredIntent
+from bot.protocol.answer import Answer, NoAnswer
 from tests.staging import START, Stage, intent, scenario, set_stage
 
 POST = {"verb": "POST", "path": "*/orders"}
@@ -110,7 +113,7 @@ async def test_a_burn_after_the_nonce_window_proves_nothing(stage: Stage) -> Non
 
 async def test_the_attempt_is_committed_before_the_first_byte(stage: Stage) -> None:
     wanted = await stage.ready(intent())
-    seen: list[object] = []
+    seen: list[StoredIntent] = []
     send = stage.broker.writer.send
 
     class Looking:
@@ -119,17 +122,16 @@ async def test_the_attempt_is_committed_before_the_first_byte(stage: Stage) -> N
         def __getattr__(self, name: str) -> object:
             return getattr(stage.broker.writer, name)
 
-        async def send(self, signed):  # type: ignore[no-untyped-def]
-            recovery = await stage.journal.recover(wanted.trading_date)
-            seen.extend((each.state, each.attempt) for each in recovery.intents)
+        async def send(self, signed: SignedRequest) -> Answer | NoAnswer:
+            seen.extend((await stage.journal.recover(wanted.trading_date)).intents)
             return await send(signed)
 
     stage.orders._writer = Looking()  # type: ignore[assignment]
     await stage.orders.place(wanted)
 
-    [(state, attempt)] = seen
-    assert state is SendState.SENDING
-    assert attempt is not None
+    [stored] = seen
+    assert stored.state is SendState.SENDING
+    assert stored.attempt is not None
 
 
 async def test_a_signal_past_its_time_is_not_sent(stage: Stage) -> None:

@@ -6,7 +6,15 @@ from datetime import UTC, datetime, time, timedelta
 from bot.clock import SystemClock
 from bot.domain.instrument import Exchange
 from bot.runtime.rulebook import load_rulebook
-from bot.runtime.schedule import Job, PhaseTrigger, SystemTimetable, Timetable, daily_at, every
+from bot.runtime.schedule import (
+    Fire,
+    Job,
+    PhaseTrigger,
+    SystemTimetable,
+    Timetable,
+    daily_at,
+    every,
+)
 
 START = datetime(2026, 11, 19, 2, 14, 55, tzinfo=UTC)  # 09:14:55 in Vietnam
 
@@ -19,7 +27,7 @@ def _walk(timetable: Timetable, until: datetime) -> None:
 def test_jobs_fire_at_their_times_and_in_the_order_given() -> None:
     fired: list[tuple[str, str]] = []
 
-    def note(name: str):  # type: ignore[no-untyped-def]
+    def note(name: str) -> Fire:
         return lambda due: fired.append((name, f"{due:%H:%M:%S}"))
 
     timetable = Timetable(

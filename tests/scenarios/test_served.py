@@ -1,6 +1,7 @@
 """A run against a sandbox that somebody else serves, with real time on the wire."""
 
 import asyncio
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -65,7 +66,7 @@ async def test_a_broker_that_nobody_serves_is_said_and_exits_with_6(tmp_path: Pa
     assert mistake.value.exit_code == ExitCode.UNREACHABLE
 
 
-async def _until(is_so, deadline_s: float = 10.0) -> None:  # type: ignore[no-untyped-def]
+async def _until(is_so: Callable[[], bool], deadline_s: float = 10.0) -> None:
     for _ in range(int(deadline_s / 0.02)):
         if is_so():
             return
