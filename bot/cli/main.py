@@ -48,6 +48,8 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "resume": _entry("run", "operate_commands", "resume", "Take new orders again."),
     "halt": _entry("run", "operate_commands", "halt", "Kill switch: cancel open, no new orders."),
     "stop": _entry("run", "operate_commands", "stop", "Stop the running bot cleanly."),
+    "modify": _entry("by hand", "hand_commands", "modify", "Change price or size of an order."),
+    "cancel": _entry("by hand", "hand_commands", "cancel", "Cancel orders, or all of them."),
     "otp": _entry("2FA", "otp_commands", "otp", "The second factor: state, code, token."),
     "strategy": _entry("strategies", "strategy_commands", "strategy", "List, make and check."),
     "orders": _entry("look", "orders_command", "orders", "Orders, and why they were made."),

@@ -28,13 +28,26 @@ from bot.engine.tracks import AmendStage, AmendTrack, AmendVerdict, OrderTrack
 _AMENDABLE: Final = frozenset({OrderState.ACCEPTED, OrderState.PARTIALLY_FILLED})
 
 
-def begin(book: Book, order: OrderTrack, ask: AmendAsked) -> None:
+def begin(book: Book, order: OrderTrack, ask: AmendAsked, checks: tuple[CheckResult, ...]) -> None:
     """Read the order's row; `ask` has passed its checks."""
-    order_id = order.row.order_id
+    decide(book, ask, order, checks)
+    book.amends[ask.order_id] = _track(book, order, ask)
+    book.command(ReadOrder(ask.order_id, "before amend"))
+
+
+def refuse(book: Book, order: OrderTrack, ask: AmendAsked, checks: tuple[CheckResult, ...]) -> None:
+    """Say why not; what is under way on the order goes on."""
+    before = book.amends.get(ask.order_id)
+    amend = _track(book, order, ask)
+    if before is None or before.stage is AmendStage.OVER:
+        book.amends[ask.order_id] = amend
+    _block(book, amend, order, checks)
+
+
+def _track(book: Book, order: OrderTrack, ask: AmendAsked) -> AmendTrack:
     amend = AmendTrack(ask, 0, due=book.now + book.settings.read_patience, since=book.now)
     amend.old = _value(amend, order)
-    book.amends[order_id] = amend
-    book.command(ReadOrder(order_id, "before amend"))
+    return amend
 
 
 def under_way(book: Book) -> Iterator[tuple[str, AmendTrack]]:

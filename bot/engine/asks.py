@@ -13,10 +13,12 @@ def on_amend_asked(book: Book, event: AmendAsked) -> None:
     """Check the ask; begin with it, or say why not."""
     order = find_order(book, event.order_id)
     checks = judge_amend(book, event)
-    named = replace(event, order_id=order.row.order_id) if order else event
-    amends.decide(book, named, order, checks)
-    if order is not None and checks[-1].passed:
-        amends.begin(book, order, named)
+    if order is None:
+        amends.decide(book, event, None, checks)
+        return
+    named = replace(event, order_id=order.row.order_id)
+    take = amends.begin if checks[-1].passed else amends.refuse
+    take(book, order, named, checks)
 
 
 def on_cancel_asked(book: Book, event: CancelAsked) -> None:

@@ -2,20 +2,29 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from bot.broker.client import BrokerClient
 from bot.broker.errors import BrokerError
 from bot.clock import Clock
-from bot.domain.message import Action, OperatorActed
+from bot.domain.entry import RunState
+from bot.domain.message import Action, AmendAsked, CancelAsked, OperatorActed
 from bot.protocol.secret import Secret
 from bot.runtime.activity import Tasks
 from bot.runtime.control import Handler, Reply, Request
 from bot.runtime.inbox import Post
 from bot.runtime.second_factor import TwoFactorDesk
-from bot.runtime.shapes import depth_fields, phase_fields, quote_fields
+from bot.runtime.shapes import (
+    depth_fields,
+    instant,
+    phase_fields,
+    quote_fields,
+    whole_or_none,
+)
 from bot.runtime.status import Facts, status_of
 
 _NO_TEXT: Reply = {"ok": False, "code": "E-CTL-002", "message": "the request lacks its text"}
+_BY_HAND: Final = "by hand"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +46,8 @@ class Operations:
             "resume": self._acting(Action.RESUME),
             "halt": self._acting(Action.HALT),
             "stop": self._acting(Action.STOP),
+            "modify": self._modify,
+            "cancel": self._cancel,
             "otp_state": self._otp_state,
             "otp_request": self._otp_request,
             "otp_submit": self._otp_submit,
@@ -65,6 +76,46 @@ class Operations:
             return {"ok": True}
 
         return act
+
+    async def _modify(self, request: Request) -> Reply:
+        """Ask to change one field of an order; the status tells under `amends` what comes of it."""
+        return self._ask(
+            AmendAsked(
+                at=self.clock.now(),
+                order_id=str(request.get("order_id") or ""),
+                limit_price=whole_or_none(request.get("limit")),
+                quantity=whole_or_none(request.get("quantity")),
+                by=str(request.get("by") or "operator"),
+                reason=str(request.get("reason") or _BY_HAND),
+            )
+        )
+
+    async def _cancel(self, request: Request) -> Reply:
+        """Ask to cancel an order, or with `all` every open one; the journal tells what comes."""
+        order_id = str(request.get("order_id") or "")
+        return self._ask(
+            CancelAsked(
+                at=self.clock.now(),
+                order_id=None if request.get("all") is True else order_id,
+                by=str(request.get("by") or "operator"),
+                reason=str(request.get("reason") or _BY_HAND),
+            )
+        )
+
+    def _ask(self, ask: AmendAsked | CancelAsked) -> Reply:
+        """Hand the ask over, refused or not: the engine journals both. Say what it will say."""
+        refused = self.facts.engine.objection(ask)
+        self.post(ask)
+        if refused is None:
+            return {"ok": True, "asked_at": instant(ask.at)}
+        lacks_token = refused.numbers.get("state") == RunState.NEEDS_2FA
+        return {
+            "ok": False,
+            "code": "E-2FA-004" if lacks_token else "E-ASK-001",
+            "message": f"refused by {refused.code}: {refused.text}; nothing was sent",
+            "check": refused.code,
+            "numbers": dict(refused.numbers),
+        }
 
     async def _otp_state(self, _: Request) -> Reply:
         return self.desk.state()

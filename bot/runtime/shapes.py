@@ -16,6 +16,11 @@ def instant(value: datetime | None) -> str | None:
     return value.isoformat() if value is not None else None
 
 
+def whole_or_none(value: object) -> int | None:
+    """A whole number that came as JSON; None for anything else."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
 def quote_fields(quote: Quote) -> Fields:
     """Prices in whole VND per share, volume in shares."""
     return {**asdict(quote), "updated_at": instant(quote.updated_at)}
