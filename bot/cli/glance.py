@@ -30,7 +30,7 @@ class Glance:
         """Take in an entry."""
         self.at = entry.at
         match entry:
-            case StateChanged(to_state=state):
+            case StateChanged(to_state=state, scope="all"):
                 self.state = state
             case OrderUpdated(order_id=order_id):
                 self.orders[order_id] = entry

@@ -31,6 +31,11 @@ def tell_auth(memory: Memory, entry: AuthEvent) -> Lines:
 
 
 def tell_state(memory: Memory, entry: StateChanged) -> Lines:
+    if entry.scope.startswith("symbol:"):
+        return []  # its ALERT tells it
+    if entry.scope != "all":
+        kind = _STATE_KINDS.get(entry.to_state, "RESUMED")
+        return [line(entry.at, kind, f"{entry.reason} (by {entry.by})")]
     if entry.to_state is RunState.NEEDS_2FA:
         return _paused_for_token(memory, entry)
     if entry.to_state is RunState.RUNNING:

@@ -250,6 +250,9 @@ class AuthEvent:
 class StateChanged:
     """The bot's one-word state moved; `by` is who or what did it (operator, 2fa, limit, broker,
     journal).
+
+    `scope` is `all` for the state that is shown; `operator` for a pause, a halt or their end while
+    a stronger state is shown; `symbol:HPG` for one symbol. A restart keeps all three.
     """
 
     at: datetime

@@ -63,3 +63,5 @@ class Recovery:
     orders: tuple[OrderUpdated, ...] = ()
     """Today's orders and every one not terminal, newest state each, own and external."""
     strategies: Mapping[str, StrategyBook] = field(default_factory=dict)
+    halted_symbols: Mapping[str, str] = field(default_factory=dict)
+    """symbol -> why no order goes out in it until an operator resumes"""

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from datetime import date, datetime
 
 from bot.domain.account import AccountSnapshot
-from bot.domain.entry import Entry, Note, Numbers
+from bot.domain.entry import Entry, Note, Numbers, RunState, StateChanged
 from bot.domain.instrument import Exchange, Instrument
 from bot.domain.message import Command, Record
 from bot.domain.rulebook import Rulebook
@@ -126,7 +126,20 @@ class Book:
         """Take no new order in a symbol until an operator resumes."""
         if symbol not in self.halted_symbols:
             self.halted_symbols[symbol] = reason
+            self._switch_symbol(symbol, RunState.HALTED, reason, "engine")
             self.note("ALERT", f"{symbol} halted: {reason}", symbol=symbol)
+
+    def resume_symbols(self, reason: str, by: str) -> None:
+        """Let every halted symbol trade again."""
+        for symbol in sorted(self.halted_symbols):
+            self._switch_symbol(symbol, RunState.RUNNING, reason, by)
+            self.note("RESUME", f"{symbol} trades again: {reason}", symbol=symbol)
+        self.halted_symbols.clear()
+
+    def _switch_symbol(self, symbol: str, to: RunState, reason: str, by: str) -> None:
+        """Journal it under a scope of its own: a restart keeps it, a send is checked against it."""
+        before = RunState.RUNNING if to is RunState.HALTED else RunState.HALTED
+        self.record(StateChanged(self.now, before, to, reason, by, scope=f"symbol:{symbol}"))
 
     def phase_of(self, exchange: Exchange) -> PhaseSeen:
         """Return the phase that was announced, else the rulebook's."""

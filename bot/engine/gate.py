@@ -18,6 +18,8 @@ PRIORITY: Final = (
     RunState.DEGRADED,
     RunState.PAUSED,
 )
+LASTING: Final = (RunState.HALTED, RunState.PAUSED)
+"""States that a restart does not end, the stronger one first."""
 ASLEEP: Final = frozenset({RunState.STOPPING, RunState.HALTED, RunState.STARTING})
 """States in which no strategy is woken; in the others their signals are heard and refused."""
 
@@ -33,23 +35,35 @@ class Cause:
 
 @dataclass(slots=True)
 class Gate:
-    """What keeps the gate closed. `missed` counts the signals refused for want of a token."""
+    """What keeps the gate closed. `missed` counts the signals refused for want of a token.
+
+    `recorded` is the state journalled last, `kept` the one that a restart would begin with.
+    `sweeps` is why an order that was still on its way is cancelled when it turns up; empty: it
+    is not.
+    """
 
     causes: dict[RunState, Cause] = field(
         default_factory=lambda: {RunState.STARTING: Cause("reading the day book", "bot")}
     )
     recorded: RunState = RunState.STARTING
+    kept: RunState = RunState.RUNNING
     reason: str = "reading the day book"
     since: datetime | None = None
     token_until: datetime | None = None
     is_unproven: bool = False
     missed: int = 0
     has_stopped: bool = False
+    sweeps: str = ""
 
     @property
     def state(self) -> RunState:
         """The strongest cause's state; RUNNING without one."""
         return next((state for state in PRIORITY if state in self.causes), RunState.RUNNING)
+
+    @property
+    def lasting(self) -> RunState:
+        """HALTED or PAUSED while an operator wants it, whatever else is shown; else RUNNING."""
+        return next((state for state in LASTING if state in self.causes), RunState.RUNNING)
 
     @property
     def is_open(self) -> bool:

@@ -42,10 +42,19 @@ def announce(book: Book, change: Cause) -> None:
     state = gate.state
     cause = gate.causes.get(state, change)
     gate.reason = cause.reason
-    if state is gate.recorded:
-        return
-    book.record(StateChanged(book.now, gate.recorded, state, cause.reason, cause.by))
-    gate.recorded, gate.since = state, book.now
+    if state is not gate.recorded:
+        book.record(StateChanged(book.now, gate.recorded, state, cause.reason, cause.by))
+        gate.recorded, gate.since = state, book.now
+    _keep(book, change)
+
+
+def _keep(book: Book, change: Cause) -> None:
+    """Journal what an operator wants when the state that is shown does not tell it."""
+    gate = book.gate
+    before, gate.kept = gate.kept, gate.lasting
+    if gate.kept is not before and gate.kept is not gate.recorded:
+        reason, by = change.reason, change.by
+        book.record(StateChanged(book.now, before, gate.kept, reason, by, scope="operator"))
 
 
 # ----------------------------------------------------------------------------------- second factor

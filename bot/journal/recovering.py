@@ -23,7 +23,7 @@ from bot.domain.recovery import Recovery, StoredAttempt, StoredIntent, StrategyB
 from bot.journal import tables
 from bot.journal.encoding import instant_of
 from bot.journal.positions import flow, total
-from bot.journal.sends import Standing, lasting_state
+from bot.journal.sends import WHOLE_BOT, Standing, lasting_state
 
 NOT_ORDERED: Final = (SendState.DENIED, SendState.EXPIRED_LOCAL)
 """Intents in these states never left, so they do not count as orders of the day."""
@@ -36,7 +36,7 @@ Fields = Mapping[str, object]
 def read_recovery(connection: sa.Connection, trading_date: date) -> Recovery:
     """Gather everything the engine needs to go on as if it had never stopped."""
     day = trading_date.isoformat()
-    standing = lasting_state(connection, "all")
+    standing = lasting_state(connection, *WHOLE_BOT)
     if standing is None or standing.state not in SURVIVING:
         standing = Standing(RunState.RUNNING, "")
     return Recovery(
@@ -48,6 +48,7 @@ def read_recovery(connection: sa.Connection, trading_date: date) -> Recovery:
         intents=tuple(_intents(connection, day)),
         orders=tuple(_orders(connection, day)),
         strategies=dict(_books(connection, day)),
+        halted_symbols=dict(_halted_symbols(connection)),
     )
 
 
@@ -231,3 +232,14 @@ def _strategy_states(connection: sa.Connection) -> dict[str, str]:
     kept = halts.c.scope.startswith(prefix) & halts.c.to_state.in_(("on", "paused", "disabled"))
     query = sa.select(halts.c.scope, halts.c.to_state).where(kept).order_by(halts.c.seq)
     return {scope.removeprefix(prefix): state for scope, state in connection.execute(query)}
+
+
+def _halted_symbols(connection: sa.Connection) -> Iterator[tuple[str, str]]:
+    """Each symbol whose newest word is a halt, and why."""
+    halts, prefix = tables.halts, "symbol:"
+    mine = halts.c.scope.startswith(prefix)
+    query = sa.select(halts.c.scope, halts.c.to_state, halts.c.reason).where(mine)
+    newest = {row.scope: row for row in connection.execute(query.order_by(halts.c.seq))}
+    for scope, row in newest.items():
+        if row.to_state == RunState.HALTED:
+            yield scope.removeprefix(prefix), row.reason

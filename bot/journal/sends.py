@@ -16,6 +16,8 @@ from bot.journal import tables
 from bot.journal.errors import SendForbidden
 from bot.journal.lease import NAME
 
+WHOLE_BOT: Final = ("all", "operator")
+"""Scopes that are about all of the bot: the state shown, and what an operator wants under it."""
 LASTING: Final = (RunState.HALTED, RunState.PAUSED, RunState.RUNNING)
 """The states that decide whether the bot trades; the others are passing."""
 
@@ -54,10 +56,10 @@ class Standing:
     reason: str
 
 
-def lasting_state(connection: sa.Connection, scope: str) -> Standing | None:
+def lasting_state(connection: sa.Connection, *scopes: str) -> Standing | None:
     """The newest state of a scope that decides whether it trades; None: nothing was ever said."""
     halts = tables.halts
-    mine = (halts.c.scope == scope) & halts.c.to_state.in_(LASTING)
+    mine = halts.c.scope.in_(scopes) & halts.c.to_state.in_(LASTING)
     query = sa.select(halts.c.to_state, halts.c.reason).where(mine)
     row = connection.execute(query.order_by(halts.c.seq.desc()).limit(1)).first()
     return Standing(RunState(row.to_state), row.reason) if row else None
@@ -69,11 +71,11 @@ def _require_not_halted(connection: sa.Connection, intent_id: str) -> None:
     intent = connection.execute(sa.select(*columns).where(intents.c.intent_id == intent_id)).first()
     if intent is None:
         raise SendForbidden(f"intent {intent_id} is not in the journal")
-    scopes = ("all", f"account:{intent.account}", f"symbol:{intent.symbol}", intent.symbol)
-    for scope in (*scopes, f"strategy:{intent.strategy}"):
-        standing = lasting_state(connection, scope)
+    scopes = (f"account:{intent.account}", f"symbol:{intent.symbol}", intent.symbol)
+    for scope in (WHOLE_BOT, *((each,) for each in (*scopes, f"strategy:{intent.strategy}"))):
+        standing = lasting_state(connection, *scope)
         if standing is not None and standing.state is RunState.HALTED:
-            raise SendForbidden(f"halted ({scope}): {standing.reason}")
+            raise SendForbidden(f"halted ({scope[0]}): {standing.reason}")
 
 
 def _require_first_post(connection: sa.Connection, intent_id: str) -> None:

@@ -67,7 +67,7 @@ class Company:
 
     def see(self, entry: Entry) -> None:
         """Act on a change of the bot's state."""
-        if not isinstance(entry, StateChanged):
+        if not isinstance(entry, StateChanged) or entry.scope != "all":
             return
         if entry.to_state is RunState.NEEDS_2FA:
             self._needs_code()

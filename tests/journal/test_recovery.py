@@ -163,3 +163,27 @@ async def test_a_disabled_strategy_stays_disabled(journal: Journal) -> None:
 
     strategies = (await journal.recover(DAY)).strategies
     assert {name: book.state for name, book in strategies.items()} == {"a": "disabled", "b": "on"}
+
+
+async def test_a_pause_under_another_state_comes_back(journal: Journal) -> None:
+    await journal.write([state(RunState.NEEDS_2FA)])
+    await journal.write([state(RunState.PAUSED, "lunch", "operator")])
+
+    recovery = await journal.recover(DAY)
+
+    assert (recovery.run_state, recovery.run_state_reason) == (RunState.PAUSED, "lunch")
+
+
+async def test_a_halt_that_ended_under_another_state_does_not_come_back(journal: Journal) -> None:
+    await journal.write([state(RunState.HALTED), state(RunState.NEEDS_2FA)])
+    await journal.write([state(RunState.RUNNING, "looked", "operator")])
+
+    assert (await journal.recover(DAY)).run_state is RunState.RUNNING
+
+
+async def test_halted_symbols_come_back_until_they_are_resumed(journal: Journal) -> None:
+    await journal.write([state(RunState.HALTED, "fell", "symbol:HPG")])
+    await journal.write([state(RunState.HALTED, "drift", "symbol:SHS")])
+    await journal.write([state(RunState.RUNNING, "looked", "symbol:SHS")])
+
+    assert (await journal.recover(DAY)).halted_symbols == {"HPG": "fell"}
