@@ -44,8 +44,17 @@ def request(book: Book, order: OrderTrack, reason: str) -> None:
 
 
 def request_all(book: Book, reason: str) -> None:
-    """Want every own open order cancelled."""
+    """Want every own open order cancelled, those on their way too when they turn up."""
+    book.gate.sweeps = reason
     for order in list(book.open_orders()):
+        request(book, order, reason)
+
+
+def sweep(book: Book, order: OrderTrack) -> None:
+    """Cancel an order that has just turned up, when those before it were all cancelled."""
+    runner = book.runners.get(order.row.strategy or "")
+    reason = book.gate.sweeps or (runner.sweeps if runner else "")
+    if reason:
         request(book, order, reason)
 
 
@@ -81,7 +90,7 @@ def advance(book: Book) -> None:
 
 def _begin(book: Book, cancel: CancelTrack, order: OrderTrack) -> None:
     """Read the row, now if the exchange takes cancels, else when it does."""
-    if cancel.tries >= book.settings.cancel_tries:
+    if cancel.tries - cancel.unsent >= book.settings.cancel_tries:
         _give_up(book, cancel, order)
         return
     exchange = order.row.exchange

@@ -29,11 +29,15 @@ def on_operator(book: Book, event: OperatorActed) -> None:
         book.note("ALERT", f"{event.action} {event.strategy}: there is no such strategy or switch")
         return
     switches.switch(book, runner, _SWITCHES[event.action], event.reason, event.by)
+    runner.sweeps = ""
+    if event.action is Action.HALT:
+        resume.expire_held(book, at_once="halted", strategy=event.strategy)
     if event.action is Action.HALT or event.cancel_open:
-        _cancel_of(book, runner, event.reason)
+        _cancel_of(book, runner, event.reason or event.action)
 
 
 def _cancel_of(book: Book, runner: Runner, reason: str) -> None:
+    runner.sweeps = reason
     for symbol in runner.seats:
         for order in book.working_orders(runner.plan.name, symbol):
             cancels.request(book, order, reason)
@@ -54,9 +58,8 @@ def _resume(book: Book, event: OperatorActed) -> None:
         return
     gatekeeping.lift(book, RunState.PAUSED, cause)
     gatekeeping.lift(book, RunState.HALTED, cause)
-    for symbol in sorted(book.halted_symbols):
-        book.note("RESUME", f"{symbol} trades again: {event.reason}", symbol=symbol)
-    book.halted_symbols.clear()
+    book.gate.sweeps = ""
+    book.resume_symbols(event.reason, event.by)
 
 
 def _halt(book: Book, event: OperatorActed) -> None:
@@ -97,7 +100,17 @@ def stop_if_settled(book: Book) -> None:
     if RunState.STOPPING not in gate.causes or gate.has_stopped:
         return
     is_in_flight = any(track.state in _IN_FLIGHT for track in book.intents.values())
-    is_cancelling = bool(book.cancels) and not gate.lacks_token
+    now_cancelling = [one for one in book.cancels.values() if one.queued_until is None]
+    is_cancelling = bool(now_cancelling) and not gate.lacks_token
     if not is_in_flight and not is_cancelling:
         gate.has_stopped = True
+        _name_what_is_left(book)
         book.command(StopRunning(gate.causes[RunState.STOPPING].reason))
+
+
+def _name_what_is_left(book: Book) -> None:
+    """Orders whose cancel has to wait for a token or a phase go on working without the bot."""
+    if book.cancels:
+        ids = ", ".join(sorted(book.cancels))
+        text = f"stopped before these could be cancelled: {ids}"
+        book.note("ALERT", text, {"orders": len(book.cancels)})

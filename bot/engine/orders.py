@@ -7,7 +7,7 @@ from typing import Final
 from bot.domain.entry import Fill, OrderResultSeen, OrderUpdated, Transition
 from bot.domain.message import ReadAccount
 from bot.domain.order import ORDER_MOVES, TERMINAL_STATES, OrderReport, OrderState, Side
-from bot.engine import positions, switches, wake
+from bot.engine import cancels, positions, switches, wake
 from bot.engine.accounts import add_flow
 from bot.engine.book import Book
 from bot.engine.merging import contradiction, merged, settled
@@ -53,6 +53,7 @@ def own_order(
     apply(book, order, report, source)
     if order.row is row:
         _keep_what_cannot_be_true(book, order, report, source)
+    cancels.sweep(book, order)
     return order
 
 

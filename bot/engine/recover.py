@@ -11,14 +11,11 @@ from bot.domain.entry import Decision, RunState, Verdict
 from bot.domain.message import ReadAccount, ReadTodaysOrders, Reconciled, Recovered
 from bot.domain.order import OrderState, SendState
 from bot.domain.recovery import Recovery, StoredIntent
-from bot.engine import day, gatekeeping, sends, switches, wake
+from bot.engine import cancels, day, gatekeeping, sends, switches, wake
 from bot.engine.book import Book
-from bot.engine.gate import Cause
+from bot.engine.gate import LASTING, Cause
 from bot.engine.moves import move_intent, move_unplaced
 from bot.engine.tracks import BackOff, IntentTrack, OrderTrack, Position
-
-_KEPT_STATES: Final = frozenset({RunState.HALTED, RunState.PAUSED})
-"""States that a restart does not end."""
 
 _ORDER_STATES: Final[Mapping[SendState, OrderState]] = {
     SendState.READY: OrderState.INITIALIZED,
@@ -37,7 +34,9 @@ def on_recovered(book: Book, event: Recovered) -> None:
     book.trading_date = recovery.trading_date
     book.next_intent_number = recovery.next_intent_number
     book.next_fill_number = recovery.next_fill_number
-    if recovery.run_state in _KEPT_STATES:
+    book.halted_symbols.update(recovery.halted_symbols)
+    if recovery.run_state in LASTING:
+        book.gate.kept = recovery.run_state
         cause = Cause(recovery.run_state_reason or "as before the restart", "journal")
         gatekeeping.close(book, recovery.run_state, cause)
     _restore_strategies(book, recovery)
@@ -152,8 +151,12 @@ TAKE_OVER: Final[Mapping[SendState, Callable[[Book, IntentTrack], None]]] = {
 
 
 def on_reconciled(book: Book, _event: Reconciled) -> None:
-    """Day book and account are merged: the bot runs, and strategies wake."""
+    """Day book and account are merged: the bot runs, and strategies wake. A halt of before has
+    its open orders cancelled, as the run that it stopped may have had no time to.
+    """
     gatekeeping.lift(book, RunState.STARTING, Cause("reconciled", "bot"))
+    if RunState.HALTED in book.gate.causes:
+        cancels.request_all(book, "halt")
     for runner in book.runners.values():
         for seat in runner.seats.values():
             if not seat.has_started:

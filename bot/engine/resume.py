@@ -9,7 +9,7 @@ from bot.domain.entry import AuthEvent, Decision, RunState, Verdict
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.message import TwoFactorReady
 from bot.domain.order import SendState
-from bot.engine import cancels, gatekeeping, requests
+from bot.engine import cancels, gatekeeping, requests, switches
 from bot.engine.book import Book
 from bot.engine.gate import Cause
 from bot.engine.moves import move_intent
@@ -47,7 +47,9 @@ def on_fresh_quote(book: Book, symbol: str) -> None:
 def _try(book: Book, track: IntentTrack) -> None:
     quote = book.quotes.get(track.intent.symbol)
     is_fresh = quote is not None and book.now - quote.at <= book.settings.max_quote_age
-    if book.gate.is_open and is_fresh and not _is_over(book, track):
+    runner = book.runners.get(track.intent.strategy)
+    is_on = runner is not None and runner.state == switches.ON
+    if book.gate.is_open and is_on and is_fresh and not _is_over(book, track):
         _send_anew(book, track)
 
 
@@ -77,9 +79,11 @@ def _is_over(book: Book, track: IntentTrack) -> bool:
     return track.held_until is not None and track.held_until <= book.now
 
 
-def expire_held(book: Book, *, at_once: str | None = None) -> None:
-    """Give up the held orders whose time is over, or all of them for the reason `at_once`."""
+def expire_held(book: Book, *, at_once: str | None = None, strategy: str | None = None) -> None:
+    """Give up the held orders whose time is over, or all (of a strategy) for a reason `at_once`."""
     for track in held(book):
+        if strategy not in {None, track.intent.strategy}:
+            continue
         if at_once is not None or _is_over(book, track):
             reason = at_once or "expired: 2FA"
             move_intent(book, track, SendState.EXPIRED_LOCAL, reason)

@@ -12,7 +12,7 @@ from bot.domain.message import (
     SendStarted,
 )
 from bot.domain.order import OrderState, SendState
-from bot.domain.outcome import Accepted, NotSent, Refused, Unknown
+from bot.domain.outcome import Accepted, NotSent, Outcome, Refused, Unknown
 from bot.engine import cancels, gatekeeping, orders
 from bot.engine.book import Book
 from bot.engine.merging import report_of
@@ -168,6 +168,7 @@ def on_cancel_answered(book: Book, event: CancelAnswered) -> None:
         taken(book, event.order_id, outcome, "cancel")
     if cancel is not None:
         cancels.wait(book, cancel)
+        cancel.unsent += _stayed_outside(event.outcome)
         _wait_for_quota(book, cancel, event)
     book.command(ReadOrder(event.order_id, "after cancel"))
 
@@ -179,6 +180,13 @@ def _cancel_blocked(
     gatekeeping.close_for_two_factor(book, outcome.code, outcome.reason, intent_id)
     if cancel is not None:
         cancel.stage, cancel.due = CancelStage.WANTED, book.now
+
+
+def _stayed_outside(outcome: Outcome) -> bool:
+    """Not sent at all, or refused by the quota: the order's own desk never saw it."""
+    return isinstance(outcome, NotSent) or (
+        isinstance(outcome, Refused) and outcome.retry_after_s is not None
+    )
 
 
 def _wait_for_quota(book: Book, cancel: CancelTrack, event: CancelAnswered) -> None:

@@ -216,13 +216,17 @@ class Seat:
 
 @dataclass(slots=True)
 class Runner:
-    """A strategy with its instances, its own standing and its counters of the day."""
+    """A strategy with its instances, its own standing and its counters of the day.
+
+    `sweeps` as of the gate: why its orders on their way are cancelled when they turn up.
+    """
 
     loaded: LoadedStrategy
     seats: dict[str, Seat]
     state: str = "on"
     state_by: str = ""
     state_reason: str = ""
+    sweeps: str = ""
     faults: int = 0
     orders_today: int = 0
     realised_today: int = 0
@@ -250,13 +254,16 @@ class CancelStage(StrEnum):
 
 @dataclass(slots=True)
 class CancelTrack:
-    """A wish to cancel an order, followed until a row shows its end."""
+    """A wish to cancel an order, followed until a row shows its end. Of its `tries`, `unsent`
+    never reached the broker's door: they only make the distance grow.
+    """
 
     order_id: str
     reason: str
     due: datetime
     stage: CancelStage = CancelStage.WANTED
     tries: int = 0
+    unsent: int = 0
     queued_until: datetime | None = None
 
 

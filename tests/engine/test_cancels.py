@@ -12,7 +12,7 @@ from bot.domain.message import (
     TimePassed,
 )
 from bot.domain.order import OrderState
-from bot.domain.outcome import Accepted, Refused, Unknown
+from bot.domain.outcome import Accepted, NotSent, Refused, Unknown
 from bot.domain.plan import OrderPlan
 from tests.engine.stage import ACCOUNT, PLAN, START, Stage, report_of, result_of
 
@@ -162,3 +162,18 @@ def test_a_detail_that_is_not_there_yet_is_asked_again():
     stage.pass_time(15)
 
     assert len(stage.new(ReadOrder)) == 1
+
+
+@pytest.mark.parametrize(
+    "outcome", [NotSent("no connection"), Refused("RATE", "429", 429, retry_after_s=30.0)]
+)
+def test_a_cancel_that_never_reached_the_desk_is_never_given_up(outcome):
+    stage, intent = _expired()
+
+    for _ in range(20):
+        stage.row(report_of(intent, executed=200))
+        _answered(stage, intent, outcome)
+        stage.pass_time(31)
+
+    assert len(stage.all(CancelOrder)) == 20
+    assert [note for note in stage.all(Note) if "is still open" in note.text] == []

@@ -3,10 +3,12 @@ from datetime import timedelta
 import pytest
 
 from bot.domain.entry import Note, RunState, StateChanged, StrategySwitched, Verdict
+from bot.domain.instrument import Phase
 from bot.domain.message import (
     Action,
     BrokerHealthChanged,
     CancelAnswered,
+    CancelOrder,
     OperatorActed,
     PlaceOrder,
     ReadOrder,
@@ -14,7 +16,7 @@ from bot.domain.message import (
     TradingDayStarted,
 )
 from bot.domain.order import OrderState
-from bot.domain.outcome import Accepted
+from bot.domain.outcome import Accepted, Unknown
 from bot.domain.plan import Limits
 from bot.engine.engine import EngineSettings
 from tests.engine.stage import DAY, Stage, limited, report_of, result_of
@@ -230,3 +232,121 @@ def test_a_pause_by_a_limit_ends_with_the_day_and_one_by_hand_does_not():
     stage.after(86_400)
     stage.handle(TradingDayStarted(stage.now, DAY + timedelta(days=4)))
     assert stage.engine.standing().strategies[0].state == "paused"
+
+
+# ------------------------------------------------------------------- orders that were on their way
+
+
+@pytest.mark.parametrize("strategy", [None, "test"])
+def test_an_order_on_its_way_at_a_halt_is_cancelled_when_it_turns_up(strategy):
+    stage = Stage()
+    intent = stage.buy()
+    stage.send(intent)
+
+    _act(stage, Action.HALT, strategy=strategy)
+    stage.answer(intent, Accepted(result_of(intent)))
+    stage.row(report_of(intent))
+
+    assert [one.order_id for one in stage.all(CancelOrder)] == ["ORD1"]
+
+
+def test_a_lost_order_found_after_a_halt_is_cancelled():
+    stage = Stage()
+    intent = stage.buy()
+    stage.send(intent)
+    stage.answer(intent, Unknown("reset"))
+
+    _act(stage, Action.HALT)
+    stage.after(1).book(report_of(intent, "ORD7"))
+    stage.row(report_of(intent, "ORD7"), "ORD7")
+
+    assert [one.order_id for one in stage.all(CancelOrder)] == ["ORD7"]
+
+
+def test_an_order_on_its_way_at_a_stop_that_cancels_is_cancelled_before_the_end():
+    stage = Stage()
+    intent = stage.buy()
+    stage.send(intent)
+
+    _act(stage, Action.STOP, cancel_open=True)
+    stage.answer(intent, Accepted(result_of(intent)))
+
+    assert stage.new(StopRunning) == []
+    assert stage.new(ReadOrder)[-1].order_id == "ORD1"
+
+
+def test_after_a_resume_new_orders_work_again():
+    stage = Stage()
+    _act(stage, Action.HALT)
+    _act(stage, Action.RESUME, "looked")
+    stage.quote()
+
+    stage.working()
+    stage.pass_time(30)
+
+    assert stage.all(CancelOrder) == []
+
+
+def test_a_stop_does_not_wait_for_a_cancel_that_the_exchange_takes_only_later():
+    stage = Stage()
+    intent = stage.working(500)
+    stage.phase(Phase.BREAK)
+
+    _act(stage, Action.STOP, cancel_open=True)
+
+    assert stage.new(StopRunning) != []
+    assert "ORD1" in stage.last(Note).text
+    assert intent.intent_id == "L-0001"
+
+
+# ------------------------------------------------------------------------- what a restart begins with
+
+
+def _kept(stage):
+    """The newest lasting word under any scope that is about all of the bot."""
+    lasting = {RunState.HALTED, RunState.PAUSED, RunState.RUNNING}
+    said = [one for one in stage.all(StateChanged) if one.scope in {"all", "operator"}]
+    return [one.to_state for one in said if one.to_state in lasting][-1]
+
+
+def test_a_pause_under_a_stronger_state_is_journalled_too():
+    stage = Stage()
+    stage.handle(BrokerHealthChanged(stage.now, False, "reads fail"))
+
+    _act(stage, Action.PAUSE)
+
+    assert _state(stage) is RunState.DEGRADED
+    assert _kept(stage) is RunState.PAUSED
+    _act(stage, Action.RESUME)
+    assert (_state(stage), _kept(stage)) == (RunState.DEGRADED, RunState.RUNNING)
+
+
+def test_the_end_of_a_halt_under_another_state_is_journalled_too():
+    stage = Stage()
+    _act(stage, Action.HALT)
+    stage.handle(BrokerHealthChanged(stage.now, False, "reads fail"))
+
+    _act(stage, Action.RESUME, "looked")
+
+    assert (_state(stage), _kept(stage)) == (RunState.DEGRADED, RunState.RUNNING)
+
+
+def test_a_pause_that_is_shown_is_journalled_once():
+    stage = Stage()
+
+    _act(stage, Action.PAUSE)
+    _act(stage, Action.PAUSE)
+
+    assert [one.scope for one in stage.all(StateChanged)].count("operator") == 0
+
+
+def test_a_halted_symbol_is_journalled_and_so_is_its_end():
+    stage = Stage()
+    intent = stage.working(500)
+    stage.after(1).book(report_of(intent, executed=-1))
+    _act(stage, Action.RESUME, "checked")
+
+    said = [one for one in stage.all(StateChanged) if one.scope == "symbol:HPG"]
+
+    assert [one.to_state for one in said] == [RunState.HALTED, RunState.RUNNING]
+    assert "negative" in said[0].reason

@@ -208,3 +208,26 @@ def test_an_equal_order_of_today_is_not_one_of_an_earlier_day():
     stage.book(report_of(intent, "ORD7", trading_date=NEXT_DAY))
 
     assert stage.entries_of_order("ORD7").intent_id is None
+
+
+def test_a_halted_symbol_stays_halted_over_a_restart():
+    stage = Stage(recovery=Recovery(DAY, halted_symbols={"HPG": "executed fell"}))
+
+    stage.wish(lambda s: s.buy(100, limit=27_000))
+
+    assert stage.all(PlaceOrder) == []
+    assert stage.engine.standing().halted_symbols == {"HPG": "executed fell"}
+
+
+def test_a_halt_that_had_no_time_to_cancel_cancels_at_the_next_start():
+    first = Stage()
+    intent = first.working(500)
+    stored = StoredIntent(intent, SendState.ACKED, "ORD1", None)
+    row = first.entries_of_order()
+
+    stage = Stage(
+        recovery=Recovery(DAY, 2, 1, RunState.HALTED, "look", intents=(stored,), orders=(row,))
+    )
+    stage.row(report_of(intent))
+
+    assert [one.order_id for one in stage.all(CancelOrder)] == ["ORD1"]

@@ -200,3 +200,17 @@ def test_a_token_ends_no_halt():
     assert stage.engine.standing().state is RunState.HALTED
     assert len(stage.all(PlaceOrder)) == 1
     assert stage.all(Decision)[-1].verdict is Verdict.EXPIRED
+
+
+@pytest.mark.parametrize("action", [Action.PAUSE, Action.HALT])
+def test_a_held_order_of_a_strategy_that_was_switched_off_does_not_go_out(action):
+    stage = Stage()
+    stage.block_for_token(stage.buy())
+    stage.handle(OperatorActed(stage.now, action, "look", "me", strategy="test"))
+
+    stage.after(5).quote()
+    stage.token()
+    stage.after(1).quote()
+
+    assert [one.intent.intent_id for one in stage.all(PlaceOrder)] == ["L-0001"]
+    assert len(stage.engine.standing().held) == (action is Action.PAUSE)
