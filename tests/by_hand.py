@@ -1,0 +1,67 @@
+"""Stories with a person in them: asks over the control socket of the run, at set market times."""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from bot.runtime.company import RunOptions
+from bot.runtime.control import ask
+from bot.runtime.run import run_bot
+from bot.runtime.settings import load_settings
+from bot.runtime.worlds import Place
+from tests.story import InProcessWorld, Shown, Story, in_process
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What a person asks, `after` the start of the market's story."""
+
+    after: timedelta
+    request: Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class HandStory:
+    """What a run leaves behind, and what it answered, in the order of the asks."""
+
+    story: Story
+    replies: list[Mapping[str, object]]
+
+
+async def tell_by_hand(
+    config: Path, *asks: Ask, minutes: float, options: Mapping[str, object] | None = None
+) -> HandStory:
+    """Run a project for some minutes of market time, with a person who asks."""
+    loaded = load_settings(config)
+    shown, replies, people = Shown(), [], []
+
+    def make(place: Place) -> InProcessWorld:
+        world = in_process(place)
+        people.extend(asyncio.create_task(_ask(world, place, each, replies)) for each in asks)
+        return world
+
+    run_options = RunOptions(run_for=timedelta(minutes=minutes), **(options or {}))
+    end = await run_bot(loaded, run_options, shown, make=make)
+    for person in people:
+        person.cancel()
+        with suppress(asyncio.CancelledError):
+            await person
+    return HandStory(Story(end, shown, loaded), replies)
+
+
+async def _ask(
+    world: InProcessWorld, place: Place, each: Ask, replies: list[Mapping[str, object]]
+) -> None:
+    """Ask while the stepped clock stands: what is asked counts as under way."""
+    at = world.market.now() + each.after
+    await world.turn.take()
+    place.activity.begin()
+    await world.waiter.sleep_until(at)
+    try:
+        replies.append(await asyncio.to_thread(ask, place.loaded.state_dir, each.request))
+    finally:
+        world.turn.give_back()
+        place.activity.end()
