@@ -31,19 +31,19 @@ class HandStory:
     replies: list[Mapping[str, object]]
 
 
-async def tell_by_hand(
-    config: Path, *asks: Ask, minutes: float, options: Mapping[str, object] | None = None
-) -> HandStory:
+async def tell_by_hand(config: Path, *asks: Ask, minutes: float) -> HandStory:
     """Run a project for some minutes of market time, with a person who asks."""
     loaded = load_settings(config)
-    shown, replies, people = Shown(), [], []
+    shown = Shown()
+    replies: list[Mapping[str, object]] = []
+    people: list[asyncio.Task[None]] = []
 
     def make(place: Place) -> InProcessWorld:
         world = in_process(place)
         people.extend(asyncio.create_task(_ask(world, place, each, replies)) for each in asks)
         return world
 
-    run_options = RunOptions(run_for=timedelta(minutes=minutes), **(options or {}))
+    run_options = RunOptions(run_for=timedelta(minutes=minutes))
     end = await run_bot(loaded, run_options, shown, make=make)
     for person in people:
         person.cancel()
