@@ -1,0 +1,167 @@
+"""`bot modify` and `bot cancel` to a bot that runs: a real process, one resting order."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bot.runtime.problems import ExitCode
+from tests.cli.stage import Ran, call
+from tests.staging import QUIET
+from tests.story import once, write_project
+
+ROOT = Path(__file__).resolve().parents[2]
+CODE = "424242"
+START_S_MAX = 50.0
+
+
+class HandBot:
+    """A bot in a process of its own whose one order, 500 HPG at 26,000, rests below the market.
+
+    Its broker wants a higher fee than the bot reckons with and has cash for little more.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._config = write_project(
+            folder,
+            scenario={
+                **QUIET,
+                "fee_ppm": 4_500,
+                "accounts": [{"id": "0009000011", "cash": 15_650_000}],
+            },
+            strategies=[once(params={"price": 26_000, "shares": 500})],
+            risk={"allow_amend": True},
+            sandbox={"scenario": "story.yaml", "speed": 20, "port": 0},
+        )
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "bot", "run", "-c", str(self._config)],
+            cwd=ROOT,
+            env={**os.environ, "BOT_SANDBOX__PORT": "0"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def call(self, *arguments: str, stdin: str = "") -> Ran:
+        return call(*arguments, "-c", str(self._config), stdin=stdin)
+
+    def wait_for_order(self) -> None:
+        give_up = time.monotonic() + START_S_MAX
+        while '"ORD' not in self.call("status", "--json").out:
+            assert time.monotonic() < give_up, self._process.poll()
+            time.sleep(0.1)
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+@pytest.fixture(scope="module")
+def hand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HandBot]:
+    """A bot that runs with one open order; the tests below change it in turn."""
+    bot = HandBot(tmp_path_factory.mktemp("hand"))
+    try:
+        bot.wait_for_order()
+        yield bot
+    finally:
+        bot.end()
+
+
+@pytest.mark.process
+def test_a_changed_price_is_exit_code_0(hand: HandBot) -> None:
+    ran = hand.call("modify", "L-0001", "--limit", "26100")
+
+    assert (ran.code, ran.err) == (ExitCode.DONE, "")
+    assert "price 26,000 to 26,100: DONE" in ran.out
+    [row] = json.loads(hand.call("orders", "--json").out)
+    assert row["price"] == 26_100
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("wrong", ["26100", "26110", "99000"])
+def test_what_a_check_refuses_is_exit_code_8(hand: HandBot, wrong: str) -> None:
+    ran = hand.call("modify", "last", "--limit", wrong)
+
+    assert (ran.code, ran.out) == (ExitCode.REFUSED, "")
+    assert "refused by " in ran.err
+
+
+@pytest.mark.process
+def test_what_the_broker_refuses_is_exit_code_9(hand: HandBot) -> None:
+    ran = hand.call("modify", "last", "--qty", "595", "--json")
+    assert ran.code == ExitCode.REFUSED, "no whole lots"
+
+    ran = hand.call("modify", "last", "--limit", "26000")
+    ran = hand.call("modify", "last", "--qty", "600", "--json")
+
+    found = json.loads(ran.out)
+    assert ran.code == ExitCode.REJECTED
+    assert (found["verdict"], found["old"], found["new"]) == ("REFUSED", 500, 600)
+    assert found["code"].startswith("-400116 ")
+
+
+@pytest.mark.process
+def test_without_a_token_it_is_exit_code_5(hand: HandBot) -> None:
+    hand.call("otp", "forget")
+    hand.call("status", "--wait", "NEEDS_2FA")
+
+    assert hand.call("modify", "last", "--limit", "26200").code == ExitCode.NEEDS_2FA
+    cancelled = hand.call("cancel", "last")
+    assert cancelled.code == ExitCode.NEEDS_2FA
+    assert "waits for a 2FA token" in cancelled.err
+
+
+@pytest.mark.process
+def test_with_the_token_the_cancel_goes_and_is_told(hand: HandBot) -> None:
+    hand.call("otp", "request")
+    hand.call("otp", "submit", "-", stdin=CODE + "\n")
+
+    ran = hand.call("cancel", "L-0001", "--reason", "enough")
+
+    assert (ran.code, ran.out.split(" ", 1)[1]) == (
+        ExitCode.DONE,
+        "CANCELLED: 500 cancelled, 0 kept\n",
+    )
+
+
+@pytest.mark.process
+def test_an_ended_order_is_not_cancelled_again(hand: HandBot) -> None:
+    again = hand.call("cancel", "last")
+    assert again.code == ExitCode.REFUSED
+    assert "OPEN_ORDER" in again.err
+
+    everything = hand.call("cancel", "--all", "--json")
+    assert (everything.code, json.loads(everything.out)) == (ExitCode.DONE, [])
+
+
+WRONG = [
+    ("modify", "last"),
+    ("modify", "last", "--limit", "26100", "--qty", "100"),
+    ("modify", "last", "--limit", "0"),
+    ("modify", "nothing-like-it", "--limit", "26100"),
+    ("cancel",),
+    ("cancel", "last", "--all"),
+    ("cancel", "last", "nothing-like-it"),
+]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("wrong", WRONG, ids=" ".join)
+def test_a_wrong_command_line_asks_nothing(hand: HandBot, wrong: tuple[str, ...]) -> None:
+    ran = hand.call(*wrong)
+
+    assert (ran.code, ran.out) == (ExitCode.USAGE, "")
+
+
+@pytest.mark.parametrize("command", [("modify", "last", "--limit", "26100"), ("cancel", "--all")])
+def test_without_a_running_bot_it_is_exit_code_10(config: Path, command: tuple[str, ...]) -> None:
+    ran = call(*command, "-c", str(config))
+
+    assert (ran.code, ran.out) == (ExitCode.NOT_RUNNING, "")
+    assert "no bot is running" in ran.err
