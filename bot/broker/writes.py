@@ -5,6 +5,7 @@ word whether any byte may have left; nothing is ever sent again here, not after 
 have connections of their own, so that no slow read holds one up.
 """
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Final
 
@@ -29,10 +30,18 @@ from bot.protocol.endpoints import (
     build_target,
 )
 
-__all__ = ["OrderWriter", "SignedRequest"]
+__all__ = ["Objection", "OrderWriter", "SignedRequest", "nothing_against"]
 
 WRITE_WAIT_MAX: Final = timedelta(seconds=10)
 """A signature is good for 30 s: this, the deadline of 10 s and an inexact clock fit into that."""
+
+
+Objection = Callable[[], str | None]
+"""Asked just before the first byte: why not to send after all, None to send."""
+
+
+def nothing_against() -> None:
+    """Object to nothing."""
 
 
 class OrderWriter:
@@ -78,11 +87,14 @@ class OrderWriter:
     def _prepare(self, endpoint: Endpoint, target: str, body: bytes) -> SignedRequest:
         return self._signer.sign_write(endpoint, target, body, self._two_factor.token())
 
-    async def send(self, signed: SignedRequest) -> Answer | NoAnswer:
+    async def send(
+        self, signed: SignedRequest, objection: Objection = nothing_against
+    ) -> Answer | NoAnswer:
         """Send a prepared write once; goes on to its end when the caller is cancelled.
 
-        Not sent for certain: when our clock is 20 s off the broker's, and when the request budget
-        has no room within 10 s. A 429 is noted for the budget and returned.
+        Not sent for certain: when our clock is 20 s off the broker's, when the request budget has
+        no room within 10 s, and when `objection`, asked after that wait, returns one. A 429 is
+        noted for the budget and returned.
         """
         if self._offset.blocks_writes:
             seconds = self._offset.value.total_seconds()
@@ -92,6 +104,8 @@ class OrderWriter:
             await self._budget.take(signed.endpoint.lane, call, wait_max=WRITE_WAIT_MAX)
         except RateLimited as no_room:
             return NoAnswer(no_room.reason, is_sent=False)
+        if (reason := objection()) is not None:
+            return NoAnswer(reason, is_sent=False)
         answer = await self._channel.send(signed.http, self._bounds)
         if is_limit(answer):
             self._channel.note_limit(answer, call, tries=1)

@@ -26,7 +26,9 @@ class StoredAttempt:
 
 @dataclass(frozen=True, slots=True)
 class StoredIntent:
-    """An intent with its send state, its order's id once known, and its attempt when unresolved."""
+    """An intent with its send state, its order's id once known, and its attempt while no order of
+    it is known.
+    """
 
     intent: Intent
     state: SendState

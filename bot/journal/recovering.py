@@ -28,6 +28,12 @@ from bot.journal.sends import WHOLE_BOT, Standing, lasting_state
 NOT_ORDERED: Final = (SendState.DENIED, SendState.EXPIRED_LOCAL)
 """Intents in these states never left, so they do not count as orders of the day."""
 UNDECIDED: Final = UNRESOLVED_SENDS | {SendState.READY, SendState.HELD}
+MAY_BE_SEEN_YET: Final = UNRESOLVED_SENDS | {
+    SendState.REFUSED,
+    SendState.NOT_SENT,
+    SendState.NOT_PLACED,
+}
+"""Unresolved, or settled as no order: a row that looks like one of the latter is a late ghost."""
 SURVIVING: Final = (RunState.HALTED, RunState.PAUSED)
 
 Fields = Mapping[str, object]
@@ -73,20 +79,19 @@ def _intents(connection: sa.Connection, day: str) -> Iterator[StoredIntent]:
     table = tables.intents
     wanted = table.c.state.in_(UNDECIDED) | (table.c.trading_date == day)
     query = sa.select(table).where(wanted).order_by(table.c.seq)
-    posts = _open_posts(connection)
+    posts = _posts(connection, wanted)
     for row in connection.execute(query):
         state = SendState(row.state)
-        attempt = posts.get(row.intent_id) if state in UNRESOLVED_SENDS else None
-        yield StoredIntent(_intent_of(row), state, row.order_id, attempt)
+        yield StoredIntent(_intent_of(row), state, row.order_id, posts.get(row.intent_id))
 
 
-def _open_posts(connection: sa.Connection) -> dict[str, StoredAttempt]:
-    """The POST of every intent that is unresolved, by intent."""
+def _posts(connection: sa.Connection, wanted: sa.ColumnElement[bool]) -> dict[str, StoredAttempt]:
+    """The POST of every wanted intent whose order may turn up yet, by intent."""
     table, intents = tables.attempts, tables.intents
     query = (
         sa.select(table)
         .join(intents, intents.c.intent_id == table.c.intent_id)
-        .where(table.c.verb == "POST", intents.c.state.in_(UNRESOLVED_SENDS))
+        .where(wanted, table.c.verb == "POST", intents.c.state.in_(MAY_BE_SEEN_YET))
     )
     return {row.intent_id: _attempt_of(row) for row in connection.execute(query)}
 

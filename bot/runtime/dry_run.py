@@ -1,6 +1,6 @@
 """A dry run: every order is checked, journalled and signed, and none is sent."""
 
-from bot.broker.writes import OrderWriter, SignedRequest
+from bot.broker.writes import Objection, OrderWriter, SignedRequest, nothing_against
 from bot.domain.account import SubAccount
 from bot.domain.order import Intent
 from bot.protocol.answer import Answer, NoAnswer
@@ -28,9 +28,12 @@ class DryWriter:
             account, order_id, limit_price=limit_price, quantity=quantity
         )
 
-    async def send(self, signed: SignedRequest) -> Answer | NoAnswer:
+    async def send(
+        self, signed: SignedRequest, objection: Objection = nothing_against
+    ) -> Answer | NoAnswer:
         """Send nothing."""
-        return NoAnswer(f"dry run: would {signed.method} {len(signed.body)} bytes", is_sent=False)
+        would = f"dry run: would {signed.method} {len(signed.body)} bytes"
+        return NoAnswer(objection() or would, is_sent=False)
 
     async def burn(self, nonce: str) -> Answer | NoAnswer:
         """A burn is a read, and reads go on."""

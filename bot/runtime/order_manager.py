@@ -9,12 +9,12 @@ resent. Cancels and amendments go the same way, each attempt with a nonce of its
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
-from bot.broker.writes import SignedRequest
+from bot.broker.writes import Objection, SignedRequest, nothing_against
 from bot.clock import Clock, boot_id, boottime_ns
 from bot.domain.account import SubAccount
 from bot.domain.entry import AttemptFinished, AttemptStarted, Entry, IntentMoved, Transition
@@ -31,7 +31,7 @@ from bot.domain.message import (
 from bot.domain.order import Intent, OrderState, SendState
 from bot.domain.outcome import Accepted, NotSent, Outcome, Refused, Unknown
 from bot.domain.recovery import StoredAttempt
-from bot.journal.errors import SendForbidden, Unreachable
+from bot.journal.errors import OutcomeUnknown, SendForbidden, Unreachable
 from bot.journal.journal import Journal
 from bot.protocol.answer import Answer, NoAnswer
 from bot.protocol.classify import classify_amend, classify_burn, classify_cancel, classify_place
@@ -42,7 +42,13 @@ from bot.runtime.reads import DayBook
 BURN_WINDOW_S: Final = 270.0
 """A nonce is remembered 300 s; a burn that answers later proves nothing (order-safety section 5).
 """
+OTHER_BOOT_S: Final = 30.0
+"""Added to an age that only a clock tells: after a reboot it may be off by a signature's life."""
 BURN_TRIES: Final = 3
+DOUBT_TRIES: Final = 3_000
+DOUBT_PAUSE_S: Final = 0.1
+"""How long a commit may stay in doubt; what is in doubt is not sent, and after that the run ends.
+"""
 BOOK_AGE_MAX: Final = timedelta(seconds=5)
 """The ids known before a send come from a day book no older than this (order-safety section 3)."""
 
@@ -64,16 +70,29 @@ class Writer(Protocol):
     def prepare_amend(
         self, account: SubAccount, order_id: str, *, limit_price: int | None, quantity: int | None
     ) -> SignedRequest: ...
-    async def send(self, signed: SignedRequest) -> Answer | NoAnswer: ...
+    async def send(
+        self, signed: SignedRequest, objection: Objection = ...
+    ) -> Answer | NoAnswer: ...
     async def burn(self, nonce: str) -> Answer | NoAnswer: ...
 
 
 Classify = Callable[[str, Answer | NoAnswer], Outcome]
+Write = Callable[[], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What became of an attempt's commit. With a `reason` nothing is sent, stored or not."""
+
+    is_stored: bool
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """Market time for what the engine sees, wire time for what the broker's API judges."""
+    """Market time for what the engine sees; wire time, best as the broker has it (signatures
+    carry that), for what its API judges.
+    """
 
     market: Clock
     wire: Clock
@@ -120,30 +139,36 @@ class OrderManager:
                 return
             signed = self._writer.prepare_place(self._account, intent)
             started = self._started(signed, intent.intent_id, "POST", None)
-            try:
-                await self._journal.begin_attempt(
-                    _place_entries(started), epoch=self._epoch, fingerprint=intent.fingerprint
+            entries = _place_entries(started)
+            committed = await self._commit(
+                lambda: self._journal.begin_attempt(
+                    entries, epoch=self._epoch, fingerprint=intent.fingerprint
                 )
-            except (SendForbidden, Unreachable) as refusal:
-                self._answer_place(intent, NotSent(str(refusal)), None)
+            )
+            if not committed.is_stored:
+                self._answer_place(intent, NotSent(committed.reason), None)
                 return
             self._open[intent.intent_id] = _stored(started)
             self._post(SendStarted(self._now(), intent.intent_id))
-            await self._send_place(intent, signed, started)
+            answer = await self._send_once(signed, committed, lambda: self._objection(intent))
+            self._judge_place(intent, started, answer)
 
     async def _reason_not_to_send(self, intent: Intent) -> str | None:
         await self._book.refresh_if_older(BOOK_AGE_MAX)
-        now = self._now()
         if not self._book.is_fresh(BOOK_AGE_MAX):
             return "the day order book could not be read, so known orders are not known"
+        return self._objection(intent)
+
+    def _objection(self, intent: Intent) -> str | None:
+        """Asked again just before the first byte: the request quota may have held it up."""
+        now = self._now()
         if now > intent.ttl_at:
             return f"the signal was older than its limit at {now:%H:%M:%S}"
         return None
 
-    async def _send_place(
-        self, intent: Intent, signed: SignedRequest, started: AttemptStarted
+    def _judge_place(
+        self, intent: Intent, started: AttemptStarted, answer: Answer | NoAnswer
     ) -> None:
-        answer = await self._writer.send(signed)
         outcome = classify_place(
             intent,
             answer,
@@ -187,13 +212,37 @@ class OrderManager:
         self, signed: SignedRequest, started: AttemptStarted, classify: Classify
     ) -> tuple[Outcome, AttemptFinished | None]:
         assert started.order_id is not None, "a change names its order"
-        try:
-            await self._journal.write([started])
-        except (SendForbidden, Unreachable) as refusal:
-            return NotSent(str(refusal)), None
-        answer = await self._writer.send(signed)
+        committed = await self._commit(lambda: self._journal.write([started]))
+        if not committed.is_stored:
+            return NotSent(committed.reason), None
+        answer = await self._send_once(signed, committed, nothing_against)
         outcome = classify(started.order_id, answer)
         return outcome, self._finished(started, outcome, answer)
+
+    async def _send_once(
+        self, signed: SignedRequest, committed: Committed, objection: Objection
+    ) -> Answer | NoAnswer:
+        if committed.reason:
+            return NoAnswer(committed.reason, is_sent=False, latency_ms=0)
+        return await self._writer.send(signed, objection)
+
+    async def _commit(self, write: Write) -> Committed:
+        """Store an attempt. One whose commit was in doubt is not sent; but whether it is stored
+        has to be known, as its next row depends on it.
+        """
+        doubt: OutcomeUnknown | None = None
+        for _ in range(DOUBT_TRIES):
+            try:
+                await write()
+            except OutcomeUnknown as unknown:
+                doubt = unknown
+                await asyncio.sleep(DOUBT_PAUSE_S)
+            except (SendForbidden, Unreachable) as refusal:
+                return Committed(is_stored=False, reason=str(refusal))
+            else:
+                return Committed(is_stored=True, reason=str(doubt) if doubt else "")
+        assert doubt is not None, "only a doubt is tried again"
+        raise doubt
 
     # ------------------------------------------------------------------------------------ burn
 
@@ -220,12 +269,12 @@ class OrderManager:
         self._post(NonceBurnt(self._now(), intent_id, resolution, detail))
 
     def _age_s(self, attempt: StoredAttempt) -> float:
-        """Seconds since signing: the larger of boot time and wire time, so that neither can
+        """Seconds since signing: the larger of boot time and the broker's, so that neither can
         flatter.
         """
         wire = self._clocks.wire.now().timestamp() - attempt.signed_ms / 1000
         if attempt.boot_id != self._boot_id:
-            return wire
+            return wire + OTHER_BOOT_S
         return max(wire, (boottime_ns() - attempt.boottime_ns) / 1e9)
 
     # ------------------------------------------------------------------------------- the records

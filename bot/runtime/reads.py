@@ -6,14 +6,14 @@ broker unhealthy, the next success makes it healthy again.
 """
 
 from collections.abc import Awaitable, Callable
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Final
 
 from bot.broker.client import BrokerClient
 from bot.broker.errors import BrokerError
 from bot.clock import Clock
 from bot.domain.account import SubAccount
-from bot.domain.instrument import Exchange
+from bot.domain.instrument import EXCHANGE_TZ, Exchange
 from bot.domain.message import (
     AccountRead,
     BrokerHealthChanged,
@@ -64,10 +64,11 @@ class DayBook:
         self._health = health
         self._post = post
         self._ids: set[str] = set()
+        self._day: date | None = None
         self._read_at: datetime | None = None
 
     def known_ids(self) -> tuple[str, ...]:
-        """Every order id seen in the book so far, sorted."""
+        """Every order id seen in the book of the day so far, sorted."""
         return tuple(sorted(self._ids))
 
     def learn(self, order_id: str) -> None:
@@ -98,10 +99,16 @@ class DayBook:
             return
         self._health.succeeded()
         self._read_at = asked_at
+        self._begin_day(asked_at.astimezone(EXCHANGE_TZ).date())
         self._ids.update(report.order_id for report in reports)
         self._post(
             TodaysOrdersRead(self._clock.now(), self._account.extended_id, reports, asked_at)
         )
+
+    def _begin_day(self, day: date) -> None:
+        """Forget the ids of another day: the broker may give them out again."""
+        if day != self._day:
+            self._day, self._ids = day, set()
 
 
 class Reads:

@@ -196,7 +196,7 @@ class Run:
                 journal=desk.journal,
                 account=account,
                 book=book,
-                clocks=Clocks(world.market, world.wire),
+                clocks=Clocks(world.market, broker.offset),
                 epoch=desk.epoch,
                 max_in_flight=risk.max_in_flight,
                 post=post,

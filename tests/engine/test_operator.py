@@ -299,7 +299,7 @@ def test_a_stop_does_not_wait_for_a_cancel_that_the_exchange_takes_only_later():
     assert intent.intent_id == "L-0001"
 
 
-# ------------------------------------------------------------------------- what a restart begins with
+# ------------------------------------------------------------------ what a restart begins with
 
 
 def _kept(stage):

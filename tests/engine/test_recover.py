@@ -231,3 +231,12 @@ def test_a_halt_that_had_no_time_to_cancel_cancels_at_the_next_start():
     stage.row(report_of(intent))
 
     assert [one.order_id for one in stage.all(CancelOrder)] == ["ORD1"]
+
+
+def test_a_late_ghost_of_an_earlier_run_still_halts_its_symbol():
+    stage = _recovered(SendState.NOT_PLACED)
+    stage.open()
+
+    stage.book(report_of(_intent(), "ORD7"))
+
+    assert "looks like L-0001" in stage.engine.standing().halted_symbols["HPG"]

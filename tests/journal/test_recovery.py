@@ -2,7 +2,14 @@
 
 from datetime import date
 
-from bot.domain.entry import IntentRecorded, RunState, StateChanged, StrategySwitched, Verdict
+from bot.domain.entry import (
+    IntentMoved,
+    IntentRecorded,
+    RunState,
+    StateChanged,
+    StrategySwitched,
+    Verdict,
+)
 from bot.domain.order import OrderState, SendState, Side
 from bot.domain.recovery import Recovery, StoredAttempt, StoredIntent, StrategyBook
 from bot.journal.journal import Journal
@@ -187,3 +194,19 @@ async def test_halted_symbols_come_back_until_they_are_resumed(journal: Journal)
     await journal.write([state(RunState.RUNNING, "looked", "symbol:SHS")])
 
     assert (await journal.recover(DAY)).halted_symbols == {"HPG": "fell"}
+
+
+async def test_a_refused_send_of_today_comes_back_with_what_a_ghost_is_known_by(
+    journal: Journal,
+) -> None:
+    story = Story()
+    await journal.write([story.decision, story.recorded])
+    await journal.write(story.sending)
+    refused = IntentMoved(after(3), story.intent.intent_id, _SEND.SENDING, _SEND.REFUSED, "400")
+    await journal.write([refused])
+
+    [stored] = (await journal.recover(DAY)).intents
+
+    assert stored.state is _SEND.REFUSED
+    assert stored.attempt is not None
+    assert (await journal.recover(NEXT_DAY)).intents == ()

@@ -1,13 +1,14 @@
 """One POST per intent, ever; what is committed before it, and what is known after it."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from bot.broker.signer import SignedRequest
-from bot.domain.entry import IntentMoved
+from bot.broker.writes import Objection, SignedRequest
+from bot.domain.entry import Entry, IntentMoved
 from bot.domain.message import (
     CancelAnswered,
     CancelOrder,
@@ -19,7 +20,10 @@ from bot.domain.message import (
 from bot.domain.order import OrderState, SendState
 from bot.domain.outcome import Accepted, NotSent, Refused, Unknown
 from bot.domain.recovery import StoredIntent
+from bot.journal.errors import OutcomeUnknown
+from bot.journal.journal import Journal
 from bot.protocol.answer import Answer, NoAnswer
+from bot.protocol.endpoints import Lane
 from tests.staging import START, Stage, intent, scenario, set_stage
 
 POST = {"verb": "POST", "path": "*/orders"}
@@ -122,9 +126,9 @@ async def test_the_attempt_is_committed_before_the_first_byte(stage: Stage) -> N
         def __getattr__(self, name: str) -> object:
             return getattr(stage.broker.writer, name)
 
-        async def send(self, signed: SignedRequest) -> Answer | NoAnswer:
+        async def send(self, signed: SignedRequest, objection: Objection) -> Answer | NoAnswer:
             seen.extend((await stage.journal.recover(wanted.trading_date)).intents)
-            return await send(signed)
+            return await send(signed, objection)
 
     stage.orders._writer = Looking()  # type: ignore[assignment]
     await stage.orders.place(wanted)
@@ -189,3 +193,104 @@ async def test_a_cancel_is_journalled_as_an_attempt_of_its_own(
     [answer] = [event for event in stage.events if isinstance(event, CancelAnswered)]
     assert isinstance(answer.outcome, Accepted)
     assert stage.orders_in_ledger()[-1]["status"] == "CANCELLED"
+
+
+# ------------------------------------------------------------------------- attacks on one place
+
+
+class Forgetful:
+    """The real journal, whose connection is lost around the commit of the first attempt."""
+
+    def __init__(self, journal: Journal, *, is_done: bool) -> None:
+        self._journal = journal
+        self._is_done = is_done
+        self.losses = 1
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._journal, name)
+
+    async def begin_attempt(
+        self, entries: Sequence[Entry], *, epoch: int, fingerprint: str
+    ) -> None:
+        if self.losses == 0 and self._is_done:
+            return  # the journal remembers that it has stored these
+        if self.losses == 0 or self._is_done:
+            await self._journal.begin_attempt(entries, epoch=epoch, fingerprint=fingerprint)
+        if self.losses:
+            self.losses -= 1
+            raise OutcomeUnknown("connection lost", database="test")
+
+
+@pytest.mark.parametrize("is_done", [True, False])
+async def test_a_commit_in_doubt_sends_nothing_and_ends_in_one_whole_story(
+    stage: Stage, *, is_done: bool
+) -> None:
+    wanted = await stage.ready(intent())
+    stage.orders._journal = Forgetful(stage.journal, is_done=is_done)  # type: ignore[assignment]
+
+    await stage.orders.place(wanted)
+
+    [started] = [event for event in stage.events if isinstance(event, SendStarted)]
+    answer = _answer(stage)
+    assert started.intent_id == wanted.intent_id
+    assert isinstance(answer.outcome, NotSent)
+    assert answer.finished is not None
+    assert stage.placed() == []
+    [stored] = (await stage.journal.recover(wanted.trading_date)).intents
+    assert stored.state is SendState.SENDING
+
+
+async def test_a_place_held_up_by_the_quota_past_its_time_is_not_sent(stage: Stage) -> None:
+    wanted = await stage.ready(intent())
+    clock = stage.clock
+
+    class Slow:
+        """The real budget, in which nine seconds pass before the place may leave."""
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(budget, name)
+
+        async def take(self, lane: Lane, call: str, *, wait_max: timedelta) -> None:
+            if lane is Lane.PLACE:
+                clock.advance_to(clock.now() + timedelta(seconds=9))
+            await budget.take(lane, call, wait_max=wait_max)
+
+    budget = stage.broker.writer._budget
+    stage.broker.writer._budget = Slow()  # type: ignore[assignment]
+    await stage.orders.place(wanted)
+
+    answer = _answer(stage)
+    assert isinstance(answer.outcome, NotSent)
+    assert "older than its limit" in answer.outcome.reason
+    assert stage.placed() == []
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [[{"match": POST, "point": "before_auth", "action": {"do": "rst"}}]],
+    indirect=True,
+)
+async def test_after_a_reboot_an_age_near_the_window_proves_nothing(stage: Stage) -> None:
+    wanted = await stage.ready(intent())
+    await stage.orders.place(wanted)
+    [stored] = (await stage.journal.recover(wanted.trading_date)).intents
+    assert stored.attempt is not None
+    stage.clock.advance_to(START + timedelta(seconds=250))
+    stage.orders.adopt([replace(stored.attempt, boot_id="another boot")])
+
+    await stage.orders.burn(wanted.intent_id)
+
+    [burnt] = [event for event in stage.events if isinstance(event, NonceBurnt)]
+    assert burnt.resolution is Resolution.REACHED
+
+
+async def test_ids_of_another_day_are_forgotten(stage: Stage) -> None:
+    await stage.book.read()
+    stage.book.learn("ORD10000001")
+    await stage.book.read()
+    assert stage.book.known_ids() == ("ORD10000001",)
+
+    stage.clock.advance_to(START + timedelta(days=1))
+    await stage.book.read()
+
+    assert stage.book.known_ids() == ()
