@@ -8,6 +8,7 @@ import pytest
 from bot.domain.entry import (
     AttemptFinished,
     Decision,
+    IntentRecorded,
     Note,
     OrderResultSeen,
     OrderUpdated,
@@ -29,11 +30,12 @@ from bot.domain.message import (
     ReadOrder,
     TimePassed,
 )
-from bot.domain.order import OrderState, OrderType
+from bot.domain.order import OrderState, OrderType, SendState
 from bot.domain.outcome import Accepted, NotSent, Refused, Unknown
+from bot.domain.recovery import Recovery, StoredIntent
 from bot.engine.accounts import cash_free
 from bot.engine.engine import EngineSettings
-from tests.engine.stage import ACCOUNT, PLAN, Stage, limited, report_of, result_of
+from tests.engine.stage import ACCOUNT, DAY, PLAN, Stage, limited, report_of, result_of
 
 ON = EngineSettings(amend_enabled=True)
 _S = OrderState
@@ -548,3 +550,18 @@ def test_an_ask_can_be_judged_without_being_made():
     stage.handle(TimePassed(stage.now))
     assert len(stage.entries) == before
     assert isinstance(stage.entries_of_order(), OrderUpdated)
+
+
+def test_after_a_restart_a_row_ends_what_was_pending():
+    before, _, row = _sent(price=26_900)
+    pending = before.entries_of_order()
+    assert pending.state is _S.PENDING_REPLACE
+    intent = StoredIntent(before.last(IntentRecorded).intent, SendState.ACKED, "ORD1", None)
+    stage = _stage(recovery=Recovery(DAY, 2, intents=(intent,), orders=(pending,)))
+
+    stage.book(replace(row, price=26_900))
+
+    assert (stage.entries_of_order().price, stage.entries_of_order().state) == (
+        26_900,
+        _S.ACCEPTED,
+    )
