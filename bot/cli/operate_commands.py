@@ -25,6 +25,8 @@ OPERATOR: Final = "operator"
 strategy_option: Final = click.option("--strategy", metavar="NAME", help="Only this one.")
 reason_option: Final = click.option("--reason", default="", metavar="TEXT", help="Is journalled.")
 
+_OFF: Final = frozenset({"paused", "disabled"})
+
 
 @command("pause", example='bot pause --reason "earnings tonight"')
 @strategy_option
@@ -121,7 +123,7 @@ def _print(invocation: Invocation, found: Fields) -> None:
         return
     reason = text(found, "reason")
     print_text(f"{text(found, 'state')}{f': {reason}' if reason else ''}")
-    paused = [row for row in each(found, "strategies") if text(row, "state") != "on"]
+    paused = [row for row in each(found, "strategies") if text(row, "state") in _OFF]
     for row in paused:
         print_text(f"{text(row, 'name')} {text(row, 'state')}: {text(row, 'reason')}")
     orders = each(found, "open_orders")
