@@ -1,11 +1,14 @@
 """A demo's own files: resumed when it was cut off, moved away when it was over.
 
-One earlier demo is kept, as `journal.1.db` and `sandbox.1.jsonl`, until the next one is over.
+One earlier demo is kept, as `journal.1.db` and `sandbox.1.jsonl`, until the next one is over. Its
+2FA token is not: a sandbox that begins anew counts its tokens anew, and would take an old one for
+one of its own.
 """
 
 from pathlib import Path
 from typing import Final
 
+from bot.runtime.token_file import forget_token
 from bot.runtime.worlds import LEDGER
 from bot.sandbox.ledger import is_finished, read_ledger
 
@@ -25,6 +28,7 @@ def make_room(state_dir: Path, *, seed: int) -> bool:
 
 
 def _move_away(state_dir: Path) -> None:
+    forget_token(state_dir)
     for name in _FILES:
         path = state_dir / name
         head, dot, tail = name.partition(".")
