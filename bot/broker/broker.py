@@ -6,7 +6,9 @@ from bot.broker.budget import RequestBudget
 from bot.broker.channel import Channel, Reader
 from bot.broker.client import BrokerClient
 from bot.broker.clock_offset import ClockOffset
+from bot.broker.drift_watch import DriftWatch, OnDrift
 from bot.broker.http import BURN_BOUNDS, ORDER_BOUNDS, READ_BOUNDS, AsgiApp, Bounds, connect
+from bot.broker.key_breaker import KeyBreaker
 from bot.broker.signer import Credentials, MakeNonce, Signer, random_nonce
 from bot.broker.traffic import Traffic
 from bot.broker.two_factor import TwoFactor
@@ -25,6 +27,7 @@ class Broker:
     budget: RequestBudget
     offset: ClockOffset
     traffic: Traffic
+    drift: DriftWatch
 
     async def close(self) -> None:
         """Wait for what is under way and close every connection."""
@@ -52,6 +55,7 @@ def open_broker(
     app: AsgiApp | None = None,
     make_nonce: MakeNonce = random_nonce,
     bounds: AllBounds | None = None,
+    on_drift: OnDrift | None = None,
 ) -> Broker:
     """Make the parts; nothing is sent yet. With `app` the broker is played in this process.
 
@@ -60,10 +64,15 @@ def open_broker(
     """
     bounds = bounds or AllBounds()
     traffic, offset = Traffic(max_concurrent=max_concurrent), ClockOffset(wire)
+    breaker, watch = KeyBreaker(offset, wire), DriftWatch(on_drift)
     signer, two_factor = Signer(credentials, offset, make_nonce), TwoFactor(offset)
     reads, writes = (
         Channel(
-            connect(base_url, traffic=traffic, app=app), budget=budget, offset=offset, wire=wire
+            connect(base_url, traffic=traffic, app=app),
+            budget=budget,
+            offset=offset,
+            breaker=breaker,
+            wire=wire,
         )
         for _ in range(2)
     )
@@ -77,4 +86,5 @@ def open_broker(
         bounds=bounds.order,
         burn_bounds=bounds.burn,
     )
-    return Broker(BrokerClient(reads, reader), writer, two_factor, budget, offset, traffic)
+    client = BrokerClient(reads, reader, watch)
+    return Broker(client, writer, two_factor, budget, offset, traffic, watch)

@@ -3,19 +3,22 @@
 Reads are tried again a few times, each attempt signed anew; nothing here ever repeats a write.
 """
 
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, TypeGuard
 
 from bot.broker.budget import RequestBudget
 from bot.broker.clock_offset import ClockOffset
-from bot.broker.errors import BrokerError, RateLimited, Timeout, Unreachable
+from bot.broker.errors import BrokerError, KeyRefused, RateLimited, Timeout, Unreachable
 from bot.broker.http import READ_BOUNDS, Bounds, HttpRequest, LateAnswer, Link
+from bot.broker.key_breaker import KeyBreaker
 from bot.broker.signer import Signer
 from bot.broker.waiter import Waiter
 from bot.clock import Clock
 from bot.protocol.answer import Answer, NoAnswer
-from bot.protocol.endpoints import Endpoint
+from bot.protocol.endpoints import Endpoint, Tier
 from bot.protocol.envelope import rate_limit_reset
+from bot.protocol.signing import HEADER_SIGNATURE
 
 TOO_MANY_REQUESTS: Final = 429
 READ_TRIES_MAX: Final = 3
@@ -26,24 +29,50 @@ _PASSING_STATUSES: Final = frozenset({TOO_MANY_REQUESTS, 500, 502, 503, 504})
 _USED_NONCE: Final = b"AUTH_NONCE_REUSED"
 
 
+@dataclass(frozen=True, slots=True)
+class Barred(NoAnswer):
+    """Nothing was sent: the broker has refused our key, and is not asked again until `until`."""
+
+    until: datetime = field(kw_only=True)
+
+
 class Channel:
     """Sends requests over a link, learns the clock offset and rate limits from their answers."""
 
     def __init__(
-        self, link: Link, *, budget: RequestBudget, offset: ClockOffset, wire: Clock
+        self,
+        link: Link,
+        *,
+        budget: RequestBudget,
+        offset: ClockOffset,
+        breaker: KeyBreaker,
+        wire: Clock,
     ) -> None:
         self._link = link
         self._budget = budget
         self._offset = offset
+        self._breaker = breaker
         self._wire = wire
 
+    def bar(self, *, is_signed: bool) -> Barred | None:
+        """Return why such a call may not leave now, None when it may."""
+        until = self._breaker.barred_until(is_signed=is_signed)
+        if until is None:
+            return None
+        reason = f"the broker refuses our key (401); nothing is sent before {until:%H:%M:%S} UTC"
+        return Barred(reason, is_sent=False, latency_ms=0, until=until)
+
     async def send(self, request: HttpRequest, bounds: Bounds) -> Answer | NoAnswer:
-        """Send once. The request has its place in the budget already."""
+        """Send once, unless the key is refused. The request has its place in the budget already."""
+        is_signed = HEADER_SIGNATURE in request.headers
+        if (barred := self.bar(is_signed=is_signed)) is not None:
+            return barred
         sent_at = self._wire.now()
         answer = await self._link.exchange(request, bounds)
         if isinstance(answer, Answer):
             now = self._wire.now()
             self._offset.observe(answer.headers, sent_at=sent_at, answered_at=now)
+            self._breaker.observe(answer, is_signed=is_signed)
             if not is_limit(answer):
                 self._budget.note_served()
         return answer
@@ -80,8 +109,8 @@ class Reader:
     async def read(self, endpoint: Endpoint, target: str) -> Answer:
         """Return a whole answer of any status but 429.
 
-        Raises RateLimited, Timeout or Unreachable. A 429, a broken connection, a server error and a
-        used nonce are tried again, signed anew; a deadline that passed is not.
+        Raises RateLimited, KeyRefused, Timeout or Unreachable. A 429, a broken connection, a server
+        error and a used nonce are tried again, signed anew; a deadline that passed is not.
         """
         answer = await self._attempt(endpoint, target)
         for tries in range(1, READ_TRIES_MAX):
@@ -94,8 +123,10 @@ class Reader:
     async def ask_once(self, endpoint: Endpoint, target: str, body: bytes) -> Answer:
         """Send a call that costs something (a one-time code) exactly once; 429 is returned too.
 
-        Raises RateLimited, Timeout or Unreachable.
+        Raises RateLimited, KeyRefused, Timeout or Unreachable.
         """
+        if (barred := self._channel.bar(is_signed=True)) is not None:
+            raise _silence(endpoint, barred)
         await self._budget.take(endpoint.lane, endpoint.name, wait_max=READ_WAIT_MAX)
         request = self._signer.sign_read(endpoint, target, body=body)
         answer = await self._channel.send(request, self._bounds)
@@ -104,6 +135,8 @@ class Reader:
         raise _silence(endpoint, answer)
 
     async def _attempt(self, endpoint: Endpoint, target: str) -> Answer | NoAnswer:
+        if (barred := self._channel.bar(is_signed=endpoint.tier is Tier.TWO)) is not None:
+            return barred
         await self._budget.take(endpoint.lane, endpoint.name, wait_max=READ_WAIT_MAX)
         request = self._signer.sign_read(endpoint, target)
         return await self._channel.send(request, self._bounds)
@@ -132,6 +165,8 @@ def is_limit(answer: Answer | NoAnswer) -> TypeGuard[Answer]:
 
 
 def _silence(endpoint: Endpoint, answer: NoAnswer) -> BrokerError:
+    if isinstance(answer, Barred):
+        return KeyRefused(endpoint.name, answer.reason, answer.until)
     kind = Timeout if isinstance(answer, LateAnswer) else Unreachable
     return kind(endpoint.name, answer.reason)
 
@@ -139,6 +174,6 @@ def _silence(endpoint: Endpoint, answer: NoAnswer) -> BrokerError:
 def _may_pass(answer: Answer | NoAnswer) -> bool:
     """Whether another attempt may do better."""
     if isinstance(answer, NoAnswer):
-        return not isinstance(answer, LateAnswer)
+        return not isinstance(answer, LateAnswer | Barred)
     is_used_nonce = answer.http_status == 401 and _USED_NONCE in answer.body
     return answer.http_status in _PASSING_STATUSES or is_used_nonce

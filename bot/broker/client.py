@@ -1,14 +1,20 @@
 """What the broker knows, asked for in the words of trading. Every read raises `broker.errors`.
 
 A call is an endpoint, its path and query, and the decoder of its payload; what comes back is a
-value of the domain or of `protocol/values.py`. Nothing here changes an order.
+value of the domain or of `protocol/`. `read` makes every read of the API by its row in
+`protocol/calls.py`; the methods with names are those that trading needs, in trading's own values.
+Nothing here changes an order.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, TypeVar
+from types import MappingProxyType
+from typing import Final, Generic, TypeVar
 
 from bot.broker.channel import Channel, Reader, is_limit
+from bot.broker.checks import check_echo, check_query, target_of
+from bot.broker.drift_watch import Drifted, DriftWatch
 from bot.broker.errors import BrokerError, Malformed, RateLimited, Refused
 from bot.domain.account import AccountSnapshot, SubAccount
 from bot.domain.instrument import Exchange
@@ -20,6 +26,7 @@ from bot.protocol.endpoints import Endpoint, build_target
 from bot.protocol.envelope import Payload, open_envelope
 from bot.protocol.errors import BrokerRefusal, MalformedAnswer
 from bot.protocol.secret import Secret
+from bot.protocol.shaped import Codec
 from bot.protocol.values import (
     AccountSummary,
     AvailableTrade,
@@ -32,17 +39,50 @@ from bot.protocol.values import (
 
 UNCACHED: Final = (("cache-control", "NOCACHE"),)
 """The broker may answer these from a cache unless told not to (open API, account data)."""
+_USER_HOLE: Final = "user_id"
 _CODES_USED_UP: Final = "OTP_RATE_LIMIT_EXCEEDED"
 
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+
 Value = TypeVar("Value")
+Query = Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Heard(Generic[Value]):
+    """A value with the payload that it was read from, and what in it differs from the document."""
+
+    value: Value
+    payload: Payload
+    drift: tuple[Drifted, ...] = ()
 
 
 class BrokerClient:
     """Typed reads and the 2FA exchange, for one API key."""
 
-    def __init__(self, channel: Channel, reader: Reader) -> None:
+    def __init__(self, channel: Channel, reader: Reader, watch: DriftWatch) -> None:
         self._channel = channel
         self._reader = reader
+        self._watch = watch
+
+    # ------------------------------------------------------------------------------- every read
+
+    async def read(
+        self, codec: Codec[Value], path: Mapping[str, str] = _NOTHING, query: Query = ()
+    ) -> Value:
+        """Make any read of the API: `codec` is a row of `calls.py`, `path` fills its holes.
+
+        Names and values of `query` are the wire's. Raises WrongQuery before anything is sent when
+        the broker would answer 400, and Malformed when the answer is about another symbol.
+        """
+        return (await self.hear(codec, path, query)).value
+
+    async def hear(
+        self, codec: Codec[Value], path: Mapping[str, str] = _NOTHING, query: Query = ()
+    ) -> Heard[Value]:
+        """Read as `read` does, and keep the payload beside the value."""
+        check_query(codec.endpoint, path, query)
+        return await self._hear(codec.endpoint, path, query, codec.decode)
 
     # -------------------------------------------------------------------------------- bootstrap
 
@@ -51,15 +91,7 @@ class BrokerClient:
         return await self._read(endpoints.USER, {}, (), decode.decode_user)
 
     async def sub_accounts(self, user_id: int) -> tuple[SubAccount, ...]:
-        """Read the sub-accounts; a 401 has the user read again, once, and asks for that one's."""
-        try:
-            return await self._sub_accounts(user_id)
-        except Refused as refusal:
-            if refusal.http_status != 401:
-                raise
-        return await self._sub_accounts((await self.user()).user_id)
-
-    async def _sub_accounts(self, user_id: int) -> tuple[SubAccount, ...]:
+        """Read the sub-accounts of the key's user."""
         path = {"user_id": str(user_id)}
         return await self._read(endpoints.SUB_ACCOUNTS, path, (), decode.decode_sub_accounts)
 
@@ -162,19 +194,49 @@ class BrokerClient:
     async def _read(
         self,
         endpoint: Endpoint,
-        path: dict[str, str],
-        query: Sequence[tuple[str, str]],
+        path: Mapping[str, str],
+        query: Query,
         decoder: Callable[[Payload], Value],
     ) -> Value:
-        answer = await self._reader.read(endpoint, build_target(endpoint, path, query))
-        return _decoded(endpoint, answer, decoder)
+        return (await self._hear(endpoint, path, query, decoder)).value
+
+    async def _hear(
+        self,
+        endpoint: Endpoint,
+        path: Mapping[str, str],
+        query: Query,
+        decoder: Callable[[Payload], Value],
+    ) -> Heard[Value]:
+        """Read; a 401 for a user's own path has the user read again, once, and asks for that one's.
+
+        Source: broker open API 0.2.0-preview.3, recovery.
+        """
+        try:
+            return await self._hear_once(endpoint, path, query, decoder)
+        except Refused as refusal:
+            if refusal.http_status != 401 or _USER_HOLE not in path:
+                raise
+        own = {**path, _USER_HOLE: str((await self.user()).user_id)}
+        return await self._hear_once(endpoint, own, query, decoder)
+
+    async def _hear_once(
+        self,
+        endpoint: Endpoint,
+        path: Mapping[str, str],
+        query: Query,
+        decoder: Callable[[Payload], Value],
+    ) -> Heard[Value]:
+        answer = await self._reader.read(endpoint, target_of(endpoint, path, query))
+        payload, value = _decoded(endpoint, answer, decoder)
+        check_echo(payload, {**dict(query), **path})
+        return Heard(value, payload, self._watch.look(payload))
 
     async def _ask_once(
         self, endpoint: Endpoint, body: bytes, decoder: Callable[[Payload], Value]
     ) -> Value:
         answer = await self._reader.ask_once(endpoint, build_target(endpoint), body)
         try:
-            return _decoded(endpoint, answer, decoder)
+            return _decoded(endpoint, answer, decoder)[1]
         except Refused as refusal:
             if not is_limit(answer) or refusal.error_code == _CODES_USED_UP:
                 raise
@@ -186,9 +248,12 @@ def _path(account: SubAccount) -> dict[str, str]:
     return {"sub_account_id": account.id}
 
 
-def _decoded(endpoint: Endpoint, answer: Answer, decoder: Callable[[Payload], Value]) -> Value:
+def _decoded(
+    endpoint: Endpoint, answer: Answer, decoder: Callable[[Payload], Value]
+) -> tuple[Payload, Value]:
     try:
-        return decoder(open_envelope(endpoint, answer))
+        payload = open_envelope(endpoint, answer)
+        return payload, decoder(payload)
     except BrokerRefusal as refusal:
         raise _refused(refusal) from refusal
     except MalformedAnswer as error:

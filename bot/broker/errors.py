@@ -6,6 +6,8 @@
     ├── Malformed               an answer that cannot be trusted; `raw` keeps it, redacted
     ├── RateLimited             the request quota is used up; `retry_at` says until when
     ├── Refused                 the broker says no; `http_status` and `error_code` say how
+    ├── KeyRefused              not sent: the broker has refused our key twice; see `retry_at`
+    ├── WrongQuery              not sent: the broker would answer these parameters with 400
     └── ForbiddenAddress        a base URL that no request may go to
 
 Messages name the call and the reason, never a secret, token or account number.
@@ -54,6 +56,22 @@ class Refused(BrokerError):
         super().__init__(call, reason)
         self.http_status = http_status
         self.error_code = error_code
+
+
+class KeyRefused(BrokerError):
+    """Not sent, because the broker answered our key or signature with 401; until `retry_at`."""
+
+    def __init__(self, call: str, reason: str, retry_at: datetime) -> None:
+        super().__init__(call, reason)
+        self.retry_at = retry_at
+
+
+class WrongQuery(BrokerError):
+    """Not sent: `faults` are the parameters and what is wrong with each."""
+
+    def __init__(self, call: str, faults: tuple[tuple[str, str], ...]) -> None:
+        super().__init__(call, "; ".join(f"{name}: {reason}" for name, reason in faults))
+        self.faults = faults
 
 
 class ForbiddenAddress(BrokerError):

@@ -99,6 +99,8 @@ class OrderWriter:
         if self._offset.blocks_writes:
             seconds = self._offset.value.total_seconds()
             return NoAnswer(f"our clock is {seconds:+.0f} s off the broker's", is_sent=False)
+        if (barred := self._channel.bar(is_signed=True)) is not None:
+            return barred
         try:
             call = signed.endpoint.name
             await self._budget.take(signed.endpoint.lane, call, wait_max=WRITE_WAIT_MAX)
@@ -116,6 +118,8 @@ class OrderWriter:
 
         Source: broker open API, signing (a nonce is remembered 300 s per key, whatever the path).
         """
+        if (barred := self._channel.bar(is_signed=True)) is not None:
+            return barred
         try:
             await self._budget.take(Lane.BOOK, "burn", wait_max=WRITE_WAIT_MAX)
         except RateLimited as no_room:

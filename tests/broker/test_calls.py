@@ -1,0 +1,187 @@
+"""Every read of the API through the typed client, and what is checked around it."""
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.broker.checks import check_scale
+from bot.broker.errors import Malformed, Refused, WrongQuery
+from bot.protocol import calls
+from bot.protocol.calls import CODECS
+from bot.protocol.endpoints import Tier, path_parameters
+from bot.protocol.envelope import seal
+from bot.protocol.parameters import PARAMETERS, RULES
+from bot.protocol.query import ExactlyOne, Kind, Parameter
+from bot.protocol.shaped import Codec
+from bot.protocol.values import Unshaped
+from bot.protocol.values_series import PriceBar
+from tests.broker.played_broker import Reply, desk
+
+ANSWERS: Mapping[str, Any] = json.loads(
+    (Path(__file__).parents[1] / "protocol" / "answers.json").read_text("utf-8")
+)
+WRITTEN = {
+    Kind.TEXT: "HPG",
+    Kind.WHOLE: "5",
+    Kind.NUMBER: "5",
+    Kind.DAY: "2026-11-18",
+    Kind.SLASHED_DAY: "18/11/2026",
+    Kind.MONTH: "2026-11",
+    Kind.PERIOD: "2026-11",
+    Kind.UNIX_SECONDS: "1795000000",
+    Kind.INDICATOR: "RSI(14)",
+}
+EITHER_OR = {"fund_benchmark_nav": "period", "fund_benchmark_operation": "period"}
+USER = Reply({"error_code": "0", "data": {"user_id": 42}})
+PNL = Reply({"error_code": "0", "data": {"sub_account_id": "ALL", "pnl_amount": 5, "pnl_rate": 1}})
+REFUSED = Reply({"error_code": "401", "message": "no"}, 401)
+
+
+def answer_of(name: str) -> Any:
+    return ANSWERS.get(name, {"anything": [1]})
+
+
+def path_of(codec: Codec[Any]) -> dict[str, str]:
+    found = answer_of(codec.endpoint.name)
+    subject = found if isinstance(found, dict) else {}
+    return {hole: str(subject.get(hole, "HPG")) for hole in path_parameters(codec.endpoint)}
+
+
+def query_of(codec: Codec[Any]) -> list[tuple[str, str]]:
+    """What the call cannot do without, and nothing else."""
+    name, found = codec.endpoint.name, answer_of(codec.endpoint.name)
+    subject = found if isinstance(found, dict) else {}
+    one_of = [rule.names[0] for rule in RULES.get(name, ()) if isinstance(rule, ExactlyOne)]
+    wanted = [
+        one
+        for one in PARAMETERS[name]
+        if one.is_required or one.name in one_of or one.name == EITHER_OR.get(name)
+    ]
+    return [(one.name, str(subject.get(one.name) or value_of(one))) for one in wanted]
+
+
+def value_of(parameter: Parameter) -> str:
+    return parameter.values[0] if parameter.values else WRITTEN[parameter.kind]
+
+
+@pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
+async def test_every_read_of_the_api_is_a_typed_call(codec: Codec[Any]) -> None:
+    name = codec.endpoint.name
+    bench = desk(Reply(seal(codec.endpoint, answer_of(name))))
+
+    value = await bench.broker.client.read(codec, path_of(codec), query_of(codec))
+
+    [asked] = bench.played.asked
+    assert asked.method == "GET"
+    assert ("x-fh-signature" in asked.headers) == (codec.endpoint.tier is Tier.TWO)
+    assert value == Unshaped(answer_of(name)) or not isinstance(value, Unshaped)
+
+
+@pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
+async def test_what_the_broker_would_answer_with_400_is_never_sent(codec: Codec[Any]) -> None:
+    bench = desk(Reply(seal(codec.endpoint, answer_of(codec.endpoint.name))))
+
+    with pytest.raises(WrongQuery) as caught:
+        await bench.broker.client.read(codec, path_of(codec), [*query_of(codec), ("colour", "red")])
+
+    assert caught.value.faults == (("colour", "no such parameter"),)
+    assert bench.played.asked == []
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "fault"),
+    [
+        ({}, [("from", "1"), ("to", "2")], ("symbol", "required")),
+        ({"symbol": "HPG", "kind": "x"}, [("from", "1"), ("to", "2")], ("kind", "no such paramet")),
+        ({"symbol": ".."}, [("from", "1"), ("to", "2")], ("symbol", "empty, or a dot")),
+        ({"symbol": "HPG"}, [("from", "1")], ("to", "required")),
+        ({"symbol": "HPG"}, [("from", "1"), ("to", "soon")], ("to", "not Unix seconds")),
+        ({"symbol": "HPG"}, [("from", "1"), ("from", "1"), ("to", "2")], ("from", "given twice")),
+    ],
+)
+async def test_a_slip_is_named_with_its_parameter(
+    path: dict[str, str], query: list[tuple[str, str]], fault: tuple[str, str]
+) -> None:
+    bench = desk(Reply({}))
+
+    with pytest.raises(WrongQuery) as caught:
+        await bench.broker.client.read(calls.STOCK_HISTORY, path, query)
+
+    [(name, reason)] = caught.value.faults
+    assert (name, reason[: len(fault[1])]) == fault
+    assert bench.played.asked == []
+
+
+async def test_an_answer_about_another_symbol_is_malformed() -> None:
+    bench = desk(Reply(seal(calls.STOCK_PROFILE.endpoint, {"symbol": "VNM"})))
+
+    with pytest.raises(Malformed, match="asked for symbol HPG, the answer is about VNM"):
+        await bench.broker.client.read(calls.STOCK_PROFILE, {"symbol": "HPG"})
+
+
+async def test_the_quote_that_trading_reads_is_of_the_symbol_asked_for() -> None:
+    quote = {"symbol": "VNM", "exchange": "HOSE", "price": 64_000}
+    bench = desk(Reply(seal(calls.STOCK_QUOTE.endpoint, quote)))
+
+    with pytest.raises(Malformed):
+        await bench.broker.client.quote("HPG")
+
+
+async def test_a_symbol_may_be_asked_for_in_lower_case() -> None:
+    bench = desk(Reply(seal(calls.STOCK_PROFILE.endpoint, {"symbol": "HPG"})))
+
+    found = await bench.broker.client.read(calls.STOCK_PROFILE, {"symbol": "hpg"})
+
+    assert found.symbol == "HPG"
+
+
+async def test_a_401_on_a_users_own_path_reads_the_user_once_and_asks_for_that_one() -> None:
+    bench = desk(REFUSED, USER, PNL)
+
+    await bench.broker.client.read(calls.PNL_TODAY, {"user_id": "7"})
+
+    assert [asked.target for asked in bench.played.asked] == [
+        "/trading/pnl-today/7",
+        "/users/v1/users/me",
+        "/trading/pnl-today/42",
+    ]
+
+
+async def test_a_401_on_a_path_without_a_user_is_final() -> None:
+    bench = desk(REFUSED)
+
+    with pytest.raises(Refused):
+        await bench.broker.client.read(calls.PORTFOLIO, {"sub_account_id": "1"})
+
+    assert len(bench.played.asked) == 1
+
+
+async def test_the_payload_and_its_drift_are_kept_beside_the_value() -> None:
+    sent = {**ANSWERS["stock_profile"], "founded": 1992}
+    bench = desk(Reply(seal(calls.STOCK_PROFILE.endpoint, sent)))
+
+    heard = await bench.broker.client.hear(calls.STOCK_PROFILE, {"symbol": sent["symbol"]})
+
+    assert heard.payload.value == sent
+    assert [str(each) for each in heard.drift] == ["stock_profile founded added"]
+
+
+def bars(*closes: str | None) -> list[PriceBar]:
+    start = datetime(2026, 11, 18, tzinfo=UTC)
+    return [PriceBar(start, close=None if one is None else Decimal(one)) for one in closes]
+
+
+@pytest.mark.parametrize("closes", [(), (None,), ("26950",), ("1", "27000", None), ("25000.5",)])
+def test_a_history_in_vnd_fits_its_live_quote(closes: tuple[str | None, ...]) -> None:
+    check_scale("stock_history", bars(*closes), 27_000)
+
+
+@pytest.mark.parametrize("close", ["26.95", "26950000", "0"])
+def test_a_history_of_another_scale_is_refused(close: str) -> None:
+    with pytest.raises(Malformed, match="another scale"):
+        check_scale("stock_history", bars("27000", close), 27_000)

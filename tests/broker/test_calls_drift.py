@@ -1,0 +1,96 @@
+"""Drift is told once for each call and field, and is no failure."""
+
+import pytest
+
+from bot.broker.drift_watch import KNOWN_MAX, Change, Drifted, DriftWatch, drifted_in
+from bot.protocol.envelope import Payload
+from tests.broker.played_broker import ACCOUNT, Reply, desk
+from tests.protocol.samples import ROW_JSON
+
+QUOTE = {
+    "symbol": "HPG",
+    "name": "Hoa Phat",
+    "exchange": "HOSE",
+    "currency": "VND",
+    "price": 25_500,
+    "open": 25_500,
+    "high": 25_500,
+    "low": 25_500,
+    "reference": 25_400,
+    "ceiling": 27_150,
+    "floor": 23_650,
+    "change": 100,
+    "change_percent": 0.39,
+    "volume": 1_000,
+    "updated_at": "2026-11-19T09:14:55+07:00",
+}
+
+
+def without(name: str) -> dict[str, object]:
+    return {key: value for key, value in QUOTE.items() if key != name}
+
+
+def test_an_answer_as_documented_has_no_drift() -> None:
+    assert drifted_in(Payload("stock_quote", QUOTE)) == ()
+    assert drifted_in(Payload("todays_orders", [ROW_JSON])) == ()
+
+
+@pytest.mark.parametrize(
+    ("payload", "drift"),
+    [
+        ({**QUOTE, "lot_size": 100}, Drifted("stock_quote", Change.ADDED, "lot_size")),
+        (without("floor"), Drifted("stock_quote", Change.GONE, "floor")),
+        (
+            {**without("change_percent"), "changePercent": 0.39},
+            Drifted("stock_quote", Change.RENAMED, "changePercent", "change_percent"),
+        ),
+    ],
+    ids=lambda value: str(value) if isinstance(value, Drifted) else "",
+)
+def test_added_gone_and_renamed_are_told_apart(payload: object, drift: Drifted) -> None:
+    assert drifted_in(Payload("stock_quote", payload)) == (drift,)
+
+
+def test_a_field_of_a_row_read_by_hand_drifts_too() -> None:
+    row = {**ROW_JSON, "tax": 1}
+
+    assert [str(each) for each in drifted_in(Payload("order_detail", row))] == [
+        "order_detail tax added"
+    ]
+
+
+def test_the_reader_is_told_once_for_each_field() -> None:
+    told: list[tuple[Drifted, ...]] = []
+    watch = DriftWatch(told.append)
+
+    for payload in ({**QUOTE, "lot_size": 100}, {**QUOTE, "lot_size": 1}, {**QUOTE, "lot": 1}):
+        watch.look(Payload("stock_quote", payload))
+
+    assert [[each.field for each in news] for news in told] == [["lot_size"], ["lot"]]
+    assert [each.field for each in watch.seen] == ["lot_size", "lot"]
+
+
+def test_endless_new_names_are_not_kept() -> None:
+    watch = DriftWatch()
+
+    for number in range(KNOWN_MAX + 50):
+        watch.look(Payload("stock_quote", {**QUOTE, f"field{number}": 1}))
+
+    assert len(watch.seen) == KNOWN_MAX
+
+
+async def test_what_a_read_brings_beyond_the_document_is_seen_and_does_no_harm() -> None:
+    bench = desk(Reply({"error_code": "0", "data": {**QUOTE, "lot_size": 100}}))
+
+    quote = await bench.broker.client.quote("HPG")
+
+    assert quote.last == 25_500
+    assert [str(each) for each in bench.broker.drift.seen] == ["stock_quote lot_size added"]
+
+
+async def test_a_row_with_fields_of_its_own_is_seen() -> None:
+    bench = desk(Reply({"error_code": "0", "result": [{**ROW_JSON, "tax": 1}]}))
+
+    await bench.broker.client.todays_orders(ACCOUNT, bench.clock.now())
+
+    assert [each.field for each in bench.broker.drift.seen] == ["[].tax"]

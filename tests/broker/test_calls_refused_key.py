@@ -1,0 +1,138 @@
+"""A3: after two 401s nothing signed leaves for five minutes, then one call may try."""
+
+from datetime import timedelta
+
+import pytest
+
+from bot.broker.errors import KeyRefused, Refused
+from bot.broker.key_breaker import PAUSE
+from bot.protocol import calls
+from bot.protocol.answer import NoAnswer
+from tests.broker.loopback import START
+from tests.broker.played_broker import ACCOUNT, Desk, Reply, desk
+
+USER = Reply({"error_code": "0", "data": {"user_id": 42}})
+NO = Reply({"error_code": "AUTH_SIGNATURE_INVALID", "message": "no"}, 401)
+QUOTE = Reply({"error_code": "0", "data": {"symbol": "HPG", "exchange": "HOSE", "price": 1}})
+
+
+async def refuse(bench: Desk, times: int = 2) -> None:
+    for _ in range(times):
+        with pytest.raises(Refused):
+            await bench.broker.client.user()
+
+
+async def test_two_refusals_stop_every_signed_call() -> None:
+    bench = desk(NO)
+    await refuse(bench)
+
+    with pytest.raises(KeyRefused) as caught:
+        await bench.broker.client.portfolio(ACCOUNT)
+
+    assert len(bench.played.asked) == 2
+    assert caught.value.retry_at == START + PAUSE
+
+
+async def test_no_write_leaves_while_the_key_is_refused() -> None:
+    bench = desk(NO)
+    await refuse(bench)
+    writer = bench.broker.writer
+
+    sent = await writer.send(writer.prepare_cancel(ACCOUNT, "ORD1"))
+    burned = await writer.burn("nonce")
+
+    assert len(bench.played.asked) == 2
+    assert [isinstance(each, NoAnswer) and not each.is_sent for each in (sent, burned)] == [
+        True
+    ] * 2
+
+
+async def test_no_one_time_code_is_asked_for_while_the_key_is_refused() -> None:
+    bench = desk(NO)
+    await refuse(bench)
+
+    with pytest.raises(KeyRefused):
+        await bench.broker.client.request_otp()
+
+    assert len(bench.played.asked) == 2
+
+
+async def test_a_refused_write_counts_as_well() -> None:
+    bench = desk(NO)
+    writer = bench.broker.writer
+
+    for _ in range(3):
+        await writer.send(writer.prepare_cancel(ACCOUNT, "ORD1"))
+
+    assert len(bench.played.asked) == 2
+
+
+async def test_market_data_without_a_signature_goes_on() -> None:
+    bench = desk(NO, NO, QUOTE)
+    await refuse(bench)
+
+    assert (await bench.broker.client.quote("HPG")).last == 1
+
+
+async def test_a_key_that_is_refused_without_a_signature_stops_everything() -> None:
+    bench = desk(NO)
+
+    for _ in range(2):
+        with pytest.raises(Refused):
+            await bench.broker.client.read(calls.STOCK_CATALOGUE)
+    for call in (bench.broker.client.user(), bench.broker.client.quote("HPG")):
+        with pytest.raises(KeyRefused):
+            await call
+
+    assert len(bench.played.asked) == 2
+
+
+async def test_an_hour_of_polling_sends_at_most_two_calls_in_five_minutes() -> None:
+    bench = desk(NO)
+
+    for _ in range(360):
+        with pytest.raises((Refused, KeyRefused)):
+            await bench.broker.client.user()
+        bench.clock.advance_to(bench.clock.now() + timedelta(seconds=10))
+
+    assert len(bench.played.asked) <= 2 + 60 // 5
+
+
+async def test_a_key_that_is_taken_again_is_used_again() -> None:
+    bench = desk(NO, NO, USER)
+    await refuse(bench)
+    bench.clock.advance_to(START + PAUSE)
+
+    for _ in range(3):
+        await bench.broker.client.user()
+
+    assert len(bench.played.asked) == 5
+
+
+async def test_one_refusal_between_good_answers_stops_nothing() -> None:
+    bench = desk(NO, USER, NO, USER)
+
+    for _ in range(2):
+        await refuse(bench, times=1)
+        await bench.broker.client.user()
+
+    assert len(bench.played.asked) == 4
+
+
+async def test_a_used_nonce_is_no_refusal_of_the_key() -> None:
+    used = Reply({"error_code": "AUTH_NONCE_REUSED", "message": "no"}, 401)
+    bench = desk(used, used, used, USER)
+
+    with pytest.raises(Refused):
+        await bench.broker.client.user()
+
+    assert (await bench.broker.client.user()).user_id == 42
+
+
+async def test_refusals_of_a_wrong_clock_are_forgotten_when_the_clock_is_known() -> None:
+    date = {"Date": "Thu, 19 Nov 2026 02:15:35 GMT"}
+    late = Reply({"error_code": "401", "message": "timestamp"}, 401, date)
+    bench = desk(late, late, USER)
+    await refuse(bench)
+
+    assert (await bench.broker.client.user()).user_id == 42
