@@ -147,8 +147,9 @@ class Journal:
 
     async def _on_thread(self, work: Callable[[], T]) -> T:
         """Run on the writer thread; a caller that is cancelled does not cut the work off."""
-        loop = asyncio.get_running_loop()
-        return await asyncio.shield(loop.run_in_executor(self._thread, work))
+        done = asyncio.get_running_loop().run_in_executor(self._thread, work)
+        done.add_done_callback(_heard)
+        return await asyncio.shield(done)
 
     def _read(self, query: Callable[[sa.Connection], T]) -> T:
         with told(self._url), self._engine.connect() as connection:
@@ -219,6 +220,12 @@ class Journal:
             return False
         self._done.remove(entries)
         return True
+
+
+def _heard(done: asyncio.Future[T]) -> None:
+    """A failure whose caller has been cancelled is nobody's news."""
+    if not done.cancelled():
+        done.exception()
 
 
 def _nothing_more(_connection: sa.Connection) -> None:

@@ -20,6 +20,8 @@ from bot.runtime.world import World
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _INTERRUPTED: Final = 130
+STOP_GRACE_S: Final = 8.0
+"""How long a stop waits (wall clock) for what is in flight; the next start settles the rest."""
 
 
 class Screen(Protocol):
@@ -39,13 +41,14 @@ class AskCode(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What a command line adds to the settings. Durations are market time."""
+    """What a command line adds to the settings. Spans are market time, seconds the wall's."""
 
     dry_run: bool = False
     only: tuple[str, ...] = ()
     run_for: timedelta | None = None
     answer_otp_after: timedelta | None = None
     ask_code: AskCode | None = None
+    stop_grace_s: float = STOP_GRACE_S
 
 
 class Company:
@@ -69,7 +72,9 @@ class Company:
         """Act on a change of the bot's state."""
         if not isinstance(entry, StateChanged) or entry.scope != "all":
             return
-        if entry.to_state is RunState.NEEDS_2FA:
+        if entry.to_state is RunState.STOPPING:
+            self._supervisor.end_within(self._options.stop_grace_s)
+        elif entry.to_state is RunState.NEEDS_2FA:
             self._needs_code()
         elif entry.from_state is RunState.NEEDS_2FA and self._options.ask_code is not None:
             self._options.ask_code.stop()
@@ -94,7 +99,9 @@ class Company:
         self._stop(number.name, by="signal")
 
     def _stop(self, reason: str, *, by: str) -> None:
+        """Ask for a clean end, and see to it that it comes: the journal may be out of reach."""
         self.reason = reason
+        self._supervisor.end_within(self._options.stop_grace_s)
         if self._staff is None:
             self._supervisor.end()
             return

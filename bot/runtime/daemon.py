@@ -7,6 +7,7 @@ Stop: no new intent, outstanding answers are waited for and journalled, then it 
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -34,6 +35,7 @@ from bot.domain.message import (
     Reconciled,
     Recovered,
     StopRunning,
+    TimePassed,
     TradingDayStarted,
 )
 from bot.domain.plan import StrategyPlan
@@ -54,8 +56,10 @@ from bot.runtime.second_factor import TwoFactorDesk
 from bot.runtime.supervisor import Supervisor
 from bot.runtime.world import Driver, World, standing_still
 
-STOP_GRACE_S: Final = 8.0
-"""How long a clean stop waits for answers that are outstanding."""
+DRAIN_S: Final = 8.0
+"""How long reads that are under way are waited for when all orders are settled."""
+LATE_DRAIN_S: Final = 1.0
+"""The same when the time of the stop is over already."""
 PULSE: Final = timedelta(minutes=5)
 
 
@@ -125,13 +129,28 @@ class Daemon:
         await self._driver.run(self._supervisor.stopping)
 
     async def _settle(self, loop: asyncio.Task[None]) -> None:
-        """Let the engine end what it must, wait for outstanding answers, journal them."""
-        await asyncio.wait({loop}, timeout=STOP_GRACE_S)
+        """Wait for outstanding answers and journal them.
+
+        After a failure nothing is decided or sent any more: what the engine believes may not be
+        what is stored. The next start recovers.
+        """
+        if self._supervisor.failure is not None:
+            await self._staff.tasks.drain(0)
+            return
+        await self._staff.tasks.drain(DRAIN_S if loop.done() else LATE_DRAIN_S)
         self._supervisor.stopped.set()
-        await self._staff.tasks.drain(STOP_GRACE_S)
-        while self._staff.inbox.has_more:
-            await self._loop.handle(await self._staff.inbox.take())
-            self._staff.inbox.done()
+        self._staff.inbox.post(TimePassed(self._staff.world.market.now()))
+        await asyncio.wait({loop}, timeout=LATE_DRAIN_S)
+        if loop.done() and self._supervisor.failure is None:
+            await self._finish_inbox()
+
+    async def _finish_inbox(self) -> None:
+        """Handle what came last, one after another as always, for as long as there is time."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DRAIN_S):
+                while self._staff.inbox.has_more:
+                    await self._loop.handle(await self._staff.inbox.take())
+                    self._staff.inbox.done()
 
     def stop(self, reason: str, by: str) -> None:
         """Ask for a clean end."""

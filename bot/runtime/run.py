@@ -121,7 +121,8 @@ class Run:
         with self._company.on_signals():
             await self._company.around(daemon.run(), staff)
         reason = self._company.reason
-        await desk.journal.end_run(run_id, reason, at=self.world.market.now())
+        with told(journal_origin):
+            await desk.journal.end_run(run_id, reason, at=self.world.market.now())
         return reason
 
     def _enter_world(self) -> None:
@@ -215,9 +216,12 @@ class Run:
             engine=staff.engine,
             market=self.world.market,
             offset=broker.offset,
+            budget=broker.budget,
+            drift=broker.drift,
             mode=self._loaded.settings.mode,
             is_dry_run=self._options.dry_run,
             account=staff.account.masked,
+            account_id=staff.account.id,
             started_at=self.world.market.now(),
             journal=shown_url(self._loaded.journal_url),
         )

@@ -32,6 +32,10 @@ class Supervisor:
             self.failure = failure
         self.end()
 
+    def end_within(self, seconds: float) -> None:
+        """Stop moving after `seconds` of the wall clock, settled or not: a stop never hangs."""
+        asyncio.get_running_loop().call_later(seconds, self.stopping.set)
+
     def end(self) -> None:
         """Everything that had to be settled is settled."""
         self.stopping.set()

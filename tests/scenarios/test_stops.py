@@ -1,0 +1,66 @@
+"""Ends of a run: a failure sends nothing more, and a stop comes to its end whatever is in its way."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from bot.domain.entry import Decision, Entry, Verdict
+from bot.runtime.company import RunOptions
+from bot.runtime.run import run_bot
+from bot.runtime.settings import load_settings
+from tests.staging import QUIET
+from tests.story import Shown, Story, in_process, once, tell, write_project
+
+SHS = {"name": "second", "symbols": ["SHS"], "params": {"price": 19_000}}
+
+
+class OurBug(BaseException):
+    """Something that nobody foresaw."""
+
+
+@dataclass
+class Breaking(Shown):
+    """A screen that breaks at the first order that passes its checks, after its commit."""
+
+    is_broken: bool = False
+
+    def entry(self, entry: Entry) -> None:
+        super().entry(entry)
+        if isinstance(entry, Decision) and entry.verdict is Verdict.PASSED and not self.is_broken:
+            self.is_broken = True
+            raise OurBug
+
+
+async def test_after_a_failure_nothing_is_decided_or_sent(tmp_path: Path) -> None:
+    config = write_project(tmp_path, scenario=QUIET, strategies=[once(), once(**SHS)])
+    loaded, shown = load_settings(config), Breaking()
+
+    with pytest.raises(OurBug):
+        await run_bot(loaded, RunOptions(run_for=timedelta(minutes=2)), shown, make=in_process)
+
+    story = Story(None, shown, loaded)  # type: ignore[arg-type]
+    assert story.posts() == []
+    passed = [each for each in shown.all(Decision) if each.verdict is Verdict.PASSED]
+    assert len(passed) == 1
+    again = await tell(config, minutes=3)
+    assert len(again.posts()) == len(again.broker_orders())
+
+
+def _expiring(**changes: object) -> Mapping[str, object]:
+    order = {"size": {"shares": 100}, "type": "LIMIT", "price": "ask", "expire": "60s"}
+    return once(params={"price": 26_000}, order=order, **changes)
+
+
+async def test_a_stop_ends_although_a_cancel_can_never_be_read_before(tmp_path: Path) -> None:
+    deaf = {"match": {"verb": "GET", "path": "*/order-book/*", "times": 0}, "action": {"do": "rst"}}
+    config = write_project(tmp_path, scenario={**QUIET, "faults": [deaf]}, strategies=[_expiring()])
+    started = time.monotonic()
+
+    story = await tell(config, minutes=2, stop_grace_s=0.5)
+
+    assert time.monotonic() - started < 20
+    assert [order["status"] for order in story.broker_orders().values()] == ["SENT"]
