@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from bot.broker.budget import RequestBudget
 from bot.broker.channel import Channel, Reader
 from bot.broker.client import BrokerClient
-from bot.broker.clock_offset import ClockOffset
+from bot.broker.clock_offset import ClockOffset, OnSkew
 from bot.broker.drift_watch import DriftWatch, OnDrift
 from bot.broker.http import BURN_BOUNDS, ORDER_BOUNDS, READ_BOUNDS, AsgiApp, Bounds, connect
 from bot.broker.key_breaker import KeyBreaker
@@ -56,6 +56,7 @@ def open_broker(
     make_nonce: MakeNonce = random_nonce,
     bounds: AllBounds | None = None,
     on_drift: OnDrift | None = None,
+    on_skew: OnSkew | None = None,
 ) -> Broker:
     """Make the parts; nothing is sent yet. With `app` the broker is played in this process.
 
@@ -63,7 +64,7 @@ def open_broker(
     budget's. Raises ForbiddenAddress.
     """
     bounds = bounds or AllBounds()
-    traffic, offset = Traffic(max_concurrent=max_concurrent), ClockOffset(wire)
+    traffic, offset = Traffic(max_concurrent=max_concurrent), ClockOffset(wire, on_skew)
     breaker, watch = KeyBreaker(offset, wire), DriftWatch(on_drift)
     signer, two_factor = Signer(credentials, offset, make_nonce), TwoFactor(offset)
     reads, writes = (

@@ -7,7 +7,7 @@ aside; only when the next one agrees with it has a clock been set, and the estim
 wrong `Date` moves nothing, and a clock that may be right is left alone: the estimate is then zero.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -18,6 +18,8 @@ from bot.clock import Clock
 WARN_OFFSET: Final = timedelta(seconds=5)
 BLOCK_OFFSET: Final = timedelta(seconds=20)
 """The broker takes timestamps within 30 s of its clock (open API, signing); writes stop before."""
+OnSkew = Callable[[timedelta], None]
+"""Gets the offset, once for each time that it becomes worth a warning."""
 _SECOND: Final = timedelta(seconds=1)
 _ZERO: Final = timedelta(0)
 
@@ -45,8 +47,9 @@ class Interval:
 class ClockOffset:
     """Broker's time minus our wire time. It is itself a clock: `now` is the broker's time."""
 
-    def __init__(self, wire: Clock) -> None:
+    def __init__(self, wire: Clock, on_skew: OnSkew | None = None) -> None:
         self._wire = wire
+        self._on_skew = on_skew
         self._known = Interval(_ZERO, _ZERO)
         self._has_proof = False
         self._dissent: Interval | None = None
@@ -75,8 +78,12 @@ class ClockOffset:
     ) -> None:
         """Learn from the `date` header (lower-case name) of an answer, if it has a readable one."""
         date = _parsed(headers.get("date", ""))
-        if date is not None:
-            self._learn(Interval(date - answered_at, date + _SECOND - sent_at))
+        if date is None:
+            return
+        was_worth_it = self.is_worth_a_warning
+        self._learn(Interval(date - answered_at, date + _SECOND - sent_at))
+        if self._on_skew is not None and self.is_worth_a_warning and not was_worth_it:
+            self._on_skew(self.value)
 
     def _learn(self, seen: Interval) -> None:
         if (common := self._known.common(seen)) is not None:

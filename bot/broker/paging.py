@@ -50,7 +50,7 @@ async def read_pages(
             _end_at_repetition(codec.endpoint.name, wanted[PAGE], heard.value)
             return
         yield heard
-        if not is_paged(codec.endpoint) or not _has_next(heard.value, int(wanted.get(PAGE, 1))):
+        if not is_paged(codec.endpoint) or not has_next(heard.value, int(wanted.get(PAGE, 1))):
             return
         before = heard.value
         wanted[PAGE] = str(int(wanted.get(PAGE, _FIRST)) + 1)
@@ -63,7 +63,8 @@ def _end_at_repetition(call: str, page: str, value: object) -> None:
         raise Malformed(call, f"page {page} is the one before it again")
 
 
-def _has_next(value: object, page: int) -> bool:
+def has_next(value: object, page: int) -> bool:
+    """Tell whether another page follows this one, which was asked for as `page`."""
     for kind, has_next in _RULES.items():
         if isinstance(value, kind):
             return has_next(value, page)

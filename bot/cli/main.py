@@ -59,6 +59,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "decisions": _entry("look", "decisions_command", "decisions", "Why, and why not."),
     "quote": _entry("look", "market_commands", "quote", "The market of a symbol now."),
     "session": _entry("look", "market_commands", "phases", "The phase of each exchange."),
+    "api": _entry("look", "api_command", "api_call", "Any read of the broker's API, by name."),
     "journal": _entry("journal", "journal_commands", "journal", "Verify and export."),
     "db": _entry("journal", "db_commands", "db", "The journal's database."),
     "config": _entry("set up", "config_commands", "config", "Check and show the configuration."),

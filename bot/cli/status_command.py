@@ -19,6 +19,7 @@ from bot.runtime.problems import ExitCode, OperatorMistake
 
 LOOK_EVERY_S: Final = 0.2
 STOPPED: Final[Fields] = {"state": RunState.STOPPED}
+DRIFT_SHOWN_MAX: Final = 5
 COUNTED: Final = ("orders", "filled", "rejected", "cancelled", "expired", "blocks", "unknown")
 """What is told of the day's counts, in this order."""
 
@@ -97,6 +98,10 @@ def lines_of(found: Fields) -> Iterator[str]:
         yield _row("halted", f"{symbol}: {reason}")
     yield _row("2FA", _second_factor(found))
     yield _row("journal", text(found, "journal"))
+    if inner(found, "rate").get("is_degraded"):
+        yield _row("rate", "the broker limits us in the long term; reads come late")
+    if drift := each(found, "drift"):
+        yield _row("drift", ", ".join(_drifted(row) for row in drift[:DRIFT_SHOWN_MAX]))
 
 
 def _row(name: str, value: str) -> str:
@@ -155,6 +160,11 @@ def _held(row: Fields) -> str:
     )
     limit = f" until {minute_of(until)}" if until else ""
     return f"{text(row, 'intent_id')} {wish} waits for 2FA{limit}"
+
+
+def _drifted(row: Fields) -> str:
+    was = f" (was {text(row, 'was')})" if text(row, "was") else ""
+    return f"{text(row, 'call')} {text(row, 'field')} {text(row, 'change')}{was}"
 
 
 def _second_factor(found: Fields) -> str:

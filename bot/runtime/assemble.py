@@ -2,15 +2,18 @@
 settings.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from random import Random
+from typing import Final
 
 from bot.broker.broker import Broker, open_broker
 from bot.broker.budget import OnWait, RequestBudget
 from bot.broker.client import BrokerClient
+from bot.broker.clock_offset import OnSkew
+from bot.broker.drift_watch import Drifted, OnDrift
 from bot.broker.errors import BrokerError, ForbiddenAddress
 from bot.broker.signer import Credentials
 from bot.domain.account import SubAccount
@@ -24,6 +27,9 @@ from bot.runtime.settings import Loaded, RiskSettings
 from bot.runtime.token_file import keep_token, kept_token
 from bot.runtime.world import Access, World
 
+DRIFT_CHARACTERS_MAX: Final = 300
+_LONG_TERM: Final = "the broker limits us still, after its own reset: a limit in the long term"
+
 
 def connect_broker(loaded: Loaded, access: Access, world: World, post: Post) -> Broker:
     """Wire the broker's side; nothing is sent yet. Raises OperatorMistake for an unsafe address."""
@@ -32,7 +38,7 @@ def connect_broker(loaded: Loaded, access: Access, world: World, post: Post) -> 
         per_minute=settings.broker.requests_per_minute,
         waiter=world.waiter,
         jitter=Random(settings.sandbox.seed),
-        on_wait=tell_waits(world, post),
+        on_wait=tell_waits(world, post, lambda: budget.is_degraded),
     )
     try:
         return open_broker(
@@ -43,21 +49,47 @@ def connect_broker(loaded: Loaded, access: Access, world: World, post: Post) -> 
             budget=budget,
             max_concurrent=world.max_concurrent,
             app=access.app,
+            on_drift=tell_drift(world, post),
+            on_skew=tell_skew(world, post),
         )
     except ForbiddenAddress as error:
         raise OperatorMistake.of("E-CFG-043", f"broker.base_url: {error.reason}") from error
 
 
-def tell_waits(world: World, post: Post) -> OnWait:
+def tell_waits(world: World, post: Post, is_degraded: Callable[[], bool]) -> OnWait:
     """Return what journals and shows that requests wait for the broker's quota."""
 
     def on_wait(until: datetime, waiting: int, call: str) -> None:
         now = world.market.now()
         numbers: dict[str, Number] = {"until": until.isoformat(), "waiting": waiting, "call": call}
-        text = "the broker's request quota is used up"
+        text = _LONG_TERM if is_degraded() else "the broker's request quota is used up"
         post(Noted(now, Note(now, "LIMIT", text, numbers)))
 
     return on_wait
+
+
+def tell_drift(world: World, post: Post) -> OnDrift:
+    """Return what journals and shows fields that the document does not know, or that it misses."""
+
+    def on_drift(news: tuple[Drifted, ...]) -> None:
+        now = world.market.now()
+        told = ", ".join(str(each).removeprefix(f"{each.call} ") for each in news)
+        text = f"{news[0].call} is not as documented: {told[:DRIFT_CHARACTERS_MAX]}"
+        numbers: dict[str, Number] = {each.field: each.change for each in news}
+        post(Noted(now, Note(now, "DRIFT", text, numbers)))
+
+    return on_drift
+
+
+def tell_skew(world: World, post: Post) -> OnSkew:
+    """Return what journals and shows that our clock is far from the broker's."""
+
+    def on_skew(offset: timedelta) -> None:
+        now, seconds = world.market.now(), offset.total_seconds()
+        text = f"our clock is {seconds:+.0f} s off the broker's; from 20 s on no order is sent"
+        post(Noted(now, Note(now, "CLOCK", text, {"offset_s": seconds})))
+
+    return on_skew
 
 
 def engine_settings(risk: RiskSettings) -> EngineSettings:

@@ -10,9 +10,11 @@ from bot.clock import Clock
 from bot.domain.entry import RunState
 from bot.domain.message import Action, AmendAsked, CancelAsked, OperatorActed
 from bot.protocol.secret import Secret
+from bot.runtime import api
 from bot.runtime.activity import Tasks
 from bot.runtime.control import Handler, Reply, Request
 from bot.runtime.inbox import Post
+from bot.runtime.problems import OperatorMistake
 from bot.runtime.second_factor import TwoFactorDesk
 from bot.runtime.shapes import (
     depth_fields,
@@ -54,6 +56,7 @@ class Operations:
             "otp_token": self._otp_token,
             "otp_forget": self._otp_forget,
             "quote": self._quote,
+            "api": self._api,
             "phases": self._phases,
         }
 
@@ -147,6 +150,15 @@ class Operations:
         except BrokerError as error:
             return {"ok": False, "code": "E-NET-002", "message": str(error)}
         return {"ok": True, "quote": quote_fields(quote), "depth": depth_fields(depth)}
+
+    async def _api(self, request: Request) -> Reply:
+        """Make any read of the broker's API, one page of it."""
+        try:
+            asked = api.asked_by(request)
+            async with self.tasks.part():
+                return await api.answer(self.client, asked, self.facts.account_id)
+        except OperatorMistake as mistake:
+            return {"ok": False, "code": mistake.problems[0].code, "message": str(mistake)}
 
     async def _phases(self, _: Request) -> Reply:
         exchanges = sorted(self.facts.engine.standing().phases)

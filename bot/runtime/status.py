@@ -5,7 +5,9 @@ standing.
 from dataclasses import dataclass
 from datetime import datetime
 
+from bot.broker.budget import RequestBudget
 from bot.broker.clock_offset import ClockOffset
+from bot.broker.drift_watch import Drifted, DriftWatch
 from bot.clock import Clock
 from bot.domain.entry import OrderUpdated
 from bot.engine.engine import Engine
@@ -26,9 +28,12 @@ class Facts:
     engine: Engine
     market: Clock
     offset: ClockOffset
+    budget: RequestBudget
+    drift: DriftWatch
     mode: str
     is_dry_run: bool
     account: str
+    account_id: str
     started_at: datetime
     journal: str
 
@@ -63,7 +68,24 @@ def status_of(facts: Facts) -> Fields:
         "counts": dict(standing.counts),
         "day_result": standing.day_result,
         "clock_offset_s": facts.offset.value.total_seconds(),
+        "rate": _rate(facts.budget),
+        "drift": [_drifted(each) for each in facts.drift.seen],
     }
+
+
+def _rate(budget: RequestBudget) -> Fields:
+    """Requests of this minute; degraded means that the broker limits us in the long term."""
+    return {
+        "used": budget.used,
+        "per_minute": budget.per_minute,
+        "waiting": budget.waiting,
+        "is_degraded": budget.is_degraded,
+    }
+
+
+def _drifted(each: Drifted) -> Fields:
+    """A field of the broker's answers that differs from the document."""
+    return {"call": each.call, "field": each.field, "change": each.change, "was": each.was}
 
 
 def _strategy(each: StrategyStanding) -> Fields:

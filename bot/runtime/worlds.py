@@ -41,7 +41,7 @@ def make_world(place: Place) -> World:
 def _sandbox_world(place: Place) -> World:
     settings = place.loaded.settings
     if settings.broker.base_url is not None:
-        return ServedSandboxWorld(_access(place))
+        return ServedSandboxWorld(access_of(place.loaded))
     scenario = load_scenario(settings.sandbox.scenario, place.loaded.base_dir)
     sandbox, clock = wake_sandbox(place, scenario)
     return SandboxWorld(
@@ -77,11 +77,12 @@ def ledger_path(state_dir: Path) -> Path:
 
 
 def _system_world(place: Place) -> World:
-    return SystemWorld(_access(place))
+    return SystemWorld(access_of(place.loaded))
 
 
-def _access(place: Place) -> Access:
-    broker = place.loaded.settings.broker
+def access_of(loaded: Loaded) -> Access:
+    """Return the configured broker. Raises OperatorMistake without an address, key or secret."""
+    broker = loaded.settings.broker
     if broker.base_url is None:
         raise OperatorMistake.of("E-CFG-043", "this mode needs broker.base_url", ExitCode.CONFIG)
     if broker.api_key is None or broker.api_secret is None:

@@ -97,6 +97,17 @@ def test_writes_stop_at_twenty_seconds_and_a_warning_comes_at_five(offset_s, war
     assert (bench.offset.is_worth_a_warning, bench.offset.blocks_writes) == (warns, blocks)
 
 
+def test_the_warning_is_given_once_for_each_time_that_the_clock_goes_wrong():
+    told: list[timedelta] = []
+    bench = Bench()
+    bench.offset = ClockOffset(bench.clock, told.append)
+
+    for offset_s in (0, 0, 7, 7, 7, 0, 0, 0, -7, -7, -7):
+        bench.answer(offset_s)
+
+    assert [round(each.total_seconds()) for each in told] == [7, -7]
+
+
 def test_now_is_the_brokers_time():
     bench = Bench()
     for _ in range(6):

@@ -88,6 +88,24 @@ def test_an_unknown_symbol_is_said_to_be_unknown(running: RunningBot) -> None:
     assert (ran.code, ran.out) == (ExitCode.UNREACHABLE, "")
 
 
+def test_any_read_of_the_api_by_name(running: RunningBot) -> None:
+    found = json.loads(running.call("api", "stock_depth", "symbol=fpt", "--json").out)
+    raw = json.loads(running.call("api", "stock_depth", "symbol=FPT", "--raw").out)
+    shares = running.call("api", "portfolio")
+
+    assert (found["symbol"], len(found["bids"])) == ("FPT", 3)
+    assert (raw["error_code"], list(raw)[-1]) == ("0", "data")
+    assert "SYMBOL" in shares.out
+    assert "(by default: cache-control=NOCACHE)" in shares.err
+
+
+def test_the_status_tells_rate_and_drift(running: RunningBot) -> None:
+    found = json.loads(running.call("status", "--json").out)
+
+    assert found["drift"] == []
+    assert set(found["rate"]) == {"used", "per_minute", "waiting", "is_degraded"}
+
+
 def test_the_phases_are_the_broker_s_word(running: RunningBot) -> None:
     found = json.loads(running.call("session", "--json").out)
 

@@ -74,3 +74,10 @@ def test_an_unproven_token_is_called_so() -> None:
 
     assert "2FA         ok until 23:59, unproven until the first order" in lines
     assert not [line for line in lines if line.startswith("why")]
+
+
+def test_drift_is_a_line_of_its_own() -> None:
+    field = {"call": "stock_quote", "field": "price_vnd", "change": "renamed", "was": "price"}
+    lines = list(lines_of({**RUNNING, "drift": [field]}))
+
+    assert lines[-1] == "drift       stock_quote price_vnd renamed (was price)"
