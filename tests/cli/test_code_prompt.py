@@ -10,6 +10,8 @@ import pytest
 from bot.cli.code_prompt import LEFT, QUESTION, CodePrompt
 
 CODE = "424242"
+PATIENCE = 5_000
+"""Looks until the kernel has handed the line over."""
 
 
 class Person:
@@ -25,9 +27,15 @@ class Person:
         return bool(termios.tcgetattr(self.terminal)[3] & termios.ECHO)
 
     async def type(self, text: str) -> None:
+        before = self._said()
         os.write(self.keyboard, text.encode() + b"\n")
-        for _ in range(20):
-            await asyncio.sleep(0)
+        for _ in range(PATIENCE):
+            if self._said() != before:
+                return
+            await asyncio.sleep(0.001)
+
+    def _said(self) -> int:
+        return len(self.submitted) + len(self.heard)
 
 
 @pytest.fixture
