@@ -1,59 +1,65 @@
 """The checks of a new order and of a change, in their order; the first that fails is the answer."""
 
+from typing import Final
+
 from bot.domain.instrument import Lot
 from bot.domain.order import OrderType
-from bot.domain.rulebook import Rulebook
 from bot.sandbox.exchange.book import RestingOrder
 from bot.sandbox.exchange.market import SymbolMarket
 from bot.sandbox.exchange.order import AmendmentRule, NewOrder, Refusal
 from bot.sandbox.exchange.timetable import ExchangeDay
 
+_EVEN: Final = Lot.EVEN
+_ODD: Final = Lot.ODD
+_LO: Final = OrderType.LO
+_PLO: Final = OrderType.PLO
 
-def verdict_on(
-    order: NewOrder, market: SymbolMarket, day: ExchangeDay, rulebook: Rulebook
-) -> Lot | Refusal:
-    """Check phase, halt, type, quantity, price, tick, band, opposite order; money comes after.
 
-    Return the lot of an order that may come in.
+def verdict_on(order: NewOrder, market: SymbolMarket | None) -> Lot | Refusal:
+    """Check symbol, phase, halt, type, quantity, price, tick, band, opposite order.
+
+    Money comes after. Return the lot of an order that may come in.
     """
+    if market is None:
+        return Refusal.UNKNOWN_SYMBOL
+    day, order_type = market.day, order.order_type
     if not day.is_taking:
         return Refusal.NOT_TRADING
     if market.is_halted:
         return Refusal.HALTED
-    lot = rulebook.lot_of(day.exchange, order.quantity)
-    if order.order_type not in day.accepted[lot or Lot.EVEN]:
+    lot = day.lots.lot_of(order.quantity)
+    if order_type not in day.accepted[lot or _EVEN]:
         return Refusal.ORDER_TYPE
-    if order.order_type is OrderType.PLO and market.tape.last is None:
+    if order_type is _PLO and market.tape.last is None:
         return Refusal.NO_CLOSE
     if lot is None:
-        return _quantity_refusal(order.quantity, day, rulebook)
-    if lot is Lot.ODD and market.bans_odd_lots:
+        return _quantity_refusal(order.quantity, day)
+    if lot is _ODD and market.bans_odd_lots:
         return Refusal.ODD_LOT_BAN
-    refusal = _price_refusal(order, market, rulebook)
-    if refusal is None and day.is_auction and market.holds_opposite(order):
+    price = order.price
+    if order_type is not _LO:
+        if price is not None:
+            return Refusal.PRICE_UNWANTED
+    elif price not in market.grid.members:
+        return _price_refusal(price, market)
+    if day.is_auction and market.holds_opposite(order):
         return Refusal.OPPOSITE_ORDER
-    return refusal or lot
+    return lot
 
 
-def _quantity_refusal(quantity: int, day: ExchangeDay, rulebook: Rulebook) -> Refusal:
-    most = rulebook.max_quantity(day.exchange)
+def _quantity_refusal(quantity: int, day: ExchangeDay) -> Refusal:
+    most = day.lots.max_quantity
     return Refusal.TOO_LARGE if most is not None and quantity > most else Refusal.QUANTITY
 
 
-def _price_refusal(order: NewOrder, market: SymbolMarket, rulebook: Rulebook) -> Refusal | None:
-    if order.order_type is not OrderType.LO:
-        return None if order.price is None else Refusal.PRICE_UNWANTED
-    if order.price is None:
+def _price_refusal(price: int | None, market: SymbolMarket) -> Refusal:
+    """Say what is wrong with a price that is not on the day's grid: first the tick, then the band.
+
+    What is not positive is on no grid, and below every floor.
+    """
+    if price is None:
         return Refusal.PRICE_MISSING
-    return grid_refusal(order.price, market, rulebook)
-
-
-def grid_refusal(price: int, market: SymbolMarket, rulebook: Rulebook) -> Refusal | None:
-    """Check a price against tick, then band."""
-    if price in market.grid.members:
-        return None
-    instrument = market.listing.instrument
-    if price > 0 and not rulebook.is_on_tick(instrument, price):
+    if price > 0 and not market.grid.ticks.is_on_grid(price):
         return Refusal.OFF_TICK
     return Refusal.OUTSIDE_BAND
 
@@ -61,8 +67,6 @@ def grid_refusal(price: int, market: SymbolMarket, rulebook: Rulebook) -> Refusa
 def amend_refusal(
     order: RestingOrder,
     market: SymbolMarket,
-    day: ExchangeDay,
-    rulebook: Rulebook,
     *,
     price: int | None,
     quantity: int | None,
@@ -72,29 +76,27 @@ def amend_refusal(
 
     Odd and even lots never turn into each other.
     """
-    if not day.may_amend:
+    if not market.day.may_amend:
         return Refusal.CHANGE_NOT_NOW
     if market.is_halted:
         return Refusal.HALTED
-    if order.order_type is not OrderType.LO:
+    if order.order_type is not _LO:
         return Refusal.ORDER_TYPE
     if price is not None and quantity is not None and rule is AmendmentRule.ONE_FIELD:
         return Refusal.TWO_FIELDS
     if price in (None, order.price) and quantity in (None, order.quantity):
         return Refusal.NOTHING_CHANGED
-    refusal = None if quantity is None else _total_refusal(order, quantity, day, rulebook)
-    if refusal is None and price is not None:
-        return grid_refusal(price, market, rulebook)
+    refusal = None if quantity is None else _total_refusal(order, quantity, market.day)
+    if refusal is None and price is not None and price not in market.grid.members:
+        return _price_refusal(price, market)
     return refusal
 
 
-def _total_refusal(
-    order: RestingOrder, quantity: int, day: ExchangeDay, rulebook: Rulebook
-) -> Refusal | None:
-    lot = rulebook.lot_of(day.exchange, quantity)
+def _total_refusal(order: RestingOrder, quantity: int, day: ExchangeDay) -> Refusal | None:
+    lot = day.lots.lot_of(quantity)
     if lot is None:
-        return _quantity_refusal(quantity, day, rulebook)
-    if lot is not order.lot:
+        return _quantity_refusal(quantity, day)
+    if lot is not order.book.lot:
         return Refusal.LOT_CHANGED
     executed = order.quantity - order.remaining
     return None if quantity > executed else Refusal.BELOW_EXECUTED

@@ -21,22 +21,38 @@ SIGN: Final = {Side.BUY: 1, Side.SELL: -1}
 class RestingOrder:
     """An order in the book. `price` is 0 while an auction order without a price waits for its own.
 
-    `sequence` is its place in time over all books; a lost priority is a new sequence.
+    `sequence` is its place in time over all books; a lost priority is a new sequence. `home` is the
+    side of the book on which it rests.
     """
 
     order_id: str
     owner: str
-    symbol: str
-    side: Side
     order_type: OrderType
     price: int
     quantity: int
     remaining: int
-    lot: Lot
     sequence: int
+    home: "BookSide" = field(repr=False)
     level: "Level | None" = field(default=None, repr=False)
     ahead: "RestingOrder | None" = field(default=None, repr=False)
     behind: "RestingOrder | None" = field(default=None, repr=False)
+
+    def leave(self) -> None:
+        """Go out of the book, priced or not."""
+        if self.level is not None:
+            self.home.remove(self)
+        else:
+            del self.home.book.unpriced[self.order_id]
+
+    @property
+    def side(self) -> Side:
+        """Whether it buys or sells."""
+        return self.home.side
+
+    @property
+    def book(self) -> "Book":
+        """The book in which it trades."""
+        return self.home.book
 
 
 @dataclass(slots=True, eq=False)
@@ -44,33 +60,21 @@ class Level:
     """The orders at one price, first in first; `volume` is the sum of what they have open."""
 
     key: int
+    price: int
     volume: int = 0
     head: RestingOrder | None = field(default=None, repr=False)
     tail: RestingOrder | None = field(default=None, repr=False)
 
-    def append(self, order: RestingOrder) -> None:
-        """Put the order behind all others of this price."""
-        order.level, order.ahead = self, self.tail
-        if self.tail is None:
-            self.head = order
-        else:
-            self.tail.behind = order
-        self.tail = order
-        self.volume += order.remaining
-
-    def unlink(self, order: RestingOrder) -> None:
-        """Take the order out, wherever it stands."""
-        ahead, behind = order.ahead, order.behind
-        if ahead is None:
-            self.head = behind
-        else:
-            ahead.behind = behind
+    def pop_head(self) -> None:
+        """Take the first order out; it has nothing open any more, so the volume stands."""
+        head = self.head
+        assert head is not None, "a level has orders"
+        self.head = behind = head.behind
         if behind is None:
-            self.tail = ahead
+            self.tail = None
         else:
-            behind.ahead = ahead
-        order.level = order.ahead = order.behind = None
-        self.volume -= order.remaining
+            behind.ahead = None
+        head.level = head.behind = None
 
     def __iter__(self) -> Iterator[RestingOrder]:
         order = self.head
@@ -81,11 +85,14 @@ class Level:
 
 
 class BookSide:
-    """All priced orders of one side."""
+    """All priced orders of one side. `rivals` is the side against which they trade."""
 
-    __slots__ = ("keys", "levels", "sign")
+    __slots__ = ("book", "keys", "levels", "rivals", "side", "sign")
+    rivals: "BookSide"
 
-    def __init__(self, side: Side) -> None:
+    def __init__(self, side: Side, book: "Book") -> None:
+        self.side = side
+        self.book = book
         self.sign = SIGN[side]
         self.keys: list[int] = []
         self.levels: dict[int, Level] = {}
@@ -95,19 +102,35 @@ class BookSide:
         key = order.price * self.sign
         level = self.levels.get(key)
         if level is None:
-            level = self.levels[key] = Level(key)
+            level = self.levels[key] = Level(key, order.price)
             insort(self.keys, key)
-        level.append(order)
+        tail = level.tail
+        if tail is None:
+            level.head = order
+        else:
+            tail.behind = order
+        order.level, order.ahead, level.tail = level, tail, order
+        level.volume += order.remaining
 
     def remove(self, order: RestingOrder) -> None:
-        """Take the order out; an emptied level goes with it."""
-        level = order.level
+        """Take the order out, wherever it stands; an emptied level goes with it."""
+        level, ahead, behind = order.level, order.ahead, order.behind
         assert level is not None, "only a resting order can be removed"
-        level.unlink(order)
+        if ahead is None:
+            level.head = behind
+        else:
+            ahead.behind = behind
+        if behind is None:
+            level.tail = ahead
+        else:
+            behind.ahead = ahead
+        order.level = order.ahead = order.behind = None
+        level.volume -= order.remaining
         if level.head is None:
-            self._close(level.key)
+            self.close(level.key)
 
-    def _close(self, key: int) -> None:
+    def close(self, key: int) -> None:
+        """Take an emptied level out."""
         del self.levels[key]
         if self.keys[-1] == key:
             self.keys.pop()
@@ -122,6 +145,14 @@ class BookSide:
         """Return the price furthest from the other side, None when the side is empty."""
         return self.keys[0] * self.sign if self.keys else None
 
+    def can_fill(self, quantity: int, reach: int) -> bool:
+        """Say whether an order of `quantity` would find as much at the key `reach` or better."""
+        for level in self.best_first():
+            if level.key < reach or quantity <= 0:
+                break
+            quantity -= level.volume
+        return quantity <= 0
+
     def best_first(self) -> Iterator[Level]:
         """Yield the levels from the best price on."""
         return (self.levels[key] for key in reversed(self.keys))
@@ -130,35 +161,25 @@ class BookSide:
 class Book:
     """Both sides of one lot of one symbol, and the auction orders that carry no price."""
 
-    __slots__ = ("buys", "sells", "unpriced")
+    __slots__ = ("buys", "lot", "sells", "symbol", "unpriced")
 
-    def __init__(self) -> None:
-        self.buys = BookSide(Side.BUY)
-        self.sells = BookSide(Side.SELL)
+    def __init__(self, symbol: str, lot: Lot) -> None:
+        self.symbol = symbol
+        self.lot = lot
+        self.buys = BookSide(Side.BUY, self)
+        self.sells = BookSide(Side.SELL, self)
+        self.buys.rivals, self.sells.rivals = self.sells, self.buys
         self.unpriced: dict[str, RestingOrder] = {}
 
     def side(self, side: Side) -> BookSide:
         """Return the side on which such orders rest."""
         return self.buys if side is Side.BUY else self.sells
 
-    def opposite(self, side: Side) -> BookSide:
-        """Return the side against which such orders trade."""
-        return self.sells if side is Side.BUY else self.buys
-
     def is_crossed(self) -> bool:
         """Say whether the best buy could trade with the best sell."""
         return bool(self.buys.keys and self.sells.keys) and (
             self.buys.keys[-1] + self.sells.keys[-1] >= 0
         )
-
-    def can_fill(self, order: RestingOrder, limit: int) -> bool:
-        """Say whether the whole of an arriving order would trade at `limit` or better."""
-        reach, wanted = -limit * SIGN[order.side], order.remaining
-        for level in self.opposite(order.side).best_first():
-            if level.key < reach or wanted <= 0:
-                break
-            wanted -= level.volume
-        return wanted <= 0
 
     def is_empty(self) -> bool:
         """Say whether no order waits, priced or not."""
@@ -173,8 +194,3 @@ class Book:
     def in_time_order(self) -> list[RestingOrder]:
         """Return every order, the earliest first."""
         return sorted(self, key=lambda order: order.sequence)
-
-    def remove(self, order: RestingOrder) -> None:
-        """Take the order out, priced or not."""
-        if self.unpriced.pop(order.order_id, None) is None:
-            self.side(order.side).remove(order)

@@ -1,11 +1,11 @@
 """What the exchange says happened. Facts, in the order in which they happened."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
 from bot.domain.instrument import Exchange, Lot, Phase
 from bot.domain.order import OrderType
+from bot.sandbox.exchange.fact import fact
 from bot.sandbox.exchange.order import Refusal
 
 
@@ -18,7 +18,7 @@ class CancelCause(StrEnum):
     NOT_WHOLE = "NOT_WHOLE"
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class OrderAccepted:
     """The order is in; its trades, if any, follow."""
 
@@ -26,7 +26,7 @@ class OrderAccepted:
     order_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class OrderRefused:
     """A new order was not taken."""
 
@@ -35,7 +35,7 @@ class OrderRefused:
     reason: Refusal
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class ChangeRefused:
     """An amendment or a cancel was not taken; the order is unchanged."""
 
@@ -44,7 +44,7 @@ class ChangeRefused:
     reason: Refusal
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Traded:
     """Two orders met. `is_auction` also for the after-hours batch."""
 
@@ -58,7 +58,7 @@ class Traded:
     is_auction: bool
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class OrderCancelled:
     """`quantity` shares were open and are gone; the order has ended."""
 
@@ -68,7 +68,7 @@ class OrderCancelled:
     cause: CancelCause
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class OrderLapsed:
     """The order's time is over: its auction, its last LO phase or the day. `quantity` was open."""
 
@@ -77,7 +77,7 @@ class OrderLapsed:
     quantity: int
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class OrderRepriced:
     """The remainder of an MTL order rests from now on as an LO at `price`."""
 
@@ -87,7 +87,7 @@ class OrderRepriced:
     order_type: OrderType = OrderType.LO
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class OrderAmended:
     """The order's price and total quantity from now on; trades at the new price, if any, follow."""
 
@@ -98,7 +98,7 @@ class OrderAmended:
     remaining: int
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class PhaseMoved:
     """An exchange entered a phase. What the phase before ended with came ahead of this."""
 
@@ -107,7 +107,7 @@ class PhaseMoved:
     phase: Phase
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Uncrossed:
     """A call auction of one book ended; its trades follow. `price` is None when nothing met."""
 

@@ -11,8 +11,8 @@ from typing import Final
 
 from bot.domain.instrument import Lot
 from bot.domain.order import OrderType, Side
-from bot.sandbox.exchange.auction import Clearing, Pair, clearing_of, pairs
-from bot.sandbox.exchange.book import SIGN, Book, RestingOrder
+from bot.sandbox.exchange.auction import Clearing, clearing_of, pairs
+from bot.sandbox.exchange.book import Book, Level, RestingOrder
 from bot.sandbox.exchange.event import (
     CancelCause,
     OrderAccepted,
@@ -27,6 +27,11 @@ from bot.sandbox.exchange.event import (
 from bot.sandbox.exchange.market import SymbolMarket
 from bot.sandbox.exchange.order import NewOrder
 
+_BUY: Final = Side.BUY
+_EVEN: Final = Lot.EVEN
+_PLO: Final = OrderType.PLO
+_REQUESTED: Final = CancelCause.REQUESTED
+
 Work = Callable[[RestingOrder, SymbolMarket], None]
 
 
@@ -38,7 +43,7 @@ class Floor:
         self.live: dict[str, RestingOrder] = {}
         self.events: list[VenueEvent] = []
         self._sequence = 0
-        self._work: Final[Mapping[OrderType, Work]] = {
+        self.work: Final[Mapping[OrderType, Work]] = {
             OrderType.LO: self._work_limit,
             OrderType.MTL: self._work_market_to_limit,
             OrderType.MAK: self._work_match_and_kill,
@@ -53,44 +58,42 @@ class Floor:
 
     # ------------------------------------------------------------------------- arriving
 
-    def take(self, order: NewOrder, lot: Lot) -> RestingOrder:
-        """Accept an order and give it its place in time; the caller has it collected or traded."""
+    def take(self, order: NewOrder, lot: Lot, market: SymbolMarket) -> RestingOrder:
+        """Accept an order and give it its place in time; the caller has it collected or worked."""
         self._sequence += 1
+        order_id, quantity = order.order_id, order.quantity
+        book = market.even if lot is _EVEN else market.odd
+        if order.order_type is _PLO:
+            book = market.late
         taken = RestingOrder(
-            order.order_id,
+            order_id,
             order.owner,
-            order.symbol,
-            order.side,
             order.order_type,
             order.price or 0,
-            order.quantity,
-            order.quantity,
-            lot,
+            quantity,
+            quantity,
             self._sequence,
+            book.buys if order.side is _BUY else book.sells,
         )
-        self.live[order.order_id] = taken
-        self.events.append(OrderAccepted(self.now, order.order_id))
+        self.live[order_id] = taken
+        self.events.append(OrderAccepted(self.now, order_id))
         return taken
 
     def collect(self, order: RestingOrder, market: SymbolMarket) -> None:
         """Let the order wait for an uncross."""
         _at_the_close(order, market)
-        book = market.book_of(order)
         market.note_auction_side(order)
         if order.price:
-            book.side(order.side).add(order)
+            order.home.add(order)
         else:
-            book.unpriced[order.order_id] = order
-
-    def trade(self, order: RestingOrder, market: SymbolMarket) -> None:
-        """Work the order in continuous trading, by its type."""
-        self._work[order.order_type](order, market)
+            order.book.unpriced[order.order_id] = order
 
     def _work_limit(self, order: RestingOrder, market: SymbolMarket) -> None:
-        book = market.book_of(order)
-        self._sweep(book, order, market, order.price)
+        home = order.home
+        if home.rivals.keys and home.rivals.keys[-1] >= -home.sign * order.price:
+            self._sweep(order, market, order.price)
         if order.remaining:
-            book.side(order.side).add(order)
+            home.add(order)
 
     def _work_late(self, order: RestingOrder, market: SymbolMarket) -> None:
         _at_the_close(order, market)
@@ -98,69 +101,81 @@ class Floor:
 
     def _work_market_to_limit(self, order: RestingOrder, market: SymbolMarket) -> None:
         """Sweep; the rest becomes an LO one tick beyond the last fill (SSI, Yuanta: KRX, 2025)."""
-        last = self._sweep(market.even, order, market, _furthest(order.side, market))
+        last = self._sweep(order, market, _furthest(order.side, market))
         if last is None:
             self._end(order, CancelCause.NO_OPPOSITE)
         elif order.remaining:
             is_buy = order.side is Side.BUY
             order.price = market.grid.up(last) if is_buy else market.grid.down(last)
             order.order_type = OrderType.LO
-            market.even.side(order.side).add(order)
+            order.home.add(order)
             self.events.append(OrderRepriced(self.now, order.order_id, order.price))
 
     def _work_match_and_kill(self, order: RestingOrder, market: SymbolMarket) -> None:
-        last = self._sweep(market.even, order, market, _furthest(order.side, market))
+        last = self._sweep(order, market, _furthest(order.side, market))
         if order.remaining:
             cause = CancelCause.NO_OPPOSITE if last is None else CancelCause.REMAINDER_KILLED
             self._end(order, cause)
 
     def _work_match_or_kill(self, order: RestingOrder, market: SymbolMarket) -> None:
         limit = _furthest(order.side, market)
-        if market.even.can_fill(order, limit):
-            self._sweep(market.even, order, market, limit)
+        if order.home.rivals.can_fill(order.remaining, -limit * order.home.sign):
+            self._sweep(order, market, limit)
         else:
             self._end(order, CancelCause.NOT_WHOLE)
 
-    def _sweep(
-        self, book: Book, taker: RestingOrder, market: SymbolMarket, limit: int
-    ) -> int | None:
+    def _sweep(self, taker: RestingOrder, market: SymbolMarket, limit: int) -> int | None:
         """Trade the taker as far as `limit` reaches; return the last price, None for no trade."""
-        side = book.opposite(taker.side)
-        keys, reach, price = side.keys, -limit * SIGN[taker.side], None
+        home, price = taker.home, None
+        rivals, reach, keys = home.rivals, -limit * home.sign, home.rivals.keys
         while taker.remaining and keys and keys[-1] >= reach:
-            maker = side.levels[keys[-1]].head
-            assert maker is not None, "an emptied level leaves with its last order"
-            price, quantity = maker.price, min(maker.remaining, taker.remaining)
-            buy, sell = (taker, maker) if taker.side is Side.BUY else (maker, taker)
-            self._report(Pair(buy, sell, quantity), price, market, is_auction=False)
-            self._fill(maker, quantity, book)
-            taker.remaining -= quantity
+            level = rivals.levels[keys[-1]]
+            price = level.price
+            quantity = self._trade_at(level, taker)
+            if home.book.lot is _EVEN:
+                market.tape.record(price, quantity)
+            if level.head is None:
+                rivals.close(level.key)
         if not taker.remaining:
             del self.live[taker.order_id]
         return price
 
-    def _report(self, pair: Pair, price: int, market: SymbolMarket, *, is_auction: bool) -> None:
-        buy, quantity = pair.buy, pair.quantity
-        if buy.lot is Lot.EVEN:
-            market.tape.record(price, quantity)
-        ids = (buy.order_id, pair.sell.order_id)
-        self.events.append(Traded(self.now, buy.symbol, buy.lot, price, quantity, *ids, is_auction))
+    def _trade_at(self, level: Level, taker: RestingOrder) -> int:
+        """Trade the taker with the orders of one level, first in first; return the quantity."""
+        now, book, price = self.now, taker.home.book, level.price
+        symbol, lot, is_buy = book.symbol, book.lot, taker.home is book.buys
+        taker_id, left = taker.order_id, taker.remaining
+        while left and (maker := level.head) is not None:
+            maker_id, quantity = maker.order_id, maker.remaining
+            if quantity > left:
+                quantity = left
+                maker.remaining -= quantity
+            else:
+                level.pop_head()
+                del self.live[maker_id]
+            left -= quantity
+            ids = (taker_id, maker_id) if is_buy else (maker_id, taker_id)
+            self.events.append(Traded(now, symbol, lot, price, quantity, *ids, False))
+        traded = taker.remaining - left
+        taker.remaining = left
+        level.volume -= traded
+        return traded
 
-    def _fill(self, order: RestingOrder, quantity: int, book: Book) -> None:
+    def _fill(self, order: RestingOrder, quantity: int) -> None:
         """Take `quantity` off an order in the book; the order leaves when it was all."""
         order.remaining -= quantity
         if order.level is not None:
             order.level.volume -= quantity
         if not order.remaining:
-            book.remove(order)
+            order.leave()
             del self.live[order.order_id]
 
     # --------------------------------------------------------------------------- ending
 
-    def cancel(self, order: RestingOrder, market: SymbolMarket) -> None:
+    def cancel(self, order: RestingOrder) -> None:
         """Take an order out because its owner asked."""
-        market.book_of(order).remove(order)
-        self._end(order, CancelCause.REQUESTED)
+        order.leave()
+        self._end(order, _REQUESTED)
 
     def _end(self, order: RestingOrder, cause: CancelCause) -> None:
         del self.live[order.order_id]
@@ -168,11 +183,11 @@ class Floor:
 
     def lapse(self, book: Book) -> None:
         """End every order of a book: its time is over."""
-        self._lapse_all(book, book.in_time_order())
+        self._lapse_all(book.in_time_order())
 
-    def _lapse_all(self, book: Book, orders: list[RestingOrder]) -> None:
+    def _lapse_all(self, orders: list[RestingOrder]) -> None:
         for order in orders:
-            book.remove(order)
+            order.leave()
             del self.live[order.order_id]
             self.events.append(OrderLapsed(self.now, order.order_id, order.remaining))
 
@@ -184,11 +199,10 @@ class Floor:
         """Give an order a price and a total. Only a mere decrease keeps its place in time."""
         keeps_place = price == order.price and quantity < order.quantity
         remaining = quantity - (order.quantity - order.remaining)
-        book = market.book_of(order)
         if keeps_place and order.level is not None:
             order.level.volume -= order.remaining - remaining
         else:
-            book.remove(order)
+            order.leave()
         order.price, order.quantity, order.remaining = price, quantity, remaining
         self.events.append(OrderAmended(self.now, order.order_id, price, quantity, remaining))
         if not keeps_place:
@@ -198,7 +212,7 @@ class Floor:
 
     # ------------------------------------------------------------------------ uncrossing
 
-    def uncross(self, book: Book, lot: Lot, market: SymbolMarket) -> None:
+    def uncross(self, book: Book, market: SymbolMarket) -> None:
         """End the collection of a book: trade it at one price; orders without a price lapse.
 
         A halted symbol trades nothing. An empty book says nothing.
@@ -206,21 +220,21 @@ class Floor:
         if book.is_empty():
             return
         found = None if market.is_halted else clearing_of(book, market.grid, market.anchor)
-        self._announce(found, lot, market)
+        price, volume = (found.price, found.volume) if found else (None, 0)
+        self.events.append(Uncrossed(self.now, book.symbol, book.lot, price, volume))
         if found is not None:
             self._clear(book, found, market)
-        self._lapse_all(book, list(book.unpriced.values()))
-
-    def _announce(self, found: Clearing | None, lot: Lot, market: SymbolMarket) -> None:
-        price, volume = (found.price, found.volume) if found else (None, 0)
-        symbol = market.listing.instrument.symbol
-        self.events.append(Uncrossed(self.now, symbol, lot, price, volume))
+        self._lapse_all(list(book.unpriced.values()))
 
     def _clear(self, book: Book, found: Clearing, market: SymbolMarket) -> None:
+        symbol, lot, price = book.symbol, book.lot, found.price
         for pair in pairs(book, market.grid, market.anchor, found):
-            self._report(pair, found.price, market, is_auction=True)
-            self._fill(pair.buy, pair.quantity, book)
-            self._fill(pair.sell, pair.quantity, book)
+            ids = (pair.buy.order_id, pair.sell.order_id)
+            self.events.append(Traded(self.now, symbol, lot, price, pair.quantity, *ids, True))
+            self._fill(pair.buy, pair.quantity)
+            self._fill(pair.sell, pair.quantity)
+        if lot is _EVEN:
+            market.tape.record(price, found.volume)
 
 
 def _furthest(side: Side, market: SymbolMarket) -> int:

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from bot.domain.bands import Band
 from bot.domain.instrument import Instrument
 from bot.domain.rulebook import Rulebook
+from bot.domain.ticks import TickTable
 
 
 @dataclass(frozen=True, slots=True)
 class PriceGrid:
-    """Valid prices, ascending; both limits are inclusive."""
+    """Valid prices, ascending; both limits are inclusive. `ticks` know the prices beyond them."""
 
+    ticks: TickTable
     prices: tuple[int, ...]
     members: frozenset[int]
     ceiling: int
@@ -34,11 +36,10 @@ class PriceGrid:
 
 def price_grid(rulebook: Rulebook, instrument: Instrument, band: Band) -> PriceGrid:
     """List the ticks of the band. A limit that is itself off the tick is left out."""
+    ticks = rulebook.venues[instrument.exchange].ticks_of(instrument.kind)
     prices = []
-    price = band.floor
-    if not rulebook.is_on_tick(instrument, price):
-        price = rulebook.tick_up(instrument, price)
+    price = band.floor if ticks.is_on_grid(band.floor) else ticks.up(band.floor)
     while price <= band.ceiling:
         prices.append(price)
-        price = rulebook.tick_up(instrument, price)
-    return PriceGrid(tuple(prices), frozenset(prices), prices[-1], prices[0])
+        price = ticks.up(price)
+    return PriceGrid(ticks, tuple(prices), frozenset(prices), prices[-1], prices[0])

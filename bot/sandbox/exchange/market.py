@@ -4,12 +4,13 @@ from dataclasses import dataclass, field
 
 from bot.domain.bands import Band
 from bot.domain.instrument import Exchange, Instrument, Lot
-from bot.domain.order import OrderType, Side
+from bot.domain.order import Side
 from bot.domain.rulebook import Rulebook
 from bot.sandbox.exchange.auction import Clearing, clearing_of
 from bot.sandbox.exchange.book import Book, RestingOrder
 from bot.sandbox.exchange.grid import PriceGrid, price_grid
 from bot.sandbox.exchange.order import CROWD, Listing, NewOrder
+from bot.sandbox.exchange.timetable import ExchangeDay
 
 
 @dataclass(slots=True)
@@ -28,11 +29,13 @@ class Tape:
     close: int | None = None
 
     def record(self, price: int, quantity: int) -> None:
-        """Count one even-lot trade."""
-        if self.last is None:
-            self.open = price
-        self.high = max(self.high or price, price)
-        self.low = min(self.low or price, price)
+        """Count even-lot trades at one price."""
+        if self.high is None or self.low is None:
+            self.open = self.high = self.low = price
+        elif price > self.high:
+            self.high = price
+        elif price < self.low:
+            self.low = price
         self.last = price
         self.volume += quantity
         self.value += price * quantity
@@ -71,11 +74,12 @@ class SymbolMarket:
     """
 
     listing: Listing
+    day: ExchangeDay
     band: Band
     grid: PriceGrid
-    even: Book = field(default_factory=Book)
-    odd: Book = field(default_factory=Book)
-    late: Book = field(default_factory=Book)
+    even: Book
+    odd: Book
+    late: Book
     tape: Tape = field(default_factory=Tape)
     auction_sides: dict[str, Side] = field(default_factory=dict)
     is_halted: bool = False
@@ -89,12 +93,6 @@ class SymbolMarket:
     def bans_odd_lots(self) -> bool:
         """No odd lots on a first or resumption day until a round-lot price exists (HSC, 2025)."""
         return self.listing.is_first_day and self.tape.last is None
-
-    def book_of(self, order: RestingOrder) -> Book:
-        """Return the book in which the order rests."""
-        if order.order_type is OrderType.PLO:
-            return self.late
-        return self.even if order.lot is Lot.EVEN else self.odd
 
     def holds_opposite(self, order: NewOrder) -> bool:
         """Say whether its owner stands on the other side of the running auction."""
@@ -135,12 +133,19 @@ class SymbolMarket:
         )
 
 
-def open_market(rulebook: Rulebook, listing: Listing) -> SymbolMarket:
+def open_market(rulebook: Rulebook, listing: Listing, day: ExchangeDay) -> SymbolMarket:
     """Start a day with empty books."""
-    band = listing.band or rulebook.band(
-        listing.instrument, listing.reference, special=listing.is_special
+    instrument, symbol = listing.instrument, listing.instrument.symbol
+    band = listing.band or rulebook.band(instrument, listing.reference, special=listing.is_special)
+    return SymbolMarket(
+        listing,
+        day,
+        band,
+        price_grid(rulebook, instrument, band),
+        even=Book(symbol, Lot.EVEN),
+        odd=Book(symbol, Lot.ODD),
+        late=Book(symbol, Lot.EVEN),
     )
-    return SymbolMarket(listing, band, price_grid(rulebook, listing.instrument, band))
 
 
 def next_reference(rulebook: Rulebook, market: SymbolMarket) -> int:

@@ -11,6 +11,7 @@ from typing import Final
 from bot.domain.bands import Band
 from bot.domain.instrument import Instrument, Lot
 from bot.domain.order import OrderType, Side
+from bot.sandbox.exchange.fact import fact
 
 CROWD: Final = ""
 """Owner of the simulated market's orders: many investors, so no rule on one investor applies."""
@@ -31,7 +32,7 @@ class Listing:
     band: Band | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class NewOrder:
     """An order as it arrives. `price` is None exactly for the types that carry none.
 

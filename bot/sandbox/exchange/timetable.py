@@ -20,6 +20,7 @@ class ExchangeDay:
 
     def __init__(self, rulebook: Rulebook, exchange: Exchange, at: datetime) -> None:
         self.exchange = exchange
+        self.lots = rulebook.venues[exchange].lots
         self._rulebook = rulebook
         self.enter(rulebook.phase_at(exchange, at), at)
 

@@ -8,6 +8,7 @@ day before.
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import Final
 
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Lot, Phase
 from bot.domain.quote import Depth, DepthLevel
@@ -25,6 +26,9 @@ from bot.sandbox.exchange.floor import Floor
 from bot.sandbox.exchange.market import Board, SymbolMarket, next_listing, open_market
 from bot.sandbox.exchange.order import AmendmentRule, Listing, LiveOrder, NewOrder, Refusal
 from bot.sandbox.exchange.timetable import LIMIT_ORDERS_END, ExchangeDay
+
+_EVEN: Final = Lot.EVEN
+_ODD: Final = Lot.ODD
 
 
 class Venue:
@@ -46,57 +50,53 @@ class Venue:
         self._amendment = amendment
         self._floor = Floor(start)
         self._date = start.astimezone(EXCHANGE_TZ).date()
-        self._markets = {
-            listing.instrument.symbol: open_market(rulebook, listing) for listing in listings
-        }
         present = {listing.instrument.exchange for listing in listings}
         self._days = {e: ExchangeDay(rulebook, e, start) for e in Exchange if e in present}
+        self._markets = {each.instrument.symbol: self._open(each) for each in listings}
         self._due = min(day.due for day in self._days.values())
+
+    def _open(self, listing: Listing) -> SymbolMarket:
+        return open_market(self._rulebook, listing, self._days[listing.instrument.exchange])
 
     # --------------------------------------------------------------------------- orders
 
     def refusal(self, order: NewOrder) -> Refusal | None:
         """Say why the order would not be taken now, without taking it. Money is the account's."""
-        verdict = self._verdict(order)
+        verdict = verdict_on(order, self._markets.get(order.symbol))
         return verdict if isinstance(verdict, Refusal) else None
 
     def submit(self, order: NewOrder, at: datetime) -> list[VenueEvent]:
         """Take an order and work it, or refuse it. Raises DuplicateOrder for an id that works."""
-        self._reach(at)
-        if order.order_id in self._floor.live:
-            raise DuplicateOrder(order.order_id)
-        verdict = self._verdict(order)
-        if isinstance(verdict, Refusal):
-            self._floor.events.append(OrderRefused(at, order.order_id, verdict))
-        else:
-            self._admit(order, verdict)
-        return self._floor.drain()
-
-    def _verdict(self, order: NewOrder) -> Lot | Refusal:
+        floor = self._floor
+        if at != floor.now:
+            self._reach(at)
         market = self._markets.get(order.symbol)
-        if market is None:
-            return Refusal.UNKNOWN_SYMBOL
-        return verdict_on(order, market, self._day_of(market), self._rulebook)
-
-    def _admit(self, order: NewOrder, lot: Lot) -> None:
-        market = self._markets[order.symbol]
-        taken = self._floor.take(order, lot)
-        if self._day_of(market).is_collecting:
-            self._floor.collect(taken, market)
+        if order.order_id in floor.live:
+            raise DuplicateOrder(order.order_id)
+        verdict = verdict_on(order, market)
+        if market is None or (verdict is not _EVEN and verdict is not _ODD):
+            floor.events.append(OrderRefused(at, order.order_id, Refusal(verdict)))
+        elif market.day.is_collecting:
+            floor.collect(floor.take(order, verdict, market), market)
         else:
-            self._floor.trade(taken, market)
+            floor.work[order.order_type](floor.take(order, verdict, market), market)
+        events, floor.events = floor.events, []
+        return events
 
     def cancel(self, order_id: str, at: datetime) -> list[VenueEvent]:
         """Take the open part of an order out, or refuse and leave the order as it is."""
-        self._reach(at)
-        order = self._floor.live.get(order_id)
+        floor = self._floor
+        if at != floor.now:
+            self._reach(at)
+        order = floor.live.get(order_id)
         if order is None:
             self._refuse_change(order_id, Refusal.NOT_OPEN)
-        elif not self._day_of(self._markets[order.symbol]).may_cancel:
+        elif not self._markets[order.home.book.symbol].day.may_cancel:
             self._refuse_change(order_id, Refusal.CHANGE_NOT_NOW)
         else:
-            self._floor.cancel(order, self._markets[order.symbol])
-        return self._floor.drain()
+            floor.cancel(order)
+        events, floor.events = floor.events, []
+        return events
 
     def amend(
         self, order_id: str, at: datetime, *, price: int | None = None, quantity: int | None = None
@@ -114,7 +114,7 @@ class Venue:
         else:
             self._floor.amend(
                 order,
-                self._markets[order.symbol],
+                self._markets[order.book.symbol],
                 price=price or order.price,
                 quantity=quantity or order.quantity,
             )
@@ -127,12 +127,10 @@ class Venue:
         order = self._floor.live.get(order_id)
         if order is None:
             return Refusal.NOT_OPEN
-        market = self._markets[order.symbol]
+        market = self._markets[order.book.symbol]
         return amend_refusal(
             order,
             market,
-            self._day_of(market),
-            self._rulebook,
             price=price,
             quantity=quantity,
             rule=self._amendment,
@@ -185,13 +183,13 @@ class Venue:
 
     def _end_auction(self, day: ExchangeDay) -> None:
         for market in self._markets_on(day):
-            self._floor.uncross(market.even, Lot.EVEN, market)
-            self._floor.uncross(market.odd, Lot.ODD, market)
+            self._floor.uncross(market.even, market)
+            self._floor.uncross(market.odd, market)
             market.auction_sides.clear()
 
     def _match_collected_late_orders(self, day: ExchangeDay) -> None:
         for market in self._markets_on(day):
-            self._floor.uncross(market.late, Lot.EVEN, market)
+            self._floor.uncross(market.late, market)
         day.stop_collecting()
 
     def _end_limit_orders(self, day: ExchangeDay) -> None:
@@ -214,7 +212,7 @@ class Venue:
         given = {listing.instrument.symbol: listing for listing in overrides}
         for symbol, market in self._markets.items():
             listing = given.get(symbol) or next_listing(self._rulebook, market)
-            self._markets[symbol] = open_market(self._rulebook, listing)
+            self._markets[symbol] = self._open(listing)
         self._date = at.astimezone(EXCHANGE_TZ).date()
 
     # ---------------------------------------------------------------------------- halts
@@ -228,10 +226,10 @@ class Venue:
         self._reach(at)
         market = self._market(symbol)
         market.is_halted = False
-        if not self._day_of(market).is_collecting:
-            for lot, book in ((Lot.EVEN, market.even), (Lot.ODD, market.odd)):
+        if not market.day.is_collecting:
+            for book in (market.even, market.odd):
                 if book.is_crossed():
-                    self._floor.uncross(book, lot, market)
+                    self._floor.uncross(book, market)
         return self._floor.drain()
 
     # --------------------------------------------------------------------------- looking
@@ -242,7 +240,7 @@ class Venue:
 
     def phase_of(self, symbol: str) -> Phase:
         """Return the phase in which a symbol is. Raises UnknownSymbol."""
-        return self._day_of(self._market(symbol)).phase
+        return self._market(symbol).day.phase
 
     def depth(self, symbol: str, levels: int = 3) -> Depth:
         """Return the even-lot levels that have a price, best first; crossed in an auction.
@@ -255,7 +253,7 @@ class Venue:
     def board(self, symbol: str) -> Board:
         """Return the day's figures of a symbol. Raises UnknownSymbol."""
         market = self._market(symbol)
-        return market.board(market.indicative() if self._day_of(market).is_auction else None)
+        return market.board(market.indicative() if market.day.is_auction else None)
 
     def order(self, order_id: str) -> LiveOrder | None:
         """Return an order that still works, None for one that has ended or never was."""
@@ -272,11 +270,8 @@ class Venue:
         except KeyError:
             raise UnknownSymbol(symbol) from None
 
-    def _day_of(self, market: SymbolMarket) -> ExchangeDay:
-        return self._days[market.listing.instrument.exchange]
-
     def _markets_on(self, day: ExchangeDay) -> list[SymbolMarket]:
-        return [market for market in self._markets.values() if self._day_of(market) is day]
+        return [market for market in self._markets.values() if market.day is day]
 
 
 def _top(side: BookSide, levels: int) -> tuple[DepthLevel, ...]:
@@ -288,11 +283,11 @@ def _live(order: RestingOrder) -> LiveOrder:
     return LiveOrder(
         order.order_id,
         order.owner,
-        order.symbol,
+        order.book.symbol,
         order.side,
         order.order_type,
         order.price or None,
         order.quantity,
         order.remaining,
-        order.lot,
+        order.book.lot,
     )

@@ -11,7 +11,7 @@ from bot.sandbox.exchange.errors import (
     TradingDayRuns,
     UnknownSymbol,
 )
-from bot.sandbox.exchange.event import OrderLapsed, PhaseMoved, Uncrossed
+from bot.sandbox.exchange.event import OrderAccepted, OrderLapsed, PhaseMoved, Uncrossed
 from bot.sandbox.exchange.order import Listing, NewOrder, Refusal
 from tests.sandbox.exchange.stage import (
     FRIDAY,
@@ -266,3 +266,14 @@ def test_an_order_that_comes_late_finds_the_phase_of_its_own_time():
 
     assert isinstance(events[0], PhaseMoved)
     assert stage.venue.phase(HOSE) is Phase.PROGRESS
+
+
+def test_the_first_order_of_a_day_meets_that_day_s_prices():
+    stage = Stage("14:00")
+    stage.last("HPG", 27_100)
+    order = NewOrder("early", "", "HPG", Side.BUY, 100, OrderType.LO, 28_950)
+
+    events = stage.venue.submit(order, local("09:00", FRIDAY))
+
+    assert OrderAccepted(local("09:00", FRIDAY), "early") in events
+    assert [level.price for level in stage.venue.depth("HPG").bids] == [28_950]
