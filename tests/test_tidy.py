@@ -82,9 +82,9 @@ FUNCTION_LINES_P90_MAX = 30
 FUNCTION_LINES_MEDIAN_MAX = 8
 FUNCTIONS_FOR_A_MEDIAN = 50
 
-REGISTRIES = ["py" + "pi.org", "pythonhosted" + ".org", "py" + "pi.python.org"]
+REGISTRIES = ["py" + "pi.org", "python" + "hosted.org", "py" + "pi.python.org"]
 REGISTRIES += ["registry.npm" + "js.org", "registry.yarn" + "pkg.com", "deb.deb" + "ian.org"]
-THIS_MACHINE = ["/work/" + "main", "/work/" + "shared", "/opt/" + "py" + "pi", "/opt/" + "wheels"]
+THIS_MACHINE = ["/wo" + "rk/main", "/wo" + "rk/shared", "/opt/" + "py" + "pi", "/opt/" + "wheels"]
 THIS_MACHINE += ["/root/" + ".pyenv", "/tmp/" + "bash_jobs"]
 BARE_TODO = re.compile(r"\b(TO" + r"DO|FIX" + r"ME)\b(?!\([\w#-]+\))")
 
