@@ -74,8 +74,7 @@ class AccountReads:
 
     def sub_accounts(self, call: Call) -> object:
         """Answer the sub-accounts of the key's own user; another user's id is 401."""
-        if call.path_values["user_id"] != str(self._scenario.user_id):
-            raise self._gate.unauthorised("Not your user id")
+        self._gate.check_user(call.path_values["user_id"])
         return encode_sub_accounts(sub_accounts(self._scenario), customer_id=self._customer_id)
 
     @property

@@ -56,6 +56,7 @@ class Gatekeeper:
 
     def __init__(self, scenario: Scenario, desk: OtpDesk, *, on_nonce: NoteNonce) -> None:
         self._key = scenario.key_text
+        self._user_id = str(scenario.user_id)
         self._secret = scenario.secret_text
         self._desk = desk
         self._quota = QuotaWindow(QUOTA_CLASSES[scenario.quota])
@@ -82,6 +83,11 @@ class Gatekeeper:
     def recall_nonce(self, nonce: str, at: datetime) -> None:
         """Remember a nonce of before a restart."""
         self._nonces.use(self._key, nonce, at)
+
+    def check_user(self, user_id: str) -> None:
+        """Let nobody see another user; raises HttpRefusal."""
+        if user_id != self._user_id:
+            raise self.unauthorised("Not your user id")
 
     def bad_parameter(self, message: str = "Invalid parameter") -> HttpRefusal:
         """Return a 400."""

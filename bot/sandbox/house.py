@@ -25,6 +25,7 @@ from bot.sandbox.order_book import OrderBook
 from bot.sandbox.order_desk import Change, OrderDesk
 from bot.sandbox.order_record import OrderRecord
 from bot.sandbox.otp_desk import OtpDesk
+from bot.sandbox.recorder import Recorder
 from bot.sandbox.refusal_codes import Rejection
 from bot.sandbox.scenario import AccountScript, Scenario, SymbolScript
 
@@ -41,7 +42,10 @@ class House:
         self.rulebook = rulebook
         self.venue = Venue(rulebook, _listings(scenario), start=scenario.starts_at)
         self.accounts = {script.id: self._account(script) for script in scenario.accounts}
-        self.book = OrderBook(self.venue, self.accounts)
+        self.recorder = Recorder(
+            self.venue, [each.symbol for each in scenario.symbols], start=scenario.starts_at
+        )
+        self.book = OrderBook(self.venue, self.accounts, on_trade=self.recorder.record)
         self.desk = OrderDesk(
             scenario,
             rulebook=rulebook,
@@ -116,6 +120,7 @@ class House:
         self.book.apply(self.venue.advance(to))
 
     def _run(self, at: datetime) -> None:
+        self.recorder.look(at)
         self.book.apply(self.venue.advance(at))
         for rule in self.faults.pop_due(at):
             if isinstance(rule.script.action, DropTwoFactor):

@@ -1,21 +1,30 @@
-"""The market's side of the API: quote, depth and phase. Needs the API key only."""
+"""The market's side of the API: quote, depth and phase. Needs the API key only.
 
-from collections.abc import Mapping
+Foreign shares, which nobody trades here, share the path of the quote.
+"""
+
+from collections.abc import Callable, Mapping
 
 from bot.domain.instrument import Exchange
 from bot.domain.quote import Quote
+from bot.protocol.calls import CODECS
 from bot.protocol.encode import encode_depth, encode_market_phase, encode_quote
 from bot.protocol.values import MarketPhase
 from bot.sandbox.call import Call, Handler
 from bot.sandbox.gatekeeper import Gatekeeper, not_found
 from bot.sandbox.house import House
+from bot.sandbox.library.market_assets import Asset
+from bot.sandbox.library.stock_quotes import foreign_quote, not_supported
 from bot.sandbox.scenario import SymbolScript
 
 
 class MarketReads:
-    """Answers from the exchange core."""
+    """Answers from the exchange core; `foreign` finds a share that is not of our exchanges."""
 
-    def __init__(self, house: House, gate: Gatekeeper) -> None:
+    def __init__(
+        self, house: House, gate: Gatekeeper, *, foreign: Callable[[str], Asset | None]
+    ) -> None:
+        self._foreign = foreign
         self._symbols = {script.symbol: script for script in house.scenario.symbols}
         self._rulebook = house.rulebook
         self._venue = house.venue
@@ -31,6 +40,8 @@ class MarketReads:
 
     def quote(self, call: Call) -> object:
         """Answer the quote; before the first trade its price is the reference."""
+        if (asset := self._elsewhere(call)) is not None:
+            return CODECS["stock_quote"].encode(foreign_quote(asset, call.market_at))
         script = self._script(call)
         board = self._venue.board(script.symbol)
         quote = Quote(
@@ -49,7 +60,9 @@ class MarketReads:
         return encode_quote(quote, name=script.name)
 
     def depth(self, call: Call) -> object:
-        """Answer three levels a side."""
+        """Answer three levels a side; a foreign share has none."""
+        if self._elsewhere(call) is not None:
+            raise not_supported()
         return encode_depth(self._venue.depth(self._script(call).symbol))
 
     def phase(self, call: Call) -> object:
@@ -61,6 +74,10 @@ class MarketReads:
         phase = self._rulebook.phase_at(exchange, call.market_at)
         listed = frozenset(self._rulebook.broker_listed_types(exchange, phase))
         return encode_market_phase(MarketPhase(exchange, phase, listed, phase.value))
+
+    def _elsewhere(self, call: Call) -> Asset | None:
+        symbol = call.path_values["symbol"].upper()
+        return None if symbol in self._symbols else self._foreign(symbol)
 
     def _script(self, call: Call) -> SymbolScript:
         return listed_symbol(self._symbols, call.path_values["symbol"])

@@ -4,7 +4,7 @@ Every event of the exchange comes through `apply`, in order: it moves the record
 when a phase opens, the orders that were held for it. What changed is handed to the ledger.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Final
 
@@ -33,11 +33,21 @@ _OPENS: Final = frozenset({Phase.OPEN, Phase.PROGRESS})
 
 
 class OrderBook:
-    """All orders that came through the broker, by id; `accounts` by the id of the sub-account."""
+    """All orders that came through the broker, by id; `accounts` by the id of the sub-account.
 
-    def __init__(self, venue: Venue, accounts: Mapping[str, Account]) -> None:
+    Every trade of the exchange, also of others, goes to `on_trade` first.
+    """
+
+    def __init__(
+        self,
+        venue: Venue,
+        accounts: Mapping[str, Account],
+        *,
+        on_trade: Callable[[Traded], None],
+    ) -> None:
         self._venue = venue
         self._accounts = accounts
+        self._on_trade = on_trade
         self._orders: dict[str, OrderRecord] = {}
         self._changed: dict[str, OrderRecord] = {}
 
@@ -66,6 +76,10 @@ class OrderBook:
         if found is None or found not in self.todays(account, at):
             raise OrderUnknown(order_id)
         return found
+
+    def every(self) -> tuple[OrderRecord, ...]:
+        """Return the orders of all accounts and days, oldest first."""
+        return tuple(self._orders.values())
 
     def find(self, order_id: str) -> OrderRecord | None:
         """Return an order of any account and day, None when there is none."""
@@ -100,6 +114,7 @@ class OrderBook:
                     pass
 
     def _apply_trade(self, trade: Traded) -> None:
+        self._on_trade(trade)
         ours = [self._orders.get(trade.buy_order_id), self._orders.get(trade.sell_order_id)]
         accounts = {order.account.id: self._accounts[order.account.id] for order in ours if order}
         for account in accounts.values():

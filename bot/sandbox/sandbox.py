@@ -25,6 +25,7 @@ from bot.sandbox.fault_rule import FaultScript
 from bot.sandbox.gatekeeper import Gatekeeper
 from bot.sandbox.house import House
 from bot.sandbox.ledger import Ledger, Line, read_ledger
+from bot.sandbox.library.reads import LibraryReads, checked
 from bot.sandbox.market_reads import MarketReads
 from bot.sandbox.order_desk import Change
 from bot.sandbox.order_writes import OrderWrites
@@ -228,7 +229,9 @@ class Sandbox:
         house, gate = self._house, self._gate
         reads = AccountReads(house, gate)
         writes = OrderWrites(self.scenario, reads=reads, gate=gate, carry_out=self._carry_out_order)
-        market = MarketReads(house, gate)
+        library = LibraryReads(house, gate)
+        market = MarketReads(house, gate, foreign=library.foreign)
         two_factor = TwoFactorCalls(house.otp, gate=gate, note=self._note_two_factor)
-        parts = (market, reads, writes, two_factor)
-        return {name: answer for part in parts for name, answer in part.handlers().items()}
+        parts = (library, market, reads, writes, two_factor)
+        found = {name: answer for part in parts for name, answer in part.handlers().items()}
+        return {name: checked(name, answer, gate) for name, answer in found.items()}

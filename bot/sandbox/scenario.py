@@ -116,6 +116,7 @@ class Switches(Part):
     verify_body_hash: bool = False
     only_routing_account_trades: bool = False
     refused_requests_count: bool = False
+    history_scale: Literal["vnd", "thousand"] = "vnd"
 
 
 class Scenario(Part):

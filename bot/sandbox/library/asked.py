@@ -1,0 +1,70 @@
+"""What a call of the library asks for: its path and its checked query, in the types they mean."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+from bot.sandbox.errors import HttpRefusal
+from bot.sandbox.library.days import local_day
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One question. `query` has its defaults and is good by the table of parameters; `bad` makes
+    the 400 for what only the library can find wrong.
+    """
+
+    path: Mapping[str, str]
+    query: Mapping[str, str]
+    at: datetime
+    bad: Callable[[str], HttpRefusal]
+
+    @property
+    def symbol(self) -> str:
+        """The symbol of the path, or of the query; its case does not matter."""
+        return (self.path.get("symbol") or self.query["symbol"]).upper()
+
+    @property
+    def today(self) -> date:
+        """The local date."""
+        return local_day(self.at)
+
+    def text(self, name: str) -> str | None:
+        """Return a parameter, None when it was left out."""
+        return self.query.get(name)
+
+    def items(self, name: str) -> tuple[str, ...]:
+        """Return a list parameter, empty when it was left out."""
+        text = self.query.get(name, "")
+        return tuple(item.strip() for item in text.split(",")) if text else ()
+
+    def whole(self, name: str) -> int:
+        """Return a whole number that is there or has a default."""
+        return int(self.query[name])
+
+    def number(self, name: str) -> Decimal | None:
+        """Return a number, None when it was left out."""
+        text = self.query.get(name)
+        return None if text is None else Decimal(text)
+
+    def day(self, name: str) -> date | None:
+        """Return a day, None when it was left out."""
+        text = self.query.get(name)
+        return None if text is None else date.fromisoformat(text)
+
+    def instant(self, name: str) -> datetime | None:
+        """Return Unix seconds as an instant (the year 9999 for what is beyond it)."""
+        text = self.query.get(name)
+        return None if text is None else _instant(int(text))
+
+
+def _instant(seconds: int) -> datetime:
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, ValueError, OSError):
+        return datetime.max.replace(tzinfo=UTC)
+
+
+Answer = Callable[[Asked], object]
+"""Answers one call with the value that its codec encodes. Raises HttpRefusal."""

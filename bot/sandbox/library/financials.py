@@ -1,0 +1,253 @@
+"""What companies report, made up so that it adds up.
+
+net profit of a year = eps x shares              four quarters = their year
+revenue - cost = gross profit                    assets = liabilities + equity
+operating + investing + financing = change of cash
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from decimal import Decimal
+from functools import lru_cache
+from typing import Final
+
+from bot.protocol.values_financials import (
+    FinancialOverview,
+    IndustryRatios,
+    MetricsRow,
+    RecommendationReport,
+    Recommendations,
+)
+from bot.sandbox.library.asked import Answer, Asked
+from bot.sandbox.library.days import start_of
+from bot.sandbox.library.facts import Facts
+from bot.sandbox.library.figures import ratio, rounded, share
+from bot.sandbox.library.stocks import Stocks
+from bot.sandbox.library.walk import stream
+
+YEARS: Final = 5
+QUARTERS: Final = 4
+_CACHED_MAX: Final = 64
+_BANKS: Final = "financials"
+_LINK: Final = "https://reports.example/"
+_BOOK_GROWTH: Final = 1.07
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A year or a quarter; amounts in VND."""
+
+    year: int
+    quarter: int | None
+    revenue: int
+    cost: int
+    profit: int
+    equity: int
+    liabilities: int
+    operating_cash: int
+    investing_cash: int
+    financing_cash: int
+
+
+_FLOWS: Final = tuple(
+    field.name
+    for field in fields(Report)
+    if field.name not in {"year", "quarter", "equity", "liabilities"}
+)
+"""What adds up over a year; the rest is as it stands at its end."""
+
+
+class Financials:
+    """Answers about companies."""
+
+    def __init__(self, stocks: Stocks) -> None:
+        self._stocks = stocks
+        self._reports = lru_cache(_CACHED_MAX)(self._reported)
+
+    def answers(self) -> Mapping[str, Answer]:
+        """Return what answers each call, by its name."""
+        return {
+            "financial_analysis": self.analysis,
+            "financial_overview": self.overview,
+            "financial_statement": self.statement,
+            "recommendation_reports": self.recommendations,
+        }
+
+    def reports(self, symbol: str, period: str) -> tuple[Report, ...]:
+        """Return the reports of a company, newest first; raises HttpRefusal 404."""
+        self._stocks.script(symbol)
+        years, quarters = self._reports(symbol)
+        return years if period == "annual" else quarters
+
+    def _reported(self, symbol: str) -> tuple[tuple[Report, ...], tuple[Report, ...]]:
+        facts, last = self._stocks.fact(symbol), self._stocks.first_day.year - 1
+        years = tuple(self._year(symbol, facts, last - back, back) for back in range(YEARS))
+        quarters = (self._quarters(symbol, year) for year in years)
+        return years, tuple(quarter for four in quarters for quarter in reversed(four))
+
+    def _year(self, symbol: str, facts: Facts, year: int, back: int) -> Report:
+        source = stream(self._stocks.seed, "report", symbol, year)
+        profit = facts.eps * facts.shares
+        if back:
+            profit = round(profit / source.uniform(1.03, 1.12) ** back)
+        revenue = round(profit / source.uniform(0.08, 0.25))
+        equity = round(facts.book_value * facts.shares / _BOOK_GROWTH**back)
+        operating = round(profit * source.uniform(0.8, 1.4))
+        investing = -round(operating * source.uniform(0.3, 0.8))
+        return Report(
+            year,
+            None,
+            revenue,
+            round(revenue * source.uniform(0.6, 0.8)),
+            profit,
+            equity,
+            round(equity * source.uniform(0.4, 1.5)),
+            operating,
+            investing,
+            round(investing * source.uniform(-0.3, 0.3)),
+        )
+
+    def _quarters(self, symbol: str, year: Report) -> tuple[Report, ...]:
+        """Cut a year into four that add up to it; what stands at the end grows towards it."""
+        source = stream(self._stocks.seed, "quarters", symbol, year.year)
+        cut = {name: _cut(getattr(year, name), source.uniform(0.2, 0.3)) for name in _FLOWS}
+        return tuple(
+            Report(
+                year.year,
+                number,
+                equity=share(year.equity, 92 + 2 * number, 100),
+                liabilities=share(year.liabilities, 92 + 2 * number, 100),
+                **{name: parts[number - 1] for name, parts in cut.items()},
+            )
+            for number in range(1, QUARTERS + 1)
+        )
+
+    # ----------------------------------------------------------------------------- answers
+
+    def analysis(self, asked: Asked) -> object:
+        """Answer ratios by year or quarter, newest first."""
+        facts = self._stocks.fact(asked.symbol)
+        reports = self.reports(asked.symbol, asked.query["period"])
+        return tuple(
+            MetricsRow(report.year, report.quarter, _ratios(report, facts)) for report in reports
+        )
+
+    def statement(self, asked: Asked) -> object:
+        """Answer a statement by year or quarter, newest first."""
+        reports = self.reports(asked.symbol, asked.query["period"])
+        of = _STATEMENTS[asked.query["type"]]
+        return tuple(
+            MetricsRow(
+                report.year,
+                report.quarter,
+                {name: Decimal(value) for name, value in of(report).items()},
+            )
+            for report in reports[: asked.whole("limit")]
+        )
+
+    def overview(self, asked: Asked) -> object:
+        """Answer the ratios of today: those of the last year at the present price."""
+        symbol = asked.symbol
+        facts, price = self._stocks.fact(symbol), self._stocks.price(symbol)
+        year = self.reports(symbol, "annual")[0]
+        own = _ratios(year, facts)
+        is_bank = facts.sector == _BANKS
+        return FinancialOverview(
+            pe=ratio(price, facts.eps),
+            pb=ratio(price, facts.book_value),
+            ev_ebitda=None if is_bank else self._multiple(symbol, price, year),
+            industry=self._industry(facts.sector),
+            gross_margin=own["gross_margin"],
+            roe=own["roe"],
+            roa=own["roa"],
+            eps=Decimal(facts.eps),
+            dividend_yield=rounded(0.02, 4),
+            nim=rounded(0.045, 4) if is_bank else None,
+        )
+
+    def _multiple(self, symbol: str, price: int, year: Report) -> Decimal | None:
+        worth = self._stocks.facts[symbol].shares * price
+        return ratio(worth, year.profit * 1.5)
+
+    def _industry(self, sector: str) -> IndustryRatios:
+        facts = self._stocks.facts
+        peers = [each for each in self._stocks.shares_only if facts[each].sector == sector]
+        prices = sum(self._stocks.price(each) / facts[each].eps for each in peers)
+        books = sum(self._stocks.price(each) / facts[each].book_value for each in peers)
+        return IndustryRatios(ratio(prices, len(peers)), ratio(books, len(peers)), rounded(9, 2))
+
+    def recommendations(self, asked: Asked) -> object:
+        """Answer a report for every other stock, and nothing for the rest."""
+        script = self._stocks.script(asked.symbol)
+        if list(self._stocks.scripts).index(script.symbol) % 2:
+            return Recommendations()
+        written = start_of(self._stocks.days.before(self._stocks.first_day, 12))
+        report = RecommendationReport(
+            stock=script.symbol,
+            title=f"{script.symbol}: made-up report",
+            source="sandbox",
+            recommendation_price=Decimal(script.reference),
+            target_price=Decimal(script.reference * 115 // 100 // 100 * 100),
+            publish_date=written,
+            description="Made up.",
+            download_url=f"{_LINK}{script.symbol}.pdf",
+            created_at=written,
+            updated_at=written,
+        )
+        return Recommendations("Mua", (report,))
+
+
+def _cut(total: int, part: float) -> tuple[int, int, int, int]:
+    """Cut an amount into three parts like `part`, and the rest."""
+    first, second, third = (round(total * part * weight) for weight in (0.95, 1.0, 1.05))
+    return first, second, third, total - first - second - third
+
+
+def _ratios(report: Report, facts: Facts) -> dict[str, Decimal]:
+    assets = report.equity + report.liabilities
+    found = {
+        "eps": rounded(report.profit / facts.shares, 2),
+        "bvps": rounded(report.equity / facts.shares, 2),
+        "roe": ratio(report.profit, report.equity, 4),
+        "roa": ratio(report.profit, assets, 4),
+        "gross_margin": ratio(report.revenue - report.cost, report.revenue, 4),
+        "net_margin": ratio(report.profit, report.revenue, 4),
+        "debt_to_equity": ratio(report.liabilities, report.equity, 4),
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _income(report: Report) -> dict[str, int]:
+    gross = report.revenue - report.cost
+    return {
+        "revenue": report.revenue,
+        "cost_of_goods_sold": report.cost,
+        "gross_profit": gross,
+        "other_expenses": gross - report.profit,
+        "net_profit": report.profit,
+    }
+
+
+def _balance(report: Report) -> dict[str, int]:
+    return {
+        "total_assets": report.equity + report.liabilities,
+        "total_liabilities": report.liabilities,
+        "equity": report.equity,
+    }
+
+
+def _cash_flow(report: Report) -> dict[str, int]:
+    parts = (report.operating_cash, report.investing_cash, report.financing_cash)
+    return {
+        "operating_cash_flow": parts[0],
+        "investing_cash_flow": parts[1],
+        "financing_cash_flow": parts[2],
+        "net_change_in_cash": sum(parts),
+    }
+
+
+_STATEMENTS: Final = {
+    "income-statement": _income,
+    "balance-sheet": _balance,
+    "cash-flow": _cash_flow,
+}

@@ -1,0 +1,193 @@
+"""Who traded how much of a stock on a day: everything is a part of what the exchange has matched.
+
+    total = matched + put through           net = bought - sold
+    foreign + proprietary <= total, each way; what is left are others
+    owned by foreigners + room = maximum; owned grows by what foreigners bought net that day
+    orders: volume of buyers who took + of sellers who took = matched
+
+The parts are drawn once for each stock and day, so today's figures grow with today's volume.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date
+from functools import lru_cache
+from random import Random
+from typing import Final
+
+from bot.sandbox.library.figures import share
+from bot.sandbox.library.stocks import Stocks
+from bot.sandbox.library.walk import LOT, DayBar, stream
+
+_CACHED_MAX: Final = 64
+_MILLION: Final = 1_000_000
+ORDER_SIZE: Final = (300, 1_500)
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """Shares, and VND."""
+
+    volume: int = 0
+    value: int = 0
+
+    def __add__(self, other: "Amount") -> "Amount":
+        return Amount(self.volume + other.volume, self.value + other.value)
+
+    def __sub__(self, other: "Amount") -> "Amount":
+        return Amount(self.volume - other.volume, self.value - other.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Matched in the order book, and put through."""
+
+    matched: Amount = Amount()
+    put_through: Amount = Amount()
+
+    @property
+    def total(self) -> Amount:
+        """Both together."""
+        return self.matched + self.put_through
+
+    def __add__(self, other: "Split") -> "Split":
+        return Split(self.matched + other.matched, self.put_through + other.put_through)
+
+    def __sub__(self, other: "Split") -> "Split":
+        return Split(self.matched - other.matched, self.put_through - other.put_through)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """What a group of investors bought and sold."""
+
+    buy: Split = Split()
+    sell: Split = Split()
+
+    @property
+    def net(self) -> Split:
+        """Bought less sold."""
+        return self.buy - self.sell
+
+    def __add__(self, other: "Group") -> "Group":
+        return Group(self.buy + other.buy, self.sell + other.sell)
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """A stock on a day. `buyers` is the matched volume that buyers took, in `buy_orders` orders."""
+
+    day: date
+    traded: Split = Split()
+    foreign: Group = Group()
+    proprietary: Group = Group()
+    buyers: int = 0
+    buy_orders: int = 0
+    sell_orders: int = 0
+
+    @property
+    def sellers(self) -> int:
+        """The matched volume that sellers took."""
+        return self.traded.matched.volume - self.buyers
+
+    @property
+    def others(self) -> Group:
+        """Whoever is neither foreign nor a broker."""
+        return Group(
+            self.traded - self.foreign.buy - self.proprietary.buy,
+            self.traded - self.foreign.sell - self.proprietary.sell,
+        )
+
+    def __add__(self, other: "Flow") -> "Flow":
+        return Flow(
+            max(self.day, other.day),
+            self.traded + other.traded,
+            self.foreign + other.foreign,
+            self.proprietary + other.proprietary,
+            self.buyers + other.buyers,
+            self.buy_orders + other.buy_orders,
+            self.sell_orders + other.sell_orders,
+        )
+
+
+class Flows:
+    """The flows of every stock and day."""
+
+    def __init__(self, stocks: Stocks) -> None:
+        self._stocks = stocks
+        self._past = lru_cache(_CACHED_MAX)(self._past_of)
+        self._owned_before = lru_cache(_CACHED_MAX)(self._owned_before_of)
+
+    def of(self, symbol: str, day: date) -> Flow:
+        """Return one day; nothing at all when the stock did not trade."""
+        bar = self._stocks.bar(symbol, day)
+        return Flow(day) if bar is None else self._flow(symbol, bar)
+
+    def between(self, symbol: str, first: date, last: date) -> list[Flow]:
+        """Return the days of a range on which the stock traded, oldest first."""
+        return [flow for flow in self._all(symbol) if first <= flow.day <= last]
+
+    def _all(self, symbol: str) -> Iterable[Flow]:
+        yield from self._past(symbol)
+        for bar in self._stocks.played(symbol):
+            yield self._flow(symbol, bar)
+
+    def _past_of(self, symbol: str) -> tuple[Flow, ...]:
+        return tuple(self._flow(symbol, bar) for bar in self._stocks.past(symbol))
+
+    def owned(self, symbol: str, day: date) -> int:
+        """Return the shares that foreigners held at the end of a day, or hold on it so far."""
+        played = (flow for flow in self._all_played(symbol) if flow.day <= day)
+        if day >= self._stocks.first_day:
+            start = self._stocks.facts[symbol].foreign_at_start
+            return start + sum(flow.foreign.net.total.volume for flow in played)
+        return self._owned_before(symbol).get(day, self._stocks.facts[symbol].foreign_at_start)
+
+    def _all_played(self, symbol: str) -> Iterable[Flow]:
+        return (self._flow(symbol, bar) for bar in self._stocks.played(symbol))
+
+    def _owned_before_of(self, symbol: str) -> dict[date, int]:
+        """Go back from what foreigners held at the start, day by day."""
+        owned, found = self._stocks.facts[symbol].foreign_at_start, {}
+        for flow in reversed(self._past(symbol)):
+            found[flow.day] = owned
+            owned -= flow.foreign.net.total.volume
+        return found
+
+    def _flow(self, symbol: str, bar: DayBar) -> Flow:
+        source = stream(self._stocks.seed, "flows", symbol, bar.day)
+        matched = Amount(bar.volume, bar.value)
+        put_through = _part(matched, source.randrange(120_000))
+        traded = Split(matched, put_through)
+        buyers = _lots(share(bar.volume, source.randrange(350_000, 650_000), _MILLION))
+        size = source.randint(*ORDER_SIZE)
+        return Flow(
+            bar.day,
+            traded,
+            _group(traded, (20_000, 250_000), source),
+            _group(traded, (5_000, 60_000), source),
+            buyers,
+            -(-buyers // size),
+            -(-(bar.volume - buyers) // size),
+        )
+
+
+def _group(traded: Split, range_ppm: tuple[int, int], source: Random) -> Group:
+    return Group(_side(traded, range_ppm, source), _side(traded, range_ppm, source))
+
+
+def _side(traded: Split, range_ppm: tuple[int, int], source: Random) -> Split:
+    return Split(
+        _part(traded.matched, source.randrange(*range_ppm)),
+        _part(traded.put_through, source.randrange(*range_ppm)),
+    )
+
+
+def _part(whole: Amount, ppm: int) -> Amount:
+    """Return so many millionths of an amount, in whole lots at its average price."""
+    volume = _lots(share(whole.volume, ppm, _MILLION))
+    return Amount(volume, share(whole.value, volume, whole.volume))
+
+
+def _lots(volume: int) -> int:
+    return volume // LOT * LOT

@@ -1,0 +1,215 @@
+"""The indices of our exchanges, made of the stocks that are listed.
+
+An index is its value at the start times the worth of its members now over their worth at the start;
+a member weighs by all of its shares. So today's value, its days and its minutes follow from the
+members' own, and the counts of rising and falling stocks from their quotes.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from functools import lru_cache
+from typing import Final
+
+from bot.domain.instrument import Exchange
+from bot.sandbox.gatekeeper import not_found
+from bot.sandbox.library.assets import Day
+from bot.sandbox.library.figures import units_of
+from bot.sandbox.library.stocks import Stocks
+from bot.sandbox.library.tables import table
+from bot.sandbox.library.walk import DayBar
+
+DIGITS: Final = 2
+"""Points are kept in hundredths."""
+
+
+@dataclass(frozen=True, slots=True)
+class Breadth:
+    """How many members stand above, below and at their reference, at their ceiling and floor."""
+
+    advances: int = 0
+    declines: int = 0
+    unchanged: int = 0
+    ceiling: int = 0
+    floor: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Minute:
+    """An index at the end of a minute; `volume` is the day's so far."""
+
+    at: datetime
+    value: int
+    volume: int
+    breadth: Breadth
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """An index and its members by weight; `base` is the value at the start in hundredths."""
+
+    code: str
+    name: str
+    exchange: Exchange
+    base: int
+    members: tuple[str, ...]
+
+
+class Indices:
+    """Those indices that have a member here."""
+
+    def __init__(self, stocks: Stocks) -> None:
+        self._stocks = stocks
+        made = (_index(row, stocks) for row in table("indices"))
+        self.all = {index.code: index for index in made if index.members}
+        self._past = lru_cache(len(self.all) + 1)(self._past_of)
+
+    def get(self, code: str) -> Index:
+        """Return an index; raises HttpRefusal 404."""
+        found = self.all.get(code)
+        if found is None:
+            raise not_found()
+        return found
+
+    # ------------------------------------------------------------------------------- value
+
+    def worth(self, symbol: str, price: int) -> int:
+        """Return what all shares of a company are worth."""
+        return self._stocks.facts[symbol].shares * price
+
+    def level(self, index: Index, prices: Mapping[str, int]) -> int:
+        """Return the value at these prices, in hundredths, rounded half up."""
+        now = sum(self.worth(symbol, prices[symbol]) for symbol in index.members)
+        start = sum(
+            self.worth(symbol, self._stocks.scripts[symbol].reference) for symbol in index.members
+        )
+        return (2 * index.base * now + start) // (2 * start)
+
+    def reference(self, index: Index) -> int:
+        """Return the value at today's references."""
+        return self.level(
+            index, {each: self._stocks.board(each).reference for each in index.members}
+        )
+
+    def now(self, index: Index) -> Day:
+        """Return the day of the index so far."""
+        day, reference = self._stocks.trading_day, self.reference(index)
+        price = self.level(index, {each: self._stocks.price(each) for each in index.members})
+        bar = self.today(index)
+        if bar is None:
+            return Day(day, reference, price, None, None, None, 0)
+        return Day(day, reference, price, bar.open, bar.high, bar.low, bar.volume)
+
+    def today(self, index: Index) -> DayBar | None:
+        """Return the bar of the latest trading day, None before a member has traded."""
+        day = self._stocks.trading_day
+        return self._played(index, day) if self.minutes(index, day) else None
+
+    def value(self, index: Index) -> int:
+        """Return the VND that today's members have traded."""
+        bars = (self._stocks.bar(each, self._stocks.trading_day) for each in index.members)
+        return sum(bar.value for bar in bars if bar is not None)
+
+    def breadth(self, index: Index) -> Breadth:
+        """Count the members by where they stand now."""
+        return self.breadth_at({each: self._stocks.price(each) for each in index.members})
+
+    def breadth_at(self, prices: Mapping[str, int]) -> Breadth:
+        """Count stocks by where these prices stand against today's references."""
+        count: Counter[str] = Counter()
+        for symbol, price in prices.items():
+            board = self._stocks.board(symbol)
+            change = price - board.reference
+            count["advances" if change > 0 else "declines" if change < 0 else "unchanged"] += 1
+            count["ceiling"] += price == board.ceiling
+            count["floor"] += price == board.floor
+        return Breadth(**count)
+
+    # ---------------------------------------------------------------------------- minutes
+
+    def minutes(self, index: Index, day: date) -> list[Minute]:
+        """Return the index at the end of every minute of a day in which a member traded."""
+        slots = {each: self._stocks.slots(each, day) for each in index.members}
+        trades = sorted(
+            (slot.start, symbol, slot.close, slot.volume)
+            for symbol, of_symbol in slots.items()
+            for slot in of_symbol
+        )
+        prices = {each: self._opening(each, day) for each in index.members}
+        found: dict[datetime, Minute] = {}
+        volume = 0
+        for start, symbol, close, traded in trades:
+            prices[symbol] = close
+            volume += traded
+            found[start] = Minute(start, self.level(index, prices), volume, Breadth())
+        return list(found.values())
+
+    def counted_minutes(self, index: Index, day: date) -> list[Minute]:
+        """Return today's minutes with the counts of each."""
+        prices = {each: self._opening(each, day) for each in index.members}
+        closes: dict[datetime, dict[str, int]] = {}
+        for each in index.members:
+            for slot in self._stocks.slots(each, day):
+                closes.setdefault(slot.start, {})[each] = slot.close
+        counted = []
+        for minute in self.minutes(index, day):
+            prices |= closes[minute.at]
+            counted.append(Minute(minute.at, minute.value, minute.volume, self.breadth_at(prices)))
+        return counted
+
+    def _opening(self, symbol: str, day: date) -> int:
+        """Return the price that a day began with: today's reference, or the close before it."""
+        if day == self._stocks.trading_day:
+            return self._stocks.board(symbol).reference
+        return self._stocks.close_before(symbol, day)
+
+    # -------------------------------------------------------------------------------- days
+
+    def bars(self, index: Index) -> list[DayBar]:
+        """Return every day of an index, oldest first; today's once a member has traded."""
+        return [*self._past(index), *self._since(index)]
+
+    def past(self, index: Index) -> tuple[DayBar, ...]:
+        """Return the days before the scenario's."""
+        return self._past(index)
+
+    def opening(self, index: Index, day: date) -> int:
+        """Return the value that a day began with."""
+        return self.level(index, {each: self._opening(each, day) for each in index.members})
+
+    def _past_of(self, index: Index) -> tuple[DayBar, ...]:
+        members = [self._stocks.past(each) for each in index.members]
+        return tuple(self._together(index, bars) for bars in zip(*members, strict=True))
+
+    def _together(self, index: Index, bars: Sequence[DayBar]) -> DayBar:
+        columns = zip(*(bar[1:5] for bar in bars), strict=True)
+        levels = (
+            self.level(index, dict(zip(index.members, prices, strict=True))) for prices in columns
+        )
+        opened, high, low, close = levels
+        volume, value = sum(bar.volume for bar in bars), sum(bar.value for bar in bars)
+        return DayBar(bars[0].day, opened, high, low, close, volume, value)
+
+    def _since(self, index: Index) -> Iterable[DayBar]:
+        days = {bar.day for each in index.members for bar in self._stocks.played(each)}
+        return [self._played(index, day) for day in sorted(days)]
+
+    def _played(self, index: Index, day: date) -> DayBar:
+        minutes = self.minutes(index, day)
+        values = [minute.value for minute in minutes]
+        traded = [bar for each in index.members if (bar := self._stocks.bar(each, day))]
+        money = sum(bar.value for bar in traded)
+        return DayBar(
+            day, values[0], max(values), min(values), values[-1], minutes[-1].volume, money
+        )
+
+
+def _index(row: Mapping[str, str], stocks: Stocks) -> Index:
+    exchange = Exchange(row["exchange"])
+    listed = [each for each in stocks.shares_only if stocks.scripts[each].exchange is exchange]
+    listed.sort(
+        key=lambda each: stocks.facts[each].shares * stocks.scripts[each].reference, reverse=True
+    )
+    members = tuple(listed[: int(row["members_max"])])
+    return Index(row["code"], row["name"], exchange, units_of(row["reference"], DIGITS), members)

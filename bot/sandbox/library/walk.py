@@ -1,0 +1,196 @@
+"""Seeded walks: days that end at a given close, days that go on from it, and the way within a day.
+
+Prices are whole units of 10^-digits, so that everything adds up. Floats decide only where the walk
+goes. A stream is made from seed and name: the same names give the same walk in every run.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from math import exp
+from random import Random
+from typing import Final, NamedTuple
+
+from bot.domain.instrument import EXCHANGE_TZ
+
+_DRIFT: Final = 0.0003
+_MOVE_MAX: Final = 0.04
+_HALF_RANGE: Final = 0.4
+LOT: Final = 100
+SLOT: Final = timedelta(minutes=5)
+
+
+class Bar(NamedTuple):
+    """A bar of a day or of a part of it; `volume` in units, `value` in units of the price."""
+
+    start: datetime
+    open: int
+    high: int
+    low: int
+    close: int
+    volume: int
+    value: int
+
+
+class DayBar(NamedTuple):
+    """One day."""
+
+    day: date
+    open: int
+    high: int
+    low: int
+    close: int
+    volume: int
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Nature:
+    """How something moves: `daily` is the typical move of a day (0.01 is 1 %), `volume` a typical
+    day's, 0 for what has none; `snap` brings a price to its grid.
+    """
+
+    daily: float
+    volume: int
+    snap: Callable[[float], int] = round
+
+
+def stream(seed: int, *names: object) -> Random:
+    """Return the random stream of a name."""
+    return Random("|".join(map(str, (seed, *names))))
+
+
+def days_until(days: Sequence[date], end: int, nature: Nature, source: Random) -> list[DayBar]:
+    """Return the bars of `days`, ascending; the last closes at `end`."""
+    bars: list[DayBar] = []
+    close = end
+    for day in reversed(days):
+        previous = max(1, nature.snap(close / exp(_move(nature, source))))
+        bars.append(_day_bar(day, previous, close, nature, source))
+        close = previous
+    bars.reverse()
+    return bars
+
+
+def days_from(days: Iterable[date], start: int, nature: Nature, source: Random) -> list[DayBar]:
+    """Return the bars of `days`, ascending; the day before closed at `start`."""
+    bars: list[DayBar] = []
+    previous = start
+    for day in days:
+        close = max(1, nature.snap(previous * exp(_move(nature, source))))
+        bars.append(_day_bar(day, previous, close, nature, source))
+        previous = close
+    return bars
+
+
+def _move(nature: Nature, source: Random) -> float:
+    return max(-_MOVE_MAX, min(_MOVE_MAX, source.gauss(_DRIFT, nature.daily)))
+
+
+def _day_bar(day: date, previous: int, close: int, nature: Nature, source: Random) -> DayBar:
+    snap, room = nature.snap, close * nature.daily * _HALF_RANGE
+    opened = max(1, snap(previous + (close - previous) * source.random() * 0.5))
+    high = max(opened, close, snap(max(opened, close) + abs(source.gauss(0, room))))
+    low = max(1, min(opened, close, snap(min(opened, close) - abs(source.gauss(0, room)))))
+    volume = round(nature.volume * source.lognormvariate(0, 0.4) / LOT) * LOT
+    return DayBar(
+        day, opened, high, low, close, volume, volume * (opened + high + low + close) // 4
+    )
+
+
+# ------------------------------------------------------------------------------ within a day
+
+
+@dataclass(frozen=True, slots=True)
+class Hours:
+    """When something trades: spans of local time, cut into slots of `slot`."""
+
+    spans: tuple[tuple[time, time], ...]
+    slot: timedelta = SLOT
+
+    def slots(self, day: date) -> list[datetime]:
+        """Return the starts of a day's slots."""
+        return [
+            first + number * self.slot
+            for first, last in ((_at(day, a), _at(day, b)) for a, b in self.spans)
+            for number in range(-(-(last - first) // self.slot))
+        ]
+
+
+EXCHANGE_HOURS: Final = Hours(((time(9), time(11, 30)), (time(13), time(14, 50))))
+ROUND_THE_CLOCK: Final = Hours(((time(0), time(23, 59)),), timedelta(minutes=15))
+
+
+def _at(day: date, moment: time) -> datetime:
+    return datetime.combine(day, moment, EXCHANGE_TZ).astimezone(UTC)
+
+
+def within(bar: DayBar, hours: Hours, nature: Nature, source: Random) -> list[Bar]:
+    """Return the slots of a day: together they are the day's bar."""
+    starts = hours.slots(bar.day)
+    closes = _path(bar, len(starts), nature, source)
+    volumes = _split(bar.volume, len(starts), source)
+    opens = [bar.open, *closes[:-1]]
+    highs = list(map(max, opens, closes))
+    lows = list(map(min, opens, closes))
+    highs[source.randrange(len(starts))] = bar.high
+    lows[source.randrange(len(starts))] = bar.low
+    values = _split_by(bar.value, volumes)
+    return list(map(Bar, starts, opens, highs, lows, closes, volumes, values))
+
+
+def _path(bar: DayBar, number: int, nature: Nature, source: Random) -> list[int]:
+    """Closes that lead from the day's open to its close, inside its range."""
+    room, noise, closes = (bar.high - bar.low) * 0.25, 0.0, []
+    for index in range(1, number):
+        noise = 0.8 * noise + source.gauss(0, room)
+        straight = bar.open + (bar.close - bar.open) * index / number
+        closes.append(max(bar.low, min(bar.high, nature.snap(straight + noise))))
+    return [*closes, bar.close]
+
+
+def _split(total: int, number: int, source: Random) -> list[int]:
+    """Cut a total into whole lots; the last part takes the rest."""
+    weights = [source.random() + 0.2 for _ in range(number)]
+    parts = [int(total * weight / sum(weights)) // LOT * LOT for weight in weights]
+    parts[-1] += total - sum(parts)
+    return parts
+
+
+def _split_by(total: int, weights: Sequence[int]) -> list[int]:
+    """Cut a total in proportion to weights; the last part takes the rest."""
+    whole = sum(weights)
+    parts = [total * weight // whole if whole else 0 for weight in weights]
+    parts[-1] += total - sum(parts)
+    return parts
+
+
+def merged(bars: Iterable[Bar], start: datetime) -> Bar | None:
+    """Return several bars as one that starts at `start`, None of none."""
+    parts = list(bars)
+    if not parts:
+        return None
+    return Bar(
+        start,
+        parts[0].open,
+        max(part.high for part in parts),
+        min(part.low for part in parts),
+        parts[-1].close,
+        sum(part.volume for part in parts),
+        sum(part.value for part in parts),
+    )
+
+
+def grouped(bars: Iterable[Bar], step: timedelta) -> list[Bar]:
+    """Return bars gathered into steps of local time; a bar of nothing is none."""
+    found: dict[datetime, list[Bar]] = {}
+    for bar in bars:
+        found.setdefault(_floored(bar.start, step), []).append(bar)
+    together = (merged(parts, start) for start, parts in found.items())
+    return [bar for bar in together if bar is not None]
+
+
+def _floored(at: datetime, step: timedelta) -> datetime:
+    local = at.astimezone(EXCHANGE_TZ)
+    midnight = local.replace(hour=0, minute=0, second=0, microsecond=0)
+    return (midnight + (local - midnight) // step * step).astimezone(UTC)

@@ -1,0 +1,142 @@
+"""What the exchanges have played, remembered: minutes of today, days, and the depth now and then.
+
+A day's record is that of the exchange's own board: even lots only. Minutes and depth are kept for
+the latest day, days for about five years; so memory has a bound.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Final
+
+from bot.domain.instrument import EXCHANGE_TZ, Lot, Phase
+from bot.domain.quote import Depth
+from bot.sandbox.exchange.event import Traded
+from bot.sandbox.exchange.venue import Venue
+
+DEPTH_EVERY: Final = timedelta(minutes=5)
+_DAYS_MAX: Final = 1_300
+_ALL_LEVELS: Final = 10_000
+_TRADING: Final = frozenset({Phase.OPEN, Phase.PROGRESS, Phase.PRE_CLOSED})
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(slots=True)
+class Record:
+    """Prices in VND, shares and VND traded, since `start`."""
+
+    start: datetime
+    open: int
+    high: int
+    low: int
+    close: int
+    volume: int = 0
+    value: int = 0
+
+    def add(self, price: int, quantity: int) -> None:
+        """Count a trade."""
+        self.high, self.low = max(self.high, price), min(self.low, price)
+        self.close = price
+        self.volume += quantity
+        self.value += price * quantity
+
+
+@dataclass(frozen=True, slots=True)
+class DepthTaken:
+    """The depth at one instant, three levels a side, and all that waited on each side."""
+
+    at: datetime
+    depth: Depth
+    bids: int
+    asks: int
+
+
+@dataclass(slots=True)
+class _Played:
+    """One symbol: the day of its minutes, the minutes, and its days, oldest first."""
+
+    day: date
+    minutes: dict[datetime, Record]
+    days: deque[tuple[date, Record]]
+
+
+class Recorder:
+    """The memory of all symbols of a venue."""
+
+    def __init__(self, venue: Venue, symbols: Iterable[str], *, start: datetime) -> None:
+        self._venue = venue
+        self._symbols = tuple(symbols)
+        self._played: dict[str, _Played] = {}
+        self._depths: dict[str, list[DepthTaken]] = {symbol: [] for symbol in self._symbols}
+        self._depth_day = _local(start)
+        self._due = _floored(start, DEPTH_EVERY) + DEPTH_EVERY
+
+    # -------------------------------------------------------------------------- recording
+
+    def record(self, trade: Traded) -> None:
+        """Count a trade; odd lots do not count."""
+        if trade.lot is not Lot.EVEN:
+            return
+        played, minute = self._of_day(trade), _floored(trade.at, timedelta(minutes=1))
+        found = played.minutes.get(minute)
+        if found is None:
+            found = played.minutes[minute] = _record(minute, trade.price)
+        found.add(trade.price, trade.quantity)
+        played.days[-1][1].add(trade.price, trade.quantity)
+
+    def _of_day(self, trade: Traded) -> _Played:
+        day = _local(trade.at)
+        played = self._played.get(trade.symbol)
+        if played is None:
+            played = self._played[trade.symbol] = _Played(day, {}, deque(maxlen=_DAYS_MAX))
+        if played.day != day or not played.days:
+            played.day, played.minutes = day, {}
+            played.days.append((day, _record(trade.at, trade.price)))
+        return played
+
+    def look(self, at: datetime) -> None:
+        """Take the depth, when the next five minutes are over at `at` and the market trades."""
+        if at < self._due:
+            return
+        taken_at = _floored(at, DEPTH_EVERY)
+        self._due = taken_at + DEPTH_EVERY
+        if _local(taken_at) != self._depth_day:
+            self._depth_day = _local(taken_at)
+            self._depths = {symbol: [] for symbol in self._symbols}
+        for symbol in self._symbols:
+            if self._venue.phase_of(symbol) in _TRADING:
+                self._depths[symbol].append(self._taken(symbol, taken_at))
+
+    def _taken(self, symbol: str, at: datetime) -> DepthTaken:
+        whole = self._venue.depth(symbol, _ALL_LEVELS)
+        bids, asks = (sum(level.volume for level in side) for side in (whole.bids, whole.asks))
+        return DepthTaken(at, self._venue.depth(symbol), bids, asks)
+
+    # ---------------------------------------------------------------------------- looking
+
+    def days(self, symbol: str) -> tuple[tuple[date, Record], ...]:
+        """Return the days on which a symbol traded here, oldest first, today so far included."""
+        played = self._played.get(symbol)
+        return tuple(played.days) if played else ()
+
+    def minutes(self, symbol: str, day: date) -> Mapping[datetime, Record]:
+        """Return the minutes of a day in which a symbol traded; known for its latest day only."""
+        played = self._played.get(symbol)
+        return played.minutes if played and played.day == day else {}
+
+    def depths(self, symbol: str, day: date) -> tuple[DepthTaken, ...]:
+        """Return the depth as it was taken on a day; known for the latest only."""
+        return tuple(self._depths[symbol]) if day == self._depth_day else ()
+
+
+def _record(start: datetime, price: int) -> Record:
+    return Record(start, price, price, price, price)
+
+
+def _local(at: datetime) -> date:
+    return at.astimezone(EXCHANGE_TZ).date()
+
+
+def _floored(at: datetime, step: timedelta) -> datetime:
+    return at - (at - _EPOCH) % step
