@@ -8,6 +8,18 @@ import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from errno import (
+    EACCES,
+    EDQUOT,
+    EIO,
+    EMFILE,
+    ENFILE,
+    ENOSPC,
+    ENOTDIR,
+    EPERM,
+    EROFS,
+    ETXTBSY,
+)
 from importlib import import_module
 from itertools import groupby
 from typing import Final, NoReturn
@@ -24,6 +36,10 @@ from bot.runtime.problems import ExitCode, OperatorMistake
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
 """What a shell reports of a process that SIGINT or SIGPIPE ended."""
+NOT_OURS: Final = frozenset(
+    {EACCES, EDQUOT, EIO, EMFILE, ENFILE, ENOSPC, ENOTDIR, EPERM, EROFS, ETXTBSY}
+)
+"""Refusals of the system that no program can help: no right, no room, read-only, no directory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +150,12 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command line and return its exit code. Nothing is raised but by `sys.exit`."""
     invocation = Invocation()
     try:
-        done = bot.main(list(arguments), "bot", standalone_mode=False, obj=invocation)
+        with bot.make_context("bot", list(arguments), obj=invocation) as context:
+            done = bot.invoke(context)
         sys.stdout.flush()
         return done if isinstance(done, int) else ExitCode.DONE
     except OperatorMistake as mistake:
-        show_mistake(mistake)
-        _show_traceback(invocation)
-        return int(mistake.exit_code)
+        return _show(mistake, invocation)
     except click.exceptions.Exit as ended:
         return ended.exit_code
     except click.ClickException as error:
@@ -151,13 +166,26 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         sys.stdout = None  # nobody reads: nothing is left to flush
         return BROKEN_PIPE
+    except OSError as error:
+        mistake = told_by_system(error)
+        return _show(mistake, invocation) if mistake else _report_bug(error, invocation)
     except Exception as error:
         return _report_bug(error, invocation)
 
 
-def _show_traceback(invocation: Invocation) -> None:
+def _show(mistake: OperatorMistake, invocation: Invocation) -> int:
+    show_mistake(mistake)
     if invocation.is_debug:
         click.echo(traceback.format_exc(), err=True)
+    return int(mistake.exit_code)
+
+
+def told_by_system(error: OSError) -> OperatorMistake | None:
+    """What the system refused, where that is for an operator to put right; None for our bugs."""
+    if error.errno not in NOT_OURS:
+        return None
+    text = f"{error.filename or 'a file'}: {(error.strerror or '').lower()}"
+    return OperatorMistake.of("E-SYS-001", f"{text}. {messages.SYSTEM}", ExitCode.DATABASE)
 
 
 def _report_bug(error: Exception, invocation: Invocation) -> int:

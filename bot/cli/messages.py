@@ -32,6 +32,7 @@ NO_CODE_AS_ARGUMENT: Final = (
 
 NO_BOT: Final = "no bot is running on {state_dir}. Start one: bot run (or bot demo)"
 
+SYSTEM: Final = "See to the rights and the room there, or take another place: --state-dir DIR"
 BUG: Final = "this is a bug of ours, not a mistake of yours: {error}"
 BUG_REPORT: Final = "the report is in {path}; it holds no secrets"
 

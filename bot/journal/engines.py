@@ -98,7 +98,7 @@ def reading_engine(url: str) -> sa.Engine:
         )
     path = file_of(url)
     if not path.is_file():
-        raise Unreachable("no such file", database=str(path))
+        raise Unreachable("no such file", database=str(path), is_absent=True)
     engine = sa.create_engine(
         "sqlite://", creator=_reader(path), poolclass=NullPool, hide_parameters=True
     )

@@ -41,7 +41,10 @@ class UnusableUrl(JournalError):
 
 
 class Unreachable(JournalError):
-    """The database can't be reached. Of a SQLite file, `host` is None and `database` its path."""
+    """The database can't be reached. Of a SQLite file, `host` is None and `database` its path.
+
+    `is_absent`: the file is not there at all.
+    """
 
     def __init__(
         self,
@@ -51,11 +54,12 @@ class Unreachable(JournalError):
         host: str | None = None,
         port: int | None = None,
         user: str | None = None,
+        is_absent: bool = False,
     ) -> None:
         server = f"postgres at {host}:{port} as user '{user}', database '{database}'"
         super().__init__(f"can't reach {server if host else database} ({reason})")
         self.reason, self.database = reason, database
-        self.host, self.port, self.user = host, port, user
+        self.host, self.port, self.user, self.is_absent = host, port, user, is_absent
 
 
 class OutcomeUnknown(Unreachable):

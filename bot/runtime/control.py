@@ -86,16 +86,22 @@ class ControlServer:
 def ask(
     state_dir: Path, request: Request, *, timeout_s: float = ASK_TIMEOUT_S
 ) -> dict[str, object]:
-    """Send one request to the running bot and return its reply. Raises NoBotRunning."""
+    """Send one request to the running bot and return its reply.
+
+    Raises NoBotRunning, TimeoutError, and PermissionError for the bot of somebody else.
+    """
+    path = socket_path(state_dir)
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(timeout_s)
         try:
-            connection.connect(str(socket_path(state_dir)))
+            connection.connect(str(path))
             connection.sendall(json.dumps(dict(request)).encode() + b"\n")
             with connection.makefile("rb") as stream:
                 line = stream.readline(LINE_MAX)
-        except (FileNotFoundError, ConnectionError) as error:
+        except (FileNotFoundError, NotADirectoryError, ConnectionError) as error:
             raise NoBotRunning(state_dir) from error
+        except PermissionError as error:
+            raise PermissionError(error.errno, error.strerror, str(path)) from error
     if not line:
         raise NoBotRunning(state_dir)
     reply: dict[str, object] = json.loads(line)

@@ -1,4 +1,4 @@
-"""The codes of what an operator can get wrong before anything is sent, and what they mean.
+"""The codes of what an operator can get wrong or has to put right, and what they mean.
 
 A code keeps its meaning for ever; a new mistake gets a new number.
 """
@@ -51,4 +51,36 @@ ERROR_CODES: Final[Mapping[str, str]] = {
     "E-SEC-001": "the API key or its secret is missing",
     "E-SEC-002": "a secrets file that others may read or change",
     "E-SEC-003": "a secret in the environment in live mode",
+    "E-RUN-001": "no bot runs there",
+    "E-RUN-002": "the bot did not come to the state that was waited for in time",
+    "E-RUN-003": "the bot is HALTED, and leaving that needs a reason",
+    "E-RUN-004": "a bot runs there already",
+    "E-CTL-001": "the running bot does not know this request: it is of another version",
+    "E-CTL-002": "a request to the running bot lacks its text",
+    "E-CTL-003": "the running bot did not answer in time",
+    "E-2FA-001": "a code was given before one was asked for",
+    "E-2FA-002": "the 2FA token that was given has already ended",
+    "E-2FA-003": "the broker refused the code, or to send one",
+    "E-2FA-004": "a change or cancel waits for a 2FA token",
+    "E-ASK-001": "a check refused a change or a cancel by hand; nothing was sent",
+    "E-ASK-002": "what came of a change or a cancel by hand is not known yet",
+    "E-ORD-001": "no order answers to that id",
+    "E-ORD-002": "several orders answer to that part of an id",
+    "E-JNL-001": "the journal was changed, or does not add up",
+    "E-DB-001": "the journal's database cannot be reached, or takes no more",
+    "E-DB-002": "the journal's schema is another than this program's, or there is none yet",
+    "E-DB-003": "the journal's database is damaged, or cannot be used as it is named",
+    "E-DB-004": "another bot writes this journal",
+    "E-DB-009": "the journal cannot do what was asked",
+    "E-NET-001": "the broker did not answer at the start",
+    "E-NET-002": "the broker did not answer a read, or refused it",
+    "E-NET-003": "a port on this machine is in use, or may not be listened on",
+    "E-ACC-001": "broker.account names no sub-account of the key, or several",
+    "E-SBX-001": "the sandbox's ledger is damaged",
+    "E-API-001": "no read of the broker's API has that name",
+    "E-API-002": "a parameter that the read does not take, or not like that",
+    "E-API-003": "a parameter that the read needs is missing",
+    "E-API-004": "an answer of the broker that is too long to hand on",
+    "E-API-005": "the broker refused the key",
+    "E-SYS-001": "the system refuses a file: no right to it, no room left, or read-only",
 }

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 from urllib.parse import urlsplit
 
 from bot.journal.engines import file_of, is_sqlite
@@ -29,23 +30,28 @@ def prepare_journal(url: str) -> str:
     return "kept"
 
 
+CHECK: Final = "Check: bot db check"
+TO_RUN: Final = f"No order is placed without a journal. {CHECK}"
+TO_MAKE: Final = "The first run makes it (bot run), or: bot db migrate"
+
+
 @contextmanager
-def told(origin: str) -> Iterator[None]:
-    """Turn what the journal raises into a mistake that says what to do. `origin` names the
-    setting.
+def told(origin: str, *, what_to_do: str = CHECK) -> Iterator[None]:
+    """Turn what the journal raises into a mistake that says what to do.
+
+    `origin` names the setting; `what_to_do` is said of a database that is out of reach.
     """
     try:
         yield
     except LeaseHeld as error:
-        raise OperatorMistake.of("E-DB-004", f"{error}.", ExitCode.NOT_RUNNING) from error
+        text = f"{error}. One bot at a time: bot stop, or another journal.url"
+        raise OperatorMistake.of("E-DB-004", text, ExitCode.NOT_RUNNING) from error
     except NeedsMigration as error:
         text = f"{error}. Do: bot db migrate"
         raise OperatorMistake.of("E-DB-002", text, ExitCode.DATABASE) from error
     except Unreachable as error:
-        text = (
-            f"{error}, from journal.url in {origin}. "
-            "No order is placed without a journal. Check: bot db check"
-        )
+        advice = TO_MAKE if error.is_absent and what_to_do is CHECK else what_to_do
+        text = f"{error}, from journal.url in {origin}. {advice}"
         raise OperatorMistake.of("E-DB-001", text, ExitCode.DATABASE) from error
     except (Corrupt, UnusableUrl) as error:
         raise OperatorMistake.of("E-DB-003", f"{error} ({origin})", ExitCode.DATABASE) from error

@@ -35,7 +35,7 @@ from bot.runtime.daemon import Daemon, Staff
 from bot.runtime.dry_run import dry
 from bot.runtime.inbox import Inbox
 from bot.runtime.invoke import invoke
-from bot.runtime.journal_file import prepare_journal, shown_url, told
+from bot.runtime.journal_file import TO_RUN, prepare_journal, shown_url, told
 from bot.runtime.operations import Operations
 from bot.runtime.order_manager import Clocks, OrderManager
 from bot.runtime.reads import DayBook, Health, Reads
@@ -108,7 +108,7 @@ class Run:
         """Start, run, stop; return why it ended."""
         self._show_config()
         journal_origin = self._loaded.origin_of("journal.url")
-        with told(journal_origin):
+        with told(journal_origin, what_to_do=TO_RUN):
             desk = self._open_journal()
         self._enter_world()
         broker, account = await self._meet_broker()

@@ -1,12 +1,18 @@
 """What goes wrong ends with its exit code, in words, and without a traceback."""
 
+import os
 import sqlite3
+import subprocess
+import sys
+from errno import EACCES, ENOENT, ENOSPC, EROFS
+from os import strerror
 from pathlib import Path
 
 import pytest
 
 from bot.cli.bug_report import write_report
 from bot.cli.invocation import Invocation
+from bot.cli.main import BROKEN_PIPE, told_by_system
 from bot.runtime.problems import ExitCode
 from tests.cli.stage import call, make_project
 
@@ -123,3 +129,50 @@ def test_colour_is_written_only_where_it_is_wanted(config: Path) -> None:
 
     assert "\x1b" not in plain
     assert "\x1b[" in forced
+
+
+def test_reading_before_the_first_run_says_what_makes_a_journal(tmp_path: Path) -> None:
+    config = tmp_path / "bot.yaml"
+    config.write_text('journal: {url: "sqlite:///journal.db"}\n')
+
+    ran = call("orders", "-c", str(config))
+
+    assert (ran.code, ran.out) == (ExitCode.DATABASE, "")
+    assert ran.err == (
+        f"E-DB-001 can't reach {tmp_path / 'journal.db'} (no such file), from journal.url in "
+        f"{config}:1. The first run makes it (bot run), or: bot db migrate\n"
+    )
+
+
+def test_a_state_directory_that_is_a_file_is_a_mistake_of_the_operator(tmp_path: Path) -> None:
+    taken = tmp_path / "taken"
+    taken.touch()
+
+    ran = call("demo", "--state-dir", str(taken))
+
+    assert (ran.code, ran.out) == (ExitCode.DATABASE, "")
+    assert f"E-SYS-001 {taken}" in ran.err
+    assert "Traceback" not in ran.err
+
+
+@pytest.mark.parametrize("errno", [ENOSPC, EROFS, EACCES])
+def test_what_the_system_refuses_is_told_with_its_file(errno: int) -> None:
+    mistake = told_by_system(OSError(errno, strerror(errno), "/var/lib/vnbot"))
+
+    assert mistake is not None
+    assert str(mistake).startswith(f"E-SYS-001 /var/lib/vnbot: {strerror(errno).lower()}. ")
+
+
+def test_a_file_of_ours_that_is_missing_is_a_bug() -> None:
+    assert told_by_system(FileNotFoundError(ENOENT, strerror(ENOENT), "rules.yaml")) is None
+
+
+def test_a_reader_who_goes_away_ends_it_without_a_word(config: Path) -> None:
+    command = [sys.executable, "-m", "bot", "decisions", "-o", "jsonl", "-c", str(config)]
+    reading, writing = os.pipe()
+    os.close(reading)
+
+    ran = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, timeout=30, check=False)
+    os.close(writing)
+
+    assert (ran.returncode, ran.stderr) == (BROKEN_PIPE, b"")
