@@ -130,7 +130,7 @@ class Once(Strategy):
 """A plug-in that wishes for one order, on the first quote that it is given."""
 
 
-def once(name: str = "once", **changes: object) -> dict[str, object]:
+def once(name: object = "once", **changes: object) -> dict[str, object]:
     """The file of a strategy that buys HPG once, far above the market unless told otherwise."""
     return {
         "name": name,
