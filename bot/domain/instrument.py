@@ -9,6 +9,8 @@ from enum import StrEnum
 from typing import Final
 from zoneinfo import ZoneInfo
 
+from bot.domain.status import NORMAL, SymbolStatus
+
 EXCHANGE_TZ: Final = ZoneInfo("Asia/Ho_Chi_Minh")
 """UTC+7 all year. Local time appears only in the calendar and on screens."""
 
@@ -56,10 +58,12 @@ class Lot(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Instrument:
-    """A symbol on the exchange where it trades today. The exchange is data with dates, never a
-    constant.
+    """A symbol on the exchange where it trades today, and its standing there.
+
+    Both are data with dates, never constants.
     """
 
     symbol: str
     exchange: Exchange
     kind: InstrumentKind = InstrumentKind.STOCK
+    status: SymbolStatus = NORMAL

@@ -12,11 +12,13 @@ from typing import Final
 
 from bot.domain.bands import Band, band_around, warrant_band
 from bot.domain.calendar import TradingCalendar
+from bot.domain.day_plan import DayPlan
 from bot.domain.errors import CalendarEnds
 from bot.domain.fees import Fees, Settlement, share_of
 from bot.domain.instrument import Exchange, Instrument, InstrumentKind, Lot, Phase
 from bot.domain.order import OrderType
 from bot.domain.rule_data import RuleData
+from bot.domain.status import NORMAL, StatusRules, SymbolStatus
 from bot.domain.ticks import TickTable
 from bot.domain.timetable import PhaseBoundary, PhaseSpan, instant_of, local_of
 from bot.domain.venue import Venue
@@ -34,20 +36,22 @@ class Rulebook:
     venues: Mapping[Exchange, Venue]
     fees: Fees
     settlement: Settlement
+    statuses: StatusRules
 
     @classmethod
     def from_mapping(cls, data: Mapping[str, object], on: date | None = None) -> "Rulebook":
-        """Read `exchanges`, `calendar`, `fees` and `settlement`.
+        """Read exchanges, restricted trading, calendar, fees, settlement and status codes.
 
         Takes what is in effect on a day (None: the newest). Raises RuleDataError.
         """
         root = RuleData(data)
-        exchanges = root["exchanges"]
+        exchanges, restricted = root["exchanges"], root["restricted_trading"]
         return cls(
             calendar=TradingCalendar.from_data(root["calendar"]),
-            venues={e: Venue.from_data(e, exchanges[e], on) for e in Exchange},
+            venues={e: Venue.from_data(e, exchanges[e], restricted.get(e), on) for e in Exchange},
             fees=Fees.from_data(root["fees"], on),
             settlement=Settlement.from_data(root["settlement"], on),
+            statuses=StatusRules.from_data(root["status_codes"], on),
         )
 
     def with_override(self, data: Mapping[str, object]) -> "Rulebook":
@@ -118,57 +122,82 @@ class Rulebook:
 
     # --------------------------------------------------------------------------------- time
 
-    def phase_at(self, exchange: Exchange, at: datetime) -> Phase:
-        """Return the phase; CLOSED on closed days and on days that the calendar does not cover."""
-        local = local_of(at)
-        if not self.calendar.is_trading_day(local.date()):
-            return Phase.CLOSED
-        return self.venues[exchange].timetable.span_at(local.time()).phase
+    def phase_at(self, exchange: Exchange, at: datetime, status: SymbolStatus = NORMAL) -> Phase:
+        """Return the phase of symbols of a status.
 
-    def span_at(self, exchange: Exchange, at: datetime) -> PhaseSpan | None:
+        CLOSED on closed days and on days that the calendar does not cover. Raises NoRule for
+        restricted trading where nothing is known of it.
+        """
+        span = self.span_at(exchange, at, status)
+        return span.phase if span else Phase.CLOSED
+
+    def span_at(
+        self, exchange: Exchange, at: datetime, status: SymbolStatus = NORMAL
+    ) -> PhaseSpan | None:
         """Return the span, which also tells the steps of a phase; None on a closed day."""
-        local = local_of(at)
-        if not self.calendar.is_trading_day(local.date()):
-            return None
-        return self.venues[exchange].timetable.span_at(local.time())
+        local, plan = local_of(at), self._plan(exchange, status)
+        return plan.timetable.span_at(local.time()) if self._trades(plan, local.date()) else None
 
-    def next_phase_change(self, exchange: Exchange, at: datetime) -> PhaseBoundary:
+    def next_phase_change(
+        self, exchange: Exchange, at: datetime, status: SymbolStatus = NORMAL
+    ) -> PhaseBoundary:
         """Return the next boundary, strictly after `at`.
 
         Where the calendar ends nothing opens: the answer is then the next local midnight, CLOSED,
         so that a timetable asks again.
         """
-        local = local_of(at)
-        if self.calendar.is_trading_day(local.date()):
-            span = self.venues[exchange].timetable.next_change(local.time())
+        local, plan = local_of(at), self._plan(exchange, status)
+        if self._trades(plan, local.date()):
+            span = plan.timetable.next_change(local.time())
             if span is not None:
                 return PhaseBoundary(instant_of(local.date(), span.start), span.phase)
-        return self._next_opening(exchange, local.date())
+        return self._next_opening(plan, local.date())
 
-    def next_uncross(self, exchange: Exchange, at: datetime) -> datetime | None:
+    def next_step(
+        self, exchange: Exchange, at: datetime, status: SymbolStatus = NORMAL
+    ) -> datetime:
+        """Return the start of the next span, strictly after `at`: a phase, or a step of one."""
+        local, plan = local_of(at), self._plan(exchange, status)
+        if self._trades(plan, local.date()):
+            span = plan.timetable.next_span(local.time())
+            if span is not None:
+                return instant_of(local.date(), span.start)
+        return self._next_opening(plan, local.date()).at
+
+    def next_uncross(
+        self, exchange: Exchange, at: datetime, status: SymbolStatus = NORMAL
+    ) -> datetime | None:
         """Return the next instant of this trading day, strictly after `at`, at which an auction
         or the collected after-hours orders are matched."""
-        local = local_of(at)
-        if not self.calendar.is_trading_day(local.date()):
+        local, plan = local_of(at), self._plan(exchange, status)
+        if not self._trades(plan, local.date()):
             return None
-        times = self.venues[exchange].timetable.uncrosses
-        later = (when for when in times if when > local.time())
+        later = (when for when in plan.timetable.uncrosses if when > local.time())
         return next((instant_of(local.date(), when) for when in later), None)
 
-    def _next_opening(self, exchange: Exchange, day: date) -> PhaseBoundary:
+    def _plan(self, exchange: Exchange, status: SymbolStatus) -> DayPlan:
+        is_restricted = self.statuses.is_restricted(status)
+        return self.venues[exchange].plan_of(is_restricted=is_restricted)
+
+    def _trades(self, plan: DayPlan, day: date) -> bool:
+        return self.calendar.is_trading_day(day) and plan.trades_on(day)
+
+    def _next_opening(self, plan: DayPlan, day: date) -> PhaseBoundary:
+        opening, following = plan.timetable.opening, day
         try:
-            opening = self.venues[exchange].timetable.opening
-            return PhaseBoundary(
-                instant_of(self.calendar.next_trading_day(day), opening.start), opening.phase
-            )
+            while following == day or not plan.trades_on(following):
+                following = self.calendar.next_trading_day(following)
         except CalendarEnds:
             return PhaseBoundary(instant_of(day + _DAY, time(0)), Phase.CLOSED)
+        return PhaseBoundary(instant_of(following, opening.start), opening.phase)
 
     # --------------------------------------------------------------------------- order types
 
-    def accepted_types(self, exchange: Exchange, phase: Phase, lot: Lot) -> frozenset[OrderType]:
+    def accepted_types(
+        self, exchange: Exchange, phase: Phase, lot: Lot, status: SymbolStatus = NORMAL
+    ) -> frozenset[OrderType]:
         """Return what the exchange takes, in canonical names; empty when it takes nothing."""
-        return self.venues[exchange].accepted.get((phase, lot), _NONE)
+        return self._plan(exchange, status).accepted.get((phase, lot), _NONE)
 
     def broker_listed_types(self, exchange: Exchange, phase: Phase) -> tuple[OrderType, ...]:
         """Return what the broker lists as available: wider than what the exchange takes."""
@@ -182,13 +211,48 @@ class Rulebook:
         """Return the type that the broker answers after routing: HOSE MP as MTL, HNX MAK as FAK."""
         return self.venues[exchange].routed.get(order_type, order_type)
 
-    def may_amend(self, exchange: Exchange, phase: Phase) -> bool:
-        """Return whether a resting order may be changed (in CA not in its last 5 minutes)."""
-        return phase in self.venues[exchange].may_amend
+    def may_amend(
+        self,
+        exchange: Exchange,
+        phase: Phase,
+        at: datetime | None = None,
+        status: SymbolStatus = NORMAL,
+    ) -> bool:
+        """Return whether a resting order may be changed.
 
-    def may_cancel(self, exchange: Exchange, phase: Phase) -> bool:
-        """Return whether a resting order may be cancelled (in CA not in its last 5 minutes)."""
-        return phase in self.venues[exchange].may_cancel
+        In CA not in the last 5 minutes of each auction: for that the instant must be told.
+        """
+        allowed = self.venues[exchange].may_amend
+        return phase in allowed and not self._is_locked(exchange, at, status)
+
+    def may_cancel(
+        self,
+        exchange: Exchange,
+        phase: Phase,
+        at: datetime | None = None,
+        status: SymbolStatus = NORMAL,
+    ) -> bool:
+        """Return whether a resting order may be cancelled; `at` and `status` as in `may_amend`."""
+        allowed = self.venues[exchange].may_cancel
+        return phase in allowed and not self._is_locked(exchange, at, status)
+
+    def _is_locked(self, exchange: Exchange, at: datetime | None, status: SymbolStatus) -> bool:
+        span = self.span_at(exchange, at, status) if at else None
+        return span is not None and span.is_locked
+
+    # ------------------------------------------------------------------------------- statuses
+
+    def objection(self, status: SymbolStatus) -> str | None:
+        """Say why this bot places no order in a symbol of that status, None when it does.
+
+        The exchange takes none in a halted or suspended symbol. A restricted one trades, by call
+        auctions or on Fridays only; the bot leaves it alone.
+        """
+        if not self.statuses.is_tradable(status):
+            return f"the exchange takes no order: {status}"
+        if self.statuses.is_restricted(status):
+            return f"under restricted trading: {status}"
+        return None
 
     # --------------------------------------------------------------------------------- money
 

@@ -7,6 +7,7 @@ from datetime import date
 from bot.domain.errors import RuleDataError
 from bot.domain.instrument import Exchange, Instrument, InstrumentKind
 from bot.domain.rule_data import RuleData
+from bot.domain.status import NORMAL, SymbolStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +35,9 @@ class SymbolTable:
 
     @classmethod
     def from_rows(cls, rows: Iterable[Mapping[str, str]]) -> "SymbolTable":
-        """Read rows of `symbol, exchange, kind, from, to, source`; an empty `to` means still there.
+        """Read rows of `symbol, exchange, kind, from, to, source` and perhaps `status`.
 
+        An empty `to` means still there; `status` holds codes like `RES/SUS`, empty is normal.
         Raises RuleDataError, which names the line of the row under a header of one line, also when
         two rows claim one day.
         """
@@ -61,8 +63,12 @@ class SymbolTable:
 
 
 def _listing(row: RuleData) -> Listing:
+    status = row.get("status")
     instrument = Instrument(
-        _symbol(row["symbol"]), row["exchange"].member(Exchange), row["kind"].member(InstrumentKind)
+        _symbol(row["symbol"]),
+        row["exchange"].member(Exchange),
+        row["kind"].member(InstrumentKind),
+        SymbolStatus.from_data(status) if status and status.value is not None else NORMAL,
     )
     until = row["to"].day() if row["to"].text() else None
     listing = Listing(instrument, row["from"].day(), until, row["source"].text())

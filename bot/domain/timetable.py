@@ -23,8 +23,9 @@ class PhaseBoundary:
 class PhaseSpan:
     """A part of the day, up to the start of the next. `step` tells parts of one phase apart.
 
-    `ends_in_uncross`: the orders collected are matched at one price at its end.
-    `put_through`: negotiated deals run alongside.
+    `ends_in_uncross`: the orders collected are matched at one price at its end. `is_locked`: no
+    order is changed or cancelled, whatever the phase allows. `put_through`: negotiated deals run
+    alongside.
     """
 
     start: time
@@ -32,6 +33,7 @@ class PhaseSpan:
     step: str = ""
     ends_in_uncross: bool = False
     put_through: bool = False
+    is_locked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,11 @@ class Timetable:
         index = bisect_right(self._starts, local)
         phase = self.spans[index - 1].phase
         return next((span for span in self.spans[index:] if span.phase is not phase), None)
+
+    def next_span(self, local: time) -> PhaseSpan | None:
+        """Return the first span after `local`; None: none on this day."""
+        index = bisect_right(self._starts, local)
+        return self.spans[index] if index < len(self.spans) else None
 
     @property
     def opening(self) -> PhaseSpan:

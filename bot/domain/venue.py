@@ -6,6 +6,7 @@ from datetime import date
 from typing import Final
 
 from bot.domain.bands import BandWidth
+from bot.domain.day_plan import Accepted, DayPlan, restricted_plan
 from bot.domain.errors import NoRule
 from bot.domain.instrument import Exchange, InstrumentKind, Lot, Phase
 from bot.domain.order import OrderType
@@ -17,7 +18,6 @@ _EVEN: Final = Lot.EVEN
 _ODD: Final = Lot.ODD
 """Asked with every order: on Python 3.11 a member costs ten times as much through its class."""
 
-Accepted = Mapping[tuple[Phase, Lot], frozenset[OrderType]]
 Listed = Mapping[Phase, tuple[OrderType, ...]]
 Renamed = Mapping[OrderType, OrderType]
 
@@ -40,14 +40,17 @@ class LotSizes:
 
 @dataclass(frozen=True, slots=True)
 class Venue:
-    """One exchange. `band` is None where prices move freely (listed bonds)."""
+    """One exchange. `band` is None where prices move freely (listed bonds).
+
+    `restricted` is the plan of symbols under restricted trading, None where nothing is known of it.
+    """
 
     exchange: Exchange
     ticks: Mapping[InstrumentKind, TickTable]
     band: BandWidth | None
     lots: LotSizes
-    timetable: Timetable
-    accepted: Accepted
+    plan: DayPlan
+    restricted: DayPlan | None
     listed: Listed
     canonical: Renamed
     routed: Renamed
@@ -55,16 +58,19 @@ class Venue:
     may_cancel: frozenset[Phase]
 
     @classmethod
-    def from_data(cls, exchange: Exchange, data: RuleData, on: date | None) -> "Venue":
+    def from_data(
+        cls, exchange: Exchange, data: RuleData, restricted: RuleData | None, on: date | None
+    ) -> "Venue":
         """Read the rules of `exchange` that are in effect on a day (None: the newest)."""
         changes = data["changes"].version(on)
+        plan = _plan(data, on)
         return cls(
             exchange=exchange,
             ticks=_ticks(data["ticks"].version(on)["kinds"]),
             band=_band(data["band"], on),
             lots=_lots(data, on),
-            timetable=Timetable.from_data(data["phases"].version(on)["spans"]),
-            accepted=_accepted(data["accepted_types"].version(on)["types"]),
+            plan=plan,
+            restricted=restricted_plan(restricted, plan, on) if restricted else None,
             listed=_listed(data["broker_listed_types"].version(on)["types"]),
             canonical=_renamed(data["same_types"].version(on)["types"]),
             routed=_renamed(data["routed_types"].version(on)["types"]),
@@ -77,6 +83,14 @@ class Venue:
         if kind not in self.ticks:
             raise NoRule(f"tick size of {kind} on {self.exchange}")
         return self.ticks[kind]
+
+    def plan_of(self, *, is_restricted: bool) -> DayPlan:
+        """Return the plan of a day. Raises NoRule where restricted trading has none."""
+        if not is_restricted:
+            return self.plan
+        if self.restricted is None:
+            raise NoRule(f"restricted trading on {self.exchange}")
+        return self.restricted
 
     def band_width(self, kind: InstrumentKind) -> BandWidth:
         """Return the band of a kind of instrument. Raises NoRule for bonds, and for warrants,
@@ -100,6 +114,13 @@ def _lots(data: RuleData, on: date | None) -> LotSizes:
         board_lot=lots["board_lot"].integer(),
         odd_lots=range(lots["odd_min"].integer(), lots["odd_max"].integer() + 1),
         max_quantity=most["shares"].integer_or_none(),
+    )
+
+
+def _plan(data: RuleData, on: date | None) -> DayPlan:
+    return DayPlan(
+        Timetable.from_data(data["phases"].version(on)["spans"]),
+        _accepted(data["accepted_types"].version(on)["types"]),
     )
 
 

@@ -1,11 +1,12 @@
 """One symbol on one day: its books, its prices, and what its board shows."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from bot.domain.bands import Band
 from bot.domain.instrument import Exchange, Instrument, Lot
 from bot.domain.order import Side
 from bot.domain.rulebook import Rulebook
+from bot.domain.status import TradingMethod
 from bot.sandbox.exchange.auction import Clearing, clearing_of
 from bot.sandbox.exchange.book import Book, RestingOrder
 from bot.sandbox.exchange.grid import PriceGrid, price_grid
@@ -134,17 +135,21 @@ class SymbolMarket:
 
 
 def open_market(rulebook: Rulebook, listing: Listing, day: ExchangeDay) -> SymbolMarket:
-    """Start a day with empty books."""
-    instrument, symbol = listing.instrument, listing.instrument.symbol
-    band = listing.band or rulebook.band(instrument, listing.reference, special=listing.is_special)
+    """Start a day with empty books, as the listing and its status want it."""
+    instrument, statuses = listing.instrument, rulebook.statuses
+    symbol, status = instrument.symbol, instrument.status
+    special = listing.is_special or statuses.has_special_band(status)
+    is_first_day = listing.is_first_day or statuses.is_first_day(status)
+    band = listing.band or rulebook.band(instrument, listing.reference, special=special)
     return SymbolMarket(
-        listing,
+        replace(listing, is_special=special, is_first_day=is_first_day),
         day,
         band,
         price_grid(rulebook, instrument, band),
         even=Book(symbol, Lot.EVEN),
         odd=Book(symbol, Lot.ODD),
         late=Book(symbol, Lot.EVEN),
+        is_halted=not statuses.is_tradable(status),
     )
 
 
@@ -165,12 +170,16 @@ def next_reference(rulebook: Rulebook, market: SymbolMarket) -> int:
 
 
 def next_listing(rulebook: Rulebook, market: SymbolMarket) -> Listing:
-    """Return tomorrow's listing. UPCOM keeps the wide band until a round-lot price exists."""
-    old = market.listing
-    keeps_wide = old.instrument.exchange is Exchange.UPCOM and market.tape.last is None
+    """Return tomorrow's listing. UPCOM keeps the wide band until a round-lot price exists.
+
+    A short halt and a method like "new listing" are of one day; what they leave open is kept apart.
+    """
+    old, is_untraded = market.listing, market.tape.last is None
+    keeps_wide = old.instrument.exchange is Exchange.UPCOM and is_untraded
+    status = replace(old.instrument.status, method=TradingMethod.NRM, is_halted=False)
     return Listing(
-        old.instrument,
+        replace(old.instrument, status=status),
         next_reference(rulebook, market),
         is_special=old.is_special and keeps_wide,
-        is_first_day=old.is_first_day and market.tape.last is None,
+        is_first_day=old.is_first_day and is_untraded,
     )

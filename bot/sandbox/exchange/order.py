@@ -21,8 +21,10 @@ CROWD: Final = ""
 class Listing:
     """An instrument as it starts a day: its reference, and whether the wide band applies.
 
-    `is_first_day` marks the first trading day and the day trading resumes: no odd lots until a
-    round-lot price exists. `band` None: the rulebook's (a covered warrant must bring its own).
+    The instrument's status says how it trades: by which timetable, with which band, or not at all;
+    the two marks add what no code says. `is_first_day` is the first trading day and the day trading
+    resumes: no odd lots until a round-lot price exists. `band` None: the rulebook's (a covered
+    warrant must bring its own).
     """
 
     instrument: Instrument

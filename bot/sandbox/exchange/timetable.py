@@ -1,49 +1,51 @@
-"""Where one exchange stands in its trading day, and when it moves on."""
+"""Where the symbols of one exchange stand in their trading day, and when they move on."""
 
 from datetime import datetime
 from typing import Final
 
 from bot.domain.instrument import Exchange, Lot, Phase
 from bot.domain.rulebook import Rulebook
+from bot.domain.status import SymbolStatus
 
-AUCTIONS: Final = frozenset({Phase.OPEN, Phase.PRE_CLOSED})
+AUCTIONS: Final = frozenset({Phase.OPEN, Phase.PRE_CLOSED, Phase.CA})
 LIMIT_ORDERS_END: Final = frozenset({Phase.PUT_THROUGH, Phase.POST_SESSION, Phase.CLOSED})
 """On entering one of these every limit order lapses and the close is fixed."""
 
 
 class ExchangeDay:
-    """The phase of an exchange and what it allows, looked up once per phase.
+    """The step of the day at which symbols of one kind are, and what it allows, looked up once.
 
-    `is_collecting`: orders wait for an uncross, in an auction and in the first part of the
-    after-hours phase, which ends in a batch at the close (HSC and FPTS rule pages for HNX).
+    Symbols under restricted trading have a day of their own. `is_collecting`: orders wait for an
+    uncross, in an auction and in the first part of the after-hours phase, which ends in a batch at
+    the close (HSC and FPTS rule pages for HNX).
     """
 
-    def __init__(self, rulebook: Rulebook, exchange: Exchange, at: datetime) -> None:
+    def __init__(
+        self, rulebook: Rulebook, exchange: Exchange, at: datetime, status: SymbolStatus
+    ) -> None:
         self.exchange = exchange
+        self.is_restricted = rulebook.statuses.is_restricted(status)
         self.lots = rulebook.venues[exchange].lots
         self._rulebook = rulebook
-        self.enter(rulebook.phase_at(exchange, at), at)
+        self._status = status
+        self.enter(at)
 
-    def enter(self, phase: Phase, at: datetime) -> None:
-        """Stand in `phase` from `at` on."""
-        rulebook, exchange = self._rulebook, self.exchange
-        self.phase = phase
+    def enter(self, at: datetime) -> None:
+        """Stand where the timetable is at `at`."""
+        rulebook, exchange, status = self._rulebook, self.exchange, self._status
+        span = rulebook.span_at(exchange, at, status)
+        self.phase = phase = span.phase if span else Phase.CLOSED
         self.is_auction = phase in AUCTIONS
-        self.accepted = {lot: rulebook.accepted_types(exchange, phase, lot) for lot in Lot}
+        self.accepted = {lot: rulebook.accepted_types(exchange, phase, lot, status) for lot in Lot}
         self.is_taking = bool(self.accepted[Lot.EVEN])
-        self.may_amend = rulebook.may_amend(exchange, phase)
-        self.may_cancel = rulebook.may_cancel(exchange, phase)
-        self.boundary = rulebook.next_phase_change(exchange, at)
-        uncross = rulebook.next_uncross(exchange, at)
-        self.is_collecting = uncross is not None and uncross <= self.boundary.at
-        self.due = min(uncross or self.boundary.at, self.boundary.at)
+        self.may_amend = rulebook.may_amend(exchange, phase, at, status)
+        self.may_cancel = rulebook.may_cancel(exchange, phase, at, status)
+        self.ends_in_uncross = span is not None and span.ends_in_uncross
+        uncross = rulebook.next_uncross(exchange, at, status)
+        boundary = rulebook.next_phase_change(exchange, at, status)
+        self.is_collecting = uncross is not None and uncross <= boundary.at
+        self.due = self.due_after(at)
 
-    @property
-    def ends_at_due(self) -> bool:
-        """Say whether the phase ends at `due`; otherwise a batch falls into the middle of it."""
-        return self.due == self.boundary.at
-
-    def stop_collecting(self) -> None:
-        """Match orders on arrival for the rest of the phase."""
-        self.is_collecting = False
-        self.due = self.boundary.at
+    def due_after(self, at: datetime) -> datetime:
+        """Return the next instant, strictly after `at`, at which something changes by itself."""
+        return self._rulebook.next_step(self.exchange, at, self._status)

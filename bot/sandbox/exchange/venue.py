@@ -1,18 +1,20 @@
 """The exchanges as one machine: orders in, events out, phases by the rulebook's timetable.
 
-Time comes with every call and never goes back. The phase boundaries that a call has passed are
-worked off first, in time order and, at one instant, in the order HOSE, HNX, UPCOM; their events
-lead the answer. A trading day starts by itself with its first phase, on references made from the
-day before.
+Time comes with every call and never goes back. The boundaries that a call has passed are worked off
+first, in time order and, at one instant, in the order HOSE, HNX, UPCOM, restricted symbols; their
+events lead the answer. A trading day starts by itself with its first phase, on references made from
+the day before.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Lot, Phase
 from bot.domain.quote import Depth, DepthLevel
 from bot.domain.rulebook import Rulebook
+from bot.domain.status import NORMAL
 from bot.sandbox.exchange.admission import amend_refusal, verdict_on
 from bot.sandbox.exchange.book import BookSide, RestingOrder
 from bot.sandbox.exchange.errors import (
@@ -51,12 +53,24 @@ class Venue:
         self._floor = Floor(start)
         self._date = start.astimezone(EXCHANGE_TZ).date()
         present = {listing.instrument.exchange for listing in listings}
-        self._days = {e: ExchangeDay(rulebook, e, start) for e in Exchange if e in present}
+        self._days = [ExchangeDay(rulebook, e, start, NORMAL) for e in Exchange if e in present]
         self._markets = {each.instrument.symbol: self._open(each) for each in listings}
-        self._due = min(day.due for day in self._days.values())
+        self._due = min(day.due for day in self._days)
 
     def _open(self, listing: Listing) -> SymbolMarket:
-        return open_market(self._rulebook, listing, self._days[listing.instrument.exchange])
+        instrument = listing.instrument
+        exchange, status = instrument.exchange, instrument.status
+        is_restricted = self._rulebook.statuses.is_restricted(status)
+        day = self._day(exchange, is_restricted=is_restricted)
+        if day is None:
+            day = ExchangeDay(self._rulebook, exchange, self._floor.now, status)
+            self._days.append(day)
+        return open_market(self._rulebook, listing, day)
+
+    def _day(self, exchange: Exchange, *, is_restricted: bool) -> ExchangeDay | None:
+        kind = (exchange, is_restricted)
+        found = (day for day in self._days if (day.exchange, day.is_restricted) == kind)
+        return next(found, None)
 
     # --------------------------------------------------------------------------- orders
 
@@ -155,42 +169,37 @@ class Venue:
         """Return the next instant, strictly after `after`, at which something ends by itself."""
         if self._floor.now <= after < self._due:
             return self._due
-        return min(ExchangeDay(self._rulebook, exchange, after).due for exchange in self._days)
+        return min(day.due_after(after) for day in self._days)
 
     def _reach(self, at: datetime) -> None:
         if at < self._floor.now:
             raise TimeWentBack(at=at, now=self._floor.now)
         while self._due <= at:
             self._floor.now = self._due
-            for day in self._days.values():
-                if day.due == self._due:
-                    self._pass(day)
-            self._due = min(day.due for day in self._days.values())
+            for day in [day for day in self._days if day.due == self._due]:
+                self._pass(day)
+            self._due = min(day.due for day in self._days)
         self._floor.now = at
 
     def _pass(self, day: ExchangeDay) -> None:
-        if not day.ends_at_due:
-            self._match_collected_late_orders(day)
-            return
         if self._floor.now.astimezone(EXCHANGE_TZ).date() != self._date:
             self.start_day(self._floor.now)
-        if day.is_auction:
-            self._end_auction(day)
-        day.enter(day.boundary.phase, self._floor.now)
+        if day.ends_in_uncross:
+            self._end_collection(day)
+        before = day.phase
+        day.enter(self._floor.now)
+        if day.phase is before:
+            return
         if day.phase in LIMIT_ORDERS_END:
             self._end_limit_orders(day)
-        self._floor.events.append(PhaseMoved(self._floor.now, day.exchange, day.phase))
+        if not day.is_restricted:
+            self._floor.events.append(PhaseMoved(self._floor.now, day.exchange, day.phase))
 
-    def _end_auction(self, day: ExchangeDay) -> None:
+    def _end_collection(self, day: ExchangeDay) -> None:
         for market in self._markets_on(day):
-            self._floor.uncross(market.even, market)
-            self._floor.uncross(market.odd, market)
+            for book in (market.even, market.odd) if day.is_auction else (market.late,):
+                self._floor.uncross(book, market)
             market.auction_sides.clear()
-
-    def _match_collected_late_orders(self, day: ExchangeDay) -> None:
-        for market in self._markets_on(day):
-            self._floor.uncross(market.late, market)
-        day.stop_collecting()
 
     def _end_limit_orders(self, day: ExchangeDay) -> None:
         """Let what has no phase left lapse; after-hours orders live until the day is closed."""
@@ -207,13 +216,14 @@ class Venue:
         References: the close on HOSE and HNX, the average of even-lot trades on UPCOM. To be called
         while every exchange is closed, else TradingDayRuns; without a call the first phase does it.
         """
-        if any(day.phase is not Phase.CLOSED for day in self._days.values()):
+        if any(day.phase is not Phase.CLOSED for day in self._days):
             raise TradingDayRuns(at)
         given = {listing.instrument.symbol: listing for listing in overrides}
         for symbol, market in self._markets.items():
             listing = given.get(symbol) or next_listing(self._rulebook, market)
             self._markets[symbol] = self._open(listing)
         self._date = at.astimezone(EXCHANGE_TZ).date()
+        self._due = min(day.due for day in self._days)
 
     # ---------------------------------------------------------------------------- halts
 
@@ -222,11 +232,15 @@ class Venue:
         self._market(symbol).is_halted = True
 
     def resume(self, symbol: str, at: datetime) -> list[VenueEvent]:
-        """Trade a symbol again; books that an auction left crossed are uncrossed first."""
+        """End a short halt; books that an auction left crossed are uncrossed first.
+
+        A symbol that is suspended, leaves the board or is halted for its restriction stays so.
+        """
         self._reach(at)
         market = self._market(symbol)
-        market.is_halted = False
-        if not market.day.is_collecting:
+        status = replace(market.listing.instrument.status, is_halted=False)
+        market.is_halted = not self._rulebook.statuses.is_tradable(status)
+        if not (market.is_halted or market.day.is_collecting):
             for book in (market.even, market.odd):
                 if book.is_crossed():
                     self._floor.uncross(book, market)
@@ -235,8 +249,10 @@ class Venue:
     # --------------------------------------------------------------------------- looking
 
     def phase(self, exchange: Exchange) -> Phase:
-        """Return the phase of an exchange that has a symbol here."""
-        return self._days[exchange].phase
+        """Return the phase of an exchange that has a symbol here, for its normal symbols."""
+        day = self._day(exchange, is_restricted=False)
+        assert day is not None, "an exchange without symbols has no day here"
+        return day.phase
 
     def phase_of(self, symbol: str) -> Phase:
         """Return the phase in which a symbol is. Raises UnknownSymbol."""

@@ -1,0 +1,129 @@
+"""The standing of a symbol: what the exchange has said about it besides its price.
+
+The codes are those of the market feed since May 2025. What they mean for trading is data
+(`status_codes` and `restricted_trading` of the rules); this module only looks it up.
+"""
+
+from dataclasses import dataclass
+from datetime import date
+from enum import StrEnum
+from typing import Final
+
+from bot.domain.errors import RuleDataError
+from bot.domain.rule_data import RuleData
+
+
+class Administration(StrEnum):
+    """Normal; warned (financial report, disclosure, other); controlled, restricted, or both."""
+
+    NRM = "NRM"
+    WFR = "WFR"
+    WID = "WID"
+    WOV = "WOV"
+    CTR = "CTR"
+    RES = "RES"
+    CR = "CR"
+
+
+class TradingMethod(StrEnum):
+    """Normal; new, with the special or the normal band; back after suspension or a long pause."""
+
+    NRM = "NRM"
+    NWE = "NWE"
+    NWN = "NWN"
+    SLS = "SLS"
+    SNE = "SNE"
+
+
+class Sanction(StrEnum):
+    """Normal; suspended; leaving the board; halted because it is restricted."""
+
+    NRM = "NRM"
+    SUS = "SUS"
+    DTL = "DTL"
+    TFR = "TFR"
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolStatus:
+    """All that the feed says of a symbol; `is_halted` is a short halt (HALT)."""
+
+    administration: Administration = Administration.NRM
+    method: TradingMethod = TradingMethod.NRM
+    sanction: Sanction = Sanction.NRM
+    is_halted: bool = False
+
+    @classmethod
+    def from_data(cls, data: RuleData) -> "SymbolStatus":
+        """Read codes like `RES` or `CTR/SUS/HALT`; an empty text is normal. Raises RuleDataError.
+
+        No two fields share a code but NRM, so a code says by itself which field it is of.
+        """
+        codes = [code for code in data.text().split("/") if code not in ("", "NRM", "NO_HALT")]
+        fields: dict[str, str] = {}
+        for code in codes:
+            field = _FIELD_OF.get(code)
+            if field is None or field in fields:
+                wanted = f"codes of different fields among {', '.join(_FIELD_OF)}"
+                raise RuleDataError(data.place, wanted, data.text())
+            fields[field] = code
+        return cls(
+            Administration(fields.get("administration", "NRM")),
+            TradingMethod(fields.get("method", "NRM")),
+            Sanction(fields.get("sanction", "NRM")),
+            is_halted="halt" in fields,
+        )
+
+    def __str__(self) -> str:
+        codes = [self.administration, self.method, self.sanction, "HALT" if self.is_halted else ""]
+        return "/".join(code for code in codes if code not in ("", "NRM")) or "NRM"
+
+
+NORMAL: Final = SymbolStatus()
+
+_FIELDS: Final = (
+    ("administration", Administration),
+    ("method", TradingMethod),
+    ("sanction", Sanction),
+)
+_FIELD_OF: Final = {
+    **{code: field for field, codes in _FIELDS for code in codes.__members__ if code != "NRM"},
+    "HALT": "halt",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StatusRules:
+    """What the codes do. A short halt stops trading whatever the codes are."""
+
+    restricted: frozenset[Administration]
+    special_band: frozenset[TradingMethod]
+    first_day: frozenset[TradingMethod]
+    not_tradable: frozenset[Sanction]
+
+    @classmethod
+    def from_data(cls, data: RuleData, on: date | None) -> "StatusRules":
+        """Read the codes in effect on a day (None: the newest)."""
+        version = data.version(on)
+        return cls(
+            restricted=frozenset(version["restricted"].members(Administration)),
+            special_band=frozenset(version["special_band_methods"].members(TradingMethod)),
+            first_day=frozenset(version["first_day_methods"].members(TradingMethod)),
+            not_tradable=frozenset(version["not_tradable_sanctions"].members(Sanction)),
+        )
+
+    def is_restricted(self, status: SymbolStatus) -> bool:
+        """Return whether the symbol trades by the timetable of restricted ones."""
+        return status.administration in self.restricted
+
+    def is_tradable(self, status: SymbolStatus) -> bool:
+        """Return whether the exchange takes orders in the symbol at all."""
+        return status.sanction not in self.not_tradable and not status.is_halted
+
+    def has_special_band(self, status: SymbolStatus) -> bool:
+        """Return whether the special band applies."""
+        return status.method in self.special_band
+
+    def is_first_day(self, status: SymbolStatus) -> bool:
+        """Return whether it is the first trading day or the one on which trading resumes."""
+        return status.method in self.first_day
