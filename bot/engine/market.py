@@ -1,5 +1,6 @@
 """What the market tells: quotes, depths, bars, phases and times of day; and who is woken by it."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
@@ -37,8 +38,10 @@ PHASE_WORDS: Final = {
 
 
 def on_instruments(book: Book, event: InstrumentsRead) -> None:
-    """Learn where each symbol trades today."""
-    book.instruments.update({one.symbol: one for one in event.instruments})
+    """Learn where each symbol trades today. What the table of symbols knows besides, stays."""
+    for told in event.instruments:
+        known = book.instruments.get(told.symbol, told)
+        book.instruments[told.symbol] = replace(known, exchange=told.exchange)
 
 
 def on_quote(book: Book, event: QuoteReceived) -> None:

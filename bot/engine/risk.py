@@ -101,10 +101,9 @@ def _has_rules(view: View) -> bool:
 
 
 def symbol_halted(_request: Request, view: View, _limits: Limits) -> CheckResult | None:
-    """No discrepancy has halted the symbol."""
-    if view.symbol_halt is None:
-        return None
-    return judged("SYMBOL_HALTED", False, reason=view.symbol_halt)
+    """No discrepancy has halted the symbol, and its status is one that the bot trades."""
+    reason = view.symbol_halt or view.rulebook.objection(view.traded.status)
+    return None if reason is None else judged("SYMBOL_HALTED", False, reason=reason)
 
 
 def phase(_request: Request, view: View, _limits: Limits) -> CheckResult | None:

@@ -5,10 +5,11 @@ import pytest
 
 from bot.domain.entry import CheckResult, Decision, IntentRecorded, StrategySwitched, Verdict
 from bot.domain.instrument import Exchange, Instrument, InstrumentKind, Phase
-from bot.domain.message import PlaceOrder
+from bot.domain.message import InstrumentsRead, PlaceOrder
 from bot.domain.order import OrderState, OrderType, SendState, Side
 from bot.domain.plan import Limits, StrategyMode, When
 from bot.domain.quote import Quote
+from bot.domain.status import Administration, Sanction, SymbolStatus
 from bot.engine.risk import CHECKS, Opposite, View, judge, tighter
 from bot.engine.risk_codes import CODES, short_money
 from bot.engine.sizing import Request
@@ -46,12 +47,17 @@ VIEW = View(
 )
 NO_LIMITS = Limits()
 UPCOM = Instrument("VGI", Exchange.UPCOM)
+RESTRICTED = SymbolStatus(Administration.RES)
+SUSPENDED = SymbolStatus(sanction=Sanction.SUS)
+WARNED = SymbolStatus(Administration.WFR)
 
 REFUSED = [
     ("GATE", REQUEST, {"is_gate_open": False}, {}),
     ("SYMBOL", REQUEST, {"instrument": None}, {}),
     ("SYMBOL", REQUEST, {"instrument": Instrument("CW", Exchange.UPCOM, InstrumentKind.CW)}, {}),
     ("SYMBOL_HALTED", REQUEST, {"symbol_halt": "drift"}, {}),
+    ("SYMBOL_HALTED", REQUEST, {"instrument": replace(HPG, status=RESTRICTED)}, {}),
+    ("SYMBOL_HALTED", REQUEST, {"instrument": replace(HPG, status=SUSPENDED)}, {}),
     ("PHASE", REQUEST, {"phase": Phase.BREAK}, {}),
     ("PHASE", REQUEST, {"phase": Phase.CLOSED}, {}),
     ("PHASE", REQUEST, {"when": When(phases=frozenset({Phase.OPEN}))}, {}),
@@ -94,6 +100,7 @@ REFUSED = [
 ]
 PASSED = [
     (REQUEST, {"when": When(start=time(9, 30), end=time(9, 31))}, {}),
+    (REQUEST, {"instrument": replace(HPG, status=WARNED)}, {}),
     (MARKET, {"available": frozenset({OrderType.LO, OrderType.MP})}, {}),
     (REQUEST, {"available": frozenset()}, {}),
     (replace(REQUEST, quantity=99), {}, {}),
@@ -264,3 +271,13 @@ def test_a_stale_quote_blocks():
     stage.after(11).wish(lambda s: s.buy(100, limit=27_000))
 
     assert stage.decided() == (Verdict.BLOCKED, "QUOTE_AGE")
+
+
+def test_the_broker_s_word_on_the_exchange_leaves_kind_and_status_as_they_were():
+    stage = Stage()
+    stage.engine._book.instruments["HPG"] = replace(HPG, kind=InstrumentKind.ETF, status=RESTRICTED)
+
+    stage.handle(InstrumentsRead(stage.now, (Instrument("HPG", Exchange.HNX),)))
+
+    found = stage.engine._book.instruments["HPG"]
+    assert found == Instrument("HPG", Exchange.HNX, InstrumentKind.ETF, RESTRICTED)
