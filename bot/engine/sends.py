@@ -1,6 +1,7 @@
 """What came of a send. The machine of an intent's one POST, and the answers to DELETE."""
 
 from datetime import timedelta
+from typing import Final
 
 from bot.domain.entry import Decision, OrderResultSeen, Verdict
 from bot.domain.message import (
@@ -18,6 +19,10 @@ from bot.engine.book import Book
 from bot.engine.merging import report_of
 from bot.engine.moves import move_intent, move_unplaced
 from bot.engine.tracks import CancelStage, CancelTrack, IntentTrack
+
+TOO_MANY_REQUESTS: Final = 429
+"""The quota looks before the nonce does: a copy of a place that a proxy has made may be refused
+by it while the first one went through. So the day book is read at once, for a ghost."""
 
 
 def on_send_started(book: Book, event: SendStarted) -> None:
@@ -75,6 +80,8 @@ def _refused(book: Book, track: IntentTrack, outcome: Refused) -> None:
         orders.own_order(book, track, report, "place", code=outcome.code)
         return
     _end_unplaced(book, track, OrderState.REJECTED, outcome.code, outcome.reason)
+    if outcome.http_status == TOO_MANY_REQUESTS:
+        book.command(ReadTodaysOrders(f"quota refused {track.intent.intent_id}"))
 
 
 def _end_unplaced(

@@ -9,6 +9,7 @@ from bot.domain.message import (
     NonceBurnt,
     PlaceOrder,
     ReadTodaysOrders,
+    Record,
     Resolution,
     TradingDayStarted,
 )
@@ -282,3 +283,15 @@ def test_a_market_order_matches_by_its_class(order_type, price, is_match):
     stage.after(1).book(report_of(intent, order_type=order_type, price=price))
 
     assert (_states(stage)[-1] is SendState.MATCHED) is is_match
+
+
+def test_a_place_refused_by_the_quota_is_looked_for_at_once_as_a_copy_may_have_passed():
+    stage = Stage()
+    intent = stage.buy()
+    stage.send(intent)
+
+    stage.answer(intent, Refused("RATE_LIMIT_EXCEEDED", "too many", 429, retry_after_s=7.0))
+
+    assert [type(one) for one in stage.done if not isinstance(one, Record)] == [ReadTodaysOrders]
+    stage.after(1).book(report_of(intent, "ORD9"))
+    assert "looks like L-0001" in stage.engine.standing().halted_symbols["HPG"]
