@@ -21,7 +21,7 @@ def invoke(strategy: Strategy, hook: str, argument: object | None) -> StrategyFa
     started = performance_s()
     try:
         call() if argument is None else call(argument)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return StrategyFault(error=_where(error), is_overrun=False)
     took = performance_s() - started
     if took > BUDGET_S:
@@ -29,7 +29,7 @@ def invoke(strategy: Strategy, hook: str, argument: object | None) -> StrategyFa
     return None
 
 
-def _where(error: Exception) -> str:
+def _where(error: BaseException) -> str:
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
