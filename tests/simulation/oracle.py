@@ -1,0 +1,123 @@
+"""Judges a finished story: the bot's journal against the broker's ledger, which it never reads."""
+
+import sqlite3
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS, SendState
+from bot.journal.verify import verify
+from bot.sandbox.ledger import read_ledger
+
+HAS_ORDER = frozenset({SendState.ACKED, SendState.MATCHED})
+UNSETTLED = (UNRESOLVED_SENDS | {SendState.READY, SendState.HELD}) - {SendState.REACHED}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What is left of a story in a state directory."""
+
+    journal: Path
+    orders: Mapping[str, Mapping[str, Any]]
+    """order id -> the last word of the broker's ledger on it"""
+
+    def rows(self, query: str) -> list[dict[str, Any]]:
+        connection = sqlite3.connect(self.journal)
+        connection.row_factory = sqlite3.Row
+        try:
+            return [dict(row) for row in connection.execute(query)]
+        finally:
+            connection.close()
+
+
+def outcome_of(state_dir: Path) -> Outcome:
+    """Read both sides."""
+    lines = read_ledger(state_dir / "sandbox.jsonl")
+    orders = {str(line["order"]): line for line in lines if line["kind"] == "order"}
+    return Outcome(state_dir / "journal.db", orders)
+
+
+def faults_in(outcome: Outcome) -> Sequence[str]:
+    """Return everything that breaks a promise; nothing when all is well."""
+    return [
+        *_posts(outcome),
+        *_ownership(outcome),
+        *_intents(outcome),
+        *_orders(outcome),
+        *_positions(outcome),
+        *_chain(outcome),
+    ]
+
+
+def _posts(outcome: Outcome) -> list[str]:
+    posts = outcome.rows("select intent_id from attempts where verb = 'POST'")
+    counted = Counter(row["intent_id"] for row in posts)
+    return [f"{key} was sent {count} times" for key, count in counted.items() if count > 1]
+
+
+def _ownership(outcome: Outcome) -> list[str]:
+    """Each order of the ledger has exactly one intent, and no intent has two."""
+    rows = outcome.rows("select order_id, intent_id from orders")
+    owners = {row["order_id"]: row["intent_id"] for row in rows}
+    found = [f"{key} is not in the journal" for key in outcome.orders if key not in owners]
+    found += [f"{key} is in no ledger" for key in owners if key not in outcome.orders]
+    found += [f"{key} has no intent" for key, intent in owners.items() if intent is None]
+    counted = Counter(intent for intent in owners.values() if intent is not None)
+    return found + [f"{key} has {count} orders" for key, count in counted.items() if count > 1]
+
+
+def _intents(outcome: Outcome) -> list[str]:
+    """Each intent that was sent is an order, or is certainly none. REACHED stays a question until
+    the day's end: its POST got past the door, and what the desk said was lost.
+    """
+    found = []
+    owned = {row["intent_id"] for row in outcome.rows("select intent_id from orders")}
+    for row in outcome.rows("select intent_id, state, proof from intents"):
+        state, key = SendState(row["state"]), row["intent_id"]
+        if state in HAS_ORDER and key not in owned:
+            found.append(f"{key} is {state} without an order")
+        if state in UNSETTLED:
+            found.append(f"{key} is still {state}")
+        if state is SendState.NOT_PLACED and not row["proof"]:
+            found.append(f"{key} is NOT_PLACED without a proof")
+    return found
+
+
+def _orders(outcome: Outcome) -> list[str]:
+    """Executed quantity and amount are the ledger's, and what has ended there has ended here."""
+    found = []
+    for row in outcome.rows("select * from orders"):
+        truth = outcome.orders.get(row["order_id"])
+        if truth is None:
+            continue
+        ours = (row["executed_quantity"], row["executed_amount"])
+        theirs = (truth["executed"], truth["amount"])
+        if ours != theirs:
+            found.append(f"{row['order_id']}: executed {ours}, in the ledger {theirs}")
+        if truth["remaining"] == 0 and row["state"] not in TERMINAL_STATES:
+            found.append(f"{row['order_id']} has ended and is {row['state']}")
+        if truth["remaining"] > 0 and row["state"] in TERMINAL_STATES - {"REJECTED"}:
+            found.append(f"{row['order_id']} works and is {row['state']}")
+    return found
+
+
+def _positions(outcome: Outcome) -> list[str]:
+    """The fills of each order add up to what was executed, in shares, money and fees."""
+    sums = {
+        row["order_id"]: (row["quantity"], row["amount"])
+        for row in outcome.rows(
+            "select order_id, sum(quantity) quantity, sum(amount) amount from fills group by 1"
+        )
+    }
+    return [
+        f"{key}: fills {sums.get(key)} of {truth['executed']}, {truth['amount']}"
+        for key, truth in outcome.orders.items()
+        if sums.get(key, (0, 0)) != (truth["executed"], truth["amount"])
+    ]
+
+
+def _chain(outcome: Outcome) -> list[str]:
+    report = verify(f"sqlite:///{outcome.journal}")
+    return [str(each) for each in report.problems]
