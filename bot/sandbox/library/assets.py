@@ -40,10 +40,11 @@ class Walked:
     seed: int
     first_day: date
     days_between: DaysBetween
+    starts: date = HISTORY_STARTS
 
     @cached_property
     def _past(self) -> tuple[DayBar, ...]:
-        days = self.days_between(HISTORY_STARTS, self.first_day - timedelta(days=1))
+        days = self.days_between(self.starts, self.first_day - timedelta(days=1))
         source = stream(self.seed, "days", self.symbol)
         return tuple(days_until(days, self.reference, self.nature, source))
 

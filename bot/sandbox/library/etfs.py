@@ -19,7 +19,7 @@ from bot.protocol.values_series import ListedDepth, PriceHistory, PriceLevel
 from bot.sandbox.gatekeeper import not_found
 from bot.sandbox.house import House
 from bot.sandbox.library.asked import Answer, Asked
-from bot.sandbox.library.assets import Day, latest
+from bot.sandbox.library.assets import Day
 from bot.sandbox.library.figures import maybe, percent, scaled
 from bot.sandbox.library.indices import Index, Indices
 from bot.sandbox.library.other_quotes import depth_around
@@ -102,8 +102,14 @@ class Etfs:
         return DayBar(bar.day, opened, high, low, close, volume, volume * close)
 
     def now(self, etf: Etf) -> Day:
-        """Return its latest day."""
-        return latest(self.bars(etf), self._stocks.trading_day)
+        """Return its latest day: that of the index, scaled."""
+        day = self._indices.now(etf.index)
+        opened, high, low = (
+            None if level is None else self._price(etf, level)
+            for level in (day.opened, day.high, day.low)
+        )
+        reference, price = self._price(etf, day.reference), self._price(etf, day.price)
+        return Day(day.day, reference, price, opened, high, low, self._volume(etf, day.volume))
 
     def slots(self, etf: Etf, day: date) -> Sequence[Bar]:
         """Return a day in minutes, or in parts of five minutes."""
@@ -119,7 +125,7 @@ class Etfs:
 
     def _volume(self, etf: Etf, of_index: int) -> int:
         """Return a volume that grows with that of the index, in whole lots."""
-        typical = max(1, self._indices.past(etf.index)[-1].volume)
+        typical = max(1, self._indices.volume_before(etf.index))
         return int(etf.row["volume"]) * of_index // typical // LOT * LOT
 
     # ------------------------------------------------------------------------------ answers

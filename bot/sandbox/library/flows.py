@@ -8,7 +8,7 @@
 The parts are drawn once for each stock and day, so today's figures grow with today's volume.
 """
 
-from collections.abc import Iterable
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
@@ -19,7 +19,8 @@ from bot.sandbox.library.figures import share
 from bot.sandbox.library.stocks import Stocks
 from bot.sandbox.library.walk import LOT, DayBar, stream
 
-_CACHED_MAX: Final = 64
+CACHED_MAX: Final = 4_096
+"""Flows of past days."""
 _MILLION: Final = 1_000_000
 ORDER_SIZE: Final = (300, 1_500)
 
@@ -115,8 +116,8 @@ class Flows:
 
     def __init__(self, stocks: Stocks) -> None:
         self._stocks = stocks
-        self._past = lru_cache(_CACHED_MAX)(self._past_of)
-        self._owned_before = lru_cache(_CACHED_MAX)(self._owned_before_of)
+        self._past_flow = lru_cache(CACHED_MAX)(self._flow)
+        self._owned: dict[str, list[int]] = {}
 
     def of(self, symbol: str, day: date) -> Flow:
         """Return one day; nothing at all when the stock did not trade."""
@@ -125,34 +126,31 @@ class Flows:
 
     def between(self, symbol: str, first: date, last: date) -> list[Flow]:
         """Return the days of a range on which the stock traded, oldest first."""
-        return [flow for flow in self._all(symbol) if first <= flow.day <= last]
-
-    def _all(self, symbol: str) -> Iterable[Flow]:
-        yield from self._past(symbol)
-        for bar in self._stocks.played(symbol):
-            yield self._flow(symbol, bar)
-
-    def _past_of(self, symbol: str) -> tuple[Flow, ...]:
-        return tuple(self._flow(symbol, bar) for bar in self._stocks.past(symbol))
+        past = self._stocks.past(symbol)
+        found = past[bisect_left(past, first, key=_day) : bisect_right(past, last, key=_day)]
+        played = (bar for bar in self._stocks.played(symbol) if first <= bar.day <= last)
+        return [
+            *(self._past_flow(symbol, bar) for bar in found),
+            *(self._flow(symbol, bar) for bar in played),
+        ]
 
     def owned(self, symbol: str, day: date) -> int:
         """Return the shares that foreigners held at the end of a day, or hold on it so far."""
-        played = (flow for flow in self._all_played(symbol) if flow.day <= day)
-        if day >= self._stocks.first_day:
-            start = self._stocks.facts[symbol].foreign_at_start
-            return start + sum(flow.foreign.net.total.volume for flow in played)
-        return self._owned_before(symbol).get(day, self._stocks.facts[symbol].foreign_at_start)
+        if day < self._stocks.first_day:
+            past = self._stocks.past(symbol)
+            return self._owned_before(symbol, len(past) - bisect_right(past, day, key=_day))
+        played = (bar for bar in self._stocks.played(symbol) if bar.day <= day)
+        bought = sum(self._flow(symbol, bar).foreign.net.total.volume for bar in played)
+        return self._stocks.facts[symbol].foreign_at_start + bought
 
-    def _all_played(self, symbol: str) -> Iterable[Flow]:
-        return (self._flow(symbol, bar) for bar in self._stocks.played(symbol))
-
-    def _owned_before_of(self, symbol: str) -> dict[date, int]:
-        """Go back from what foreigners held at the start, day by day."""
-        owned, found = self._stocks.facts[symbol].foreign_at_start, {}
-        for flow in reversed(self._past(symbol)):
-            found[flow.day] = owned
-            owned -= flow.foreign.net.total.volume
-        return found
+    def _owned_before(self, symbol: str, back: int) -> int:
+        """Go back from what foreigners held at the start by so many days of trading."""
+        known = self._owned.setdefault(symbol, [self._stocks.facts[symbol].foreign_at_start])
+        past = self._stocks.past(symbol)
+        while len(known) <= min(back, len(past)):
+            flow = self._past_flow(symbol, past[-len(known)])
+            known.append(known[-1] - flow.foreign.net.total.volume)
+        return known[min(back, len(past))]
 
     def _flow(self, symbol: str, bar: DayBar) -> Flow:
         source = stream(self._stocks.seed, "flows", symbol, bar.day)
@@ -170,6 +168,10 @@ class Flows:
             -(-buyers // size),
             -(-(bar.volume - buyers) // size),
         )
+
+
+def _day(bar: DayBar) -> date:
+    return bar.day
 
 
 def _group(traded: Split, range_ppm: tuple[int, int], source: Random) -> Group:

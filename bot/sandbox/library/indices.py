@@ -47,13 +47,20 @@ class Minute:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """An index and its members by weight; `base` is the value at the start in hundredths."""
+    """An index and its members by weight; `base` is the value at the start in hundredths, when
+    all shares of the members were worth `start_worth` VND.
+    """
 
     code: str
     name: str
     exchange: Exchange
     base: int
     members: tuple[str, ...]
+    start_worth: int
+
+    def level(self, worth: int) -> int:
+        """Return the value when the members are worth so much, in hundredths, rounded half up."""
+        return (2 * self.base * worth + self.start_worth) // (2 * self.start_worth)
 
 
 class Indices:
@@ -80,11 +87,7 @@ class Indices:
 
     def level(self, index: Index, prices: Mapping[str, int]) -> int:
         """Return the value at these prices, in hundredths, rounded half up."""
-        now = sum(self.worth(symbol, prices[symbol]) for symbol in index.members)
-        start = sum(
-            self.worth(symbol, self._stocks.scripts[symbol].reference) for symbol in index.members
-        )
-        return (2 * index.base * now + start) // (2 * start)
+        return index.level(sum(self.worth(each, prices[each]) for each in index.members))
 
     def reference(self, index: Index) -> int:
         """Return the value at today's references."""
@@ -103,8 +106,7 @@ class Indices:
 
     def today(self, index: Index) -> DayBar | None:
         """Return the bar of the latest trading day, None before a member has traded."""
-        day = self._stocks.trading_day
-        return self._played(index, day) if self.minutes(index, day) else None
+        return self._played(index, self._stocks.trading_day)
 
     def value(self, index: Index) -> int:
         """Return the VND that today's members have traded."""
@@ -136,13 +138,14 @@ class Indices:
             for symbol, of_symbol in slots.items()
             for slot in of_symbol
         )
-        prices = {each: self._opening(each, day) for each in index.members}
+        worth = {each: self.worth(each, self._opening(each, day)) for each in index.members}
+        whole, volume = sum(worth.values()), 0
         found: dict[datetime, Minute] = {}
-        volume = 0
         for start, symbol, close, traded in trades:
-            prices[symbol] = close
+            before, worth[symbol] = worth[symbol], self.worth(symbol, close)
+            whole += worth[symbol] - before
             volume += traded
-            found[start] = Minute(start, self.level(index, prices), volume, Breadth())
+            found[start] = Minute(start, index.level(whole), volume, Breadth())
         return list(found.values())
 
     def counted_minutes(self, index: Index, day: date) -> list[Minute]:
@@ -174,9 +177,9 @@ class Indices:
         """Return the days before the scenario's."""
         return self._past(index)
 
-    def opening(self, index: Index, day: date) -> int:
-        """Return the value that a day began with."""
-        return self.level(index, {each: self._opening(each, day) for each in index.members})
+    def volume_before(self, index: Index) -> int:
+        """Return the shares that were traded on the day before the scenario's."""
+        return sum(self._stocks.past(each)[-1].volume for each in index.members)
 
     def _past_of(self, index: Index) -> tuple[DayBar, ...]:
         members = [self._stocks.past(each) for each in index.members]
@@ -193,23 +196,24 @@ class Indices:
 
     def _since(self, index: Index) -> Iterable[DayBar]:
         days = {bar.day for each in index.members for bar in self._stocks.played(each)}
-        return [self._played(index, day) for day in sorted(days)]
+        played = (self._played(index, day) for day in sorted(days))
+        return (bar for bar in played if bar is not None)
 
-    def _played(self, index: Index, day: date) -> DayBar:
+    def _played(self, index: Index, day: date) -> DayBar | None:
         minutes = self.minutes(index, day)
+        if not minutes:
+            return None
         values = [minute.value for minute in minutes]
-        traded = [bar for each in index.members if (bar := self._stocks.bar(each, day))]
-        money = sum(bar.value for bar in traded)
-        return DayBar(
-            day, values[0], max(values), min(values), values[-1], minutes[-1].volume, money
-        )
+        money = sum(bar.value for each in index.members if (bar := self._stocks.bar(each, day)))
+        high, low, volume = max(values), min(values), minutes[-1].volume
+        return DayBar(day, values[0], high, low, values[-1], volume, money)
 
 
 def _index(row: Mapping[str, str], stocks: Stocks) -> Index:
     exchange = Exchange(row["exchange"])
     listed = [each for each in stocks.shares_only if stocks.scripts[each].exchange is exchange]
-    listed.sort(
-        key=lambda each: stocks.facts[each].shares * stocks.scripts[each].reference, reverse=True
-    )
-    members = tuple(listed[: int(row["members_max"])])
-    return Index(row["code"], row["name"], exchange, units_of(row["reference"], DIGITS), members)
+    worth = {each: stocks.facts[each].shares * stocks.scripts[each].reference for each in listed}
+    members = tuple(sorted(listed, key=lambda each: -worth[each])[: int(row["members_max"])])
+    start_worth = sum(worth[each] for each in members)
+    base = units_of(row["reference"], DIGITS)
+    return Index(row["code"], row["name"], exchange, base, members, start_worth)

@@ -14,6 +14,8 @@ from bot.sandbox.library.figures import units_of
 from bot.sandbox.library.tables import Row, table
 from bot.sandbox.library.walk import EXCHANGE_HOURS, ROUND_THE_CLOCK, DayBar, Hours, Nature
 
+WALKS_START: Final = date(2023, 1, 1)
+"""Their histories are shorter than those of stocks."""
 _DAY: Final = timedelta(days=1)
 _BOND_MOVE: Final = 0.0008
 _YIELD_MOVE: Final = 0.006
@@ -95,6 +97,7 @@ class Assets:
             seed=self._seed,
             first_day=self._first_day,
             days_between=every_day if is_round else self._days.between,
+            starts=WALKS_START,
         )
         return Asset(row, digits, walked, self._days, is_round)
 
