@@ -44,7 +44,7 @@ def sign(
     payload = signing_payload(
         timestamp_ms=timestamp_ms, method=method, target=target, body_sha256=body_sha256
     )
-    return hmac.new(secret.encode(), payload, sha256).hexdigest()
+    return hmac.digest(secret.encode(), payload, "sha256").hex()
 
 
 def is_signed_by(

@@ -38,9 +38,7 @@ def parse(body: bytes) -> Any:
 
 def compact(value: object) -> str:
     """Return JSON without spaces, characters as they are; a Decimal becomes a number."""
-    return json.dumps(
-        value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_number
-    )
+    return _ENCODER.encode(value)
 
 
 def _number(value: object) -> float:
@@ -100,6 +98,9 @@ def _refuse_unstorable(value: object) -> None:
         raise NotJson("a text holds NUL or half a character")
 
 
+_ENCODER: Final = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_number
+)
 _DECODER: Final = json.JSONDecoder(
     object_pairs_hook=_object,
     parse_float=_fraction,

@@ -5,12 +5,13 @@ only when the line is on the disk, and only then is there an answer.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import fields
 
 from pydantic import JsonValue
 
 from bot.protocol.decode import decode_amend, decode_cancel, decode_place
 from bot.protocol.encode import encode_order_results
+from bot.protocol.values import AmendRequest, PlaceRequest
 from bot.sandbox.account_reads import AccountReads
 from bot.sandbox.call import Call, Handler
 from bot.sandbox.errors import HttpRefusal
@@ -57,14 +58,14 @@ class OrderWrites:
         account, request = self._reads.script(call), decode_place(call.body)
         self._check_account(request.sub_account, account.extended_id)
         line = _line("place", call)
-        line |= {"account": account.id, "body": _json(asdict(request)), **_scripted(call)}
+        line |= {"account": account.id, "body": _json(request), **_scripted(call)}
         return encode_order_results([self._carry_out(line).result])
 
     def amend(self, call: Call) -> object:
         """Amend an order."""
         order, request = self._reads.order(call), decode_amend(call.body)
         line = _line("amend", call)
-        line |= {"order": order.order_id, "body": _json(asdict(request))}
+        line |= {"order": order.order_id, "body": _json(request)}
         return self._answer(self._carry_out(line))
 
     def cancel(self, call: Call) -> object:
@@ -89,10 +90,11 @@ def _line(kind: str, call: Call) -> dict[str, JsonValue]:
     return {"kind": kind, "at": at, "wire": wire}
 
 
-def _json(fields: Mapping[str, object]) -> dict[str, JsonValue]:
+def _json(request: PlaceRequest | AmendRequest) -> dict[str, JsonValue]:
+    values = {each.name: getattr(request, each.name) for each in fields(request)}
     return {
         name: value if value is None or isinstance(value, int) else str(value)
-        for name, value in fields.items()
+        for name, value in values.items()
     }
 
 

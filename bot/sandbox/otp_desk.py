@@ -20,6 +20,7 @@ TICKET_LIFE: Final = timedelta(minutes=5)
 REQUESTS_PER_DAY: Final = 5
 TRIES_PER_TICKET: Final = 3
 _ALGORITHM: Final = "HS256"
+_TOKENS_READ_MAX: Final = 64
 _MESSAGES: Final = {
     "OTP_SESSION_REQUIRED": "2FA session required",
     "OTP_SESSION_EXPIRED": "2FA session has expired",
@@ -71,6 +72,7 @@ class OtpDesk:
         self._tickets: dict[str, _Ticket] = {}
         self._issued = 0
         self._revoked: set[str] = set()
+        self._read: dict[str, dict[str, str | int]] = {}
         self._dropped: tuple[int, str] = (0, "")
 
     def request(self, at: datetime) -> IssuedTicket:
@@ -151,6 +153,17 @@ class OtpDesk:
         return code if int(claims["jti"]) <= last_dropped else None
 
     def _claims(self, token: str) -> dict[str, str | int] | None:
+        """Read a token that is ours; one that was read is remembered, as its text never changes."""
+        if token not in self._read:
+            claims = self._verified(token)
+            if claims is None:
+                return None
+            if len(self._read) >= _TOKENS_READ_MAX:
+                self._read.clear()
+            self._read[token] = claims
+        return self._read[token]
+
+    def _verified(self, token: str) -> dict[str, str | int] | None:
         try:
             claims: dict[str, str | int] = jwt.decode(
                 token,

@@ -125,6 +125,7 @@ class Account:
         self._positions: dict[str, Position] = {}
         self._receivables = Receivables(rulebook)
         self._reservations: dict[str, Reservation] = {}
+        self._secured = 0
 
     def deposit_shares(self, symbol: str, quantity: int, *, cost_price: int) -> None:
         """Put settled shares into the account, bought before at `cost_price`."""
@@ -138,7 +139,7 @@ class Account:
     @property
     def secured(self) -> int:
         """The money that working buys hold back, fees included."""
-        return sum(held.money(self._tariff) for held in self._reservations.values())
+        return self._secured
 
     def buying_power(self) -> int:
         """Return the greatest quantity times price that can be bought now, its fee paid besides."""
@@ -179,12 +180,18 @@ class Account:
 
     def reserve(self, order: NewOrder, board: Board) -> None:
         """Hold back what the order needs, until the events of the venue release it."""
-        self._reservations[order.order_id] = reservation_for(order, board)
+        self._let_go(order.order_id)
+        held = self._reservations[order.order_id] = reservation_for(order, board)
+        self._secured += held.money(self._tariff)
 
     def release(self, order_id: str) -> None:
         """Give back what an order that never reached the venue held. Raises UnknownReservation."""
         self._reservation(order_id)
-        del self._reservations[order_id]
+        self._let_go(order_id)
+
+    def _let_go(self, order_id: str) -> None:
+        held = self._reservations.pop(order_id, None)
+        self._secured -= held.money(self._tariff) if held else 0
 
     def _reservation(self, order_id: str) -> Reservation:
         try:
@@ -200,7 +207,7 @@ class Account:
             case Traded():
                 return self._apply_trade(event)
             case OrderRefused() | OrderCancelled() | OrderLapsed():
-                self._reservations.pop(event.order_id, None)
+                self._let_go(event.order_id)
             case OrderRepriced() | OrderAmended():
                 self._hold_anew(event)
             case _:
@@ -211,9 +218,11 @@ class Account:
         held = self._reservations.get(event.order_id)
         if held is None:
             return
+        before = held.money(self._tariff)
         held.unit_price = event.price
         if isinstance(event, OrderAmended):
             held.open_quantity = event.remaining
+        self._secured += held.money(self._tariff) - before
 
     def _apply_trade(self, trade: Traded) -> tuple[Booked, ...]:
         mine = (
@@ -223,6 +232,7 @@ class Account:
         return tuple(self._book(held, trade) for held in mine if held is not None)
 
     def _book(self, held: Reservation, trade: Traded) -> Booked:
+        before = held.money(self._tariff)
         booked = self._charge(held, trade)
         self.fees += booked.fee
         self.taxes += booked.tax
@@ -231,6 +241,7 @@ class Account:
         else:
             self._book_sale(held, booked)
         held.open_quantity -= trade.quantity
+        self._secured += held.money(self._tariff) - before
         if not held.open_quantity:
             del self._reservations[held.order_id]
         return booked
@@ -346,6 +357,9 @@ class Account:
         account._receivables.restore(record["due"])
         held: Iterable[Reservation] = map(Reservation.from_record, record["reservations"])
         account._reservations = {each.order_id: each for each in held}
+        account._secured = sum(
+            each.money(account._tariff) for each in account._reservations.values()
+        )
         return account
 
 
