@@ -3,11 +3,48 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
+from urllib.parse import parse_qsl
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect
+from starlette.types import Receive, Scope
 
 from bot.protocol.endpoints import Endpoint
+from bot.sandbox.directory import Directory
 from bot.sandbox.fault_rule import Action
+
+JSON: Final = "application/json"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Head:
+    """A request whose body is not read yet; see Call."""
+
+    endpoint: Endpoint | None
+    method: str
+    target: str
+    path_values: Mapping[str, str]
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+
+    @property
+    def path(self) -> str:
+        """The target without its query, still encoded."""
+        return self.target.partition("?")[0]
+
+    def call(self, body: bytes, *, wire_at: datetime, market_at: datetime) -> "Call":
+        """Return the whole request."""
+        return Call(
+            endpoint=self.endpoint,
+            method=self.method,
+            target=self.target,
+            path_values=self.path_values,
+            query=self.query,
+            headers=self.headers,
+            body=body,
+            wire_at=wire_at,
+            market_at=market_at,
+        )
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -44,25 +81,45 @@ Handler = Callable[[Call], object]
 """What answers a call that was let through: returns the payload, or raises HttpRefusal."""
 
 
-async def read_call(
-    request: Request, endpoint: Endpoint | None, *, wire_at: datetime, market_at: datetime
-) -> Call:
-    """Read a request whole."""
-    return Call(
+def read_head(scope: Scope, directory: Directory) -> Head:
+    """Read what came before the body; of a query's or header's several values the last counts.
+
+    ASGI hands header names over in lower case.
+    """
+    endpoint, path_values = directory.find(scope["method"], scope["path"])
+    query = scope["query_string"].decode("latin-1")
+    return Head(
         endpoint=endpoint,
-        method=request.method,
-        target=exact_target(request),
-        path_values={name: str(value) for name, value in request.path_params.items()},
-        query=dict(request.query_params),
-        headers={name.lower(): value for name, value in request.headers.items()},
-        body=await request.body(),
-        wire_at=wire_at,
-        market_at=market_at,
+        method=scope["method"],
+        target=exact_target(scope),
+        path_values=path_values,
+        query=dict(parse_qsl(query, keep_blank_values=True)) if query else {},
+        headers={
+            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
+        },
     )
 
 
-def exact_target(request: Request) -> str:
+async def read_body(receive: Receive) -> bytes:
+    """Read the body whole. Raises ClientDisconnect."""
+    message = await receive()
+    parts = [_part(message)]
+    while message.get("more_body", False):
+        message = await receive()
+        parts.append(_part(message))
+    return b"".join(parts)
+
+
+def _part(message: Mapping[str, object]) -> bytes:
+    if message["type"] == "http.disconnect":
+        raise ClientDisconnect
+    part = message.get("body", b"")
+    assert isinstance(part, bytes), "the server hands over bytes"
+    return part
+
+
+def exact_target(scope: Scope) -> str:
     """Return path and query as they stood on the wire, undecoded."""
-    raw_path: bytes = request.scope["raw_path"]
-    query: bytes = request.scope["query_string"]
+    raw_path: bytes = scope["raw_path"]
+    query: bytes = scope["query_string"]
     return (raw_path + (b"?" + query if query else b"")).decode("ascii", "surrogateescape")

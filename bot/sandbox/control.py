@@ -1,7 +1,8 @@
 """The control path of a sandbox that runs as a server: what time it is, and faults added by hand.
 
-GET answers `{market, wire, speed}`, POST adds the fault of its JSON body; both from loopback only,
-and POST with the API key besides. It is no part of the broker's API.
+GET answers `{market, wire, speed}`, POST adds the fault of its JSON body, DELETE ends all faults;
+from loopback only, and to change something with the API key besides. It is no part of the broker's
+API.
 """
 
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from typing import Final
 from pydantic import JsonValue, ValidationError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bot.protocol.signing import HEADER_API_KEY
 from bot.sandbox.fault_rule import FaultScript
@@ -27,21 +28,32 @@ class Controls:
     api_key: str = field(repr=False)
     clocks: Callable[[], dict[str, JsonValue]]
     add_fault: Callable[[FaultScript], None]
+    end_faults: Callable[[], None]
 
 
-def control_route(sandbox: Controls) -> Route:
-    """Return the route of the control path."""
+def control_application(sandbox: Controls) -> ASGIApp:
+    """Return the application of the control path."""
 
-    async def answer(request: Request) -> Response:
-        if not _is_loopback(request):
-            return Response(status_code=403)
-        if request.method == "GET":
-            return JSONResponse(sandbox.clocks())
-        if request.headers.get(HEADER_API_KEY) != sandbox.api_key:
-            return Response(status_code=401)
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        response = await _answer(sandbox, Request(scope, receive))
+        await response(scope, receive, send)
+
+    return application
+
+
+async def _answer(sandbox: Controls, request: Request) -> Response:
+    if not _is_loopback(request):
+        return Response(status_code=403)
+    if request.method == "GET":
+        return JSONResponse(sandbox.clocks())
+    if request.headers.get(HEADER_API_KEY) != sandbox.api_key:
+        return Response(status_code=401)
+    if request.method == "POST":
         return await _add_fault(sandbox, request)
-
-    return Route(CONTROL_PATH, answer, methods=["GET", "POST"])
+    if request.method != "DELETE":
+        return Response(status_code=405)
+    sandbox.end_faults()
+    return JSONResponse(sandbox.clocks())
 
 
 async def _add_fault(sandbox: Controls, request: Request) -> Response:

@@ -11,7 +11,7 @@ from datetime import datetime, time, timedelta
 from fnmatch import fnmatchcase
 from random import Random
 
-from bot.sandbox.fault_rule import DropTwoFactor, FaultPoint, FaultScript, TooMany
+from bot.sandbox.fault_rule import DropTwoFactor, FaultPoint, FaultScript, StaleRead, TooMany
 
 StateOf = Callable[[str], str | None]
 """Path of a request -> status of the order that it names, None when it names none."""
@@ -27,12 +27,18 @@ class Rule:
     seen: int = 0
     struck: int = 0
     first_struck: datetime | None = None
+    is_ended: bool = False
 
     @property
     def is_spent(self) -> bool:
-        """True when the rule has struck as often as it may."""
+        """True when the rule has struck as often as it may, or was ended."""
         most = self.script.match.strikes_max
-        return most > 0 and self.struck >= most
+        return self.is_ended or (most > 0 and self.struck >= most)
+
+    def is_about(self, verb: str, path: str) -> bool:
+        """Tell whether verb and path are those of the rule."""
+        match = self.script.match
+        return match.verb in (None, verb) and fnmatchcase(path, match.path)
 
 
 class FaultBook:
@@ -45,20 +51,39 @@ class FaultBook:
         self._at_time = at_time
         self._state_of = state_of
         self._rules: list[Rule] = []
+        self._points: set[FaultPoint] = set()
         self._changed: dict[int, Rule] = {}
 
     def add(self, script: FaultScript) -> Rule:
         """Put a rule in force; earlier rules strike first."""
         number = len(self._rules)
+        self._points.add(script.where)
         self._rules.append(Rule(number, script, Random(f"{self._seed}|fault|{number}")))
         return self._rules[-1]
+
+    def has_rules_at(self, point: FaultPoint) -> bool:
+        """Tell whether there is any rule for a point, spent or not."""
+        return point in self._points
+
+    @property
+    def has_stale_reads(self) -> bool:
+        """True when what is answered now may be wanted again."""
+        return any(
+            isinstance(rule.script.action, StaleRead) and not rule.is_spent for rule in self._rules
+        )
+
+    def end_all(self) -> None:
+        """Let no rule strike any more; their numbers stay taken."""
+        for rule in self._rules:
+            rule.is_ended = True
+        self._points.clear()
 
     def strike(self, point: FaultPoint, *, verb: str, path: str, at: datetime) -> Rule | None:
         """Return the first rule that strikes this request at this point, and count it."""
         matching = [
             rule
             for rule in self._rules
-            if rule.script.where is point and _is_about(rule, verb, path) and not _is_timer(rule)
+            if rule.script.where is point and rule.is_about(verb, path) and not _is_timer(rule)
         ]
         for rule in matching:
             rule.seen += 1
@@ -117,11 +142,6 @@ class FaultBook:
         return rule
 
 
-def _is_about(rule: Rule, verb: str, path: str) -> bool:
-    match = rule.script.match
-    return match.verb in (None, verb) and fnmatchcase(path, match.path)
-
-
 def _is_timer(rule: Rule) -> bool:
     """A drop of the second factor at a time, with no request to match, happens by itself."""
     match = rule.script.match
@@ -142,6 +162,6 @@ def reset_at(rule: Rule, action: TooMany) -> datetime:
 def is_lasting(rule: Rule, at: datetime) -> bool:
     """Tell whether a 429 that struck earlier still holds."""
     action = rule.script.action
-    if not isinstance(action, TooMany) or rule.first_struck is None:
+    if rule.is_ended or not isinstance(action, TooMany) or rule.first_struck is None:
         return False
     return at < reset_at(rule, action)

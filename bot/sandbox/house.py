@@ -75,6 +75,7 @@ class House:
             "otp_revoke": self._otp_revoke,
             "drop_2fa": self._drop_two_factor,
             "add_fault": self._add_fault,
+            "end_faults": self._end_faults,
             "fault": self._count_fault,
         }
         self._prepare()
@@ -175,6 +176,9 @@ class House:
     def _add_fault(self, line: Line) -> None:
         self.faults.add(FaultScript.model_validate(line["script"]))
 
+    def _end_faults(self, _: Line) -> None:
+        self.faults.end_all()
+
     def _count_fault(self, line: Line) -> None:
         first = line["first"]
         self.faults.restore(
@@ -193,6 +197,8 @@ class House:
     def take_outcomes(self) -> list[dict[str, JsonValue]]:
         """Hand over, as ledger lines, what became of orders and accounts since the last call."""
         changed = self.book.take_changed()
+        if not changed:
+            return []
         at = self.now.isoformat()
         switches = self.scenario.switches
         orders: list[dict[str, JsonValue]] = [

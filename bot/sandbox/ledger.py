@@ -32,6 +32,11 @@ class Ledger:
             _drop_torn_tail(path)
             self._file = path.open("ab")
 
+    @property
+    def is_kept(self) -> bool:
+        """False when lines are forgotten at once, and need not be made."""
+        return self._file is not None
+
     def record(self, *lines: Line) -> None:
         """Write lines; they are on the disk when this returns."""
         for line in lines:

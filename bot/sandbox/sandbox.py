@@ -12,14 +12,14 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from pydantic import JsonValue
-from starlette.applications import Starlette
 
 from bot.clock import Clock
 from bot.domain.account import SubAccount
 from bot.domain.rulebook import Rulebook
 from bot.sandbox.account_reads import AccountReads, sub_accounts
 from bot.sandbox.call import Handler
-from bot.sandbox.control import Controls, control_route
+from bot.sandbox.connection import Sleep
+from bot.sandbox.control import CONTROL_PATH, Controls, control_application
 from bot.sandbox.errors import HttpRefusal, LedgerBroken
 from bot.sandbox.fault_rule import FaultScript
 from bot.sandbox.gatekeeper import Gatekeeper
@@ -30,7 +30,8 @@ from bot.sandbox.market_reads import MarketReads
 from bot.sandbox.order_desk import Change
 from bot.sandbox.order_writes import OrderWrites
 from bot.sandbox.scenario import Scenario
-from bot.sandbox.shell import Shell, Sleep
+from bot.sandbox.shell import Shell
+from bot.sandbox.striking import Striker
 from bot.sandbox.two_factor_calls import TwoFactorCalls
 
 LEDGER_VERSION = 1
@@ -105,7 +106,8 @@ class Sandbox:
 
     def _note_time(self) -> None:
         self._noted_at = self.now
-        self._ledger.jot(self._line("time"))
+        if self._ledger.is_kept:
+            self._ledger.jot(self._line("time"))
 
     # ------------------------------------------------------------------------- operating
 
@@ -131,6 +133,10 @@ class Sandbox:
     def add_fault(self, script: FaultScript) -> None:
         """Put a fault in force from now on."""
         self._carry_out(self._line("add_fault", script=script.model_dump(mode="json")))
+
+    def end_faults(self) -> None:
+        """Put every fault out of force."""
+        self._carry_out(self._line("end_faults"))
 
     def drop_two_factor(self, code: str) -> None:
         """Make every 2FA token issued so far answer `code`."""
@@ -160,7 +166,8 @@ class Sandbox:
         self._ledger.record(line)
 
     def _note_nonce(self, nonce: str, at: datetime) -> None:
-        self._ledger.jot({"kind": "nonce", "nonce": nonce, "wire": at.isoformat()})
+        if self._ledger.is_kept:
+            self._ledger.jot({"kind": "nonce", "nonce": nonce, "wire": at.isoformat()})
 
     def _jot_outcomes(self) -> None:
         for line in self._house.take_outcomes():
@@ -211,19 +218,25 @@ class Sandbox:
 
     # ------------------------------------------------------------------------------- app
 
-    def _application(self, sleep: Sleep) -> Starlette:
-        shell = Shell(
-            self._handlers(),
-            gate=self._gate,
-            faults=self._house.faults,
+    def _application(self, sleep: Sleep) -> Shell:
+        striker = Striker(
+            self._house.faults,
             reach=self._reach,
-            wire=self._wire,
             sleep=sleep,
+            too_many=self._gate.too_many,
             on_strike=self._note_faults,
             drop_two_factor=self.drop_two_factor,
         )
-        controls = Controls(self.scenario.key_text, self.clocks, self.add_fault)
-        return shell.application(control_route(controls))
+        controls = Controls(self.scenario.key_text, self.clocks, self.add_fault, self.end_faults)
+        return Shell(
+            self._handlers(),
+            gate=self._gate,
+            striker=striker,
+            reach=self._reach,
+            wire=self._wire,
+            sleep=sleep,
+            others={CONTROL_PATH: control_application(controls)},
+        )
 
     def _handlers(self) -> Mapping[str, Handler]:
         house, gate = self._house, self._gate

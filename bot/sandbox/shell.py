@@ -4,170 +4,137 @@ What a request does, it does without giving way to another: requests are carried
 after another. Only a fault that waits lets others go first, as a slow network would.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
-from email.utils import format_datetime
-from functools import partial
-from typing import Final
+from email.utils import formatdate
+from functools import lru_cache
 
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bot.clock import Clock
-from bot.protocol.endpoints import ENDPOINTS, Endpoint
+from bot.protocol.endpoints import ENDPOINTS
 from bot.protocol.envelope import seal, seal_error
 from bot.protocol.errors import MalformedRequest
-from bot.sandbox.call import Call, Handler, read_call
-from bot.sandbox.connection import Nothing, Truncated
+from bot.sandbox.call import JSON, Handler, Head, read_body, read_head
+from bot.sandbox.connection import Sleep
+from bot.sandbox.directory import Directory
 from bot.sandbox.errors import HttpRefusal
-from bot.sandbox.fault_rule import (
-    Cut,
-    DropTwoFactor,
-    FaultPoint,
-    HideRow,
-    Reject,
-    Status,
-    TooMany,
-    Truncate,
-    Wait,
-)
-from bot.sandbox.faults import FaultBook, Rule, reset_at
+from bot.sandbox.fault_rule import Action, DateHeader, DupRequest, FaultPoint
 from bot.sandbox.gatekeeper import Gatekeeper
-from bot.sandbox.quota import ceil_s
-
-JSON: Final = "application/json"
-Sleep = Callable[[float], Awaitable[None]]
-Reach = Callable[[], datetime]
-"""Brings the market up to its clock and returns its time."""
-
-
-class Scripted(Exception):
-    """A fault has made the answer."""
-
-    def __init__(self, response: Response) -> None:
-        super().__init__("scripted answer")
-        self.response = response
+from bot.sandbox.striking import Reach, Scripted, Striker
 
 
 class Shell:
-    """Turns requests into calls of `handlers` (by endpoint name) and what they say into answers."""
+    """Turns requests into calls of `handlers` (by endpoint name) and what they say into answers.
+
+    `others` are applications by path that are no part of the API.
+    """
 
     def __init__(
         self,
         handlers: Mapping[str, Handler],
         *,
         gate: Gatekeeper,
-        faults: FaultBook,
+        striker: Striker,
         reach: Reach,
         wire: Clock,
         sleep: Sleep,
-        on_strike: Callable[[], None],
-        drop_two_factor: Callable[[str], None],
+        others: Mapping[str, ASGIApp],
     ) -> None:
         self._handlers = handlers
+        self._directory = Directory(ENDPOINTS[name] for name in handlers)
         self._gate = gate
-        self._faults = faults
+        self._striker = striker
         self._reach = reach
         self._wire = wire
         self._sleep = sleep
-        self._on_strike = on_strike
-        self._drop_two_factor = drop_two_factor
+        self._others = others
 
-    def application(self, *extra: BaseRoute) -> Starlette:
-        """Return the application: a route for each endpoint that has a handler, and `extra`."""
-        routes = [self._route(ENDPOINTS[name]) for name in self._handlers]
-        errors = {404: self._unmatched, 405: self._unmatched}
-        app = Starlette(routes=[*extra, *routes], exception_handlers=errors)
-        app.router.redirect_slashes = False
-        return app
-
-    def _route(self, endpoint: Endpoint) -> Route:
-        respond = partial(self.respond, endpoint=endpoint)
-        return Route(endpoint.path, respond, methods=[endpoint.method], name=endpoint.name)
-
-    async def _unmatched(self, request: Request, _: HTTPException | Exception) -> Response:
-        return await self.respond(request, endpoint=None)
-
-    async def respond(self, request: Request, *, endpoint: Endpoint | None) -> Response:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, whatever it is."""
-        wire_at, market_at = self._wire.now(), self._reach()
-        call = await read_call(request, endpoint, wire_at=wire_at, market_at=market_at)
-        response = await self._answer(call)
-        stamp = format_datetime(self._wire.now().astimezone(UTC), usegmt=True)
-        response.headers["date"] = stamp
-        return response
-
-    async def _answer(self, call: Call) -> Response:
+        other = self._others.get(scope["path"])
+        if other is not None:
+            await other(scope, receive, send)
+            return
         try:
-            return await self._carried_out(call)
-        except HttpRefusal as refusal:
-            return _error(refusal)
-        except MalformedRequest:
-            return _error(self._gate.bad_parameter())
+            await self._respond(scope, receive, send)
+        except ClientDisconnect:
+            return
+
+    async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
+        head = read_head(scope, self._directory)
+        try:
+            fault = await self._striker.strike(FaultPoint.ACCEPT, head.method, head.path)
+        except (HttpRefusal, Scripted) as ended:
+            await self._send(_answer_in(ended), scope, receive, send)
+            return
+        body = await read_body(receive)
+        response = await self._answer_twice(head, body, fault)
+        offset = fault.offset if isinstance(fault, DateHeader) else 0
+        await self._send(response, scope, receive, send, date_offset_s=offset)
+        self._striker.has_gone_out(head.method, head.path)
+        if isinstance(fault, DupRequest) and fault.answer == "first":
+            await self._sleep(fault.delay)
+            await self._answer(head, body)
+
+    async def _send(
+        self,
+        response: Response,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        *,
+        date_offset_s: float | None = 0,
+    ) -> None:
+        if date_offset_s is not None:
+            stamp = int(self._wire.now().timestamp() + date_offset_s)
+            response.raw_headers.append((b"date", _http_date(stamp)))
+        await response(scope, receive, send)
+
+    async def _answer_twice(self, head: Head, body: bytes, fault: Action | None) -> Response:
+        """Answer, and where a fault wants the second answer, make that one too."""
+        response = await self._answer(head, body)
+        if not isinstance(fault, DupRequest) or fault.answer == "first":
+            return response
+        await self._sleep(fault.delay)
+        return await self._answer(head, body)
+
+    async def _answer(self, head: Head, body: bytes) -> Response:
+        try:
+            response = await self._carried_out(head, body)
+        except (HttpRefusal, MalformedRequest) as refusal:
+            bad = self._gate.bad_parameter() if isinstance(refusal, MalformedRequest) else refusal
+            response = _error(bad)
         except Scripted as scripted:
             return scripted.response
+        return self._striker.sent_by(head, response)
 
-    async def _carried_out(self, call: Call) -> Response:
-        await self._strike(FaultPoint.ACCEPT, call)
-        await self._strike(FaultPoint.BEFORE_AUTH, call)
-        call = self._stamped(call)
+    async def _carried_out(self, head: Head, body: bytes) -> Response:
+        method, path = head.method, head.path
+        await self._striker.strike(FaultPoint.BEFORE_AUTH, method, path)
+        call = head.call(body, wire_at=self._wire.now(), market_at=self._reach())
         endpoint = self._gate.admit(call)
-        rule = await self._strike(FaultPoint.AFTER_AUTH, call)
-        call = replace(self._stamped(call), scripted=rule.script.action if rule else None)
+        scripted = await self._striker.strike(FaultPoint.AFTER_AUTH, method, path)
+        if self._striker.has_rules_at(FaultPoint.AFTER_AUTH):
+            call = replace(
+                call, wire_at=self._wire.now(), market_at=self._reach(), scripted=scripted
+            )
         payload = self._handlers[endpoint.name](call)
         response = Response(seal(endpoint, payload), media_type=JSON)
-        await self._strike(FaultPoint.AFTER_APPLY, call)
-        return await self._sent(response, call)
+        return await self._striker.answered(call, response)
 
-    async def _sent(self, response: Response, call: Call) -> Response:
-        rule = await self._strike(FaultPoint.MID_BODY, call)
-        if rule is not None and isinstance(rule.script.action, Truncate):
-            return Truncated(response, rule.script.action.length)
-        return response
 
-    def _stamped(self, call: Call) -> Call:
-        return replace(call, market_at=self._reach(), wire_at=self._wire.now())
+@lru_cache(maxsize=4)
+def _http_date(unix_s: int) -> bytes:
+    return formatdate(unix_s, usegmt=True).encode()
 
-    # ---------------------------------------------------------------------------- faults
 
-    async def _strike(self, point: FaultPoint, call: Call) -> Rule | None:
-        """Let a fault strike here, if one does; returned is one that changes what happens next."""
-        at = self._reach()
-        rule = self._faults.strike(point, verb=call.method, path=call.path, at=at)
-        self._on_strike()
-        if rule is None:
-            return None
-        return await self._struck(rule)
-
-    async def _struck(self, rule: Rule) -> Rule | None:
-        match rule.script.action:
-            case Reject() | HideRow() | Truncate():
-                return rule
-            case TooMany() as action:
-                raise self._gate.too_many(ceil_s(reset_at(rule, action)))
-            case Status() as action:
-                raise Scripted(_scripted(action))
-            case DropTwoFactor() as action:
-                self._drop_two_factor(action.code)
-            case Cut() as action:
-                raise Scripted(Nothing(action.do))
-            case Wait() as action:
-                await self._sleep(action.seconds)
-                if action.do == "hang":
-                    raise Scripted(Nothing("fin"))
-        return None
+def _answer_in(ended: HttpRefusal | Scripted) -> Response:
+    return ended.response if isinstance(ended, Scripted) else _error(ended)
 
 
 def _error(refusal: HttpRefusal) -> Response:
     body = seal_error(refusal.code, refusal.message)
     return Response(body, refusal.status, refusal.headers, JSON)
-
-
-def _scripted(action: Status) -> Response:
-    code = action.code or str(action.status)
-    body = seal_error(code, action.message) if action.body is None else action.body
-    return Response(body, action.status, action.headers, JSON)

@@ -2,8 +2,12 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, time, timedelta
+from typing import Any
 
-from bot.sandbox.fault_rule import FaultPoint, FaultScript
+import pytest
+from pydantic import ValidationError
+
+from bot.sandbox.fault_rule import POINTS, FaultPoint, FaultScript
 from bot.sandbox.faults import FaultBook, reset_at
 
 START = datetime(2026, 11, 19, 2, 15, tzinfo=UTC)
@@ -43,7 +47,7 @@ def test_times_repeats_a_strike_and_zero_never_ends() -> None:
 
 
 def test_a_rule_waits_for_its_market_time_and_its_point() -> None:
-    rule = {"match": {"at": "02:20", "until": "02:21"}, "point": "before_auth", "action": REJECT}
+    rule = {"match": {"at": "02:20", "until": "02:21"}, "action": {"do": "status", "status": 500}}
     faults = book(rule)
 
     def struck(minutes: float, point: FaultPoint = FaultPoint.BEFORE_AUTH) -> bool:
@@ -101,3 +105,53 @@ def test_restored_counts_go_on_where_they_were() -> None:
     faults.restore(0, seen=2, struck=0, first_struck=None)
 
     assert strikes(faults, 2) == [True, False]
+
+
+@pytest.mark.parametrize("do", POINTS)
+def test_every_action_strikes_by_default_where_it_may(do: str) -> None:
+    assert POINTS[do].usual in POINTS[do].allowed
+
+
+@pytest.mark.parametrize(
+    ("point", "action"),
+    [
+        ("before_auth", {"do": "hide_row", "seconds": 1}),
+        ("after_body", {"do": "reject"}),
+        ("after_body", {"do": "status", "status": 500}),
+        ("before_auth", {"do": "dup_request"}),
+        ("accept", {"do": "truncate", "length": 1}),
+        ("headers_sent", {"do": "garbage", "kind": "nan"}),
+    ],
+)
+def test_an_action_that_cannot_strike_there_is_no_rule(point: str, action: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match="cannot strike"):
+        FaultScript.model_validate({"point": point, "action": action})
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        {"do": "swap_row"},
+        {"do": "swap_row", "field": "symbol", "rows": 2},
+        {"do": "swap_row", "field": "colour"},
+        {"do": "garbage", "kind": "nice"},
+        {"do": "set_fields", "fields": {}},
+        {"do": "trickle", "bytes_per_s": 0},
+        {"do": "date_header"},
+    ],
+)
+def test_an_action_that_says_nothing_clear_is_no_rule(action: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        FaultScript.model_validate({"action": action})
+
+
+def test_the_points_are_in_the_order_of_a_request() -> None:
+    assert [str(point) for point in FaultPoint] == [
+        "accept",
+        "before_auth",
+        "after_auth",
+        "after_apply",
+        "headers_sent",
+        "mid_body",
+        "after_body",
+    ]

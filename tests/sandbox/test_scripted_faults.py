@@ -1,14 +1,28 @@
 """Faults over the wire: what the client sees, and what has really happened."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from bot.clock import SimulatedClock
 from bot.sandbox.errors import ConnectionCut
 from bot.sandbox.fault_rule import FaultScript
-from tests.sandbox.client import ACCOUNT, EXTENDED, Bench, order_body, orders_path, ready, scenario
+from bot.sandbox.sandbox import Sandbox
+from tests.sandbox.client import (
+    ACCOUNT,
+    EXTENDED,
+    RULEBOOK,
+    WIRE_START,
+    Bench,
+    order_body,
+    orders_path,
+    ready,
+    scenario,
+)
 
 BOOK = f"/trading/v1/accounts/{ACCOUNT}/order-book"
+QUOTE = "/market/quotes/stocks/HPG"
 PLACES = {"verb": "POST", "path": "*/orders"}
 
 
@@ -130,3 +144,97 @@ async def test_the_control_path_tells_the_clocks_and_takes_faults() -> None:
     assert clocks["wire"] == "2026-11-19T02:15:00+00:00"
     assert [a.status_code for a in (added, nonsense, stranger)] == [200, 400, 401]
     assert (await b.place())["code"] == "-300025"
+
+
+# ------------------------------------------------------------------------------ around the answer
+
+
+async def test_the_date_is_off_or_missing() -> None:
+    b = await faulty(match={"nth": 1}, action={"do": "date_header", "offset": 3600})
+    gone = {"match": {"nth": 2}, "action": {"do": "date_header", "offset": None}}
+    b.sandbox.add_fault(FaultScript.model_validate(gone))
+
+    dates = [(await b.call("GET", QUOTE)).headers.get("date") for _ in range(3)]
+
+    assert dates == ["Thu, 19 Nov 2026 03:15:00 GMT", None, "Thu, 19 Nov 2026 02:15:00 GMT"]
+
+
+async def test_a_redirect_names_where_to() -> None:
+    b = await faulty(
+        match=PLACES, action={"do": "redirect", "to": "http://127.0.0.1:1/x", "status": 308}
+    )
+
+    answer = await b.call("POST", orders_path(), order_body())
+
+    assert (answer.status_code, answer.headers["location"]) == (308, "http://127.0.0.1:1/x")
+    assert await count(b) == 0
+
+
+@pytest.mark.parametrize(("wanted", "status"), [("first", 200), ("second", 401)])
+async def test_a_doubled_order_is_taken_once_and_either_answer_may_come(
+    wanted: str, status: int
+) -> None:
+    b = await faulty(match=PLACES, action={"do": "dup_request", "delay": 30, "answer": wanted})
+
+    answer = await b.call("POST", orders_path(), order_body())
+
+    assert answer.status_code == status
+    assert status == 200 or answer.json()["error_code"] == "AUTH_NONCE_REUSED"
+    assert (await count(b), b.naps) == (1, [30.0])
+
+
+async def test_a_doubled_read_without_a_nonce_to_check_is_answered_twice() -> None:
+    b = await faulty(match={"path": QUOTE}, action={"do": "dup_request", "answer": "second"})
+
+    assert (await b.call("GET", QUOTE)).status_code == 200
+
+
+@pytest.mark.parametrize("point", ["headers_sent", "mid_body", "after_body"])
+@pytest.mark.parametrize("do", ["rst", "fin", "hang"])
+async def test_a_connection_may_be_cut_at_any_point_of_the_answer(point: str, do: str) -> None:
+    wait = {"seconds": 9} if do == "hang" else {}
+    b = await faulty(match=PLACES, point=point, action={"do": do, **wait})
+
+    with pytest.raises(ConnectionCut):
+        await b.call("POST", orders_path(), order_body())
+
+    assert await count(b) == 1
+
+
+async def test_an_order_held_before_it_is_read_is_judged_by_when_it_comes() -> None:
+    clock, wire = SimulatedClock(scenario().starts_at), SimulatedClock(WIRE_START)
+
+    async def nap(seconds: float) -> None:
+        wire.advance_to(wire.now() + timedelta(seconds=seconds))
+
+    b = Bench(Sandbox(scenario(), RULEBOOK, clock=clock, wire=wire, sleep=nap), clock, wire)
+    await b.log_in()
+    held = {"match": PLACES, "point": "accept", "action": {"do": "delay", "seconds": 60}}
+    b.sandbox.add_fault(FaultScript.model_validate(held))
+
+    answer = await b.call("POST", orders_path(), order_body())
+
+    assert (answer.status_code, answer.json()["message"]) == (401, "Invalid timestamp")
+    assert await count(b) == 0
+
+
+async def test_all_faults_end_at_the_control_path_and_stay_ended() -> None:
+    fault = {"match": {"times": 0}, "action": {"do": "status", "status": 500}}
+    b = await faulty(**fault)
+
+    struck = (await b.call("GET", QUOTE)).status_code
+    ended = await b.call("DELETE", "/_sandbox/control")
+    stranger = await b.call("DELETE", "/_sandbox/control", headers={"X-FH-APIKEY": "other"})
+
+    assert (struck, ended.status_code, stranger.status_code) == (500, 200, 401)
+    assert (await b.call("GET", QUOTE)).status_code == 200
+    b.sandbox.add_fault(FaultScript.model_validate(fault))
+    assert (await b.call("GET", QUOTE)).status_code == 500
+
+
+async def test_a_path_that_is_none_of_the_api_is_404_and_can_be_struck() -> None:
+    b = await faulty(match={"path": "/nowhere", "nth": 2}, action={"do": "status", "status": 503})
+
+    answers = [(await b.call("GET", "/nowhere")).status_code for _ in range(2)]
+
+    assert answers == [404, 503]

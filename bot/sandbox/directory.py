@@ -1,0 +1,59 @@
+"""Which endpoint a request means: a tree of path segments, so that a hundred paths cost as one."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from bot.protocol.endpoints import Endpoint, path_parameters
+
+
+@dataclass(slots=True)
+class _Branch:
+    """`hole` is where a path value leads; `endpoints` are those that end here, by method."""
+
+    named: "dict[str, _Branch]" = field(default_factory=dict)
+    hole: "_Branch | None" = None
+    endpoints: dict[str, tuple[Endpoint, tuple[str, ...]]] = field(default_factory=dict)
+
+
+class Directory:
+    """Endpoints by method and path. A segment written out goes before a path value."""
+
+    def __init__(self, endpoints: Iterable[Endpoint]) -> None:
+        self._root = _Branch()
+        for endpoint in endpoints:
+            self._add(endpoint)
+
+    def _add(self, endpoint: Endpoint) -> None:
+        branch = self._root
+        for segment in endpoint.path.split("/"):
+            branch = _grown(branch, segment)
+        branch.endpoints[endpoint.method] = endpoint, path_parameters(endpoint)
+
+    def find(self, method: str, path: str) -> tuple[Endpoint | None, Mapping[str, str]]:
+        """Return the endpoint of a decoded path and its values; None when there is none."""
+        for branch, values in _ends(self._root, path.split("/"), ()):
+            if method in branch.endpoints:
+                endpoint, names = branch.endpoints[method]
+                return endpoint, dict(zip(names, values, strict=True))
+        return None, {}
+
+
+def _grown(branch: _Branch, segment: str) -> _Branch:
+    if not segment.startswith("{"):
+        return branch.named.setdefault(segment, _Branch())
+    branch.hole = branch.hole or _Branch()
+    return branch.hole
+
+
+def _ends(
+    branch: _Branch, segments: Sequence[str], values: tuple[str, ...]
+) -> Iterator[tuple[_Branch, tuple[str, ...]]]:
+    """Yield where the segments lead, with the path values on the way; a value is never empty."""
+    if not segments:
+        yield branch, values
+        return
+    first, rest = segments[0], segments[1:]
+    if first in branch.named:
+        yield from _ends(branch.named[first], rest, values)
+    if first and branch.hole is not None:
+        yield from _ends(branch.hole, rest, (*values, first))
