@@ -1,0 +1,168 @@
+"""How fast the sandbox answers, beside a bare ASGI application on the same HTTP server.
+
+.venv/bin/python bench/sandbox.py [--rounds 5] [--requests 1500]
+"""
+
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bench.load import ask, request_bytes, seconds_for
+from bot.clock import SystemClock, wire_ms
+from bot.protocol.signing import body_sha256, sign
+
+KINDS = ("bare", "memory", "ledger")
+WANTED = {"order": 0.45, "depth": 0.6}
+BATCH = 100
+ORDER = {
+    "sub_account": "120C900001.1",
+    "side": "BUY",
+    "symbol": "HPG",
+    "quantity": 100,
+    "type": "LIMIT",
+    "limit_price": 25_500,
+    "market_price": None,
+    "stock_type": "STOCK",
+}
+ORDERS = "/trading/oa/sub-accounts/0009000011/orders"
+DEPTH = "/market/quotes/stocks/HPG/order-book"
+ASKED: dict[str, tuple[str, dict[str, Any] | None]] = {
+    "order": (ORDERS, ORDER),
+    "depth": (DEPTH, None),
+}
+
+
+@contextmanager
+def server(kind: str) -> Iterator[dict[str, Any]]:
+    """Start a server of `servers.py` and yield what its first line says."""
+    command = [sys.executable, str(Path(__file__).with_name("servers.py")), kind]
+    with subprocess.Popen(  # noqa: S603 - our own file
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            yield json.loads(process.stdout.readline())
+        finally:
+            process.stdin.close()
+
+
+class Signer:
+    """Makes signed requests for one server; one that names no key gets some key or other."""
+
+    def __init__(self, facts: dict[str, Any]) -> None:
+        self._key = facts.get("api_key", "ak_test_0123456789abcdef01234567")
+        self._secret = facts.get("api_secret", "0" * 64)
+        self._token = "x" * 200
+        self._number = 0
+
+    def log_in(self, base_url: str, code: str) -> None:
+        """Trade the one-time code for the token that order writes need."""
+        two_factor = "/auth/v1/openapi/2fa"
+        ticket = json.loads(ask(base_url, self(two_factor + "/request", {"channel": "EMAIL"})))
+        proof = {"ticket_id": ticket["ticket_id"], "otp_code": code}
+        answer = json.loads(ask(base_url, self(two_factor + "/verify", proof)))
+        self._token = answer["session_token"]
+
+    def __call__(self, target: str, fields: dict[str, Any] | None = None) -> bytes:
+        """Make a POST of `fields`, or a GET."""
+        self._number += 1
+        body = json.dumps(fields, separators=(",", ":")).encode() if fields else b""
+        method, stamp = ("POST" if fields else "GET"), wire_ms(SystemClock().now())
+        digest = body_sha256(body)
+        signature = sign(
+            self._secret, timestamp_ms=stamp, method=method, target=target, body_sha256=digest
+        )
+        headers = {
+            "X-FH-APIKEY": self._key,
+            "X-FH-TIMESTAMP": str(stamp),
+            "X-FH-NONCE": f"{self._number:032x}",
+            "X-FH-SIGNATURE": signature,
+            "X-FH-BODYHASH": digest,
+            "X-FH-2FA-TOKEN": self._token,
+            "device-id": "bench",
+            "Content-Type": "application/json",
+        }
+        return request_bytes(method, target, headers, body)
+
+
+@dataclass
+class Runner:
+    """One server and how long its batches took: seconds by what was asked."""
+
+    base_url: str
+    signed: Signer
+    taken_s: dict[str, float] = field(default_factory=lambda: dict.fromkeys(WANTED, 0.0))
+
+    @classmethod
+    def of(cls, facts: dict[str, Any]) -> "Runner":
+        """Make the client of a server that has just started."""
+        signed = Signer(facts)
+        if "otp" in facts:
+            signed.log_in(facts["base_url"], facts["otp"])
+        return cls(facts["base_url"], signed)
+
+    def run(self, what: str, count: int) -> None:
+        """Send a batch; making it is not timed."""
+        target, fields = ASKED[what]
+        self.taken_s[what] += seconds_for(
+            self.base_url, [self.signed(target, fields) for _ in range(count)]
+        )
+
+
+def one_round(batches: int) -> dict[str, dict[str, float]]:
+    """Measure fresh servers: answers a second by kind and what was asked.
+
+    Batches go to the servers in turn, so that what else the machine does hits all of them.
+    """
+    with ExitStack() as stack:
+        runners = {kind: Runner.of(stack.enter_context(server(kind))) for kind in KINDS}
+        for what in WANTED:
+            for runner in runners.values():
+                runner.run(what, BATCH)
+        warm_s = {kind: dict(runner.taken_s) for kind, runner in runners.items()}
+        for _ in range(batches):
+            for what in WANTED:
+                for runner in runners.values():
+                    runner.run(what, BATCH)
+        return {
+            kind: {
+                what: batches * BATCH / (taken_s - warm_s[kind][what])
+                for what, taken_s in runner.taken_s.items()
+            }
+            for kind, runner in runners.items()
+        }
+
+
+@click.command()
+@click.option("--rounds", default=5, show_default=True)
+@click.option("--batches", default=10, show_default=True, help=f"of {BATCH} requests, each round")
+def main(rounds: int, batches: int) -> None:
+    """Print rates, and ratios as medians of the rounds."""
+    seen = []
+    for number in range(rounds):
+        seen.append(one_round(batches))
+        for kind, rates in seen[-1].items():
+            click.echo(f"round {number + 1}  {kind:7} " + _rates(rates))
+    for kind in KINDS[1:]:
+        for what, wanted in WANTED.items():
+            ratios = [each[kind][what] / each["bare"][what] for each in seen]
+            middle = statistics.median(ratios)
+            spread = f"{min(ratios):.2f} to {max(ratios):.2f}"
+            click.echo(f"{kind:7} {what}: {middle:.2f} of bare ({spread}; wanted {wanted})")
+
+
+def _rates(rates: dict[str, float]) -> str:
+    return "  ".join(f"{what} {rate:6.0f}/s" for what, rate in rates.items())
+
+
+if __name__ == "__main__":
+    main()
