@@ -80,6 +80,9 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "db": _entry("journal", "db_commands", "db", "The journal's database."),
     "config": _entry("set up", "config_commands", "config", "Check and show the configuration."),
     "paper": _entry("set up", "paper_commands", "paper", "The sandbox broker as a server."),
+    "conformance": _entry(
+        "set up", "conformance_command", "conformance", "Check a server against the document."
+    ),
     "version": _entry("set up", "version_command", "version", "The version."),
 }
 
@@ -167,8 +170,8 @@ def run(arguments: Sequence[str]) -> int:
         sys.stdout = None  # nobody reads: nothing is left to flush
         return BROKEN_PIPE
     except OSError as error:
-        mistake = told_by_system(error)
-        return _show(mistake, invocation) if mistake else _report_bug(error, invocation)
+        told = told_by_system(error)
+        return _show(told, invocation) if told else _report_bug(error, invocation)
     except Exception as error:
         return _report_bug(error, invocation)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from bot.cli.glance import Glance
-from bot.cli.narrator_memory import Lines, Memory
+from bot.cli.narrator_memory import INDENT, Lines, Memory
 from bot.cli.tell_decisions import tell_decision
 from bot.cli.tell_orders import (
     keep_answer,
@@ -20,6 +20,7 @@ from bot.cli.tell_orders import (
     tell_transition,
 )
 from bot.cli.tell_states import tell_auth, tell_note, tell_state, tell_switch
+from bot.cli.wording import folded
 from bot.domain.entry import (
     AttemptFinished,
     AuthEvent,
@@ -67,4 +68,4 @@ class Narrator:
         teller = _TELLERS.get(type(entry))
         lines = teller(self._memory, entry) if teller else []
         self._memory.glance.see(entry)
-        return lines
+        return [part for line in lines for part in folded(line, indent=INDENT)]

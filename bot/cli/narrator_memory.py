@@ -2,19 +2,23 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Final
 
 from bot.cli.glance import Glance
-from bot.cli.wording import clock_of, fitted
+from bot.cli.wording import clock_of
 from bot.domain.entry import AttemptFinished, AuthEvent
 from bot.domain.order import Intent
 
 Lines = list[str]
+INDENT: Final = 17
+"""Where the text of a line begins, and that of the lines that continue it."""
 
 
 @dataclass(slots=True)
 class Memory:
     """`announced`: intents whose order's first row is still to come; `told_noes`: see `_is_news`.
 
+    `gaps` says how far apart two values of one indicator stood when nothing came of a look.
     `needed` is the newest demand for a token, `paused_at` the start of a pause that lasts.
     """
 
@@ -25,6 +29,8 @@ class Memory:
     held: set[str] = field(default_factory=set)
     told_noes: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     quoted: dict[str, datetime] = field(default_factory=dict)
+    gaps: dict[tuple[str, str], float] = field(default_factory=dict)
+    limited_at: datetime | None = None
     needed: AuthEvent | None = None
     paused_at: datetime | None = None
 
@@ -32,9 +38,9 @@ class Memory:
 def line(at: datetime, kind: str, text: str, who: str = "") -> str:
     """One line of a run: `HH:MM:SS KIND    who        text`."""
     subject = f"{who:<10} " if who else ""
-    return fitted(f"{clock_of(at)} {kind:<7} {subject}{text}")
+    return f"{clock_of(at)} {kind:<7} {subject}{text}"
 
 
 def more(text: str) -> str:
     """A line that continues the one above it."""
-    return fitted(f"{'':17}{text}")
+    return f"{'':{INDENT}}{text}"

@@ -125,7 +125,8 @@ def _print(invocation: Invocation, found: Fields) -> None:
     print_text(f"{text(found, 'state')}{f': {reason}' if reason else ''}")
     paused = [row for row in each(found, "strategies") if text(row, "state") in _OFF]
     for row in paused:
-        print_text(f"{text(row, 'name')} {text(row, 'state')}: {text(row, 'reason')}")
+        because = text(row, "reason")
+        print_text(f"{text(row, 'name')} {text(row, 'state')}{f': {because}' if because else ''}")
     orders = each(found, "open_orders")
     if orders:
         listed = ", ".join(text(row, "order_id") for row in orders)

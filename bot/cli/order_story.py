@@ -4,12 +4,13 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from bot.cli.show import cut
 from bot.cli.tell_decisions import CHECKS_SHOWN
-from bot.cli.wording import millis_of
+from bot.cli.wording import folded, millis_of
 from bot.journal.values import TimelineRow
 
 _INDENT: Final = " " * 8
+_TEXT_AT: Final = 33
+"""Where the text stands after `+0.000   09:16:00.102  decided   `."""
 _STATUS: Final = ("status", "order_status")
 _EXECUTED: Final = ("execqtty", "execute_quantity")
 _PRICE: Final = ("execprice", "execute_price")
@@ -19,8 +20,9 @@ _REASON: Final = ("feedbackmsg", "rejected_reason")
 
 
 def story(events: Sequence[TimelineRow], *, limit: int) -> Iterator[str]:
-    """One line for each thing that happened, at most `limit` wide."""
-    return (cut(_line(each), limit) for each in events)
+    """Each thing that happened in a line, folded where it is wider than `limit`."""
+    for each in events:
+        yield from folded(_line(each), indent=_TEXT_AT, limit=limit)
 
 
 def raw_story(events: Sequence[TimelineRow]) -> Iterator[str]:

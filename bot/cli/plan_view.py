@@ -122,7 +122,7 @@ def span_words(span: timedelta) -> str:
     for unit, size in (("h", 3600), ("m", 60)):
         if total >= size and total % size == 0:
             return f"{total / size:.0f}{unit}"
-    return f"{total:g}s"
+    return f"{total:.3g}s"
 
 
 def seconds(span: timedelta | None) -> float | None:

@@ -22,6 +22,7 @@ STOPPED: Final[Fields] = {"state": RunState.STOPPED}
 DRIFT_SHOWN_MAX: Final = 5
 COUNTED: Final = ("orders", "filled", "rejected", "cancelled", "expired", "blocks", "unknown")
 """What is told of the day's counts, in this order."""
+_ONE: Final = {"orders": "order", "blocks": "block"}
 
 
 @command("status", example="bot status --wait RUNNING --timeout 60")
@@ -137,8 +138,12 @@ def _position(row: Fields) -> str:
 def _orders(found: Fields) -> str:
     counts = inner(found, "counts")
     open_now = counted(len(each(found, "open_orders")), "order")
-    told = [f"{whole(counts, name)} {name}" for name in COUNTED if whole(counts, name)]
+    told = [_counted(whole(counts, name), name) for name in COUNTED if whole(counts, name)]
     return ", ".join([*told, f"{open_now} open"])
+
+
+def _counted(count: int, word: str) -> str:
+    return f"{count:,} {_ONE.get(word, word) if count == 1 else word}"
 
 
 def _order(row: Fields) -> str:

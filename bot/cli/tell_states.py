@@ -1,7 +1,7 @@
 """The lines of how the bot is: its state, the second factor, strategies, and notes."""
 
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
 from typing import Final
 
 from bot.cli.narrator_memory import Lines, Memory, line, more
@@ -19,6 +19,10 @@ NOTE_KINDS: Final = {"PHASE": "SESSION", "RESUME": "RESUMED", "SCHEDULE": "ALERT
 """Kinds of notes that have another word on the screen."""
 QUOTE_EVERY_S: Final = 300
 """Market seconds between two quotes of a symbol on the screen."""
+LIMIT_EVERY: Final = timedelta(minutes=5)
+LIMIT_SHORT: Final = timedelta(seconds=1)
+LIMIT_LONG: Final = timedelta(seconds=10)
+"""A wait for the quota of this length is always told; a shorter one, not a trifle, now and then."""
 
 
 def tell_auth(memory: Memory, entry: AuthEvent) -> Lines:
@@ -35,7 +39,7 @@ def tell_state(memory: Memory, entry: StateChanged) -> Lines:
         return []  # its ALERT tells it
     if entry.scope != "all":
         kind = _STATE_KINDS.get(entry.to_state, "RESUMED")
-        return [line(entry.at, kind, f"{entry.reason} (by {entry.by})")]
+        return [line(entry.at, kind, f"{entry.reason} (by {entry.by})".lstrip())]
     if entry.to_state is RunState.NEEDS_2FA:
         return _paused_for_token(memory, entry)
     if entry.to_state is RunState.RUNNING:
@@ -44,7 +48,8 @@ def tell_state(memory: Memory, entry: StateChanged) -> Lines:
         memory.paused_at = entry.at
     if entry.to_state is RunState.STOPPING and entry.by == "demo":
         return [line(entry.at, "DEMO", f"{entry.reason} · stopping cleanly")]
-    return [line(entry.at, _STATE_KINDS[entry.to_state], f"{entry.reason} (by {entry.by})")]
+    text = f"{entry.reason} (by {entry.by})".lstrip()
+    return [line(entry.at, _STATE_KINDS[entry.to_state], text)]
 
 
 def _paused_for_token(memory: Memory, entry: StateChanged) -> Lines:
@@ -83,15 +88,28 @@ def _running_again(memory: Memory, entry: StateChanged) -> Lines:
 
 def tell_switch(_memory: Memory, entry: StrategySwitched) -> Lines:
     kind = _SWITCH_KINDS.get(entry.state, "ALERT")
-    text = f"{entry.state}: {entry.reason} (by {entry.by})"
+    reason = f": {entry.reason}" if entry.reason else ""
+    text = f"{entry.state}{reason} (by {entry.by})"
     return [line(entry.at, kind, text, entry.strategy)]
 
 
 def tell_note(memory: Memory, entry: Note) -> Lines:
-    if entry.kind == "QUOTE" and not _is_quote_due(memory, entry):
+    is_due = _DUE.get(entry.kind)
+    if is_due is not None and not is_due(memory, entry):
         return []
     kind = NOTE_KINDS.get(entry.kind, entry.kind)
-    return [line(entry.at, kind, _note_text(entry))]
+    return [line(entry.at, kind, _note_text(memory, entry))]
+
+
+def _is_limit_due(memory: Memory, entry: Note) -> bool:
+    """A wait that a person would notice; a lesser one once in a while."""
+    until, before = entry.numbers.get("until"), memory.limited_at
+    waits = datetime.fromisoformat(until) - entry.at if isinstance(until, str) else LIMIT_LONG
+    is_news = before is None or entry.at - before >= LIMIT_EVERY
+    if waits < LIMIT_LONG and not (is_news and waits >= LIMIT_SHORT):
+        return False
+    memory.limited_at = entry.at
+    return True
 
 
 def _is_quote_due(memory: Memory, entry: Note) -> bool:
@@ -107,15 +125,31 @@ def _short(entry: OrderUpdated) -> str:
     return order_words(side=entry.side, quantity=left, symbol=entry.symbol)
 
 
-def _note_text(entry: Note) -> str:
+def _note_text(memory: Memory, entry: Note) -> str:
+    if entry.kind == "PULSE":
+        return entry.text + _nearest(memory)
     until = entry.numbers.get("until")
     if entry.kind != "LIMIT" or not isinstance(until, str):
         return entry.text
     waiting = entry.numbers.get("waiting")
-    queued = f", {waiting} calls queued" if waiting else ""
+    queued = f", {counted(waiting, 'call')} queued" if isinstance(waiting, int) and waiting else ""
     return f"{entry.text}, waiting until {clock_of(datetime.fromisoformat(until))}{queued}"
 
 
+def _nearest(memory: Memory) -> str:
+    """Who was nearest to a signal since the pulse before, by the gap of its two lines."""
+    if not memory.gaps:
+        return ""
+    (strategy, symbol), gap = min(memory.gaps.items(), key=lambda item: item[1])
+    memory.gaps.clear()
+    return f" · nearest {strategy} {symbol} gap {gap:.2f}%"
+
+
+_DUE: Final[Mapping[str, Callable[[Memory, Note], bool]]] = {
+    "QUOTE": _is_quote_due,
+    "LIMIT": _is_limit_due,
+}
+"""Kinds of notes that are told now and then."""
 _PAUSES: Final = frozenset({RunState.PAUSED, RunState.HALTED, RunState.DEGRADED})
 _STATE_KINDS: Final[Mapping[RunState, str]] = {
     RunState.STARTING: "RUNNING",

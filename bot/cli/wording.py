@@ -1,11 +1,13 @@
 """How values read on the screen: local times, orders, lengths of time. Pure."""
 
 from datetime import datetime, timedelta
+from textwrap import wrap
 from typing import Final
 
 from bot.domain.instrument import EXCHANGE_TZ
 
 LINE_MAX: Final = 100
+LINES_MAX: Final = 3
 
 
 def clock_of(at: datetime) -> str:
@@ -61,9 +63,18 @@ def order_words(
     return " ".join(part for part in parts if part)
 
 
-def fitted(line: str) -> str:
-    """A line of at most 100 columns, its end cut if it must be."""
-    return line if len(line) <= LINE_MAX else line[: LINE_MAX - 1] + "…"
+def folded(line: str, *, indent: int, limit: int = LINE_MAX) -> list[str]:
+    """A line as at most three of `limit` columns, the further ones indented; then it is cut."""
+    if len(line) <= limit:
+        return [line]
+    return wrap(
+        line,
+        limit,
+        subsequent_indent=" " * indent,
+        max_lines=LINES_MAX,
+        placeholder=" …",
+        break_on_hyphens=False,
+    )
 
 
 def counted(count: int, one: str, many: str = "") -> str:

@@ -23,9 +23,8 @@ class Pulse:
         since = {name: count - self._before.get(name, 0) for name, count in counts.items()}
         self._before = dict(counts)
         told = ", ".join(_counted(since[name], name) for name in _TOLD if since.get(name))
-        text = (
-            f"{_strategies(standing)}, {len(standing.open_orders)} open orders · {told or 'quiet'}"
-        )
+        open_now = f"{len(standing.open_orders)} open"
+        text = f"{_strategies(standing)}, {open_now} · {told or 'quiet'}"
         return Note(at, "PULSE", text, since)
 
 

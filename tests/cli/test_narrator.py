@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from bot.cli.narrator import Narrator
+from bot.cli.tell_decisions import gap_percent
 from bot.cli.wording import LINE_MAX
 from bot.domain.entry import (
     AuthEvent,
@@ -266,6 +267,54 @@ def test_a_wait_for_the_quota_says_until_when_and_how_many_wait() -> None:
     note = Note(after(0), "LIMIT", "broker 429", {"until": until, "waiting": 3, "call": "quote"})
 
     assert told(note) == ["09:21:00 LIMIT   broker 429, waiting until 09:21:30, 3 calls queued"]
+
+
+def wait(at: float, seconds: float) -> Note:
+    until = after(at + seconds).isoformat()
+    return Note(after(at), "LIMIT", "quota used up", {"until": until, "waiting": 1})
+
+
+def test_a_short_wait_is_told_now_and_then_a_trifle_never() -> None:
+    waits = [wait(0, 0.3), wait(5, 5), wait(10, 5), wait(20, 30), wait(300, 5), wait(321, 5)]
+
+    assert [line[:8] for line in told(*waits)] == ["09:21:05", "09:21:20", "09:26:21"]
+
+
+def gap(at: float, symbol: str, fast: float, slow: float) -> Decision:
+    numbers = {"sma(5)": fast, "sma(20)": slow}
+    why = "sma(5), sma(20)"
+    verdict = Verdict.SKIPPED
+    return Decision(after(at), "sma-fpt", symbol, verdict, "NO_SIGNAL", why, numbers)
+
+
+def test_a_pulse_says_who_was_nearest_to_a_signal_since_the_last_one() -> None:
+    pulse = Note(after(60), "PULSE", "2 on, 0 open · 90 skips")
+    looks = [gap(0, "FPT", 100.0, 99.0), gap(1, "VNM", 200.0, 199.5), gap(2, "FPT", 100.0, 98.0)]
+
+    assert told(*looks, pulse, pulse)[-2:] == [
+        "09:22:00 PULSE   2 on, 0 open · 90 skips · nearest sma-fpt VNM gap 0.25%",
+        "09:22:00 PULSE   2 on, 0 open · 90 skips",
+    ]
+
+
+def test_values_of_two_indicators_have_no_gap() -> None:
+    assert gap_percent({"bid_volume(3)": 33_200, "ask_volume(3)": 41_400}) is None
+
+
+def test_a_line_that_is_too_long_goes_on_below() -> None:
+    lines = told(Note(after(0), "PULSE", "2 on · " + ", ".join(["210 quotes"] * 10)))
+
+    assert [line[:17] for line in lines] == ["09:21:00 PULSE   ", " " * 17]
+    assert max(map(len, lines)) <= LINE_MAX
+
+
+@pytest.mark.parametrize(
+    ("reason", "text"), [("", "paused (by operator)"), ("lunch", "paused: lunch (by operator)")]
+)
+def test_a_switch_without_a_reason_has_no_colon(reason: str, text: str) -> None:
+    switched = StrategySwitched(after(0), "sma-fpt", "paused", reason, "operator")
+
+    assert told(switched) == [f"09:21:00 PAUSED  sma-fpt    {text}"]
 
 
 def test_quotes_of_a_symbol_are_told_now_and_then() -> None:
