@@ -7,8 +7,8 @@ import click
 from bot.cli.command import command
 from bot.cli.invocation import Invocation
 from bot.cli.places import open_journal
-from bot.cli.rows import fields_of, form_option, print_machine
-from bot.cli.show import Row, print_table, print_text
+from bot.cli.rows import fields_of, form_option, names_of, print_machine
+from bot.cli.show import UNCUT, Row, print_table, print_text
 from bot.cli.since import since_of, since_option
 from bot.cli.wording import clock_of, counted, minute_of
 from bot.journal.grouping import group
@@ -16,10 +16,8 @@ from bot.journal.values import DecisionGroup, DecisionRow
 
 HEADS: Final = ("TIME", "STRATEGY", "SYM", "VERDICT", "CODE", "ID", "WHY")
 GROUP_HEADS: Final = ("TIME", "STRATEGY", "SYM", "TIMES", "VERDICT", "CODE", "WHY")
-MISSED_CODES: Final = frozenset({"TWO_FACTOR"})
-"""Signals that came while the second factor was missing."""
-
-
+SPARE: Final = {HEADS: ("ID", "VERDICT"), GROUP_HEADS: ("VERDICT", "TIMES")}
+"""What is left out first where the screen is too narrow."""
 LOOKED_ONLY: Final = "NO_SIGNAL"
 """The code of a look that came to nothing: its reason is its figures."""
 
@@ -44,23 +42,21 @@ def decisions(
     """List decisions: every wish of a strategy, and every reasoned no."""
     with open_journal(invocation) as reader:
         found = reader.decisions(
-            why_not=why_not or missed,
+            why_not=why_not,
+            missed=missed,
             symbol=symbol.upper() if symbol else None,
             strategy=strategy,
             since=since_of(since, reader),
         )
-    if missed:
-        found = [row for row in found if _is_missed(row)]
     groups = group(found) if why_not or missed else []
     machine = [fields_of(row) for row in (groups or found)]
-    if not print_machine(invocation, machine, form):
+    names = names_of(DecisionGroup if why_not or missed else DecisionRow)
+    if not print_machine(invocation, machine, form, names=names):
         rows = [_group_row(row) for row in groups] if why_not or missed else list(map(_row, found))
-        print_table(invocation, GROUP_HEADS if why_not or missed else HEADS, rows)
+        heads = GROUP_HEADS if why_not or missed else HEADS
+        limit = UNCUT if form == "wide" else None
+        print_table(invocation, heads, rows, limit=limit, spare=SPARE[heads])
         print_text(counted(len(found), "decision"))
-
-
-def _is_missed(row: DecisionRow) -> bool:
-    return row.verdict == "MISSED" or (row.verdict == "BLOCKED" and row.code in MISSED_CODES)
 
 
 def _row(row: DecisionRow) -> Row:

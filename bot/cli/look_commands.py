@@ -7,15 +7,18 @@ import click
 from bot.cli.command import command
 from bot.cli.invocation import Invocation
 from bot.cli.places import open_journal
-from bot.cli.rows import fields_of, form_option, print_machine
-from bot.cli.show import print_table, print_text
+from bot.cli.rows import fields_of, form_option, names_of, print_machine
+from bot.cli.show import UNCUT, print_table, print_text
 from bot.cli.since import since_of, since_option
-from bot.cli.wording import counted, day_and_clock_of
+from bot.cli.wording import clock_of, counted, day_and_clock_of
+from bot.journal.values import FillRow, PositionRow
 
 FILL_HEADS: Final = (
     "TIME", "ID", "STRATEGY", "SIDE", "SYM", "QTY", "PRICE", "AMOUNT", "FEE", "TAX", "RESULT",
     "POSITION",
 )  # fmt: skip
+FILL_SPARE: Final = ("AMOUNT", "STRATEGY", "TAX", "FEE", "RESULT")
+"""What is left out first where the screen is too narrow; `-o wide` has everything."""
 POSITION_HEADS: Final = (
     "STRATEGY", "SYM", "QTY", "AVG", "COST", "REALISED", "FEE", "TAX",
 )  # fmt: skip
@@ -34,11 +37,14 @@ def fills(
     with open_journal(invocation) as reader:
         wanted = symbol.upper() if symbol else None
         found = reader.fills(since=since_of(since, reader), symbol=wanted, strategy=strategy)
-    if print_machine(invocation, [fields_of(row) for row in found], form):
+    machine = [fields_of(row) for row in found]
+    if print_machine(invocation, machine, form, names=names_of(FillRow)):
         return
+    has_days = form == "wide" or len({row.trading_date for row in found}) > 1
+    time_of = day_and_clock_of if has_days else clock_of
     rows = [
         (
-            day_and_clock_of(row.at),
+            time_of(row.at),
             row.order_id,
             row.strategy,
             row.side,
@@ -53,7 +59,8 @@ def fills(
         )
         for row in found
     ]
-    print_table(invocation, FILL_HEADS, rows)
+    limit = UNCUT if form == "wide" else None
+    print_table(invocation, FILL_HEADS, rows, limit=limit, spare=FILL_SPARE)
     fees, taxes = sum(row.fee for row in found), sum(row.tax for row in found)
     print_text(f"{counted(len(found), 'fill')}, fees {fees:,}, tax {taxes:,}")
 
@@ -65,7 +72,8 @@ def positions(invocation: Invocation, form: str) -> None:
     """List what each strategy holds, by its own fills."""
     with open_journal(invocation) as reader:
         found = reader.positions()
-    if print_machine(invocation, [fields_of(row) for row in found], form):
+    machine = [fields_of(row) for row in found]
+    if print_machine(invocation, machine, form, names=names_of(PositionRow)):
         return
     rows = [
         (
@@ -80,5 +88,6 @@ def positions(invocation: Invocation, form: str) -> None:
         )
         for row in found
     ]
-    print_table(invocation, POSITION_HEADS, rows)
+    limit = UNCUT if form == "wide" else None
+    print_table(invocation, POSITION_HEADS, rows, limit=limit, spare=("TAX", "FEE", "COST"))
     print_text(f"{counted(len(found), 'position')}, cost {sum(r.cost for r in found):,}")

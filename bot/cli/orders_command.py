@@ -10,7 +10,7 @@ import click
 from bot.cli.command import command
 from bot.cli.invocation import Invocation
 from bot.cli.places import open_journal
-from bot.cli.rows import Plain, fields_of, form_option, print_machine
+from bot.cli.rows import Plain, fields_of, form_option, names_of, print_machine
 from bot.cli.show import UNCUT, Row, print_table, print_text
 from bot.cli.since import since_of, since_option
 from bot.cli.wording import clock_of, counted, day_and_clock_of
@@ -24,6 +24,8 @@ WIDE_HEADS: Final = (
     "TIME", "ID", "LOCAL", "STRATEGY", "SIDE", "SYM", "QTY", "TYPE", "PRICE", "FILLED", "AVG",
     "FEE", "TAX", "STATUS", "CODE", "WHY / REASON",
 )  # fmt: skip
+SPARE: Final = ("AVG", "STRATEGY", "WHY / REASON", "PRICE", "FILLED")
+"""What is left out first where the screen is too narrow."""
 STYLES: Final = {
     "MATCHED_ALL": "green",
     "REJECTED": "red",
@@ -59,7 +61,9 @@ def orders(
             strategy=strategy,
             open_only=open_only,
         )
-    if not print_machine(invocation, [order_fields(row) for row in found], form):
+    machine = [order_fields(row) for row in found]
+    names = (*names_of(OrderRow), "outcome")
+    if not print_machine(invocation, machine, form, names=names):
         _print_table(invocation, found, is_wide=form == "wide")
 
 
@@ -70,7 +74,7 @@ def _print_table(invocation: Invocation, found: Sequence[OrderRow], *, is_wide: 
     else:
         has_days = len({row.trading_date for row in found}) > 1
         rows = [_row(row, day_and_clock_of if has_days else clock_of) for row in found]
-        print_table(invocation, HEADS, rows, styles=STYLES)
+        print_table(invocation, HEADS, rows, styles=STYLES, spare=SPARE)
     print_text(foot(found))
 
 

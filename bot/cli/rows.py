@@ -46,25 +46,34 @@ def plain(value: object) -> object:
     return value
 
 
-def print_machine(invocation: Invocation, rows: Sequence[Plain], form: str) -> bool:
-    """Print rows as JSON or CSV if that was asked for; say whether it was."""
+def names_of(kind: type) -> tuple[str, ...]:
+    """The names of a row's fields: the heads of its CSV, also where there is no row."""
+    return tuple(field.name for field in fields(kind))
+
+
+def print_machine(
+    invocation: Invocation, rows: Sequence[Plain], form: str, *, names: Sequence[str]
+) -> bool:
+    """Print rows as JSON or CSV if that was asked for; say whether it was.
+
+    `names` are the fields of a row.
+    """
     if invocation.json:
         print_json(list(rows))
     elif form == "jsonl":
         for row in rows:
             print_text(json.dumps(row, ensure_ascii=False, default=str))
     elif form == "csv":
-        print_text(csv_of(rows))
+        print_text(csv_of(rows, names))
     return invocation.json or form in {"jsonl", "csv"}
 
 
-def csv_of(rows: Sequence[Plain]) -> str:
+def csv_of(rows: Sequence[Plain], names: Sequence[str]) -> str:
     """Rows as CSV with a line of heads; values that are no text or number are JSON."""
     stream = io.StringIO()
-    if rows:
-        writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
+    writer = csv.DictWriter(stream, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
     return stream.getvalue().rstrip("\n")
 
 

@@ -21,6 +21,9 @@ WIDTH: Final = 100
 UNCUT: Final = 1_000
 """Columns of a table that is wanted whole."""
 
+LAST_MIN: Final = 16
+"""Columns that a table's last column keeps where others can be left out."""
+
 Cell = str | int | None
 Side = Literal["left", "right"]
 Row = Sequence[Cell]
@@ -88,12 +91,15 @@ def print_table(
     *,
     styles: Mapping[str, str] | None = None,
     limit: int | None = None,
+    spare: Sequence[str] = (),
 ) -> None:
     """Print rows under their heads. Numbers stand right; lines are cut to `limit`, or the screen.
 
-    `styles` colours whole cells by their text, on a terminal only.
+    `styles` colours whole cells by their text, on a terminal only. Where it is too wide, columns of
+    `spare` are left out, the first of them first.
     """
     columns = limit or width()
+    heads, rows = _kept(heads, rows, spare, columns)
     if wants_color(invocation, sys.stdout):
         _print_rich(heads, rows, styles or {}, columns)
     else:
@@ -107,6 +113,21 @@ def aligned(heads: Sequence[str], rows: Sequence[Row], *, limit: int) -> list[st
     widths = [max(len(row[at]) for row in table) for at in range(len(heads))]
     rights = [_is_right(rows, at) for at in range(len(heads))]
     return [cut(_line(row, widths, rights), limit) for row in table]
+
+
+def _kept(
+    heads: Sequence[str], rows: Sequence[Row], spare: Sequence[str], columns: int
+) -> tuple[Sequence[str], Sequence[Row]]:
+    """The columns that fit; the last one may be cut down to a few words."""
+    widths = [max(len(text_of(row[at])) for row in (heads, *rows)) for at in range(len(heads))]
+    widths[-1] = min(widths[-1], LAST_MIN)
+    kept = dict(zip(heads, widths, strict=True))
+    for head in spare:
+        if sum(kept.values()) + len(kept) - 1 <= columns:
+            break
+        del kept[head]
+    at = [place for place, head in enumerate(heads) if head in kept]
+    return [heads[place] for place in at], [[row[place] for place in at] for row in rows]
 
 
 def _line(row: Sequence[str], widths: Sequence[int], rights: Sequence[bool]) -> str:

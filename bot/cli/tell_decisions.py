@@ -7,7 +7,7 @@ from typing import Final
 
 from bot.cli.narrator_memory import Lines, Memory, line
 from bot.cli.wording import minute_of, order_words
-from bot.domain.entry import Decision, Verdict
+from bot.domain.entry import Decision, Numbers, Verdict
 
 CHECKS_SHOWN: Final = ("MAX_ORDER_VALUE", "MAX_ORDERS", "CASH", "SELLABLE")
 """The checks whose numbers a person wants to see when all have passed."""
@@ -25,6 +25,7 @@ def _passed(memory: Memory, entry: Decision) -> Lines:
     if entry.code == "CANCEL":
         return []
     memory.told_noes.pop((entry.strategy, entry.symbol), None)
+    memory.gaps.pop((entry.strategy, entry.symbol), None)
     wish = f"{entry.side or '':<4} {entry.symbol:<4} {entry.why}"
     shown = {check.code: check.text for check in entry.checks if check.text}
     numbers = ", ".join(shown[code] for code in CHECKS_SHOWN if code in shown)
@@ -36,6 +37,9 @@ def _passed(memory: Memory, entry: Decision) -> Lines:
 
 
 def _skipped(memory: Memory, entry: Decision) -> Lines:
+    gap = gap_percent(entry.numbers)
+    if gap is not None:
+        memory.gaps[entry.strategy, entry.symbol] = gap
     if not _is_news(memory, entry):
         return []
     return [line(entry.at, "SKIP", f"{entry.symbol:<4} {entry.why}", entry.strategy)]
@@ -70,6 +74,15 @@ def _expired(_memory: Memory, entry: Decision) -> Lines:
 def _failed(_memory: Memory, entry: Decision) -> Lines:
     text = f"{entry.symbol:<4} {entry.code}: {entry.why}"
     return [line(entry.at, "ALERT", text, entry.strategy)]
+
+
+def gap_percent(numbers: Numbers) -> float | None:
+    """How far apart two values of one indicator stand: `sma(5)` and `sma(20)`; else None."""
+    figures = [each for each in numbers.values() if isinstance(each, int | float)]
+    indicators = {name.partition("(")[0] for name in numbers}
+    if len(figures) != 2 or len(numbers) != 2 or len(indicators) != 1 or not all(figures):
+        return None
+    return 100 * abs(figures[0] - figures[1]) / max(map(abs, figures))
 
 
 def _is_news(memory: Memory, entry: Decision) -> bool:
@@ -112,6 +125,5 @@ _VERDICTS: Final[Mapping[Verdict, Callable[[Memory, Decision], Lines]]] = {
     Verdict.WATCHED: _watched,
     Verdict.HELD: _held_back,
     Verdict.EXPIRED: _expired,
-    Verdict.MISSED: _skipped,
     Verdict.FAILED: _failed,
 }

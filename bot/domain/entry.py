@@ -27,7 +27,6 @@ class Verdict(StrEnum):
     WATCHED = "WATCHED"
     HELD = "HELD"
     EXPIRED = "EXPIRED"
-    MISSED = "MISSED"
     FAILED = "FAILED"
 
 

@@ -41,6 +41,8 @@ CANDIDATES_MAX: Final = 20
 LAST: Final = "last"
 WANTED: Final = "PASSED"
 """The verdict of a decision that became an order; every other is a why-not."""
+MISSED: Final = ("BLOCKED", "TWO_FACTOR")
+"""Verdict and code of a signal that was missed for want of a 2FA token."""
 
 R = TypeVar("R")
 Filters = Sequence[sa.ColumnElement[bool]]
@@ -159,7 +161,7 @@ class JournalReader:
         if why_not:
             filters.append(view.c.verdict != WANTED)
         if missed:
-            filters.append(view.c.verdict == "MISSED")
+            filters.append(sa.tuple_(view.c.verdict, view.c.code) == sa.tuple_(*MISSED))
         return self._rows(DecisionRow, view, filters)
 
     def decision_groups(

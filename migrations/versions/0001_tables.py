@@ -298,7 +298,7 @@ decisions = _chain(
     _maybe_whole("quantity"),
     _maybe_text("order_type"),
     _maybe_whole("price"),
-    _one_of("decisions", "verdict", "PASSED SKIPPED BLOCKED WATCHED HELD EXPIRED MISSED FAILED"),
+    _one_of("decisions", "verdict", "PASSED SKIPPED BLOCKED WATCHED HELD EXPIRED FAILED"),
     _one_of("decisions", "side", "BUY SELL"),
 )
 sa.Index("decisions_by_time", decisions.c.at)

@@ -26,7 +26,8 @@ why  bids 4.6x asks
 +0.000   09:21:00.102  decided   PASSED ok · BUY 500 HPG LO 27,050 · bids 4.6x asks
 +0.000   09:21:00.102  checked   2 of 2 checks ok
 +0.001   09:21:00.103  recorded  BUY 500 HPG LO 27,050
-+0.003   09:21:00.105  sent      POST /trading/v1/accounts/***/orders · nonce 5f0c0003… · body sha2…
++0.003   09:21:00.105  sent      POST /trading/v1/accounts/***/orders · nonce 5f0c0003… · body
+                                 sha256 9a319a31…
 +0.003   09:21:00.105  sending   READY → SENDING · the broker said so
 +0.044   09:21:00.146  answered  ACCEPTED · HTTP 200 · 41 ms
 +0.044   09:21:00.146  result    place · SENT
@@ -114,6 +115,30 @@ def test_csv_holds_one_row_for_each_order(config: Path) -> None:
     rows = list(csv.DictReader(io.StringIO(ran.out)))
     assert [row["id"] for row in rows][:2] == ["L-0008", "ORD10000001"]
     assert rows[3]["reason"] == "Giá nằm ngoài biên độ"
+
+
+@pytest.mark.parametrize("command", ["orders", "fills", "decisions", "decisions --why-not"])
+def test_csv_without_a_row_still_has_its_heads(command: str, config: Path) -> None:
+    rows = call(*command.split(), "-o", "csv", "-c", str(config))
+    none = call(*command.split(), "--symbol", "ABC", "-o", "csv", "-c", str(config))
+
+    assert none.out == rows.out.splitlines(keepends=True)[0]
+
+
+def test_fills_keep_the_position_on_a_usual_screen(config: Path) -> None:
+    heads, first = call("fills", "-c", str(config)).out.splitlines()[:2]
+
+    assert (heads.split()[-1], first.split()[-1]) == ("POSITION", "100")
+    assert "AMOUNT" in call("fills", "-o", "wide", "-c", str(config)).out
+
+
+def test_a_narrow_screen_leaves_columns_out_and_keeps_the_status(config: Path) -> None:
+    ran = call("orders", "-c", str(config), columns=60)
+
+    assert ran.out.splitlines()[1:3] == [
+        "09:41:00 L-0008      BUY  HPG 300  27,000      0 UNKNOWN",
+        "09:16:00 ORD10000001 BUY  FPT 100 132,000    100 MATCHED_ALL",
+    ]
 
 
 def test_lines_of_json_are_one_value_each(config: Path) -> None:
