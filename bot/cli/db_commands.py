@@ -6,11 +6,11 @@ from bot.cli.command import child, group
 from bot.cli.invocation import Invocation
 from bot.cli.places import load, readable
 from bot.cli.rows import fields_of
-from bot.cli.show import print_json, print_text
+from bot.cli.show import print_json, print_text, say
 from bot.journal.migrate import check as check_schema
 from bot.journal.migrate import migrate as migrate_schema
 from bot.journal.schema import SchemaState
-from bot.runtime.journal_file import shown_url, told
+from bot.runtime.journal_file import FOREIGN, shown_url, told
 from bot.runtime.problems import ExitCode, OperatorMistake
 from bot.runtime.settings import Loaded
 
@@ -38,7 +38,9 @@ def migrate(invocation: Invocation, dry_run: bool) -> None:
     if not dry_run:
         with told(loaded.origin_of("journal.url")):
             migrate_schema(loaded.journal_url)
-    _show(invocation, loaded)
+    state = _show(invocation, loaded)
+    if dry_run and not state.is_current:
+        say(invocation, _would(state))
 
 
 def _show(invocation: Invocation, loaded: Loaded) -> SchemaState:
@@ -55,4 +57,12 @@ def _show(invocation: Invocation, loaded: Loaded) -> SchemaState:
 def _what_to_do(state: SchemaState) -> str:
     if state.found is None:
         return "there is no journal in this database yet: bot db migrate"
+    if not state.is_known:
+        return f"the journal has schema {state.found}. {FOREIGN}"
     return f"the journal has schema {state.found}: bot db migrate"
+
+
+def _would(state: SchemaState) -> str:
+    if not state.is_known:
+        return f"nothing can be done. {FOREIGN}"
+    return f"would bring it from {state.found or 'nothing'} to {state.wanted}; nothing was changed"

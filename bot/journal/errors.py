@@ -67,11 +67,14 @@ class OutcomeUnknown(Unreachable):
 
 
 class NeedsMigration(JournalError):
-    """The schema `found` (None: none at all) is not the one this program writes."""
+    """The schema `found` (None: none at all) is not the one this program writes.
 
-    def __init__(self, *, found: str | None, wanted: str) -> None:
+    `is_known`: this program can bring it up to date.
+    """
+
+    def __init__(self, *, found: str | None, wanted: str, is_known: bool = True) -> None:
         super().__init__(f"the journal has schema {found or 'none'}, this program needs {wanted}")
-        self.found, self.wanted = found, wanted
+        self.found, self.wanted, self.is_known = found, wanted, is_known
 
 
 class SendForbidden(JournalError):

@@ -13,7 +13,7 @@ from alembic.script import ScriptDirectory
 
 from bot.journal.engines import file_of, is_sqlite, make_private_file, told, writing_engine
 from bot.journal.errors import UnusableUrl
-from bot.journal.schema import SchemaState, check
+from bot.journal.schema import SchemaState, check, require_known
 
 __all__ = ["SchemaState", "check", "migrate", "newest_script"]
 
@@ -27,7 +27,8 @@ def migrate(url: str, *, script_location: Path | None = None) -> None:
     """Make the journal, or bring it up to date. A SQLite file is made for its owner alone.
 
     `script_location` is the directory of the revisions, by default the repository's or the wheel's.
-    Raises Unreachable or UnusableUrl.
+    Raises Unreachable, UnusableUrl, or NeedsMigration for a schema of a later program or somebody
+    else's; nothing is changed then.
     """
     if is_sqlite(url):
         make_private_file(file_of(url))
@@ -36,6 +37,7 @@ def migrate(url: str, *, script_location: Path | None = None) -> None:
         with told(url), engine.begin() as connection:
             if not is_sqlite(url):
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
+            require_known(connection)
             command.upgrade(_configuration(connection, script_location), "head")
     finally:
         engine.dispose()

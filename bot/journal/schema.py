@@ -17,6 +17,14 @@ class SchemaState:
     wanted: str = SCHEMA
 
     @property
+    def is_known(self) -> bool:
+        """Whether this program can bring it up to date: none yet, or one of its own earlier ones.
+
+        Revisions are numbered, so a later program's is not known either.
+        """
+        return self.found is None or (self.found.isdigit() and self.found <= self.wanted)
+
+    @property
     def is_current(self) -> bool:
         """Whether the journal can be used as it is."""
         return self.found == self.wanted
@@ -34,9 +42,21 @@ def check(url: str) -> SchemaState:
 
 def require_schema(connection: sa.Connection) -> None:
     """Raise NeedsMigration unless the schema is this program's."""
-    found = schema_of(connection)
-    if found != SCHEMA:
-        raise NeedsMigration(found=found, wanted=SCHEMA)
+    state = SchemaState(schema_of(connection))
+    if not state.is_current:
+        raise needs_migration(state)
+
+
+def require_known(connection: sa.Connection) -> None:
+    """Raise NeedsMigration where this program can't bring the schema up to date."""
+    state = SchemaState(schema_of(connection))
+    if not state.is_known:
+        raise needs_migration(state)
+
+
+def needs_migration(state: SchemaState) -> NeedsMigration:
+    """Say which schema there is and which there should be."""
+    return NeedsMigration(found=state.found, wanted=state.wanted, is_known=state.is_known)
 
 
 def schema_of(connection: sa.Connection) -> str | None:

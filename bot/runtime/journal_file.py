@@ -31,6 +31,10 @@ def prepare_journal(url: str) -> str:
 
 
 CHECK: Final = "Check: bot db check"
+MIGRATE: Final = "Do: bot db migrate"
+FOREIGN: Final = (
+    "It is a later program's, or somebody else's: install that version, or take another journal.url"
+)
 TO_RUN: Final = f"No order is placed without a journal. {CHECK}"
 TO_MAKE: Final = "The first run makes it (bot run), or: bot db migrate"
 
@@ -47,7 +51,7 @@ def told(origin: str, *, what_to_do: str = CHECK) -> Iterator[None]:
         text = f"{error}. One bot at a time: bot stop, or another journal.url"
         raise OperatorMistake.of("E-DB-004", text, ExitCode.NOT_RUNNING) from error
     except NeedsMigration as error:
-        text = f"{error}. Do: bot db migrate"
+        text = f"{error}. {MIGRATE if error.is_known else FOREIGN}"
         raise OperatorMistake.of("E-DB-002", text, ExitCode.DATABASE) from error
     except Unreachable as error:
         advice = TO_MAKE if error.is_absent and what_to_do is CHECK else what_to_do

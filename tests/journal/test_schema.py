@@ -11,6 +11,7 @@ from alembic.runtime.migration import MigrationContext
 
 from bot.journal import tables
 from bot.journal.engines import reading_engine, writing_engine
+from bot.journal.errors import NeedsMigration
 from bot.journal.migrate import check, migrate, newest_script
 from bot.journal.schema import SchemaState
 from bot.journal.views import v_decisions, v_orders, v_pnl, v_timeline
@@ -111,6 +112,20 @@ def test_migrating_twice_changes_nothing(sqlite_url: str) -> None:
     migrate(sqlite_url, script_location=MIGRATIONS)
 
     assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize("found", ["0004", "deadbeef"])
+def test_a_schema_that_this_program_does_not_know_is_left_alone(found: str, db_url: str) -> None:
+    engine = writing_engine(db_url)
+    with engine.begin() as connection:
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = :v"), {"v": found})
+    engine.dispose()
+
+    with pytest.raises(NeedsMigration) as raised:
+        migrate(db_url)
+
+    assert not raised.value.is_known
+    assert check(db_url) == SchemaState(found)
 
 
 def test_the_newest_migration_is_the_schema_of_this_program() -> None:
