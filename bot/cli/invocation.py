@@ -15,7 +15,10 @@ COLORS: Final = ("auto", "always", "never")
 
 @dataclass(slots=True)
 class Invocation:
-    """The shared options. `color` is auto, always or never; `is_debug` shows tracebacks."""
+    """The shared options. `color` is auto, always or never; `is_debug` shows tracebacks.
+
+    `is_hinted`: it has been said which configuration is in use.
+    """
 
     config: Path | None = None
     json: bool = False
@@ -25,6 +28,7 @@ class Invocation:
     no_input: bool = False
     state_dir: Path | None = None
     is_debug: bool = False
+    is_hinted: bool = False
 
 
 def _keep(context: click.Context, parameter: click.Parameter, value: object) -> None:

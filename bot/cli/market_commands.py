@@ -117,8 +117,14 @@ def _overrule(found: list[dict[str, object]], told: Fields) -> None:
 def _row(one: Fields, at: datetime) -> tuple[str, ...]:
     until = instant(one, "until")
     takes = "/".join(type_of(word) for word in words(one, "takes")) or "nothing"
-    times = (clock_of(until), span_of(until - at)) if until else ("-", "-")
+    times = (_moment(until, at), span_of(until - at)) if until else ("-", "-")
     return (text(one, "exchange"), text(one, "phase"), *times, text(one, "next"), takes)
+
+
+def _moment(until: datetime, at: datetime) -> str:
+    """A time of day; of another day with its date."""
+    local, now = until.astimezone(EXCHANGE_TZ), at.astimezone(EXCHANGE_TZ)
+    return clock_of(until) if local.date() == now.date() else f"{local:%a %m-%d %H:%M}"
 
 
 def _instant_of(moment: str | None) -> datetime | None:

@@ -32,6 +32,7 @@ NO_CODE_AS_ARGUMENT: Final = (
 
 NO_BOT: Final = "no bot is running on {state_dir}. Start one: bot run (or bot demo)"
 
+NOT_HERE: Final = "(this is the configuration {path}; for the one in this folder: -c bot.yaml)"
 SYSTEM: Final = "See to the rights and the room there, or take another place: --state-dir DIR"
 BUG: Final = "this is a bug of ours, not a mistake of yours: {error}"
 BUG_REPORT: Final = "the report is in {path}; it holds no secrets"
@@ -42,3 +43,16 @@ SUMMARY_NEXT: Final = (
 
 DEMO_JOURNAL: Final = "(this is the demo's journal, {journal}; another with -c)"
 MAILED_CODE: Final = 'The sandbox broker "mailed" this code: {code}'
+
+LIVE_KEY: Final = (
+    "this key is for real money. Without --read-only an order is placed (one lot at the day's "
+    "floor), changed and cancelled, and others are tried that must be rejected. Give --read-only, "
+    "or --real-orders if that is meant"
+)
+"""Why `bot conformance` refuses a live key."""
+
+NO_CODE_FOR_CONFORMANCE: Final = (
+    "a code is never an argument: it would stay in the shell's history and show in the list of "
+    "processes. Leave --otp out to be asked, or pipe the code: … | bot conformance --otp -"
+)
+"""Why `--otp 123456` is refused."""

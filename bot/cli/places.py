@@ -20,6 +20,7 @@ from bot.runtime.settings import DEMO, Loaded, load_settings
 from bot.runtime.shipped import shipped
 
 _SQLITE: Final = "sqlite:///"
+HERE: Final = Path("bot.yaml")
 
 Reply = Mapping[str, object]
 
@@ -29,7 +30,17 @@ def load(invocation: Invocation, **flags: object) -> Loaded:
     overrides = {name.replace("__", "."): value for name, value in flags.items()}
     if invocation.state_dir is not None:
         overrides["state_dir"] = str(invocation.state_dir.absolute())
-    return load_settings(invocation.config, overrides=overrides)
+    loaded = load_settings(invocation.config, overrides=overrides)
+    if invocation.config is None and loaded.path != HERE.absolute() and HERE.is_file():
+        _hint_here(invocation, loaded)
+    return loaded
+
+
+def _hint_here(invocation: Invocation, loaded: Loaded) -> None:
+    """Say once that the configuration in this folder is not the one in use."""
+    if not invocation.is_hinted:
+        invocation.is_hinted = True
+        say(invocation, messages.NOT_HERE.format(path=loaded.path))
 
 
 def load_demo(invocation: Invocation, **flags: object) -> Loaded:

@@ -33,6 +33,19 @@ def test_the_shipped_demo_passes_and_its_cost_is_told(capsys: Capture) -> None:
     assert " of 600 requests a minute" in out.splitlines()[-1]
 
 
+def test_it_is_said_that_another_configuration_lies_in_this_folder(
+    capsys: Capture, folder: Path
+) -> None:
+    (folder / "bot.yaml").write_text("mode: sandbox\n", "utf-8")
+
+    _, _, unnamed = called(capsys, "session", "--at", "10:00")
+    _, _, path = called(capsys, "config", "path")
+
+    assert unnamed == ""
+    assert path.endswith("; for the one in this folder: -c bot.yaml)\n")
+    assert path.count("\n") == 1
+
+
 def test_a_check_writes_nothing(capsys: Capture, folder: Path) -> None:
     called(capsys, "config", "check")
     called(capsys, "config", "show")
