@@ -1,0 +1,81 @@
+"""What a check found: one row of the table that `bot conformance` prints."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Verdict(StrEnum):
+    """OK and FAIL speak of what the document shows.
+
+    DRIFT is a difference that a tolerant client lives with: a field that came, went or was renamed,
+    a number sent as a text, or another choice where the document is silent. SKIPPED was not tried.
+    """
+
+    OK = "ok"
+    FAIL = "fail"
+    DRIFT = "drift"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One assertion: `id` begins with the section of the document, `found` says what was there."""
+
+    id: str
+    what: str
+    verdict: Verdict
+    found: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything that was asserted, in the order of the asking."""
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def counts(self) -> Mapping[Verdict, int]:
+        """How many of each verdict."""
+        counted = Counter(finding.verdict for finding in self.findings)
+        return {verdict: counted[verdict] for verdict in Verdict}
+
+    @property
+    def executed(self) -> int:
+        """How many assertions were really made."""
+        return len(self.findings) - self.counts[Verdict.SKIPPED]
+
+    @property
+    def is_conforming(self) -> bool:
+        """True when nothing failed and something was asked at all."""
+        return self.counts[Verdict.FAIL] == 0 and self.counts[Verdict.OK] > 0
+
+
+def ok(id: str, what: str, found: str = "") -> Finding:  # noqa: A002
+    """Return that it is as the document says."""
+    return Finding(id, what, Verdict.OK, found)
+
+
+def judged(
+    id: str,  # noqa: A002
+    what: str,
+    *,
+    is_met: bool,
+    found: str,
+    otherwise: Verdict = Verdict.FAIL,
+) -> Finding:
+    """Return OK, or `otherwise` with what was found."""
+    return Finding(id, what, Verdict.OK if is_met else otherwise, found)
+
+
+def skipped(id: str, what: str, why: str) -> Finding:  # noqa: A002
+    """Return that it was not tried, and why."""
+    return Finding(id, what, Verdict.SKIPPED, why)
+
+
+def worst(findings: Iterable[Finding]) -> Verdict:
+    """Return the gravest verdict among findings."""
+    order = (Verdict.FAIL, Verdict.DRIFT, Verdict.SKIPPED, Verdict.OK)
+    verdicts = {finding.verdict for finding in findings}
+    return next((each for each in order if each in verdicts), Verdict.OK)

@@ -1,0 +1,201 @@
+"""Speaks to the server under test: raw requests, signed as the document says or wrongly on purpose.
+
+The bot's own client is not used for this: it would not send what a conforming server refuses.
+"""
+
+import hmac
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from hashlib import sha256
+from typing import Any, Final
+from urllib.parse import quote
+from uuid import uuid4
+
+from bot.broker.budget import RequestBudget
+from bot.broker.clock_offset import ClockOffset
+from bot.broker.http import READ_BOUNDS, HttpRequest, Link
+from bot.clock import Clock, wire_ms
+from bot.protocol.answer import Answer, NoAnswer
+from bot.protocol.endpoints import Lane
+from bot.protocol.envelope import rate_limit_reset
+from bot.protocol.secret import Secret
+from bot.protocol.signing import (
+    HEADER_API_KEY,
+    HEADER_BODY_HASH,
+    HEADER_DEVICE_ID,
+    HEADER_NONCE,
+    HEADER_SIGNATURE,
+    HEADER_TIMESTAMP,
+    HEADER_TWO_FACTOR,
+)
+from bot.protocol.strict_json import NotJson, compact, parse
+
+TRIES_MAX: Final = 3
+WAIT_MAX: Final = timedelta(seconds=130)
+_OTP_PREFIX: Final = "OTP_"
+
+Headers = Mapping[str, str | None]
+"""Headers that replace ours; None leaves one out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """What a signature is made of; a slip changes one of them or how they are joined."""
+
+    timestamp: str
+    method: str
+    target: str
+    body: bytes
+    body_hash: str
+
+
+Join = Callable[[Signed], bytes]
+"""Makes the signed text."""
+
+
+def as_documented(signed: Signed) -> bytes:
+    """`timestamp LF METHOD LF target LF bodyhash` (2.2)."""
+    parts = (signed.timestamp, signed.method, signed.target, signed.body_hash)
+    return "\n".join(parts).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Slip:
+    """A way to sign that a conforming server refuses; `key` makes the key of the secret's text."""
+
+    join: Join = as_documented
+    key: Callable[[str], bytes] = str.encode
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """An answer, its body read once. `body` None: no JSON object."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: dict[str, Any] | None
+    raw: bytes
+    trouble: str = ""
+
+    @property
+    def code(self) -> str:
+        """The body's `error_code`, empty without one."""
+        return str((self.body or {}).get("error_code") or "")
+
+    @property
+    def message(self) -> str:
+        """The body's `message`."""
+        return str((self.body or {}).get("message") or "")
+
+    def __str__(self) -> str:
+        return self.trouble or f"{self.status} {self.code or 'without error_code'}".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """Who asks."""
+
+    api_key: Secret
+    api_secret: Secret
+    device_id: str
+
+
+class Talker:
+    """Sends one request after another within the quota; a 429 is waited for."""
+
+    def __init__(
+        self, link: Link, key: Key, *, wire: Clock, offset: ClockOffset, budget: RequestBudget
+    ) -> None:
+        self._link = link
+        self._key = key
+        self._wire = wire
+        self._offset = offset
+        self._budget = budget
+        self.token: Secret | None = None
+        """The 2FA token, once there is one."""
+
+    @property
+    def key(self) -> Key:
+        """Who asks."""
+        return self._key
+
+    @property
+    def offset(self) -> ClockOffset:
+        """The broker's clock."""
+        return self._offset
+
+    async def get(self, target: str, headers: Headers | None = None) -> Heard:
+        """Read, signed as every public client does."""
+        return await self.ask("GET", target, headers=headers)
+
+    async def ask(
+        self,
+        method: str,
+        target: str,
+        body: object = None,
+        *,
+        headers: Headers | None = None,
+        slip: Slip | None = None,
+        stamp: Callable[[int], str] = str,
+        raw: bytes | None = None,
+    ) -> Heard:
+        """Send once, again after a 429. `stamp` writes the timestamp, `raw` is a body as it is."""
+        content = raw if raw is not None else b"" if body is None else compact(body).encode()
+        heard = Heard(0, {}, None, b"", trouble="not sent")
+        for _ in range(TRIES_MAX):
+            await self._budget.take(Lane.CANCEL, target, wait_max=WAIT_MAX)
+            made = self._headers(method, target, content, slip or Slip(), stamp)
+            merged = {**made, **(headers or {})}
+            sent = {name: value for name, value in merged.items() if value is not None}
+            heard = await self._exchange(HttpRequest(method, target, sent, content))
+            if heard.status != 429 or heard.code.startswith(_OTP_PREFIX):
+                return heard
+        return heard
+
+    async def _exchange(self, request: HttpRequest) -> Heard:
+        sent_at = self._wire.now()
+        answer = await self._link.exchange(request, READ_BOUNDS)
+        if isinstance(answer, NoAnswer):
+            return Heard(0, {}, None, b"", trouble=f"no answer: {answer.reason}")
+        self._offset.observe(answer.headers, sent_at=sent_at, answered_at=self._wire.now())
+        if answer.http_status == 429:
+            self._budget.note_limit(rate_limit_reset(answer), request.target, tries=1)
+        return _heard(answer)
+
+    def _headers(
+        self, method: str, target: str, content: bytes, slip: Slip, write: Callable[[int], str]
+    ) -> dict[str, str | None]:
+        stamp = write(wire_ms(self._offset.now()))
+        digest = sha256(content).hexdigest() if content else ""
+        signed = Signed(stamp, method, target, content, digest)
+        secret = slip.key(self._key.api_secret.reveal())
+        return {
+            HEADER_API_KEY: self._key.api_key.reveal(),
+            HEADER_TIMESTAMP: stamp,
+            HEADER_NONCE: str(uuid4()),
+            HEADER_SIGNATURE: hmac.new(secret, slip.join(signed), sha256).hexdigest(),
+            HEADER_BODY_HASH: digest or None,
+            HEADER_DEVICE_ID: self._key.device_id if method != "GET" else None,
+            HEADER_TWO_FACTOR: self.token.reveal() if self.token and method != "GET" else None,
+            "Content-Type": "application/json" if content else None,
+        }
+
+
+def _heard(answer: Answer) -> Heard:
+    try:
+        body = parse(answer.body)
+    except NotJson as error:
+        trouble = f"{answer.http_status}, {error}"
+        return Heard(answer.http_status, answer.headers, None, answer.body, trouble)
+    if not isinstance(body, dict):
+        trouble = f"{answer.http_status}, the body is no object"
+        return Heard(answer.http_status, answer.headers, None, answer.body, trouble)
+    return Heard(answer.http_status, answer.headers, body, answer.body)
+
+
+def target_of(path: str, query: Mapping[str, str] | Sequence[tuple[str, str]] = ()) -> str:
+    """Return path and query, percent-encoded; the path is taken as it is."""
+    pairs = query.items() if isinstance(query, Mapping) else query
+    written = "&".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in pairs)
+    return f"{path}?{written}" if written else path

@@ -1,0 +1,106 @@
+"""A sandbox to be asked, whole or with something broken in it, and the run against it."""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from bot.broker.budget import RequestBudget
+from bot.broker.clock_offset import ClockOffset
+from bot.broker.http import AsgiApp, connect
+from bot.broker.traffic import Traffic
+from bot.clock import SimulatedClock
+from bot.protocol.secret import Secret
+from bot.runtime.conformance.finding import Finding, Report, Verdict
+from bot.runtime.conformance.run import ConformancePlan, conform
+from bot.runtime.conformance.talk import Key, Talker
+from bot.runtime.rulebook import load_rulebook
+from bot.runtime.scenario_file import load_scenario
+from bot.sandbox.sandbox import Sandbox
+from tests.broker.loopback import JumpingWaiter
+
+CONTINUOUS = datetime(2026, 11, 19, 2, 20, tzinfo=UTC)
+ACCOUNT = ".1"
+PER_MINUTE = 500
+
+Send = Callable[[Mapping[str, Any]], Awaitable[None]]
+Change = Callable[[str, int, Any], tuple[int, Any]]
+"""Gets path, status and JSON of an answer; returns what is sent in its place."""
+
+
+@dataclass
+class Server:
+    """The sandbox of `bot paper serve`, in this process, on a clock that jumps."""
+
+    sandbox: Sandbox
+    clock: SimulatedClock
+    app: AsgiApp
+
+    @property
+    def key(self) -> Key:
+        """Its key."""
+        given = self.sandbox.credentials
+        return Key(Secret(given.api_key), Secret(given.api_secret), "conformance-test")
+
+    @property
+    def talker(self) -> Talker:
+        """Somebody who speaks to it."""
+        offset, waiter = ClockOffset(self.clock), JumpingWaiter(self.clock)
+        budget = RequestBudget(per_minute=PER_MINUTE, waiter=waiter, jitter=Random(1))
+        link = connect("http://127.0.0.1:1", traffic=Traffic(), app=self.app)
+        return Talker(link, self.key, wire=self.clock, offset=offset, budget=budget)
+
+    async def run(self, *, writes: bool = True, per_minute: int = PER_MINUTE) -> Report:
+        """Make the whole run."""
+
+        async def code(_: str) -> str:
+            return self.sandbox.credentials.otp_code
+
+        plan = ConformancePlan(
+            "http://127.0.0.1:1",
+            self.key,
+            account=ACCOUNT,
+            ask_code=code if writes else None,
+            per_minute=per_minute,
+            app=self.app,
+        )
+        return await conform(plan, wire=self.clock, waiter=JumpingWaiter(self.clock))
+
+
+def server(change: Change | None = None, *, at: datetime = CONTINUOUS) -> Server:
+    """Play the quiet scenario; `change` breaks its answers."""
+    scenario = load_scenario("quiet", Path()).on(at)
+    clock = SimulatedClock(scenario.starts_at)
+    sandbox = Sandbox(scenario, load_rulebook(), clock=clock, wire=clock)
+    return Server(sandbox, clock, changed(sandbox.app, change) if change else sandbox.app)
+
+
+def changed(app: AsgiApp, change: Change) -> AsgiApp:
+    """Wrap an application so that its answers go through `change`."""
+
+    async def wrapped(scope: Mapping[str, Any], receive: object, send: Send) -> None:
+        start: dict[str, Any] = {}
+
+        async def altered(message: Mapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                start.update(message)
+                return
+            status, body = change(scope["path"], start["status"], json.loads(message["body"]))
+            raw = json.dumps(body).encode()
+            kept = [pair for pair in start["headers"] if pair[0] != b"content-length"]
+            length = [(b"content-length", str(len(raw)).encode())]
+            await send({**start, "status": status, "headers": [*kept, *length]})
+            await send({**message, "body": raw})
+
+        await app(scope, receive, altered)
+
+    return wrapped
+
+
+def verdicts(findings: list[Finding], *ids: str) -> list[Verdict]:
+    """The verdicts of the findings named."""
+    by_id = {finding.id: finding.verdict for finding in findings}
+    return [by_id[id_] for id_ in ids]

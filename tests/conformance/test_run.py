@@ -1,0 +1,243 @@
+"""The sandbox against the document: the whole run, and what it finds in a broken server."""
+
+from collections import Counter
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from bot.runtime.conformance.data import Read, reads
+from bot.runtime.conformance.facts import Facts, rows
+from bot.runtime.conformance.finding import Report, Verdict
+from bot.runtime.conformance.reads import check_read
+from bot.runtime.problems import ExitCode, OperatorMistake
+from tests.conformance.server import CONTINUOUS, Change, Server, server, verdicts
+
+pytestmark = pytest.mark.wire
+"""Slow for a unit test: hundreds of requests to a whole broker, though over no socket."""
+
+ASSERTIONS_MIN = 200
+FACTS = Facts({"stock": "HPG", "account": "0009000011", "user_id": "900001"})
+QUOTE = next(read for read in reads() if read.id == "4.4 stock quote")
+ALL_OK = [Verdict.OK] * 6
+EVERY = ("status", "envelope", "required", "types", "names", "client")
+
+
+@pytest.fixture(scope="module")
+async def report() -> Report:
+    """The run against the sandbox as it is, writes included."""
+    return await server().run()
+
+
+async def test_the_sandbox_conforms(report: Report) -> None:
+    failed = [f"{one.id}: {one.found}" for one in report.findings if one.verdict is Verdict.FAIL]
+
+    assert failed == []
+    assert report.is_conforming
+    assert report.executed >= ASSERTIONS_MIN
+
+
+async def test_nothing_is_skipped_where_everything_is_there(report: Report) -> None:
+    skipped = [
+        f"{one.id}: {one.found}" for one in report.findings if one.verdict is Verdict.SKIPPED
+    ]
+
+    assert skipped == []
+
+
+async def test_every_assertion_has_an_id_of_its_own_that_names_its_section(report: Report) -> None:
+    ids = Counter(finding.id for finding in report.findings)
+
+    assert [id_ for id_, count in ids.items() if count > 1] == []
+    assert all(id_[0].isdigit() for id_ in ids)
+
+
+@pytest.mark.parametrize(
+    "section", ["2.1", "2.2", "2.3", "3", "4.1", "4.2", "4.3", "4.4", "4.5", "4.6", "4.7", "4.8"]
+)
+async def test_every_section_is_asserted(report: Report, section: str) -> None:
+    assert any(finding.id.startswith(f"{section} ") for finding in report.findings)
+
+
+async def test_the_order_of_the_run_is_cancelled_again() -> None:
+    played = server()
+
+    await played.run()
+
+    heard = await played.talker.get("/trading/v1/accounts/0009000011/order-book")
+    open_rows = [row for row in rows(heard) if row["remainqtty"] and row["allowcancel"] == "Y"]
+    assert rows(heard)
+    assert open_rows == []
+
+
+async def test_reading_only_places_nothing_and_asks_for_no_code() -> None:
+    asked: list[str] = []
+
+    def note(path: str, status: int, body: Any) -> tuple[int, Any]:
+        asked.append(path)
+        return status, body
+
+    report = await server(note).run(writes=False)
+
+    assert report.counts[Verdict.FAIL] == 0
+    assert report.executed >= ASSERTIONS_MIN
+    assert not [path for path in asked if "/oa/" in path or "/auth/" in path]
+
+
+async def test_on_a_closed_market_orders_are_skipped_and_said_to_be() -> None:
+    report = await server(at=CONTINUOUS + timedelta(hours=9)).run()
+
+    [orders] = [finding for finding in report.findings if finding.id == "4.2 orders"]
+    assert orders.verdict is Verdict.SKIPPED
+    assert "CLOSED" in orders.found
+
+
+async def test_a_run_keeps_within_its_quota() -> None:
+    played = server()
+    began = played.clock.now()
+
+    report = await played.run(writes=False, per_minute=100)
+
+    assert report.is_conforming
+    assert played.clock.now() - began > timedelta(minutes=2)
+
+
+async def test_a_key_that_is_refused_ends_the_run_at_once() -> None:
+    def refuse(*_: Any) -> tuple[int, Any]:
+        return 401, {"error_code": "401", "message": "no"}
+
+    with pytest.raises(OperatorMistake) as caught:
+        await server(refuse).run()
+
+    assert caught.value.exit_code == ExitCode.SECRET
+
+
+# -------------------------------------------------------------------------------- broken servers
+
+
+def of_the_quote(change: Any) -> Change:
+    """Change the quote's `data` alone."""
+
+    def apply(path: str, status: int, body: Any) -> tuple[int, Any]:
+        if path == "/market/quotes/stocks/HPG":
+            body = {**body, "data": change(body["data"])}
+        return status, body
+
+    return apply
+
+
+def renamed(data: dict[str, Any]) -> dict[str, Any]:
+    return {("price_vnd" if name == "price" else name): value for name, value in data.items()}
+
+
+@pytest.mark.parametrize(
+    ("change", "broken"),
+    [
+        (renamed, {"required": "fail", "names": "drift", "client": "fail"}),
+        (lambda data: {**data, "lot_size": 100}, {"names": "drift"}),
+        (
+            lambda data: {name: data[name] for name in data if name != "open"},
+            {"names": "drift"},
+        ),
+        (lambda data: {**data, "price": str(data["price"])}, {"types": "drift"}),
+        (lambda data: {**data, "volume": None, "name": None}, {"types": "drift"}),
+        (lambda data: {**data, "updated_at": "yesterday"}, {"types": "fail", "client": "fail"}),
+        (lambda data: {**data, "symbol": "VNM"}, {"client": "fail"}),
+    ],
+    ids=["renamed", "added", "gone", "as text", "null", "no time", "another symbol"],
+)
+async def test_drift_is_told_from_failure(change: Any, broken: dict[str, str]) -> None:
+    played = server(of_the_quote(change))
+
+    found = [finding async for finding in check_read(played.talker, FACTS, QUOTE)]
+
+    told = {finding.id.rpartition(" ")[2]: finding.verdict.value for finding in found}
+    assert told == {**dict.fromkeys(EVERY, "ok"), **broken}
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict"),
+    [
+        (lambda *_: (500, {"error_code": "500", "message": "x"}), ["status"]),
+        (lambda _, status, body: (status, {**body, "error_code": "-1"}), ["envelope"]),
+        (lambda _, status, body: (status, {"data": body["data"]}), ["envelope"]),
+        (
+            lambda _, status, body: (status, {**body, "data": None, "result": body["data"]}),
+            ["required"],
+        ),
+        (
+            lambda _, status, body: (
+                status,
+                {"error_code": "0", "message": "", "result": body["data"]},
+            ),
+            ["envelope"],
+        ),
+        (lambda *_: (200, ["x"]), ["envelope"]),
+    ],
+)
+async def test_a_broken_envelope_fails(change: Change, verdict: list[str]) -> None:
+    played = server(change)
+
+    found = [finding async for finding in check_read(played.talker, FACTS, QUOTE)]
+
+    assert Verdict.FAIL in {finding.verdict for finding in found}
+
+
+async def test_a_path_that_is_not_there_fails_and_so_does_what_depends_on_it() -> None:
+    def without_funds(path: str, status: int, body: Any) -> tuple[int, Any]:
+        if path == "/market/quotes/funds":
+            return 404, {"error_code": "404", "message": "Not found"}
+        return status, body
+
+    report = await server(without_funds).run(writes=False)
+
+    findings = list(report.findings)
+    wanted = ("4.4 funds status", "4.4 fund quote status", "4.4 fund history status")
+    assert verdicts(findings, *wanted) == [Verdict.FAIL] * 3
+    assert not report.is_conforming
+
+
+@pytest.mark.parametrize(
+    ("wrong", "failed"),
+    [
+        ("AUTH_NONCE_REUSED", {"2.2 nonce again", "2.2 nonce elsewhere"}),
+        ("OTP_SESSION_REQUIRED", {"3 no token", "2.2 longest device-id"}),
+        ("OTP_INVALID", {"3 unknown ticket", "3 wrong code", "3 try 1", "3 try 2", "3 try 3"}),
+        ("OTP_LOCKED", {"3 locked"}),
+        ("OTP_SESSION_REVOKED", {"3 revoked"}),
+    ],
+)
+async def test_a_wrong_code_is_found(wrong: str, failed: set[str]) -> None:
+    def other(_: str, status: int, body: Any) -> tuple[int, Any]:
+        return status, {**body, "error_code": "X"} if body.get("error_code") == wrong else body
+
+    report = await server(other).run()
+
+    found = {one.id for one in report.findings if one.verdict in {Verdict.FAIL, Verdict.DRIFT}}
+    assert failed <= found
+
+
+class TakesEverything:
+    """A server that lets every signature, timestamp and nonce pass."""
+
+    def __init__(self) -> None:
+        self.played = server()
+        gate = self.played.sandbox._gate
+        gate.__class__ = type("Open", (gate.__class__,), {"_check_signature": lambda *_: None})
+
+
+async def test_a_server_that_takes_every_signature_does_not_conform() -> None:
+    played: Server = TakesEverything().played
+
+    report = await played.run(writes=False)
+
+    failed = {one.id for one in report.findings if one.verdict is Verdict.FAIL}
+    assert {f"2.3 N{number}" for number in (1, 2, 6, 7)} <= failed
+    assert {"2.2 late", "2.2 early", "2.2 nonce again", "2.2 no signing headers"} <= failed
+
+
+def test_the_reads_cover_every_path_of_the_seeds_sections() -> None:
+    calls = {read.call for read in reads()}
+
+    assert len(calls) >= 90
+    assert all(isinstance(read, Read) for read in reads())
