@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field, replace
 
-from bot.domain.bands import Band
-from bot.domain.instrument import Exchange, Instrument, Lot
+from bot.domain.bands import WARRANT_FLOOR_MIN, Band
+from bot.domain.instrument import Exchange, Instrument, InstrumentKind, Lot
 from bot.domain.order import Side
 from bot.domain.rulebook import Rulebook
 from bot.domain.status import TradingMethod
@@ -177,9 +177,23 @@ def next_listing(rulebook: Rulebook, market: SymbolMarket) -> Listing:
     old, is_untraded = market.listing, market.tape.last is None
     keeps_wide = old.instrument.exchange is Exchange.UPCOM and is_untraded
     status = replace(old.instrument.status, method=TradingMethod.NRM, is_halted=False)
+    reference = next_reference(rulebook, market)
     return Listing(
         replace(old.instrument, status=status),
-        next_reference(rulebook, market),
+        reference,
         is_special=old.is_special and keeps_wide,
         is_first_day=old.is_first_day and is_untraded,
+        band=_moved_band(market, reference),
     )
+
+
+def _moved_band(market: SymbolMarket, reference: int) -> Band | None:
+    """Return a warrant's band of tomorrow: as wide as today's, around the new reference.
+
+    Its true band follows the underlying share, which may not be listed here; who knows it overrides
+    the listing. None: the rulebook's.
+    """
+    if market.listing.instrument.kind is not InstrumentKind.CW:
+        return None
+    move = reference - market.listing.reference
+    return Band(market.band.ceiling + move, max(market.band.floor + move, WARRANT_FLOOR_MIN))

@@ -235,6 +235,17 @@ def test_a_covered_warrant_brings_its_own_band():
     assert stage.refused("CHPG2601 BUY 100 LO 2080") is Refusal.OUTSIDE_BAND
 
 
+def test_a_covered_warrant_s_band_moves_with_its_price_over_night():
+    instrument = Instrument("CHPG2601", HOSE, InstrumentKind.CW)
+    stage = Stage("10:00", Listing(instrument, 1_200, band=Band(ceiling=2_070, floor=330)))
+    stage.last("CHPG2601", 870)
+
+    stage.at("09:00", FRIDAY)
+
+    board = stage.venue.board("CHPG2601")
+    assert (board.reference, board.ceiling, board.floor) == (870, 1_740, 10)
+
+
 def test_time_never_goes_back():
     stage = Stage("10:00")
 
