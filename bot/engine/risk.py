@@ -76,6 +76,11 @@ class View:
         """Where it trades."""
         return self.traded.exchange
 
+    @property
+    def has_price_today(self) -> bool:
+        """Whether a round-lot price has been made today, as far as the quote tells."""
+        return self.quote is not None and self.quote.volume > 0
+
 
 Check = Callable[[Request, View, Limits], CheckResult | None]
 
@@ -139,8 +144,13 @@ def order_type(request: Request, view: View, _limits: Limits) -> CheckResult | N
 
 
 def accepted_types(view: View) -> frozenset[OrderType]:
-    """Return the canonical types that both take; a phase the broker lacks means LIMIT only."""
+    """Return the canonical types that both take; a phase the broker lacks means LIMIT only.
+
+    PLO trades at the day's price, so there must be one (HSC and FPTS rule pages for HNX).
+    """
     accepted = view.rulebook.accepted_types(view.exchange, view.phase, Lot.EVEN)
+    if not view.has_price_today:
+        accepted -= {OrderType.PLO}
     if view.available is None:
         return accepted
     listed = view.available or frozenset({OrderType.LO})
@@ -160,11 +170,15 @@ def _is_too_many(request: Request, view: View) -> bool:
 
 
 def odd_lot(request: Request, view: View, _limits: Limits) -> CheckResult | None:
-    """An odd lot is a LIMIT order, in a phase that has a book for odd lots."""
+    """An odd lot is a LIMIT order, in a phase that has a book for odd lots.
+
+    On a first day or a day of return, only once a round-lot price exists (HSC rules, May 2025).
+    """
     if view.rulebook.lot_of(view.exchange, request.quantity) is not Lot.ODD:
         return None
     accepted = view.rulebook.accepted_types(view.exchange, view.phase, Lot.ODD)
-    is_ok = request.order_type is OrderType.LO and OrderType.LO in accepted
+    is_banned = view.rulebook.statuses.is_first_day(view.traded.status) and not view.has_price_today
+    is_ok = request.order_type is OrderType.LO and OrderType.LO in accepted and not is_banned
     return judged("ODD_LOT", is_ok, quantity=request.quantity, order_type=request.order_type)
 
 
