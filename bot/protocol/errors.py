@@ -10,8 +10,13 @@ What was received appears in them redacted or not at all.
 """
 
 from datetime import datetime
+from typing import Final
 
-from bot.protocol.redact import redact
+from bot.protocol.redact import LOOKED_AT_MAX, redact
+
+_BYTES_READ_MAX: Final = 4 * LOOKED_AT_MAX + 4
+"""So many bytes are more characters than are looked at, in any encoding."""
+_BYTE_ORDER_MARKS_16: Final = (b"\xff\xfe", b"\xfe\xff")
 
 
 class ProtocolError(Exception):
@@ -79,4 +84,9 @@ class UnusableTarget(ProtocolError):
 
 
 def _as_text(raw: bytes | str) -> str:
-    return raw if isinstance(raw, str) else raw.decode("utf-8", errors="backslashreplace")
+    """Read the bytes so that what must not be kept can be seen in them, also in 16-bit text."""
+    if isinstance(raw, str):
+        return raw
+    raw = raw[:_BYTES_READ_MAX]
+    encoding = "utf-16" if raw[:2] in _BYTE_ORDER_MARKS_16 else "utf-8"
+    return raw.decode(encoding, errors="backslashreplace")

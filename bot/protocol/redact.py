@@ -12,6 +12,10 @@ KEPT_BYTES_MAX: Final = 16 * 1024
 HIDDEN: Final = "***"
 _TAIL: Final = 4
 """Characters of an account number that stay, so that two accounts can be told apart."""
+LOOKED_AT_MAX: Final = 64 * 1024
+"""Characters of a text that are looked at: megabytes of garbage must not hold everything up."""
+_EDGE: Final = 1024
+"""Characters before the end of what is looked at that are not kept: a secret may be cut there."""
 
 _HIDDEN_NAMES: Final = (
     "session_token|two_factor_token|access_token|refresh_token|token|jwt|otp_code|otp|code_2fa"
@@ -22,10 +26,12 @@ _ACCOUNT_NAMES: Final = (
     "|afacctno_ext|custodycd|custid|cust_id|depository_number|depositoryNumber|bankacct_no"
     "|username|tlname|fullName"
 )
-_VALUE: Final = r'("(?:[^"\\]|\\.)*+"?|[^\s,}\]"]++)'
+_VALUE: Final = r"""("(?:[^"\\]|\\.)*+"?|'(?:[^'\\]|\\.)*+'?|[^\s,}\]"']++)"""
 
-_SECRET_MEMBER: Final = re.compile(rf'("(?:{_HIDDEN_NAMES})"\s*+:\s*+){_VALUE}', re.IGNORECASE)
-_ACCOUNT_MEMBER: Final = re.compile(rf'("(?:{_ACCOUNT_NAMES})"\s*+:\s*+){_VALUE}')
+_SECRET_MEMBER: Final = re.compile(
+    rf"""(["'](?:{_HIDDEN_NAMES})["']\s*+:\s*+){_VALUE}""", re.IGNORECASE
+)
+_ACCOUNT_MEMBER: Final = re.compile(rf"""(["'](?:{_ACCOUNT_NAMES})["']\s*+:\s*+){_VALUE}""")
 _HEADER: Final = re.compile(
     r"(x-fh-(?:signature|2fa-token|apikey|nonce)[\"']?\s*+[:=,]\s*+[\"']?)[^\s\"',]++",
     re.IGNORECASE,
@@ -34,7 +40,7 @@ _JWT: Final = re.compile(r"\beyJ[\w-]++(?:\.[\w-]*+)*+")
 _LONG_HEX: Final = re.compile(r"(?<![0-9a-fA-F])[0-9a-fA-F]{40,}+")
 _API_KEY: Final = re.compile(r"\b(ak_(?:test|live)_)\w++")
 _EXTENDED_ID: Final = re.compile(r"\b\d{3}[A-Z]\d{6}(?:\.\d{1,2})?\b")
-_TEN_DIGITS: Final = re.compile(r"(?<=[\"/])\d{10}(?:\.\d{1,2})?(?=[\"/?\s]|$)")
+_TEN_DIGITS: Final = re.compile(r"(?<=[\"'/])\d{10}(?:\.\d{1,2})?(?=[\"'/?\s]|$)")
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -44,10 +50,10 @@ def redact(text: str) -> str:
     A secret becomes `***`; of an account number its last four characters stay. Characters that a
     database cannot store (NUL, lone surrogates) become `\N{REPLACEMENT CHARACTER}`.
     """
-    clean = _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", text)
+    clean = _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", text[:LOOKED_AT_MAX])
     for pattern, replacement in _RULES:
         clean = pattern.sub(replacement, clean)
-    return _cut(clean)
+    return _cut(clean[:-_EDGE] if len(text) > LOOKED_AT_MAX else clean)
 
 
 def _masked(match: re.Match[str]) -> str:
@@ -55,7 +61,7 @@ def _masked(match: re.Match[str]) -> str:
 
 
 def _masked_member(match: re.Match[str]) -> str:
-    value = match[2].strip('"')
+    value = match[2].strip("\"'")
     return match[1] + (f'"…{value[-_TAIL:]}"' if len(value) > _TAIL else match[2])
 
 

@@ -5,7 +5,7 @@ from time import process_time
 import pytest
 
 from bot.protocol.errors import MalformedAnswer
-from bot.protocol.redact import KEPT_BYTES_MAX, redact
+from bot.protocol.redact import KEPT_BYTES_MAX, LOOKED_AT_MAX, redact
 
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJjYW5hcnkifQ.c2lnbmF0dXJl-_x"
 HEX = "3f9a1c7e5b2d8064af13c95e70b8d246e1f0a39c5d7b28464c6e8a0f2b4d6e80"
@@ -105,3 +105,36 @@ def test_an_error_keeps_what_was_received_redacted_and_can_be_pickled():
 
     assert (copy.call, copy.reason, copy.raw) == (error.call, error.reason, error.raw)
     assert JWT[25:] not in error.raw
+
+
+@pytest.mark.parametrize("quote", ['"', "'"])
+@pytest.mark.parametrize("name", ["afacctno", "id", "otp_code"])
+def test_single_quotes_hide_as_double_ones_do(quote, name):
+    text = f"{{{quote}{name}{quote}: {quote}0001234567{quote}}}"
+
+    assert "0001234567" not in redact(text)
+
+
+def test_sixteen_bit_text_is_read_before_it_is_redacted():
+    raw = '{"id":"0001234567"}'.encode("utf-16")
+
+    assert MalformedAnswer("user", "why", raw).raw == '{"id":"…4567"}'
+
+
+def test_a_secret_at_the_edge_of_what_is_looked_at_is_not_kept():
+    hidden = '"session_token":"' + "s" * 2_000 + '",'
+    for shift in range(12):
+        padding = hidden * 40
+        text = padding[: LOOKED_AT_MAX - 12 + shift] + '"0001234567"' + "x" * 10
+
+        assert "0001" not in redact(text)
+
+
+@pytest.mark.parametrize("unit", [b"x", b'"', b"[", b'{"symbol":"HPG","afacctno":"0001234567"},'])
+def test_of_megabytes_only_the_beginning_is_looked_at(unit):
+    body = unit * (16 * 2**20 // len(unit))
+
+    error = MalformedAnswer("todays_orders", "why", body)
+
+    assert error.raw == MalformedAnswer("todays_orders", "why", body[: 2**20]).raw
+    assert len(error.raw.encode()) <= KEPT_BYTES_MAX
