@@ -63,6 +63,8 @@ class Gatekeeper:
         self._refused_count = scenario.switches.refused_requests_count
         self._codes = ERROR_CODES[scenario.switches.error_codes]
         self._verifies_body = scenario.switches.verify_body_hash
+        self._checks_tier_one = scenario.switches.check_tier_one_signature
+        self._other_user_status = scenario.switches.other_user_status
         self._nonces = NonceMemory()
         self._on_nonce = on_nonce
 
@@ -73,7 +75,7 @@ class Gatekeeper:
         endpoint = call.endpoint
         if endpoint is None:
             raise not_found()
-        if endpoint.tier is Tier.TWO:
+        if endpoint.tier is Tier.TWO or (self._checks_tier_one and _claims_signature(call)):
             self._check_signature(call)
         if endpoint.is_write:
             self._check_device(call)
@@ -86,8 +88,11 @@ class Gatekeeper:
 
     def check_user(self, user_id: str) -> None:
         """Let nobody see another user; raises HttpRefusal."""
-        if user_id != self._user_id:
+        if user_id == self._user_id:
+            return
+        if self._other_user_status == 401:
             raise self.unauthorised("Not your user id")
+        raise HttpRefusal(self._other_user_status, str(self._other_user_status), "Not your user id")
 
     def bad_parameter(self, message: str = "Invalid parameter") -> HttpRefusal:
         """Return a 400."""
@@ -156,6 +161,10 @@ class Gatekeeper:
 def not_found() -> HttpRefusal:
     """Return a 404."""
     return HttpRefusal(404, "404", "Not found")
+
+
+def _claims_signature(call: Call) -> bool:
+    return bool(call.header(HEADER_SIGNATURE))
 
 
 def _is_same(given: str, wanted: str) -> bool:

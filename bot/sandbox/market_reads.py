@@ -4,8 +4,10 @@ Foreign shares, which nobody trades here, share the path of the quote.
 """
 
 from collections.abc import Callable, Mapping
+from typing import Final
 
-from bot.domain.instrument import Exchange
+from bot.domain.instrument import Exchange, Phase
+from bot.domain.order import OrderType
 from bot.domain.quote import Quote
 from bot.protocol.calls import CODECS
 from bot.protocol.encode import encode_depth, encode_market_phase, encode_quote
@@ -16,6 +18,16 @@ from bot.sandbox.house import House
 from bot.sandbox.library.market_assets import Asset
 from bot.sandbox.library.stock_quotes import foreign_quote, not_supported
 from bot.sandbox.scenario import SymbolScript
+from bot.sandbox.variants import with_auction_levels
+
+_OF_AUCTIONS: Final = frozenset({OrderType.ATO, OrderType.ATC})
+_OF_MATCHING: Final = frozenset({OrderType.MP, OrderType.MTL, OrderType.MOK, OrderType.MAK})
+_NOT_NOW: Final[Mapping[Phase, frozenset[OrderType]]] = {
+    Phase.OPEN: _OF_MATCHING | {OrderType.ATC},
+    Phase.PROGRESS: _OF_AUCTIONS,
+    Phase.BREAK: _OF_AUCTIONS | _OF_MATCHING,
+}
+"""What the narrow reading of the broker's table does not list in a phase."""
 
 
 class MarketReads:
@@ -25,6 +37,7 @@ class MarketReads:
         self, house: House, gate: Gatekeeper, *, foreign: Callable[[str], Asset | None]
     ) -> None:
         self._foreign = foreign
+        self._switches = house.scenario.switches
         self._symbols = {script.symbol: script for script in house.scenario.symbols}
         self._rulebook = house.rulebook
         self._venue = house.venue
@@ -60,10 +73,14 @@ class MarketReads:
         return encode_quote(quote, name=script.name)
 
     def depth(self, call: Call) -> object:
-        """Answer three levels a side; a foreign share has none."""
+        """Answer the best levels of each side; a foreign share has none."""
         if self._elsewhere(call) is not None:
             raise not_supported()
-        return encode_depth(self._venue.depth(self._script(call).symbol))
+        symbol = self._script(call).symbol
+        depth = encode_depth(self._venue.depth(symbol, self._switches.depth_levels))
+        if self._switches.auction_levels == "absent":
+            return depth
+        return with_auction_levels(depth, self._venue.unpriced(symbol))
 
     def phase(self, call: Call) -> object:
         """Answer the phase and what the broker's table lists for it (wider than what is taken)."""
@@ -73,6 +90,8 @@ class MarketReads:
         exchange = Exchange(name)
         phase = self._rulebook.phase_at(exchange, call.market_at)
         listed = frozenset(self._rulebook.broker_listed_types(exchange, phase))
+        if self._switches.listed_types == "narrow":
+            listed -= _NOT_NOW.get(phase, frozenset())
         return encode_market_phase(MarketPhase(exchange, phase, listed, phase.value))
 
     def _elsewhere(self, call: Call) -> Asset | None:

@@ -49,12 +49,19 @@ class OrderBook:
         self._accounts = accounts
         self._on_trade = on_trade
         self._orders: dict[str, OrderRecord] = {}
+        self._shown: dict[str, OrderRecord] = {}
         self._changed: dict[str, OrderRecord] = {}
 
     def add(self, order: OrderRecord) -> None:
         """Keep a new order."""
-        self._orders[order.order_id] = order
+        self._orders[order.order_id] = self._shown[order.shown_id] = order
         self.note(order)
+
+    def rename(self, order: OrderRecord) -> None:
+        """Give an order a new id in answers and paths; the old one names nothing any more."""
+        del self._shown[order.shown_id]
+        order.renamed += 1
+        self._shown[order.shown_id] = order
 
     def note(self, order: OrderRecord) -> None:
         """Remember that an order changed."""
@@ -71,8 +78,8 @@ class OrderBook:
         return FIRST_ORDER_NUMBER + len(self._orders)
 
     def order(self, account: AccountScript, order_id: str, at: datetime) -> OrderRecord:
-        """Return an order of that account and of today; raises OrderUnknown."""
-        found = self._orders.get(order_id)
+        """Return an order of that account and of today by its id of now; raises OrderUnknown."""
+        found = self._shown.get(order_id)
         if found is None or found not in self.todays(account, at):
             raise OrderUnknown(order_id)
         return found
@@ -82,8 +89,8 @@ class OrderBook:
         return tuple(self._orders.values())
 
     def find(self, order_id: str) -> OrderRecord | None:
-        """Return an order of any account and day, None when there is none."""
-        return self._orders.get(order_id)
+        """Return an order of any account and day by its first id or that of now, else None."""
+        return self._orders.get(order_id) or self._shown.get(order_id)
 
     def todays(self, account: AccountScript, at: datetime) -> list[OrderRecord]:
         """Return an account's visible orders of the local date of `at`, oldest first."""

@@ -9,7 +9,7 @@ order state machine; where it is silent, the project's rulings 9 to 13, 18, 23 a
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, time
+from datetime import UTC, datetime, time, timedelta
 from typing import Final
 
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Phase
@@ -75,13 +75,23 @@ class OrderDesk:
     ) -> OrderResult:
         """Take an order or refuse it; `scripted` is a refusal that a fault wants."""
         order = self._record(account, request, at)
+        if self._switches.row_visible_after_s:
+            order.hidden_until = at + timedelta(seconds=self._switches.row_visible_after_s)
         self._book.add(order)
         rejection = scripted or self._rejection(order)
         if rejection is not None:
             reject(order, rejection.code, rejection.reason)
-            return order.result(self._switches)
+            return self._rejected(order)
         self._reserve(order)
         return self._send(order, at)
+
+    def _rejected(self, order: OrderRecord) -> OrderResult:
+        """Show a refused order; by a switch it has neither an id nor a row."""
+        result = order.result(self._switches)
+        if self._switches.rejected_order_id == "given":
+            return result
+        order.hidden_until = datetime.max.replace(tzinfo=UTC)
+        return replace(result, order_id="")
 
     def _record(self, account: AccountScript, request: PlaceRequest, at: datetime) -> OrderRecord:
         script = self._symbols.get(request.symbol)
@@ -227,6 +237,7 @@ class OrderDesk:
     def _amended(self, order: OrderRecord, events: list[VenueEvent]) -> OrderResult:
         """Show the order amended but, by default, before the new price matched anything."""
         was_partly_matched = order.executed_quantity > 0
+        self._rename(order)
         self._book.apply(events[:1])
         before = order.result(self._switches)
         self._book.apply(events[1:])
@@ -235,6 +246,10 @@ class OrderDesk:
         if not was_partly_matched:
             return result
         return replace(result, code=AMENDED_IN_PART, reason=AMENDED_IN_PART_TEXT)
+
+    def _rename(self, order: OrderRecord) -> None:
+        if self._switches.modify_id == "new":
+            self._book.rename(order)
 
     def _amend_waiting(self, order: OrderRecord, price: int | None, quantity: int | None) -> Change:
         """Judge an order that waits as if it came anew; refused, it waits on as it was."""
@@ -248,6 +263,7 @@ class OrderDesk:
         self._book.note(order)
         if refusal is not None:
             return self._refused(order, refusal)
+        self._rename(order)
         return Change(order.result(self._switches))
 
     def _set_waiting(self, order: OrderRecord, price: int | None, quantity: int) -> None:

@@ -75,6 +75,13 @@ class OrderRecord:
     code: str | None = None
     reason: str | None = None
     hidden_until: datetime | None = None
+    renamed: int = 0
+    """How often an amendment has given the order a new id (a switch of the scenario)."""
+
+    @property
+    def shown_id(self) -> str:
+        """The id that answers and paths name the order by; the first one until it is renamed."""
+        return f"{self.order_id}-{self.renamed}" if self.renamed else self.order_id
 
     @property
     def remaining(self) -> int:
@@ -136,7 +143,7 @@ class OrderRecord:
         status = self.status(switches)
         may_change = self.may_change(switches)
         return OrderReport(
-            order_id=self.order_id,
+            order_id=self.shown_id,
             root_order_id=self.order_id,
             account=self.account.extended_id,
             trading_date=self.placed_at.astimezone(EXCHANGE_TZ).date(),
@@ -172,7 +179,7 @@ class OrderRecord:
             remaining=self.remaining,
         )
         return OrderResult(
-            order_id=self.order_id,
+            order_id=self.shown_id,
             account=self.account.extended_id,
             transaction_date=self.placed_at.astimezone(EXCHANGE_TZ).date(),
             symbol=self.symbol,

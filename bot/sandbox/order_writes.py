@@ -41,6 +41,7 @@ class OrderWrites:
         carry_out: CarryOut,
     ) -> None:
         self._refused_change = scenario.switches.refused_change
+        self._may_omit_account = scenario.switches.place_names_account == "optional"
         self._reads = reads
         self._gate = gate
         self._carry_out = carry_out
@@ -56,7 +57,8 @@ class OrderWrites:
     def place(self, call: Call) -> object:
         """Place an order; the body names the account of the path by its extended id."""
         account, request = self._reads.script(call), decode_place(call.body)
-        self._check_account(request.sub_account, account.extended_id)
+        if request.sub_account is not None or not self._may_omit_account:
+            self._check_account(request.sub_account, account.extended_id)
         line = _line("place", call)
         line |= {"account": account.id, "body": _json(request), **_scripted(call)}
         return encode_order_results([self._carry_out(line).result])

@@ -33,6 +33,7 @@ from bot.sandbox.scenario import Scenario
 from bot.sandbox.shell import Shell
 from bot.sandbox.striking import Striker
 from bot.sandbox.two_factor_calls import TwoFactorCalls
+from bot.sandbox.variants import with_variants
 
 LEDGER_VERSION = 1
 _NOTED_EVERY = timedelta(seconds=1)
@@ -244,7 +245,10 @@ class Sandbox:
         writes = OrderWrites(self.scenario, reads=reads, gate=gate, carry_out=self._carry_out_order)
         library = LibraryReads(house, gate)
         market = MarketReads(house, gate, foreign=library.foreign)
-        two_factor = TwoFactorCalls(house.otp, gate=gate, note=self._note_two_factor)
+        switches = self.scenario.switches
+        status = None if switches.otp_refusal_status == "suggested" else 400
+        two_factor = TwoFactorCalls(house.otp, gate=gate, note=self._note_two_factor, status=status)
         parts = (library, market, reads, writes, two_factor)
         found = {name: answer for part in parts for name, answer in part.handlers().items()}
-        return {name: checked(name, answer, gate) for name, answer in found.items()}
+        varied = with_variants(found, switches)
+        return {name: checked(name, answer, gate) for name, answer in varied.items()}

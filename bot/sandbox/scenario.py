@@ -102,7 +102,10 @@ class AccountScript(Part):
 
 
 class Switches(Part):
-    """Where the sources differ or are silent: how this broker behaves."""
+    """Where the sources differ or are silent: how this broker behaves.
+
+    What each one asks, and who has decided its default, is in `switch_table.py`.
+    """
 
     partial_status: Literal["SENT", "MATCHED"] = "SENT"
     matched_may_cancel: bool = True
@@ -116,7 +119,28 @@ class Switches(Part):
     verify_body_hash: bool = False
     only_routing_account_trades: bool = False
     refused_requests_count: bool = False
+    modify_id: Literal["same", "new"] = "same"
+    row_visible_after_s: float = Field(default=0, ge=0)
+    rejected_order_id: Literal["given", "empty"] = "given"
+    place_names_account: Literal["required", "optional"] = "required"
+    status_codes: Literal["seed", "core"] = "seed"
+    row_account: Literal["extended", "numbered"] = "extended"
+    total_pnl: Literal["amount", "quantity"] = "amount"
+    account_type_case: Literal["title", "lower"] = "title"
+    other_user_status: Literal[401, 403, 404] = 401
+    otp_refusal_status: Literal["suggested", "400"] = "suggested"
+    check_tier_one_signature: bool = False
+    listed_types: Literal["table", "narrow"] = "table"
+    depth_order: Literal["best_first", "worst_first"] = "best_first"
+    depth_levels: int = Field(default=3, ge=1, le=10)
+    auction_levels: Literal["absent", "price_zero"] = "absent"
     history_scale: Literal["vnd", "thousand"] = "vnd"
+    history_order: Literal["ascending", "descending"] = "ascending"
+    index_count_series: bool = True
+    calendar_unit: Literal["item", "detail", "figure"] = "item"
+    no_reports: Literal["list", "null"] = "list"
+    fund_paths: Literal["served", "gone"] = "served"
+    earlier_paths: Literal["served", "gone"] = "served"
 
 
 class Scenario(Part):

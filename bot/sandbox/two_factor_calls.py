@@ -10,6 +10,7 @@ from bot.protocol.secret import Secret
 from bot.protocol.two_factor import OTP_CHANNEL
 from bot.protocol.values import OtpTicket, TwoFactorToken
 from bot.sandbox.call import Call, Handler
+from bot.sandbox.errors import HttpRefusal
 from bot.sandbox.gatekeeper import Gatekeeper
 from bot.sandbox.ledger import Line
 from bot.sandbox.otp_desk import OtpDesk
@@ -18,9 +19,15 @@ Note = Callable[[Line], None]
 
 
 class TwoFactorCalls:
-    """Answers from the OTP desk; `note` writes to the ledger before the answer."""
+    """Answers from the OTP desk; `note` writes to the ledger before the answer.
 
-    def __init__(self, desk: OtpDesk, *, gate: Gatekeeper, note: Note) -> None:
+    `status` is the HTTP status of every refusal here; None leaves each its own.
+    """
+
+    def __init__(
+        self, desk: OtpDesk, *, gate: Gatekeeper, note: Note, status: int | None = None
+    ) -> None:
+        self._status = status
         self._desk = desk
         self._gate = gate
         self._note = note
@@ -28,10 +35,23 @@ class TwoFactorCalls:
     def handlers(self) -> Mapping[str, Handler]:
         """Return what answers each call, by its name."""
         return {
-            "request_otp": self.request,
-            "verify_otp": self.verify,
+            "request_otp": self._with_status(self.request),
+            "verify_otp": self._with_status(self.verify),
             "revoke_token": self.revoke,
         }
+
+    def _with_status(self, handler: Handler) -> Handler:
+        status = self._status
+        if status is None:
+            return handler
+
+        def answer(call: Call) -> object:
+            try:
+                return handler(call)
+            except HttpRefusal as refusal:
+                raise HttpRefusal(status, refusal.code, refusal.message) from refusal
+
+        return answer
 
     def request(self, call: Call) -> object:
         """Mail a code; the only channel is e-mail."""

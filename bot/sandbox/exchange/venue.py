@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Final
 
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Lot, Phase
+from bot.domain.order import Side
 from bot.domain.quote import Depth, DepthLevel
 from bot.domain.rulebook import Rulebook
 from bot.domain.status import NORMAL
@@ -265,6 +266,12 @@ class Venue:
         """
         book = self._market(symbol).even
         return Depth(symbol, _top(book.buys, levels), _top(book.sells, levels), self._floor.now)
+
+    def unpriced(self, symbol: str) -> tuple[int, int]:
+        """Return what waits to buy and to sell in an auction at no price. Raises UnknownSymbol."""
+        orders = self._market(symbol).even.unpriced.values()
+        bought = sum(order.remaining for order in orders if order.side is Side.BUY)
+        return bought, sum(order.remaining for order in orders) - bought
 
     def board(self, symbol: str) -> Board:
         """Return the day's figures of a symbol. Raises UnknownSymbol."""
