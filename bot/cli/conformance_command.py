@@ -6,6 +6,7 @@ It is how a real broker is checked before it is trusted, and how the sandbox is 
 import asyncio
 import sys
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Final
 
 import click
@@ -16,6 +17,7 @@ from bot.cli.invocation import Invocation
 from bot.cli.places import load
 from bot.cli.running import is_attended
 from bot.cli.show import cut, print_json, print_text, say, wants_color, width
+from bot.cli.wording import clock_of
 from bot.runtime.conformance.finding import Finding, Report, Verdict
 from bot.runtime.conformance.run import PER_MINUTE, ConformancePlan, Show, conform
 from bot.runtime.conformance.talk import Key
@@ -76,7 +78,12 @@ def conformance(
     )
     world = SystemWorld(access)
     show = _show(invocation, is_colored=wants_color(invocation, sys.stdout))
-    report = asyncio.run(conform(plan, wire=world.wire, waiter=world.waiter, show=show))
+
+    def on_wait(until: datetime, _: int, __: str) -> None:
+        say(invocation, f"(waiting for the request quota until {clock_of(until)})")
+
+    run = conform(plan, wire=world.wire, waiter=world.waiter, show=show, on_wait=on_wait)
+    report = asyncio.run(run)
     _print_end(invocation, plan, report)
     return ExitCode.DONE if report.is_conforming else ExitCode.DIFFERS
 

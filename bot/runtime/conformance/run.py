@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from bot.broker.budget import RequestBudget
+from bot.broker.budget import OnWait, RequestBudget
 from bot.broker.clock_offset import ClockOffset
 from bot.broker.errors import ForbiddenAddress, RateLimited
 from bot.broker.http import AsgiApp, connect
@@ -54,11 +54,21 @@ class ConformancePlan:
 
 
 async def conform(
-    plan: ConformancePlan, *, wire: Clock, waiter: Waiter, show: Show = lambda _: None
+    plan: ConformancePlan,
+    *,
+    wire: Clock,
+    waiter: Waiter,
+    show: Show = lambda _: None,
+    on_wait: OnWait | None = None,
 ) -> Report:
-    """Make the run. Raises OperatorMistake for an unsafe address or a server that limits us."""
+    """Make the run; `on_wait` hears until when the quota makes it wait.
+
+    Raises OperatorMistake for an unsafe address, no answer, a refused key or a limit without end.
+    """
     offset = ClockOffset(wire)
-    budget = RequestBudget(per_minute=plan.per_minute, waiter=waiter, jitter=Random(1))
+    budget = RequestBudget(
+        per_minute=plan.per_minute, waiter=waiter, jitter=Random(1), on_wait=on_wait
+    )
     try:
         link = connect(plan.base_url, traffic=Traffic(), app=plan.app)
     except ForbiddenAddress as error:

@@ -1,0 +1,141 @@
+"""`bot conformance` against the sandbox on a socket: what it prints, and its exit codes."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bot.runtime.problems import ExitCode
+from tests.cli.stage import Ran, call
+
+pytestmark = pytest.mark.process
+ROOT = Path(__file__).resolve().parents[2]
+QUIET = ROOT / "bot/sandbox/scenarios/quiet.yaml"
+NOW = "2026-11-19T09:20:00"
+
+
+class Served:
+    """A sandbox in a process of its own, and a project whose configuration names it."""
+
+    def __init__(self, folder: Path) -> None:
+        scenario = folder / "large_quota.yaml"
+        scenario.write_text(QUIET.read_text().replace("speed: 1", "speed: 1\nquota: PRO"))
+        command = ["-m", "bot", "paper", "serve", "--port", "0", "--now", NOW]
+        command += ["--scenario", str(scenario)]
+        self.process = subprocess.Popen(
+            [sys.executable, *command], cwd=ROOT, stdout=subprocess.PIPE, text=True
+        )
+        assert self.process.stdout is not None
+        self.given = json.loads(self.process.stdout.readline())
+        self.folder = folder
+
+    def call(self, *arguments: str, stdin: str = "", secret: str | None = None) -> Ran:
+        """Run the command with this server's key."""
+        return call(*arguments, "-c", str(self._config(secret)), stdin=stdin)
+
+    def _config(self, secret: str | None) -> Path:
+        secrets = self.folder / "secrets.yaml"
+        shown = secret or self.given["api_secret"]
+        secrets.write_text(f"api_key: {self.given['api_key']}\napi_secret: {shown}\n")
+        secrets.chmod(0o600)
+        config = self.folder / "bot.yaml"
+        broker = f"{{base_url: '{self.given['base_url']}', account: '.1'}}"
+        config.write_text(f"mode: sandbox\nbroker: {broker}\nstate_dir: state\n")
+        return config
+
+    def end(self) -> None:
+        """Stop serving."""
+        self.process.kill()
+        self.process.communicate()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A sandbox that serves."""
+    made = Served(tmp_path_factory.mktemp("served"))
+    try:
+        yield made
+    finally:
+        made.end()
+
+
+def test_the_sandbox_conforms_with_orders_and_a_code_from_stdin(served: Served) -> None:
+    ran = served.call("conformance", "--otp", "-", stdin=f"{served.given['otp']}\n")
+
+    lines = ran.out.splitlines()
+    assert (ran.code, lines[-1].split(" ", 2)[1]) == (ExitCode.DONE, "conforms:")
+    assert any(line.startswith("ok      4.2 place taken") for line in lines)
+    assert max(len(line) for line in lines if line.startswith("ok")) <= 100
+
+
+def test_reading_only_is_json_when_wanted(served: Served) -> None:
+    ran = served.call("conformance", "--read-only", "--json")
+
+    found = json.loads(ran.out)
+    assert (ran.code, found["conforms"], found["counts"]["fail"]) == (ExitCode.DONE, True, 0)
+    assert found["executed"] >= 200
+    assert set(found["findings"][0]) == {"id", "what", "verdict", "found"}
+
+
+def test_another_reads_of_the_api_without_a_running_bot(served: Served) -> None:
+    ran = served.call("api", "stock_quote", "symbol=hpg", "--json")
+
+    assert ran.code == ExitCode.DONE, ran.err
+    assert json.loads(ran.out)["symbol"] == "HPG"
+
+
+def test_every_page_of_the_screener(served: Served) -> None:
+    ran = served.call("api", "screener", "page_size=2", "--all", "--json")
+
+    pages = json.loads(ran.out)
+    symbols = [item["symbol"] for page in pages for item in page["items"]]
+    assert len(pages) == -(-pages[0]["total"] // 2)
+    assert len(symbols) == len(set(symbols)) == pages[0]["total"]
+
+
+def test_a_refused_signature_is_exit_code_4(served: Served) -> None:
+    checked = served.call("conformance", "--read-only", secret="00")
+    asked = served.call("api", "user", secret="00")
+
+    assert (checked.code, checked.out) == (ExitCode.SECRET, "")
+    assert (asked.code, asked.out) == (ExitCode.SECRET, "")
+
+
+def test_a_code_is_never_an_argument(served: Served) -> None:
+    ran = served.call("conformance", "--otp", "123456")
+
+    assert (ran.code, ran.out) == (ExitCode.USAGE, "")
+    assert "never an argument" in ran.err
+
+
+def test_without_anybody_to_ask_only_reads_are_made(served: Served) -> None:
+    assert served.call("conformance").code == ExitCode.USAGE
+
+
+def test_a_server_that_is_not_there_is_unreachable(served: Served) -> None:
+    ran = served.call("conformance", "--read-only", "--base-url", "http://127.0.0.1:1")
+
+    assert (ran.code, ran.out) == (ExitCode.UNREACHABLE, "")
+    assert "Traceback" not in ran.err
+
+
+def test_an_unsafe_address_is_refused(served: Served) -> None:
+    ran = served.call("conformance", "--read-only", "--base-url", "http://broker.example")
+
+    assert ran.code == ExitCode.CONFIG
+    assert "http:// is for this machine only" in ran.err
+
+
+def test_a_live_key_places_nothing_unless_that_is_meant(tmp_path: Path) -> None:
+    secrets, config = tmp_path / "secrets.yaml", tmp_path / "bot.yaml"
+    secrets.write_text("api_key: ak_live_0001\napi_secret: '00'\n")
+    secrets.chmod(0o600)
+    config.write_text("mode: sandbox\nbroker: {base_url: 'http://127.0.0.1:1'}\nstate_dir: s\n")
+
+    ran = call("conformance", "--otp", "-", "-c", str(config))
+
+    assert (ran.code, ran.out) == (ExitCode.USAGE, "")
+    assert "real money" in ran.err
