@@ -52,8 +52,11 @@ class HandBot:
         return call(*arguments, "-c", str(self._config), stdin=stdin)
 
     def wait_for_order(self) -> None:
+        self.wait_for('"ORD', "status", "--json")
+
+    def wait_for(self, word: str, *arguments: str) -> None:
         give_up = time.monotonic() + START_S_MAX
-        while '"ORD' not in self.call("status", "--json").out:
+        while word not in self.call(*arguments).out:
             assert time.monotonic() < give_up, self._process.poll()
             time.sleep(0.1)
 
@@ -118,16 +121,14 @@ def test_without_a_token_it_is_exit_code_5(hand: HandBot) -> None:
 
 
 @pytest.mark.process
-def test_with_the_token_the_cancel_goes_and_is_told(hand: HandBot) -> None:
+def test_with_the_token_the_cancel_that_waited_goes(hand: HandBot) -> None:
     hand.call("otp", "request")
     hand.call("otp", "submit", "-", stdin=CODE + "\n")
 
-    ran = hand.call("cancel", "L-0001", "--reason", "enough")
+    hand.wait_for('"CANCELLED"', "orders", "--json")
 
-    assert (ran.code, ran.out.split(" ", 1)[1]) == (
-        ExitCode.DONE,
-        "CANCELLED: 500 cancelled, 0 kept\n",
-    )
+    [row] = json.loads(hand.call("orders", "--json").out)
+    assert (row["quantity"], row["status"]) == (500, "CANCELLED")
 
 
 @pytest.mark.process

@@ -80,14 +80,12 @@ def test_a_second_bot_on_the_same_journal_is_refused(tmp_path: Path) -> None:
     assert "already running" in told
 
 
-def test_sigterm_ends_a_run_cleanly_within_ten_seconds(tmp_path: Path) -> None:
+def test_sigterm_ends_a_run_cleanly(tmp_path: Path) -> None:
     demo = _demo(tmp_path / "state", "--speed", "60")
     assert demo.stdout is not None
     demo.stdout.readline()
 
     demo.send_signal(signal.SIGTERM)
-    asked = time.monotonic()
-    demo.communicate(timeout=DEADLINE_S)
+    out, err = demo.communicate(timeout=DEADLINE_S)
 
-    assert demo.returncode == 0
-    assert time.monotonic() - asked < 10
+    assert (demo.returncode, "STOP" in out, "Traceback" in err) == (0, True, False)

@@ -1,4 +1,4 @@
-"""Ends of a run: a failure sends nothing more, and a stop comes to its end whatever is in its way."""
+"""Ends of a run: after a failure nothing is decided or sent, and every stop comes to an end."""
 
 import time
 from collections.abc import Mapping
