@@ -135,11 +135,11 @@ STOCK_DEPTH: Final = Endpoint(
     "stock_depth", "GET", _STOCK + "/order-book", _ONE, "data", Lane.QUOTE
 )
 REQUEST_OTP: Final = Endpoint(
-    "request_otp", "POST", _TWO_FACTOR + "/request", _TWO, None, Lane.OTHER
+    "request_otp", "POST", _TWO_FACTOR + "/request", _TWO, None, Lane.PLACE
 )
-VERIFY_OTP: Final = Endpoint("verify_otp", "POST", _TWO_FACTOR + "/verify", _TWO, None, Lane.OTHER)
+VERIFY_OTP: Final = Endpoint("verify_otp", "POST", _TWO_FACTOR + "/verify", _TWO, None, Lane.PLACE)
 REVOKE_TOKEN: Final = Endpoint(
-    "revoke_token", "POST", _TWO_FACTOR + "/revoke", _TWO, None, Lane.OTHER
+    "revoke_token", "POST", _TWO_FACTOR + "/revoke", _TWO, None, Lane.PLACE
 )
 
 

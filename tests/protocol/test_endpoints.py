@@ -73,3 +73,9 @@ def test_a_path_value_that_names_another_path_is_refused(value):
 def test_a_hole_without_a_value_is_our_bug():
     with pytest.raises(KeyError):
         build_target(SUB_ACCOUNTS, {})
+
+
+def test_the_second_factor_goes_before_what_is_polled():
+    lanes = {ENDPOINTS[name].lane for name in ("request_otp", "verify_otp", "revoke_token")}
+
+    assert lanes == {Lane.PLACE}
