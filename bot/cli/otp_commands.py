@@ -17,6 +17,7 @@ from bot.cli.wording import minute_of
 from bot.runtime.problems import ExitCode
 
 STDIN = "-"
+UNPROVEN = " · unproven until the first order"
 
 
 class _OtpGroup(ExampleGroup):
@@ -72,7 +73,7 @@ def request(invocation: Invocation) -> None:
 def submit(invocation: Invocation, source: str | None) -> None:
     """Trade a code for a token; the code is asked for, or read from stdin with '-'."""
     code = _typed(invocation, source, "Code")
-    _print_state(invocation, ask_bot(invocation, "otp_submit", code=code))
+    _print_state(invocation, ask_bot(invocation, "otp_submit", code=code), tail=UNPROVEN)
 
 
 @child(otp, "token", example="bot otp token - < token.txt")
@@ -81,7 +82,7 @@ def submit(invocation: Invocation, source: str | None) -> None:
 def token(invocation: Invocation, source: str | None) -> None:
     """Use a token that was made elsewhere; asked for, or read from stdin with '-'."""
     given = _typed(invocation, source, "Token")
-    _print_state(invocation, ask_bot(invocation, "otp_token", token=given))
+    _print_state(invocation, ask_bot(invocation, "otp_token", token=given), tail=UNPROVEN)
 
 
 @child(otp, "forget", example="bot otp forget")
@@ -120,16 +121,16 @@ def _ask_for_it(invocation: Invocation, state: Reply) -> None:
         reply = ask_bot(invocation, "otp_request")
         say(invocation, f"a code was sent to {text(reply, 'sent_to')}")
     code = _typed(invocation, None, "Code")
-    _print_state(invocation, ask_bot(invocation, "otp_submit", code=code))
+    _print_state(invocation, ask_bot(invocation, "otp_submit", code=code), tail=UNPROVEN)
 
 
-def _print_state(invocation: Invocation, state: Reply) -> None:
+def _print_state(invocation: Invocation, state: Reply, *, tail: str = "") -> None:
     """Print how it stands; without a token exit code 5."""
     until = instant(state, "until")
     if invocation.json:
         print_json({name: value for name, value in state.items() if name != "ok"})
     elif until is not None:
-        print_text(f"2FA ok until {minute_of(until)}")
+        print_text(f"2FA ok until {minute_of(until)}{tail}")
     else:
         asked = "a code has been sent" if state.get("has_ticket") else "no code was asked for yet"
         print_text(f"2FA needed: {asked}. bot otp request · bot otp submit · bot otp token")

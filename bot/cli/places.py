@@ -143,4 +143,8 @@ def refusal(reply: Reply) -> OperatorMistake:
     return OperatorMistake.of(code, text, _EXIT_CODES.get(code[:5], ExitCode.REFUSED))
 
 
-_EXIT_CODES: Final = {"E-2FA": ExitCode.NEEDS_2FA, "E-NET": ExitCode.UNREACHABLE}
+_EXIT_CODES: Final = {
+    "E-2FA": ExitCode.NEEDS_2FA,
+    "E-NET": ExitCode.UNREACHABLE,
+    "E-SYM": ExitCode.USAGE,
+}

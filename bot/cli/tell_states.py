@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from bot.cli.narrator_memory import Lines, Memory, line, more
-from bot.cli.wording import clock_of, counted, order_words, span_of
+from bot.cli.wording import LINE_MAX, clock_of, counted, order_words, span_of
 from bot.domain.entry import (
     AuthEvent,
     Note,
@@ -98,7 +98,8 @@ def tell_note(memory: Memory, entry: Note) -> Lines:
     if is_due is not None and not is_due(memory, entry):
         return []
     kind = NOTE_KINDS.get(entry.kind, entry.kind)
-    return [line(entry.at, kind, _note_text(memory, entry))]
+    told = line(entry.at, kind, _note_text(entry))
+    return _with_nearest(memory, told) if entry.kind == "PULSE" else [told]
 
 
 def _is_limit_due(memory: Memory, entry: Note) -> bool:
@@ -125,9 +126,7 @@ def _short(entry: OrderUpdated) -> str:
     return order_words(side=entry.side, quantity=left, symbol=entry.symbol)
 
 
-def _note_text(memory: Memory, entry: Note) -> str:
-    if entry.kind == "PULSE":
-        return entry.text + _nearest(memory)
+def _note_text(entry: Note) -> str:
     until = entry.numbers.get("until")
     if entry.kind != "LIMIT" or not isinstance(until, str):
         return entry.text
@@ -136,13 +135,15 @@ def _note_text(memory: Memory, entry: Note) -> str:
     return f"{entry.text}, waiting until {clock_of(datetime.fromisoformat(until))}{queued}"
 
 
-def _nearest(memory: Memory) -> str:
+def _with_nearest(memory: Memory, pulse: str) -> Lines:
     """Who was nearest to a signal since the pulse before, by the gap of its two lines."""
     if not memory.gaps:
-        return ""
+        return [pulse]
     (strategy, symbol), gap = min(memory.gaps.items(), key=lambda item: item[1])
     memory.gaps.clear()
-    return f" · nearest {strategy} {symbol} gap {gap:.2f}%"
+    nearest = f"nearest {strategy} {symbol} gap {gap:.2f}%"
+    whole = f"{pulse} · {nearest}"
+    return [whole] if len(whole) <= LINE_MAX else [pulse, more(nearest)]
 
 
 _DUE: Final[Mapping[str, Callable[[Memory, Note], bool]]] = {

@@ -227,6 +227,8 @@ class JournalReader:
         view = v_orders
         if reference == LAST:
             return self._newest([], 1)
+        if not reference:
+            return []
         exact = (view.c.order_id == reference) | (view.c.local_id == reference)
         if found := self._newest([exact], 1):
             return found

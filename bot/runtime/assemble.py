@@ -57,11 +57,18 @@ def connect_broker(loaded: Loaded, access: Access, world: World, post: Post) -> 
 
 
 def tell_waits(world: World, post: Post, is_degraded: Callable[[], bool]) -> OnWait:
-    """Return what journals and shows that requests wait for the broker's quota."""
+    """Return what journals and shows that requests wait for the broker's quota.
+
+    The budget waits on a clock that need not be the market's: what is told is told in the latter's.
+    """
 
     def on_wait(until: datetime, waiting: int, call: str) -> None:
         now = world.market.now()
-        numbers: dict[str, Number] = {"until": until.isoformat(), "waiting": waiting, "call": call}
+        numbers: dict[str, Number] = {
+            "until": (now + (until - world.waiter.now())).isoformat(),
+            "waiting": waiting,
+            "call": call,
+        }
         text = _LONG_TERM if is_degraded() else "the broker's request quota is used up"
         post(Noted(now, Note(now, "LIMIT", text, numbers)))
 
@@ -118,9 +125,15 @@ async def choose_account(client: BrokerClient, wanted: str) -> SubAccount:
     how_many = "no sub-account is" if not found else "more than one sub-account is"
     raise OperatorMistake.of(
         "E-ACC-001",
-        f"{how_many} '{wanted}'. The broker lists: {named}. Set broker.account to an id.",
+        f"{how_many} '{wanted}'. The broker lists: {named}. "
+        f"Set broker.account to a suffix (like '{_suffix(accounts)}') or to an id.",
         ExitCode.CONFIG,
     )
+
+
+def _suffix(accounts: Sequence[SubAccount]) -> str:
+    first = accounts[0].extended_id if accounts else ".1"
+    return f".{first.rpartition('.')[2]}"
 
 
 def matching_accounts(accounts: Sequence[SubAccount], wanted: str) -> list[SubAccount]:

@@ -82,5 +82,8 @@ ERROR_CODES: Final[Mapping[str, str]] = {
     "E-API-003": "a parameter that the read needs is missing",
     "E-API-004": "an answer of the broker that is too long to hand on",
     "E-API-005": "the broker refused the key",
+    "E-CNF-001": "the server to be checked refuses the key or its signature",
+    "E-CNF-002": "a check that places orders was asked for with a key for real money",
+    "E-SYM-001": "a symbol that the broker does not know",
     "E-SYS-001": "the system refuses a file: no right to it, no room left, or read-only",
 }

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Final
 
 from bot.broker.client import BrokerClient
-from bot.broker.errors import BrokerError
+from bot.broker.errors import BrokerError, Refused
 from bot.clock import Clock
 from bot.domain.entry import RunState
 from bot.domain.message import Action, AmendAsked, CancelAsked, OperatorActed
@@ -148,7 +149,7 @@ class Operations:
                 quote = await self.client.quote(symbol)
                 depth = await self.client.depth(symbol)
         except BrokerError as error:
-            return {"ok": False, "code": "E-NET-002", "message": str(error)}
+            return _no_quote(symbol, error)
         return {"ok": True, "quote": quote_fields(quote), "depth": depth_fields(depth)}
 
     async def _api(self, request: Request) -> Reply:
@@ -169,3 +170,9 @@ class Operations:
             return {"ok": False, "code": "E-NET-002", "message": str(error)}
         now = self.clock.now().isoformat()
         return {"ok": True, "at": now, "phases": [phase_fields(each) for each in found]}
+
+
+def _no_quote(symbol: str, error: BrokerError) -> Reply:
+    if isinstance(error, Refused) and error.http_status == HTTPStatus.NOT_FOUND:
+        return {"ok": False, "code": "E-SYM-001", "message": f"the broker knows no '{symbol}'"}
+    return {"ok": False, "code": "E-NET-002", "message": str(error)}

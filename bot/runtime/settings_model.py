@@ -17,6 +17,9 @@ Mode = Literal["sandbox", "paper", "live"]
 _SECTION: Final = ConfigDict(
     extra="forbid", frozen=True, arbitrary_types_allowed=True, use_attribute_docstrings=True
 )
+_ACCOUNT: Final = Text(
+    r"[A-Za-z0-9._-]{1,40}", "normal, margin, an id, or a suffix like '.1' in quotes"
+)
 _Port = Annotated[int, Whole(1, 65_535, "a port")]
 
 
@@ -31,8 +34,8 @@ class BrokerSettings(BaseModel):
     """A file of mode 0600 with api_key and api_secret; default: secrets.yaml beside this file."""
     device_id: Annotated[str, Text(r"[\x21-\x7e]{1,64}", "1 to 64 characters")] = "vnbot"
     """What the broker asks for with every order: 1 to 64 characters of your choice."""
-    account: Annotated[str, Text(r"[A-Za-z0-9._-]{1,40}", "normal, margin or an id")] = "normal"
-    """normal, margin, the id of a sub-account or its extended id."""
+    account: Annotated[str, _ACCOUNT] = "normal"
+    """normal, margin, the id of a sub-account, its extended id, or the suffix of that."""
     requests_per_minute: Annotated[int, Whole(1, 6_000)] = 60
     """The request quota of your key. Orders go first, reads share the rest."""
     api_key: Annotated[Secret | None, Field(exclude=True)] = None

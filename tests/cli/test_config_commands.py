@@ -64,6 +64,17 @@ def test_a_wrong_configuration_ends_with_3(capsys: Capture, folder: Path) -> Non
     assert "did you mean 'sandbox'?" in err
 
 
+def test_a_scenario_that_is_not_there_is_found_by_the_check(capsys: Capture, folder: Path) -> None:
+    called(capsys, "init", "mine")
+    config = folder / "mine" / "bot.yaml"
+    config.write_text(config.read_text("utf-8").replace("scenario: demo", "scenario: dmeo"))
+
+    code, out, err = called(capsys, "config", "check", "-c", "mine/bot.yaml")
+
+    assert (code, out) == (3, "")
+    assert "no scenario 'dmeo'" in err
+
+
 def test_each_value_shows_its_origin(capsys: Capture, folder: Path) -> None:
     (folder / "bot.yaml").write_text("mode: sandbox\nsandbox: {seed: 8}\n", "utf-8")
 

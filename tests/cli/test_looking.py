@@ -178,6 +178,10 @@ def test_part_of_an_id_that_several_orders_have_lists_them(config: Path) -> None
     )
 
 
+def test_an_id_of_nothing_is_no_part_of_every_id(config: Path) -> None:
+    assert call("order", "", "-c", str(config)).err.startswith("E-ORD-001 no order answers to ''")
+
+
 def test_an_unknown_order_says_where_all_of_them_are(config: Path) -> None:
     ran = call("order", "nope", "-c", str(config))
 

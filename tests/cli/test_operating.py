@@ -85,7 +85,8 @@ def test_a_quote_comes_from_the_broker(running: RunningBot) -> None:
 def test_an_unknown_symbol_is_said_to_be_unknown(running: RunningBot) -> None:
     ran = running.call("quote", "XXXX")
 
-    assert (ran.code, ran.out) == (ExitCode.UNREACHABLE, "")
+    assert (ran.code, ran.out) == (ExitCode.USAGE, "")
+    assert ran.err == "E-SYM-001 the broker knows no 'XXXX'\n"
 
 
 def test_any_read_of_the_api_by_name(running: RunningBot) -> None:
@@ -147,7 +148,8 @@ def test_a_token_is_forgotten_and_a_code_brings_a_new_one(running: RunningBot) -
     assert WRONG_CODE not in refused.err
 
     given = running.call("otp", "submit", "-", stdin=CODE + "\n")
-    assert (given.code, given.out) == (ExitCode.DONE, "2FA ok until 23:59\n")
+    assert given.code == ExitCode.DONE
+    assert given.out == "2FA ok until 23:59 · unproven until the first order\n"
     assert running.call("status", "--wait", "RUNNING").code == ExitCode.DONE
 
 
