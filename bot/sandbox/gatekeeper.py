@@ -163,6 +163,11 @@ def not_found() -> HttpRefusal:
     return HttpRefusal(404, "404", "Not found")
 
 
+def no_depth() -> HttpRefusal:
+    """Return the 404 of a symbol that is known, and has no depth."""
+    return HttpRefusal(404, "ORDER_BOOK_NOT_SUPPORTED", "Order book is not supported")
+
+
 def _claims_signature(call: Call) -> bool:
     return bool(call.header(HEADER_SIGNATURE))
 

@@ -9,14 +9,11 @@ from typing import Final
 from bot.domain.instrument import Exchange, Phase
 from bot.domain.order import OrderType
 from bot.domain.quote import Quote
-from bot.protocol.calls import CODECS
 from bot.protocol.encode import encode_depth, encode_market_phase, encode_quote
 from bot.protocol.values import MarketPhase
 from bot.sandbox.call import Call, Handler
-from bot.sandbox.gatekeeper import Gatekeeper, not_found
+from bot.sandbox.gatekeeper import Gatekeeper, no_depth, not_found
 from bot.sandbox.house import House
-from bot.sandbox.library.market_assets import Asset
-from bot.sandbox.library.stock_quotes import foreign_quote, not_supported
 from bot.sandbox.scenario import SymbolScript
 from bot.sandbox.variants import with_auction_levels
 
@@ -31,10 +28,12 @@ _NOT_NOW: Final[Mapping[Phase, frozenset[OrderType]]] = {
 
 
 class MarketReads:
-    """Answers from the exchange core; `foreign` finds a share that is not of our exchanges."""
+    """Answers from the exchange core; `foreign` answers the quote of a share that is not of our
+    exchanges, None for what is none.
+    """
 
     def __init__(
-        self, house: House, gate: Gatekeeper, *, foreign: Callable[[str], Asset | None]
+        self, house: House, gate: Gatekeeper, *, foreign: Callable[[Call], object | None]
     ) -> None:
         self._foreign = foreign
         self._switches = house.scenario.switches
@@ -53,8 +52,8 @@ class MarketReads:
 
     def quote(self, call: Call) -> object:
         """Answer the quote; before the first trade its price is the reference."""
-        if (asset := self._elsewhere(call)) is not None:
-            return CODECS["stock_quote"].encode(foreign_quote(asset, call.market_at))
+        if (elsewhere := self._elsewhere(call)) is not None:
+            return elsewhere
         script = self._script(call)
         board = self._venue.board(script.symbol)
         quote = Quote(
@@ -75,7 +74,7 @@ class MarketReads:
     def depth(self, call: Call) -> object:
         """Answer the best levels of each side; a foreign share has none."""
         if self._elsewhere(call) is not None:
-            raise not_supported()
+            raise no_depth()
         symbol = self._script(call).symbol
         depth = encode_depth(self._venue.depth(symbol, self._switches.depth_levels))
         if self._switches.auction_levels == "absent":
@@ -94,9 +93,9 @@ class MarketReads:
             listed -= _NOT_NOW.get(phase, frozenset())
         return encode_market_phase(MarketPhase(exchange, phase, listed, phase.value))
 
-    def _elsewhere(self, call: Call) -> Asset | None:
-        symbol = call.path_values["symbol"].upper()
-        return None if symbol in self._symbols else self._foreign(symbol)
+    def _elsewhere(self, call: Call) -> object | None:
+        is_ours = call.path_values["symbol"].upper() in self._symbols
+        return None if is_ours else self._foreign(call)
 
     def _script(self, call: Call) -> SymbolScript:
         return listed_symbol(self._symbols, call.path_values["symbol"])

@@ -16,6 +16,7 @@ from pydantic import JsonValue
 from bot.clock import Clock
 from bot.domain.account import SubAccount
 from bot.domain.rulebook import Rulebook
+from bot.protocol.endpoints import ENDPOINTS
 from bot.sandbox.account_reads import AccountReads, sub_accounts
 from bot.sandbox.call import Handler
 from bot.sandbox.connection import Sleep
@@ -244,11 +245,12 @@ class Sandbox:
         reads = AccountReads(house, gate)
         writes = OrderWrites(self.scenario, reads=reads, gate=gate, carry_out=self._carry_out_order)
         library = LibraryReads(house, gate)
-        market = MarketReads(house, gate, foreign=library.foreign)
+        market = MarketReads(house, gate, foreign=library.foreign_quote)
         switches = self.scenario.switches
         status = None if switches.otp_refusal_status == "suggested" else 400
         two_factor = TwoFactorCalls(house.otp, gate=gate, note=self._note_two_factor, status=status)
-        parts = (library, market, reads, writes, two_factor)
-        found = {name: answer for part in parts for name, answer in part.handlers().items()}
+        parts = (market, reads, writes, two_factor)
+        found = {name: library.handler(name) for name in ENDPOINTS}
+        found |= {name: answer for part in parts for name, answer in part.handlers().items()}
         varied = with_variants(found, switches)
         return {name: checked(name, answer, gate) for name, answer in varied.items()}

@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from bot.protocol.endpoints import ENDPOINTS, Endpoint, build_target, path_param
 from bot.protocol.envelope import Payload, open_envelope
 from bot.protocol.parameters import PARAMETERS, query_faults
 from bot.protocol.query import Kind, Parameter
+from bot.sandbox.library.library import Library
 from tests.sandbox.client import (
     ACCOUNT,
     EXTENDED,
@@ -298,3 +300,28 @@ async def test_a_foreign_share_has_days_a_quote_in_dollars_and_nothing_else() ->
     assert (quote["currency"], quote["ceiling"], quote["floor"]) == ("USD", None, None)
     assert history["series"]
     assert refused == [400, 400]
+
+
+def test_the_library_knows_every_call_that_is_left_to_it() -> None:
+    b = bench()
+    library = Library(b.sandbox._house, b.sandbox._gate)
+
+    named = {"user", "sub_accounts", "portfolio", "summary", "available_trade", "market_phase"}
+    named |= {"stock_quote", "stock_depth"} | WITHOUT_ROW
+    assert set(library.answers()) == ENDPOINTS.keys() - named
+
+
+async def test_a_restart_over_the_ledger_answers_as_before(tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger.jsonl"
+    played = scenario(start="09:58", switches={"row_visible_after_s": 1})
+    first = await ready(played, ledger)
+    await first.place()
+    first.pass_time(400)
+    before = {name: (await first.call("GET", target(name))).content for name in READS}
+    first.sandbox.close()
+
+    second = bench(played, ledger)
+    second.numbers = first.numbers
+
+    for name, content in before.items():
+        assert (await second.call("GET", target(name))).content == content, name

@@ -1,7 +1,9 @@
 """The library put together: what answers every read that is neither an order nor the exchange's."""
 
 from collections.abc import Mapping
+from datetime import datetime
 
+from bot.protocol.values_quotes import ListedQuote
 from bot.sandbox.gatekeeper import Gatekeeper
 from bot.sandbox.house import House
 from bot.sandbox.library.account import AccountAnswers
@@ -20,7 +22,7 @@ from bot.sandbox.library.news import Macro, News
 from bot.sandbox.library.other_quotes import OtherQuotes
 from bot.sandbox.library.screener import Screener
 from bot.sandbox.library.statistics import Statistics
-from bot.sandbox.library.stock_quotes import StockQuotes
+from bot.sandbox.library.stock_quotes import FOREIGN, StockQuotes, foreign_quote
 from bot.sandbox.library.stocks import Stocks
 from bot.sandbox.library.technicals import TechnicalAnswers
 
@@ -39,6 +41,11 @@ class Library:
         self.flows = Flows(self.stocks)
         self._house = house
         self._gate = gate
+
+    def foreign_quote(self, symbol: str, at: datetime) -> ListedQuote | None:
+        """Return the quote of a foreign share, None for what is none."""
+        found = self.assets.find(FOREIGN, symbol)
+        return None if found is None else foreign_quote(found, at)
 
     def answers(self) -> Mapping[str, Answer]:
         """Return what answers each call, by its name."""

@@ -29,12 +29,11 @@ from bot.protocol.values_series import (
     PriceHistory,
     PriceLevel,
 )
-from bot.sandbox.gatekeeper import not_found
+from bot.sandbox.gatekeeper import no_depth, not_found
 from bot.sandbox.library.asked import Answer, Asked
 from bot.sandbox.library.figures import maybe, percent, scaled, share, units_of
 from bot.sandbox.library.market_assets import Asset, Assets
 from bot.sandbox.library.series import STEPS, closes_only, daily, intraday, price_bars
-from bot.sandbox.library.stock_quotes import not_supported
 from bot.sandbox.library.tables import Row, table
 from bot.sandbox.library.walk import Bar, stream
 
@@ -230,7 +229,7 @@ class OtherQuotes:
         """Answer three levels a side, while the bond's exchange trades."""
         asset = self._assets.get("bond", asked.symbol)
         if not asset.row["reference"]:
-            raise not_supported()
+            raise no_depth()
         exchange, price = Exchange(asset.row["exchange"]), asset.now(asked.at).price
         phase = self._rulebook.phase_at(exchange, asked.at)
         steps = (10, 20, 30) if phase is not Phase.CLOSED else ()

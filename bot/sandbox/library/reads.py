@@ -1,39 +1,63 @@
-"""The library as calls: a question read and checked, a value found, its payload answered."""
+"""The library as calls: a question read and checked, a value found, its payload answered.
+
+The library and the tables of the payloads are loaded with the first question: a sandbox that is
+only traded with starts without them.
+"""
 
 from collections.abc import Mapping
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
-from bot.protocol.calls import CODECS
 from bot.protocol.parameters import PARAMETERS, query_faults, with_defaults
 from bot.sandbox.call import Call, Handler
 from bot.sandbox.errors import HttpRefusal
 from bot.sandbox.gatekeeper import Gatekeeper
 from bot.sandbox.house import House
 from bot.sandbox.library.asked import Answer, Asked
-from bot.sandbox.library.library import Library
-from bot.sandbox.library.market_assets import Asset
-from bot.sandbox.library.stock_quotes import FOREIGN
+
+if TYPE_CHECKING:
+    from bot.protocol.shaped import Codec
+    from bot.sandbox.library.library import Library
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    library: "Library"
+    answers: Mapping[str, Answer]
+    codecs: "Mapping[str, Codec[Any]]"
 
 
 class LibraryReads:
     """Answers every call of the library."""
 
     def __init__(self, house: House, gate: Gatekeeper) -> None:
-        self.library = Library(house, gate)
+        self._house = house
         self._gate = gate
 
-    def handlers(self) -> Mapping[str, Handler]:
-        """Return what answers each call, by its name."""
-        answers = self.library.answers()
-        return {name: partial(self._answer, name, answer) for name, answer in answers.items()}
+    @cached_property
+    def _loaded(self) -> _Loaded:
+        from bot.protocol.calls import CODECS
+        from bot.sandbox.library.library import Library
 
-    def foreign(self, symbol: str) -> Asset | None:
-        """Return a foreign share, None when it is none."""
-        return self.library.assets.find(FOREIGN, symbol)
+        library = Library(self._house, self._gate)
+        return _Loaded(library, library.answers(), CODECS)
 
-    def _answer(self, name: str, answer: Answer, call: Call) -> object:
+    def handler(self, name: str) -> Handler:
+        """Return what answers a call; one that the library does not know fails when it comes."""
+        return partial(self._answer, name)
+
+    def _answer(self, name: str, call: Call) -> object:
+        loaded = self._loaded
         asked = Asked(call.path_values, with_defaults(name, call.query), call.market_at, self._bad)
-        return CODECS[name].encode(answer(asked))
+        return loaded.codecs[name].encode(loaded.answers[name](asked))
+
+    def foreign_quote(self, call: Call) -> object | None:
+        """Answer the quote of a foreign share, None for what is none."""
+        quote = self._loaded.library.foreign_quote(
+            call.path_values["symbol"].upper(), call.market_at
+        )
+        return None if quote is None else self._loaded.codecs["stock_quote"].encode(quote)
 
     def _bad(self, reason: str) -> HttpRefusal:
         return self._gate.bad_parameter(f"Invalid parameter: {reason}")

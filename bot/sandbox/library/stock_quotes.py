@@ -12,7 +12,6 @@ from bot.domain.quote import DepthLevel
 from bot.protocol.quotes import CURRENCY
 from bot.protocol.values_quotes import CatalogueItem, ListedQuote
 from bot.protocol.values_series import DepthHistory, DepthSnapshot, PriceHistory, PriceLevel
-from bot.sandbox.errors import HttpRefusal
 from bot.sandbox.library.asked import Answer, Asked
 from bot.sandbox.library.figures import maybe, percent, scaled
 from bot.sandbox.library.market_assets import Asset, Assets
@@ -101,11 +100,6 @@ def foreign_quote(asset: Asset, asked_at: datetime) -> ListedQuote:
         volume=now.volume,
         updated_at=asked_at,
     )
-
-
-def not_supported() -> HttpRefusal:
-    """Return the 404 of a symbol without depth."""
-    return HttpRefusal(404, "ORDER_BOOK_NOT_SUPPORTED", "Order book is not supported")
 
 
 def _snapshot(taken: DepthTaken) -> DepthSnapshot:
