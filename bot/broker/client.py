@@ -13,14 +13,14 @@ from types import MappingProxyType
 from typing import Final, Generic, TypeVar
 
 from bot.broker.channel import Channel, Reader, is_limit
-from bot.broker.checks import check_echo, check_query, target_of
+from bot.broker.checks import check_echo, check_query, check_scale, target_of
 from bot.broker.drift_watch import Drifted, DriftWatch
 from bot.broker.errors import BrokerError, Malformed, RateLimited, Refused
 from bot.domain.account import AccountSnapshot, SubAccount
 from bot.domain.instrument import Exchange
 from bot.domain.order import OrderReport, Side
 from bot.domain.quote import Depth, Quote
-from bot.protocol import decode, encode, endpoints
+from bot.protocol import calls, decode, encode, endpoints
 from bot.protocol.answer import Answer
 from bot.protocol.endpoints import Endpoint, build_target
 from bot.protocol.envelope import Payload, open_envelope
@@ -36,6 +36,7 @@ from bot.protocol.values import (
     TwoFactorToken,
     User,
 )
+from bot.protocol.values_series import PriceHistory
 
 UNCACHED: Final = (("cache-control", "NOCACHE"),)
 """The broker may answer these from a cache unless told not to (open API, account data)."""
@@ -104,6 +105,19 @@ class BrokerClient:
     async def depth(self, symbol: str) -> Depth:
         """Read the depth of a stock."""
         return await self._read(endpoints.STOCK_DEPTH, {"symbol": symbol}, (), decode.decode_depth)
+
+    async def stock_history(
+        self, symbol: str, start: datetime, end: datetime, resolution: str = "1D"
+    ) -> PriceHistory:
+        """Read the bars of a stock, two calls: their last close must be of the live quote's scale.
+
+        Raises Malformed when it is not (the document does not state the scale of a history).
+        """
+        seconds = (str(int(instant.timestamp())) for instant in (start, end))
+        query = [*zip(("from", "to"), seconds, strict=True), ("resolution", resolution)]
+        history = await self.read(calls.STOCK_HISTORY, {"symbol": symbol}, query)
+        check_scale("stock_history", history.bars, (await self.quote(symbol)).last)
+        return history
 
     async def market_phase(self, exchange: Exchange) -> MarketPhase:
         """Read the phase of an exchange and the order types listed for it."""

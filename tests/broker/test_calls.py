@@ -20,6 +20,7 @@ from bot.protocol.query import ExactlyOne, Kind, Parameter
 from bot.protocol.shaped import Codec
 from bot.protocol.values import Unshaped
 from bot.protocol.values_series import PriceBar
+from tests.broker.loopback import START
 from tests.broker.played_broker import Reply, desk
 
 ANSWERS: Mapping[str, Any] = json.loads(
@@ -185,3 +186,15 @@ def test_a_history_in_vnd_fits_its_live_quote(closes: tuple[str | None, ...]) ->
 def test_a_history_of_another_scale_is_refused(close: str) -> None:
     with pytest.raises(Malformed, match="another scale"):
         check_scale("stock_history", bars("27000", close), 27_000)
+
+
+async def test_the_bars_of_a_stock_are_of_the_scale_of_its_quote() -> None:
+    history = {"symbol": "HPG", "series": [{"t": 1_795_000_000, "c": 26.95}]}
+    quote = {"symbol": "HPG", "exchange": "HOSE", "price": 26_950}
+    replies = (
+        Reply(seal(calls.STOCK_HISTORY.endpoint, history)),
+        Reply(seal(calls.STOCK_QUOTE.endpoint, quote)),
+    )
+
+    with pytest.raises(Malformed, match="another scale"):
+        await desk(*replies).broker.client.stock_history("HPG", START, START)

@@ -151,11 +151,19 @@ async def _find_time(talker: Talker, facts: Facts) -> None:
         for name in ("floor", "ceiling", "exchange", "reference"):
             facts.learn(name, quoted.get(name), heard)
         now = _instant(quoted.get("updated_at")) or now
+        await _find_phase(talker, facts)
     today = now.astimezone(EXCHANGE_TZ).date()
     facts.known |= _days(today)
     for name, back in (("now_s", 0), ("day_ago_s", 1), ("month_ago_s", 30)):
         facts.known[name] = str(int((now - timedelta(days=back)).timestamp()))
     facts.known["closed_day"] = await _closed_day(talker, facts, today)
+
+
+async def _find_phase(talker: Talker, facts: Facts) -> None:
+    if "exchange" in facts.known:
+        query = {"exchange": facts["exchange"]}
+        heard = await talker.get(target_of("/trading/market/session", query))
+        facts.learn("phase", payload(heard, {}).get("exchange_session"), heard)
 
 
 def _days(today: date) -> dict[str, str]:

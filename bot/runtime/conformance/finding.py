@@ -1,7 +1,7 @@
 """What a check found: one row of the table that `bot conformance` prints."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -52,11 +52,6 @@ class Report:
         return self.counts[Verdict.FAIL] == 0 and self.counts[Verdict.OK] > 0
 
 
-def ok(id: str, what: str, found: str = "") -> Finding:  # noqa: A002
-    """Return that it is as the document says."""
-    return Finding(id, what, Verdict.OK, found)
-
-
 def judged(
     id: str,  # noqa: A002
     what: str,
@@ -72,10 +67,3 @@ def judged(
 def skipped(id: str, what: str, why: str) -> Finding:  # noqa: A002
     """Return that it was not tried, and why."""
     return Finding(id, what, Verdict.SKIPPED, why)
-
-
-def worst(findings: Iterable[Finding]) -> Verdict:
-    """Return the gravest verdict among findings."""
-    order = (Verdict.FAIL, Verdict.DRIFT, Verdict.SKIPPED, Verdict.OK)
-    verdicts = {finding.verdict for finding in findings}
-    return next((each for each in order if each in verdicts), Verdict.OK)

@@ -45,7 +45,8 @@ async def _why_not(talker: Talker, facts: Facts) -> str:
     missing = [name for name in needed if name not in facts.known]
     if missing or talker.token is None:
         return f"without {', '.join([*missing, *([] if talker.token else ['a token'])])}"
-    heard = await talker.get(target_of("/trading/market/session", {"exchange": facts["exchange"]}))
+    query = {"exchange": facts["exchange"]}
+    heard = await talker.get(target_of("/trading/market/session", query))
     phase = payload(heard, {}).get("exchange_session")
     if phase != "PROGRESS":
         return f"{facts['exchange']} is {phase}: an order at the floor waits only in PROGRESS"

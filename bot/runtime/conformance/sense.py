@@ -20,6 +20,7 @@ Judge = Callable[[Any, Facts, str], str]
 SCALE_MAX: Final = 30
 DAY_S: Final = 86_400
 ROUNDING: Final = 1
+AUCTIONS: Final = frozenset({"OPEN", "PRE_CLOSED", "CA"})
 _PERCENT: Final = re.compile(r"-?[0-9]+([.,][0-9]+)? ?%")
 _SHARES: Final = (
     "available",
@@ -56,7 +57,7 @@ async def _judged(talker: Talker, facts: Facts, row: Sense) -> Finding:
         return Finding(row.id, row.what, Verdict.FAIL, str(heard))
     try:
         trouble = JUDGES[row.judge](payload, facts, row.of)
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+    except (MissingFact, KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
         trouble = f"not as documented: {type(error).__name__} {error}"
     otherwise = Verdict.FAIL if row.is_shown else Verdict.DRIFT
     found = trouble or "so it is"
@@ -205,7 +206,10 @@ def _inside_the_band(payload: Any, _: Facts, __: str) -> str:
     return "" if is_inside else f"price {payload['price']} outside {low} to {high}"
 
 
-def _uncrossed(payload: Any, _: Facts, __: str) -> str:
+def _uncrossed(payload: Any, facts: Facts, _: str) -> str:
+    """In an auction bids and asks may cross: they are matched at its end."""
+    if facts["phase"] in AUCTIONS:
+        return ""
     bids, asks = (_prices(payload[side]) for side in ("bids", "asks"))
     is_crossed = bool(bids and asks) and max(bids) >= min(asks)
     return f"bid {max(bids)} at ask {min(asks)}" if is_crossed else ""
