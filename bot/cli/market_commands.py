@@ -12,11 +12,16 @@ from bot.cli.places import ask_bot, find_bot
 from bot.cli.show import print_json, print_table, print_text
 from bot.cli.wording import clock_of, day_and_clock_of, span_of, type_of
 from bot.clock import SystemClock
+from bot.domain.errors import RuleDataError
+from bot.domain.explanation import explain
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Lot
+from bot.domain.rule_table import RuleRow
 from bot.domain.rulebook import Rulebook
-from bot.runtime.rulebook import load_rulebook
+from bot.runtime.rulebook import load_rulebook, load_symbols
 
 LISTED: Final = (Exchange.HOSE, Exchange.HNX, Exchange.UPCOM)
+RULE_HEADS: Final = ("RULE", "SINCE", "CONFIDENCE", "SOURCE", "SAYS")
+WHY_HEADS: Final = ("WHAT", "SAYS", "RULE", "SINCE", "CONFIDENCE", "SOURCE")
 HEADS: Final = ("EXCHANGE", "PHASE", "UNTIL", "IN", "NEXT", "TAKES")
 
 
@@ -71,18 +76,41 @@ def _side(levels: Fields, name: str) -> list[str]:
 # -------------------------------------------------------------------------------------- the phases
 
 
-@command("session", example="bot session --at 2026-11-19T14:31")
+@command("session", example="bot session FPT --at 2026-11-19T14:31")
+@click.argument("symbol", required=False)
 @click.option("--at", "moment", metavar="TIME", help="Offline, by the rules: an instant or 14:31.")
+@click.option("--rules", is_flag=True, help="The whole rulebook of that day, with its sources.")
 @click.pass_obj
-def phases(invocation: Invocation, moment: str | None) -> None:
+def phases(invocation: Invocation, symbol: str | None, moment: str | None, rules: bool) -> None:
     """Show the phase of each exchange, what comes next, and the order types taken now.
 
-    The running bot's word, or without one (or with --at) the rules of the exchanges.
+    The running bot's word, or without one (or with --at) the rules of the exchanges. With a SYMBOL:
+    what may be done with it then, by which rule.
     """
     reply = find_bot(invocation, "phases") if moment is None else None
     at = instant(reply, "at") if reply else _instant_of(moment)
     at = at or SystemClock().now()
-    rulebook = load_rulebook(on=at.astimezone(EXCHANGE_TZ).date())
+    rulebook = _rulebook_of(at)
+    if rules:
+        _show_rules(invocation, rulebook, at)
+    elif symbol is not None:
+        _explain(invocation, rulebook, symbol.upper(), at)
+    else:
+        _show_phases(invocation, rulebook, at, reply)
+
+
+def _rulebook_of(at: datetime) -> Rulebook:
+    day = at.astimezone(EXCHANGE_TZ).date()
+    try:
+        return load_rulebook(on=day)
+    except RuleDataError as unknown:
+        message = f"no rules are known of {day}: {unknown}"
+        raise click.BadParameter(message, param_hint="--at") from None
+
+
+def _show_phases(
+    invocation: Invocation, rulebook: Rulebook, at: datetime, reply: Fields | None
+) -> None:
     found = [_by_rules(rulebook, exchange, at) for exchange in LISTED]
     for told in each(reply or {}, "phases"):
         _overrule(found, told)
@@ -92,6 +120,51 @@ def phases(invocation: Invocation, moment: str | None) -> None:
         return
     print_text(f"{day_and_clock_of(at)} by {'the broker' if reply else 'the rules of exchange'}")
     print_table(invocation, HEADS, [_row(one, at) for one in found])
+
+
+def _explain(invocation: Invocation, rulebook: Rulebook, symbol: str, at: datetime) -> None:
+    """Say what may be done with a symbol, line by line, each with its rule."""
+    instrument = load_symbols().instrument(symbol, at.astimezone(EXCHANGE_TZ).date())
+    if instrument is None:
+        day = at.astimezone(EXCHANGE_TZ).date()
+        raise click.BadParameter(f"config/symbols.csv has no {symbol!r} on {day}")
+    lines = explain(rulebook, instrument, at)
+    if invocation.json:
+        found = [{"what": x.what, "says": x.says, **_rule_fields(x.rule)} for x in lines]
+        print_json({"at": at.isoformat(), "symbol": symbol, "explained": found})
+        return
+    print_text(f"{symbol} at {day_and_clock_of(at)} by the rules of exchange")
+    rows = [(x.what, x.says, *_rule_cells(x.rule)) for x in lines]
+    print_table(invocation, WHY_HEADS, rows, spare=("SOURCE", "SINCE"))
+
+
+def _show_rules(invocation: Invocation, rulebook: Rulebook, at: datetime) -> None:
+    """Show every rule in effect on a day."""
+    rows = rulebook.table(at.astimezone(EXCHANGE_TZ).date())
+    if invocation.json:
+        print_json([{"says": row.says, "note": row.note, **_rule_fields(row)} for row in rows])
+        return
+    table = [(*_rule_cells(row), row.says) for row in rows]
+    print_table(invocation, RULE_HEADS, table, spare=("SOURCE",))
+
+
+def _rule_fields(rule: RuleRow | None) -> dict[str, object]:
+    if rule is None:
+        return {"rule": None}
+    return {
+        "rule": rule.rule,
+        "since": rule.since.isoformat() if rule.since else None,
+        "until": rule.until.isoformat() if rule.until else None,
+        "confidence": rule.confidence,
+        "source": list(rule.source),
+    }
+
+
+def _rule_cells(rule: RuleRow | None) -> tuple[str | None, ...]:
+    if rule is None:
+        return (None, None, None, None)
+    since = rule.since.isoformat() if rule.since else None
+    return (rule.rule, since, rule.confidence, "/".join(rule.source) or None)
 
 
 def _by_rules(rulebook: Rulebook, exchange: Exchange, at: datetime) -> dict[str, object]:

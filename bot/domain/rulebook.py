@@ -18,6 +18,7 @@ from bot.domain.fees import Fees, Settlement, share_of
 from bot.domain.instrument import Exchange, Instrument, InstrumentKind, Lot, Phase
 from bot.domain.order import OrderType
 from bot.domain.rule_data import RuleData
+from bot.domain.rule_table import RuleRow, closure_rows, override_rows, rule_rows
 from bot.domain.status import NORMAL, StatusRules, SymbolStatus
 from bot.domain.ticks import TickTable
 from bot.domain.timetable import PhaseBoundary, PhaseSpan, instant_of, local_of
@@ -37,6 +38,8 @@ class Rulebook:
     fees: Fees
     settlement: Settlement
     statuses: StatusRules
+    rules: tuple[RuleRow, ...] = ()
+    """Every version of every rule with its source, the used and the merely kept ones."""
 
     @classmethod
     def from_mapping(cls, data: Mapping[str, object], on: date | None = None) -> "Rulebook":
@@ -52,7 +55,15 @@ class Rulebook:
             fees=Fees.from_data(root["fees"], on),
             settlement=Settlement.from_data(root["settlement"], on),
             statuses=StatusRules.from_data(root["status_codes"], on),
+            rules=(*rule_rows(root), *closure_rows(root["calendar"])),
         )
+
+    def table(self, on: date) -> tuple[RuleRow, ...]:
+        """Return the versions in effect on a day: of each rule one, a closed day's reason, changes.
+
+        The instance computes with the versions of the day that it was read for.
+        """
+        return tuple(row for row in self.rules if row.holds(on))
 
     def with_override(self, data: Mapping[str, object]) -> "Rulebook":
         """Apply an operator's changes. Raises RuleDataError.
@@ -68,6 +79,7 @@ class Rulebook:
             calendar=self.calendar.with_override(root),
             fees=replace(self.fees, broker_ppm=rate.integer()) if rate else self.fees,
             venues=_with_sizes(self.venues, sizes) if sizes else self.venues,
+            rules=(*self.rules, *override_rows(root)),
         )
 
     # ------------------------------------------------------------------------------- prices

@@ -1,0 +1,69 @@
+"""`bot session`: the phases, a symbol explained, the rulebook of a day."""
+
+import json
+
+import pytest
+
+from bot.cli.main import main
+
+Capture = pytest.CaptureFixture[str]
+AT = ("--at", "2026-11-19T14:31")
+
+
+def called(capsys: Capture, *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        main(["session", *arguments])
+    out, err = capsys.readouterr()
+    return int(ended.value.code or 0), out, err
+
+
+def test_without_a_symbol_it_shows_each_exchange(capsys: Capture):
+    code, out, _ = called(capsys, *AT)
+
+    assert code == 0
+    assert [line.split()[:2] for line in out.splitlines()[2:]] == [
+        ["HOSE", "PRE_CLOSED"],
+        ["HNX", "PRE_CLOSED"],
+        ["UPCOM", "PROGRESS"],
+    ]
+
+
+def test_with_a_symbol_it_says_what_may_be_done_and_by_which_rule(capsys: Capture):
+    code, out, _ = called(capsys, "hpg", *AT)
+
+    assert code == 0
+    assert out.splitlines()[0] == "HPG at 2026-11-19 14:31:00 by the rules of exchange"
+    cancel = next(line for line in out.splitlines() if line.startswith("cancel"))
+    assert cancel.split() == ["cancel", "no:", "PRE_CLOSED", "HOSE.changes", "high"]
+
+
+def test_a_symbol_is_explained_where_it_traded_then(capsys: Capture):
+    _, out, _ = called(capsys, "BSR", "--at", "2026-11-19T14:31", "--json")
+
+    found = json.loads(out)
+    assert found["explained"][0]["says"] == "HOSE STOCK, status NRM"
+    assert found["explained"][2]["source"]
+
+
+def test_the_rulebook_of_a_day_has_a_source_for_each_rule(capsys: Capture):
+    code, out, _ = called(capsys, "--rules", "--json", *AT)
+
+    rules = json.loads(out)
+    assert code == 0
+    assert len(rules) > 60
+    assert all(rule["source"] and rule["confidence"] and rule["since"] for rule in rules)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("NOPE", *AT), "config/symbols.csv has no 'NOPE' on 2026-11-19"),
+        (("--at", "2025-05-04T10:00"), "no rules are known of 2025-05-04"),
+        (("--at", "noon"), "wanted an instant like"),
+    ],
+)
+def test_what_is_not_known_is_a_wrong_command_line(capsys: Capture, arguments, words):
+    code, out, err = called(capsys, *arguments)
+
+    assert (code, out) == (2, "")
+    assert words in err

@@ -1,0 +1,158 @@
+"""The rules as a table, and what may be done with a symbol at an instant."""
+
+from datetime import date, datetime, time
+
+import pytest
+
+from bot.domain.explanation import explain
+from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument, InstrumentKind
+from bot.domain.rule_data import RuleData
+from bot.domain.rule_table import RuleRow, rule_rows, shown
+from bot.domain.rulebook import Rulebook
+from bot.domain.status import SymbolStatus
+from tests.domain.test_rulebook import read, versions
+
+THURSDAY, MONDAY = date(2026, 11, 19), date(2026, 11, 23)
+HPG = Instrument("HPG", Exchange.HOSE)
+SHS = Instrument("SHS", Exchange.HNX)
+
+
+def said(rulebook: Rulebook, instrument: Instrument, text: str, day: date = THURSDAY):
+    at = datetime.combine(day, time.fromisoformat(text), tzinfo=EXCHANGE_TZ)
+    return {line.what: line for line in explain(rulebook, instrument, at)}
+
+
+def of_status(codes: str, exchange: Exchange = Exchange.HOSE) -> Instrument:
+    return Instrument("XXX", exchange, status=SymbolStatus.from_data(RuleData(codes)))
+
+
+# --------------------------------------------------------------------------------- the table
+
+
+def test_the_table_holds_every_rule_in_effect_with_source_and_confidence(rulebook: Rulebook):
+    rows = rulebook.table(THURSDAY)
+
+    assert len(rows) == len(list(versions(read("market.yaml"), "market")))
+    sources = read("sources.yaml")
+    assert all(row.source and row.confidence and row.says for row in rows if row.says)
+    assert {source for row in rows for source in row.source} <= set(sources)
+
+
+def test_a_closed_day_is_in_the_table_of_that_day_alone(rulebook: Rulebook):
+    culture_day = date(2026, 11, 24)
+    closed = RuleRow(
+        "calendar.closed", culture_day, culture_day, "Vietnam Culture Day", "EXPECTED", ("S-CULT1",)
+    )
+
+    assert closed in rulebook.table(culture_day)
+    assert closed not in rulebook.table(THURSDAY)
+
+
+def test_both_sides_of_a_change_show_their_own_version():
+    versions_of_a_band = [
+        {"from": date(2025, 5, 5), "until": date(2026, 12, 31), "percent": 7},
+        {"from": date(2027, 1, 1), "percent": 10, "confidence": "low", "source": ["S-X"]},
+    ]
+    rows = list(rule_rows(RuleData({"exchanges": {"HOSE": {"band": versions_of_a_band}}})))
+
+    before, after = date(2026, 12, 31), date(2027, 1, 1)
+
+    assert [row.says for row in rows if row.holds(before)] == ["percent 7"]
+    assert [row.says for row in rows if row.holds(after)] == ["percent 10"]
+    assert [row.rule for row in rows] == ["HOSE.band", "HOSE.band"]
+    assert not any(row.holds(date(2025, 5, 4)) for row in rows)
+
+
+def test_what_an_operator_changed_is_in_the_table(rulebook: Rulebook):
+    changed = rulebook.with_override({"broker_fee_ppm": 1_200})
+
+    assert changed.table(THURSDAY)[-1] == RuleRow(
+        "operator.broker_fee_ppm", None, None, "1,200", "operator", ()
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"percent": 7, "is": True}, "percent 7, is yes"),
+        (["LO", "ATO"], "LO/ATO"),
+        (None, "none"),
+        (500_000, "500,000"),
+        ([{"below": 10_000, "tick": 10}, {"below": None, "tick": 50}], "10 below 10,000; 50"),
+        ([{"start": "09:00", "phase": "OPEN", "put_through": True}], "09:00 OPEN"),
+    ],
+)
+def test_rule_data_is_shown_in_one_line(value, text):
+    assert shown(value) == text
+
+
+# -------------------------------------------------------------------------- the explanation
+
+
+def test_a_closing_auction_is_explained_with_its_rules(rulebook: Rulebook):
+    found = said(rulebook, HPG, "14:31")
+
+    assert {what: line.says for what, line in found.items()} == {
+        "symbol": "HOSE STOCK, status NRM",
+        "day": "Thu 2026-11-19, a trading day",
+        "phase": "PRE_CLOSED until 14:45:00, then PUT_THROUGH",
+        "even lots": "ATC/LIMIT",
+        "odd lots": "LIMIT",
+        "quantity": "multiples of 100 up to 500,000, or 1 to 99",
+        "amend": "no: PRE_CLOSED",
+        "cancel": "no: PRE_CLOSED",
+        "tick": "10 below 10,000, 50 below 50,000, 100 from there on",
+        "band": "7 % up and down from the reference",
+        "settlement": "bought now: sellable 2026-11-23 13:00",
+        "fee": "0.15 % of the amount",
+        "tax": "0.1 % of a sale",
+    }
+    assert [line.what for line in found.values() if line.rule is None] == ["symbol", "day"]
+
+
+@pytest.mark.parametrize(
+    ("instrument", "at", "what", "says"),
+    [
+        (HPG, "10:00", "cancel", "a resting LIMIT order"),
+        (HPG, "11:45", "cancel", "no: BREAK"),
+        (SHS, "14:50", "phase", "POST_SESSION (PLO_COLLECT) until 15:00:00, then CLOSED"),
+        (SHS, "14:50", "even lots", "PLO"),
+        (SHS, "14:50", "quantity", "multiples of 100 without a largest, or 1 to 99"),
+        (SHS, "10:00", "tick", "100 VND"),
+        (of_status("RES"), "10:12", "phase", "CA (LOCKED) until 11:30:00, then BREAK"),
+        (of_status("RES"), "10:12", "cancel", "no: the last minutes of the auction"),
+        (of_status("RES"), "10:02", "cancel", "a resting LIMIT order"),
+        (of_status("RES"), "10:02", "odd lots", "none is taken"),
+        (of_status("RES"), "10:02", "bot", "places no order: under restricted trading: RES"),
+        (of_status("SUS"), "10:02", "bot", "places no order: the exchange takes no order: SUS"),
+        (of_status("SUS"), "10:02", "even lots", "none is taken"),
+        (of_status("NWE"), "10:02", "band", "20 % up and down from the reference"),
+        (of_status("RES", Exchange.UPCOM), "10:02", "phase", "CLOSED until 2026-11-20 09:00, "),
+        (Instrument("CW1", Exchange.HOSE, InstrumentKind.CW), "10:00", "price", "no rule for the"),
+        (Instrument("CW1", Exchange.UPCOM, InstrumentKind.CW), "10:00", "price", "no rule for the"),
+    ],
+)
+def test_each_state_of_a_symbol_is_explained(rulebook: Rulebook, instrument, at, what, says):
+    assert said(rulebook, instrument, at)[what].says.startswith(says)
+
+
+@pytest.mark.parametrize(
+    ("day", "says", "rule"),
+    [
+        (date(2026, 11, 21), "Sat 2026-11-21, closed: weekend", None),
+        (date(2026, 11, 24), "Tue 2026-11-24, closed: Vietnam Culture Day", "calendar.closed"),
+        (MONDAY, "Mon 2026-11-23, a trading day unless", "calendar.unconfirmed_closures"),
+        (date(2028, 1, 3), "Mon 2028-01-03, closed: a year that the calendar", None),
+    ],
+)
+def test_a_day_says_why_it_is_open_or_closed(rulebook: Rulebook, day, says, rule):
+    line = said(rulebook, HPG, "10:00", day)["day"]
+
+    assert line.says.startswith(says)
+    assert (line.rule.rule if line.rule else None) == rule
+
+
+def test_the_end_of_the_calendar_is_told_not_guessed(rulebook: Rulebook):
+    line = said(rulebook, HPG, "10:00", date(2027, 12, 31))["settlement"]
+
+    assert line.says.startswith("the trading calendar does not cover")
