@@ -1,0 +1,52 @@
+"""S7, S8: rows of the day book that say what cannot be, told as whole stories."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.domain.entry import Fill, Note, RunState, StateChanged
+from tests.staging import QUIET
+from tests.story import Story, once, tell, write_project
+
+ROWS = {"verb": "GET", "path": "/trading/*/order-book*", "times": 0}
+
+
+async def _told(folder: Path, action: Mapping[str, Any]) -> Story:
+    faults = [{"match": ROWS, "action": action}]
+    config = write_project(folder, scenario={**QUIET, "faults": faults}, strategies=[once()])
+    return await tell(config, minutes=4)
+
+
+def _alerts(story: Story) -> list[str]:
+    return [note.text for note in story.shown.all(Note) if note.kind == "ALERT"]
+
+
+@pytest.mark.parametrize(("status", "code"), [("DREAMING", "06"), (None, None), ("", "99")])
+async def test_an_unknown_status_is_live_told_once_and_its_fills_count(
+    tmp_path: Path, status: str | None, code: str | None
+) -> None:
+    story = await _told(tmp_path, {"do": "status_override", "status": status, "code": code})
+
+    assert len(story.posts()) == 1
+    assert len(_alerts(story)) == 1
+    assert "is unknown; taken as live" in _alerts(story)[0]
+    assert sum(fill.quantity for fill in story.shown.all(Fill)) == 100
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"execqtty": 500}, {"execqtty": -100}, {"execamt": 1}, {"execprice": 1}],
+    ids=["more than ordered", "negative", "amount", "average price"],
+)
+async def test_impossible_figures_halt_the_symbol_and_book_nothing(
+    tmp_path: Path, fields: Mapping[str, int]
+) -> None:
+    story = await _told(tmp_path, {"do": "set_fields", "fields": fields})
+
+    states = [change.to_state for change in story.shown.all(StateChanged)]
+    assert RunState.HALTED in states
+    assert any(alert.startswith("HPG halted") for alert in _alerts(story))
+    assert story.shown.all(Fill) == []
+    assert len(story.posts()) == 1
