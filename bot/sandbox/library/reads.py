@@ -10,6 +10,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from bot.protocol.parameters import PARAMETERS, query_faults, with_defaults
+from bot.protocol.shaped import Codec
 from bot.sandbox.call import Call, Handler
 from bot.sandbox.errors import HttpRefusal
 from bot.sandbox.gatekeeper import Gatekeeper
@@ -17,7 +18,6 @@ from bot.sandbox.house import House
 from bot.sandbox.library.asked import Answer, Asked
 
 if TYPE_CHECKING:
-    from bot.protocol.shaped import Codec
     from bot.sandbox.library.library import Library
 
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class _Loaded:
     library: "Library"
     answers: Mapping[str, Answer]
-    codecs: "Mapping[str, Codec[Any]]"
+    codecs: Mapping[str, Codec[Any]]
 
 
 class LibraryReads:
