@@ -21,7 +21,7 @@ from bot.journal.values import DaySummary
 from bot.journal.verify import VerifyReport, verify
 from bot.runtime.company import RunOptions
 from bot.runtime.demo_files import make_room
-from bot.runtime.journal_file import shown_url, told
+from bot.runtime.journal_file import holds_runs, shown_url, told
 from bot.runtime.problems import ExitCode, OperatorMistake, Problem
 from bot.runtime.run import RunEnd
 from bot.runtime.settings import Loaded
@@ -73,6 +73,8 @@ def demo(
     require_none_running(loaded.state_dir)
     sandbox = loaded.settings.sandbox
     is_resumed = make_room(loaded.state_dir, seed=sandbox.seed)
+    if not is_resumed:
+        _require_new_journal(loaded)
     say(invocation, _head(loaded, is_resumed=is_resumed))
     is_alone = auto_otp or not is_attended(invocation)
     options = RunOptions(
@@ -83,6 +85,18 @@ def demo(
     )
     end = run_in_foreground(invocation, loaded, options)
     _print_summary(invocation, loaded, end)
+
+
+def _require_new_journal(loaded: Loaded) -> None:
+    """A broker that begins anew counts its orders anew: an earlier demo's would be taken for them.
+
+    A journal in the state directory has been moved away; one that is elsewhere is not ours to move.
+    """
+    with told(loaded.origin_of("journal.url")):
+        is_used = holds_runs(loaded.journal_url)
+    if is_used:
+        text = messages.USED_JOURNAL.format(journal=shown_url(loaded.journal_url))
+        raise OperatorMistake.of("E-RUN-005", text)
 
 
 def _head(loaded: Loaded, *, is_resumed: bool) -> str:

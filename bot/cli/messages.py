@@ -32,6 +32,10 @@ NO_CODE_AS_ARGUMENT: Final = (
 
 NO_BOT: Final = "no bot is running on {state_dir}. Start one: bot run (or bot demo)"
 
+USED_JOURNAL: Final = (
+    "{journal} holds an earlier run already, and a demo that begins anew needs an empty journal. "
+    "Give another database with --db, or empty this one"
+)
 NOT_HERE: Final = "(this is the configuration {path}; for the one in this folder: -c bot.yaml)"
 SYSTEM: Final = "See to the rights and the room there, or take another place: --state-dir DIR"
 BUG: Final = "this is a bug of ours, not a mistake of yours: {error}"

@@ -15,6 +15,7 @@ from bot.journal.errors import (
     UnusableUrl,
 )
 from bot.journal.migrate import check, migrate
+from bot.journal.reader import JournalReader
 from bot.runtime.problems import ExitCode, OperatorMistake
 
 
@@ -28,6 +29,16 @@ def prepare_journal(url: str) -> str:
         migrate(url)
         return "new"
     return "kept"
+
+
+def holds_runs(url: str) -> bool:
+    """Tell whether a bot has ever written this journal. Raises what the journal raises."""
+    if is_sqlite(url) and not file_of(url).is_file():
+        return False
+    if check(url).found is None:
+        return False
+    with JournalReader(url) as reader:
+        return bool(reader.runs())
 
 
 CHECK: Final = "Check: bot db check"

@@ -155,6 +155,17 @@ def test_a_state_directory_that_is_a_file_is_a_mistake_of_the_operator(tmp_path:
     assert "Traceback" not in ran.err
 
 
+def test_a_new_demo_wants_a_journal_that_nobody_has_used(tmp_path: Path) -> None:
+    make_project(tmp_path)
+    url = f"sqlite:///{tmp_path / 'journal.db'}"
+
+    ran = call("demo", "--db", url, "--state-dir", str(tmp_path / "demo"))
+
+    assert (ran.code, ran.out) == (ExitCode.CONFIG, "")
+    assert ran.err.startswith(f"E-RUN-005 {url} holds an earlier run already")
+    assert not (tmp_path / "demo" / "sandbox.jsonl").exists()
+
+
 @pytest.mark.parametrize("errno", [ENOSPC, EROFS, EACCES])
 def test_what_the_system_refuses_is_told_with_its_file(errno: int) -> None:
     mistake = told_by_system(OSError(errno, strerror(errno), "/var/lib/vnbot"))
