@@ -14,14 +14,11 @@ from bot.cli import messages
 from bot.cli.command import ExampleCommand, ExampleGroup
 from bot.cli.invocation import Invocation
 from bot.cli.main import COMMANDS, bot, walk
-from bot.clock import performance_s
 from bot.runtime.problems import ExitCode
 from tests.cli.stage import call
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ("pydantic", "sqlalchemy", "httpx", "uvicorn", "starlette", "asyncio", "rich", "talib")
-HELP_S_MAX = 0.3
-TRIES = 7
 CALL_OF_BOT = re.compile(r"\bbot (?:\"[^\"]*\"|[^\"|<)])*")
 """The call in `pass x | bot …`, `bot … < file` and `other "$(bot …)"`."""
 
@@ -105,7 +102,7 @@ def test_the_help_lists_every_command_without_importing_it() -> None:
 
 
 @pytest.mark.process
-def test_help_is_quick_and_imports_nothing_heavy() -> None:
+def test_help_imports_nothing_heavy() -> None:
     seen = "import sys; from bot.cli.main import run; run(['--help']); print(*sys.modules)"
     started = subprocess.run(
         [sys.executable, "-c", seen], cwd=ROOT, capture_output=True, text=True, check=True
@@ -113,14 +110,6 @@ def test_help_is_quick_and_imports_nothing_heavy() -> None:
     modules = started.stdout.splitlines()[-1].split()
 
     assert [name for name in HEAVY if name in modules] == []
-    assert min(_seconds_of_help() for _ in range(TRIES)) <= HELP_S_MAX
-
-
-def _seconds_of_help() -> float:
-    before = performance_s()
-    command = [sys.executable, "-m", "bot", "--help"]
-    subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
-    return performance_s() - before
 
 
 def test_bot_alone_shows_what_to_begin_with(config: Path) -> None:
