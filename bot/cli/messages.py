@@ -36,6 +36,8 @@ USED_JOURNAL: Final = (
     "{journal} holds an earlier run already, and a demo that begins anew needs an empty journal. "
     "Give another database with --db, or empty this one"
 )
+TAKEN: Final = "the {do} is taken; what is shown is {state} until that is over too"
+"""Said where another cause stands above what an operator has done."""
 NOT_HERE: Final = "(this is the configuration {path}; for the one in this folder: -c bot.yaml)"
 SYSTEM: Final = "See to the rights and the room there, or take another place: --state-dir DIR"
 BUG: Final = "this is a bug of ours, not a mistake of yours: {error}"

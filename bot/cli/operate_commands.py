@@ -6,6 +6,7 @@ from typing import Final
 
 import click
 
+from bot.cli import messages
 from bot.cli.command import command
 from bot.cli.fields import Fields, each, inner, text
 from bot.cli.invocation import Invocation
@@ -98,6 +99,8 @@ def _act(
         sleep(LOOK_EVERY_S)
         found = find_status(invocation)
     _print(invocation, found)
+    if strategy is None and not invocation.json and text(found, "state") != wanted:
+        print_text(messages.TAKEN.format(do=do, state=text(found, "state")))
 
 
 def _require_strategy(invocation: Invocation, strategy: str) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from bot.domain.plan import OrderPlan, StrategyPlan
-from bot.runtime.feeds import polls_of
+from bot.runtime.feeds import polls_of, room_for_polls
 from bot.runtime.plan_check import WORD_OF
 
 Plain = dict[str, object]
@@ -88,7 +88,7 @@ def cost_lines(plans: Sequence[StrategyPlan], quota: int) -> list[str]:
         f"{poll.per_minute:>6.1f} a minute"
         for poll in polls
     ]
-    return [*lines, f"  together {total:.1f} of {quota} requests a minute, {left(total, quota)}"]
+    return [*lines, f"  together {total:.1f} a minute, {left(total, quota)}"]
 
 
 def cost_fields(plans: Sequence[StrategyPlan], quota: int) -> Plain:
@@ -106,14 +106,16 @@ def cost_fields(plans: Sequence[StrategyPlan], quota: int) -> Plain:
         ],
         "per_minute": round(sum(poll.per_minute for poll in polls), 3),
         "quota": quota,
+        "room_for_polls": room_for_polls(quota),
     }
 
 
 def left(total: float, quota: int) -> str:
-    """How the polls stand to the quota."""
-    if total > quota:
-        return f"{total - quota:.1f} MORE than there are: polls will come late"
-    return f"{quota - total:.1f} left for orders and their follow-up"
+    """How the polls stand to their share of the quota."""
+    room = room_for_polls(quota)
+    if total > room:
+        return f"{total - room:.1f} MORE than polls may use ({room} of {quota}): they come late"
+    return f"polls may use {room} of {quota} requests, the rest is for orders"
 
 
 def span_words(span: timedelta) -> str:

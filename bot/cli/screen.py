@@ -48,9 +48,11 @@ class TerminalScreen:
         self._is_colored = wants_color(invocation, sys.stdout)
         self._has_status_line = _is_animated(invocation)
         self._drawn = ""
+        self._trouble = ""
 
     def entry(self, entry: Entry) -> None:
         """Tell an entry that is in the journal."""
+        self._trouble = ""
         lines = self._narrator.tell(entry)
         if self._invocation.json:
             value = {"entry": type(entry).__name__, **fields_of(entry)}
@@ -69,7 +71,10 @@ class TerminalScreen:
         say(self._invocation, f" ok {name:<9} {text}")
 
     def trouble(self, text: str) -> None:
-        """Show what is wrong now."""
+        """Show what is wrong now, once until something else happens."""
+        if text == self._trouble:
+            return
+        self._trouble = text
         self._wipe()
         click.echo(f" !! {text}", err=True)
         self._draw()

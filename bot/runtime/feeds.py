@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 from typing import Final
 
+from bot.broker.budget import LANE_SHARE_PERCENT
 from bot.domain.instrument import Exchange, Instrument, Phase
 from bot.domain.message import TimerFired
 from bot.domain.plan import StrategyPlan
 from bot.domain.rulebook import Rulebook
+from bot.protocol.endpoints import Lane
 from bot.runtime.activity import Tasks
 from bot.runtime.inbox import Post
 from bot.runtime.reads import DayBook, Reads
@@ -41,6 +43,11 @@ class Poll:
     def per_minute(self) -> float:
         """What it costs of the request quota."""
         return 60 / self.interval.total_seconds()
+
+
+def room_for_polls(quota: int) -> int:
+    """How many of `quota` requests a minute polls may use; the rest is for orders. Rounded down."""
+    return quota * LANE_SHARE_PERCENT[Lane.QUOTE] // 100
 
 
 def polls_of(plans: Iterable[StrategyPlan]) -> tuple[Poll, ...]:

@@ -30,7 +30,7 @@ def test_the_shipped_demo_passes_and_its_cost_is_told(capsys: Capture) -> None:
 
     assert (code, err) == (0, "")
     assert out.splitlines()[0].endswith("mode sandbox, 2 strategies, 3 symbols")
-    assert " of 600 requests a minute" in out.splitlines()[-1]
+    assert "polls may use 390 of 600 requests" in out.splitlines()[-1]
 
 
 def test_it_is_said_that_another_configuration_lies_in_this_folder(

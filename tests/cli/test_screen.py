@@ -41,6 +41,16 @@ def test_lines_go_to_stdout_and_talk_goes_to_stderr() -> None:
     )
 
 
+def test_a_trouble_that_lasts_is_shown_once_until_something_else_happens() -> None:
+    with screen(Invocation()) as (shows, shown):
+        for _ in range(3):
+            shows.trouble("the disk is full")
+        shows.entry(no(1, 0.4))
+        shows.trouble("the disk is full")
+
+    assert shown.err == 2 * " !! the disk is full\n"
+
+
 def test_quiet_leaves_the_lines_and_the_trouble() -> None:
     with screen(Invocation(quiet=True)) as (shows, shown):
         shows.row("config", "bot.yaml, 2 strategies")
