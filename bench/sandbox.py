@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from bench.load import ask, request_bytes, seconds_for
-from bot.clock import SystemClock, wire_ms
+from bot.clock import Clock, SystemClock, wire_ms
 from bot.protocol.signing import body_sha256, sign
 
 KINDS = ("bare", "memory", "ledger")
@@ -58,10 +58,11 @@ def server(kind: str) -> Iterator[dict[str, Any]]:
 class Signer:
     """Makes signed requests for one server; one that names no key gets some key or other."""
 
-    def __init__(self, facts: dict[str, Any]) -> None:
+    def __init__(self, facts: dict[str, Any], clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
         self._key = facts.get("api_key", "ak_test_0123456789abcdef01234567")
         self._secret = facts.get("api_secret", "0" * 64)
-        self._token = "x" * 200
+        self.token = "x" * 200
         self._number = 0
 
     def log_in(self, base_url: str, code: str) -> None:
@@ -70,13 +71,20 @@ class Signer:
         ticket = json.loads(ask(base_url, self(two_factor + "/request", {"channel": "EMAIL"})))
         proof = {"ticket_id": ticket["ticket_id"], "otp_code": code}
         answer = json.loads(ask(base_url, self(two_factor + "/verify", proof)))
-        self._token = answer["session_token"]
+        self.token = answer["session_token"]
 
     def __call__(self, target: str, fields: dict[str, Any] | None = None) -> bytes:
         """Make a POST of `fields`, or a GET."""
+        method, headers, body = self.parts(target, fields)
+        return request_bytes(method, target, headers, body)
+
+    def parts(
+        self, target: str, fields: dict[str, Any] | None = None, method: str | None = None
+    ) -> tuple[str, dict[str, str], bytes]:
+        """Return method, signed headers and body."""
         self._number += 1
         body = json.dumps(fields, separators=(",", ":")).encode() if fields else b""
-        method, stamp = ("POST" if fields else "GET"), wire_ms(SystemClock().now())
+        method, stamp = method or ("POST" if fields else "GET"), wire_ms(self._clock.now())
         digest = body_sha256(body)
         signature = sign(
             self._secret, timestamp_ms=stamp, method=method, target=target, body_sha256=digest
@@ -87,11 +95,11 @@ class Signer:
             "X-FH-NONCE": f"{self._number:032x}",
             "X-FH-SIGNATURE": signature,
             "X-FH-BODYHASH": digest,
-            "X-FH-2FA-TOKEN": self._token,
+            "X-FH-2FA-TOKEN": self.token,
             "device-id": "bench",
             "Content-Type": "application/json",
         }
-        return request_bytes(method, target, headers, body)
+        return method, headers, body
 
 
 @dataclass
