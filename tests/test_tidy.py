@@ -5,11 +5,13 @@ that breaks it. Needles that no file may hold are put together from halves, or t
 """
 
 import ast
+import functools
 import itertools
 import re
 import statistics
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -58,6 +60,10 @@ HOMES = {
     "talib": "bot/engine/indicators.py",
     "numpy": "bot/engine/indicators.py",
 }
+# Libraries that are not imported by the name under which they are installed.
+INSTALLED_AS = {"jwt": "pyjwt", "ruamel": "ruamel-yaml", "talib": "ta-lib"}
+INSTALLED_AS |= {"pydantic_core": "pydantic", "pydantic_settings": "pydantic-settings"}
+INSTALLED_AS |= {"numpy": "ta-lib"}
 # Parts without I/O and without `async`.
 PURE_PARTS = {"domain", "strategy", "engine", "protocol"}
 OUTSIDE = {"asyncio", "socket", "socketserver", "ssl", "select", "selectors", "subprocess"}
@@ -127,6 +133,7 @@ def parse(path: str, text: str) -> Source:
     return Source(path, text, ast.parse(text, filename=path))
 
 
+@functools.cache
 def sources() -> list[Source]:
     """Every Python file of the product."""
     paths = [path for folder in ("bot", "strategies") for path in (ROOT / folder).rglob("*.py")]
@@ -180,6 +187,24 @@ def libraries_have_one_home(source: Source) -> Iterator[str]:
             yield f"{where}: bot.{source.part} may not import {library}"
         if library in HOMES and not source.path.startswith(HOMES[library]):
             yield f"{where}: {library} is imported in {HOMES[library]} alone"
+
+
+@functools.cache
+def installed() -> set[str]:
+    """Return the names of what a user's installation brings along."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    wanted = itertools.chain(project["dependencies"], *project["optional-dependencies"].values())
+    return {re.split(r"[^\w.-]", each)[0].replace(".", "-") for each in wanted}
+
+
+@rule
+def libraries_are_declared(source: Source) -> Iterator[str]:
+    for imported in imports(source):
+        library = imported.library
+        if library in sys.stdlib_module_names or library == "bot":
+            continue
+        if INSTALLED_AS.get(library, library) not in installed():
+            yield f"{source.path}:{imported.line}: {library} is no dependency of the project"
 
 
 @rule
@@ -370,6 +395,7 @@ BROKEN = [
     (imports_go_down_only, "bot/novelty/thing.py", ""),
     (imports_go_down_only, "strategies/sma.py", "from bot.runtime import live"),
     (imports_are_absolute, "bot/engine/risk.py", "from . import orders"),
+    (libraries_are_declared, "bot/cli/show.py", "def f():\n    from rich.table import Table"),
     (libraries_have_one_home, "bot/domain/order.py", "import pydantic"),
     (libraries_have_one_home, "bot/broker/client.py", "import httpx"),
     (libraries_have_one_home, "bot/runtime/live.py", "from sqlalchemy import select"),
@@ -393,6 +419,7 @@ KEPT = [
     (imports_go_down_only, "bot/cli/run.py", "from bot import __version__"),
     (imports_go_down_only, "strategies/sma.py", "from bot import Strategy"),
     (libraries_have_one_home, "bot/broker/http.py", "import httpx"),
+    (libraries_are_declared, "bot/runtime/yaml_file.py", "from ruamel.yaml import YAML"),
     (libraries_have_one_home, "bot/engine/indicators.py", "import talib.stream"),
     (pure_parts_do_no_io, "bot/protocol/codec.py", "from http import HTTPStatus"),
     (only_the_clock_reads_the_time, "bot/runtime/live.py", "x = clock.now()"),

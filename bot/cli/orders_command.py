@@ -31,7 +31,7 @@ STYLES: Final = {
     "REJECTED": "red",
     "FAILED": "red",
     "BLOCKED": "yellow",
-    "UNKNOWN": "bold red",
+    "UNKNOWN": "bright_red",
 }
 
 

@@ -1,15 +1,17 @@
 """How results and mistakes reach the terminal. Results go to stdout, everything else to stderr.
 
-Tables are plain aligned columns, drawn by rich on a terminal; escape sequences are written only
-where colour is wanted (`wants_color`).
+Tables are plain aligned columns; escape sequences are written only where colour is wanted
+(`wants_color`).
 """
 
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Final, Literal, NoReturn, TextIO
+from functools import partial
+from typing import Final, NoReturn, TextIO
 
 import click
 
@@ -25,7 +27,6 @@ LAST_MIN: Final = 16
 """Columns that a table's last column keeps where others can be left out."""
 
 Cell = str | int | None
-Side = Literal["left", "right"]
 Row = Sequence[Cell]
 
 
@@ -100,11 +101,11 @@ def print_table(
     """
     columns = limit or width()
     heads, rows = _kept(heads, rows, spare, columns)
+    lines = aligned(heads, rows, limit=columns)
     if wants_color(invocation, sys.stdout):
-        _print_rich(heads, rows, styles or {}, columns)
-    else:
-        for line in aligned(heads, rows, limit=columns):
-            click.echo(line)
+        lines = [click.style(lines[0], bold=True), *(_dyed(x, styles or {}) for x in lines[1:])]
+    for line in lines:
+        click.echo(line, color=True)
 
 
 def aligned(heads: Sequence[str], rows: Sequence[Row], *, limit: int) -> list[str]:
@@ -154,21 +155,13 @@ def cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def _print_rich(
-    heads: Sequence[str], rows: Sequence[Row], styles: Mapping[str, str], columns: int
-) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+def _dyed(line: str, styles: Mapping[str, str]) -> str:
+    """Colour the words of a line that have a style: whole cells, between blanks or ends."""
+    for word, color in styles.items():
+        cell = rf"(?<!\S){re.escape(word)}(?!\S)"
+        line = re.sub(cell, partial(_styled, color), line)
+    return line
 
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-    widths = [max(len(text_of(row[at])) for row in (heads, *rows)) for at in range(len(heads))]
-    widths[-1] = max(1, min(widths[-1], columns - sum(widths[:-1]) - len(heads)))
-    for at, head in enumerate(heads):
-        side: Side = "right" if _is_right(rows, at) else "left"
-        table.add_column(head, justify=side, no_wrap=True, width=widths[at], overflow="ellipsis")
-    for row in rows:
-        texts = [text_of(cell) for cell in row]
-        table.add_row(*(Text(text, style=styles.get(text, "")) for text in texts))
-    console = Console(force_terminal=True, width=columns, highlight=False)
-    console.print(table)
+
+def _styled(color: str, found: re.Match[str]) -> str:
+    return click.style(found[0], fg=color)

@@ -4,21 +4,18 @@ import json
 
 import pytest
 
-from bot.cli.main import main
+from tests.cli.stage import call
 
-Capture = pytest.CaptureFixture[str]
 AT = ("--at", "2026-11-19T14:31")
 
 
-def called(capsys: Capture, *arguments: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as ended:
-        main(["session", *arguments])
-    out, err = capsys.readouterr()
-    return int(ended.value.code or 0), out, err
+def called(*arguments: str) -> tuple[int, str, str]:
+    ran = call("session", *arguments)
+    return ran.code, ran.out, ran.err
 
 
-def test_without_a_symbol_it_shows_each_exchange(capsys: Capture):
-    code, out, _ = called(capsys, *AT)
+def test_without_a_symbol_it_shows_each_exchange():
+    code, out, _ = called(*AT)
 
     assert code == 0
     assert [line.split()[:2] for line in out.splitlines()[2:]] == [
@@ -28,8 +25,8 @@ def test_without_a_symbol_it_shows_each_exchange(capsys: Capture):
     ]
 
 
-def test_with_a_symbol_it_says_what_may_be_done_and_by_which_rule(capsys: Capture):
-    code, out, _ = called(capsys, "hpg", *AT)
+def test_with_a_symbol_it_says_what_may_be_done_and_by_which_rule():
+    code, out, _ = called("hpg", *AT)
 
     assert code == 0
     assert out.splitlines()[0] == "HPG at 2026-11-19 14:31:00 by the rules of exchange"
@@ -37,16 +34,16 @@ def test_with_a_symbol_it_says_what_may_be_done_and_by_which_rule(capsys: Captur
     assert cancel.split() == ["cancel", "no:", "PRE_CLOSED", "HOSE.changes", "high"]
 
 
-def test_a_symbol_is_explained_where_it_traded_then(capsys: Capture):
-    _, out, _ = called(capsys, "BSR", "--at", "2026-11-19T14:31", "--json")
+def test_a_symbol_is_explained_where_it_traded_then():
+    _, out, _ = called("BSR", "--at", "2026-11-19T14:31", "--json")
 
     found = json.loads(out)
     assert found["explained"][0]["says"] == "HOSE STOCK, status NRM"
     assert found["explained"][2]["source"]
 
 
-def test_the_rulebook_of_a_day_has_a_source_for_each_rule(capsys: Capture):
-    code, out, _ = called(capsys, "--rules", "--json", *AT)
+def test_the_rulebook_of_a_day_has_a_source_for_each_rule():
+    code, out, _ = called("--rules", "--json", *AT)
 
     rules = json.loads(out)
     assert code == 0
@@ -62,8 +59,8 @@ def test_the_rulebook_of_a_day_has_a_source_for_each_rule(capsys: Capture):
         (("--at", "noon"), "wanted an instant like"),
     ],
 )
-def test_what_is_not_known_is_a_wrong_command_line(capsys: Capture, arguments, words):
-    code, out, err = called(capsys, *arguments)
+def test_what_is_not_known_is_a_wrong_command_line(arguments, words):
+    code, out, err = called(*arguments)
 
     assert (code, out) == (2, "")
     assert words in err
