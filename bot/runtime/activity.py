@@ -97,12 +97,13 @@ class Tasks:
         """How many are under way."""
         return len(self._running)
 
-    def spawn(self, work: Coroutine[object, object, None], name: str) -> None:
+    def spawn(self, work: Coroutine[object, object, None], name: str) -> asyncio.Task[None]:
         """Start `work`; it counts as under way from this moment."""
         self._activity.begin()
         task = asyncio.create_task(self._run(work), name=name)
         self._running.add(task)
         task.add_done_callback(self._finish)
+        return task
 
     @asynccontextmanager
     async def part(self) -> AsyncIterator[None]:

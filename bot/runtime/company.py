@@ -59,13 +59,16 @@ class Company:
         self._world = world
         self._supervisor = supervisor
         self._staff: Staff | None = None
+        self._end: asyncio.Task[None] | None = None
         self.reason = "stopped"
 
     async def around(self, run: Awaitable[None], staff: Staff) -> None:
         """Await the run with everything that goes along with it."""
         self._staff = staff
         if self._options.run_for is not None:
-            staff.tasks.spawn(self._end_after(self._options.run_for), "end of the demo")
+            self._end = staff.tasks.spawn(
+                self._end_after(self._options.run_for), "end of the demo"
+            )
         await run
 
     def see(self, entry: Entry) -> None:
@@ -74,6 +77,7 @@ class Company:
             return
         if entry.to_state is RunState.STOPPING:
             self._supervisor.end_within(self._options.stop_grace_s)
+            self._wait_no_longer()
         elif entry.to_state is RunState.NEEDS_2FA:
             self._needs_code()
         elif entry.from_state is RunState.NEEDS_2FA and self._options.ask_code is not None:
@@ -114,6 +118,11 @@ class Company:
         await self._world.pause(max(start + span - now, timedelta()))
         self._world.finish()
         self._stop("the hour is over", by="demo")
+
+    def _wait_no_longer(self) -> None:
+        """Give the end of the demo up: a stop waits for what is under way, and this is not."""
+        if self._end is not None:
+            self._end.cancel()
 
     # --------------------------------------------------------------------------------- the 2FA code
 
