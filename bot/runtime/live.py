@@ -21,7 +21,7 @@ from bot.runtime.inbox import Inbox
 JOURNAL_RETRY_S: Final = 2.0
 
 Show = Callable[[Entry], None]
-CarryOut = Callable[[Command], None]
+CarryOut = Callable[[Command], object]
 Work = Coroutine[object, object, None]
 
 
