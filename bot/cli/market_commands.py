@@ -1,15 +1,20 @@
 """`bot quote` and `bot session`: the market now, and the phases of its day."""
 
 from datetime import datetime
+from functools import partial
+from math import ceil
 from typing import Final
 
 import click
 
 from bot.cli.command import command
-from bot.cli.fields import Fields, each, inner, instant, maybe_whole, text, whole, words
+from bot.cli.day_strip import day_strip
+from bot.cli.fields import Fields, each, inner, instant, text, words
 from bot.cli.invocation import Invocation
+from bot.cli.market_view import headline, picture
 from bot.cli.places import ask_bot, find_bot
-from bot.cli.show import print_json, print_table, print_text
+from bot.cli.repaint import watch, watch_option
+from bot.cli.show import aligned, json_text, print_json, print_table, print_text, width
 from bot.cli.wording import clock_of, day_and_clock_of, span_of, type_of
 from bot.clock import SystemClock
 from bot.domain.errors import RuleDataError
@@ -25,52 +30,40 @@ WHY_HEADS: Final = ("WHAT", "SAYS", "RULE", "SINCE", "CONFIDENCE", "SOURCE")
 HEADS: Final = ("EXCHANGE", "PHASE", "UNTIL", "IN", "NEXT", "TAKES")
 
 
-@command("quote", example="bot quote FPT --depth")
+@command("quote", example="bot quote FPT --depth --watch")
 @click.argument("symbol")
-@click.option("--depth", is_flag=True, help="With the best three prices of both sides.")
+@click.option("--depth", is_flag=True, help="The best prices of both sides as a picture.")
+@watch_option
 @click.pass_obj
-def quote(invocation: Invocation, symbol: str, depth: bool) -> None:
-    """Show the market of a symbol, as the running bot asks the broker for it."""
-    reply = ask_bot(invocation, "quote", symbol=symbol.upper())
-    found, levels = inner(reply, "quote"), inner(reply, "depth")
-    if invocation.json:
-        print_json({**found, "depth": levels})
-        return
-    print_text(_quote_line(found, levels))
-    if depth:
-        for bid, ask in _ladder(levels):
-            print_text(f"{bid:>24} | {ask}")
+def quote(invocation: Invocation, symbol: str, depth: bool, watch_s: float | None) -> None:
+    """Show the market of a symbol, as the running bot asks the broker for it.
+
+    With --watch it looks again and again until Ctrl-C. What a strategy has polled meanwhile costs
+    no request; other symbols cost two of the bot's requests at each look.
+    """
+    looks = _Looks(invocation, symbol.upper(), with_depth=depth, max_age_s=watch_s)
+    watch(invocation, looks.lines, every_s=watch_s or 0, looks=None if watch_s else 1)
 
 
-def _quote_line(found: Fields, levels: Fields) -> str:
-    last, reference = whole(found, "last"), maybe_whole(found, "reference")
-    move = f" {(last - reference) * 100 / reference:+.2f}%" if reference else ""
-    frame = f"floor {_price(found, 'floor')} ceiling {_price(found, 'ceiling')}"
-    best = next(iter(_ladder(levels)), ("-", "-"))
-    name = f"{text(found, 'symbol')} {text(found, 'exchange')}"
-    market = f"bid {best[0]} | ask {best[1]}"
-    at = instant(found, "updated_at")
-    seen = f"  {clock_of(at)}" if at else ""
-    return f"{name}  {last:,}{move}  {market}  volume {whole(found, 'volume'):,}  {frame}{seen}"
+class _Looks:
+    """Looks at one symbol; each can be compared with the one before."""
 
+    def __init__(
+        self, invocation: Invocation, symbol: str, *, with_depth: bool, max_age_s: float | None
+    ) -> None:
+        self._invocation = invocation
+        self._request = {"symbol": symbol, "max_age_s": ceil(max_age_s or 0)}
+        self._with_depth = with_depth
+        self._before: Fields | None = None
 
-def _price(found: Fields, name: str) -> str:
-    value = maybe_whole(found, name)
-    return f"{value:,}" if value is not None else "-"
-
-
-def _ladder(levels: Fields) -> list[tuple[str, str]]:
-    """Both sides, best first; the shorter side is filled up with `-`."""
-    bids, asks = _side(levels, "bids"), _side(levels, "asks")
-    longest = max(len(bids), len(asks))
-    fill = ["-"] * longest
-    return list(zip((bids + fill)[:longest], (asks + fill)[:longest], strict=True))
-
-
-def _side(levels: Fields, name: str) -> list[str]:
-    found = levels.get(name)
-    rows = found if isinstance(found, list) else []
-    return [f"{price:,} x {volume:,}" for price, volume in rows]
+    def lines(self) -> list[str]:
+        """Look once more."""
+        reply = ask_bot(self._invocation, "quote", **self._request)
+        before, self._before = self._before, reply
+        if self._invocation.json:
+            found = {**inner(reply, "quote"), "depth": inner(reply, "depth")}
+            return [json_text(found)]
+        return picture(reply, before) if self._with_depth else [headline(reply)]
 
 
 # -------------------------------------------------------------------------------------- the phases
@@ -80,23 +73,37 @@ def _side(levels: Fields, name: str) -> list[str]:
 @click.argument("symbol", required=False)
 @click.option("--at", "moment", metavar="TIME", help="Offline, by the rules: an instant or 14:31.")
 @click.option("--rules", is_flag=True, help="The whole rulebook of that day, with its sources.")
+@watch_option
 @click.pass_obj
-def phases(invocation: Invocation, symbol: str | None, moment: str | None, rules: bool) -> None:
-    """Show the phase of each exchange, what comes next, and the order types taken now.
+def phases(
+    invocation: Invocation,
+    symbol: str | None,
+    moment: str | None,
+    rules: bool,
+    watch_s: float | None,
+) -> None:
+    """Show the clock and phase of each exchange, what comes next, and the order types taken now.
 
     The running bot's word, or without one (or with --at) the rules of the exchanges. With a SYMBOL:
     what may be done with it then, by which rule.
     """
-    reply = find_bot(invocation, "phases") if moment is None else None
-    at = instant(reply, "at") if reply else _instant_of(moment)
-    at = at or SystemClock().now()
+    if symbol is None and not rules:
+        draw = partial(_phase_lines, invocation, moment)
+        watch(invocation, draw, every_s=watch_s or 0, looks=None if watch_s else 1)
+        return
+    at, _ = _moment_of(invocation, moment)
     rulebook = _rulebook_of(at)
     if rules:
         _show_rules(invocation, rulebook, at)
-    elif symbol is not None:
-        _explain(invocation, rulebook, symbol.upper(), at)
     else:
-        _show_phases(invocation, rulebook, at, reply)
+        _explain(invocation, rulebook, (symbol or "").upper(), at)
+
+
+def _moment_of(invocation: Invocation, moment: str | None) -> tuple[datetime, Fields | None]:
+    """The instant that is meant, and what the running bot says of it."""
+    reply = find_bot(invocation, "phases") if moment is None else None
+    at = instant(reply, "at") if reply else _instant_of(moment)
+    return at or SystemClock().now(), reply
 
 
 def _rulebook_of(at: datetime) -> Rulebook:
@@ -108,18 +115,18 @@ def _rulebook_of(at: datetime) -> Rulebook:
         raise click.BadParameter(message, param_hint="--at") from None
 
 
-def _show_phases(
-    invocation: Invocation, rulebook: Rulebook, at: datetime, reply: Fields | None
-) -> None:
+def _phase_lines(invocation: Invocation, moment: str | None) -> list[str]:
+    at, reply = _moment_of(invocation, moment)
+    rulebook = _rulebook_of(at)
     found = [_by_rules(rulebook, exchange, at) for exchange in LISTED]
     for told in each(reply or {}, "phases"):
         _overrule(found, told)
     if invocation.json:
         source = "broker" if reply else "rules"
-        print_json({"at": at.isoformat(), "source": source, "exchanges": found})
-        return
-    print_text(f"{day_and_clock_of(at)} by {'the broker' if reply else 'the rules of exchange'}")
-    print_table(invocation, HEADS, [_row(one, at) for one in found])
+        return [json_text({"at": at.isoformat(), "source": source, "exchanges": found})]
+    head = f"{day_and_clock_of(at)} by {'the broker' if reply else 'the rules of exchange'}"
+    table = aligned(HEADS, [_row(one, at) for one in found], limit=width())
+    return [head, *table, "", *day_strip(rulebook, LISTED, at)]
 
 
 def _explain(invocation: Invocation, rulebook: Rulebook, symbol: str, at: datetime) -> None:

@@ -61,8 +61,13 @@ def print_text(text: str) -> None:
 
 def print_json(value: object) -> None:
     """Print one JSON value, keys in the order they were given. Instants are ISO 8601."""
+    click.echo(json_text(value))
+
+
+def json_text(value: object) -> str:
+    """Write one JSON value as `print_json` prints it: indented on a terminal, else one line."""
     indent = 2 if sys.stdout.isatty() else None
-    click.echo(json.dumps(value, ensure_ascii=False, indent=indent, default=str))
+    return json.dumps(value, ensure_ascii=False, indent=indent, default=str)
 
 
 # ----------------------------------------------------------------------------------------- colour

@@ -11,7 +11,8 @@ from bot.cli.command import command
 from bot.cli.fields import Fields, each, inner, instant, maybe_whole, text, whole, words
 from bot.cli.invocation import Invocation
 from bot.cli.places import find_bot, load, no_bot
-from bot.cli.show import print_json, print_text
+from bot.cli.repaint import watch, watch_option
+from bot.cli.show import json_text, print_text
 from bot.cli.wording import counted, minute_of, order_words, span_of
 from bot.clock import monotonic_s
 from bot.domain.entry import RunState
@@ -26,21 +27,21 @@ _ONE: Final = {"orders": "order", "blocks": "block"}
 
 
 @command("status", example="bot status --wait RUNNING --timeout 60")
-@click.option("--watch", type=float, metavar="S", is_flag=False, flag_value=2.0, help="Repeat.")
+@watch_option
 @click.option("--wait", "wanted", type=click.Choice(list(RunState)), help="Wait for a state.")
 @click.option("--timeout", type=float, default=60.0, metavar="S", help="How long, in seconds.")
 @click.pass_obj
-def status(invocation: Invocation, watch: float | None, wanted: str | None, timeout: float) -> None:
+def status(
+    invocation: Invocation, watch_s: float | None, wanted: str | None, timeout: float
+) -> None:
     """Show how the running bot is. Exit code 10 when none runs."""
+    if watch_s is not None:
+        watch(invocation, lambda: _lines(invocation, find_status(invocation)), every_s=watch_s)
     if wanted is not None:
         found = _wait_for(invocation, wanted, timeout)
     else:
         found = find_status(invocation)
     _print(invocation, found)
-    while watch is not None:
-        sleep(watch)
-        found = find_status(invocation)
-        _print(invocation, found)
     if found["state"] == RunState.STOPPED and wanted != RunState.STOPPED:
         raise no_bot(load(invocation).state_dir)
 
@@ -73,11 +74,12 @@ def _wait_for(invocation: Invocation, wanted: str, timeout: float) -> Fields:
 
 
 def _print(invocation: Invocation, found: Fields) -> None:
-    if invocation.json:
-        print_json(found)
-        return
-    for line in lines_of(found):
+    for line in _lines(invocation, found):
         print_text(line)
+
+
+def _lines(invocation: Invocation, found: Fields) -> list[str]:
+    return [json_text(found)] if invocation.json else list(lines_of(found))
 
 
 def lines_of(found: Fields) -> Iterator[str]:

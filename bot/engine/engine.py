@@ -38,7 +38,7 @@ from bot.engine.settings import (
     UnknownPolicy,
     invoke_plainly,
 )
-from bot.engine.standing import Standing, standing_of
+from bot.engine.standing import Standing, SymbolStanding, standing_of, symbol_standing_of
 
 __all__ = [
     "Engine",
@@ -116,3 +116,7 @@ class Engine:
     def standing(self) -> Standing:
         """Return how the bot is."""
         return standing_of(self._book)
+
+    def symbol_standing(self, symbol: str) -> SymbolStanding:
+        """Return what is known of a symbol's market, and our open orders in it."""
+        return symbol_standing_of(self._book, symbol)

@@ -9,7 +9,7 @@ from bot.domain.instrument import Exchange, Phase
 from bot.domain.order import Intent, SendState
 from bot.engine.book import Book
 from bot.engine.profit import day_result, unrealised
-from bot.engine.tracks import AmendTrack, CancelTrack, Runner
+from bot.engine.tracks import AmendTrack, CancelTrack, DepthSeen, QuoteSeen, Runner
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,15 @@ class AmendStanding:
 
 
 @dataclass(frozen=True, slots=True)
+class SymbolStanding:
+    """What was polled of a symbol last, None where nothing was, and our open orders in it."""
+
+    quote: QuoteSeen | None
+    depth: DepthSeen | None
+    open_orders: tuple[OrderUpdated, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Standing:
     """Everything at a glance. `since` is None before the first event."""
 
@@ -121,6 +130,12 @@ def standing_of(book: Book) -> Standing:
         counts=dict(book.counts),
         day_result=sum(day_result(book, runner) for runner in runners),
     )
+
+
+def symbol_standing_of(book: Book, symbol: str) -> SymbolStanding:
+    """Read what the book has of one symbol; nothing changes."""
+    rows = tuple(order.row for order in book.open_orders() if order.row.symbol == symbol)
+    return SymbolStanding(book.quotes.get(symbol), book.depths.get(symbol), rows)
 
 
 def _strategy(book: Book, runner: Runner) -> StrategyStanding:

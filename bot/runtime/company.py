@@ -66,9 +66,7 @@ class Company:
         """Await the run with everything that goes along with it."""
         self._staff = staff
         if self._options.run_for is not None:
-            self._end = staff.tasks.spawn(
-                self._end_after(self._options.run_for), "end of the demo"
-            )
+            self._end = staff.tasks.spawn(self._end_after(self._options.run_for), "end of the demo")
         await run
 
     def see(self, entry: Entry) -> None:

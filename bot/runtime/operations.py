@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from http import HTTPStatus
 from typing import Final
 
@@ -24,7 +25,7 @@ from bot.runtime.shapes import (
     quote_fields,
     whole_or_none,
 )
-from bot.runtime.status import Facts, status_of
+from bot.runtime.status import Facts, order_fields, status_of
 
 _NO_TEXT: Reply = {"ok": False, "code": "E-CTL-002", "message": "the request lacks its text"}
 _BY_HAND: Final = "by hand"
@@ -143,14 +144,29 @@ class Operations:
         return self.desk.lose()
 
     async def _quote(self, request: Request) -> Reply:
+        """Tell the market of a symbol.
+
+        What strategies had polled within `max_age_s` of market time costs no request again.
+        """
         symbol = str(request.get("symbol") or "").upper()
+        known = self.facts.engine.symbol_standing(symbol)
+        oldest = self.clock.now() - timedelta(seconds=whole_or_none(request.get("max_age_s")) or 0)
         try:
+            quote = known.quote.quote if known.quote and known.quote.at > oldest else None
+            depth = known.depth.depth if known.depth and known.depth.at > oldest else None
             async with self.tasks.part():
-                quote = await self.client.quote(symbol)
-                depth = await self.client.depth(symbol)
+                quote = quote or await self.client.quote(symbol)
+                depth = depth or await self.client.depth(symbol)
         except BrokerError as error:
             return _no_quote(symbol, error)
-        return {"ok": True, "quote": quote_fields(quote), "depth": depth_fields(depth)}
+        return {
+            "ok": True,
+            "at": instant(self.clock.now()),
+            "phase": self.facts.engine.standing().phases.get(quote.exchange),
+            "quote": quote_fields(quote),
+            "depth": depth_fields(depth),
+            "open_orders": [order_fields(each) for each in known.open_orders],
+        }
 
     async def _api(self, request: Request) -> Reply:
         """Make any read of the broker's API, one page of it."""

@@ -59,7 +59,7 @@ def status_of(facts: Facts) -> Fields:
         },
         "strategies": [_strategy(each) for each in standing.strategies],
         "positions": [_position(each) for each in standing.positions],
-        "open_orders": [_order(each) for each in standing.open_orders],
+        "open_orders": [order_fields(each) for each in standing.open_orders],
         "cancels": [_cancel(each) for each in standing.cancels],
         "amends": [_amend(each) for each in standing.amends],
         "held": [_held(each) for each in standing.held],
@@ -111,7 +111,8 @@ def _position(each: PositionStanding) -> Fields:
     }
 
 
-def _order(each: OrderUpdated) -> Fields:
+def order_fields(each: OrderUpdated) -> Fields:
+    """An open order: shares, VND per share, the broker's status beside our state."""
     return {
         "order_id": each.order_id,
         "intent_id": each.intent_id,

@@ -18,7 +18,7 @@ def test_without_a_symbol_it_shows_each_exchange():
     code, out, _ = called(*AT)
 
     assert code == 0
-    assert [line.split()[:2] for line in out.splitlines()[2:]] == [
+    assert [line.split()[:2] for line in out.splitlines()[2:5]] == [
         ["HOSE", "PRE_CLOSED"],
         ["HNX", "PRE_CLOSED"],
         ["UPCOM", "PROGRESS"],
