@@ -100,6 +100,7 @@ def test_a_class_is_found_by_its_name_in_a_file_of_another(tmp_path: Path) -> No
         (HEAD + "import no_such_module\n", "broken.py:4:1", "ModuleNotFoundError"),
         (HEAD + "def f():\n    return missing\n\n\nf()\n", "broken.py:5:1", "NameError"),
         ("import sys\n\nsys.exit(9)\n", "broken.py:3:1", "SystemExit"),
+        ("class Odd(Exception): ...\n\n\nraise Odd('no')\n", "broken.py:4:1", "Odd: no"),
         ("x = 1\n", "broken.py:1:1", "found none"),
     ],
 )
