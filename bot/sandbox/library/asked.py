@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from typing import Any
 
 from bot.sandbox.errors import HttpRefusal
 from bot.sandbox.library.days import local_day
@@ -66,5 +67,24 @@ def _instant(seconds: int) -> datetime:
         return datetime.max.replace(tzinfo=UTC)
 
 
+@dataclass(frozen=True, slots=True)
+class Narrowed:
+    """A value of which the wire gets less: the elements of `items` have `fields` alone."""
+
+    value: object
+    items: str
+    fields: frozenset[str]
+
+    def narrow(self, written: Any) -> Mapping[str, object]:
+        """Leave out of the encoded value what was not chosen; what was chosen stays, also null."""
+        kept = [
+            {name: value for name, value in each.items() if name in self.fields}
+            for each in written[self.items]
+        ]
+        return {**written, self.items: kept}
+
+
 Answer = Callable[[Asked], object]
-"""Answers one call with the value that its codec encodes. Raises HttpRefusal."""
+"""Answers one call with the value that its codec encodes, or that value Narrowed. Raises
+HttpRefusal.
+"""

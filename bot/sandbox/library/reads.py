@@ -15,7 +15,7 @@ from bot.sandbox.call import Call, Handler
 from bot.sandbox.errors import HttpRefusal
 from bot.sandbox.gatekeeper import Gatekeeper
 from bot.sandbox.house import House
-from bot.sandbox.library.asked import Answer, Asked
+from bot.sandbox.library.asked import Answer, Asked, Narrowed
 
 if TYPE_CHECKING:
     from bot.sandbox.library.library import Library
@@ -50,7 +50,10 @@ class LibraryReads:
     def _answer(self, name: str, call: Call) -> object:
         loaded = self._loaded
         asked = Asked(call.path_values, with_defaults(name, call.query), call.market_at, self._bad)
-        return loaded.codecs[name].encode(loaded.answers[name](asked))
+        answered, codec = loaded.answers[name](asked), loaded.codecs[name]
+        if isinstance(answered, Narrowed):
+            return answered.narrow(codec.encode(answered.value))
+        return codec.encode(answered)
 
     def foreign_quote(self, call: Call) -> object | None:
         """Answer the quote of a foreign share, None for what is none."""

@@ -14,7 +14,7 @@ from typing import Final
 
 from bot.protocol.values_stocks import Screen, ScreenedStock, SectorName
 from bot.protocol.words import DEFAULT_FIELDS, LIVE_FIELDS, MOVING_AVERAGES, SCREENED_FIELDS
-from bot.sandbox.library.asked import Answer, Asked
+from bot.sandbox.library.asked import Answer, Asked, Narrowed
 from bot.sandbox.library.days import months_before
 from bot.sandbox.library.facts import sector_names
 from bot.sandbox.library.figures import percent, ratio, rounded
@@ -58,9 +58,8 @@ class Screener:
         if sort.startswith("-"):
             kept.reverse()
         wanted = _fields(asked, sort)
-        items = (self._item(symbol, figures[symbol], wanted) for symbol in page_of(asked, kept))
-        return Screen(
-            items=tuple(items),
+        page = Screen(
+            items=tuple(self._item(each, figures[each], wanted) for each in page_of(asked, kept)),
             total=len(kept),
             page=asked.whole("page"),
             page_size=asked.whole("page_size"),
@@ -68,13 +67,14 @@ class Screener:
             day=day,
             updated_at=asked.at,
         )
+        return Narrowed(page, items="items", fields=wanted)
 
     def _day(self, asked: Asked) -> date | None:
-        """Return a past day; raises HttpRefusal 400 unless it was a trading day and is over."""
+        """Return a past day; raises HttpRefusal 400 unless it was a trading day before today."""
         day = asked.day("date")
         if day is None:
             return None
-        if day >= self._stocks.trading_day or not self._stocks.days.is_open(day):
+        if day >= asked.today or not self._stocks.days.is_open(day):
             raise asked.bad("date: not a closed session")
         return day
 
