@@ -10,7 +10,13 @@ from typing import Any, Final
 from ruamel.yaml import YAML
 
 HERE: Final = Path(str(files("bot.runtime.conformance")))
-READS: Final = ("reads_account", "reads_quotes", "reads_stocks", "reads_news")
+READS: Final = (
+    "reads_account",
+    "reads_quotes",
+    "reads_stocks",
+    "reads_news",
+    "reads_earlier",
+)
 _BAD_BODIES: Final = ("refused", "rejected", "amendments")
 
 
@@ -19,7 +25,8 @@ class Read:
     """One read: where, under which key, in which shape. `shape` None: no source shows one.
 
     `is_free`: more fields than these are to be expected. `seldom`: endings of names that may be
-    missing in good answers. `is_nullable`: the whole payload may be null.
+    missing in good answers. `is_nullable`: the whole payload may be null. `is_optional`: no source
+    promises the path, so that a 404 is no failure.
     """
 
     id: str
@@ -30,6 +37,7 @@ class Read:
     shape: object = None
     is_free: bool = False
     is_nullable: bool = False
+    is_optional: bool = False
     seldom: tuple[str, ...] = ()
 
 
@@ -164,6 +172,7 @@ def _read(row: Mapping[str, Any]) -> Read:
         shape=row.get("shape"),
         is_free=bool(row.get("free")),
         is_nullable=bool(row.get("nullable")),
+        is_optional=bool(row.get("optional")),
         seldom=tuple(row.get("seldom", ())),
     )
 

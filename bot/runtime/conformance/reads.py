@@ -25,7 +25,7 @@ _TIER_ONE: Final = (
     "/trading/securities/",
     "/fund-trading/public/",
 )
-_NO_SHAPE: Final = "nothing to compare: the list is empty"
+NO_SHAPE: Final = "its fields are not asserted, no source shows them"
 
 
 def is_tier_one(path: str) -> bool:
@@ -42,6 +42,9 @@ async def check_read(talker: Talker, facts: Facts, read: Read) -> AsyncIterator[
         yield missing_finding(f"{read.id} {STATUS}", what, missing)
         return
     heard = await talker.get(target, _key_only(talker) if is_tier_one(read.path) else None)
+    if heard.status == 404 and read.is_optional:
+        yield skipped(f"{read.id} {STATUS}", what, f"{heard}: no source promises this path")
+        return
     yield judged(f"{read.id} {STATUS}", what, is_met=heard.status == 200, found=str(heard))
     if heard.status != 200:
         return
@@ -70,7 +73,8 @@ def _key_only(talker: Talker) -> dict[str, str | None]:
 
 def _envelope(read: Read, heard: Heard) -> Finding:
     trouble = list(_envelope_faults(read, heard))
-    what = f'{read.call}: error_code "0", message, and the payload under {read.key}'
+    rest = f"; {NO_SHAPE}" if read.shape is None else ""
+    what = f'{read.call}: error_code "0", message, and the payload under {read.key}{rest}'
     return judged(
         f"{read.id} envelope", what, is_met=not trouble, found="; ".join(trouble) or "as documented"
     )
