@@ -20,7 +20,7 @@ from bot.sandbox.exchange.venue import Venue
 from bot.sandbox.fault_rule import DropTwoFactor, FaultScript
 from bot.sandbox.faults import FaultBook
 from bot.sandbox.ledger import Line
-from bot.sandbox.market import SimulatedMarket
+from bot.sandbox.market_of import market_of
 from bot.sandbox.order_book import OrderBook
 from bot.sandbox.order_desk import Change, OrderDesk
 from bot.sandbox.order_record import OrderRecord
@@ -62,7 +62,7 @@ class House:
         self.faults = FaultBook(
             seed=scenario.seed, at_time=scenario.at, state_of=self._status_in_path
         )
-        self._market = SimulatedMarket(
+        self._market = market_of(
             scenario, rulebook=rulebook, venue=self.venue, deliver=self.book.apply
         )
         self._accounts_scripts = {script.id: script for script in scenario.accounts}

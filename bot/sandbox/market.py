@@ -5,7 +5,7 @@ them, then its standstills, then its deals. So the market is a function of scena
 we did to it, however often and in whatever slices it is advanced.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from heapq import heappop, heappush
@@ -25,18 +25,25 @@ Doing = Callable[[datetime], None]
 
 
 class SimulatedMarket:
-    """Everything that other investors do, in the order of its time."""
+    """Everything that other investors do in the scripted symbols, in the order of its time."""
 
     def __init__(
-        self, scenario: Scenario, *, rulebook: Rulebook, venue: Venue, deliver: Deliver
+        self,
+        scenario: Scenario,
+        scripts: Sequence[SymbolScript],
+        *,
+        rulebook: Rulebook,
+        venue: Venue,
+        deliver: Deliver,
     ) -> None:
         self._rulebook = rulebook
-        self._exchanges = sorted({script.exchange for script in scenario.symbols})
+        self._scripts = tuple(scripts)
+        self._exchanges = sorted({script.exchange for script in scripts})
         self._crowds = {
             script.symbol: Crowd(
                 script, scenario=scenario, rulebook=rulebook, venue=venue, deliver=deliver
             )
-            for script in scenario.symbols
+            for script in scripts
         }
         self._due: list[tuple[datetime, int, int, Doing]] = []
         for at, rank, doing in self._scripted(scenario):
@@ -66,7 +73,7 @@ class SimulatedMarket:
         return min(self._rulebook.next_phase_change(e, at).at for e in self._exchanges)
 
     def _scripted(self, scenario: Scenario) -> Iterator[tuple[datetime, int, Doing]]:
-        for script in scenario.symbols:
+        for script in self._scripts:
             yield from self._scripted_of(script, scenario)
 
     def _scripted_of(
