@@ -12,7 +12,7 @@ from bot.cli.day_strip import day_strip
 from bot.cli.fields import Fields, each, inner, instant, text, words
 from bot.cli.invocation import Invocation
 from bot.cli.market_view import headline, picture
-from bot.cli.places import ask_bot, find_bot
+from bot.cli.places import ask_bot, find_bot, load
 from bot.cli.repaint import watch, watch_option
 from bot.cli.show import aligned, json_text, print_json, print_table, print_text, width
 from bot.cli.wording import clock_of, day_and_clock_of, span_of, type_of
@@ -22,7 +22,7 @@ from bot.domain.explanation import explain
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Lot
 from bot.domain.rule_table import RuleRow
 from bot.domain.rulebook import Rulebook
-from bot.runtime.rulebook import load_rulebook, load_symbols
+from bot.runtime.rulebook import load_symbols, rulebook_of
 
 LISTED: Final = (Exchange.HOSE, Exchange.HNX, Exchange.UPCOM)
 RULE_HEADS: Final = ("RULE", "SINCE", "CONFIDENCE", "SOURCE", "SAYS")
@@ -92,7 +92,7 @@ def phases(
         watch(invocation, draw, every_s=watch_s or 0, looks=None if watch_s else 1)
         return
     at, _ = _moment_of(invocation, moment)
-    rulebook = _rulebook_of(at)
+    rulebook = _rulebook_at(invocation, at)
     if rules:
         _show_rules(invocation, rulebook, at)
     else:
@@ -106,10 +106,10 @@ def _moment_of(invocation: Invocation, moment: str | None) -> tuple[datetime, Fi
     return at or SystemClock().now(), reply
 
 
-def _rulebook_of(at: datetime) -> Rulebook:
+def _rulebook_at(invocation: Invocation, at: datetime) -> Rulebook:
     day = at.astimezone(EXCHANGE_TZ).date()
     try:
-        return load_rulebook(on=day)
+        return rulebook_of(load(invocation), on=day)
     except RuleDataError as unknown:
         message = f"no rules are known of {day}: {unknown}"
         raise click.BadParameter(message, param_hint="--at") from None
@@ -117,7 +117,7 @@ def _rulebook_of(at: datetime) -> Rulebook:
 
 def _phase_lines(invocation: Invocation, moment: str | None) -> list[str]:
     at, reply = _moment_of(invocation, moment)
-    rulebook = _rulebook_of(at)
+    rulebook = _rulebook_at(invocation, at)
     found = [_by_rules(rulebook, exchange, at) for exchange in LISTED]
     for told in each(reply or {}, "phases"):
         _overrule(found, told)

@@ -1,6 +1,7 @@
 """Reads rulebook and symbols from the package, and an operator's changes from a file."""
 
 import csv
+import re
 from collections.abc import Mapping
 from datetime import date
 from functools import cache
@@ -13,19 +14,49 @@ import bot.domain
 from bot.domain.errors import RuleDataError
 from bot.domain.rulebook import Rulebook
 from bot.domain.symbols import SymbolTable
+from bot.runtime.problems import OperatorMistake
+from bot.runtime.settings import Loaded
 from bot.runtime.shipped import shipped
+from bot.runtime.yaml_file import Location, read_yaml
 
 _RULES = Path(bot.domain.__file__).parent / "rules"
 
 
-def load_rulebook(overrides: Path | None = None, on: date | None = None) -> Rulebook:
-    """Return the rules in effect on a day (None: the newest), with an operator's changes.
+def load_rulebook(on: date | None = None) -> Rulebook:
+    """Return the rules in effect on a day; None: the newest. Raises RuleDataError for no day."""
+    return _shipped_rulebook(on)
 
-    The file of changes is described at `Rulebook.with_override`. Raises RuleDataError, or OSError
-    when the file cannot be read.
+
+def rulebook_of(loaded: Loaded, on: date | None = None) -> Rulebook:
+    """Return the rules of a day with what the operator changes: `market_rules`, the broker's fee.
+
+    The file of changes is described at `Rulebook.with_override`. Raises OperatorMistake with file,
+    line and column of what is wrong in it, and as `load_rulebook`.
     """
-    rulebook = _shipped_rulebook(on)
-    return rulebook.with_override(_read(overrides)) if overrides else rulebook
+    settings = loaded.settings
+    rulebook = load_rulebook(on)
+    if settings.market_rules is not None:
+        rulebook = _overridden(rulebook, loaded.base_dir / Path(settings.market_rules).expanduser())
+    fee_ppm = settings.risk.fee_ppm
+    is_set = loaded.origin_of("risk.fee_ppm") != "default"
+    if is_set and fee_ppm != rulebook.fees.broker_ppm:
+        rulebook = rulebook.with_override({"broker_fee_ppm": fee_ppm})
+    return rulebook
+
+
+def _overridden(rulebook: Rulebook, file: Path) -> Rulebook:
+    document = read_yaml(file)
+    try:
+        return rulebook.with_override(document.data)
+    except RuleDataError as wrong:
+        place = location_of(wrong.place)
+        raise OperatorMistake([document.at_value("E-CFG-047", str(wrong), place)]) from wrong
+
+
+def location_of(place: str) -> Location:
+    """Return `closed[0].date` as the steps of a YAML document: `("closed", 0, "date")`."""
+    steps = re.findall(r"[^.\[\]]+", place)
+    return tuple(int(step) if f"[{step}]" in place else step for step in steps)
 
 
 def load_symbols(path: Path | None = None) -> SymbolTable:

@@ -39,7 +39,7 @@ from bot.runtime.journal_file import TO_RUN, prepare_journal, shown_url, told
 from bot.runtime.operations import Operations
 from bot.runtime.order_manager import Clocks, OrderManager
 from bot.runtime.reads import DayBook, Health, Reads
-from bot.runtime.rulebook import load_rulebook
+from bot.runtime.rulebook import rulebook_of
 from bot.runtime.second_factor import TwoFactorDesk
 from bot.runtime.settings import Loaded
 from bot.runtime.status import Facts
@@ -99,9 +99,7 @@ class Run:
         self._supervisor = Supervisor()
         self._activity = Activity()
         self._inbox = Inbox(self._activity)
-        self._rulebook = load_rulebook().with_override(
-            {"broker_fee_ppm": loaded.settings.risk.fee_ppm}
-        )
+        self._rulebook = rulebook_of(loaded)
         self._strategies = load_strategies(loaded, only=options.only)
 
     async def to_its_end(self) -> str:

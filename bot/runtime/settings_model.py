@@ -138,6 +138,8 @@ class Settings(BaseModel):
     journal: JournalSettings = JournalSettings()
     strategies: Annotated[tuple[str, ...], Texts()] = ("strategies/*.yaml",)
     """Which strategy files run: a pattern, or a list of them."""
+    market_rules: Annotated[str, Text()] | None = None
+    """A file of what the exchanges changed: days closed or open, largest orders, the fee."""
     state_dir: Annotated[str, Text()] | None = None
     """A folder for journal, control socket and ledger; default: below the XDG state folder."""
     risk: RiskSettings = RiskSettings()

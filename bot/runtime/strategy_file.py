@@ -23,7 +23,7 @@ from bot.runtime.plan_check import WORDS, Market, Subject, contradictions
 from bot.runtime.plan_model import STAND_INS, OrderSection, StrategyFile
 from bot.runtime.plugins import find_strategy, refuse_open_folders
 from bot.runtime.problems import OperatorMistake, Problem
-from bot.runtime.rulebook import load_rulebook, load_symbols
+from bot.runtime.rulebook import load_rulebook, load_symbols, rulebook_of
 from bot.runtime.settings import Loaded
 from bot.runtime.yaml_file import YamlDocument, parse_yaml, read_text, shown_path
 from bot.strategy import Strategy
@@ -38,10 +38,11 @@ class CheckedFile:
     warnings: tuple[Problem, ...] = field(default=())
 
 
-def market_of(on: date | None = None) -> Market:
-    """Return rules and listings of a day; None is today."""
+def market_of(on: date | None = None, loaded: Loaded | None = None) -> Market:
+    """Return rules and listings of a day; None is today. `loaded`: with the operator's changes."""
     day = on or SystemClock().now().astimezone(EXCHANGE_TZ).date()
-    return Market(load_rulebook(), load_symbols(), day)
+    rulebook = rulebook_of(loaded) if loaded else load_rulebook()
+    return Market(rulebook, load_symbols(), day)
 
 
 def check_file(path: Path, *, base_dir: Path | None = None, market: Market) -> CheckedFile:
@@ -92,7 +93,7 @@ def check_files(
 def load_plans(loaded: Loaded, *, market: Market | None = None) -> tuple[CheckedFile, ...]:
     """Check all strategy files of a configuration. Raises OperatorMistake."""
     files = strategy_files(loaded)
-    return check_files(files, base_dir=loaded.base_dir, market=market or market_of())
+    return check_files(files, base_dir=loaded.base_dir, market=market or market_of(loaded=loaded))
 
 
 def load_strategies(
@@ -104,7 +105,7 @@ def load_strategies(
     """
     if loaded.settings.mode == "live":
         refuse_open_folders(loaded.base_dir)
-    market = market or market_of()
+    market = market or market_of(loaded=loaded)
     checked = load_plans(loaded, market=market)
     _require_names(only, [each.plan.name for each in checked])
     return tuple(

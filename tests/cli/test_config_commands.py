@@ -38,7 +38,7 @@ def test_it_is_said_that_another_configuration_lies_in_this_folder(
 ) -> None:
     (folder / "bot.yaml").write_text("mode: sandbox\n", "utf-8")
 
-    _, _, unnamed = called(capsys, "session", "--at", "10:00")
+    _, _, unnamed = called(capsys, "version")
     _, _, path = called(capsys, "config", "path")
 
     assert unnamed == ""

@@ -5,53 +5,77 @@ from pathlib import Path
 
 import pytest
 
-from bot.domain.errors import RuleDataError
 from bot.domain.instrument import Exchange, Phase
-from bot.runtime.rulebook import load_rulebook, load_symbols
+from bot.domain.rulebook import Rulebook
+from bot.runtime.problems import OperatorMistake
+from bot.runtime.rulebook import load_rulebook, load_symbols, rulebook_of
+from bot.runtime.settings import load_settings
 from bot.runtime.shipped import shipped, shipped_dir
 
 MONDAY_MORNING = datetime(2026, 11, 23, 3, 0, tzinfo=UTC)
 
 
-def written(folder: Path, text: str) -> Path:
-    path = folder / "calendar.yaml"
-    path.write_text(text, "utf-8")
-    return path
+def ruled(folder: Path, text: str, settings: str = "market_rules: market.yaml\n") -> Rulebook:
+    """The rulebook of a configuration whose operator has written `text`."""
+    (folder / "market.yaml").write_text(text, "utf-8")
+    (folder / "bot.yaml").write_text(settings, "utf-8")
+    return rulebook_of(load_settings(folder / "bot.yaml", environment={"HOME": "/nowhere"}))
 
 
 def test_the_shipped_rules_are_read_once():
     assert load_rulebook() is load_rulebook()
 
 
-def test_a_file_of_the_operator_closes_a_day(tmp_path):
-    path = written(tmp_path, "closed:\n  - {date: 2026-11-23, name: Swap, source: HOSE notice}\n")
+def test_a_file_of_the_operator_closes_a_day(tmp_path: Path) -> None:
+    swap = "closed:\n  - {date: 2026-11-23, name: Swap, source: HOSE notice}\n"
 
-    closed = load_rulebook(path)
+    closed = ruled(tmp_path, swap)
 
     assert closed.phase_at(Exchange.HOSE, MONDAY_MORNING) is Phase.CLOSED
     assert load_rulebook().phase_at(Exchange.HOSE, MONDAY_MORNING) is Phase.PROGRESS
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("settings", "fee"),
     [
-        ("open: [{date: 2026-11-28}]", r"open\[0\]: wanted a weekday"),
-        ("opened: []", "opened: wanted one of closed"),
-        ("- 2026-11-23", "calendar.yaml: wanted a mapping"),
-        ("", "calendar.yaml: wanted a mapping"),
-        ("closed: [", "calendar.yaml: wanted YAML"),
-        ("closed: []\nclosed: []", "calendar.yaml: wanted YAML"),
-        ("closed: [{date: 2026-13-01, name: x}]", "wanted"),
+        ("", 1_500),
+        ("risk: {fee_ppm: 900}\n", 900),
+        ("market_rules: market.yaml\n", 2_000),
+        ("market_rules: market.yaml\nrisk: {fee_ppm: 900}\n", 900),
     ],
 )
-def test_a_file_that_makes_no_sense_is_refused(tmp_path, text, message):
-    with pytest.raises(RuleDataError, match=message):
-        load_rulebook(written(tmp_path, text))
+def test_a_fee_that_is_set_outranks_the_file_s(tmp_path: Path, settings: str, fee: int) -> None:
+    found = ruled(tmp_path, "broker_fee_ppm: 2_000\n", settings or "mode: sandbox\n")
+
+    assert found.fees.broker_ppm == fee
 
 
-def test_a_missing_file_is_an_error(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        load_rulebook(tmp_path / "calendar.yaml")
+@pytest.mark.parametrize(
+    ("text", "place", "message"),
+    [
+        ("open:\n  - {date: 2026-11-28}\n", "market.yaml:2:5", "wanted a weekday"),
+        ("opened: []\n", "market.yaml:1:9", "opened: wanted one of closed"),
+        ("- 2026-11-23\n", "market.yaml:1:1", "something else"),
+        ("", "market.yaml:1:1", "found nothing"),
+        ("closed: [\n", "market.yaml:", "YAML"),
+        ("closed: []\nclosed: []\n", "market.yaml:2:1", "stands here again"),
+        ("closed:\n- {date: 2026-13-01, name: x}\n", "market.yaml:2:10", "a date like"),
+        ("max_quantity: {HOSE: many}\n", "market.yaml:1:22", "a whole number"),
+    ],
+)
+def test_a_file_that_makes_no_sense_is_refused_with_its_place(
+    tmp_path: Path, text: str, place: str, message: str
+) -> None:
+    with pytest.raises(OperatorMistake) as raised:
+        ruled(tmp_path, text)
+
+    assert place in raised.value.problems[0].place
+    assert message in raised.value.problems[0].message
+
+
+def test_a_missing_file_is_a_mistake(tmp_path: Path) -> None:
+    with pytest.raises(OperatorMistake, match="cannot read this file"):
+        ruled(tmp_path, "", "market_rules: elsewhere.yaml\n")
 
 
 def test_the_rules_of_a_day_may_be_asked_for():
