@@ -21,6 +21,7 @@ class Fees:
     broker_ppm: int
     broker_cap_ppm: int
     sale_tax_ppm: int
+    dividend_tax_ppm: int
 
     def __post_init__(self) -> None:
         if self.broker_ppm > self.broker_cap_ppm:
@@ -31,8 +32,8 @@ class Fees:
     def from_data(cls, data: RuleData, on: date | None) -> "Fees":
         """Read the rates in effect on a day (None: the newest)."""
         broker = data["broker"].version(on)
-        tax = data["sale_tax"].version(on)
-        return cls(broker["ppm"].integer(), broker["cap_ppm"].integer(), tax["ppm"].integer())
+        taxes = (data[name].version(on)["ppm"].integer() for name in ("sale_tax", "dividend_tax"))
+        return cls(broker["ppm"].integer(), broker["cap_ppm"].integer(), *taxes)
 
 
 @dataclass(frozen=True, slots=True)

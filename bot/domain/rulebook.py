@@ -281,6 +281,10 @@ class Rulebook:
         """Return the tax on a gross sale value, gain or loss, rounded half up to whole VND."""
         return share_of(amount, self.fees.sale_tax_ppm)
 
+    def dividend_tax(self, amount: int) -> int:
+        """Return what is withheld of a gross cash dividend, rounded half up to whole VND."""
+        return share_of(amount, self.fees.dividend_tax_ppm)
+
     def settles_at(self, instrument: Instrument, trade_date: date) -> datetime:
         """Return when shares bought on `trade_date` may be sold and cash of a sale is there.
 

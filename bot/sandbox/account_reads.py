@@ -18,7 +18,7 @@ from bot.protocol.encode import (
 from bot.protocol.values import AccountSummary, AvailableTrade, Portfolio, PortfolioRow, User
 from bot.sandbox.call import Call, Handler
 from bot.sandbox.errors import OrderUnknown
-from bot.sandbox.exchange.accounts import HoldingView
+from bot.sandbox.exchange.statement import HoldingView
 from bot.sandbox.gatekeeper import Gatekeeper, not_found
 from bot.sandbox.house import House
 from bot.sandbox.market_reads import listed_symbol
@@ -126,6 +126,7 @@ class AccountReads:
             receiving_t0=view.receiving[0],
             receiving_t1=view.receiving[1],
             receiving_t2=view.receiving[2],
+            receiving_right=view.promised,
             in_sell_orders=view.selling,
             cost_price=view.cost_price,
             reference_price=board.reference,
@@ -134,7 +135,7 @@ class AccountReads:
         )
 
     def summary(self, call: Call) -> object:
-        """Answer the money; sale money due is stated but not part of the net assets here."""
+        """Answer the money; of what is due only dividends are part of the net assets here."""
         script, today = self.script(call), call.market_at.astimezone(EXCHANGE_TZ).date()
         account = self._accounts[script.id]
         figures, shares = account.figures(today), self._worth(account.holdings(today))
@@ -143,13 +144,14 @@ class AccountReads:
             AccountSummary(
                 cash=figures.cash,
                 balance=figures.cash,
-                net_asset_value=figures.cash + shares,
+                net_asset_value=figures.cash + shares + figures.dividends_due,
                 withdrawable=figures.cash - figures.secured,
                 securities=shares,
                 secured=figures.secured,
                 receiving_t1=traded_before + traded_earlier,
                 receiving_t2=traded_today,
                 receiving=sum(figures.receiving),
+                dividends_due=figures.dividends_due,
             )
         )
 

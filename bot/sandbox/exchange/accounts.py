@@ -2,19 +2,20 @@
 
 Order of use: `can_place`, `reserve`, `Venue.submit`, then every event of the venue to `apply`.
 Money of a buy leaves `cash` with the trade; money of a sale and shares of a buy come on T+2 at
-13:00, when `settle` is called. Nothing is made or lost on the way:
+13:00, dividends and new shares on their payment date, when `settle` is called. Nothing is made or
+lost on the way; a dividend and its tax count from the ex-date, when the claim comes into being:
 
-    cash + money due = deposits - buys + sales - fees - taxes
+    cash + money due = deposits - buys + sales - fees - taxes + dividends - dividend taxes
+    shares + shares due = deposits + bought - sold + new shares
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import date, datetime
-from typing import TypedDict
 
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.order import Side
 from bot.domain.rulebook import Rulebook
+from bot.sandbox.exchange.entitlement import Entitlement, Entitlements
 from bot.sandbox.exchange.errors import UnknownReservation
 from bot.sandbox.exchange.event import (
     OrderAmended,
@@ -27,91 +28,16 @@ from bot.sandbox.exchange.event import (
 )
 from bot.sandbox.exchange.market import Board
 from bot.sandbox.exchange.order import NewOrder, Refusal
-from bot.sandbox.exchange.reservation import (
-    Reservation,
-    ReservationRecord,
-    Tariff,
-    reservation_for,
+from bot.sandbox.exchange.reservation import Reservation, Tariff, reservation_for
+from bot.sandbox.exchange.settlement import CASH, Receivables
+from bot.sandbox.exchange.statement import (
+    AccountRecord,
+    Booked,
+    Figures,
+    HoldingView,
+    Position,
+    PositionRecord,
 )
-from bot.sandbox.exchange.settlement import CASH, Buckets, DueRecord, Receivables
-
-
-class PositionRecord(TypedDict):
-    """A position as a ledger keeps it."""
-
-    symbol: str
-    settled: int
-    cost: int
-
-
-class AccountRecord(TypedDict):
-    """A whole account as a ledger keeps it; every value is JSON-ready."""
-
-    cash: int
-    fees: int
-    taxes: int
-    fee_ppm: int
-    positions: list[PositionRecord]
-    due: list[DueRecord]
-    reservations: list[ReservationRecord]
-
-
-@dataclass(slots=True)
-class Position:
-    """Shares of one symbol. `settled` may be sold; `cost` is what all held shares cost, in VND.
-
-    Cost is gross: fees are counted by the account.
-    """
-
-    settled: int = 0
-    cost: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class HoldingView:
-    """A holding as the account shows it. `total` includes shares that are due and being sold.
-
-    `cost_price` is the average, rounded half up to whole VND.
-    """
-
-    symbol: str
-    total: int
-    sellable: int
-    selling: int
-    receiving: Buckets
-    cost: int
-    cost_price: int
-
-
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """The account's money. `secured` is the part of `cash` that working buys hold back.
-
-    `receiving` is sale money due by the age of its trade; `fees` and `taxes` are sums since the
-    account was opened.
-    """
-
-    cash: int
-    secured: int
-    buying_power: int
-    receiving: Buckets
-    fees: int
-    taxes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Booked:
-    """One fill as it was booked: the order's charges so far minus those booked before."""
-
-    at: datetime
-    order_id: str
-    symbol: str
-    side: Side
-    price: int
-    quantity: int
-    amount: int
-    fee: int
-    tax: int
 
 
 class Account:
@@ -121,9 +47,12 @@ class Account:
         self.cash = cash
         self.fees = 0
         self.taxes = 0
+        self.dividends = 0
+        self.dividend_taxes = 0
         self._tariff = Tariff(rulebook, rulebook.fee_ppm if fee_ppm is None else fee_ppm)
         self._positions: dict[str, Position] = {}
         self._receivables = Receivables(rulebook)
+        self._promised = Entitlements()
         self._reservations: dict[str, Reservation] = {}
         self._secured = 0
 
@@ -281,12 +210,23 @@ class Account:
 
     # ------------------------------------------------------------------------- settling
 
+    def entitle(self, entitlement: Entitlement) -> None:
+        """Book what a corporate action promises; it comes with `settle`."""
+        self._promised.add(entitlement)
+        self.dividends += entitlement.dividend
+        self.dividend_taxes += entitlement.tax
+
     def next_settlement(self) -> datetime | None:
         """Return when `settle` will next find something, None when nothing is due."""
-        return self._receivables.next_delivery()
+        due = (self._receivables.next_delivery(), self._promised.next_payment())
+        return min((at for at in due if at is not None), default=None)
 
     def settle(self, at: datetime) -> None:
-        """Take in the shares and the money delivered by `at`."""
+        """Take in the shares and the money delivered by `at`, dividends and new shares too."""
+        for paid in self._promised.take_due(at):
+            self.cash += paid.net
+            if paid.shares:
+                self._positions[paid.symbol].settled += paid.shares
         for due in self._receivables.take_due(at):
             if due.symbol == CASH:
                 self.cash += due.quantity
@@ -304,15 +244,27 @@ class Account:
             receiving=self._receivables.buckets(CASH, today),
             fees=self.fees,
             taxes=self.taxes,
+            dividends_due=self._promised.cash_due(),
         )
 
     def net_assets(self, prices: Mapping[str, int]) -> int:
-        """Return cash, money due and shares at `prices`; those without a price at cost."""
+        """Return cash, money due and shares at `prices`; those without a price at cost.
+
+        Dividends and new shares on their way count.
+        """
         shares = sum(
             self._total(symbol) * prices[symbol] if symbol in prices else position.cost
             for symbol, position in self._positions.items()
         )
-        return self.cash + self._receivables.total(CASH) + shares
+        return self.cash + self._receivables.total(CASH) + self._promised.cash_due() + shares
+
+    def held(self, symbol: str) -> int:
+        """Return all shares of a symbol: settled, due and promised."""
+        return self._total(symbol) if symbol in self._positions else 0
+
+    def entitlements(self) -> tuple[Entitlement, ...]:
+        """Return what corporate actions have promised, oldest first, also what is over."""
+        return self._promised.every()
 
     def holdings(self, today: date) -> list[HoldingView]:
         """Return what is held, by symbol, as of a local date."""
@@ -328,10 +280,12 @@ class Account:
             receiving=self._receivables.buckets(symbol, today),
             cost=position.cost,
             cost_price=_share(position.cost, 1, total),
+            promised=self._promised.shares_due(symbol),
         )
 
     def _total(self, symbol: str) -> int:
-        return self._positions[symbol].settled + self._receivables.total(symbol)
+        due = self._receivables.total(symbol) + self._promised.shares_due(symbol)
+        return self._positions[symbol].settled + due
 
     def to_record(self) -> AccountRecord:
         """Return the whole account as JSON-ready values."""
@@ -344,7 +298,10 @@ class Account:
                 PositionRecord(symbol=symbol, settled=each.settled, cost=each.cost)
                 for symbol, each in self._positions.items()
             ],
+            dividends=self.dividends,
+            dividend_taxes=self.dividend_taxes,
             due=self._receivables.to_records(),
+            entitlements=self._promised.to_records(),
             reservations=[each.to_record() for each in self._reservations.values()],
         )
 
@@ -354,7 +311,10 @@ class Account:
         account = cls(rulebook, cash=record["cash"], fee_ppm=record["fee_ppm"])
         account.fees, account.taxes = record["fees"], record["taxes"]
         account._positions = _positions(record["positions"])
+        account.dividends = record["dividends"]
+        account.dividend_taxes = record["dividend_taxes"]
         account._receivables.restore(record["due"])
+        account._promised.restore(record["entitlements"])
         held: Iterable[Reservation] = map(Reservation.from_record, record["reservations"])
         account._reservations = {each.order_id: each for each in held}
         account._secured = sum(
