@@ -13,8 +13,10 @@ setup:
 demo: setup
 	@.venv/bin/bot demo
 
+# Tests start many processes: they share what one of them has compiled. A module's tests stay
+# together as long as both workers have some, so that what they share is made once.
 test: setup
-	@.venv/bin/pytest -n 2
+	@env -u PYTHONDONTWRITEBYTECODE .venv/bin/pytest -n 2 --dist worksteal
 
 check: setup
 	.venv/bin/ruff check

@@ -10,13 +10,16 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from ruamel.yaml import YAML
 
 from bot.clock import SimulatedClock
 from bot.domain.entry import Entry
+from bot.journal.migrate import migrate
 from bot.protocol.secret import Secret
 from bot.runtime.company import RunOptions
 from bot.runtime.run import RunEnd, run_bot
@@ -169,10 +172,28 @@ def write_project(
         "sandbox": {"scenario": name, "speed": 100_000, "port": 0},
         **settings,
     }
-    if journal_url is not None:
+    if journal_url is None:
+        _lay_journal(folder / str(facts["state_dir"]) / "journal.db")
+    else:
         facts["journal"] = {"url": journal_url}
     yaml.dump(_plain(facts), folder / "bot.yaml")
     return folder / "bot.yaml"
+
+
+def _lay_journal(file: Path) -> None:
+    """Put an empty journal in place: tests of the start make theirs, stories need not."""
+    if not file.exists():
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file.write_bytes(_empty_journal())
+        file.chmod(0o600)
+
+
+@cache
+def _empty_journal() -> bytes:
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "journal.db"
+        migrate(f"sqlite:///{file}")
+        return file.read_bytes()
 
 
 def _plain(value: object) -> object:
