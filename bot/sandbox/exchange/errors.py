@@ -5,6 +5,7 @@ ExchangeError
 ├── TimeWentBack       an operation is older than the one before it
 ├── DuplicateOrder     an order id that is live already
 ├── TradingDayRuns     a day cannot start while another one runs
+├── OrdersWork         a symbol cannot be listed anew while its orders live
 └── AccountError
     └── UnknownReservation    money or shares were to be released that were never reserved
 """
@@ -47,6 +48,14 @@ class TradingDayRuns(ExchangeError):
     def __init__(self, at: datetime) -> None:
         super().__init__(f"a day cannot start at {at}: an exchange is open; wait for its close")
         self.at = at
+
+
+class OrdersWork(ExchangeError):
+    """A symbol was to be listed anew while an order of it lives."""
+
+    def __init__(self, symbol: str) -> None:
+        super().__init__(f"orders of {symbol!r} still work; list it anew when they have ended")
+        self.symbol = symbol
 
 
 class AccountError(ExchangeError):

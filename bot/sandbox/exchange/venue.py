@@ -20,13 +20,14 @@ from bot.sandbox.exchange.admission import amend_refusal, verdict_on
 from bot.sandbox.exchange.book import BookSide, RestingOrder
 from bot.sandbox.exchange.errors import (
     DuplicateOrder,
+    OrdersWork,
     TimeWentBack,
     TradingDayRuns,
     UnknownSymbol,
 )
 from bot.sandbox.exchange.event import ChangeRefused, OrderRefused, PhaseMoved, VenueEvent
 from bot.sandbox.exchange.floor import Floor
-from bot.sandbox.exchange.market import Board, SymbolMarket, next_listing, open_market
+from bot.sandbox.exchange.market import Board, SymbolMarket, Tape, next_listing, open_market
 from bot.sandbox.exchange.order import AmendmentRule, Listing, LiveOrder, NewOrder, Refusal
 from bot.sandbox.exchange.timetable import LIMIT_ORDERS_END, ExchangeDay
 
@@ -225,6 +226,29 @@ class Venue:
             self._markets[symbol] = self._open(listing)
         self._date = at.astimezone(EXCHANGE_TZ).date()
         self._due = min(day.due for day in self._days)
+
+    # ------------------------------------------------------------------------ mirroring
+
+    def relist(self, listing: Listing) -> None:
+        """Put another listing in a symbol's place, on empty books; the day goes on.
+
+        For a venue that mirrors another, whose word on reference and band counts. Raises
+        OrdersWork while an order of the symbol lives, UnknownSymbol.
+        """
+        symbol = listing.instrument.symbol
+        self._market(symbol)
+        if any(order.book.symbol == symbol for order in self._floor.live.values()):
+            raise OrdersWork(symbol)
+        self._markets[symbol] = self._open(listing)
+
+    def retell(self, symbol: str, tape: Tape) -> None:
+        """Put the day's figures of the mirrored venue in the place of our own. A close stays.
+
+        Raises UnknownSymbol.
+        """
+        market = self._market(symbol)
+        close = None if market.tape.close is None else tape.last
+        market.tape = replace(tape, close=close)
 
     # ---------------------------------------------------------------------------- halts
 
