@@ -15,12 +15,14 @@ from pydantic import JsonValue, TypeAdapter
 from bot.domain.rulebook import Rulebook
 from bot.protocol.values import AmendRequest, PlaceRequest
 from bot.sandbox.exchange.accounts import Account
+from bot.sandbox.exchange.event import Traded
 from bot.sandbox.exchange.order import Listing
 from bot.sandbox.exchange.venue import Venue
 from bot.sandbox.fault_rule import DropTwoFactor, FaultScript
 from bot.sandbox.faults import FaultBook
 from bot.sandbox.ledger import Line
 from bot.sandbox.market_of import market_of
+from bot.sandbox.mirror import MirroredMarket, Places
 from bot.sandbox.order_book import OrderBook
 from bot.sandbox.order_desk import Change, OrderDesk
 from bot.sandbox.order_record import OrderRecord
@@ -45,13 +47,16 @@ class House:
         self.recorder = Recorder(
             self.venue, [each.symbol for each in scenario.symbols], start=scenario.starts_at
         )
-        self.book = OrderBook(self.venue, self.accounts, on_trade=self.recorder.record)
+        self.book = OrderBook(
+            self.venue, self.accounts, on_trade=self._note_trade, holds=self._holds
+        )
         self.desk = OrderDesk(
             scenario,
             rulebook=rulebook,
             venue=self.venue,
             accounts=self.accounts,
             book=self.book,
+            holds=self._holds,
         )
         self.otp = OtpDesk(
             api_key=scenario.key_text,
@@ -62,7 +67,8 @@ class House:
         self.faults = FaultBook(
             seed=scenario.seed, at_time=scenario.at, state_of=self._status_in_path
         )
-        self._market = market_of(
+        self.mirror = self._mirrored() if scenario.fill else None
+        self._market = self.mirror or market_of(
             scenario, rulebook=rulebook, venue=self.venue, deliver=self.book.apply
         )
         self._accounts_scripts = {script.id: script for script in scenario.accounts}
@@ -77,6 +83,7 @@ class House:
             "add_fault": self._add_fault,
             "end_faults": self._end_faults,
             "fault": self._count_fault,
+            **(self.mirror.inputs() if self.mirror else {}),
         }
         self._prepare()
 
@@ -86,6 +93,24 @@ class House:
         for symbol in self.scenario.symbols:
             if symbol.is_halted:
                 self.venue.halt(symbol.symbol)
+
+    def _mirrored(self) -> MirroredMarket:
+        assert self.scenario.fill is not None, "only a scenario with a fill model has a mirror"
+        places = Places(self.rulebook, self.venue, self.book.apply, self.book.release)
+        start, symbols = self.scenario.starts_at, self.scenario.symbols
+        return MirroredMarket(self.scenario.fill, symbols, places, start=start)
+
+    def _holds(self, symbol: str) -> bool:
+        return self.mirror is not None and self.mirror.holds(symbol)
+
+    def _note_trade(self, trade: Traded) -> None:
+        self.recorder.record(trade)
+        if self.mirror is not None:
+            self.mirror.note_trade(trade)
+
+    def _note_arrival(self, order: OrderRecord) -> None:
+        if self.mirror is not None:
+            self.mirror.note_arrival(order.order_id, order.symbol)
 
     def _account(self, script: AccountScript) -> Account:
         account = Account(self.rulebook, cash=script.cash, fee_ppm=self.scenario.fee_ppm)
@@ -146,11 +171,16 @@ class House:
         if (hidden_s := line.get("hide_s")) is not None:
             order = self._order(result.order_id)
             order.hidden_until = self.now + timedelta(seconds=float(str(hidden_s)))
+        if result.order_id:
+            self._note_arrival(self._order(result.order_id))
         return Change(result)
 
     def _amend(self, line: Line) -> Change:
         request = _Amend.validate_python(line["body"])
-        return self.desk.amend(self._order(str(line["order"])), request, self.now)
+        order = self._order(str(line["order"]))
+        change = self.desk.amend(order, request, self.now)
+        self._note_arrival(order)
+        return change
 
     def _cancel(self, line: Line) -> Change:
         return self.desk.cancel(self._order(str(line["order"])), self.now)

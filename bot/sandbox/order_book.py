@@ -35,7 +35,8 @@ _OPENS: Final = frozenset({Phase.OPEN, Phase.PROGRESS})
 class OrderBook:
     """All orders that came through the broker, by id; `accounts` by the id of the sub-account.
 
-    Every trade of the exchange, also of others, goes to `on_trade` first.
+    Every trade of the exchange, also of others, goes to `on_trade` first. While `holds` says so of
+    a symbol, its orders wait here whatever the phase.
     """
 
     def __init__(
@@ -44,10 +45,12 @@ class OrderBook:
         accounts: Mapping[str, Account],
         *,
         on_trade: Callable[[Traded], None],
+        holds: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self._venue = venue
         self._accounts = accounts
         self._on_trade = on_trade
+        self._holds = holds
         self._orders: dict[str, OrderRecord] = {}
         self._shown: dict[str, OrderRecord] = {}
         self._changed: dict[str, OrderRecord] = {}
@@ -164,11 +167,23 @@ class OrderBook:
     def _send_waiting(self, event: PhaseMoved) -> None:
         if event.phase not in _OPENS:
             return
-        for order in list(self._orders.values()):
-            if order.standing is Standing.WAITING and order.exchange is event.exchange:
-                order.standing = Standing.WORKING
-                self.note(order)
-                self.apply(self._venue.submit(as_new_order(order), event.at))
+        for order in self._waiting():
+            if order.exchange is event.exchange and not self._holds(order.symbol):
+                self._send(order, event.at)
+
+    def release(self, symbol: str, at: datetime) -> None:
+        """Send the orders of a symbol that were held while its market traded."""
+        for order in self._waiting():
+            if order.symbol == symbol:
+                self._send(order, at)
+
+    def _waiting(self) -> list[OrderRecord]:
+        return [each for each in self._orders.values() if each.standing is Standing.WAITING]
+
+    def _send(self, order: OrderRecord, at: datetime) -> None:
+        order.standing = Standing.WORKING
+        self.note(order)
+        self.apply(self._venue.submit(as_new_order(order), at))
 
 
 def as_new_order(order: OrderRecord, order_type: OrderType = OrderType.LO) -> NewOrder:

@@ -7,12 +7,12 @@ change leaves the order as it is. Source: broker open API 0.2.0-preview.3, order
 order state machine; where it is silent, the project's rulings 9 to 13, 18, 23 and 44.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, timedelta
 from typing import Final
 
-from bot.domain.instrument import EXCHANGE_TZ, Exchange, Phase
+from bot.domain.instrument import EXCHANGE_TZ, Phase
 from bot.domain.order import OrderResult, OrderState, OrderType
 from bot.domain.rulebook import Rulebook
 from bot.protocol.values import AmendRequest, PlaceRequest
@@ -45,7 +45,7 @@ class Change:
 
 
 class OrderDesk:
-    """Takes the orders of all sub-accounts."""
+    """Takes the orders of all sub-accounts. While `holds` says so of a symbol, they wait here."""
 
     def __init__(
         self,
@@ -55,11 +55,13 @@ class OrderDesk:
         venue: Venue,
         accounts: Mapping[str, Account],
         book: OrderBook,
+        holds: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self._rulebook = rulebook
         self._venue = venue
         self._accounts = accounts
         self._book = book
+        self._holds = holds
         self._switches = scenario.switches
         self._symbols = {script.symbol: script for script in scenario.symbols}
 
@@ -125,7 +127,7 @@ class OrderDesk:
         script = self._symbols.get(order.symbol)
         if script is None:
             return Refusal.UNKNOWN_SYMBOL
-        if self._waits(script.exchange):
+        if self._waits(script):
             refusal = self._refusal_to_hold(order, script)
         else:
             refusal = self._venue.refusal(self._new_order(order))
@@ -139,18 +141,19 @@ class OrderDesk:
         if board.is_halted:
             return Refusal.HALTED
         if order.order_type is not OrderType.LO or price is None:
-            return Refusal.ORDER_TYPE
+            return Refusal.HALTED if self._holds(order.symbol) else Refusal.ORDER_TYPE
         if order.lot is None:
             return Refusal.QUANTITY
         if not self._rulebook.is_on_tick(script.instrument, price):
             return Refusal.OFF_TICK
         return None if board.floor <= price <= board.ceiling else Refusal.OUTSIDE_BAND
 
-    def _waits(self, exchange: Exchange) -> bool:
-        """Tell whether orders are held: over lunch, and from 08:30 to the first phase."""
+    def _waits(self, script: SymbolScript) -> bool:
+        """Tell whether orders are held: over lunch, from 08:30 to the first phase, unseen."""
+        exchange = script.exchange
         phase = self._venue.phase(exchange)
         if phase is not Phase.CLOSED:
-            return phase is Phase.BREAK
+            return phase is Phase.BREAK or self._holds(script.symbol)
         now = self._venue.now.astimezone(EXCHANGE_TZ)
         opening = self._rulebook.next_phase_change(exchange, now).at.astimezone(EXCHANGE_TZ)
         return opening.date() == now.date() and now.time() >= ORDERS_TAKEN_FROM
@@ -165,7 +168,7 @@ class OrderDesk:
         self._accounts[order.account.id].reserve(self._new_order(order), board)
 
     def _send(self, order: OrderRecord, at: datetime) -> OrderResult:
-        if order.exchange is not None and self._waits(order.exchange):
+        if self._waits(self._symbols[order.symbol]):
             order.standing = Standing.WAITING
             return order.result(self._switches)
         before = order.result(self._switches)

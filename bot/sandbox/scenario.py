@@ -13,6 +13,7 @@ from pydantic import Field, SecretStr, model_validator
 
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument, InstrumentKind
 from bot.sandbox.fault_rule import FaultScript
+from bot.sandbox.mirror_model import FillName
 from bot.sandbox.scenario_part import Part
 
 Price = Annotated[int, Field(gt=0)]
@@ -161,6 +162,8 @@ class Scenario(Part):
     user_id: int = 900_001
     fee_ppm: int | None = Field(default=None, ge=0)
     accounts: tuple[AccountScript, ...] = (AccountScript(id="0009000011"),)
+    fill: FillName | None = None
+    """Set, the market is no simulated one: observations move it, and this says how orders fill."""
     symbols: tuple[SymbolScript, ...] = Field(min_length=1)
     faults: tuple[FaultScript, ...] = ()
     switches: Switches = Switches()

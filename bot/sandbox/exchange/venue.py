@@ -303,6 +303,11 @@ class Venue:
         return market.board(market.indicative() if market.day.is_auction else None)
 
     def order(self, order_id: str) -> LiveOrder | None:
+    def touch(self, symbol: str) -> tuple[int | None, int | None]:
+        """Return the best even-lot bid and ask, None for an empty side. Raises UnknownSymbol."""
+        book = self._market(symbol).even
+        return book.buys.best(), book.sells.best()
+
         """Return an order that still works, None for one that has ended or never was."""
         order = self._floor.live.get(order_id)
         return None if order is None else _live(order)
@@ -314,6 +319,10 @@ class Venue:
     def _market(self, symbol: str) -> SymbolMarket:
         try:
             return self._markets[symbol]
+    def is_live(self, order_id: str) -> bool:
+        """Say whether an order still works."""
+        return order_id in self._floor.live
+
         except KeyError:
             raise UnknownSymbol(symbol) from None
 
