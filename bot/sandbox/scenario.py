@@ -13,7 +13,6 @@ from pydantic import Field, SecretStr, model_validator
 
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument, InstrumentKind
 from bot.sandbox.fault_rule import FaultScript
-from bot.sandbox.mirror_model import FillName
 from bot.sandbox.scenario_part import Part
 
 Price = Annotated[int, Field(gt=0)]
@@ -60,7 +59,8 @@ class SymbolScript(Part):
     """One symbol and how its market behaves.
 
     `level_volume` is what typically waits at a price, `swing_ticks` how far the noise carries the
-    price from its path, `trade_chance` how likely somebody trades in one step of the market.
+    price from its path, `trade_chance` how likely somebody trades in one step of the market. With
+    `flow` the market is the order flow instead, and nothing of it is scripted.
     """
 
     symbol: str
