@@ -15,6 +15,8 @@ from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument, InstrumentK
 from bot.sandbox.fault_rule import FaultScript
 from bot.sandbox.scenario_part import Part
 
+from bot.sandbox.flow_script import FlowScript
+from bot.sandbox.mirror_model import FillName
 Price = Annotated[int, Field(gt=0)]
 Volume = Annotated[int, Field(gt=0)]
 Money = Annotated[int, Field(ge=0)]
@@ -83,6 +85,15 @@ class SymbolScript(Part):
         """The symbol on its exchange."""
         return Instrument(self.symbol, self.exchange, self.kind)
 
+    flow: FlowScript | None = None
+
+    @model_validator(mode="after")
+    def _a_flow_is_not_scripted(self) -> "SymbolScript":
+        if self.flow and (self.path or self.imbalances or self.standstills or self.deals):
+            raise ValueError(
+                "a symbol with flow has no path, imbalances, standstills or deals: leave one out"
+            )
+        return self
 
 class AccountScript(Part):
     """One sub-account. `suffix`: .1 ordinary, .6 margin, .4 order routing."""
