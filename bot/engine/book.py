@@ -10,6 +10,7 @@ from bot.domain.instrument import Exchange, Instrument
 from bot.domain.message import Command, Record
 from bot.domain.rulebook import Rulebook
 from bot.engine.bars import BarStore
+from bot.engine.chains import Chains
 from bot.engine.gate import Gate
 from bot.engine.settings import EngineSettings, Invoke, LoadedStrategy
 from bot.engine.tracks import (
@@ -80,6 +81,7 @@ class Book:
         self.flows: list[Flow] = []
         self.intents: dict[str, IntentTrack] = {}
         self.orders: dict[str, OrderTrack] = {}
+        self.chains = Chains()
         self.cancels: dict[str, CancelTrack] = {}
         self.amends: dict[str, AmendTrack] = {}
         self.seen_ids: set[str] = set()
@@ -107,8 +109,8 @@ class Book:
         self.outbox.record(entry)
 
     def command(self, command: Command) -> None:
-        """Have something done."""
-        self.outbox.command(command)
+        """Have something done, with an order named as the broker knows it."""
+        self.outbox.command(self.chains.addressed(command))
 
     def note(
         self, kind: str, text: str, numbers: Numbers | None = None, *, symbol: str | None = None

@@ -100,6 +100,7 @@ class Engine:
         """Take one event in; return what is to be recorded and done, records first."""
         book = self._book
         book.now = max(book.now, event.at)
+        event = book.chains.received(event)
         market.close_bars(book)
         HANDLERS[type(event)](book, event)  # type: ignore[arg-type]  # the key is the event's type
         deadlines.meet(book)

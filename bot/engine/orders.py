@@ -117,8 +117,14 @@ def _first_state(report: OrderReport) -> OrderState:
 
 
 def apply(book: Book, order: OrderTrack, report: OrderReport, source: str) -> None:
-    """Merge a row into an order; journal what changed, then tell its strategy."""
+    """Merge a row into an order; journal what changed, then tell its strategy.
+
+    While an amendment may have given it a new id, a row that shows it cancelled may be the end of
+    the old id only, and says nothing.
+    """
     before = order.row
+    if report.state is OrderState.CANCELLED and order.may_be_renamed(report.requested_at):
+        return
     wrong = contradiction(before, report, order.executed_at)
     if wrong is not None:
         book.halt_symbol(before.symbol, f"{before.order_id}: {wrong}")

@@ -1,19 +1,20 @@
 """Rows of the broker's day order book: each goes to the order that it belongs to."""
 
-from bot.domain.message import OrderRead, TodaysOrdersRead
+from bot.domain.message import OrderRead, ReadTodaysOrders, TodaysOrdersRead
 from bot.domain.order import OrderReport
-from bot.engine import amends, cancels, orders, polling, unknown
+from bot.engine import amends, cancels, chains, orders, polling, unknown
 from bot.engine.book import Book
 
 
 def on_todays_orders(book: Book, event: TodaysOrdersRead) -> None:
     """Merge the whole day book. What is not in it says nothing about an order that is known."""
+    chains.learn(book.chains, book.orders, event.reports)
     unowned = []
     for report in event.reports:
-        order = book.orders.get(report.order_id)
+        order = book.orders.get(book.chains.first(report.order_id))
         if order is None:
             unowned.append(report)
-        else:
+        elif not book.chains.is_former(report.order_id):
             orders.apply(book, order, report, "book")
     for row in unknown.match(book, event, unowned):
         _adopt(book, row)
@@ -37,6 +38,8 @@ def on_order(book: Book, event: OrderRead) -> None:
     order = book.orders.get(event.order_id)
     if order is not None and event.report is not None:
         orders.apply(book, order, event.report, "detail")
+    if order is not None and event.report is None and order.change is not None:
+        book.command(ReadTodaysOrders(f"{event.order_id} is gone: another id"))
     if event.report is not None:
         cancels.on_row(book, event.order_id)
         amends.on_row(book, event.order_id, event.report)

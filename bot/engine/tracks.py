@@ -186,6 +186,13 @@ class OrderTrack:
         """True for an order of this bot."""
         return self.row.intent_id is not None
 
+    def may_be_renamed(self, asked_at: datetime) -> bool:
+        """True while a PUT may have given it another id: its old row may show it cancelled."""
+        change = self.change
+        if change is None or change.is_refused:
+            return False
+        return change.hopeless_at is None or asked_at < change.hopeless_at
+
     @property
     def open_quantity(self) -> int:
         """Shares that may still trade."""
