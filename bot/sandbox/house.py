@@ -3,17 +3,19 @@
 Accounts, orders, exchanges, simulated market, OTP desk and faults, moved by two things only: market
 time (`advance`) and inputs (`carry_out`). An input is a ledger line; the same lines over the same
 scenario and seed give the same house. What is due at one instant happens in a fixed order: the
-exchange's own boundaries, faults, settlement, then the other investors.
+exchange's own boundaries, faults, settlement, shares going ex, then the other investors.
 """
 
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
+from fractions import Fraction
 from typing import Final
 
 from pydantic import JsonValue, TypeAdapter
 
 from bot.domain.rulebook import Rulebook
 from bot.protocol.values import AmendRequest, PlaceRequest
+from bot.sandbox.corporate_actions import CorporateActions
 from bot.sandbox.exchange.accounts import Account
 from bot.sandbox.exchange.event import Traded
 from bot.sandbox.exchange.order import Listing
@@ -67,6 +69,13 @@ class House:
         self.faults = FaultBook(
             seed=scenario.seed, at_time=scenario.at, state_of=self._status_in_path
         )
+        self._corporate_actions = CorporateActions(
+            scenario.corporate_actions,
+            rulebook=rulebook,
+            venue=self.venue,
+            accounts=self.accounts,
+            since=scenario.starts_at,
+        )
         self.mirror = self._mirrored() if scenario.fill else None
         self._market = self.mirror or market_of(
             scenario, rulebook=rulebook, venue=self.venue, deliver=self.book.apply
@@ -108,6 +117,12 @@ class House:
         if self.mirror is not None:
             self.mirror.note_trade(trade)
 
+    def fidelity(self, order_id: str) -> str:
+        """Say how true to the mirrored market an order's state is, by its id of now."""
+        order = self.book.find(order_id)
+        assert self.mirror is not None, "only a mirrored market has a fidelity"
+        return self.mirror.fidelity(order.order_id if order else order_id)
+
     def _note_arrival(self, order: OrderRecord) -> None:
         if self.mirror is not None:
             self.mirror.note_arrival(order.order_id, order.symbol)
@@ -134,7 +149,8 @@ class House:
         """Market time of the next thing that happens by itself."""
         settlements = (account.next_settlement() for account in self.accounts.values())
         due = (self._market.next_due(), self.venue.next_boundary(self.now), self.faults.due_at())
-        return min(at for at in (*due, *settlements) if at is not None)
+        others = (*settlements, self._corporate_actions.next_due())
+        return min(at for at in (*due, *others) if at is not None)
 
     def advance(self, to: datetime) -> None:
         """Let everything happen that is due by `to`; an instant in the past changes nothing."""
@@ -153,6 +169,7 @@ class House:
                 self.otp.drop(rule.script.action.code)
         for account in self.accounts.values():
             account.settle(at)
+        self._corporate_actions.run_due(at)
         while self._market.next_due() <= at:
             self._market.run_next()
 
@@ -249,7 +266,13 @@ def _listings(scenario: Scenario) -> list[Listing]:
 
 
 def _listing(script: SymbolScript) -> Listing:
-    return Listing(script.instrument, script.reference, is_special=script.is_special)
+    return Listing(
+        script.instrument,
+        script.reference,
+        is_special=script.is_special,
+        underlying=script.underlying,
+        ratio=None if script.ratio is None else Fraction(script.ratio),
+    )
 
 
 def _wire(line: Line) -> datetime:

@@ -6,17 +6,19 @@ times of day are local to the exchange, on `day`; money and prices are whole VND
 """
 
 from datetime import UTC, date, datetime, time
+from decimal import Decimal
 from hashlib import sha256
 from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr, model_validator
 
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument, InstrumentKind
+from bot.sandbox.corporate_actions import CorporateAction
 from bot.sandbox.fault_rule import FaultScript
-from bot.sandbox.scenario_part import Part
-
 from bot.sandbox.flow_script import FlowScript
 from bot.sandbox.mirror_model import FillName
+from bot.sandbox.scenario_part import Part
+
 Price = Annotated[int, Field(gt=0)]
 Volume = Annotated[int, Field(gt=0)]
 Money = Annotated[int, Field(ge=0)]
@@ -72,6 +74,10 @@ class SymbolScript(Part):
     reference: Price
     is_halted: bool = False
     is_special: bool = False
+    underlying: str | None = None
+    """Of a covered warrant: the listed share that its band follows."""
+    ratio: Decimal | None = Field(default=None, gt=0)
+    """Of a covered warrant: how many of it buy one share."""
     level_volume: Volume = 3_000
     swing_ticks: float = Field(default=3.0, ge=0)
     trade_chance: float = Field(default=0.5, ge=0, le=1)
@@ -79,12 +85,6 @@ class SymbolScript(Part):
     imbalances: tuple[Imbalance, ...] = ()
     standstills: tuple[Standstill, ...] = ()
     deals: tuple[Deal, ...] = ()
-
-    @property
-    def instrument(self) -> Instrument:
-        """The symbol on its exchange."""
-        return Instrument(self.symbol, self.exchange, self.kind)
-
     flow: FlowScript | None = None
 
     @model_validator(mode="after")
@@ -94,6 +94,12 @@ class SymbolScript(Part):
                 "a symbol with flow has no path, imbalances, standstills or deals: leave one out"
             )
         return self
+
+    @property
+    def instrument(self) -> Instrument:
+        """The symbol on its exchange."""
+        return Instrument(self.symbol, self.exchange, self.kind)
+
 
 class AccountScript(Part):
     """One sub-account. `suffix`: .1 ordinary, .6 margin, .4 order routing."""
@@ -177,6 +183,8 @@ class Scenario(Part):
     """Set, the market is no simulated one: observations move it, and this says how orders fill."""
     symbols: tuple[SymbolScript, ...] = Field(min_length=1)
     faults: tuple[FaultScript, ...] = ()
+    corporate_actions: tuple[CorporateAction, ...] = ()
+    """Those that went ex by the start are past: references and holdings know them already."""
     switches: Switches = Switches()
 
     @model_validator(mode="after")
@@ -196,6 +204,21 @@ class Scenario(Part):
         for account in self.accounts:
             if unknown := set(account.holdings) - known:
                 raise ValueError(f"holdings of unlisted symbols: {', '.join(sorted(unknown))}")
+        return self
+
+    @model_validator(mode="after")
+    def _warrants_follow_listed_shares(self) -> "Scenario":
+        warrants = {InstrumentKind.CW}
+        shares = {each.symbol for each in self.symbols if each.kind not in warrants}
+        for each in self.symbols:
+            told = {each.underlying is not None, each.ratio is not None}
+            is_warrant = each.kind in warrants
+            if told not in ({is_warrant}, {is_warrant and self.fill is None}):
+                raise ValueError(f"{each.symbol}: underlying and ratio belong to kind CW, both")
+        named = [each.underlying for each in self.symbols if each.underlying]
+        named += [action.symbol for action in self.corporate_actions]
+        if unknown := set(named) - shares:
+            raise ValueError(f"not listed as shares here: {', '.join(sorted(unknown))}")
         return self
 
     @property
@@ -233,8 +256,13 @@ class Scenario(Part):
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of everything the file says, secrets as they are shown."""
-        return sha256(self.model_dump_json().encode()).hexdigest()
+        """SHA-256 of what the file says and what must not change, secrets as they are shown."""
+        return sha256(self.model_dump_json(exclude=self._added_later).encode()).hexdigest()
+
+    @property
+    def _added_later(self) -> set[str]:
+        """A mirrored market may list more symbols from one start to the next."""
+        return {"symbols"} if self.fill else set()
 
     def _made(self, what: str) -> str:
         return sha256(f"{self.name}|{self.seed}|{what}".encode()).hexdigest()

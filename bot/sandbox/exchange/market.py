@@ -1,5 +1,6 @@
 """One symbol on one day: its books, its prices, and what its board shows."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from bot.domain.bands import WARRANT_FLOOR_MIN, Band
@@ -138,9 +139,9 @@ def open_market(rulebook: Rulebook, listing: Listing, day: ExchangeDay) -> Symbo
     """Start a day with empty books, as the listing and its status want it."""
     instrument, statuses = listing.instrument, rulebook.statuses
     symbol, status = instrument.symbol, instrument.status
-    special = listing.is_special or statuses.has_special_band(status)
+    special = _is_special(rulebook, listing)
     is_first_day = listing.is_first_day or statuses.is_first_day(status)
-    band = listing.band or rulebook.band(instrument, listing.reference, special=special)
+    band = _band_of(rulebook, listing)
     return SymbolMarket(
         replace(listing, is_special=special, is_first_day=is_first_day),
         day,
@@ -151,6 +152,38 @@ def open_market(rulebook: Rulebook, listing: Listing, day: ExchangeDay) -> Symbo
         late=Book(symbol, Lot.EVEN),
         is_halted=not statuses.is_tradable(status),
     )
+
+
+def _is_special(rulebook: Rulebook, listing: Listing) -> bool:
+    return listing.is_special or rulebook.statuses.has_special_band(listing.instrument.status)
+
+
+def _band_of(rulebook: Rulebook, listing: Listing) -> Band:
+    special = _is_special(rulebook, listing)
+    return listing.band or rulebook.band(listing.instrument, listing.reference, special=special)
+
+
+def with_warrant_bands(rulebook: Rulebook, listings: Iterable[Listing]) -> list[Listing]:
+    """Give each covered warrant the band that follows from its underlying share's of that day.
+
+    ceiling = reference + (share's ceiling - its reference) / ratio, the floor likewise (PHS rules
+    for covered warrants). A warrant whose share is not among the listings stays as it is.
+    """
+    every = list(listings)
+    shares = {listing.instrument.symbol: listing for listing in every}
+    return [_followed(rulebook, each, shares.get(each.underlying or "")) for each in every]
+
+
+def _followed(rulebook: Rulebook, warrant: Listing, share: Listing | None) -> Listing:
+    if share is None or warrant.ratio is None:
+        return warrant
+    band = rulebook.warrant_band(
+        warrant.reference,
+        underlying_reference=share.reference,
+        underlying=_band_of(rulebook, share),
+        ratio=warrant.ratio,
+    )
+    return replace(warrant, band=band)
 
 
 def next_reference(rulebook: Rulebook, market: SymbolMarket) -> int:
@@ -178,9 +211,10 @@ def next_listing(rulebook: Rulebook, market: SymbolMarket) -> Listing:
     keeps_wide = old.instrument.exchange is Exchange.UPCOM and is_untraded
     status = replace(old.instrument.status, method=TradingMethod.NRM, is_halted=False)
     reference = next_reference(rulebook, market)
-    return Listing(
-        replace(old.instrument, status=status),
-        reference,
+    return replace(
+        old,
+        instrument=replace(old.instrument, status=status),
+        reference=reference,
         is_special=old.is_special and keeps_wide,
         is_first_day=old.is_first_day and is_untraded,
         band=_moved_band(market, reference),
@@ -190,8 +224,8 @@ def next_listing(rulebook: Rulebook, market: SymbolMarket) -> Listing:
 def _moved_band(market: SymbolMarket, reference: int) -> Band | None:
     """Return a warrant's band of tomorrow: as wide as today's, around the new reference.
 
-    Its true band follows the underlying share, which may not be listed here; who knows it overrides
-    the listing. None: the rulebook's.
+    It holds where the underlying share is not listed here (`with_warrant_bands` knows better where
+    it is), until somebody overrides the listing. None: the rulebook's.
     """
     if market.listing.instrument.kind is not InstrumentKind.CW:
         return None

@@ -6,6 +6,7 @@ before it submits.
 
 from dataclasses import dataclass
 from enum import StrEnum
+from fractions import Fraction
 from typing import Final
 
 from bot.domain.bands import Band
@@ -23,8 +24,10 @@ class Listing:
 
     The instrument's status says how it trades: by which timetable, with which band, or not at all;
     the two marks add what no code says. `is_first_day` is the first trading day and the day trading
-    resumes: no odd lots until a round-lot price exists. `band` None: the rulebook's (a covered
-    warrant must bring its own).
+    resumes: no odd lots until a round-lot price exists. `band` None: the rulebook's.
+
+    A covered warrant names its `underlying` and `ratio`, how many warrants buy one share: its band
+    follows the share's while that is listed too; else it must bring a band of its own.
     """
 
     instrument: Instrument
@@ -32,6 +35,8 @@ class Listing:
     is_special: bool = False
     is_first_day: bool = False
     band: Band | None = None
+    underlying: str | None = None
+    ratio: Fraction | None = None
 
 
 @fact

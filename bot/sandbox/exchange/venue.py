@@ -27,7 +27,14 @@ from bot.sandbox.exchange.errors import (
 )
 from bot.sandbox.exchange.event import ChangeRefused, OrderRefused, PhaseMoved, VenueEvent
 from bot.sandbox.exchange.floor import Floor
-from bot.sandbox.exchange.market import Board, SymbolMarket, Tape, next_listing, open_market
+from bot.sandbox.exchange.market import (
+    Board,
+    SymbolMarket,
+    Tape,
+    next_listing,
+    open_market,
+    with_warrant_bands,
+)
 from bot.sandbox.exchange.order import AmendmentRule, Listing, LiveOrder, NewOrder, Refusal
 from bot.sandbox.exchange.timetable import LIMIT_ORDERS_END, ExchangeDay
 
@@ -56,7 +63,8 @@ class Venue:
         self._date = start.astimezone(EXCHANGE_TZ).date()
         present = {listing.instrument.exchange for listing in listings}
         self._days = [ExchangeDay(rulebook, e, start, NORMAL) for e in Exchange if e in present]
-        self._markets = {each.instrument.symbol: self._open(each) for each in listings}
+        listed = with_warrant_bands(rulebook, listings)
+        self._markets = {each.instrument.symbol: self._open(each) for each in listed}
         self._due = min(day.due for day in self._days)
 
     def _open(self, listing: Listing) -> SymbolMarket:
@@ -221,11 +229,15 @@ class Venue:
         if any(day.phase is not Phase.CLOSED for day in self._days):
             raise TradingDayRuns(at)
         given = {listing.instrument.symbol: listing for listing in overrides}
-        for symbol, market in self._markets.items():
-            listing = given.get(symbol) or next_listing(self._rulebook, market)
-            self._markets[symbol] = self._open(listing)
+        listed = [given.get(symbol) or self.next_listing(symbol) for symbol in self._markets]
+        for listing in with_warrant_bands(self._rulebook, listed):
+            self._markets[listing.instrument.symbol] = self._open(listing)
         self._date = at.astimezone(EXCHANGE_TZ).date()
         self._due = min(day.due for day in self._days)
+
+    def next_listing(self, symbol: str) -> Listing:
+        """Return what the symbol would start on, were the next day begun now."""
+        return next_listing(self._rulebook, self._market(symbol))
 
     # ------------------------------------------------------------------------ mirroring
 
@@ -291,6 +303,11 @@ class Venue:
         book = self._market(symbol).even
         return Depth(symbol, _top(book.buys, levels), _top(book.sells, levels), self._floor.now)
 
+    def touch(self, symbol: str) -> tuple[int | None, int | None]:
+        """Return the best even-lot bid and ask, None for an empty side. Raises UnknownSymbol."""
+        book = self._market(symbol).even
+        return book.buys.best(), book.sells.best()
+
     def unpriced(self, symbol: str) -> tuple[int, int]:
         """Return what waits to buy and to sell in an auction at no price. Raises UnknownSymbol."""
         orders = self._market(symbol).even.unpriced.values()
@@ -302,12 +319,11 @@ class Venue:
         market = self._market(symbol)
         return market.board(market.indicative() if market.day.is_auction else None)
 
-    def order(self, order_id: str) -> LiveOrder | None:
-    def touch(self, symbol: str) -> tuple[int | None, int | None]:
-        """Return the best even-lot bid and ask, None for an empty side. Raises UnknownSymbol."""
-        book = self._market(symbol).even
-        return book.buys.best(), book.sells.best()
+    def is_live(self, order_id: str) -> bool:
+        """Say whether an order still works."""
+        return order_id in self._floor.live
 
+    def order(self, order_id: str) -> LiveOrder | None:
         """Return an order that still works, None for one that has ended or never was."""
         order = self._floor.live.get(order_id)
         return None if order is None else _live(order)
@@ -319,10 +335,6 @@ class Venue:
     def _market(self, symbol: str) -> SymbolMarket:
         try:
             return self._markets[symbol]
-    def is_live(self, order_id: str) -> bool:
-        """Say whether an order still works."""
-        return order_id in self._floor.live
-
         except KeyError:
             raise UnknownSymbol(symbol) from None
 

@@ -4,7 +4,7 @@ All of it is reckoned from the ledger's own state: cash, money due, shares, orde
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
 from typing import Final
@@ -14,6 +14,7 @@ from bot.domain.order import Side
 from bot.protocol import values_account as values
 from bot.protocol.words import ALL
 from bot.sandbox.exchange.accounts import Account
+from bot.sandbox.exchange.entitlement import Entitlement, EntitlementKind
 from bot.sandbox.gatekeeper import Gatekeeper, not_found
 from bot.sandbox.house import House
 from bot.sandbox.library.asked import Answer, Asked
@@ -27,17 +28,29 @@ from bot.sandbox.scenario import AccountScript
 PAGE_SIZE: Final = 50
 """Of the order history; the document shows no size."""
 _DIVIDEND: Final = 500
+_STANDING: Final[Mapping[tuple[EntitlementKind, bool], tuple[str, str]]] = {
+    (EntitlementKind.CASH_DIVIDEND, False): ("WAIT_EXECUTED", "WAIT_RECEIVE"),
+    (EntitlementKind.CASH_DIVIDEND, True): ("MONEY_ALLOTTED", "RECEIVED"),
+    (EntitlementKind.STOCK_DIVIDEND, False): ("WAIT_EXECUTED", "WAIT_STOCK"),
+    (EntitlementKind.STOCK_DIVIDEND, True): ("STOCK_ALLOTTED", "RECEIVED"),
+    (EntitlementKind.BONUS_SHARES, False): ("WAIT_EXECUTED", "WAIT_STOCK"),
+    (EntitlementKind.BONUS_SHARES, True): ("STOCK_ALLOTTED", "RECEIVED"),
+    (EntitlementKind.STOCK_RIGHT, False): ("WAIT_EXECUTED", "UNREGISTER"),
+    (EntitlementKind.STOCK_RIGHT, True): ("COMPLETED", "EXPIRED"),
+}
+"""Status and register status before and after the payment or the last day."""
 
 
 @dataclass(frozen=True, slots=True)
 class Worth:
-    """What an account has, in VND; `cost` is what its shares cost."""
+    """What an account has, in VND; `due` from sales, `cost` is what its shares cost."""
 
     cash: int = 0
     due: int = 0
     secured: int = 0
     shares: int = 0
     cost: int = 0
+    dividends: int = 0
 
     def __add__(self, other: "Worth") -> "Worth":
         return Worth(
@@ -46,12 +59,13 @@ class Worth:
             self.secured + other.secured,
             self.shares + other.shares,
             self.cost + other.cost,
+            self.dividends + other.dividends,
         )
 
     @property
     def net(self) -> int:
         """All of it."""
-        return self.cash + self.due + self.shares
+        return self.cash + self.due + self.dividends + self.shares
 
 
 class AccountAnswers:
@@ -93,6 +107,7 @@ class AccountAnswers:
             figures.secured,
             shares,
             sum(view.cost for view in held),
+            figures.dividends_due,
         )
 
     def _all(self, accounts: Iterable[Account], day: date) -> Worth:
@@ -107,8 +122,9 @@ class AccountAnswers:
             net_asset_value=worth.net,
             products=values.ProductAssets(total=worth.shares, stock=worth.shares),
             money=values.MoneyAssets(
-                total=worth.cash + worth.due,
+                total=worth.cash + worth.due + worth.dividends,
                 ci_balance=worth.cash,
+                ca_receiving=worth.dividends,
                 receiving_amt=worth.due,
                 withdrawable=worth.cash - worth.secured,
             ),
@@ -205,14 +221,43 @@ class AccountAnswers:
     # -------------------------------------------------------------------------------- rights
 
     def user_rights(self, asked: Asked) -> object:
-        """Answer the rights of the shares held at the start, newest report first.
+        """Answer the rights of the scenario's corporate actions, and of older ones, newest first.
 
-        They were paid before the scenario began, so the ledger has nothing to do with them.
+        The older ones, a dividend for each share held at the start, were paid before the scenario
+        began, so the ledger has nothing to do with them.
         """
         script = self._script(asked.path["sub_account_id"])
-        rights = (self._right(script, symbol) for symbol in script.holdings)
-        found = [right for right in rights if _is_right_wanted(right, asked)]
+        account = self._house.accounts[script.id]
+        older = (self._right(script, symbol) for symbol in script.holdings)
+        promised = (self._promised(script, each) for each in account.entitlements())
+        found = [right for right in (*older, *promised) if _is_right_wanted(right, asked)]
         return tuple(sorted(found, key=_report_date, reverse=True))
+
+    def _promised(self, script: AccountScript, each: Entitlement) -> values.UserRight:
+        paid = local_day(each.at)
+        status, register_status = _STANDING[each.kind, each.is_over]
+        right = values.UserRight(
+            symbol=each.symbol,
+            type=each.kind.value,
+            owned=each.owned,
+            ratio=each.ratio,
+            status=status,
+            register_status=register_status,
+            master_id=each.number,
+            amount=each.dividend,
+            waiting_stock=0 if each.is_over else each.shares,
+            waiting_amount=0 if each.is_over else each.net,
+            buy_price=each.price,
+            may_register=False,
+            stocks_to_buy=each.offered,
+            pay_amount=each.offered * each.price,
+            start_date=each.ex_date,
+            finish_date=paid,
+            action_date=each.ex_date,
+            report_date=paid if each.is_over else each.ex_date,
+            is_read=each.is_over,
+        )
+        return self._priced(right, script)
 
     def _right(self, script: AccountScript, symbol: str) -> values.UserRight:
         source = stream(self._stocks.seed, "right", symbol)
@@ -220,35 +265,40 @@ class AccountAnswers:
             months_before(self._stocks.first_day, source.randrange(2, 9))
         )
         paid = self._stocks.days.before(record, -20)
-        owned, board = script.holdings[symbol], self._stocks.board(symbol)
-        price = self._stocks.price(symbol)
-        return values.UserRight(
+        owned = script.holdings[symbol]
+        right = values.UserRight(
             symbol=symbol,
             type="CASH_DIVIDEND",
-            account_id=script.id,
-            depository_number=script.depository_number,
-            full_name=script.name,
             owned=owned,
             ratio=f"1:{_DIVIDEND}",
             status="COMPLETED",
             register_status="RECEIVED",
             master_id=f"{source.randrange(10**6):06d}",
             amount=owned * _DIVIDEND,
-            right_off_rate="",
             start_date=record,
             finish_date=paid,
             action_date=record,
             report_date=paid,
-            stock_name=self._stocks.name(symbol),
-            total_volume=owned,
-            total_value=owned * price,
+            is_read=True,
+        )
+        return self._priced(right, script)
+
+    def _priced(self, right: values.UserRight, script: AccountScript) -> values.UserRight:
+        board, price = self._stocks.board(right.symbol), self._stocks.price(right.symbol)
+        return replace(
+            right,
+            account_id=script.id,
+            depository_number=script.depository_number,
+            full_name=script.name,
+            stock_name=self._stocks.name(right.symbol),
+            total_volume=right.owned,
+            total_value=right.owned * price,
             reference_price=board.reference,
             close_price=price,
             ceiling_price=board.ceiling,
             floor_price=board.floor,
             predicted_price=board.reference,
             change_price=price - board.reference,
-            is_read=True,
         )
 
 

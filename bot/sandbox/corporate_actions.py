@@ -1,0 +1,210 @@
+"""Dividends and rights as events of the sandbox: what a scenario lists, and how it comes to pass.
+
+At 08:00 of the ex-date (SIM: any time before the first phase would do) everybody who held shares at
+the close before it, settled or not, is entitled, and the day begins on an adjusted reference:
+
+    (close + sum of price of each right - sum of dividends) / (1 + sum of new shares for one held)
+
+the customary formula of the exchanges, with all actions of that date in it, rounded to the nearest
+tick, of two the higher (SIM: no published rule on the rounding was found), never below one tick;
+the band follows. At 08:00 of the payment date cash, less 5 % tax, and new shares are there and may
+be sold. The gross dividend counts in the formula (SIM).
+
+Rights issues: the right appears with its price and lapses on its last day. The API has no call to
+exercise it, so nobody here ever does.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import date, datetime, time
+from fractions import Fraction
+from typing import Annotated, Final, Literal
+
+from pydantic import Field, model_validator
+
+from bot.domain.instrument import EXCHANGE_TZ, Instrument
+from bot.domain.rulebook import Rulebook
+from bot.sandbox.exchange.accounts import Account
+from bot.sandbox.exchange.entitlement import Entitlement, EntitlementKind
+from bot.sandbox.exchange.order import Listing
+from bot.sandbox.exchange.venue import Venue
+from bot.sandbox.scenario_part import Part
+
+MORNING: Final = time(8, tzinfo=EXCHANGE_TZ)
+Shares = Annotated[int, Field(gt=0, le=1_000_000)]
+Vnd = Annotated[int, Field(gt=0, le=1_000_000_000)]
+
+
+class _Action(Part):
+    """What all actions have; `pays_on` is the payment date, of rights the last day."""
+
+    symbol: str
+    ex_date: date
+    pays_on: date
+
+    @model_validator(mode="after")
+    def _is_paid_after_the_ex_date(self) -> "_Action":
+        if self.pays_on <= self.ex_date:
+            raise ValueError(f"pays_on: wanted a day after ex_date {self.ex_date}")
+        return self
+
+    @property
+    def ex_at(self) -> datetime:
+        """When the shares go ex."""
+        return datetime.combine(self.ex_date, MORNING)
+
+    @property
+    def paid_at(self) -> datetime:
+        """When what was promised arrives or lapses."""
+        return datetime.combine(self.pays_on, MORNING)
+
+
+class CashDividend(_Action):
+    """`vnd_per_share` before tax."""
+
+    do: Literal["cash_dividend"]
+    vnd_per_share: Vnd
+
+    @property
+    def value(self) -> Fraction:
+        """What the formula adds to the price of a share."""
+        return Fraction(-self.vnd_per_share)
+
+    @property
+    def growth(self) -> Fraction:
+        """New shares for one held."""
+        return Fraction(0)
+
+    def promise(self, number: str, owned: int, rulebook: Rulebook) -> Entitlement:
+        """Return what a holding gets."""
+        gross = owned * self.vnd_per_share
+        return replace(
+            _blank(self, number, EntitlementKind.CASH_DIVIDEND, f"1:{self.vnd_per_share}", owned),
+            dividend=gross,
+            tax=rulebook.dividend_tax(gross),
+        )
+
+
+class NewShares(_Action):
+    """`new` shares for each `held`, free: a stock dividend or bonus shares."""
+
+    do: Literal["stock_dividend", "bonus_shares"]
+    new: Shares
+    held: Shares
+
+    @property
+    def value(self) -> Fraction:
+        """What the formula adds to the price of a share."""
+        return Fraction(0)
+
+    @property
+    def growth(self) -> Fraction:
+        """New shares for one held."""
+        return Fraction(self.new, self.held)
+
+    def promise(self, number: str, owned: int, _: Rulebook) -> Entitlement:
+        """Return what a holding gets; a fraction of a share is dropped."""
+        kind = EntitlementKind(self.do.upper())
+        blank = _blank(self, number, kind, f"{self.held}:{self.new}", owned)
+        return replace(blank, shares=owned * self.new // self.held)
+
+
+class RightsIssue(_Action):
+    """The right to buy `new` shares at `price` for each `held`."""
+
+    do: Literal["rights_issue"]
+    new: Shares
+    held: Shares
+    price: Vnd
+
+    @property
+    def value(self) -> Fraction:
+        """What the formula adds to the price of a share."""
+        return self.growth * self.price
+
+    @property
+    def growth(self) -> Fraction:
+        """New shares for one held."""
+        return Fraction(self.new, self.held)
+
+    def promise(self, number: str, owned: int, _: Rulebook) -> Entitlement:
+        """Return what a holding may buy; a fraction of a share is dropped."""
+        ratio = f"{self.held}:{self.new}"
+        blank = _blank(self, number, EntitlementKind.STOCK_RIGHT, ratio, owned)
+        return replace(blank, offered=owned * self.new // self.held, price=self.price)
+
+
+CorporateAction = Annotated[CashDividend | NewShares | RightsIssue, Field(discriminator="do")]
+
+
+def _blank(
+    action: _Action, number: str, kind: EntitlementKind, ratio: str, owned: int
+) -> Entitlement:
+    return Entitlement(
+        number, kind, action.symbol, ratio, action.ex_date, action.paid_at, owned=owned
+    )
+
+
+def adjusted_reference(
+    rulebook: Rulebook, instrument: Instrument, close: int, actions: Sequence[CorporateAction]
+) -> int:
+    """Return the reference on the ex-date of all `actions`, by the formula of this module."""
+    value = close + sum(action.value for action in actions)
+    exact = max(Fraction(1), value / (1 + sum(action.growth for action in actions)))
+    above = rulebook.tick_up(instrument, int(exact))
+    below = rulebook.tick_down(instrument, int(exact) + 1)
+    return above if 2 * exact >= below + above or not below else below
+
+
+class CorporateActions:
+    """The actions of a scenario, done as time passes.
+
+    Those that went ex by `since` are past: accounts and references of the scenario already know.
+    """
+
+    def __init__(
+        self,
+        actions: Iterable[CorporateAction],
+        *,
+        rulebook: Rulebook,
+        venue: Venue,
+        accounts: Mapping[str, Account],
+        since: datetime,
+    ) -> None:
+        self._numbered = [(f"{number:06d}", each) for number, each in enumerate(actions, start=1)]
+        self._rulebook = rulebook
+        self._venue = venue
+        self._accounts = accounts
+        self._done_until = since
+
+    def next_due(self) -> datetime | None:
+        """Return when shares go ex next, None when no more will."""
+        coming = (each.ex_at for _, each in self._numbered if each.ex_at > self._done_until)
+        return min(coming, default=None)
+
+    def run_due(self, at: datetime) -> None:
+        """Let everything go ex that is due by `at`."""
+        while (due := self.next_due()) is not None and due <= at:
+            self._go_ex([each for each in self._numbered if each[1].ex_at == due], at)
+            self._done_until = due
+
+    def _go_ex(self, numbered: Sequence[tuple[str, CorporateAction]], at: datetime) -> None:
+        for account in self._accounts.values():
+            for entitlement in self._promises(account, numbered):
+                account.entitle(entitlement)
+        symbols = dict.fromkeys(action.symbol for _, action in numbered)
+        actions = [action for _, action in numbered]
+        self._venue.start_day(at, [self._adjusted(symbol, actions) for symbol in symbols])
+
+    def _promises(
+        self, account: Account, numbered: Sequence[tuple[str, CorporateAction]]
+    ) -> list[Entitlement]:
+        """Reckon all promises before any of them is booked: none counts for another."""
+        owned = [(number, each, account.held(each.symbol)) for number, each in numbered]
+        return [each.promise(n, held, self._rulebook) for n, each, held in owned if held]
+
+    def _adjusted(self, symbol: str, actions: Sequence[CorporateAction]) -> Listing:
+        listing = self._venue.next_listing(symbol)
+        own = [action for action in actions if action.symbol == symbol]
+        reference = adjusted_reference(self._rulebook, listing.instrument, listing.reference, own)
+        return replace(listing, reference=reference, band=None)
