@@ -132,9 +132,10 @@ class Investors:
         return Side.BUY if buys else Side.SELL
 
     def _trade_odd(self, bid: int, ask: int) -> None:
-        side = self._random.choice((Side.BUY, Side.SELL))
-        tick = ask if side is _BUY else bid
-        self._hand.give(side, tick, self._random.randint(1, LOT - 1))
+        """Let two small investors meet at the touch; what one of them has more keeps waiting."""
+        tick = self._random.choice((bid, ask))
+        for side in (Side.BUY, Side.SELL):
+            self._hand.give(side, tick, self._random.randint(1, LOT - 1))
 
     def _traded(self) -> int:
         return whole_lots(
