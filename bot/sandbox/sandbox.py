@@ -15,6 +15,7 @@ from pydantic import JsonValue
 
 from bot.clock import Clock
 from bot.domain.account import SubAccount
+from bot.domain.quote import Quote
 from bot.domain.rulebook import Rulebook
 from bot.protocol.endpoints import ENDPOINTS
 from bot.sandbox.account_reads import AccountReads, sub_accounts
@@ -34,7 +35,7 @@ from bot.sandbox.scenario import Scenario
 from bot.sandbox.shell import Shell
 from bot.sandbox.striking import Striker
 from bot.sandbox.two_factor_calls import TwoFactorCalls
-from bot.sandbox.variants import with_variants
+from bot.sandbox.variants import with_fidelity, with_variants
 
 LEDGER_VERSION = 1
 _NOTED_EVERY = timedelta(seconds=1)
@@ -108,8 +109,30 @@ class Sandbox:
 
     def _note_time(self) -> None:
         self._noted_at = self.now
-        if self._ledger.is_kept:
+        if self._ledger.is_kept and self._house.mirror is None:
             self._ledger.jot(self._line("time"))
+
+    # ---------------------------------------------------------------------- a mirrored market
+
+    def observe(self, kind: str, **facts: JsonValue) -> None:
+        """Have the mirrored market see something; on the disk when this returns."""
+        self.advance(self._clock.now())
+        self._carry_out(self._line(kind, **facts))
+
+    def show(self, quote: Quote) -> None:
+        """Let the board of a symbol in which nothing of ours works follow the market."""
+        self.advance(self._clock.now())
+        assert self._house.mirror is not None, "only a mirrored market is shown anything"
+        self._house.mirror.show(quote)
+
+    def working_symbols(self) -> frozenset[str]:
+        """The symbols in which an order of ours is open, held ones among them."""
+        return frozenset(each.symbol for each in self._house.book.every() if each.remaining)
+
+    def symbol_of(self, order_id: str) -> str | None:
+        """Return the symbol of an order by its id of now, None for no order of ours."""
+        order = self._house.book.find(order_id)
+        return order.symbol if order else None
 
     # ------------------------------------------------------------------------- operating
 
@@ -253,4 +276,6 @@ class Sandbox:
         found = {name: library.handler(name) for name in ENDPOINTS}
         found |= {name: answer for part in parts for name, answer in part.handlers().items()}
         varied = with_variants(found, switches)
+        if house.mirror is not None:
+            varied = with_fidelity(varied, house.fidelity)
         return {name: checked(name, answer, gate) for name, answer in varied.items()}

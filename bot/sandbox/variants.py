@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from bot.protocol.endpoints import ENDPOINTS, QUOTE_KINDS
+from bot.protocol.fidelity import FIDELITY
 from bot.sandbox.call import Call, Handler
 from bot.sandbox.gatekeeper import not_found
 from bot.sandbox.scenario import Switches
@@ -32,6 +33,7 @@ _PARTLY: Final = "4"
 _FIGURES: Final = ("actual", "previous", "consensus", "forecast")
 _COUNTS: Final = ("advancesArr", "declinesArr", "nochangesArr", "ceilings", "floors")
 _WRITES: Final = ("place_order", "amend_order", "cancel_order")
+_ROWS: Final = ("todays_orders", "order_detail")
 _DEPTHS: Final = ("stock_depth", "bond_depth", "etf_depth")
 _HISTORIES: Final = (*(f"{kind}_history" for kind in QUOTE_KINDS), "dealer_product_history")
 _FUND_PATH: Final = "/fund-trading/"
@@ -71,6 +73,18 @@ def _wanted(switches: Switches) -> Iterable[tuple[Iterable[str], Variant]]:
         yield ("economic_calendar",), lambda page: _with_results(page, unit)
     if switches.no_reports == "null":
         yield ("recommendation_reports",), _null_for_nothing
+
+
+def with_fidelity(
+    handlers: Mapping[str, Handler], fidelity: Callable[[str], str]
+) -> Mapping[str, Handler]:
+    """Return the handlers with our own field in every order result and row."""
+
+    def stamped(row: Json) -> Json:
+        return {**row, FIDELITY: fidelity(row.get("orderid") or row.get("order_id") or "")}
+
+    changed = {name: _varied(handlers[name], _each(stamped)) for name in (*_WRITES, *_ROWS)}
+    return {**handlers, **changed}
 
 
 def _gone(handlers: Iterable[str], switches: Switches) -> Iterable[str]:
