@@ -124,16 +124,17 @@ FIXED: Final = (
 def positions(name: str) -> str:
     """Return what a switch may be set to, the default first and in bold."""
     field: FieldInfo = Switches.model_fields[name]
-    others = [one for one in _choices(field.annotation) if one != field.default]
+    others = [one for one in choices(field.annotation) if one != field.default]
     return ", ".join([f"**{_written(field.default)}**", *map(_written, others)])
 
 
-def _choices(annotation: object) -> tuple[object, ...]:
+def choices(annotation: object) -> tuple[object, ...]:
+    """Return the positions that a type allows; one that takes any number has a word for them."""
     if annotation is bool:
         return (False, True)
     if get_origin(annotation) is Literal:
         return get_args(annotation)
-    inner = [_choices(one) for one in get_args(annotation)]
+    inner = [choices(one) for one in get_args(annotation)]
     if inner:
         return tuple(choice for choices in inner for choice in choices)
     return (None,) if annotation is type(None) else (_ANY,)
