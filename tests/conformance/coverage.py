@@ -1,4 +1,4 @@
-"""What covers each path of the API: client, sandbox, tests, conformance. `docs/coverage.md` is this.
+"""What covers each path of the API: client, sandbox, tests, conformance. See `docs/coverage.md`.
 
 Everything in it is read from the tables that the code itself uses, and `test_coverage.py` compares
 the page with them. To write it again: `python -m tests.conformance.coverage`.
@@ -74,14 +74,14 @@ Every path of the API's description (0.2.0-preview.3), the call of our client th
 module of the sandbox that answers it, its tests, and how many assertions `bot conformance` makes of
 it. Written by `python -m tests.conformance.coverage` from the tables that the code uses.
 
-*Call*: what `bot api` and `BrokerClient.read` take; order writes and 2FA name their method. *Value*:
-the type of what comes back, `—` where no source shows the fields: then the checked payload is kept
-as it is, and nothing is asserted but envelope and status. *Tests*, in
+*Call*: what `bot api` and `BrokerClient.read` take; order writes and 2FA name their method.
+*Value*: the type of what comes back, `—` where no source shows the fields: then the checked payload
+is kept as it is, and nothing is asserted but envelope and status. *Tests*, in
 `tests/sandbox/test_every_path.py`: **a** a good answer has every field of the document, our client
-reads it, and the same seed gives the same bytes; **b** bad and missing parameters are refused; **n**
-unknown names are refused; **r** so are ranges of days the wrong way round. `tests/broker/test_calls.py`
-makes each read through the client. **w** is in `tests/sandbox/test_orders.py`, `test_two_factor.py`
-and `tests/broker/test_writes.py`."""
+reads it, and the same seed gives the same bytes; **b** bad and missing parameters are refused;
+**n** unknown names are refused; **r** so are ranges of days the wrong way round.
+`tests/broker/test_calls.py` makes each read through the client. **w** is in
+`tests/sandbox/test_orders.py`, `test_two_factor.py` and `tests/broker/test_writes.py`."""
 
 
 def coverage_markdown() -> str:
