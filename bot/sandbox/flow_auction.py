@@ -15,7 +15,7 @@ from bot.domain.order import OrderType, Side
 from bot.sandbox.flow_day import FlowSpan
 from bot.sandbox.flow_hand import LOT
 
-_SHARE: Final = {Phase.OPEN: 0.022, Phase.PRE_CLOSED: 0.055}
+_SHARE: Final = {Phase.OPEN: 0.018, Phase.PRE_CLOSED: 0.055}
 """Of the day's volume. Source: minute bars of HOSE and HNX, July 2024 to June 2025."""
 _LATE_SHARE: Final = 0.008
 _UNPRICED: Final = {Phase.OPEN: OrderType.ATO, Phase.PRE_CLOSED: OrderType.ATC}

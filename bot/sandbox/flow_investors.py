@@ -23,6 +23,8 @@ _MILLION: Final = 1_000_000
 _EVENTS_A_MILLION: Final = 1_000
 """Investors who come in a day to a symbol of which a million shares trade; more come to more."""
 _EVENTS_POWER: Final = 0.35
+_MARGIN: Final = 0.9
+_MARGIN_MAX: Final = 1.5
 _ORDERS_IN_LEVEL: Final = 3
 _BOOK_LEVELS: Final = 10
 _DEPTH_MEAN_TICKS: Final = 2.2
@@ -45,18 +47,25 @@ _LOCKED_SIDE: Final = {1: Side.BUY, -1: Side.SELL}
 
 @dataclass(frozen=True, slots=True)
 class Crowdedness:
-    """How many come to a symbol in an ordinary day, how much waits at a price, how narrow it is."""
+    """How a symbol is attended to on an ordinary day.
+
+    `events` is how many investors come, `improves` the chance that one quotes within the spread,
+    `margin` the ticks that they keep from the fair price.
+    """
 
     events: float
     level_volume: int
     improves: float
+    margin: float
 
 
 def crowdedness(level_volume: int) -> Crowdedness:
     """Return what goes with so much at a price: the liquid have many investors and one tick."""
     millions = level_volume * DAY_VOLUME_IN_LEVELS / _MILLION
-    improves = min(0.75, max(0.1, 0.3 + 0.25 * log10(millions)))
-    return Crowdedness(_EVENTS_A_MILLION * millions**_EVENTS_POWER, level_volume, improves)
+    improves = min(0.75, max(0.04, 0.3 + 0.4 * log10(millions)))
+    margin = min(_MARGIN_MAX, max(0.0, -_MARGIN * log10(millions)))
+    events = _EVENTS_A_MILLION * millions**_EVENTS_POWER
+    return Crowdedness(events, level_volume, improves, margin)
 
 
 class Investors:
@@ -67,7 +76,8 @@ class Investors:
         self._walked = 0.0
         self._step = draw.noise / sqrt(crowd.events) / exp(_JUMPS**2)
         self._traded_mean = draw.volume * CONTINUOUS_SHARE / (crowd.events * TRADES)
-        self._quoted_mean = crowd.level_volume / _ORDERS_IN_LEVEL
+        self._quoted_mean = crowd.level_volume / _ORDERS_IN_LEVEL / (1 + crowd.margin)
+        self._away_rate = 1 / (_DEPTH_MEAN_TICKS * (1 + 2 * crowd.margin))
         self._last_side = random.choice((Side.BUY, Side.SELL))
 
     def fair(self, second: int) -> float:
@@ -147,11 +157,12 @@ class Investors:
     def _quote(self, bid: int, ask: int, fair: float) -> None:
         random = self._random
         improves = ask - bid > 1 and random.random() < self._crowd.improves
-        away = -1 if improves else int(random.expovariate(1 / _DEPTH_MEAN_TICKS))
+        away = -1 if improves else int(random.expovariate(self._away_rate))
+        wide = _HALF - self._crowd.margin
         if random.random() < _HALF:
-            self._hand.give(Side.BUY, min(ask - 1, floor(fair + _HALF), bid) - away, self._quoted())
+            self._hand.give(Side.BUY, min(ask - 1, floor(fair + wide), bid) - away, self._quoted())
         else:
-            best = max(bid + 1, -floor(_HALF - fair), ask)
+            best = max(bid + 1, -floor(wide - fair), ask)
             self._hand.give(Side.SELL, best + away, self._quoted())
 
     def _quoted(self) -> int:
