@@ -12,7 +12,8 @@ from datetime import datetime
 from random import Random
 from typing import Final
 
-from bot.domain.instrument import Phase
+from bot.domain.bands import Band
+from bot.domain.instrument import EXCHANGE_TZ, Phase
 from bot.domain.order import OrderType, Side
 from bot.domain.rulebook import Rulebook
 from bot.sandbox.exchange.event import VenueEvent
@@ -67,14 +68,16 @@ class Crowd:
         self._rulebook = rulebook
         self._venue = venue
         self._deliver = deliver
-        self._price = FairPrice(script, scenario, rulebook)
+        self._day = scenario.starts_at.astimezone(EXCHANGE_TZ).date()
+        self._band = self._days_band()
+        self._price = FairPrice(script, scenario, rulebook, self._band)
         self._random = Random(f"{scenario.seed}|crowd|{script.symbol}")
         self._resting: dict[str, Level] = {}
         self._number = 0
-        self._band = rulebook.band(script.instrument, script.reference, special=script.is_special)
 
     def step(self, at: datetime) -> None:
         """Act once, as the phase allows: quote and trade, gather for an auction, or nothing."""
+        self._begin_day(at)
         bid = self._price.step(at)
         phase = self._rulebook.phase_at(self._script.exchange, at)
         if phase in _AUCTIONS:
@@ -82,6 +85,18 @@ class Crowd:
         elif phase is Phase.PROGRESS and self._standstill(at) is None:
             self._quote(self._ladder(bid), at)
             self._trade(at)
+
+    def _begin_day(self, at: datetime) -> None:
+        """On another day go on from its own reference: shares may have gone ex over night."""
+        day = at.astimezone(EXCHANGE_TZ).date()
+        if day != self._day:
+            self._day, self._band = day, self._days_band()
+            reference = self._venue.board(self._script.symbol).reference
+            self._price.begin_day(at, reference, self._band)
+
+    def _days_band(self) -> Band:
+        board = self._venue.board(self._script.symbol)
+        return Band(board.ceiling, board.floor)
 
     def freeze(self, standstill: Standstill, at: datetime) -> None:
         """Leave exactly the levels of a standstill."""

@@ -8,6 +8,7 @@ from math import pi, sin, sqrt
 from random import Random
 from typing import Final
 
+from bot.domain.bands import Band
 from bot.domain.instrument import Instrument
 from bot.domain.rulebook import Rulebook
 from bot.sandbox.scenario import Scenario, SymbolScript
@@ -21,7 +22,9 @@ _WAVE_SHARE: Final = 0.6
 class FairPrice:
     """The wanted price of one symbol, step by step, from a random stream of its own."""
 
-    def __init__(self, script: SymbolScript, scenario: Scenario, rulebook: Rulebook) -> None:
+    def __init__(
+        self, script: SymbolScript, scenario: Scenario, rulebook: Rulebook, band: Band
+    ) -> None:
         self._instrument: Instrument = script.instrument
         self._rulebook = rulebook
         self._swing = script.swing_ticks
@@ -31,7 +34,12 @@ class FairPrice:
         self._period_s = self._random.uniform(*_WAVE_PERIOD_S)
         self._phase = self._random.uniform(0, 2 * pi)
         self._noise = 0.0
-        self._band = rulebook.band(self._instrument, script.reference, special=script.is_special)
+        self._band = band
+
+    def begin_day(self, at: datetime, reference: int, band: Band) -> None:
+        """Go on from another day's reference, within its band; the script's path was of one day."""
+        self._anchors = [(at, reference)]
+        self._noise, self._band = 0.0, band
 
     def step(self, at: datetime) -> int:
         """Return the bid that the crowd wants at `at`; each call moves the noise by one step."""

@@ -270,3 +270,24 @@ async def test_the_account_shows_what_is_promised() -> None:
     assert shown["STOCK_RIGHT"]["totalStocksCanBuy"] == 500
     assert shown["STOCK_RIGHT"]["totalPayAmount"] == 5_000_000
     assert shown["STOCK_DIVIDEND"]["ratio"] == "100:15"
+
+
+async def test_the_simulated_market_goes_on_around_the_reference_of_the_ex_date() -> None:
+    hpg = {"symbol": "HPG", "exchange": "HOSE", "reference": 25_350}
+    covered = {"symbol": "CHPG2601", "exchange": "HOSE", "kind": "CW", "reference": 1_200}
+    follows = {"underlying": "HPG", "ratio": "2"}
+    bonus = {"do": "bonus_shares", "new": 1, "held": 1, **DATES}
+    played = scenario(
+        day="2026-11-20",
+        start="14:50:00",
+        symbols=[hpg, covered | follows],
+        corporate_actions=[bonus],
+    )
+    bench = await ready(played)
+
+    bench.pass_time(2 * 86_400 + 18 * 3_600 + 45 * 60)
+
+    quote = await bench.get("/market/quotes/stocks/HPG")
+    assert quote["reference"] == 12_700
+    assert 12_000 < quote["price"] < 13_400
+    assert quote["volume"] > 0

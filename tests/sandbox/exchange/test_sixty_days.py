@@ -2,23 +2,26 @@
 
     python -m tests.sandbox.exchange.test_sixty_days [days] [seed]      60 days, seed 4
 
-Investors trade with one another alone, so nothing may come in or go out but fees and taxes. They
-place, amend and cancel at random, in all phases; symbols are halted and resumed; books lapse. At
-many instants, 12:59:59 and 13:00 of each day among them, each account is compared with a ledger
-that is worked out from the list of trades.
+Investors trade with one another alone, so nothing may come in or go out but fees and taxes, and
+dividends and new shares at random. They place, amend and cancel at random, in all phases; symbols
+are halted and resumed; books lapse. At many instants, 12:59:59 and 13:00 of each day among them,
+each account is compared with a ledger that is worked out from the list of trades.
 """
 
 import sys
 from collections import Counter
 from datetime import date, datetime, timedelta
 from random import Random
-from typing import Final
+from typing import Any, Final
+
+from pydantic import TypeAdapter
 
 from bot.domain.order import Side
+from bot.sandbox.corporate_actions import CorporateAction, CorporateActions
 from bot.sandbox.exchange.accounts import Account
 from bot.sandbox.exchange.event import OrderLapsed, Traded, VenueEvent
 from bot.sandbox.exchange.order import NewOrder
-from tests.sandbox.exchange.slow_ledger import FEE_PPM, Deal, SlowLedger
+from tests.sandbox.exchange.slow_ledger import FEE_PPM, Deal, Gift, SlowLedger
 from tests.sandbox.exchange.stage import REFERENCES, Stage, local, only, rules
 
 FIRST_DAY: Final = date(2026, 8, 24)
@@ -26,6 +29,7 @@ FIRST_DAY: Final = date(2026, 8, 24)
 INVESTORS: Final = ("ann", "bob", "cam", "dan")
 CASH, SHARES = 200_000_000, 4_000
 CHECKS: Final = ("08:30", "10:07", "12:59:59", "13:00", "14:40", "15:30")
+ACTION: Final[TypeAdapter[CorporateAction]] = TypeAdapter(CorporateAction)
 OPENING, CLOSING = 9 * 60, 15 * 60
 TYPES: Final = ("LO",) * 24 + ("MTL", "MTL", "ATO", "ATC", "PLO", "MAK", "MOK")
 QUANTITIES: Final = (100, 100, 200, 200, 300, 300, 500, 500, 1_000, 2_000, 7, 50, 99, 150)
@@ -47,16 +51,49 @@ class SixtyDays:
             for symbol, price in REFERENCES.items():
                 account.deposit_shares(symbol, SHARES, cost_price=price)
         self.owners: dict[str, str] = {}
+        self.actions: CorporateActions | None = None
+
+    def announce(self, days: int) -> None:
+        """Draw what will go ex: one action in three days, at least 8."""
+        dates, calendar = [FIRST_DAY], rules().calendar
+        while len(dates) <= days:
+            dates.append(calendar.next_trading_day(dates[-1]))
+        drawn = [self._drawn(self.random.choice(dates[1:])) for _ in range(max(8, days // 3))]
+        self.actions = CorporateActions(
+            [ACTION.validate_python(action) for action in drawn],
+            rulebook=rules(),
+            venue=self.stage.venue,
+            accounts=self.accounts,
+            since=self.stage.now,
+        )
+        for ledger in self.ledgers.values():
+            ledger.gifts = [gift for action in drawn if (gift := _gift(action)) is not None]
+        self.counts.update(action["do"] for action in drawn)
+
+    def _drawn(self, ex_date: date) -> dict[str, Any]:
+        terms = self.random.choice(
+            (
+                {"do": "cash_dividend", "vnd_per_share": self.random.randint(1, 2_000)},
+                {"do": "stock_dividend", "new": self.random.randint(1, 30), "held": 100},
+                {"do": "bonus_shares", "new": 1, "held": self.random.randint(3, 30)},
+                {"do": "rights_issue", "new": 1, "held": 2, "price": 10_000},
+            )
+        )
+        paid = ex_date + timedelta(days=self.random.randint(1, 20))
+        symbol = self.random.choice(list(REFERENCES))
+        return {"symbol": symbol, "ex_date": ex_date, "pays_on": paid, **terms}
 
     def run(self, days: int, operations_a_day: int) -> Counter[str]:
         day = FIRST_DAY
+        self.announce(days)
         for _ in range(days):
             self._live_through(day, operations_a_day)
             day = rules().calendar.next_trading_day(day)
-        self._reach(local("16:00", rules().calendar.add_trading_days(day, 3)))
+        self._reach(local("16:00", rules().calendar.add_trading_days(day, 15)))
         self.check()
         self.counts["days"] = days
         self.counts["VND of fees and taxes"] = sum(a.fees + a.taxes for a in self.accounts.values())
+        self.counts["VND of dividends"] = sum(a.dividends for a in self.accounts.values())
         return self.counts
 
     def _live_through(self, day: date, operations: int) -> None:
@@ -80,6 +117,13 @@ class SixtyDays:
 
         A delivery at the very instant of a trade comes first, as in the house.
         """
+        assert self.actions is not None, "actions are announced before the first day"
+        while (due := self.actions.next_due()) is not None and due <= at:
+            self._settle(due)
+            self.actions.run_due(due)
+        self._settle(at)
+
+    def _settle(self, at: datetime) -> None:
         self.stage.now = at
         self._book(self.stage.venue.advance(at))
         for account in self.accounts.values():
@@ -189,30 +233,45 @@ class SixtyDays:
         self.counts["VND unexplained"] += abs(self._money() - CASH * len(INVESTORS))
         for symbol in REFERENCES:
             held = sum(ledger.held(symbol) for ledger in self.ledgers.values())
+            given = sum(one.promised_at(symbol, self.stage.now) for one in self.ledgers.values())
             total = sum(self._total(account, symbol) for account in self.accounts.values())
-            self.counts["shares unexplained"] += abs(total - SHARES * len(INVESTORS))
-            assert held == total
+            self.counts["shares unexplained"] += abs(total - given - SHARES * len(INVESTORS))
+            assert held + given == total
 
     def _compare(self, account: Account, ledger: SlowLedger) -> None:
         now = self.stage.now
         assert account.cash == ledger.cash_at(now)
         assert account.fees + account.taxes == ledger.charges()
         assert account.cash >= account.secured >= 0
+        assert account.figures(now.date()).dividends_due == ledger.dividends_due(now)
         views = {view.symbol: view for view in account.holdings(now.date())}
         for symbol in REFERENCES:
-            assert self._total(account, symbol) == ledger.held(symbol)
+            given = ledger.promised_at(symbol, now)
+            assert self._total(account, symbol) == ledger.held(symbol) + given
             if symbol in views:
                 view = views[symbol]
                 assert view.sellable >= 0
                 assert view.sellable + view.selling == ledger.settled_at(symbol, now)
 
     def _money(self) -> int:
-        worth = (a.net_assets(dict.fromkeys(REFERENCES, 0)) for a in self.accounts.values())
-        return sum(worth) + sum(a.fees + a.taxes for a in self.accounts.values())
+        """What there is, as if nothing had come in by dividends or gone out by charges."""
+        accounts = self.accounts.values()
+        worth = sum(each.net_assets(dict.fromkeys(REFERENCES, 0)) for each in accounts)
+        charged = sum(each.fees + each.taxes + each.dividend_taxes for each in accounts)
+        return worth + charged - sum(each.dividends for each in accounts)
 
     def _total(self, account: Account, symbol: str) -> int:
         views = account.holdings(self.stage.now.date())
         return sum(view.total for view in views if view.symbol == symbol)
+
+
+def _gift(action: dict[str, Any]) -> Gift | None:
+    """The action as the slow ledger knows it; a right that nobody uses gives nothing."""
+    if action["do"] == "rights_issue":
+        return None
+    names = {"vnd_per_share": "vnd", "new": "new", "held": "held"}
+    terms = {names[key]: value for key, value in action.items() if key in names}
+    return Gift(action["symbol"], action["ex_date"], action["pays_on"], **terms)
 
 
 def test_a_week_over_the_holidays_explains_every_dong_and_every_share():
@@ -221,6 +280,7 @@ def test_a_week_over_the_holidays_explains_every_dong_and_every_share():
     assert (counts["VND unexplained"], counts["shares unexplained"]) == (0, 0)
     assert counts["trades"] >= 50
     assert counts["amendments"] >= 5
+    assert counts["VND of dividends"] > 0
 
 
 def main(days: int = 60, seed: int = 4) -> None:
