@@ -30,6 +30,12 @@ INVESTORS: Final = ("ann", "bob", "cam", "dan")
 CASH, SHARES = 200_000_000, 4_000
 CHECKS: Final = ("08:30", "10:07", "12:59:59", "13:00", "14:40", "15:30")
 ACTION: Final[TypeAdapter[CorporateAction]] = TypeAdapter(CorporateAction)
+TERMS_OF: Final = {
+    "cash_dividend": {"vnd_per_share": (1, 2_000)},
+    "stock_dividend": {"new": (1, 30), "held": (100, 100)},
+    "bonus_shares": {"new": (1, 1), "held": (3, 30)},
+    "rights_issue": {"new": (1, 1), "held": (2, 5), "price": (10_000, 10_000)},
+}
 OPENING, CLOSING = 9 * 60, 15 * 60
 TYPES: Final = ("LO",) * 24 + ("MTL", "MTL", "ATO", "ATC", "PLO", "MAK", "MOK")
 QUANTITIES: Final = (100, 100, 200, 200, 300, 300, 500, 500, 1_000, 2_000, 7, 50, 99, 150)
@@ -58,7 +64,11 @@ class SixtyDays:
         dates, calendar = [FIRST_DAY], rules().calendar
         while len(dates) <= days:
             dates.append(calendar.next_trading_day(dates[-1]))
-        drawn = [self._drawn(self.random.choice(dates[1:])) for _ in range(max(8, days // 3))]
+        chosen = self.random.choices(dates[1:], k=max(8, days // 3))
+        drawn = [
+            self._drawn(ex_date, list(TERMS_OF)[n % len(TERMS_OF)])
+            for n, ex_date in enumerate(chosen)
+        ]
         self.actions = CorporateActions(
             [ACTION.validate_python(action) for action in drawn],
             rulebook=rules(),
@@ -70,18 +80,11 @@ class SixtyDays:
             ledger.gifts = [gift for action in drawn if (gift := _gift(action)) is not None]
         self.counts.update(action["do"] for action in drawn)
 
-    def _drawn(self, ex_date: date) -> dict[str, Any]:
-        terms = self.random.choice(
-            (
-                {"do": "cash_dividend", "vnd_per_share": self.random.randint(1, 2_000)},
-                {"do": "stock_dividend", "new": self.random.randint(1, 30), "held": 100},
-                {"do": "bonus_shares", "new": 1, "held": self.random.randint(3, 30)},
-                {"do": "rights_issue", "new": 1, "held": 2, "price": 10_000},
-            )
-        )
+    def _drawn(self, ex_date: date, do: str) -> dict[str, Any]:
         paid = ex_date + timedelta(days=self.random.randint(1, 20))
         symbol = self.random.choice(list(REFERENCES))
-        return {"symbol": symbol, "ex_date": ex_date, "pays_on": paid, **terms}
+        terms = {name: self.random.randint(*bounds) for name, bounds in TERMS_OF[do].items()}
+        return {"do": do, "symbol": symbol, "ex_date": ex_date, "pays_on": paid, **terms}
 
     def run(self, days: int, operations_a_day: int) -> Counter[str]:
         day = FIRST_DAY
