@@ -8,12 +8,14 @@ not come is a value that says whether any byte of the request may have left.
 """
 
 import asyncio
+import importlib.util
 import ipaddress
 import ssl
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
-from urllib.parse import urlsplit
+from typing import Any, Final, Protocol
+from urllib.parse import unquote, urlsplit
 
 import httpx
 
@@ -32,6 +34,11 @@ _ALWAYS: Final = {
     "Accept-Encoding": "identity",
     "User-Agent": "vnbot",
 }
+
+# httpx and httpcore look for sniffio at every request and lock: where it is absent, each look would
+# search the whole path again. None says once and for all that it is not there.
+if importlib.util.find_spec("sniffio") is None:
+    sys.modules["sniffio"] = None  # type: ignore[assignment]
 
 AsgiApp = Callable[..., Awaitable[None]]
 
@@ -80,10 +87,10 @@ def connect(base_url: str, *, traffic: Traffic, app: AsgiApp | None = None) -> "
     """
     origin = _checked(base_url)
     if app is not None:
-        transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
-        return Link(origin, traffic, lambda: transport)
+        carrier = _InProcess(app)
+        return Link(traffic, lambda: carrier)
     tls = _trusting_nobody() if origin.scheme == "http" else _verifying()
-    return Link(origin, traffic, lambda: _pool(tls))
+    return Link(traffic, lambda: _Wire(origin, tls))
 
 
 def _checked(base_url: str) -> httpx.URL:
@@ -117,31 +124,23 @@ def _trusting_nobody() -> ssl.SSLContext:
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
-def _pool(tls: ssl.SSLContext) -> httpx.AsyncBaseTransport:
-    limits = httpx.Limits(
-        max_connections=CONNECTIONS_MAX,
-        max_keepalive_connections=CONNECTIONS_MAX,
-        keepalive_expiry=IDLE_S_MAX,
-    )
-    return httpx.AsyncHTTPTransport(verify=tls, trust_env=False, limits=limits, retries=0)
+class _Carrier(Protocol):
+    """Brings requests to one origin and their whole answers back."""
+
+    is_in_process: bool
+    """True when there is no wire, so that nobody can say which bytes have left."""
+
+    async def carry(self, request: HttpRequest, bounds: Bounds, trip: "_Trip") -> Answer: ...
+    async def close(self) -> None: ...
 
 
 class _Pool:
-    """Connections with a count of their users; a retired one is closed by its last user."""
+    """A carrier with a count of its users; a retired one is closed by its last user."""
 
-    def __init__(self, transport: httpx.AsyncBaseTransport) -> None:
-        self._transport = transport
+    def __init__(self, carrier: _Carrier) -> None:
+        self.carrier = carrier
         self._users = 0
         self.is_retired = False
-
-    @property
-    def is_in_process(self) -> bool:
-        """True when there is no wire, so that nobody can say which bytes have left."""
-        return isinstance(self._transport, httpx.ASGITransport)
-
-    async def send(self, request: httpx.Request) -> httpx.Response:
-        """Return the answer's head; its body is still to be read."""
-        return await self._transport.handle_async_request(request)
 
     def enter(self) -> None:
         """One more user."""
@@ -151,7 +150,7 @@ class _Pool:
         """One user less."""
         self._users -= 1
         if self.is_retired and self._users == 0:
-            await self._transport.aclose()
+            await self.carrier.close()
 
     async def close(self) -> None:
         """Close it now, or when its last user has left."""
@@ -176,9 +175,9 @@ class _Trip:
         """Milliseconds since the start, rounded."""
         return round((performance_s() - self._started_s) * 1000)
 
-    def answered(self, response: httpx.Response, body: bytes) -> Answer:
+    def answered(self, status: int, headers: dict[str, str], body: bytes) -> Answer:
         """The whole answer is here."""
-        return Answer(response.status_code, dict(response.headers), body, self.latency_ms)
+        return Answer(status, headers, body, self.latency_ms)
 
     def failed(self, reason: str) -> NoAnswer:
         """There will be no answer."""
@@ -193,10 +192,7 @@ class _Trip:
 class Link:
     """Exchanges with one origin over a pool that is replaced whenever a deadline cut into it."""
 
-    def __init__(
-        self, origin: httpx.URL, traffic: Traffic, make: Callable[[], httpx.AsyncBaseTransport]
-    ) -> None:
-        self._origin = origin
+    def __init__(self, traffic: Traffic, make: Callable[[], _Carrier]) -> None:
         self._traffic = traffic
         self._make = make
         self._pool = _Pool(make())
@@ -216,11 +212,10 @@ class Link:
     async def _within_deadline(
         self, pool: _Pool, request: HttpRequest, bounds: Bounds
     ) -> Answer | NoAnswer:
-        trip = _Trip(is_sent=pool.is_in_process)
+        trip = _Trip(is_sent=pool.carrier.is_in_process)
         try:
             async with asyncio.timeout(bounds.deadline_s):
-                response = await pool.send(self._outgoing(request, bounds, trip))
-                return trip.answered(response, await _body(response, bounds.body_bytes_max))
+                return await pool.carrier.carry(request, bounds, trip)
         except httpx.ConnectTimeout:
             return trip.failed(f"no connection within {bounds.connect_s:.1f} s")
         except (TimeoutError, httpx.TimeoutException):
@@ -230,6 +225,44 @@ class Link:
             return trip.failed(f"the answer is longer than {bounds.body_bytes_max} bytes")
         except (httpx.TransportError, OSError) as error:
             return trip.failed(f"{type(error).__name__}: {error}")
+
+    def _retire(self, pool: _Pool) -> None:
+        """Use new connections from now on: a request that was cut off may have leaked its place."""
+        pool.is_retired = True
+        if pool is self._pool:
+            self._pool = _Pool(self._make())
+
+    async def close(self) -> None:
+        """Wait for what is under way, then close every connection."""
+        await self._traffic.drain()
+        await self._pool.close()
+
+
+# ------------------------------------------------------------------------------- over the network
+
+
+class _Wire:
+    """Connections to one origin."""
+
+    is_in_process = False
+
+    def __init__(self, origin: httpx.URL, tls: ssl.SSLContext) -> None:
+        self._origin = origin
+        limits = httpx.Limits(
+            max_connections=CONNECTIONS_MAX,
+            max_keepalive_connections=CONNECTIONS_MAX,
+            keepalive_expiry=IDLE_S_MAX,
+        )
+        self._transport = httpx.AsyncHTTPTransport(
+            verify=tls, trust_env=False, limits=limits, retries=0
+        )
+
+    async def carry(self, request: HttpRequest, bounds: Bounds, trip: _Trip) -> Answer:
+        """Send once and read the whole answer. Raises httpx's TransportError, or _BodyTooLong."""
+        outgoing = self._outgoing(request, bounds, trip)
+        response = await self._transport.handle_async_request(outgoing)
+        body = await _body(response, bounds.body_bytes_max)
+        return trip.answered(response.status_code, dict(response.headers), body)
 
     def _outgoing(self, request: HttpRequest, bounds: Bounds, trip: _Trip) -> httpx.Request:
         target = request.target.encode("ascii")
@@ -244,16 +277,9 @@ class Link:
             extensions={"timeout": timeout, "trace": trip.trace},
         )
 
-    def _retire(self, pool: _Pool) -> None:
-        """Use new connections from now on: a request that was cut off may have leaked its place."""
-        pool.is_retired = True
-        if pool is self._pool:
-            self._pool = _Pool(self._make())
-
     async def close(self) -> None:
-        """Wait for what is under way, then close every connection."""
-        await self._traffic.drain()
-        await self._pool.close()
+        """Close every connection."""
+        await self._transport.aclose()
 
 
 async def _body(response: httpx.Response, bytes_max: int) -> bytes:
@@ -267,3 +293,73 @@ async def _body(response: httpx.Response, bytes_max: int) -> bytes:
     finally:
         await response.aclose()
     return bytes(body)
+
+
+# ------------------------------------------------------------------------------- in this process
+
+
+class _InProcess:
+    """An ASGI application instead of a wire. What it raises leaves the answer unfinished."""
+
+    is_in_process = True
+
+    def __init__(self, app: AsgiApp) -> None:
+        self._app = app
+
+    async def carry(self, request: HttpRequest, bounds: Bounds, trip: _Trip) -> Answer:
+        """Call the application once. Raises OSError as it does, or _BodyTooLong."""
+        said = _Said(request.body)
+        await self._app(_scope(request), said.receive, said.send)
+        if len(said.body) > bounds.body_bytes_max:
+            raise _BodyTooLong
+        if not said.is_whole:
+            raise ConnectionError("the answer ended before its end")
+        return trip.answered(said.status, said.headers, bytes(said.body))
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+class _Said:
+    """What the two sides of an ASGI application say to each other in one request."""
+
+    def __init__(self, request_body: bytes) -> None:
+        self._request_body = request_body
+        self.status = 500
+        self.headers: dict[str, str] = {}
+        self.body = bytearray()
+        self.is_whole = False
+
+    async def receive(self) -> dict[str, object]:
+        """Hand over the request's body."""
+        return {"type": "http.request", "body": self._request_body}
+
+    async def send(self, message: Mapping[str, Any]) -> None:
+        """Take the head or a part of the body of the answer."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            pairs = message.get("headers", ())
+            self.headers = {name.decode("latin-1"): text.decode("latin-1") for name, text in pairs}
+        else:
+            self.body += message.get("body", b"")
+            self.is_whole = not message.get("more_body", False)
+
+
+def _scope(request: HttpRequest) -> dict[str, object]:
+    raw_path, _, query = request.target.partition("?")
+    headers = {**_ALWAYS, **request.headers}
+    if request.body:
+        headers["Content-Length"] = str(len(request.body))
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": request.method,
+        "scheme": "http",
+        "path": unquote(raw_path),
+        "raw_path": raw_path.encode("ascii"),
+        "query_string": query.encode("ascii"),
+        "headers": [(name.lower().encode(), text.encode()) for name, text in headers.items()],
+        "client": None,
+        "server": None,
+    }

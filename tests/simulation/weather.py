@@ -47,7 +47,7 @@ class Exchange:
         return answer
 
 
-class Lost(Exception):
+class Lost(ConnectionResetError):
     """The connection is gone; nobody hears the answer."""
 
 
