@@ -5,7 +5,8 @@ end, so the journal keeps no state in memory that could differ from what is stor
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import cache
 from typing import Final
 
 import sqlalchemy as sa
@@ -32,6 +33,11 @@ from bot.journal.rows import Row
 COUNTER: Final = "journal"
 """The row of `chains` that counts all entries; every transaction moves it."""
 POLLS: Final = ("book", "detail")
+_CHAINS: Final = tables.chains
+_LOCKED_HEADS: Final = sa.select(_CHAINS).with_for_update()
+_HEADS: Final = sa.select(_CHAINS)
+_MOVE_HEAD: Final = _CHAINS.update().where(_CHAINS.c.name == sa.bindparam("chain"))
+"""Made once: what a statement costs to put together is most of what it costs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +78,7 @@ class Batch:
         whole["hash"] = link(head.head_hash, rows.sealed_content(table, whole))
         if table.name == tables.intents.name:
             whole["seal"] = rows.seal_of(table, whole)
-        self.connection.execute(table.insert(), whole)
+        self.connection.execute(_insert_into(table), whole)
         self._move_head(table.name, Head(seq, head.row_count + 1, str(whole["hash"])))
 
     def next_seq(self) -> int:
@@ -99,24 +105,24 @@ class Batch:
         self._touched.add(name)
 
     def _write_heads(self) -> None:
-        chains = tables.chains
-        for name in sorted(self._touched):
-            head = self._heads[name]
-            self.connection.execute(
-                chains.update()
-                .where(chains.c.name == name)
-                .values(last_seq=head.last_seq, row_count=head.row_count, head_hash=head.head_hash)
-            )
+        if self._touched:
+            moved = [{"chain": name, **asdict(self._heads[name])} for name in sorted(self._touched)]
+            self.connection.execute(_MOVE_HEAD, moved)
+
+
+@cache
+def _insert_into(table: sa.Table) -> sa.Insert:
+    return table.insert()
 
 
 def lock_heads(connection: sa.Connection) -> dict[str, Head]:
     """Where every chain ends, locked against other writers until the transaction is over."""
-    return _heads(connection, sa.select(tables.chains).with_for_update())
+    return _heads(connection, _LOCKED_HEADS)
 
 
 def read_heads(connection: sa.Connection) -> dict[str, Head]:
     """Where every chain ends."""
-    return _heads(connection, sa.select(tables.chains))
+    return _heads(connection, _HEADS)
 
 
 def _heads(connection: sa.Connection, query: sa.Executable) -> dict[str, Head]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import fields
 from datetime import date
+from functools import cache
 from typing import Final
 
 import sqlalchemy as sa
@@ -115,8 +116,12 @@ def snapshot_row(entry: AccountSeen) -> Row:
 
 def sealed_content(table: sa.Table, row: Mapping[str, Plain]) -> Row:
     """The part of a row that its `hash` covers."""
-    outside = tables.LINKS | tables.MUTABLE.get(table.name, frozenset())
-    return {name: row[name] for name in column_names(table) if name not in outside}
+    return {name: row[name] for name in _sealed_names(table)}
+
+
+@cache
+def _sealed_names(table: sa.Table) -> frozenset[str]:
+    return column_names(table) - tables.LINKS - tables.MUTABLE.get(table.name, frozenset())
 
 
 def seal_of(table: sa.Table, row: Mapping[str, Plain]) -> str:
@@ -126,6 +131,7 @@ def seal_of(table: sa.Table, row: Mapping[str, Plain]) -> str:
     return link(str(before), {name: row[name] for name in names})
 
 
+@cache
 def column_names(table: sa.Table) -> frozenset[str]:
     """The names of a table's columns."""
     return frozenset(column.name for column in table.columns)

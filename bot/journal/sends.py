@@ -20,13 +20,14 @@ WHOLE_BOT: Final = ("all", "operator")
 """Scopes that are about all of the bot: the state shown, and what an operator wants under it."""
 LASTING: Final = (RunState.HALTED, RunState.PAUSED, RunState.RUNNING)
 """The states that decide whether the bot trades; the others are passing."""
+_EPOCH: Final = (
+    sa.select(tables.lease.c.epoch).where(tables.lease.c.name == NAME).with_for_update(read=True)
+)
 
 
 def require_epoch(connection: sa.Connection, epoch: int) -> None:
     """Raise SendForbidden unless the lease is still this holder's."""
-    lease = tables.lease
-    query = sa.select(lease.c.epoch).where(lease.c.name == NAME).with_for_update(read=True)
-    stored = connection.execute(query).scalar_one()
+    stored = connection.execute(_EPOCH).scalar_one()
     if stored != epoch:
         raise SendForbidden(f"another bot has taken the lease: epoch {stored}, ours is {epoch}")
 
