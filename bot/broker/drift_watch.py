@@ -13,6 +13,7 @@ from typing import Final
 from bot.broker.field_names import TABLES
 from bot.protocol.drift import Drift, drift_of
 from bot.protocol.envelope import Payload
+from bot.protocol.fidelity import FIDELITY
 from bot.protocol.redact import redact
 
 KNOWN_MAX: Final = 1_000
@@ -87,14 +88,18 @@ class DriftWatch:
 
 
 def drifted_in(payload: Payload) -> tuple[Drifted, ...]:
-    """Return what differs in one payload from the table of its call; nothing without a table."""
+    """Return what differs in one payload from the table of its call; nothing without a table.
+
+    The paper broker's own field is none of the document's, and no drift.
+    """
     table = TABLES.get(payload.call)
     if table is None:
         return ()
     drift = drift_of(table, payload)
     seldom = _SELDOM.get(payload.call, ())
     gone = tuple(name for name in drift.gone if not (seldom and name.startswith(seldom)))
-    return tuple(_told(payload.call, Drift(drift.added, gone)))
+    added = tuple(name for name in drift.added if not name.endswith(FIDELITY))
+    return tuple(_told(payload.call, Drift(added, gone)))
 
 
 def _told(call: str, drift: Drift) -> Iterator[Drifted]:

@@ -48,6 +48,7 @@ ERROR_CODES: Final[Mapping[str, str]] = {
     "E-CFG-044": "the journal's address cannot be read",
     "E-CFG-045": "an environment variable names no setting",
     "E-CFG-046": "a file would be written over",
+    "E-CFG-047": "the paper account began on other terms than the configuration states now",
     "E-CFG-047": "a rule in the file of `market_rules` that cannot be one",
     "E-SEC-001": "the API key or its secret is missing",
     "E-SEC-002": "a secrets file that others may read or change",

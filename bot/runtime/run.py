@@ -125,7 +125,11 @@ class Run:
 
     def _enter_world(self) -> None:
         """Choose the clock and wake an embedded broker: only the holder of the lease may."""
-        self.world = self._make(Place(self._loaded, self._rulebook, self._activity))
+        symbols = frozenset(each for one in self._strategies for each in one.plan.symbols)
+        place = Place(
+            self._loaded, self._rulebook, self._activity, symbols, on_bug=self._supervisor.fail
+        )
+        self.world = self._make(place)
         self._tasks = Tasks(self._activity, self.world.turn, self._supervisor.fail)
         self._company = Company(self._options, self.world, self._supervisor)
 

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from bot.domain.plan import Limits
 from bot.protocol.secret import Secret
 from bot.runtime.field_types import Decimals, Flag, Text, Texts, Whole
+from bot.runtime.paper_settings import PaperSettings
 from bot.runtime.plan_model import LimitsSection
 
 Mode = Literal["sandbox", "paper", "live"]
@@ -133,7 +134,7 @@ class Settings(BaseModel):
     model_config = _SECTION
 
     mode: Mode = "sandbox"
-    """sandbox: all is played; paper: real prices, orders to the sandbox; live: real orders."""
+    """sandbox: all is played; paper: real prices, orders matched here; live: real orders."""
     broker: BrokerSettings = BrokerSettings()
     journal: JournalSettings = JournalSettings()
     strategies: Annotated[tuple[str, ...], Texts()] = ("strategies/*.yaml",)
@@ -146,6 +147,7 @@ class Settings(BaseModel):
     web: WebSettings = WebSettings()
     notify: NotifySettings = NotifySettings()
     sandbox: SandboxSettings = SandboxSettings()
+    paper: PaperSettings = PaperSettings()
     legal: LegalSettings = LegalSettings()
 
     @property

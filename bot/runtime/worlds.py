@@ -8,6 +8,7 @@ from typing import Final
 from bot.clock import SimulatedClock
 from bot.domain.rulebook import Rulebook
 from bot.runtime.activity import Activity
+from bot.runtime.paper_world import OnBug, PaperWorld
 from bot.runtime.problems import ExitCode, OperatorMistake
 from bot.runtime.scenario_file import load_scenario
 from bot.runtime.settings import Loaded
@@ -23,11 +24,13 @@ LEDGER: Final = "sandbox.jsonl"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What a world is made of besides its settings."""
+    """What a world is made of besides its settings. `symbols` are what the strategies trade."""
 
     loaded: Loaded
     rulebook: Rulebook
     activity: Activity
+    symbols: frozenset[str]
+    on_bug: OnBug
 
 
 MakeWorld = Callable[[Place], World]
@@ -95,12 +98,14 @@ def access_of(loaded: Loaded) -> Access:
     return Access(broker.base_url, broker.api_key, broker.api_secret)
 
 
-def _paper_world(_: Place) -> World:
-    raise OperatorMistake.of(
-        "E-CFG-028",
-        "mode 'paper' (the real broker's data, orders matched here) can't be run yet; "
-        "use 'sandbox' or 'live'",
-        ExitCode.CONFIG,
+def _paper_world(place: Place) -> World:
+    return PaperWorld(
+        place.loaded,
+        access_of(place.loaded),
+        rulebook=place.rulebook,
+        symbols=place.symbols,
+        activity=place.activity,
+        on_bug=place.on_bug,
     )
 
 
