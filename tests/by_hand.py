@@ -1,7 +1,7 @@
 """Stories with a person in them: asks over the control socket of the run, at set market times."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -13,6 +13,8 @@ from bot.runtime.run import run_bot
 from bot.runtime.settings import load_settings
 from bot.runtime.worlds import Place
 from tests.story import InProcessWorld, Shown, Story, in_process
+
+MakeStoryWorld = Callable[[Place], InProcessWorld]
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,9 @@ class HandStory:
     replies: list[Mapping[str, object]]
 
 
-async def tell_by_hand(config: Path, *asks: Ask, minutes: float) -> HandStory:
+async def tell_by_hand(
+    config: Path, *asks: Ask, minutes: float, place_in: MakeStoryWorld = in_process
+) -> HandStory:
     """Run a project for some minutes of market time, with a person who asks."""
     loaded = load_settings(config)
     shown = Shown()
@@ -39,7 +43,7 @@ async def tell_by_hand(config: Path, *asks: Ask, minutes: float) -> HandStory:
     people: list[asyncio.Task[None]] = []
 
     def make(place: Place) -> InProcessWorld:
-        world = in_process(place)
+        world = place_in(place)
         people.extend(asyncio.create_task(_ask(world, place, each, replies)) for each in asks)
         return world
 

@@ -1,4 +1,4 @@
-"""A field that the broker adds or renames is noted once in a run's journal, and harms nothing."""
+"""A field that the broker adds or renames is journalled once, shown in the status, and harmless."""
 
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -7,14 +7,14 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from bot.cli.status_command import lines_of
 from bot.domain.entry import Note, OrderUpdated
-from bot.runtime.company import RunOptions
-from bot.runtime.run import run_bot
-from bot.runtime.settings import load_settings
 from bot.runtime.world import Access
 from bot.runtime.worlds import Place
+from tests.by_hand import Ask, tell_by_hand
 from tests.conformance.server import changed
-from tests.story import InProcessWorld, Shown, in_process, once, write_project
+from tests.simulation.oracle import outcome_of
+from tests.story import InProcessWorld, in_process, once, write_project
 
 SCENARIO: Mapping[str, object] = {
     "day": "2026-11-19",
@@ -53,16 +53,24 @@ def changed_world(place: Place) -> ChangedWorld:
     return ChangedWorld(made._played, made._clock, place)
 
 
-async def test_drift_is_noted_once_for_each_field_and_the_run_goes_on(tmp_path: Path) -> None:
+async def test_drift_in_a_run_is_journalled_once_told_and_shown(tmp_path: Path) -> None:
     config = write_project(tmp_path, scenario=SCENARIO, strategies=[once()])
-    shown = Shown()
+    status = Ask(timedelta(minutes=2), {"do": "status"})
 
-    options = RunOptions(run_for=timedelta(minutes=3))
-    await run_bot(load_settings(config), options, shown, make=changed_world)
+    told = await tell_by_hand(config, status, minutes=3, place_in=changed_world)
 
+    shown = told.story.shown
     notes = [note.text for note in shown.all(Note) if note.kind == "DRIFT"]
     assert notes == [
         "stock_quote is not as documented: lot_size added",
         "todays_orders is not as documented: [].custody_cd renamed (was [].custodycd)",
     ]
+    journal = outcome_of(told.story.loaded.state_dir)
+    stored = journal.rows("select text from notes where kind = 'DRIFT' order by seq")
+    assert [row["text"] for row in stored] == notes
+    [reply] = told.replies
+    answered: Any = reply["status"]
+    [line] = [line for line in lines_of(answered) if line.startswith("drift")]
+    assert "stock_quote lot_size added" in line
+    assert "todays_orders [].custody_cd renamed (was [].custodycd)" in line
     assert shown.all(OrderUpdated)[-1].executed_quantity == 100

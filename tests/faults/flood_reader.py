@@ -9,21 +9,32 @@ import asyncio
 import json
 import resource
 import sys
+from collections.abc import Awaitable, Coroutine
+from dataclasses import replace
+from pathlib import Path
 from random import Random
 
 import click
 
-from bot.broker.broker import Broker, open_broker
+from bot.broker.broker import AllBounds, Broker, open_broker
 from bot.broker.budget import RequestBudget
 from bot.broker.errors import BrokerError
-from bot.broker.signer import Credentials
+from bot.broker.http import Bounds
+from bot.broker.signer import Credentials, SignedRequest
 from bot.broker.waiter import SystemWaiter
 from bot.clock import SystemClock
 from bot.domain.account import SubAccount
 from bot.protocol.answer import NoAnswer
 from bot.protocol.secret import Secret
 
-ACCOUNT = SubAccount("0009000011", "120C900001.1", "Normal")
+KINDS = range(4)
+"""Kinds of floods; the last digit of an account, or of a symbol, says which it meets."""
+DRIP = 3
+BOUNDS = Bounds(deadline_s=1.5, body_bytes_max=16 * 2**20)
+
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from tests.staging import START, intent  # noqa: E402  # it runs as a script
 
 
 def peak_kb() -> int:
@@ -32,18 +43,35 @@ def peak_kb() -> int:
 
 
 async def floods(broker: Broker) -> list[str]:
-    """Return why each answer was not taken."""
-    reasons = []
-    for symbol in ("HPG", "SHS"):
-        try:
-            await broker.client.depth(symbol)
-        except BrokerError as error:
-            reasons.append(f"{type(error).__name__} {error}")
-    for order_id in ("ORD1", "ORD2"):
-        answer = await broker.writer.send(broker.writer.prepare_cancel(ACCOUNT, order_id))
-        if isinstance(answer, NoAnswer):
-            reasons.append(f"NoAnswer sent={answer.is_sent} {answer.reason}")
-    return reasons
+    """Return what became of each answer, kind by kind: depth, day book, place, cancel."""
+    found = [await one for kind in KINDS if kind != DRIP for one in _of_kind(broker, kind)]
+    return found + await asyncio.gather(*_of_kind(broker, DRIP))
+
+
+def _of_kind(broker: Broker, kind: int) -> list[Coroutine[None, None, str]]:
+    client, writer = broker.client, broker.writer
+    account = SubAccount(f"000900001{kind}", "120C900001.1", "Normal")
+    return [
+        _read(client.depth(f"AA{kind}")),
+        _read(client.todays_orders(account, START)),
+        _sent(broker, writer.prepare_place(account, intent())),
+        _sent(broker, writer.prepare_cancel(account, "ORD1")),
+    ]
+
+
+async def _read(asked: Awaitable[object]) -> str:
+    try:
+        await asked
+    except BrokerError as error:
+        return f"{type(error).__name__} {error}"
+    return "taken"
+
+
+async def _sent(broker: Broker, signed: SignedRequest) -> str:
+    answer = await broker.writer.send(signed)
+    if isinstance(answer, NoAnswer):
+        return f"NoAnswer sent={answer.is_sent} {answer.reason}"
+    return f"an answer of {len(answer.body) // 2**20} MB"
 
 
 async def main(base_url: str, key: str, secret: str) -> None:
@@ -52,7 +80,14 @@ async def main(base_url: str, key: str, secret: str) -> None:
     waiter = SystemWaiter(clock)
     budget = RequestBudget(per_minute=3_000, waiter=waiter, jitter=Random(1))
     given = Credentials(Secret(key), Secret(secret), "flood")
-    broker = open_broker(base_url, given, wire=clock, waiter=waiter, budget=budget)
+    broker = open_broker(
+        base_url,
+        given,
+        wire=clock,
+        waiter=waiter,
+        budget=budget,
+        bounds=AllBounds(read=BOUNDS, order=replace(BOUNDS, body_bytes_max=2**20)),
+    )
     await broker.client.quote("HPG")
     before_kb = peak_kb()
     reasons = await floods(broker)

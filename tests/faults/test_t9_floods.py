@@ -1,8 +1,9 @@
-"""T9: a gigabyte and a gzip bomb are left unread beyond the cap, and cost little memory."""
+"""T9, T10: a gigabyte, a gzip bomb, half an answer and one byte a second cost little memory."""
 
 import asyncio
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,22 +17,49 @@ from tests.sandbox.client import RULEBOOK, scenario
 
 GROWTH_MB_MAX = 32
 SCRIPT = Path(__file__).with_name("flood_reader.py")
-DEPTH = "/market/quotes/stocks/{}/order-book"
-FLOODS: list[tuple[str, dict[str, Any]]] = [
-    (DEPTH.format("HPG"), {"do": "huge"}),
-    (DEPTH.format("SHS"), {"do": "gzip_bomb"}),
-    ("*/orders/ORD1", {"do": "huge"}),
-    ("*/orders/ORD2", {"do": "gzip_bomb"}),
+FLOODS: list[dict[str, Any]] = [
+    {"do": "huge"},
+    {"do": "gzip_bomb"},
+    {"do": "truncate", "length": 20},
+    {"do": "trickle"},
 ]
+"""By the last digit of the account or the symbol."""
+POINTS = {"huge": "before_auth", "gzip_bomb": "before_auth"}
+CUT = "RemoteProtocolError: peer closed connection"
+TOLD = [
+    "Unreachable stock_depth: the answer is longer than 16777216 bytes",
+    "Unreachable todays_orders: the answer is longer than 16777216 bytes",
+    *["NoAnswer sent=True the answer is longer than 1048576 bytes"] * 2,
+    "Malformed stock_depth: the body is not UTF-8",
+    "Malformed todays_orders: the body is not UTF-8",
+    *["an answer of 0 MB"] * 2,
+    f"Unreachable stock_depth: {CUT}",
+    f"Unreachable todays_orders: {CUT}",
+    *[f"NoAnswer sent=True {CUT}"] * 2,
+    "Timeout stock_depth: no whole answer within 1.5 s",
+    "Timeout todays_orders: no whole answer within 1.5 s",
+    *["NoAnswer sent=True no whole answer within 1.5 s"] * 2,
+]
+"""Of each kind: depth, day book, place, cancel."""
+
+
+def rules() -> Iterator[dict[str, Any]]:
+    """Every answer about the symbol or the account of a kind is that flood."""
+    for number, action in enumerate(FLOODS):
+        for path in (f"*/AA{number}/order-book", f"*/000900001{number}/*"):
+            point = POINTS.get(action["do"])
+            yield {"match": {"path": path, "times": 0}, "point": point, "action": action}
 
 
 @pytest.mark.process
 @pytest.mark.wire
-async def test_a_gigabyte_and_a_bomb_grow_the_memory_by_32_megabytes_at_most() -> None:
-    played = scenario()
+async def test_floods_grow_the_memory_by_32_megabytes_at_most() -> None:
+    listed = [{"symbol": f"AA{n}", "exchange": "HOSE", "reference": 27_000} for n in range(4)]
+    accounts = [{"id": f"000900001{n}", "depository_number": f"120C90000{n}"} for n in range(4)]
+    quoted = {"symbol": "HPG", "exchange": "HOSE", "reference": 27_000}
+    played = scenario(symbols=[quoted, *listed], accounts=accounts)
     sandbox = Sandbox(played, RULEBOOK, clock=SimulatedClock(played.starts_at), wire=SystemClock())
-    for path, action in FLOODS:
-        rule = {"match": {"path": path, "times": 0}, "point": "before_auth", "action": action}
+    for rule in rules():
         sandbox.add_fault(FaultScript.model_validate(rule))
     given = sandbox.credentials
 
@@ -44,12 +72,9 @@ async def test_a_gigabyte_and_a_bomb_grow_the_memory_by_32_megabytes_at_most() -
             given.api_secret,
             stdout=asyncio.subprocess.PIPE,
         )
-        told, _ = await child.communicate()
+        written, _ = await child.communicate()
 
-    seen = json.loads(told)
+    seen = json.loads(written)
     assert seen["grown_mb"] <= GROWTH_MB_MAX
-    assert seen["reasons"] == [
-        "Unreachable stock_depth: the answer is longer than 16777216 bytes",
-        "Malformed stock_depth: the body is not UTF-8",
-        "NoAnswer sent=True the answer is longer than 1048576 bytes",
-    ]
+    pairs = list(zip(seen["reasons"], TOLD, strict=True))
+    assert [found for found, told in pairs if not found.startswith(told)] == []
