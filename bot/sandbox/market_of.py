@@ -1,14 +1,22 @@
-"""Which market a scenario gets: its scripted crowd, its order flow, or both side by side."""
+"""Which market a scenario gets: recorded days, its scripted crowd, its order flow, side by side."""
 
 from collections.abc import Iterator
+from typing import TypedDict
 
 from bot.domain.rulebook import Rulebook
 from bot.sandbox.crowd import Deliver
 from bot.sandbox.exchange.venue import Venue
-from bot.sandbox.flow import FlowMarket
+from bot.sandbox.flow import flow_market
 from bot.sandbox.market import SimulatedMarket
 from bot.sandbox.market_source import MarketSource, merged
+from bot.sandbox.replay import replay_market
 from bot.sandbox.scenario import Scenario
+
+
+class _Places(TypedDict):
+    rulebook: Rulebook
+    venue: Venue
+    deliver: Deliver
 
 
 def market_of(
@@ -21,9 +29,13 @@ def market_of(
 def _sources(
     scenario: Scenario, *, rulebook: Rulebook, venue: Venue, deliver: Deliver
 ) -> Iterator[MarketSource]:
-    scripted = [script for script in scenario.symbols if script.flow is None]
-    flowing = [script for script in scenario.symbols if script.flow is not None]
+    symbols, places = scenario.symbols, _Places(rulebook=rulebook, venue=venue, deliver=deliver)
+    replayed = [script for script in symbols if script.replay is not None]
+    flowing = [script for script in symbols if script.flow is not None]
+    scripted = [each for each in symbols if each.replay is None and each.flow is None]
+    if replayed:
+        yield replay_market(scenario, replayed, **places)
     if scripted:
-        yield SimulatedMarket(scenario, scripted, rulebook=rulebook, venue=venue, deliver=deliver)
+        yield SimulatedMarket(scenario, scripted, **places)
     if flowing:
-        yield FlowMarket(scenario, flowing, rulebook=rulebook, venue=venue, deliver=deliver)
+        yield flow_market(scenario, flowing, **places)

@@ -10,13 +10,15 @@ from decimal import Decimal
 from hashlib import sha256
 from typing import Annotated, Literal
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, PrivateAttr, SecretStr, model_validator
 
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument, InstrumentKind
 from bot.sandbox.corporate_actions import CorporateAction
 from bot.sandbox.fault_rule import FaultScript
 from bot.sandbox.flow_script import FlowScript
 from bot.sandbox.mirror_model import FillName
+from bot.sandbox.replay_data import Recording
+from bot.sandbox.replay_script import RecordKind, ReplayScript
 from bot.sandbox.scenario_part import Part
 
 Price = Annotated[int, Field(gt=0)]
@@ -64,7 +66,8 @@ class SymbolScript(Part):
 
     `level_volume` is what typically waits at a price, `swing_ticks` how far the noise carries the
     price from its path, `trade_chance` how likely somebody trades in one step of the market. With
-    `flow` the market is the order flow instead, and nothing of it is scripted.
+    `flow` the market is the order flow instead, with `replay` the recorded days, and nothing of it
+    is scripted.
     """
 
     symbol: str
@@ -86,12 +89,14 @@ class SymbolScript(Part):
     standstills: tuple[Standstill, ...] = ()
     deals: tuple[Deal, ...] = ()
     flow: FlowScript | None = None
+    replay: RecordKind | None = None
 
     @model_validator(mode="after")
-    def _a_flow_is_not_scripted(self) -> "SymbolScript":
-        if self.flow and (self.path or self.imbalances or self.standstills or self.deals):
+    def _has_one_market(self) -> "SymbolScript":
+        scripted = self.path or self.imbalances or self.standstills or self.deals
+        if sum(map(bool, (self.flow, self.replay, scripted))) > 1:
             raise ValueError(
-                "a symbol with flow has no path, imbalances, standstills or deals: leave one out"
+                "a symbol has either flow, or replay, or path, imbalances, standstills and deals"
             )
         return self
 
@@ -182,10 +187,19 @@ class Scenario(Part):
     fill: FillName | None = None
     """Set, the market is no simulated one: observations move it, and this says how orders fill."""
     symbols: tuple[SymbolScript, ...] = Field(min_length=1)
+    replay: ReplayScript = ReplayScript()
     faults: tuple[FaultScript, ...] = ()
     corporate_actions: tuple[CorporateAction, ...] = ()
     """Those that went ex by the start are past: references and holdings know them already."""
     switches: Switches = Switches()
+    _recording: Recording = PrivateAttr(default=Recording())
+
+    @model_validator(mode="after")
+    def _records_are_named(self) -> "Scenario":
+        for kind in {each.replay for each in self.symbols if each.replay}:
+            if getattr(self.replay, kind) is None:
+                raise ValueError(f"a symbol is replayed from {kind}: name them under replay")
+        return self
 
     @model_validator(mode="after")
     def _names_are_unique(self) -> "Scenario":
@@ -220,6 +234,17 @@ class Scenario(Part):
         if unknown := set(named) - shares:
             raise ValueError(f"not listed as shares here: {', '.join(sorted(unknown))}")
         return self
+
+    @property
+    def recording(self) -> Recording:
+        """What the replayed symbols traded; empty until `with_recording`."""
+        return self._recording
+
+    def with_recording(self, recording: Recording) -> "Scenario":
+        """Return the scenario with the days that its replay reads."""
+        replayed = self.model_copy()
+        replayed._recording = recording  # noqa: SLF001 - of our own copy
+        return replayed
 
     @property
     def trading_day(self) -> date:
