@@ -15,6 +15,8 @@ from bot.sandbox.scenario import Scenario
 
 RULEBOOK = load_rulebook()
 ACCOUNT = "0009000011"
+CASH = 10_000_000_000
+SHARES = 100_000
 Levels = list[tuple[int, int]]
 
 
@@ -29,7 +31,7 @@ def mirrored(fill: str, **keys: Any) -> Scenario:
             {"symbol": "HPG", "exchange": "HOSE", "reference": 27_000},
             {"symbol": "SHS", "exchange": "HNX", "reference": 18_500},
         ],
-        "accounts": [{"id": ACCOUNT, "cash": 10_000_000_000, "holdings": {"HPG": 100_000}}],
+        "accounts": [{"id": ACCOUNT, "cash": CASH, "holdings": {"HPG": SHARES}}],
     }
     return Scenario.model_validate(facts | keys)
 
