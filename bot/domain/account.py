@@ -36,6 +36,22 @@ class Holding:
 
 
 @dataclass(frozen=True, slots=True)
+class ShareholderRight:
+    """What the broker says of one corporate action: `kind` and `ratio` in its words.
+
+    `dividend` is gross VND for all `owned` shares, `shares` the new ones that are still to come.
+    """
+
+    number: str
+    symbol: str
+    kind: str
+    ratio: str
+    owned: int
+    dividend: int
+    shares: int
+
+
+@dataclass(frozen=True, slots=True)
 class AccountSnapshot:
     """The broker's numbers of one sub-account at `at`. `is_snapshot`: prices not live, no signals
     from it.

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from datetime import date, datetime, time
 from enum import StrEnum
 
-from bot.domain.account import AccountSnapshot
+from bot.domain.account import AccountSnapshot, ShareholderRight
 from bot.domain.entry import AttemptFinished, Entry
 from bot.domain.instrument import Exchange, Instrument, Phase
 from bot.domain.order import Intent, OrderReport, OrderType
-from bot.domain.outcome import Outcome
+from bot.domain.outcome import Outcome, Resolution
 from bot.domain.quote import Bar, Depth, Quote
 from bot.domain.recovery import Recovery
 
@@ -105,10 +105,11 @@ class TradingDayStarted:
 
 @dataclass(frozen=True, slots=True)
 class AccountRead:
-    """The broker's cash and holdings."""
+    """The broker's cash and holdings; `rights` where they were asked for besides, once a day."""
 
     at: datetime
     snapshot: AccountSnapshot
+    rights: tuple[ShareholderRight, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,13 +167,6 @@ class AmendAnswered:
     order_id: str
     outcome: Outcome
     finished: AttemptFinished | None
-
-
-class Resolution(StrEnum):
-    """What a nonce burn proved about an unknown POST (order-safety section 5)."""
-
-    FRESH = "FRESH"
-    REACHED = "REACHED"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,18 @@ Refused and not sent are certain; unknown never is, and nothing is ever sent aga
 """
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 from bot.domain.order import OrderResult
+
+
+class Resolution(StrEnum):
+    """What a nonce burn proved about an unknown POST (order-safety section 5)."""
+
+    FRESH = "FRESH"
+    REACHED = "REACHED"
+
 
 TWO_FACTOR_CODES: Final = frozenset(
     {

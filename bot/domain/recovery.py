@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 
-from bot.domain.entry import OrderUpdated, RunState
+from bot.domain.entry import Fill, OrderUpdated, RunState
 from bot.domain.order import Intent, SendState
 
 
@@ -65,5 +65,7 @@ class Recovery:
     orders: tuple[OrderUpdated, ...] = ()
     """Today's orders and every one not terminal, newest state each, own and external."""
     strategies: Mapping[str, StrategyBook] = field(default_factory=dict)
+    recent_fills: tuple[tuple[date, Fill], ...] = ()
+    """With their trading dates, of as many days back as a settlement over Tet may take."""
     halted_symbols: Mapping[str, str] = field(default_factory=dict)
     """symbol -> why no order goes out in it until an operator resumes"""

@@ -6,7 +6,7 @@ place whose outcome is unknown, is reserved at its full open size and worst pric
 """
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Final
 
 from bot.domain.account import AccountSnapshot, Holding
@@ -15,6 +15,7 @@ from bot.domain.errors import CalendarEnds, NoRule
 from bot.domain.instrument import Instrument
 from bot.domain.message import AccountRead
 from bot.domain.order import Side
+from bot.engine import ledgers, rights
 from bot.engine.book import Book
 from bot.engine.tracks import Flow, OrderTrack
 
@@ -27,6 +28,9 @@ def on_account(book: Book, event: AccountRead) -> None:
     book.accounts[snapshot.account] = snapshot
     book.record(AccountSeen(book.now, snapshot))
     book.flows = [flow for flow in book.flows if _still_matters(flow, snapshot)]
+    if event.rights is not None:
+        book.rights[snapshot.account] = event.rights
+    ledgers.reconcile(book, snapshot)
     for symbol in sorted({*snapshot.holdings, *_own_symbols(book, snapshot.account)}):
         if not _is_busy(book, snapshot, symbol):
             _compare(book, snapshot, symbol)
@@ -136,28 +140,34 @@ def sellable_of(book: Book, strategy: str, symbol: str) -> int:
 
 def add_flow(book: Book, fill: Fill) -> None:
     """Remember what a fill moves until the broker's own numbers contain it."""
+    flow = flow_of(book, fill, book.trading_date)
+    if flow is not None:
+        book.flows.append(flow)
+        ledgers.add(book, flow)
+
+
+def flow_of(book: Book, fill: Fill, trading_date: date) -> Flow | None:
+    """Return what a fill of a day moves, and when; None for a symbol that is not known."""
     instrument = book.instruments.get(fill.symbol)
     if instrument is None:
-        return
+        return None
     is_buy = fill.side is Side.BUY
-    book.flows.append(
-        Flow(
-            at=fill.at,
-            account=fill.account,
-            symbol=fill.symbol,
-            cash_out=fill.amount + fill.fee if is_buy else 0,
-            cash_in=0 if is_buy else fill.amount - fill.fee - fill.tax,
-            shares_out=0 if is_buy else fill.quantity,
-            shares_in=fill.quantity if is_buy else 0,
-            settles_at=settlement_of(book, instrument),
-        )
+    return Flow(
+        at=fill.at,
+        account=fill.account,
+        symbol=fill.symbol,
+        cash_out=fill.amount + fill.fee if is_buy else 0,
+        cash_in=0 if is_buy else fill.amount - fill.fee - fill.tax,
+        shares_out=0 if is_buy else fill.quantity,
+        shares_in=fill.quantity if is_buy else 0,
+        settles_at=settlement_of(book, instrument, trading_date),
     )
 
 
-def settlement_of(book: Book, instrument: Instrument) -> datetime:
-    """Return when a trade of today settles; beyond the calendar: only when the broker says so."""
+def settlement_of(book: Book, instrument: Instrument, trading_date: date) -> datetime:
+    """Return when a trade of a day settles; beyond the calendar: only when the broker says so."""
     try:
-        return book.rulebook.settles_at(instrument, book.trading_date)
+        return book.rulebook.settles_at(instrument, trading_date)
     except (CalendarEnds, NoRule):
         return NEVER
 
@@ -200,12 +210,20 @@ def _compare(book: Book, snapshot: AccountSnapshot, symbol: str) -> None:
 
 
 def _note_drift(book: Book, key: tuple[str, str], known: int, external: int) -> None:
+    """Note it, and take no order where a share count changed that a strategy relies on.
+
+    New shares of a stock dividend belong to no strategy: its own position stays what its fills
+    made it, so it never sells them; but price and indicators have jumped, so an operator decides.
+    """
     account, symbol = key
     numbers = {"expected_external": known, "found_external": external}
-    text = f"{symbol}: {external - known:+,} shares that no order here explains"
+    named = rights.explanation(book, account, symbol, external - known)
+    text = named or f"{symbol}: {external - known:+,} shares that no order here explains"
     book.note("RECONCILE", text, numbers, symbol=symbol)
     book.external_shares[account, symbol] = external
     book.drift.pop(key, None)
     settings = book.settings
-    if settings.halt_on_drift_of_external if known else settings.halt_on_drift:
+    is_changed_under_us = bool(named) and _own_shares(book, account, symbol) > 0
+    does_halt = settings.halt_on_drift_of_external if known else settings.halt_on_drift
+    if does_halt or is_changed_under_us:
         book.halt_symbol(symbol, text)

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime
 
-from bot.domain.account import AccountSnapshot
+from bot.domain.account import AccountSnapshot, ShareholderRight
 from bot.domain.entry import Entry, Note, Numbers, RunState, StateChanged
 from bot.domain.instrument import Exchange, Instrument
 from bot.domain.message import Command, Record
@@ -15,6 +15,7 @@ from bot.engine.gate import Gate
 from bot.engine.settings import EngineSettings, Invoke, LoadedStrategy
 from bot.engine.tracks import (
     BEGINNING,
+    AccountLedger,
     AmendTrack,
     CancelTrack,
     DepthSeen,
@@ -79,6 +80,10 @@ class Book:
         self.external_shares: dict[tuple[str, str], int] = {}
         self.drift: dict[tuple[str, str], int] = {}
         self.flows: list[Flow] = []
+        self.ledgers: dict[str, AccountLedger] = {}
+        self.early_flows: list[Flow] = []
+        self.rights: dict[str, tuple[ShareholderRight, ...]] = {}
+        self.explained_rights: set[tuple[str, bool]] = set()
         self.intents: dict[str, IntentTrack] = {}
         self.orders: dict[str, OrderTrack] = {}
         self.chains = Chains()

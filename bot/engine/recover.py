@@ -12,6 +12,7 @@ from bot.domain.message import ReadAccount, ReadTodaysOrders, Reconciled, Recove
 from bot.domain.order import OrderState, SendState
 from bot.domain.recovery import Recovery, StoredIntent
 from bot.engine import cancels, day, gatekeeping, sends, switches, wake
+from bot.engine.accounts import flow_of
 from bot.engine.book import Book
 from bot.engine.gate import LASTING, Cause
 from bot.engine.moves import move_intent, move_unplaced
@@ -45,6 +46,8 @@ def on_recovered(book: Book, event: Recovered) -> None:
         track = _track(stored)
         book.intents[stored.intent.intent_id] = track
         TAKE_OVER.get(stored.state, _leave)(book, track)
+    flows = (flow_of(book, fill, day) for day, fill in recovery.recent_fills)
+    book.early_flows += [flow for flow in flows if flow is not None]
     _end_earlier_days(book)
     book.command(ReadTodaysOrders("start"))
     book.command(ReadAccount("start"))

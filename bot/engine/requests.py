@@ -134,7 +134,7 @@ def _not_settled(book: Book, runner: Runner, symbol: str) -> str:
     ]
     if instrument is None:
         return "not settled"
-    until = min(ahead, default=settlement_of(book, instrument))
+    until = min(ahead, default=settlement_of(book, instrument, book.trading_date))
     if until == NEVER:
         return "not settled"
     return f"not settled until {until.astimezone(EXCHANGE_TZ):%Y-%m-%d %H:%M}"

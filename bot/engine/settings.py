@@ -29,8 +29,10 @@ class EngineSettings:
     `limits` holds for every strategy beside its own; the tighter one wins. `poll_backoff` repeats
     its last step until an order has ended. `halt_on_drift` halts a symbol whose holding is not ours
     plus what was there before; symbols with shares of the owner's own are only noted unless
-    `halt_on_drift_of_external`. `amend_enabled` is off: what the broker's modify does to a partly
-    matched order is documented in words only; cancelling and ordering anew is understood.
+    `halt_on_drift_of_external`. `pause_on_cash_difference`: VND above which cash that no order here
+    explains pauses the bot, None: it is only noted. `amend_enabled` is off: what the broker's
+    modify does to a partly matched order is documented in words only; cancelling and ordering anew
+    is understood.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -47,6 +49,7 @@ class EngineSettings:
     amend_enabled: bool = False
     halt_on_drift: bool = True
     halt_on_drift_of_external: bool = False
+    pause_on_cash_difference: int | None = None
     unknown_policy: UnknownPolicy = UnknownPolicy.FENCE_AND_HORIZON
     absent_reads: int = 3
     signal_ttl: timedelta = timedelta(seconds=5)

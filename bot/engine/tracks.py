@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
+from bot.domain.account import AccountSnapshot
 from bot.domain.entry import OrderUpdated
 from bot.domain.instrument import Phase
 from bot.domain.message import AmendAsked
@@ -286,3 +287,17 @@ class Flow:
     shares_out: int
     shares_in: int
     settles_at: datetime
+
+
+@dataclass(slots=True)
+class AccountLedger:
+    """Our own numbers of one account: the broker's at the base, our fills since.
+
+    `coming` are fills of before the base that settle after it; `doubt` is what the last read showed
+    otherwise, waiting for a second one.
+    """
+
+    base: AccountSnapshot
+    flows: list[Flow] = field(default_factory=list)
+    coming: list[Flow] = field(default_factory=list)
+    doubt: tuple[object, ...] = ()

@@ -13,8 +13,9 @@ from collections.abc import Iterable, Sequence
 from datetime import date
 from typing import Final
 
-from bot.domain.message import NonceBurnt, Resolution, TodaysOrdersRead
+from bot.domain.message import NonceBurnt, TodaysOrdersRead
 from bot.domain.order import OrderReport, OrderState, OrderType, SendState
+from bot.domain.outcome import Resolution
 from bot.engine import orders
 from bot.engine.book import Book
 from bot.engine.moves import move_intent, move_unplaced

@@ -3,12 +3,13 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from datetime import date, timedelta
 from typing import Final
 
 import sqlalchemy as sa
 
-from bot.domain.entry import OrderUpdated, RunState
+from bot.domain.entry import Fill, OrderUpdated, RunState
 from bot.domain.instrument import Exchange
 from bot.domain.order import (
     TERMINAL_STATES,
@@ -34,6 +35,8 @@ MAY_BE_SEEN_YET: Final = UNRESOLVED_SENDS | {
     SendState.NOT_PLACED,
 }
 """Unresolved, or settled as no order: a row that looks like one of the latter is a late ghost."""
+SETTLEMENT_LASTS: Final = timedelta(days=21)
+"""At least: T+2 over the holidays of Tet, which close the exchanges for up to nine days."""
 SURVIVING: Final = (RunState.HALTED, RunState.PAUSED)
 
 Fields = Mapping[str, object]
@@ -54,8 +57,19 @@ def read_recovery(connection: sa.Connection, trading_date: date) -> Recovery:
         intents=tuple(_intents(connection, day)),
         orders=tuple(_orders(connection, day)),
         strategies=dict(_books(connection, day)),
+        recent_fills=tuple(_recent_fills(connection, trading_date)),
         halted_symbols=dict(_halted_symbols(connection)),
     )
+
+
+def _recent_fills(connection: sa.Connection, trading_date: date) -> Iterator[tuple[date, Fill]]:
+    table = tables.fills
+    since = (trading_date - SETTLEMENT_LASTS).isoformat()
+    query = sa.select(table).where(table.c.trading_date >= since).order_by(table.c.seq)
+    for row in connection.execute(query).mappings():
+        values = {each.name: row[each.name] for each in fields(Fill)}
+        at, side = instant_of(row["at"]), Side(row["side"])
+        yield date.fromisoformat(row["trading_date"]), Fill(**{**values, "at": at, "side": side})
 
 
 def _next_intent_number(connection: sa.Connection) -> int:

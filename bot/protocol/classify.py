@@ -16,9 +16,8 @@ from typing import Final
 
 from bot.domain.account import SubAccount
 from bot.domain.instrument import Exchange
-from bot.domain.message import Resolution
 from bot.domain.order import Intent, OrderResult, OrderType
-from bot.domain.outcome import Accepted, NotSent, Outcome, Refused, Unknown
+from bot.domain.outcome import Accepted, NotSent, Outcome, Refused, Resolution, Unknown
 from bot.protocol.answer import Answer, NoAnswer
 from bot.protocol.endpoints import AMEND_ORDER, CANCEL_ORDER, PLACE_ORDER, USER, Endpoint
 from bot.protocol.envelope import (

@@ -25,11 +25,10 @@ from bot.domain.message import (
     CancelOrder,
     NonceBurnt,
     PlaceAnswered,
-    Resolution,
     SendStarted,
 )
 from bot.domain.order import Intent, OrderState, SendState
-from bot.domain.outcome import Accepted, NotSent, Outcome, Refused, Unknown
+from bot.domain.outcome import Accepted, NotSent, Outcome, Refused, Resolution, Unknown
 from bot.domain.recovery import StoredAttempt
 from bot.journal.errors import OutcomeUnknown, SendForbidden, Unreachable
 from bot.journal.journal import Journal

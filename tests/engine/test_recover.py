@@ -13,9 +13,9 @@ from bot.domain.message import (
     PlaceOrder,
     ReadAccount,
     ReadTodaysOrders,
-    Resolution,
 )
 from bot.domain.order import OrderState, SendState
+from bot.domain.outcome import Resolution
 from bot.domain.recovery import Recovery, StoredAttempt, StoredIntent, StrategyBook
 from tests.engine.stage import DAY, START, Stage, report_of
 

@@ -10,11 +10,10 @@ from bot.domain.message import (
     PlaceOrder,
     ReadTodaysOrders,
     Record,
-    Resolution,
     TradingDayStarted,
 )
 from bot.domain.order import OrderState, OrderType, SendState, Side
-from bot.domain.outcome import Refused, Unknown
+from bot.domain.outcome import Refused, Resolution, Unknown
 from bot.domain.plan import OrderPlan
 from bot.engine.settings import EngineSettings, UnknownPolicy
 from tests.engine.stage import DAY, PLAN, Stage, report_of

@@ -6,9 +6,16 @@ from datetime import date
 import pytest
 
 from bot.domain.instrument import Exchange
-from bot.domain.message import Resolution
 from bot.domain.order import OrderType
-from bot.domain.outcome import TWO_FACTOR_CODES, Accepted, NotSent, Outcome, Refused, Unknown
+from bot.domain.outcome import (
+    TWO_FACTOR_CODES,
+    Accepted,
+    NotSent,
+    Outcome,
+    Refused,
+    Resolution,
+    Unknown,
+)
 from bot.protocol.answer import Answer, NoAnswer
 from bot.protocol.classify import classify_amend, classify_burn, classify_cancel, classify_place
 from bot.protocol.endpoints import PLACE_ORDER, USER

@@ -14,11 +14,10 @@ from bot.domain.message import (
     CancelOrder,
     NonceBurnt,
     PlaceAnswered,
-    Resolution,
     SendStarted,
 )
 from bot.domain.order import OrderState, SendState
-from bot.domain.outcome import Accepted, NotSent, Refused, Unknown
+from bot.domain.outcome import Accepted, NotSent, Refused, Resolution, Unknown
 from bot.domain.recovery import StoredIntent
 from bot.journal.errors import OutcomeUnknown
 from bot.journal.journal import Journal

@@ -1,0 +1,232 @@
+"""Our own running account: cash and lots by their settlement, from our own fills alone.
+
+The first quiet read of the broker's numbers is the base. From there fills move it: a buy takes cash
+at once, what was bought and what a sale brings comes on T+2 at 13:00 (VSDC settlement rules). Every
+further quiet read is compared with it; a read is quiet while no own order works, no place is open,
+and no fill is newer than its question. Explained besides are
+
+  what settles later on the same day (delivery is around midday, sooner than the rule promises),
+  buys of the day that the broker holds back and has not yet taken out of its cash,
+  shares of before the base, whose date is not known, becoming sellable.
+
+A difference that two reads show alike is noted once, and the broker's numbers become the base.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from bot.domain.account import AccountSnapshot, Holding
+from bot.domain.entry import Numbers, RunState
+from bot.domain.instrument import EXCHANGE_TZ
+from bot.engine import gatekeeping, rights
+from bot.engine.book import Book
+from bot.engine.gate import Cause
+from bot.engine.tracks import AccountLedger, Flow
+
+_NOTHING: Final = (0, 0, 0)
+_IN_ALL: Final = "in all"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One number that is not as our fills make it. `symbol` None: cash."""
+
+    symbol: str | None
+    what: str
+    expected: int
+    found: int
+
+    @property
+    def amount(self) -> int:
+        """By how much the broker's number is higher."""
+        return self.found - self.expected
+
+    @property
+    def numbers(self) -> Numbers:
+        """The difference as a note carries it."""
+        return {"expected": self.expected, "found": self.found, "difference": self.amount}
+
+    @property
+    def text(self) -> str:
+        """The difference in words."""
+        unit = "VND" if self.symbol is None else "shares"
+        what = self.what if self.symbol is None else f"{self.symbol} {self.what}"
+        expected, found = f"expected {self.expected:,}", f"found {self.found:,}"
+        return f"{what}: {expected}, {found}: {self.amount:+,} {unit} that no order here explains"
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What our fills make of the base at an instant; the sets are the explained values of cash."""
+
+    cash: int
+    explained_cash: frozenset[int]
+    holdings: dict[str, "Shares"] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """`sellable` at least, `sellable_max` with what may have come sooner."""
+
+    total: int
+    sellable: int
+    sellable_max: int
+    receiving: int
+
+
+def add(book: Book, flow: Flow) -> None:
+    """Count a fill; before the first base the broker's numbers will contain it."""
+    ledger = book.ledgers.get(flow.account)
+    if ledger is None:
+        book.early_flows.append(flow)
+    else:
+        ledger.flows.append(flow)
+
+
+def reconcile(book: Book, snapshot: AccountSnapshot) -> None:
+    """Compare a read with our own numbers, or begin them with it."""
+    if not _is_quiet(book, snapshot):
+        return
+    ledger = book.ledgers.get(snapshot.account)
+    if ledger is None:
+        ledger = book.ledgers[snapshot.account] = AccountLedger(snapshot)
+        ledger.coming = [flow for flow in book.early_flows if flow.account == snapshot.account]
+        _rebase(ledger, snapshot)
+        return
+    expected = expected_at(ledger, snapshot.at)
+    found = tuple(_differences(expected, snapshot, _busy_symbols(book)))
+    if not found:
+        ledger.doubt = ()
+        _fold(ledger, expected, snapshot)
+    elif found == ledger.doubt:
+        _note(book, snapshot.account, found)
+        _rebase(ledger, snapshot)
+    else:
+        ledger.doubt = found
+
+
+def _is_quiet(book: Book, snapshot: AccountSnapshot) -> bool:
+    account = snapshot.account
+    is_working = any(o.is_own and o.row.account == account for o in book.open_orders())
+    is_pending = any(track.intent.account == account for track in book.pending_intents())
+    ledger = book.ledgers.get(account)
+    flows = ledger.flows if ledger else book.early_flows
+    is_newer = any(flow.account == account and flow.at > snapshot.at for flow in flows)
+    return not (is_working or is_pending or is_newer)
+
+
+def _busy_symbols(book: Book) -> set[str]:
+    """Symbols in which somebody else's orders work: they hold shares back."""
+    return {order.row.symbol for order in book.open_orders()}
+
+
+# ---------------------------------------------------------------------------------- our own numbers
+
+
+def expected_at(ledger: AccountLedger, at: datetime) -> Expected:
+    """Return what our fills make of the base at an instant."""
+    moves = [*ledger.coming, *ledger.flows]
+    spent = sum(flow.cash_out for flow in ledger.flows)
+    come = sum(flow.cash_in for flow in moves if flow.settles_at <= at)
+    sooner = sum(flow.cash_in for flow in moves if _is_later_today(flow.settles_at, at))
+    held_back = sum(flow.cash_out for flow in ledger.flows if _day(flow.at) == _day(at))
+    cash = ledger.base.cash - spent + come
+    explained = {cash, cash + sooner, cash + held_back, cash + sooner + held_back}
+    symbols = {*ledger.base.holdings, *(flow.symbol for flow in moves)}
+    holdings = {symbol: _shares(ledger, symbol, at) for symbol in sorted(symbols)}
+    return Expected(cash, frozenset(explained), holdings)
+
+
+def _shares(ledger: AccountLedger, symbol: str, at: datetime) -> Shares:
+    base = ledger.base.holdings.get(symbol, Holding(symbol, 0, 0, 0, 0))
+    coming = [flow for flow in ledger.coming if flow.symbol == symbol]
+    flows = [flow for flow in ledger.flows if flow.symbol == symbol]
+    sold, bought = sum(f.shares_out for f in flows), sum(f.shares_in for f in flows)
+    moves = [*coming, *flows]
+    come = sum(flow.shares_in for flow in moves if flow.settles_at <= at)
+    sooner = sum(flow.shares_in for flow in moves if _is_later_today(flow.settles_at, at))
+    undated = max(0, base.receiving - sum(flow.shares_in for flow in coming))
+    sellable = base.sellable - sold + come
+    return Shares(
+        total=base.total - sold + bought,
+        sellable=sellable,
+        sellable_max=sellable + sooner + undated,
+        receiving=base.receiving + bought - come,
+    )
+
+
+def _is_later_today(settles_at: datetime, at: datetime) -> bool:
+    return settles_at > at and _day(settles_at) == _day(at)
+
+
+def _day(at: datetime) -> object:
+    return at.astimezone(EXCHANGE_TZ).date()
+
+
+# --------------------------------------------------------------------------------------- comparing
+
+
+def _differences(
+    expected: Expected, snapshot: AccountSnapshot, busy: set[str]
+) -> Iterable[Difference]:
+    if snapshot.cash not in expected.explained_cash:
+        yield Difference(None, "cash", expected.cash, snapshot.cash)
+    for symbol in sorted({*expected.holdings, *snapshot.holdings} - busy):
+        ours = expected.holdings.get(symbol, Shares(*_NOTHING, 0))
+        yield from _share_differences(
+            ours, snapshot.holdings.get(symbol, Holding(symbol, *_NOTHING, 0))
+        )
+
+
+def _share_differences(ours: Shares, theirs: Holding) -> Iterable[Difference]:
+    if theirs.total != ours.total:
+        yield Difference(theirs.symbol, _IN_ALL, ours.total, theirs.total)
+        return
+    if not ours.sellable <= theirs.sellable <= ours.sellable_max:
+        yield Difference(theirs.symbol, "sellable", ours.sellable, theirs.sellable)
+    receiving = ours.receiving - (theirs.sellable - ours.sellable)
+    if theirs.receiving != receiving:
+        yield Difference(theirs.symbol, "receiving", receiving, theirs.receiving)
+
+
+def _note(book: Book, account: str, found: Iterable[Difference]) -> None:
+    """Note cash and settlement; a total that differs is noted and judged by `accounts`."""
+    for difference in found:
+        if difference.what == _IN_ALL:
+            continue
+        named = difference.symbol is None and rights.explanation(
+            book, account, None, difference.amount
+        )
+        text = named or difference.text
+        book.note("RECONCILE", text, difference.numbers, symbol=difference.symbol)
+        if difference.symbol is None and not named:
+            _stop_entries(book, difference)
+
+
+def _stop_entries(book: Book, difference: Difference) -> None:
+    limit = book.settings.pause_on_cash_difference
+    if limit is not None and abs(difference.amount) > limit:
+        gatekeeping.close(book, RunState.PAUSED, Cause(difference.text, "engine"))
+
+
+# ------------------------------------------------------------------------------------------ basing
+
+
+def _rebase(ledger: AccountLedger, snapshot: AccountSnapshot) -> None:
+    """The broker's numbers count from here; what is still on its way comes later."""
+    moves = [*ledger.coming, *ledger.flows]
+    ledger.base, ledger.flows, ledger.doubt = snapshot, [], ()
+    ledger.coming = [flow for flow in moves if flow.settles_at > snapshot.at]
+
+
+def _fold(ledger: AccountLedger, expected: Expected, snapshot: AccountSnapshot) -> None:
+    """Begin anew from a read that is exactly ours, so that the list of fills stays short."""
+    is_ours = snapshot.cash == expected.cash and all(
+        snapshot.holdings[symbol].sellable == ours.sellable
+        for symbol, ours in expected.holdings.items()
+        if symbol in snapshot.holdings
+    )
+    if is_ours:
+        _rebase(ledger, snapshot)

@@ -1,0 +1,38 @@
+"""Names what corporate actions have done to an account, as far as the broker's rights call tells.
+
+A dividend in cash arrives less the tax that is withheld; new shares count from the ex-date on. A
+right explains one difference only.
+"""
+
+from collections.abc import Iterator
+
+from bot.domain.account import ShareholderRight
+from bot.engine.book import Book
+
+
+def explanation(book: Book, account: str, symbol: str | None, difference: int) -> str:
+    """Return what a difference in cash (symbol None) or shares comes from; empty: not known."""
+    for right in book.rights.get(account, ()):
+        key = (right.number, symbol is None)
+        if key not in book.explained_rights and difference in _worth(book, right, symbol):
+            book.explained_rights.add(key)
+            return _text(right, symbol, difference)
+    return ""
+
+
+def _worth(book: Book, right: ShareholderRight, symbol: str | None) -> Iterator[int]:
+    """Yield what the right may have brought: VND net and gross, or shares of the symbol."""
+    if symbol is None and right.dividend:
+        yield right.dividend - book.rulebook.dividend_tax(right.dividend)
+        yield right.dividend
+    elif symbol == right.symbol and right.shares:
+        yield right.shares
+
+
+def _text(right: ShareholderRight, symbol: str | None, difference: int) -> str:
+    kind = right.kind.lower().replace("_", " ")
+    if symbol is not None:
+        return f"{kind} {right.symbol} {right.ratio}: {difference:+,} shares"
+    per_share = right.dividend // right.owned if right.owned else 0
+    taxed = "after tax" if difference < right.dividend else "before tax"
+    return f"{kind} {right.symbol} {per_share:,} VND/share: {difference:+,} {taxed}"
