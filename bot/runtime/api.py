@@ -132,7 +132,7 @@ def asked_for(name: str, words: Mapping[str, str]) -> Asked:
     """Sort the words of a call; raises OperatorMistake that says what was likely meant."""
     codec = READS.get(name.replace("-", "_"))
     if codec is None:
-        raise _mistake([Problem("E-API-001", f"no read '{name}'{_likely(name, READS)}")])
+        raise _mistake([Problem("E-API-001", _unknown(name))])
     holes = path_parameters(codec.endpoint)
     kinds = {one.name: one.kind for one in PARAMETERS[codec.endpoint.name]}
     path = {key: value for key, value in words.items() if key in holes}
@@ -143,6 +143,12 @@ def asked_for(name: str, words: Mapping[str, str]) -> Asked:
     }
     _check(codec.endpoint, path, query)
     return Asked(codec, path, query)
+
+
+def _unknown(name: str) -> str:
+    if name.replace("-", "_") in ENDPOINTS:
+        return f"'{name}' changes something, and bot api only reads; all it reads: bot api list"
+    return f"no read '{name}'{_likely(name, READS)}"
 
 
 def _check(endpoint: Endpoint, path: Mapping[str, str], query: Mapping[str, str]) -> None:

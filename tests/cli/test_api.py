@@ -37,7 +37,8 @@ def test_the_list_can_be_narrowed() -> None:
     ("words", "told"),
     [
         (("stock-qote", "symbol=FPT"), "did you mean 'stock_quote'"),
-        (("place_order", "symbol=FPT"), "no read 'place_order'"),
+        (("place_order", "symbol=FPT"), "'place_order' changes something"),
+        (("nonsense",), "all there are: bot api list"),
         (("stock_quote",), "symbol: required"),
         (("stock_history", "symbol=FPT", "form=1", "to=2"), "did you mean 'from'?"),
         (("stock_history", "symbol=FPT", "from=1"), "usage: bot api stock_history symbol=…"),
@@ -109,6 +110,41 @@ def test_an_object_with_a_list_is_its_fields_and_a_table_of_all_pages() -> None:
         "DAY",
         "a",
         "b",
+    ]
+
+
+def test_nested_fields_numbers_and_times_are_written_out() -> None:
+    rows = [
+        {"t": 1_795_021_200, "year": 2026, "buy": {"volume": 1_000, "pe": 7.03}, "of": None},
+        {"t": 1_795_107_600, "year": 2027, "buy": {"volume": 20, "pe": 14.5}, "of": [1]},
+    ]
+
+    assert list(lines_of_payload([rows], limit=80)) == [
+        "               T YEAR BUY.VOLUME BUY.PE OF",
+        "2026-11-19 00:00 2026      1,000   7.03 -",
+        "2026-11-20 00:00 2027         20   14.5 [1]",
+    ]
+
+
+def test_several_lists_are_tables_under_their_names() -> None:
+    depth = {"symbol": "HPG", "user_id": 900001, "bids": [{"price": 27_100}], "asks": []}
+
+    assert list(lines_of_payload([{**depth, "asks": [{"price": 27_150.5}]}], limit=80)) == [
+        "symbol  HPG",
+        "user_id 900001",
+        "",
+        "bids:",
+        " PRICE",
+        "27,100",
+        "",
+        "asks:",
+        "   PRICE",
+        "27,150.5",
+    ]
+    assert list(lines_of_payload([depth], limit=80))[:3] == [
+        "symbol  HPG",
+        "user_id 900001",
+        "asks    []",
     ]
 
 
