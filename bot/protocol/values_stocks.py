@@ -12,7 +12,7 @@ from typing import Annotated
 from pydantic import Field
 
 from bot.protocol.fields import Symbol, Text, Word
-from bot.protocol.shaped import Rest
+from bot.protocol.shaped import Rest, Sparse
 from bot.protocol.wire_types import (
     CountOrNone,
     Day,
@@ -245,7 +245,7 @@ class Indicator:
     params: tuple[Number, ...] = ()
     display_name: Text = ""
     points: Annotated[
-        tuple[Annotated[IndicatorPoint, Rest("lines")], ...], Field(alias="data")
+        tuple[Annotated[IndicatorPoint, Sparse(), Rest("lines")], ...], Field(alias="data")
     ] = ()
     note: Text | None = None
 

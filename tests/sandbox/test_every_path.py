@@ -84,8 +84,14 @@ GOOD_FOR = {
         )
     },
 }
-SPARSE = {"bond_history": {"series[].yield"}, "financial_analysis": {"[].quarter"}}
-"""What stands in some answers of a call only: a bond has prices or a yield, a year no quarter."""
+SPARSE = {
+    "bond_history": {"series[].yield"},
+    "financial_analysis": {"[].quarter"},
+    "stock_technicals": {"indicators[].data[].direction"},
+}
+"""What stands in some answers of a call only: a bond has prices or a yield, a year no quarter, and
+few indicators a direction.
+"""
 WRONG_OF_KIND = {
     Kind.WHOLE: "one",
     Kind.NUMBER: "many",
