@@ -6,9 +6,10 @@ import click
 
 from bot.cli.command import command
 from bot.cli.invocation import Invocation
+from bot.cli.paper_words import paper_line
 from bot.cli.places import open_journal
 from bot.cli.rows import fields_of, form_option, names_of, print_machine
-from bot.cli.show import UNCUT, print_table, print_text
+from bot.cli.show import UNCUT, print_lines, print_table, print_text
 from bot.cli.since import since_of, since_option
 from bot.cli.wording import clock_of, counted, day_and_clock_of
 from bot.journal.values import FillRow, PositionRow
@@ -37,6 +38,7 @@ def fills(
     with open_journal(invocation) as reader:
         wanted = symbol.upper() if symbol else None
         found = reader.fills(since=since_of(since, reader), symbol=wanted, strategy=strategy)
+        paper = paper_line(reader)
     machine = [fields_of(row) for row in found]
     if print_machine(invocation, machine, form, names=names_of(FillRow)):
         return
@@ -63,6 +65,7 @@ def fills(
     print_table(invocation, FILL_HEADS, rows, limit=limit, spare=FILL_SPARE)
     fees, taxes = sum(row.fee for row in found), sum(row.tax for row in found)
     print_text(f"{counted(len(found), 'fill')}, fees {fees:,}, tax {taxes:,}")
+    print_lines(paper)
 
 
 @command("positions", example="bot positions --json")
@@ -72,6 +75,7 @@ def positions(invocation: Invocation, form: str) -> None:
     """List what each strategy holds, by its own fills."""
     with open_journal(invocation) as reader:
         found = reader.positions()
+        paper = paper_line(reader)
     machine = [fields_of(row) for row in found]
     if print_machine(invocation, machine, form, names=names_of(PositionRow)):
         return
@@ -91,3 +95,4 @@ def positions(invocation: Invocation, form: str) -> None:
     limit = UNCUT if form == "wide" else None
     print_table(invocation, POSITION_HEADS, rows, limit=limit, spare=("TAX", "FEE", "COST"))
     print_text(f"{counted(len(found), 'position')}, cost {sum(r.cost for r in found):,}")
+    print_lines(paper)

@@ -8,6 +8,7 @@ from bot.cli.command import command
 from bot.cli.invocation import Invocation
 from bot.cli.order_story import raw_story, story
 from bot.cli.orders_command import order_fields, reason_of, status_of
+from bot.cli.paper_words import paper_line
 from bot.cli.places import open_journal
 from bot.cli.rows import fields_of
 from bot.cli.show import print_json, print_text, width
@@ -27,12 +28,13 @@ def order(invocation: Invocation, reference: str, timeline: bool, raw: bool) -> 
     """Show one order. ID is ORD…, L-…, a unique part of either, or 'last'."""
     with open_journal(invocation) as reader:
         row = _find(reader, reference)
+        paper = paper_line(reader)
         events = reader.timeline(row.id) if timeline or raw else []
     if invocation.json:
         extra = {"timeline": [fields_of(each) for each in events]} if timeline or raw else {}
         print_json({**order_fields(row), **extra})
         return
-    for line in (*_head(row), *_body(row, events, raw=raw)):
+    for line in (*_head(row), *_body(row, events, raw=raw), *paper):
         print_text(line)
 
 

@@ -53,7 +53,9 @@ def _checks(parsed: object) -> str:
 
 
 def _row(parsed: object) -> str:
-    """Status, executed quantity and reason of a row as the broker sent it."""
+    """Status, executed quantity and reason of a row as the broker sent it; a paper broker's says
+    how it came about.
+    """
     row = parsed if isinstance(parsed, Mapping) else {}
     executed = _first(row, _EXECUTED)
     parts = (
@@ -61,6 +63,7 @@ def _row(parsed: object) -> str:
         f"executed {executed} @ {_first(row, _PRICE)}" if executed not in {"", "0"} else "",
         _first(row, ("code",)),
         _first(row, _REASON),
+        _first(row, ("fidelity",)),
     )
     return ", ".join(part for part in parts if part)
 

@@ -9,9 +9,10 @@ import click
 
 from bot.cli.command import command
 from bot.cli.invocation import Invocation
+from bot.cli.paper_words import paper_line
 from bot.cli.places import open_journal
 from bot.cli.rows import Plain, fields_of, form_option, names_of, print_machine
-from bot.cli.show import UNCUT, Row, print_table, print_text
+from bot.cli.show import UNCUT, Row, print_lines, print_table, print_text
 from bot.cli.since import since_of, since_option
 from bot.cli.wording import clock_of, counted, day_and_clock_of
 from bot.journal.values import OrderRow
@@ -61,10 +62,12 @@ def orders(
             strategy=strategy,
             open_only=open_only,
         )
+        paper = paper_line(reader)
     machine = [order_fields(row) for row in found]
     names = (*names_of(OrderRow), "outcome")
     if not print_machine(invocation, machine, form, names=names):
         _print_table(invocation, found, is_wide=form == "wide")
+        print_lines(paper)
 
 
 def _print_table(invocation: Invocation, found: Sequence[OrderRow], *, is_wide: bool) -> None:

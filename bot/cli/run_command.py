@@ -1,5 +1,9 @@
 """`bot run`: the daemon in the foreground."""
 
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Final
+
 import click
 
 from bot import __version__
@@ -10,6 +14,9 @@ from bot.cli.running import run_in_foreground
 from bot.cli.show import say
 from bot.runtime.company import RunOptions
 from bot.runtime.settings import Loaded
+
+_PLAYED: Final[Mapping[str, timedelta]] = {"paper": timedelta(seconds=5)}
+"""Modes whose second factor is played here: nobody has to give a code each morning."""
 
 
 @command("run", example="bot run -c config/bot.yaml --dry-run")
@@ -24,7 +31,10 @@ def run(invocation: Invocation, dry_run: bool, only: tuple[str, ...]) -> None:
     loaded = load(invocation)
     require_none_running(loaded.state_dir)
     say(invocation, _head(loaded, dry_run=dry_run))
-    end = run_in_foreground(invocation, loaded, RunOptions(dry_run=dry_run, only=only))
+    options = RunOptions(
+        dry_run=dry_run, only=only, answer_otp_after=_PLAYED.get(loaded.settings.mode)
+    )
+    end = run_in_foreground(invocation, loaded, options)
     say(invocation, f"stopped ({end.reason}) after {end.seconds:.0f} s")
 
 

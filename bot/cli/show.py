@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, NoReturn, TextIO
 
@@ -57,6 +57,12 @@ def say(invocation: Invocation, text: str) -> None:
 def print_text(text: str) -> None:
     """Print a result."""
     click.echo(text)
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print results, one to a line."""
+    for text in lines:
+        print_text(text)
 
 
 def print_json(value: object) -> None:

@@ -4,6 +4,7 @@ Every method answers from one moment of the journal, also while a bot writes it.
 first; filters that are None do not filter; `since` is an instant, inclusive.
 """
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from datetime import date, datetime, time, timedelta
@@ -195,6 +196,17 @@ class JournalReader:
         """Return changes of state, of the bot and of strategies."""
         return self._rows(StateRow, tables.halts, _since(tables.halts, since))
 
+    def fidelity(self) -> str | None:
+        """Return how the newest order result came about; None where a real broker said it.
+
+        A paper broker stamps its results with a field of its own, `fidelity`.
+        """
+        table = tables.order_results
+        query = sa.select(table.c.raw).order_by(table.c.seq.desc()).limit(1)
+        with told(self._url), self._engine.connect() as connection:
+            raw = connection.execute(query).scalar_one_or_none()
+        return stamp_in(raw or "")
+
     def runs(self) -> list[RunRow]:
         """Return runs."""
         return self._made(RunRow, sa.select(tables.runs).order_by(tables.runs.c.run_id))
@@ -276,6 +288,16 @@ class JournalReader:
     def _made(self, kind: type[R], query: sa.Select[tuple[object, ...]]) -> list[R]:
         with told(self._url), self._engine.connect() as connection:
             return [made(kind, dict(row)) for row in connection.execute(query).mappings()]
+
+
+def stamp_in(raw: str) -> str | None:
+    """Return the paper broker's stamp in a raw order result, None where there is none."""
+    try:
+        result = json.loads(raw)
+    except ValueError:
+        return None
+    stamp = result.get("fidelity") if isinstance(result, dict) else None
+    return stamp if isinstance(stamp, str) else None
 
 
 def _since(source: sa.FromClause, since: datetime | None) -> list[sa.ColumnElement[bool]]:

@@ -13,6 +13,7 @@ from bot.domain.order import OrderState
 from bot.runtime.problems import OperatorMistake
 from bot.sandbox.fault_rule import FaultScript
 from bot.sandbox.ledger import read_ledger
+from tests.cli.stage import call
 from tests.paper_story import RealBroker, real_broker, tell_paper
 from tests.sandbox.client import scenario
 from tests.story import Shown, Story, once, write_project
@@ -139,3 +140,23 @@ async def test_an_unknown_symbol_is_said_before_anything_begins(tmp_path: Path) 
         await tell_paper(config, real, minutes=1)
 
     assert not (tmp_path / "state" / "paper.json").exists()
+
+
+@pytest.mark.parametrize("command", ["orders", "fills", "positions", "order last"])
+async def test_every_list_of_results_says_that_it_is_paper(tmp_path: Path, command: str) -> None:
+    await buy_once(tmp_path, "queue")
+
+    ran = call("-c", str(tmp_path / "bot.yaml"), *command.split())
+
+    assert ran.code == 0, ran.err
+    assert ran.out.splitlines()[-1] == (
+        "PAPER: no order went to the exchange; these were matched here (paper queue)"
+    )
+
+
+async def test_the_story_of_an_order_tells_how_well_its_market_was_seen(tmp_path: Path) -> None:
+    await buy_once(tmp_path, "queue")
+
+    ran = call("-c", str(tmp_path / "bot.yaml"), "order", "last", "--timeline", columns=200)
+
+    assert "executed 800 @ 27,031, paper queue · depth 2 levels · snapshot 0.0 s old" in ran.out
