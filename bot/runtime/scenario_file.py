@@ -6,7 +6,9 @@ from typing import Final
 
 from pydantic import ValidationError
 
+from bot.runtime.market_file import with_recording
 from bot.runtime.problems import ExitCode, OperatorMistake, Problem
+from bot.runtime.rulebook import load_rulebook
 from bot.runtime.yaml_file import YamlDocument, read_yaml
 from bot.sandbox.scenario import Scenario
 
@@ -14,16 +16,21 @@ _SHIPPED: Final = Path(str(files("bot.sandbox"))) / "scenarios"
 
 
 def load_scenario(name: str, base_dir: Path) -> Scenario:
-    """Return the scenario of a shipped name or a file. Raises OperatorMistake with every error."""
+    """Return the scenario of a shipped name or a file, with the records that it replays.
+
+    Raises OperatorMistake with every error, of its market files too. Those are checked against the
+    shipped rules.
+    """
     path = find_scenario(name, base_dir)
     document = read_yaml(path)
     try:
-        return Scenario.model_validate(document.data)
+        scenario = Scenario.model_validate(document.data)
     except ValidationError as error:
         raise OperatorMistake(
             [_problem(document, path, each["loc"], each["msg"]) for each in error.errors()],
             ExitCode.CONFIG,
         ) from error
+    return with_recording(scenario, load_rulebook(), path.parent)
 
 
 def find_scenario(name: str, base_dir: Path) -> Path:

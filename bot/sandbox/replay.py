@@ -139,7 +139,7 @@ class ReplaySymbol:
             if span.phase is _PROGRESS:
                 yield from self._trade(within, midnight)
             elif within:
-                yield from self._gather(within[0], span, random)
+                yield from self._gather(within, span, random)
             if closing := _within(made, _after(span, spans), midnight):
                 yield from self._make_way(closing[0], span)
 
@@ -162,9 +162,9 @@ class ReplaySymbol:
             yield span.end - 1
             self._hand.clear(coming.price)
 
-    def _gather(self, made: Print, span: FlowSpan, random: Random) -> Iterator[int]:
+    def _gather(self, made: Sequence[Print], span: FlowSpan, random: Random) -> Iterator[int]:
         """Let the auction's volume come from both sides at its price, in a few orders."""
-        parts = _parts(made.quantity)
+        price, parts = made[0].price, _parts(sum(each.quantity for each in made))
         coming = [
             (random.randrange(span.start, span.end), side, part)
             for side in (Side.BUY, Side.SELL)
@@ -172,7 +172,7 @@ class ReplaySymbol:
         ]
         for second, side, quantity in sorted(coming):
             yield second
-            self._hand.gather(side, made.price, quantity)
+            self._hand.gather(side, price, quantity)
 
 
 def _after(span: FlowSpan, spans: Sequence[FlowSpan]) -> FlowSpan | None:

@@ -281,8 +281,12 @@ class Scenario(Part):
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of what the file says and what must not change, secrets as they are shown."""
-        return sha256(self.model_dump_json(exclude=self._added_later).encode()).hexdigest()
+        """SHA-256 of what the file, and the records that it replays, say and what must not change.
+
+        Secrets are in it as they are shown.
+        """
+        said = self.model_dump_json(exclude=self._added_later) + self._recording.digest
+        return sha256(said.encode()).hexdigest()
 
     @property
     def _added_later(self) -> set[str]:
