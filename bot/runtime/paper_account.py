@@ -106,7 +106,7 @@ def read_beginning(state_dir: Path, wanted: Terms) -> Beginning | None:
         text = f"{path} is damaged: move it and {LEDGER} away to begin a paper account anew"
         raise OperatorMistake.of("E-SBX-001", text, ExitCode.DATABASE) from error
     if found.terms != wanted:
-        raise OperatorMistake.of("E-CFG-047", _differs(found, wanted, path))
+        raise OperatorMistake.of("E-CFG-048", _differs(found, wanted, path))
     return found
 
 

@@ -17,5 +17,9 @@ def test_every_code_has_a_meaning_and_every_meaning_a_use() -> None:
     assert codes_in_source() == set(ERROR_CODES)
 
 
+def test_no_code_stands_twice() -> None:
+    assert len(CODE.findall(TABLE.read_text("utf-8"))) == len(ERROR_CODES)
+
+
 def test_no_two_codes_mean_the_same() -> None:
     assert len(set(ERROR_CODES.values())) == len(ERROR_CODES)

@@ -129,7 +129,7 @@ async def test_an_account_keeps_the_terms_that_it_began_with(tmp_path: Path) -> 
     with pytest.raises(OperatorMistake, match=r'paper\.fill was "depth", is "touch"') as mistake:
         await tell_paper(project(tmp_path, fill="touch"), real, minutes=1)
 
-    assert mistake.value.problems[0].code == "E-CFG-047"
+    assert mistake.value.problems[0].code == "E-CFG-048"
 
 
 async def test_an_unknown_symbol_is_said_before_anything_begins(tmp_path: Path) -> None:
