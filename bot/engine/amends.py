@@ -183,6 +183,7 @@ def on_amend_answered(book: Book, event: AmendAnswered) -> None:
         return
     amend.since, amend.hopeless_at, amend.step = book.now, None, 0
     amend.is_refused = isinstance(event.outcome, Refused | NotSent)
+    amend.keeps_id = isinstance(event.outcome, Accepted)
     amend.code = _code(event)
     _look_again(book, amend, order)
 

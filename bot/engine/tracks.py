@@ -135,6 +135,7 @@ class AmendTrack:
 
     `old` is the value in the row that was read before the PUT. Rows asked for before `since` say
     nothing; `hopeless_at` is when the PUT can no longer arrive, None while its answer is awaited.
+    `keeps_id`: the answer was good, under the order's own id.
     """
 
     ask: AmendAsked
@@ -145,6 +146,7 @@ class AmendTrack:
     step: int = 0
     hopeless_at: datetime | None = None
     is_refused: bool = False
+    keeps_id: bool = False
     code: str = ""
     verdict: AmendVerdict | None = None
     text: str = ""
@@ -190,7 +192,7 @@ class OrderTrack:
     def may_be_renamed(self, asked_at: datetime) -> bool:
         """True while a PUT may have given it another id: its old row may show it cancelled."""
         change = self.change
-        if change is None or change.is_refused:
+        if change is None or change.is_refused or change.keeps_id:
             return False
         return change.hopeless_at is None or asked_at < change.hopeless_at
 

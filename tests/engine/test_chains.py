@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from bot.domain.entry import Fill, Note, OrderUpdated, Transition
 from bot.domain.message import (
     AmendAnswered,
@@ -13,23 +15,29 @@ from bot.domain.message import (
     ReadTodaysOrders,
 )
 from bot.domain.order import OrderState
-from bot.domain.outcome import Unknown
+from bot.domain.outcome import Accepted, Refused, Unknown
 from bot.domain.recovery import Recovery
 from bot.engine.engine import EngineSettings
 from bot.engine.tracks import AmendVerdict
-from tests.engine.stage import DAY, Stage, report_of
+from tests.engine.stage import DAY, Stage, report_of, result_of
 
 ON = EngineSettings(amend_enabled=True)
 
 
-def _renamed(*, executed=0):
-    """An order whose PUT was answered under another id: its detail row is gone, its new row not."""
+def _sent_amendment(executed=0):
+    """An order whose PUT has gone out."""
     stage = Stage(settings=ON)
     intent = stage.working(500, 27_000)
     row = report_of(intent, executed=executed)
     stage.after(1).book(row)
     stage.handle(AmendAsked(stage.now, "ORD1", 26_900, None, "operator", "by hand"))
     stage.row(row)
+    return stage, intent, row
+
+
+def _renamed(*, executed=0):
+    """An order whose PUT was answered under another id: its detail row is gone, its new row not."""
+    stage, _, row = _sent_amendment(executed)
     outcome = Unknown("the answer is about another order", 200)
     stage.after(1).handle(AmendAnswered(stage.now, "ORD1", outcome, None))
     new = replace(row, order_id="ORD1-1", root_order_id="ORD1", price=26_900)
@@ -124,6 +132,18 @@ def test_a_cancelled_row_is_believed_when_no_new_one_can_come_any_more():
     gone = replace(row, state=OrderState.CANCELLED, remaining_quantity=0, cancelled_quantity=500)
 
     stage.after(120).book(gone)
+
+    assert stage.entries_of_order().state is OrderState.CANCELLED
+
+
+@pytest.mark.parametrize("is_accepted", [True, False])
+def test_a_cancelled_row_is_believed_at_once_when_the_answer_settled_the_id(is_accepted):
+    stage, intent, row = _sent_amendment()
+    kept, refused = Accepted(result_of(intent, "ORD1")), Refused("-700106", "no", 200)
+    stage.after(1).handle(AmendAnswered(stage.now, "ORD1", kept if is_accepted else refused, None))
+    gone = replace(row, state=OrderState.CANCELLED, remaining_quantity=0, cancelled_quantity=500)
+
+    stage.after(1).book(gone)
 
     assert stage.entries_of_order().state is OrderState.CANCELLED
 
