@@ -39,6 +39,8 @@ def migrate(invocation: Invocation, dry_run: bool) -> None:
         with told(loaded.origin_of("journal.url")):
             migrate_schema(loaded.journal_url)
     state = _show(invocation, loaded)
+    if not state.is_known:
+        raise OperatorMistake.of("E-DB-002", _what_to_do(state), ExitCode.DATABASE)
     if dry_run and not state.is_current:
         say(invocation, _would(state))
 
@@ -63,6 +65,4 @@ def _what_to_do(state: SchemaState) -> str:
 
 
 def _would(state: SchemaState) -> str:
-    if not state.is_known:
-        return f"nothing can be done. {FOREIGN}"
     return f"would bring it from {state.found or 'nothing'} to {state.wanted}; nothing was changed"

@@ -12,6 +12,7 @@ import click
 from bot.cli.command import command
 from bot.cli.fields import Fields, each, instant, text, whole
 from bot.cli.invocation import Invocation
+from bot.cli.lengths import Length
 from bot.cli.operate_commands import OPERATOR, reason_option
 from bot.cli.orders_command import order_fields
 from bot.cli.places import Reply, ask_bot, find_bot, load, no_bot, open_journal, refusal
@@ -40,7 +41,7 @@ _EXIT_CODES: Final[Mapping[str, ExitCode]] = {
 _NO_TOKEN: Final = ("OTP_SESSION_", "TWO_FACTOR")
 
 timeout_option: Final = click.option(
-    "--timeout", type=float, default=60.0, metavar="S", help="How long to wait, in seconds."
+    "--timeout", type=Length(), default=60.0, metavar="TIME", help="At most how long to wait."
 )
 
 
@@ -135,7 +136,7 @@ def cancel(
             wanted = list(dict.fromkeys(_found(reader, each_one).id for each_one in references))
             refused = list(_ask_each(invocation, wanted, reason))
         rows = _wait_for_ends(invocation, reader, wanted, timeout)
-    _print_rows(invocation, rows)
+    _print_rows(invocation, rows, asked=len(rows) + len(refused))
     return _worst([*map(_exit_code_of, rows), *(ExitCode.REFUSED for _ in refused)])
 
 
@@ -182,15 +183,18 @@ def _whys(found: Fields, still_open: Sequence[str]) -> Iterator[str]:
         yield f"{order_id} (waits until {minute_of(queued)})" if queued else order_id
 
 
-def _print_rows(invocation: Invocation, rows: Sequence[OrderRow]) -> None:
+def _print_rows(invocation: Invocation, rows: Sequence[OrderRow], asked: int) -> None:
     if invocation.json:
         print_json([order_fields(row) for row in rows])
+        return
+    if asked == 0:
+        say(invocation, "no order of the bot is open")
         return
     for row in rows:
         quantities = f"{row.cancelled_quantity:,} cancelled, {row.executed_quantity:,} kept"
         print_text(f"{row.id} {row.state or row.status}: {quantities}")
     done = sum(row.state == OrderState.CANCELLED for row in rows)
-    say(invocation, f"{counted(done, 'order')} cancelled of {len(rows)}")
+    say(invocation, f"{counted(done, 'order')} cancelled of {asked}")
 
 
 def _exit_code_of(row: OrderRow) -> ExitCode:

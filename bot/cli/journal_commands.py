@@ -52,7 +52,8 @@ def verdict_of(report: VerifyReport) -> str:
     if report.is_whole:
         events = counted(report.events, "event")
         orders, fills = counted(report.orders, "order"), counted(report.fills, "fill")
-        return f"{events}, chain whole, {orders} balance with {fills}"
+        balance = "balances" if report.orders == 1 else "balance"
+        return f"{events}, chain whole, {orders} {balance} with {fills}"
     return f"{counted(report.events, 'event')}, {counted(len(report.problems), 'problem')}"
 
 

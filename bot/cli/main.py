@@ -104,6 +104,15 @@ class Root(click.Group):
         assert isinstance(loaded, click.Command), f"{entry.target} is no command"
         return share_options(loaded)
 
+    def resolve_command(
+        self, context: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; of an unknown one, say which may have been meant."""
+        try:
+            return super().resolve_command(context, args)
+        except click.NoSuchCommand as unknown:
+            raise click.NoSuchCommand(args[0], possibilities=COMMANDS, ctx=context) from unknown
+
     def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""
         for section, listed in groupby(COMMANDS.items(), key=lambda item: item[1].section):

@@ -10,6 +10,7 @@ from bot.cli import messages
 from bot.cli.command import command
 from bot.cli.fields import Fields, each, inner, text
 from bot.cli.invocation import Invocation
+from bot.cli.lengths import Length
 from bot.cli.places import ask_bot, find_bot
 from bot.cli.show import print_json, print_text
 from bot.cli.status_command import find_status
@@ -62,9 +63,9 @@ def halt(invocation: Invocation, yes: bool, reason: str) -> None:
     _act(invocation, "halt", RunState.HALTED, "disabled", None, reason)
 
 
-@command("stop", example="bot stop --cancel-open --timeout 30")
+@command("stop", example="bot stop --cancel-open --timeout 30s")
 @click.option("--cancel-open/--keep-open", default=False, help="Cancel open orders first.")
-@click.option("--timeout", type=float, default=30.0, metavar="S", help="How long, in seconds.")
+@click.option("--timeout", type=Length(), default=30.0, metavar="TIME", help="At most how long.")
 @reason_option
 @click.pass_obj
 def stop(invocation: Invocation, cancel_open: bool, timeout: float, reason: str) -> None:

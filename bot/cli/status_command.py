@@ -10,6 +10,7 @@ from bot.cli import messages
 from bot.cli.command import command
 from bot.cli.fields import Fields, each, inner, instant, maybe_whole, text, whole, words
 from bot.cli.invocation import Invocation
+from bot.cli.lengths import Length
 from bot.cli.places import find_bot, load, no_bot
 from bot.cli.repaint import watch, watch_option
 from bot.cli.show import json_text, print_text
@@ -26,10 +27,10 @@ COUNTED: Final = ("orders", "filled", "rejected", "cancelled", "expired", "block
 _ONE: Final = {"orders": "order", "blocks": "block"}
 
 
-@command("status", example="bot status --wait RUNNING --timeout 60")
+@command("status", example="bot status --wait RUNNING --timeout 60s")
 @watch_option
 @click.option("--wait", "wanted", type=click.Choice(list(RunState)), help="Wait for a state.")
-@click.option("--timeout", type=float, default=60.0, metavar="S", help="How long, in seconds.")
+@click.option("--timeout", type=Length(), default=60.0, metavar="TIME", help="At most how long.")
 @click.pass_obj
 def status(
     invocation: Invocation, watch_s: float | None, wanted: str | None, timeout: float

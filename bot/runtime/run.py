@@ -238,7 +238,9 @@ class Run:
 
     def _show_config(self) -> None:
         symbols = {symbol for each in self._strategies for symbol in each.plan.symbols}
-        counted = f"{len(self._strategies)} strategies, {len(symbols)} symbols"
+        strategies = "strategy" if len(self._strategies) == 1 else "strategies"
+        word = "symbol" if len(symbols) == 1 else "symbols"
+        counted = f"{len(self._strategies)} {strategies}, {len(symbols)} {word}"
         self._screen.row("config", f"{self._loaded.path}, {counted}")
 
     def _show_broker(self, broker: Broker, account: SubAccount) -> None:

@@ -136,9 +136,11 @@ def test_an_ended_order_is_not_cancelled_again(hand: HandBot) -> None:
     again = hand.call("cancel", "last")
     assert again.code == ExitCode.REFUSED
     assert "OPEN_ORDER" in again.err
+    assert again.err.endswith("0 orders cancelled of 1\n")
 
     everything = hand.call("cancel", "--all", "--json")
     assert (everything.code, json.loads(everything.out)) == (ExitCode.DONE, [])
+    assert hand.call("cancel", "--all").err == "no order of the bot is open\n"
 
 
 WRONG = [

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from bot.cli.journal_commands import verdict_of
+from bot.journal.verify import VerifyReport
 from bot.runtime.problems import ExitCode
 from tests.cli.stage import call
 
@@ -82,6 +84,15 @@ def test_a_command_prints_the_day_like_this(command: str, config: Path) -> None:
 
     assert (ran.code, ran.err) == (ExitCode.DONE, "")
     assert ran.out == GOLDEN[command]
+
+
+@pytest.mark.parametrize(
+    ("orders", "told"), [(1, "1 order balances with 1 fill"), (2, "2 orders balance with 1 fill")]
+)
+def test_a_verdict_is_a_sentence(orders: int, told: str) -> None:
+    verdict = verdict_of(VerifyReport(events=9, orders=orders, fills=1, problems=()))
+
+    assert verdict == f"9 events, chain whole, {told}"
 
 
 @pytest.mark.parametrize("command", READING)

@@ -47,6 +47,30 @@ def test_waiting_too_long_for_a_state_is_exit_code_11(config: Path) -> None:
     assert ran.code == ExitCode.TIMED_OUT
 
 
+@pytest.mark.parametrize("length", ["0s", "0.01", "0m"])
+def test_a_length_of_time_has_a_unit_or_means_seconds(length: str, config: Path) -> None:
+    ran = call("status", "--wait", "RUNNING", "--timeout", length, "-c", str(config))
+
+    assert ran.code == ExitCode.TIMED_OUT
+
+
+def test_a_length_of_time_that_is_none_is_a_wrong_command_line(config: Path) -> None:
+    ran = call("status", "--wait", "RUNNING", "--timeout", "soon", "-c", str(config))
+
+    assert ran.code == ExitCode.USAGE
+    assert "'soon': wanted a length of time like 60s or 2m" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("demmo", "demo"), ("order-s", "orders"), ("strategy lst", "list")]
+)
+def test_a_command_with_a_slip_names_the_one_that_was_meant(typed: str, meant: str) -> None:
+    ran = call(*typed.split())
+
+    assert (ran.code, ran.out) == (ExitCode.USAGE, "")
+    assert f"'{meant}'" in ran.err
+
+
 def test_a_bad_configuration_names_file_line_and_column(tmp_path: Path) -> None:
     config = tmp_path / "bot.yaml"
     config.write_text("mode: sandbox\nriks: {}\n")
@@ -70,6 +94,19 @@ def test_a_database_without_a_journal_needs_a_migration(tmp_path: Path) -> None:
 
     assert call("db", "migrate", "-c", str(config)).code == ExitCode.DONE
     assert call("db", "check", "-c", str(config)).code == ExitCode.DONE
+
+
+@pytest.mark.parametrize("command", ["check", "migrate", "migrate --dry-run"])
+def test_a_journal_of_a_later_program_is_exit_code_7(command: str, tmp_path: Path) -> None:
+    config = make_project(tmp_path)
+    with sqlite3.connect(tmp_path / "journal.db") as connection:
+        connection.execute("update alembic_version set version_num = '9999'")
+    connection.close()
+
+    ran = call("db", *command.split(), "-c", str(config))
+
+    assert ran.code == ExitCode.DATABASE
+    assert "E-DB-002 the journal has schema 9999" in ran.err
 
 
 def test_a_changed_journal_differs(tmp_path: Path) -> None:
