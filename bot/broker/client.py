@@ -16,7 +16,7 @@ from bot.broker.channel import Channel, Reader, is_limit
 from bot.broker.checks import check_echo, check_query, check_scale, target_of
 from bot.broker.drift_watch import Drifted, DriftWatch
 from bot.broker.errors import BrokerError, Malformed, RateLimited, Refused
-from bot.domain.account import AccountSnapshot, SubAccount
+from bot.domain.account import AccountSnapshot, ShareholderRight, SubAccount
 from bot.domain.instrument import Exchange
 from bot.domain.order import OrderReport, Side
 from bot.domain.quote import Depth, Quote
@@ -182,6 +182,23 @@ class BrokerClient:
             net_asset_value=summary.net_asset_value,
             holdings=portfolio.holdings,
             is_snapshot=portfolio.is_snapshot,
+        )
+
+    async def rights(self, account: SubAccount) -> tuple[ShareholderRight, ...]:
+        """Read what corporate actions have promised or brought, newest first."""
+        found = await self.read(calls.USER_RIGHTS, _path(account))
+        return tuple(
+            ShareholderRight(
+                number=each.master_id,
+                symbol=each.symbol,
+                kind=each.type,
+                ratio=each.ratio,
+                owned=each.owned,
+                dividend=each.amount,
+                shares=each.waiting_stock,
+                paid_on=each.finish_date,
+            )
+            for each in found
         )
 
     # --------------------------------------------------------------------------------------- 2FA

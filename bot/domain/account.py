@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,8 @@ class Holding:
 class ShareholderRight:
     """What the broker says of one corporate action: `kind` and `ratio` in its words.
 
-    `dividend` is gross VND for all `owned` shares, `shares` the new ones that are still to come.
+    `dividend` is gross VND for all `owned` shares, `shares` the new ones that are still to come;
+    `paid_on` is the broker's last day of it, None where it gives none.
     """
 
     number: str
@@ -49,6 +50,7 @@ class ShareholderRight:
     owned: int
     dividend: int
     shares: int
+    paid_on: date | None = None
 
 
 @dataclass(frozen=True, slots=True)

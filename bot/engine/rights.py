@@ -5,9 +5,14 @@ right explains one difference only.
 """
 
 from collections.abc import Iterator
+from datetime import timedelta
+from typing import Final
 
 from bot.domain.account import ShareholderRight
 from bot.engine.book import Book
+
+AROUND_PAYMENT: Final = timedelta(days=7)
+"""How far from its stated day a dividend may arrive."""
 
 
 def explanation(book: Book, account: str, symbol: str | None, difference: int) -> str:
@@ -22,11 +27,16 @@ def explanation(book: Book, account: str, symbol: str | None, difference: int) -
 
 def _worth(book: Book, right: ShareholderRight, symbol: str | None) -> Iterator[int]:
     """Yield what the right may have brought: VND net and gross, or shares of the symbol."""
-    if symbol is None and right.dividend:
+    if symbol is None and right.dividend and _is_of_these_days(book, right):
         yield right.dividend - book.rulebook.dividend_tax(right.dividend)
         yield right.dividend
     elif symbol == right.symbol and right.shares:
         yield right.shares
+
+
+def _is_of_these_days(book: Book, right: ShareholderRight) -> bool:
+    """An old dividend of the same amount explains nothing of today."""
+    return right.paid_on is None or abs(right.paid_on - book.trading_date) <= AROUND_PAYMENT
 
 
 def _text(right: ShareholderRight, symbol: str | None, difference: int) -> str:

@@ -108,6 +108,7 @@ def engine_settings(risk: RiskSettings) -> EngineSettings:
         duplicate_window=timedelta(seconds=risk.duplicate_window_s),
         max_unknown_per_account=risk.max_unknown,
         amend_enabled=risk.allow_amend,
+        pause_on_cash_difference=risk.pause_on_cash_difference_vnd,
     )
 
 

@@ -12,7 +12,7 @@ from typing import Final
 from bot.broker.client import BrokerClient
 from bot.broker.errors import BrokerError
 from bot.clock import Clock
-from bot.domain.account import SubAccount
+from bot.domain.account import ShareholderRight, SubAccount
 from bot.domain.instrument import EXCHANGE_TZ, Exchange
 from bot.domain.message import (
     AccountRead,
@@ -26,6 +26,8 @@ from bot.domain.message import (
 from bot.runtime.inbox import Post
 
 FAILURES_MAX: Final = 3
+MORNING: Final = timedelta(hours=8)
+"""After midnight: by then what goes ex on a day has been booked."""
 
 
 class Health:
@@ -123,6 +125,7 @@ class Reads:
         self._health = health
         self._post = post
         self._under_way: set[str] = set()
+        self._rights_day: date | None = None
 
     async def _once(self, key: str, read: Callable[[datetime], Awaitable[None]]) -> None:
         if key in self._under_way:
@@ -178,6 +181,20 @@ class Reads:
 
         async def read(asked_at: datetime) -> None:
             snapshot = await self._client.account_snapshot(self._account, asked_at)
-            self._post(AccountRead(asked_at, snapshot))
+            self._post(AccountRead(asked_at, snapshot, await self._todays_rights(asked_at)))
 
         await self._once("account", read)
+
+    async def _todays_rights(self, asked_at: datetime) -> tuple[ShareholderRight, ...] | None:
+        """Read corporate actions with the first read of a run, and of each day from 08:00 on.
+
+        They only give a difference its name: a failure is as good as none.
+        """
+        day = (asked_at.astimezone(EXCHANGE_TZ) - MORNING).date()
+        if day == self._rights_day:
+            return None
+        self._rights_day = day
+        try:
+            return await self._client.rights(self._account)
+        except BrokerError:
+            return None

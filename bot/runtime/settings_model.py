@@ -73,6 +73,8 @@ class RiskSettings(BaseModel):
     """Whether `bot modify` may change orders; cancelling and ordering anew is the safer way."""
     fee_ppm: Annotated[int, Whole(0, 10_000)] = 1_500
     """The broker's fee in parts per million of the amount; 1_500 is 0.15 %."""
+    pause_on_cash_difference_vnd: Annotated[int | None, Whole(0, 10**12)] = None
+    """Cash that no order here explains, above which the bot pauses; without it, it is noted."""
     limits: LimitsSection = LimitsSection()
     """Limits of every strategy, beside its own; the tighter one holds."""
 

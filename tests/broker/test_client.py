@@ -1,12 +1,12 @@
 """Typed reads: signed anew each time, tried again within a limit, and a typed error otherwise."""
 
-from datetime import timedelta
+from datetime import date, timedelta
 
 import pytest
 
 from bot.broker.channel import READ_TRIES_MAX
 from bot.broker.errors import BrokerError, Malformed, RateLimited, Refused
-from bot.domain.account import Holding, SubAccount
+from bot.domain.account import Holding, ShareholderRight, SubAccount
 from bot.domain.instrument import Exchange, Phase
 from bot.domain.order import OrderState, OrderType, Side
 from bot.protocol.secret import Secret
@@ -85,6 +85,18 @@ async def test_market_data_carries_the_key_and_nothing_else_of_ours():
     ours = {name for name in bench.played.asked[0].headers if name.startswith("x-fh")}
     assert ours == {"x-fh-apikey"}
     assert (quote.last, quote.exchange) == (25_500, Exchange.HOSE)
+
+
+async def test_rights_come_in_the_words_of_trading():
+    right = {"symbol": "HPG", "type": "STOCK_DIVIDEND", "ratio": "100:15", "caMastId": "000012"}
+    numbers = {"ownNumberOfShare": 200, "numberOfWaitingStock": 30, "finishDate": "2026-12-01"}
+    bench = desk(Reply({"error_code": "0", "result": [right | numbers]}))
+
+    found = await bench.broker.client.rights(ACCOUNT)
+
+    paid_on = date(2026, 12, 1)
+    ours = ShareholderRight("000012", "HPG", "STOCK_DIVIDEND", "100:15", 200, 0, 30, paid_on)
+    assert found == (ours,)
 
 
 async def test_every_attempt_has_a_nonce_and_a_timestamp_of_its_own():

@@ -168,6 +168,15 @@ def test_a_cash_dividend_is_named():
     assert broker.notes()[1].endswith("+475,000 VND that no order here explains")
 
 
+def test_an_old_dividend_of_the_same_amount_explains_nothing():
+    broker = having_bought()
+    broker.read(rights=(replace(DIVIDEND, paid_on=DAY - timedelta(days=30)),))
+
+    broker.read(2, cash=broker.cash + 475_000)
+
+    assert broker.notes()[0].endswith("+475,000 VND that no order here explains")
+
+
 def test_a_stock_dividend_is_named_and_halts_the_symbol_that_a_strategy_holds():
     broker = having_bought()
     broker.read(rights=(BONUS,))
@@ -183,7 +192,7 @@ def test_a_stock_dividend_is_named_and_halts_the_symbol_that_a_strategy_holds():
 def test_after_a_restart_what_was_bought_before_still_settles():
     fill = having_bought().stage.all(Fill)[0]
     later = DAY + timedelta(days=1)
-    stage = Stage(recovery=Recovery(later, recent_fills=((DAY, replace(fill)),)))
+    stage = Stage(recovery=Recovery(later, recent_fills=((DAY, fill),)))
     broker = Broker(stage, cash=50_000_000, total=200)
     broker.read(2)
     start = len(broker.notes())
