@@ -100,11 +100,12 @@ class MarketTable:
             self.untold += 1
 
     def all_problems(self) -> list[Problem]:
-        """Return the problems, and one that says how many more there are."""
+        """Return the problems by line, and one that says how many more there are."""
+        told = sorted(self.problems, key=lambda problem: (problem.line or 0, problem.column or 0))
         if not self.untold:
-            return self.problems
+            return told
         text = f"{self.untold} more rows are wrong; put these right first"
-        return [*self.problems, Problem("E-MKT-003", text, str(self.path))]
+        return [*told, Problem("E-MKT-003", text, str(self.path))]
 
 
 def read_table(path: Path, wanted: Sequence[str]) -> MarketTable:
