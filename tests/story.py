@@ -30,8 +30,6 @@ from bot.runtime.worlds import Place, wake_sandbox
 from bot.sandbox.ledger import read_ledger
 from bot.sandbox.sandbox import Sandbox
 
-AS_FAST_AS_IT_GOES = 1e9
-
 T = TypeVar("T")
 
 
@@ -169,7 +167,7 @@ def write_project(
         "mode": "sandbox",
         "state_dir": "state",
         "broker": {"requests_per_minute": 3000},
-        "sandbox": {"scenario": name, "speed": 100_000, "port": 0},
+        "sandbox": {"scenario": name, "speed": "max", "port": 0},
         **settings,
     }
     if journal_url is None:

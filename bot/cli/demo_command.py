@@ -1,6 +1,7 @@
 """`bot demo`: an hour of trading in a minute, against the embedded broker."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
 from typing import Final
 
@@ -21,6 +22,7 @@ from bot.journal.values import DaySummary
 from bot.journal.verify import VerifyReport, verify
 from bot.runtime.company import RunOptions
 from bot.runtime.demo_files import make_room
+from bot.runtime.field_types import FULL_SPEED, speed_text
 from bot.runtime.journal_file import holds_runs, shown_url, told
 from bot.runtime.problems import ExitCode, OperatorMistake, Problem
 from bot.runtime.run import RunEnd
@@ -28,6 +30,9 @@ from bot.runtime.settings import Loaded
 
 ANSWER_OTP_AFTER_S: Final = 5.0
 """Wall seconds after which a demo without a person answers 2FA by itself."""
+USUAL_SPEED: Final = 60.0
+"""What a wall second of `--for` is worth when the pace is no limit."""
+_PLACES: Final[Mapping[int | None, str]] = {0: "a free port", None: "no port"}
 
 
 class Seconds(click.ParamType[float]):
@@ -50,9 +55,24 @@ class Seconds(click.ParamType[float]):
         return seconds
 
 
+class Pace(click.ParamType[float]):
+    """A number, or `max` for no limit."""
+
+    name = "speed"
+
+    def convert(
+        self, value: str | float, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Return market seconds in a second of the wall."""
+        try:
+            return math.inf if value == FULL_SPEED else float(value)
+        except ValueError:
+            self.fail(f"{value!r}: wanted a number, or {FULL_SPEED}", param, ctx)
+
+
 @command("demo", example="bot demo --seed 7 --for 60s")
 @click.option("--seed", type=click.IntRange(0), metavar="N", help="The same seed, the same day.")
-@click.option("--speed", type=float, metavar="X", help="Seconds of market time in a second.")
+@click.option("--speed", type=Pace(), metavar="X", help="Market seconds in a second, or max.")
 @click.option("--for", "wall_s", type=Seconds(), default="60s", help="How long it runs.")
 @click.option("--auto-otp", is_flag=True, help="Answer the 2FA question without a person.")
 @click.option("--db", metavar="URL", help="A journal elsewhere: sqlite:///… or postgresql://…")
@@ -67,7 +87,8 @@ def demo(
 ) -> None:
     """Watch the bot trade: nothing leaves this machine, no account is needed.
 
-    A demo that was cut off goes on where it was; one that was over begins anew.
+    A demo that was cut off goes on where it was; one that was over begins anew. With --speed max
+    it tells what it tells at 60, as fast as this machine can.
     """
     loaded = load_demo(invocation, sandbox__seed=seed, sandbox__speed=speed, journal__url=db)
     require_none_running(loaded.state_dir)
@@ -77,11 +98,10 @@ def demo(
         _require_new_journal(loaded)
     say(invocation, _head(loaded, is_resumed=is_resumed))
     is_alone = auto_otp or not is_attended(invocation)
+    pace = sandbox.speed if math.isfinite(sandbox.speed) else USUAL_SPEED
     options = RunOptions(
-        run_for=timedelta(seconds=wall_s * sandbox.speed),
-        answer_otp_after=timedelta(seconds=ANSWER_OTP_AFTER_S * sandbox.speed)
-        if is_alone
-        else None,
+        run_for=timedelta(seconds=wall_s * pace),
+        answer_otp_after=timedelta(seconds=ANSWER_OTP_AFTER_S * pace) if is_alone else None,
     )
     end = run_in_foreground(invocation, loaded, options)
     _print_summary(invocation, loaded, end)
@@ -102,10 +122,10 @@ def _require_new_journal(loaded: Loaded) -> None:
 def _head(loaded: Loaded, *, is_resumed: bool) -> str:
     sandbox = loaded.settings.sandbox
     resumed = " · goes on where it was cut off" if is_resumed else ""
-    where = f"127.0.0.1:{sandbox.port}" if sandbox.port else "a free port"
+    where = _PLACES.get(sandbox.port, f"127.0.0.1:{sandbox.port}")
     return (
         f"vnbot {__version__} demo · SANDBOX broker on {where} · seed "
-        f"{sandbox.seed} · {sandbox.speed:g}x · nothing here is real money{resumed}"
+        f"{sandbox.seed} · {speed_text(sandbox.speed)} · nothing here is real money{resumed}"
     )
 
 

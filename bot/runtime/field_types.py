@@ -6,6 +6,7 @@ an error code, and whose text says what was wanted and found; whose key it was i
 numbers, with `_` between thousands if liked.
 """
 
+import math
 import re
 from dataclasses import dataclass
 from datetime import time, timedelta
@@ -128,6 +129,28 @@ class Decimals(Reader):
     def schema(self) -> JsonSchemaValue:
         """A number."""
         return {"type": "number", "minimum": self.minimum, "maximum": self.maximum}
+
+
+FULL_SPEED: Final = "max"
+_PACE: Final = Decimals(0.001, 100_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Speed(Reader):
+    """How fast market time goes: a number, or `max` (infinite) for as fast as the machine does."""
+
+    def read(self, value: object) -> float:
+        """Return market seconds in a second of the wall."""
+        return math.inf if value in {FULL_SPEED, math.inf} else _PACE.read(value)
+
+    def schema(self) -> JsonSchemaValue:
+        """A number or the word."""
+        return {"anyOf": [_PACE.schema(), {"const": FULL_SPEED}]}
+
+
+def speed_text(speed: float) -> str:
+    """Return a speed as it is written and shown: `60x`, or `max`."""
+    return FULL_SPEED if math.isinf(speed) else f"{speed:g}x"
 
 
 @dataclass(frozen=True, slots=True)

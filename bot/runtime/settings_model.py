@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from bot.domain.plan import Limits
 from bot.protocol.secret import Secret
-from bot.runtime.field_types import Decimals, Flag, Text, Texts, Whole
+from bot.runtime.field_types import Flag, Speed, Text, Texts, Whole
 from bot.runtime.paper_settings import PaperSettings
 from bot.runtime.plan_model import LimitsSection
 
@@ -113,12 +113,12 @@ class SandboxSettings(BaseModel):
 
     seed: Annotated[int, Whole(0, 2**31)] = 7
     """The same seed gives the same market."""
-    speed: Annotated[float, Decimals(0.001, 100_000)] = 60.0
-    """Seconds of market time in a second."""
+    speed: Annotated[float, Speed()] = 60.0
+    """Seconds of market time in a second, or max: as fast as it goes."""
     scenario: Annotated[str, Text()] = "demo"
     """The name of a shipped scenario, or a file."""
-    port: Annotated[int, Whole(0, 65_535, "a port")] = 8790
-    """Its port on loopback; 0 takes a free one."""
+    port: Annotated[int, Whole(0, 65_535, "a port")] | None = 8790
+    """Its port on loopback; 0 takes a free one, null none: it answers in this process alone."""
 
 
 class LegalSettings(BaseModel):

@@ -4,9 +4,13 @@ It stands still while anything is under way and otherwise jumps to the next due 
 the sandbox's market, a job of the timetable, a deadline of the engine, or the end of a rate-limit
 wait, in this fixed order. Between jumps it sleeps to keep the pace. So the same seed tells the same
 story whatever the machine, the database or the speed.
+
+Without a pace to keep (infinite speed) it does not stop at the market's own instants: nobody looks
+at the market in between, and what is due there happens on the way to the next instant of ours.
 """
 
 import asyncio
+import math
 from collections.abc import Callable, Coroutine
 from datetime import datetime
 from heapq import heappop, heappush
@@ -111,7 +115,8 @@ class SteppedMarket:
     async def run(self, stopping: asyncio.Event) -> None:
         """Walk until `stopping` is set."""
         while not stopping.is_set():
-            await _either(self._activity.idle(), stopping.wait())
+            if not self._activity.is_idle:
+                await _either(self._activity.idle(), stopping.wait())
             due = self._next_due()
             await self._keep_pace(due, stopping)
             if self._activity.is_idle and not stopping.is_set():
@@ -119,14 +124,11 @@ class SteppedMarket:
             await asyncio.sleep(0)
 
     def _next_due(self) -> datetime:
-        parts = (
-            self._market.next_due(),
-            self._timetable.next_due(),
-            self._engine_due,
-            self._waiter.next_due(),
-        )
-        due = min(part for part in parts if part is not None)
-        return max(due, self._clock.now())
+        ours = (self._timetable.next_due(), self._engine_due, self._waiter.next_due())
+        parts = [part for part in ours if part is not None]
+        if not parts or math.isfinite(self._speed):
+            parts += [due for due in (self._market.next_due(),) if due is not None]
+        return max(min(parts), self._clock.now())
 
     async def _keep_pace(self, due: datetime, stopping: asyncio.Event) -> None:
         wall, market = self._anchor

@@ -27,6 +27,8 @@ from bot.sandbox.sandbox import Sandbox
 from bot.sandbox.serve import serve
 
 _HOST: Final = "127.0.0.1"
+_NO_ADDRESS: Final = "http://127.0.0.1:1"
+"""What stands for an address where nobody listens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +177,7 @@ class SandboxWorld:
         sandbox: Sandbox,
         clock: SimulatedClock,
         activity: Activity,
-        port: int,
+        port: int | None,
         speed: float,
     ) -> None:
         self._sandbox = sandbox
@@ -194,15 +196,21 @@ class SandboxWorld:
         self._speed = speed
 
     async def open(self, stack: AsyncExitStack) -> Access:
-        """Serve the sandbox on loopback. Raises OperatorMistake when the port is taken."""
+        """Serve the sandbox on loopback, or without a port answer in this process.
+
+        Raises OperatorMistake when the port is taken.
+        """
         stack.callback(self._sandbox.close)
+        given = self._sandbox.credentials
+        key, secret = Secret(given.api_key), Secret(given.api_secret)
+        if self._port is None:
+            return Access(_NO_ADDRESS, key, secret, self._sandbox.app)
         try:
             base_url = await stack.enter_async_context(serve(self._sandbox, _HOST, self._port))
         except PortInUse as error:
             text = f"{error}. Set sandbox.port to a free one, or 0 to take any"
             raise OperatorMistake.of("E-NET-003", text) from error
-        given = self._sandbox.credentials
-        return Access(base_url, Secret(given.api_key), Secret(given.api_secret))
+        return Access(base_url, key, secret)
 
     def drive(self, jobs: Sequence[Job], on_due: Fire, _report: Report) -> Driver:
         """Walk the shared clock; a job can be neither late nor overlapping there."""

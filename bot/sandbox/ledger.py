@@ -14,12 +14,14 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from io import BufferedWriter
 from pathlib import Path
+from typing import Final
 
 from pydantic import JsonValue
 
 from bot.sandbox.errors import LedgerBroken
 
 Line = Mapping[str, JsonValue]
+_ENCODE: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class Ledger:
@@ -47,8 +49,7 @@ class Ledger:
     def jot(self, line: Line) -> None:
         """Write a line that outlives this process; only a power cut may lose it."""
         if self._file is not None:
-            text = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
-            self._file.write(text.encode() + b"\n")
+            self._file.write(_ENCODE(line).encode() + b"\n")
             self._file.flush()
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The same story in process and over HTTP, twice over, and on both databases."""
+"""The same story in process and over HTTP, paced or not, twice over, and on both databases."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,7 +22,7 @@ FAULTS = [
 ]
 
 
-def _project(folder: Path, url: str | None = None) -> Path:
+def _project(folder: Path, url: str | None = None, **settings: object) -> Path:
     resting = once(
         "resting",
         params={"price": 26_000},
@@ -33,6 +33,7 @@ def _project(folder: Path, url: str | None = None) -> Path:
         scenario={**QUIET, "faults": FAULTS},
         strategies=[once(), resting],
         journal_url=url,
+        **settings,
     )
 
 
@@ -61,13 +62,14 @@ async def test_the_same_seed_tells_the_same_story_twice(tmp_path: Path) -> None:
 
 
 @pytest.mark.wire
-async def test_over_http_it_is_the_same_story(tmp_path: Path) -> None:
+async def test_over_http_and_at_a_pace_it_is_the_same_story(tmp_path: Path) -> None:
     in_process = await _in_process(tmp_path / "in process")
     folder = tmp_path / "over http"
     shown = Shown()
 
     options = RunOptions(run_for=timedelta(minutes=MINUTES), answer_otp_after=timedelta(seconds=40))
-    await run_bot(load_settings(_project(folder)), options, shown, make=make_world)
+    config = _project(folder, sandbox={"scenario": "story.yaml", "speed": 100_000, "port": 0})
+    await run_bot(load_settings(config), options, shown, make=make_world)
 
     assert _told(shown.entries) == in_process
 

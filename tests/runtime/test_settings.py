@@ -1,6 +1,7 @@
 """Where settings come from, which source wins, and what must hold between them."""
 
 import contextlib
+import math
 from pathlib import Path
 
 import pytest
@@ -208,3 +209,9 @@ def test_the_shipped_configurations_are_good_from_any_folder(name: str, tmp_path
 
     assert loaded.settings.is_embedded
     assert loaded.settings.mode == "sandbox"
+
+
+def test_a_sandbox_may_have_no_pace_and_no_port(tmp_path: Path) -> None:
+    sandbox = load_settings(write(tmp_path, "sandbox: {speed: max, port: null}\n")).settings.sandbox
+
+    assert (sandbox.speed, sandbox.port) == (math.inf, None)

@@ -1,6 +1,7 @@
 """The stepped market clock: stands while something is under way, then jumps in a fixed order."""
 
 import asyncio
+import math
 from datetime import UTC, datetime, timedelta
 
 from bot.clock import SimulatedClock
@@ -35,7 +36,7 @@ class Beat:
 class Stand:
     """Everything that a stepped market needs, and a log of what happened when."""
 
-    def __init__(self) -> None:
+    def __init__(self, speed: float = FAST) -> None:
         self.log: list[str] = []
         self.clock = SimulatedClock(START)
         self.activity = Activity()
@@ -53,7 +54,7 @@ class Stand:
             market=Beat(self.log),
             timetable=timetable,
             on_due=lambda due: self.log.append(f"engine {due:%M:%S}"),
-            speed=FAST,
+            speed=speed,
         )
 
     def _job(self, due: datetime) -> None:
@@ -73,6 +74,26 @@ async def test_what_is_due_at_one_instant_happens_in_a_fixed_order() -> None:
         "market 14:59",
         "job 14:59",
         "engine 14:59",
+        "market 15:03",
+        "job 15:03",
+    ]
+
+
+async def test_without_a_pace_the_clock_stops_only_where_we_do_something() -> None:
+    stand, seen = Stand(speed=math.inf), set[datetime]()
+    stand.market.wake_at(START + timedelta(seconds=7))
+
+    walking = asyncio.create_task(stand.market.run(stand.stopping))
+    while not walking.done():
+        seen.add(stand.clock.now())
+        await asyncio.sleep(0)
+
+    assert [f"{at:%S}" for at in sorted(seen)] == ["55", "59", "02", "03"]
+    assert stand.log == [
+        "job 14:55",
+        "market 14:59",
+        "job 14:59",
+        "engine 15:02",
         "market 15:03",
         "job 15:03",
     ]
