@@ -80,6 +80,7 @@ class Staff:
     desk: TwoFactorDesk
     rulebook: Rulebook
     plans: tuple[StrategyPlan, ...]
+    quota: int
     show: tuple[Show, ...]
     on_trouble: Callable[[str], None]
 
@@ -255,6 +256,7 @@ class Daemon:
             on_day=self._start_day,
             on_pulse=self._pulse,
             pulse_every=PULSE,
+            quota=staff.quota,
         )
 
     def _start_day(self, due: datetime) -> None:

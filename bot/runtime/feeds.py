@@ -5,8 +5,9 @@ however many strategies want it, at the shortest interval that any of them asked
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, time, timedelta
+from math import ceil
 from typing import Final
 
 from bot.broker.budget import LANE_SHARE_PERCENT
@@ -25,6 +26,9 @@ QUOTES_PER_BAR: Final = 6
 QUOTE_INTERVAL_MIN: Final = timedelta(seconds=1)
 QUOTES_FOR_CHECKS: Final = timedelta(seconds=10)
 """How fresh the checks want last price and depth of a symbol that is traded."""
+POLLS_SHARE_PERCENT: Final = 50
+"""What polls may ask of the quota in the long run: less than the lane of the other reads may fill
+(60), so that phases, account and day book always have their turn."""
 HEARTBEAT: Final = timedelta(seconds=5)
 RECONCILE: Final = timedelta(seconds=60)
 DAY_START: Final = time(8, 30)
@@ -63,6 +67,23 @@ def polls_of(plans: Iterable[StrategyPlan]) -> tuple[Poll, ...]:
     )
 
 
+def fitted(polls: Sequence[Poll], quota: int) -> tuple[Poll, ...]:
+    """Return the polls as slow as they must be for `quota` requests a minute, all by one factor.
+
+    More than their share would keep the reads of phases and account waiting for ever.
+    """
+    share, wanted = quota * POLLS_SHARE_PERCENT / 100, sum(poll.per_minute for poll in polls)
+    if wanted <= share:
+        return tuple(polls)
+    slower = wanted / share
+    return tuple(replace(poll, interval=_whole_s(poll.interval * slower)) for poll in polls)
+
+
+def _whole_s(interval: timedelta) -> timedelta:
+    """Rounded up to whole seconds."""
+    return timedelta(seconds=ceil(interval.total_seconds()))
+
+
 def _wanted(plan: StrategyPlan) -> list[tuple[str, timedelta]]:
     """A quote is always wanted: the checks need band and last price of every symbol that is
     traded.
@@ -94,6 +115,7 @@ class Feeds:
     on_day: Callable[[datetime], None]
     on_pulse: Callable[[datetime], None]
     pulse_every: timedelta
+    quota: int
 
     def jobs(self, plans: Sequence[StrategyPlan], *, start: datetime) -> list[Job]:
         """Return the whole timetable, in the order in which jobs due at one instant fire."""
@@ -101,7 +123,7 @@ class Feeds:
         return [
             Job("day", daily_at(DAY_START), self.on_day),
             *(self._phase_job(exchange) for exchange in exchanges),
-            *(self._poll_job(poll, start) for poll in polls_of(plans)),
+            *(self._poll_job(poll, start) for poll in fitted(polls_of(plans), self.quota)),
             *self._timer_jobs(plans),
             Job("reconcile", every(RECONCILE, start=start + RECONCILE), self._reconcile),
             Job("pulse", every(self.pulse_every, start=start + self.pulse_every), self.on_pulse),

@@ -209,6 +209,7 @@ class Run:
             ),
             rulebook=self._rulebook,
             plans=tuple(each.plan for each in strategies),
+            quota=self._loaded.settings.broker.requests_per_minute,
             show=(self._screen.entry, self._company.see),
             on_trouble=self._screen.trouble,
         )
