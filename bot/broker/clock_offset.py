@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from typing import Final
 
 from bot.clock import Clock
@@ -97,6 +98,7 @@ class ClockOffset:
             self._dissent = seen
 
 
+@lru_cache(maxsize=8)
 def _parsed(date: str) -> datetime | None:
     try:
         parsed = parsedate_to_datetime(date)

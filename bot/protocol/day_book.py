@@ -9,6 +9,7 @@ halts on them. Source: broker open API 0.2.0-preview.3, order-book row and 5.2.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from functools import lru_cache
 from typing import Final
 
 from bot.domain.account import SubAccount
@@ -35,6 +36,8 @@ from bot.protocol.fields import (
 from bot.protocol.redact import redact
 from bot.protocol.status import STATUS_OF_CODE, settle, state_of, status_code_of
 from bot.protocol.strict_json import compact
+
+_ROWS_REMEMBERED: Final = 1_024
 
 _SIDE_OF_WORD: Final[Mapping[str, Side]] = {
     "BUY": Side.BUY,
@@ -117,8 +120,14 @@ def decode_order_row(
         placed_at=local_instant(_day_or_none(row.txdate), row.txtime, row.odtimestamp),
         message=row.feedbackmsg,
         requested_at=requested_at,
-        raw=redact(compact(payload.value)),
+        raw=_redacted(compact(payload.value)),
     )
+
+
+@lru_cache(maxsize=_ROWS_REMEMBERED)
+def _redacted(row: str) -> str:
+    """The book is read again and again, and most of its rows are as they were."""
+    return redact(row)
 
 
 def _side(row: _Row, payload: Payload) -> Side:

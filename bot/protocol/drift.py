@@ -6,7 +6,6 @@ never values. Of a call read by hand, of two shapes, or of a shape that no sourc
 can be said.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, is_dataclass
 from functools import cache
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
@@ -60,20 +59,23 @@ def _place_of(name: str) -> Place:
 
 def _sent(value: object) -> _Names:
     names = _Names()
-    for place, name in _walk(value, ""):
-        names.places.add(place)
-        names.fields.add(place + name)
+    _collect(value, "", names)
     return names
 
 
-def _walk(value: object, place: Place) -> Iterator[tuple[Place, str]]:
+def _collect(value: object, place: Place, names: _Names) -> None:
+    """Note the names in a payload; what holds nothing more is not looked into, for speed."""
     if isinstance(value, dict):
+        if value:
+            names.places.add(place)
         for name, inner in value.items():
-            yield place, name
-            yield from _walk(inner, f"{place}{name}.")
+            names.fields.add(place + name)
+            if isinstance(inner, dict | list):
+                _collect(inner, f"{place}{name}.", names)
     elif isinstance(value, list):
+        inside = _of_elements(place)
         for inner in value:
-            yield from _walk(inner, _of_elements(place))
+            _collect(inner, inside, names)
 
 
 def _of_elements(place: Place) -> Place:
