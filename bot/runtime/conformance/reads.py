@@ -25,7 +25,7 @@ _TIER_ONE: Final = (
     "/trading/securities/",
     "/fund-trading/public/",
 )
-NO_SHAPE: Final = "its fields are not asserted, no source shows them"
+NO_SHAPE: Final = "fields not asserted: no source shows them"
 
 
 def is_tier_one(path: str) -> bool:
@@ -73,8 +73,9 @@ def _key_only(talker: Talker) -> dict[str, str | None]:
 
 def _envelope(read: Read, heard: Heard) -> Finding:
     trouble = list(_envelope_faults(read, heard))
-    rest = f"; {NO_SHAPE}" if read.shape is None else ""
-    what = f'{read.call}: error_code "0", message, and the payload under {read.key}{rest}'
+    what = f'{read.call}: error_code "0", message, and the payload under {read.key}'
+    if read.shape is None:
+        what = f"{read.call}: envelope, {NO_SHAPE}"
     return judged(
         f"{read.id} envelope", what, is_met=not trouble, found="; ".join(trouble) or "as documented"
     )
