@@ -14,7 +14,7 @@ from bot.cli.fields import Fields, each, instant, text, whole
 from bot.cli.invocation import Invocation
 from bot.cli.lengths import Length
 from bot.cli.operate_commands import OPERATOR, reason_option
-from bot.cli.orders_command import order_fields
+from bot.cli.orders_command import ended_words, order_fields
 from bot.cli.places import Reply, ask_bot, find_bot, load, no_bot, open_journal, refusal
 from bot.cli.show import print_json, print_text, say, show_mistake
 from bot.cli.status_command import find_status
@@ -191,8 +191,7 @@ def _print_rows(invocation: Invocation, rows: Sequence[OrderRow], asked: int) ->
         say(invocation, "no order of the bot is open")
         return
     for row in rows:
-        quantities = f"{row.cancelled_quantity:,} cancelled, {row.executed_quantity:,} kept"
-        print_text(f"{row.id} {row.state or row.status}: {quantities}")
+        print_text(ended_words(row))
     done = sum(row.state == OrderState.CANCELLED for row in rows)
     say(invocation, f"{counted(done, 'order')} cancelled of {asked}")
 

@@ -62,7 +62,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "status": _entry("run", "status_command", "status", "How the running bot is."),
     "pause": _entry("run", "operate_commands", "pause", "No new orders; open ones stay."),
     "resume": _entry("run", "operate_commands", "resume", "Take new orders again."),
-    "halt": _entry("run", "operate_commands", "halt", "Kill switch: cancel open, no new orders."),
+    "halt": _entry("run", "halt_command", "halt", "Kill switch: cancel open, no new orders."),
     "stop": _entry("run", "operate_commands", "stop", "Stop the running bot cleanly."),
     "modify": _entry("by hand", "hand_commands", "modify", "Change price or size of an order."),
     "cancel": _entry("by hand", "hand_commands", "cancel", "Cancel orders, or all of them."),

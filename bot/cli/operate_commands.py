@@ -1,6 +1,6 @@
-"""`bot pause`, `resume`, `halt` and `stop`: what an operator does to the running bot."""
+"""`bot pause`, `resume` and `stop`: what an operator does to the running bot."""
 
-import sys
+from collections.abc import Callable
 from time import sleep
 from typing import Final
 
@@ -52,17 +52,6 @@ def resume(invocation: Invocation, strategy: str | None, reason: str) -> None:
     _act(invocation, "resume", RunState.RUNNING, "on", strategy, reason)
 
 
-@command("halt", example='bot halt --yes --reason "wrong prices"')
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@reason_option
-@click.pass_obj
-def halt(invocation: Invocation, yes: bool, reason: str) -> None:
-    """Stop trading at once: no new orders, all open ones are cancelled, positions are kept."""
-    if not yes and not invocation.no_input and sys.stdin.isatty():
-        click.confirm("Halt: cancel all open orders and send no new ones?", abort=True, err=True)
-    _act(invocation, "halt", RunState.HALTED, "disabled", None, reason)
-
-
 @command("stop", example="bot stop --cancel-open --timeout 30s")
 @click.option("--cancel-open/--keep-open", default=False, help="Cancel open orders first.")
 @click.option("--timeout", type=Length(), default=30.0, metavar="TIME", help="At most how long.")
@@ -92,15 +81,28 @@ def _act(
     if strategy is not None:
         _require_strategy(invocation, strategy)
     ask_bot(invocation, do, strategy=strategy, reason=reason, by=OPERATOR)
+    reached = {wanted, wanted_of_strategy}
+    found = wait_until(invocation, lambda now: _state(now, strategy) in reached)
+    _print(invocation, found)
+    if strategy is None:
+        tell_taken(invocation, found, do, wanted)
+
+
+def wait_until(
+    invocation: Invocation, is_reached: Callable[[Fields], bool], within_s: float = SETTLE_S
+) -> Fields:
+    """Look until the bot is as it should be, or the time is up; return how it is."""
+    deadline = monotonic_s() + within_s
     found = find_status(invocation)
-    deadline = monotonic_s() + SETTLE_S
-    while _state(found, strategy) not in {wanted, wanted_of_strategy}:
-        if monotonic_s() >= deadline:
-            break
+    while not is_reached(found) and monotonic_s() < deadline:
         sleep(LOOK_EVERY_S)
         found = find_status(invocation)
-    _print(invocation, found)
-    if strategy is None and not invocation.json and text(found, "state") != wanted:
+    return found
+
+
+def tell_taken(invocation: Invocation, found: Fields, do: str, wanted: RunState) -> None:
+    """Say that an act has been taken where another state still hides it."""
+    if not invocation.json and text(found, "state") != wanted:
         print_text(messages.TAKEN.format(do=do, state=text(found, "state")))
 
 
@@ -125,13 +127,18 @@ def _print(invocation: Invocation, found: Fields) -> None:
     if invocation.json:
         print_json(found)
         return
+    print_state(found)
+    orders = each(found, "open_orders")
+    if orders:
+        listed = ", ".join(text(row, "order_id") for row in orders)
+        print_text(f"{counted(len(orders), 'order')} still open: {listed}")
+
+
+def print_state(found: Fields) -> None:
+    """Say how the bot is now, and which strategies are off."""
     reason = text(found, "reason")
     print_text(f"{text(found, 'state')}{f': {reason}' if reason else ''}")
     paused = [row for row in each(found, "strategies") if text(row, "state") in _OFF]
     for row in paused:
         because = text(row, "reason")
         print_text(f"{text(row, 'name')} {text(row, 'state')}{f': {because}' if because else ''}")
-    orders = each(found, "open_orders")
-    if orders:
-        listed = ", ".join(text(row, "order_id") for row in orders)
-        print_text(f"{counted(len(orders), 'order')} still open: {listed}")

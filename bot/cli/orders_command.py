@@ -100,6 +100,12 @@ def status_of(row: OrderRow) -> str:
     return f"{row.status}, cut" if is_cut else row.status
 
 
+def ended_words(row: OrderRow) -> str:
+    """`ORD3 CANCELLED: 300 cancelled, 200 kept`."""
+    quantities = f"{row.cancelled_quantity:,} cancelled, {row.executed_quantity:,} kept"
+    return f"{row.id} {row.state or row.status}: {quantities}"
+
+
 def reason_of(row: OrderRow) -> str:
     """Why it is as it is: what refused it, how it ended, else why it was made."""
     if row.status == "BLOCKED":

@@ -121,6 +121,15 @@ def test_without_a_token_it_is_exit_code_5(hand: HandBot) -> None:
 
 
 @pytest.mark.process
+def test_a_halt_names_what_it_could_not_cancel(hand: HandBot) -> None:
+    halted = hand.call("halt", "--yes")
+    [row] = json.loads(hand.call("orders", "--json").out)
+
+    assert halted.code == ExitCode.DONE
+    assert f"{row['id']} STILL OPEN: bot order {row['id']} --timeline\n" in halted.out
+
+
+@pytest.mark.process
 def test_with_the_token_the_cancel_that_waited_goes(hand: HandBot) -> None:
     hand.call("otp", "request")
     hand.call("otp", "submit", "-", stdin=CODE + "\n")
