@@ -210,7 +210,8 @@ def exchange_lines(name: str, exchange: Exchange, figures: Figures) -> Iterator[
         f"range median {statistics.median(figures.ranges):.2f} %, "
         f"p90 {sorted(figures.ranges)[int(0.9 * len(figures.ranges))]:.2f} %; "
         f"minutes with a trade {statistics.median(figures.minutes):.0f}; "
-        f"kurtosis of minute returns {tailedness(figures.returns):.0f}"
+        f"minute returns: deviation {100 * statistics.pstdev(figures.returns):.2f} %, "
+        f"kurtosis {tailedness(figures.returns):.0f}"
     )
     for phase in PHASES:
         if figures.by_phase.get(phase):

@@ -23,6 +23,8 @@ DAY_S: Final = 86_400
 _HOUR: Final = 3_600
 _FIRST_LOCK: Final = 10 * _HOUR
 _LAST_LOCK: Final = 13 * _HOUR + 1_800
+_LUNCH_STARTS: Final = 11 * _HOUR + 1_800
+_LUNCH_S: Final = 5_400
 _PATH_ENDS: Final = 14 * _HOUR + 1_800
 _PATH_STARTS: Final = 9 * _HOUR
 _BEYOND: Final = 2.0
@@ -64,7 +66,7 @@ class FlowSpan:
 
 @dataclass(frozen=True, slots=True)
 class DayDraw:
-    """A day as drawn. `path` is (second of the local day, ticks from the floor), ascending.
+    """A day as drawn. `path` is (`traded_second`, ticks from the floor), ascending.
 
     `noise` is the spread of a whole day's random walk in ticks; `lock_s` the second of the day at
     which the price reaches the band's end on the side `lock` (1 up, -1 down, 0 never).
@@ -79,6 +81,7 @@ class DayDraw:
 
     def wanted(self, second: int) -> float:
         """Return the path's ticks at a second of the day, along straight lines."""
+        second = traded_second(second)
         before, at_before = self.path[0]
         for after, at_after in self.path:
             if second < after:
@@ -90,6 +93,11 @@ class DayDraw:
     def is_locked(self, second: int) -> bool:
         """Say whether the price is held at the band's end from then on."""
         return self.lock != 0 and second >= self.lock_s
+
+
+def traded_second(second: int) -> int:
+    """Return a second of the local day, lunch left out: nobody changes their mind then."""
+    return second - min(max(second - _LUNCH_STARTS, 0), _LUNCH_S)
 
 
 def spans_from(rulebook: Rulebook, exchange: Exchange, at: datetime) -> Iterator[FlowSpan]:
@@ -146,10 +154,11 @@ def _nearest(prices: tuple[int, ...], reference: int) -> int:
 
 
 def _drifting(start: float, drift: float) -> tuple[tuple[int, float], ...]:
-    return ((_PATH_STARTS, start), (_PATH_ENDS, start + drift))
+    return ((_PATH_STARTS, start), (traded_second(_PATH_ENDS), start + drift))
 
 
 def _locked(start: float, lock: int, lock_s: int, count: int) -> tuple[tuple[int, float], ...]:
     end = count - 1 + _BEYOND if lock > 0 else -_BEYOND
-    halfway = (_PATH_STARTS + lock_s) // 2
-    return ((_PATH_STARTS, start), (halfway, start + (end - start) / 3), (lock_s, end))
+    locked = traded_second(lock_s)
+    halfway = (_PATH_STARTS + locked) // 2
+    return ((_PATH_STARTS, start), (halfway, start + (end - start) / 3), (locked, end))

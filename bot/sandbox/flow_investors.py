@@ -23,15 +23,18 @@ _MILLION: Final = 1_000_000
 _EVENTS_A_MILLION: Final = 1_000
 """Investors who come in a day to a symbol of which a million shares trade; more come to more."""
 _EVENTS_POWER: Final = 0.35
-_MARGIN: Final = 0.9
-_MARGIN_MAX: Final = 1.5
+_MARGIN: Final = 1.6
+_MARGIN_MAX: Final = 2.5
 _ORDERS_IN_LEVEL: Final = 3
 _BOOK_LEVELS: Final = 10
 _DEPTH_MEAN_TICKS: Final = 2.2
 _TAIL: Final = 1.1
 """Spread of the logarithm of an order's size."""
-_JUMPS: Final = 0.6
-"""Spread of the logarithm of a step of the fair price: fat tails."""
+_MOOD: Final = 0.75
+"""Spread of the logarithm of how far the fair price steps: what makes the tails fat."""
+_MOOD_STAYS: Final = 0.99
+"""How much of that mood is left with the next investor: restless times come together."""
+_MOOD_STEP: Final = _MOOD * sqrt(1 - _MOOD_STAYS**2)
 _MEMORY: Final = 0.3
 _HALF: Final = 0.5
 _LEAN: Final = 0.35
@@ -74,7 +77,8 @@ class Investors:
     def __init__(self, crowd: Crowdedness, draw: DayDraw, hand: Hand, random: Random) -> None:
         self._crowd, self._draw, self._hand, self._random = crowd, draw, hand, random
         self._walked = 0.0
-        self._step = draw.noise / sqrt(crowd.events) / exp(_JUMPS**2)
+        self._mood = random.gauss(0, _MOOD)
+        self._step = draw.noise / sqrt(crowd.events) / exp(_MOOD**2)
         self._traded_mean = draw.volume * CONTINUOUS_SHARE / (crowd.events * TRADES)
         self._quoted_mean = crowd.level_volume / _ORDERS_IN_LEVEL / (1 + crowd.margin)
         self._away_rate = 1 / (_DEPTH_MEAN_TICKS * (1 + 2 * crowd.margin))
@@ -92,18 +96,19 @@ class Investors:
 
     def fill_book(self, second: int) -> None:
         """Put a book around the fair price, outside of what waits already."""
-        fair = floor(self.fair(second))
+        fair, margin = floor(self.fair(second)), round(self._crowd.margin)
         bid, ask = self._hand.touch()
         low = fair if ask is None else min(fair, ask - 1)
         high = fair + 1 if bid is None else max(fair + 1, bid + 1)
         for away in range(_BOOK_LEVELS):
-            self._hand.give(Side.BUY, low - away, self._quoted() * _ORDERS_IN_LEVEL)
-            self._hand.give(Side.SELL, high + away, self._quoted() * _ORDERS_IN_LEVEL)
+            self._hand.give(Side.BUY, low - margin - away, self._quoted() * _ORDERS_IN_LEVEL)
+            self._hand.give(Side.SELL, high + margin + away, self._quoted() * _ORDERS_IN_LEVEL)
 
     def act(self, second: int) -> None:
         """Let one of them do something at a second of the day."""
         random = self._random
-        self._walked += self._step * random.gauss(0, 1) * exp(_JUMPS * random.gauss(0, 1))
+        self._mood = self._mood * _MOOD_STAYS + random.gauss(0, _MOOD_STEP)
+        self._walked += self._step * random.gauss(0, 1) * exp(self._mood)
         bid, ask = self._hand.touch()
         if self._draw.is_locked(second):
             self._press(_LOCKED_SIDE[self._draw.lock])
