@@ -2,6 +2,7 @@
 the real one, all on one stepped clock.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -23,7 +24,7 @@ from bot.runtime.worlds import Place
 from bot.sandbox.ledger import read_ledger
 from bot.sandbox.sandbox import Sandbox
 from bot.sandbox.scenario import Scenario
-from tests.story import AS_FAST_AS_IT_GOES, Shown, Story
+from tests.story import Shown, Story
 
 ENVIRONMENT = {"BOT_BROKER__API_KEY": "ak_test_real", "BOT_BROKER__API_SECRET": "0" * 64}
 
@@ -105,7 +106,7 @@ class SteppedPaperWorld(PaperWorld):
             market=Both([self._second.sandbox]),
             timetable=Timetable([*jobs, self._watch_job()], now),
             on_due=on_due,
-            speed=AS_FAST_AS_IT_GOES,
+            speed=math.inf,
         )
 
     async def pause(self, span: timedelta) -> None:

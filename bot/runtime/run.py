@@ -38,6 +38,7 @@ from bot.runtime.invoke import invoke
 from bot.runtime.journal_file import TO_RUN, prepare_journal, shown_url, told
 from bot.runtime.operations import Operations
 from bot.runtime.order_manager import Clocks, OrderManager
+from bot.runtime.paper_journal import require_unmixed
 from bot.runtime.reads import DayBook, Health, Reads
 from bot.runtime.rulebook import rulebook_of
 from bot.runtime.second_factor import TwoFactorDesk
@@ -140,6 +141,7 @@ class Run:
         state = prepare_journal(url)
         lease = acquire(url, Holder(os.getpid(), socket.gethostname(), SystemClock().now()))
         self._stack.callback(lease.release)
+        require_unmixed(url, self._loaded.settings.mode)
         journal = Journal.open(url, epoch=lease.epoch)
         self._stack.push_async_callback(journal.close)
         self._screen.row("journal", f"{shown_url(url)} ({state})")

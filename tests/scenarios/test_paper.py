@@ -16,7 +16,7 @@ from bot.sandbox.ledger import read_ledger
 from tests.cli.stage import call
 from tests.paper_story import RealBroker, real_broker, tell_paper
 from tests.sandbox.client import scenario
-from tests.story import Shown, Story, once, write_project
+from tests.story import Shown, Story, once, tell, write_project
 
 BUY_800 = {"price": 27_050, "shares": 800}
 
@@ -160,3 +160,13 @@ async def test_the_story_of_an_order_tells_how_well_its_market_was_seen(tmp_path
     ran = call("-c", str(tmp_path / "bot.yaml"), "order", "last", "--timeline", columns=200)
 
     assert "executed 800 @ 27,031, paper queue · depth 2 levels · snapshot 0.0 s old" in ran.out
+
+
+async def test_a_journal_of_paper_results_is_never_used_for_others(tmp_path: Path) -> None:
+    await buy_once(tmp_path, "queue")
+    config = write_project(tmp_path, scenario="quiet", strategies=[once()])
+
+    with pytest.raises(OperatorMistake, match="this journal is of mode 'paper'") as mistake:
+        await tell(config, minutes=1)
+
+    assert mistake.value.problems[0].code == "E-RUN-006"
