@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.domain.instrument import Phase
+from bot.domain.instrument import Exchange, Instrument, Phase
+from bot.sandbox.exchange.errors import OrdersWork
+from bot.sandbox.exchange.order import Listing
 from bot.sandbox.mirror_model import MODELS
 from bot.sandbox.order_record import OrderRecord, Standing
 from tests.sandbox.mirrored import ACCOUNT, CASH, SHARES, Levels, Mirror, filled, mirror
@@ -310,6 +312,21 @@ def test_reference_and_band_of_the_next_day_are_the_brokers_own() -> None:
 
     assert (board.reference, board.ceiling, board.floor) == (26_000, 27_800, 24_200)
     assert market.house.venue.phase_of("HPG") is Phase.CLOSED
+
+
+def test_another_reference_waits_until_no_order_of_ours_works() -> None:
+    market = shown("depth")
+    order = market.place("BUY", 100, 26_500)
+
+    market.quote(27_000, 10_000, reference=26_000)
+    while_it_works = market.house.venue.board("HPG").reference
+    with pytest.raises(OrdersWork):
+        market.house.venue.relist(Listing(Instrument("HPG", Exchange.HOSE), 26_000))
+    market.line("cancel", order=order.order_id)
+    market.quote(27_000, 10_000, reference=26_000)
+    afterwards = market.house.venue.board("HPG").reference
+
+    assert (while_it_works, afterwards) == (27_000, 26_000)
 
 
 def test_shares_bought_may_be_sold_from_the_second_trading_day_at_13_00() -> None:
