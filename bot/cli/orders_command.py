@@ -12,7 +12,7 @@ from bot.cli.invocation import Invocation
 from bot.cli.paper_words import paper_line
 from bot.cli.places import open_journal
 from bot.cli.rows import Plain, fields_of, form_option, names_of, print_machine
-from bot.cli.show import UNCUT, Row, print_lines, print_table, print_text
+from bot.cli.show import UNCUT, Row, print_lines, print_table, print_text, say
 from bot.cli.since import since_of, since_option
 from bot.cli.wording import clock_of, counted, day_and_clock_of
 from bot.journal.values import OrderRow
@@ -63,11 +63,20 @@ def orders(
             open_only=open_only,
         )
         paper = paper_line(reader)
+        if status and not found:
+            say(invocation, _statuses(reader.orders(), status))
     machine = [order_fields(row) for row in found]
     names = (*names_of(OrderRow), "outcome")
     if not print_machine(invocation, machine, form, names=names):
         _print_table(invocation, found, is_wide=form == "wide")
         print_lines(paper)
+
+
+def _statuses(found: Sequence[OrderRow], status: str) -> str:
+    """What `--status` would find, where it found nothing."""
+    words = sorted({word for row in found for word in (row.status, row.outcome)})
+    listed = f"; there are: {', '.join(words)}" if words else ""
+    return f"no order is {status!r} here{listed}"
 
 
 def _print_table(invocation: Invocation, found: Sequence[OrderRow], *, is_wide: bool) -> None:

@@ -12,6 +12,7 @@ import click
 
 from bot.cli.invocation import Invocation
 from bot.cli.show import print_json, print_text
+from bot.journal.export_columns import RUNNABLE
 
 FORMS: Final = ("table", "wide", "csv", "jsonl")
 
@@ -69,7 +70,10 @@ def print_machine(
 
 
 def csv_of(rows: Sequence[Plain], names: Sequence[str]) -> str:
-    """Rows as CSV with a line of heads; values that are no text or number are JSON."""
+    """Rows as CSV with a line of heads; values that are no text or number are JSON.
+
+    As in an export, text that a spreadsheet would run as a formula gets an apostrophe in front.
+    """
     stream = io.StringIO()
     writer = csv.DictWriter(stream, names, lineterminator="\n")
     writer.writeheader()
@@ -78,4 +82,6 @@ def csv_of(rows: Sequence[Plain], names: Sequence[str]) -> str:
 
 
 def _cell(value: object) -> object:
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
+    if isinstance(value, dict | list):
+        return json.dumps(value, ensure_ascii=False)
+    return f"'{value}" if isinstance(value, str) and RUNNABLE.match(value) else value

@@ -6,7 +6,6 @@ The columns are a contract (`CONTRACT` is its version), described in README.txt 
 import csv
 import json
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -19,15 +18,13 @@ import sqlalchemy as sa
 
 from bot.journal.encoding import Plain, instant_text, local_text
 from bot.journal.engines import reading_engine, told
-from bot.journal.export_columns import COLUMNS, MEANINGS
+from bot.journal.export_columns import COLUMNS, MEANINGS, RUNNABLE
 from bot.journal.schema import require_schema
 from bot.journal.tables import fills
 from bot.journal.views import v_decisions, v_orders, v_timeline
 
 CONTRACT: Final = 1
 ROWS_AT_ONCE: Final = 500
-RUNNABLE: Final = re.compile(r"^(?:[=+@\t\r]|-(?!\d))")
-"""Text that a spreadsheet would take for a formula; it gets an apostrophe in front, in CSV."""
 
 
 class What(StrEnum):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from bot.cli.journal_commands import verdict_of
+from bot.cli.rows import csv_of
 from bot.journal.verify import VerifyReport
 from bot.runtime.problems import ExitCode
 from tests.cli.stage import call
@@ -126,6 +127,22 @@ def test_csv_holds_one_row_for_each_order(config: Path) -> None:
     rows = list(csv.DictReader(io.StringIO(ran.out)))
     assert [row["id"] for row in rows][:2] == ["L-0008", "ORD10000001"]
     assert rows[3]["reason"] == "Giá nằm ngoài biên độ"
+
+
+def test_a_status_that_no_order_has_names_those_that_there_are(config: Path) -> None:
+    ran = call("orders", "--status", "MATCHD", "-c", str(config))
+
+    assert ran.code == ExitCode.DONE
+    assert ran.err == (
+        "no order is 'MATCHD' here; there are: BLOCKED, MATCHED_ALL, REJECTED, SENT, UNKNOWN, "
+        "blocked, filled, partly, rejected, unknown\n"
+    )
+
+
+def test_csv_hands_a_spreadsheet_no_formula() -> None:
+    row = {"why": "=1+1", "name": "@x", "realised": -5, "text": "-900017", "note": "-x"}
+
+    assert csv_of([row], tuple(row)).splitlines()[1] == "'=1+1,'@x,-5,-900017,'-x"
 
 
 @pytest.mark.parametrize("command", ["orders", "fills", "decisions", "decisions --why-not"])
