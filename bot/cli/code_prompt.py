@@ -44,6 +44,11 @@ class CodePrompt:
         asyncio.get_running_loop().add_reader(self._terminal, self._read)
         self._talk(self._question)
 
+    def ask_again(self) -> None:
+        """Say the question once more, where it is still open: what was typed did not do."""
+        if self._submit is not None:
+            self._talk(QUESTION)
+
     def stop(self) -> None:
         """Ask no more; the terminal echoes again."""
         if self._submit is None:

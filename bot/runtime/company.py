@@ -36,6 +36,7 @@ class AskCode(Protocol):
     """Asks a person at the terminal for a code or token for as long as one is needed."""
 
     def start(self, submit: Callable[[str], None]) -> None: ...
+    def ask_again(self) -> None: ...
     def stop(self) -> None: ...
 
 
@@ -148,3 +149,5 @@ class Company:
         reply = await staff.desk.take(text)
         if not reply["ok"]:
             staff.on_trouble(str(reply["message"]))
+            if self._options.ask_code is not None:
+                self._options.ask_code.ask_again()

@@ -66,6 +66,16 @@ async def test_after_a_wrong_code_another_can_be_typed(person: Person) -> None:
     assert person.submitted == ["135790", CODE]
 
 
+async def test_a_refused_code_brings_the_question_again_while_it_is_open(person: Person) -> None:
+    person.prompt.start(person.submitted.append)
+    await person.type("135790")
+    person.prompt.ask_again()
+    person.prompt.stop()
+    person.prompt.ask_again()
+
+    assert person.heard == [QUESTION, QUESTION]
+
+
 async def test_enter_alone_leaves_the_question(person: Person) -> None:
     person.prompt.start(person.submitted.append)
     await person.type("")
