@@ -31,6 +31,9 @@ POLLS_SHARE_PERCENT: Final = 50
 (60), so that phases, account and day book always have their turn."""
 HEARTBEAT: Final = timedelta(seconds=5)
 RECONCILE: Final = timedelta(seconds=60)
+RECONCILE_MINUTES_CLOSED: Final = 15
+"""While every exchange is closed: each look is a row of the journal, and nothing trades."""
+_MINUTE_S: Final = 60
 DAY_START: Final = time(8, 30)
 _QUIET: Final = frozenset({Phase.BREAK, Phase.CLOSED, Phase.PUT_THROUGH})
 
@@ -160,6 +163,12 @@ class Feeds:
     def _timer(self, strategy: str, moment: time) -> Callable[[datetime], None]:
         return lambda due: self.post(TimerFired(due, strategy, moment))
 
-    def _reconcile(self, _: datetime) -> None:
+    def _reconcile(self, due: datetime) -> None:
+        if self._is_closed(due) and due.timestamp() // _MINUTE_S % RECONCILE_MINUTES_CLOSED:
+            return
         self.tasks.spawn(self.book.read(), "reconcile book")
         self.tasks.spawn(self.reads.account(), "reconcile account")
+
+    def _is_closed(self, at: datetime) -> bool:
+        exchanges = {instrument.exchange for instrument in self.instruments.values()}
+        return all(self.rulebook.phase_at(each, at) is Phase.CLOSED for each in exchanges)
