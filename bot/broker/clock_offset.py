@@ -21,6 +21,8 @@ BLOCK_OFFSET: Final = timedelta(seconds=20)
 """The broker takes timestamps within 30 s of its clock (open API, signing); writes stop before."""
 OnSkew = Callable[[timedelta], None]
 """Gets the offset, once for each time that it becomes worth a warning."""
+_YEARS: Final = range(1970, 2100)
+"""A Date of another year is nonsense, and too near to where a calendar ends to reckon with."""
 _SECOND: Final = timedelta(seconds=1)
 _ZERO: Final = timedelta(0)
 
@@ -104,4 +106,5 @@ def _parsed(date: str) -> datetime | None:
         parsed = parsedate_to_datetime(date)
     except (ValueError, OverflowError):
         return None
-    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+    zoned = parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+    return zoned if zoned.year in _YEARS else None

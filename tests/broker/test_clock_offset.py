@@ -116,7 +116,18 @@ def test_now_is_the_brokers_time():
     assert bench.offset.now() == bench.clock.now() + bench.offset.value
 
 
-@pytest.mark.parametrize("date", ["", "yesterday", "Thu, 99 Nov 2026 02:14:55 GMT", "Thu"])
+@pytest.mark.parametrize(
+    "date",
+    [
+        "",
+        "yesterday",
+        "Thu, 99 Nov 2026 02:14:55 GMT",
+        "Thu",
+        "Fri, 31 Dec 9999 23:59:59 GMT",
+        "Fri, 31 Dec 9999 23:00:00 GMT",
+        "Wed, 31 Dec 1969 23:59:59 GMT",
+    ],
+)
 def test_a_date_that_cannot_be_read_is_ignored(date):
     offset = ClockOffset(SimulatedClock(START))
 
