@@ -204,10 +204,10 @@ def local_instant(day: date | None, clock: str, stamp: str) -> datetime | None:
             naive = datetime.combine(day, time.fromisoformat(clock))
         else:
             naive = datetime.fromisoformat(stamp)
-    except ValueError:
+        zoned = naive if naive.tzinfo else naive.replace(tzinfo=EXCHANGE_TZ)
+        return zoned.astimezone(UTC)
+    except (ValueError, OverflowError):
         return None
-    zoned = naive if naive.tzinfo else naive.replace(tzinfo=EXCHANGE_TZ)
-    return zoned.astimezone(UTC)
 
 
 def local_text(instant: datetime) -> str:

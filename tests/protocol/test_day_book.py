@@ -97,6 +97,14 @@ def test_a_row_is_worth_having_without_its_time(text):
     assert (row.placed_at, row.order_id) == (None, "ORD700001")
 
 
+@pytest.mark.parametrize("stamp", ["0001-01-01T00:00:00", "9999-12-31T23:59:59-10:00"])
+def test_a_time_that_no_clock_shows_does_not_spoil_the_row(stamp):
+    day = stamp[:10]
+
+    assert read_row(txdate="", txtime="", odtimestamp=stamp).placed_at is None
+    assert read_row(txdate=day, txtime=stamp[11:], odtimestamp="").order_id == "ORD700001"
+
+
 def test_a_row_without_a_date_is_of_the_local_day_of_the_request():
     late = datetime(2026, 8, 20, 18, 0, tzinfo=UTC)
     bare = ROW_JSON | {"txdate": "", "odtimestamp": ""}
