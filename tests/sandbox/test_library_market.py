@@ -378,3 +378,20 @@ async def test_the_depth_is_taken_every_five_minutes_while_the_market_trades() -
         each["remain_bid"] >= sum(level["volume"] for level in each["bids"]) for each in entries
     )
     assert empty == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/market/quotes/stocks/HPG/history?resolution=1H&",
+        "/market/quotes/bonds/VN10Y/history?",
+        "/market/price-histories-chart?symbol=HPG&resolution=30&",
+        "/market/calendar?",
+    ],
+)
+@pytest.mark.parametrize("seconds", ["253402300799", "999999999999999999"])
+async def test_seconds_beyond_every_calendar_are_no_error_of_ours(path: str, seconds: str) -> None:
+    b = market(7, 45)
+
+    assert (await b.call("GET", f"{path}from=0&to={seconds}")).status_code == 200
+    assert (await b.call("GET", f"{path}from={seconds}&to={seconds}")).status_code == 200

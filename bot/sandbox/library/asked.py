@@ -4,10 +4,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 
 from bot.sandbox.errors import HttpRefusal
 from bot.sandbox.library.days import local_day
+
+_UNIX_S_MAX: Final = 4_102_444_800
+"""The year 2100: behind everything that is known, and far from where a calendar ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +58,9 @@ class Asked:
         return None if text is None else date.fromisoformat(text)
 
     def instant(self, name: str) -> datetime | None:
-        """Return Unix seconds as an instant (the year 9999 for what is beyond it)."""
+        """Return Unix seconds as an instant (the year 2100 for what is beyond it)."""
         text = self.query.get(name)
-        return None if text is None else _instant(int(text))
-
-
-def _instant(seconds: int) -> datetime:
-    try:
-        return datetime.fromtimestamp(seconds, UTC)
-    except (OverflowError, ValueError, OSError):
-        return datetime.max.replace(tzinfo=UTC)
+        return None if text is None else datetime.fromtimestamp(min(int(text), _UNIX_S_MAX), UTC)
 
 
 @dataclass(frozen=True, slots=True)
