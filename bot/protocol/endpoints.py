@@ -354,8 +354,19 @@ ENDPOINTS: Final[Mapping[str, Endpoint]] = MappingProxyType(
 )
 """Every call by its name."""
 
+_OPEN_PATHS: Final = (
+    "/market/",
+    "/trading/market/",
+    "/trading/securities/",
+    "/fund-trading/public/",
+)
 _HOLE: Final = re.compile(r"\{(\w+)\}")
 _DOT_SEGMENTS: Final = frozenset({"", ".", ".."})
+
+
+def tier_of(method: str, path: str) -> Tier:
+    """Return the tier of any method and path, also of those that are no call (section 2.1)."""
+    return Tier.ONE if method == "GET" and path.startswith(_OPEN_PATHS) else Tier.TWO
 
 
 def build_target(

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Final
 
 from bot.clock import wire_ms
-from bot.protocol.endpoints import Endpoint, Tier
+from bot.protocol.endpoints import Endpoint, Tier, tier_of
 from bot.protocol.signing import (
     HEADER_API_KEY,
     HEADER_BODY_HASH,
@@ -73,10 +73,11 @@ class Gatekeeper:
         self._check_key(call)
         self._check_quota(call.wire_at)
         endpoint = call.endpoint
+        tier = tier_of(call.method, call.path) if endpoint is None else endpoint.tier
+        if tier is Tier.TWO or (self._checks_tier_one and _claims_signature(call)):
+            self._check_signature(call)
         if endpoint is None:
             raise not_found()
-        if endpoint.tier is Tier.TWO or (self._checks_tier_one and _claims_signature(call)):
-            self._check_signature(call)
         if endpoint.is_write:
             self._check_device(call)
             self._desk.admit(call.header(HEADER_TWO_FACTOR), call.wire_at)

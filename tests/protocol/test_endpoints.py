@@ -12,6 +12,7 @@ from bot.protocol.endpoints import (
     Lane,
     Tier,
     build_target,
+    tier_of,
 )
 from bot.protocol.errors import UnusableTarget
 
@@ -21,6 +22,13 @@ def test_nothing_of_tier_one_changes_anything():
 
     assert {endpoint.method for endpoint in tier_one} == {"GET"}
     assert not any(endpoint.is_write for endpoint in tier_one)
+
+
+def test_every_call_has_the_tier_of_its_method_and_path():
+    rows = ENDPOINTS.values()
+
+    assert [row.name for row in rows if tier_of(row.method, row.path) is not row.tier] == []
+    assert (tier_of("GET", "/market/x"), tier_of("GET", "/marketing")) == (Tier.ONE, Tier.TWO)
 
 
 def test_only_the_three_order_calls_are_writes():

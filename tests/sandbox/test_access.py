@@ -55,6 +55,28 @@ async def test_market_data_needs_the_key_alone() -> None:
 
 
 @pytest.mark.parametrize(
+    ("method", "path", "unsigned"),
+    [
+        ("GET", "/market/nothing", 404),
+        ("GET", "/fund-trading/public/nothing", 404),
+        ("GET", "/trading/securities/HPG", 404),
+        ("POST", "/market/stocks", 401),
+        ("PUT", "/trading/market/session", 401),
+        ("GET", "/nothing", 401),
+        ("GET", "/marketing", 401),
+        ("POST", ME, 401),
+    ],
+)
+async def test_a_call_that_is_none_has_the_tier_of_its_method_and_path(
+    method: str, path: str, unsigned: int
+) -> None:
+    b = bench()
+
+    assert (await b.call(method, path, headers=UNSIGNED)).status_code == unsigned
+    assert (await b.call(method, path)).status_code == 404
+
+
+@pytest.mark.parametrize(
     "slip",
     [
         {"X-FH-SIGNATURE": None},
