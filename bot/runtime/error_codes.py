@@ -75,6 +75,7 @@ ERROR_CODES: Final[Mapping[str, str]] = {
     "E-2FA-002": "the 2FA token that was given has already ended",
     "E-2FA-003": "the broker refused the code, or to send one",
     "E-2FA-004": "a change or cancel waits for a 2FA token",
+    "E-2FA-005": "a code that is too old or used up; a new one was sent",
     "E-ASK-001": "a check refused a change or a cancel by hand; nothing was sent",
     "E-ASK-002": "what came of a change or a cancel by hand is not known yet",
     "E-ORD-001": "no order answers to that id",

@@ -207,7 +207,11 @@ class Run:
                 post=post,
             ),
             desk=TwoFactorDesk(
-                broker.client, broker.two_factor, world.market, post, self._loaded.state_dir
+                broker.client,
+                broker.two_factor,
+                (world.market, world.wire),
+                post,
+                self._loaded.state_dir,
             ),
             rulebook=self._rulebook,
             plans=tuple(each.plan for each in strategies),

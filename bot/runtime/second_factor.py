@@ -7,12 +7,13 @@ to the broker's client and into its memory; no event, row or line carries them.
 
 import re
 from collections.abc import Mapping
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
 from bot.broker.client import BrokerClient
-from bot.broker.errors import BrokerError
+from bot.broker.errors import BrokerError, Refused
 from bot.broker.two_factor import TwoFactor
 from bot.clock import Clock
 from bot.domain.entry import AuthEvent
@@ -23,6 +24,29 @@ from bot.runtime.token_file import forget_token, keep_token
 
 Reply = Mapping[str, object]
 _CODE: Final = re.compile("[0-9]{6}")
+TICKET_LIFE: Final = timedelta(minutes=5)
+TRIES_PER_TICKET: Final = 3
+"""Both: broker open API 0.2.0-preview.3, OTP exchange."""
+_NO_TICKET: Final[Reply] = {
+    "ok": False,
+    "code": "E-2FA-001",
+    "message": "no code that is still good has been asked for: bot otp request",
+}
+
+
+@dataclass(slots=True)
+class _Ticket:
+    """What a code has to come with. `asked_at` is wire time."""
+
+    ticket_id: str
+    asked_at: datetime
+    wrong: int = 0
+    is_locked: bool = False
+
+    def is_good(self, now: datetime) -> bool:
+        """Tell whether the broker still takes a code for it."""
+        is_used_up = self.is_locked or self.wrong >= TRIES_PER_TICKET
+        return not is_used_up and now - self.asked_at <= TICKET_LIFE
 
 
 class TwoFactorDesk:
@@ -32,16 +56,17 @@ class TwoFactorDesk:
         self,
         client: BrokerClient,
         two_factor: TwoFactor,
-        market: Clock,
+        clocks: tuple[Clock, Clock],
         post: Post,
         state_dir: Path,
     ) -> None:
+        """`clocks` are market and wire: events have the first, tickets age by the second."""
         self._state_dir = state_dir
         self._client = client
         self._two_factor = two_factor
-        self._market = market
+        self._market, self._wire = clocks
         self._post = post
-        self._ticket: str | None = None
+        self._ticket: _Ticket | None = None
 
     def report(self) -> None:
         """Tell the engine how it stands, at the start of a run."""
@@ -61,7 +86,7 @@ class TwoFactorDesk:
             "ok": True,
             "is_ready": self._two_factor.is_ready,
             "until": until.isoformat() if until and self._two_factor.is_ready else None,
-            "has_ticket": self._ticket is not None,
+            "has_ticket": self._has_ticket(),
         }
 
     async def request(self) -> Reply:
@@ -70,37 +95,41 @@ class TwoFactorDesk:
             ticket = await self._client.request_otp()
         except BrokerError as error:
             return _refused(error)
-        self._ticket = ticket.ticket_id
+        self._ticket = _Ticket(ticket.ticket_id, self._wire.now())
         self._note("CODE_REQUESTED", f"sent to {ticket.masked_destination}")
         return {"ok": True, "sent_to": ticket.masked_destination}
 
     async def submit(self, code: Secret) -> Reply:
         """Trade a code for a token; a code without a ticket asks for the code to be sent first."""
-        if self._ticket is None:
-            return {
-                "ok": False,
-                "code": "E-2FA-001",
-                "message": "no code has been asked for yet: bot otp request",
-            }
+        ticket = self._ticket
+        if ticket is None or not ticket.is_good(self._wire.now()):
+            return _NO_TICKET
         try:
-            token = await self._client.verify_otp(self._ticket, code)
+            token = await self._client.verify_otp(ticket.ticket_id, code)
         except BrokerError as error:
+            ticket.wrong += 1
+            ticket.is_locked = isinstance(error, Refused) and error.error_code == "OTP_LOCKED"
             self._note("CODE_REFUSED", str(error))
             return _refused(error)
         self._ticket = None
         return self._take(token.token, token.expires_at, "code")
 
+    def _has_ticket(self) -> bool:
+        return self._ticket is not None and self._ticket.is_good(self._wire.now())
+
     async def take(self, text: Secret) -> Reply:
         """Take what a person typed at a prompt: a code of six digits, or a whole token.
 
-        A code without a ticket has one asked for first; a real broker then mails a new code, and
-        the old one is wrong.
+        The first code has a ticket asked for before it. One whose ticket is too old or used up is
+        not tried: a new code is asked for, and that has to be typed.
         """
         if not _CODE.fullmatch(text.reveal()):
             return self.submit_token(text)
-        if self._ticket is None and not (asked := await self.request())["ok"]:
-            return asked
-        return await self.submit(text)
+        if self._has_ticket():
+            return await self.submit(text)
+        is_first = self._ticket is None
+        asked = await self.request()
+        return await self.submit(text) if asked["ok"] and is_first else _asked_anew(asked)
 
     def submit_token(self, token: Secret) -> Reply:
         """Use a token that was made elsewhere; the broker will say what it thinks of it."""
@@ -138,4 +167,11 @@ class TwoFactorDesk:
 
 
 def _refused(error: BrokerError) -> Reply:
-    return {"ok": False, "code": "E-2FA-003", "message": str(error)}
+    return {"ok": False, "code": "E-2FA-003", "message": f"{error}. A new one: bot otp request"}
+
+
+def _asked_anew(asked: Reply) -> Reply:
+    if not asked["ok"]:
+        return asked
+    text = f"the code before is too old or used up; a new one was sent to {asked['sent_to']}"
+    return {"ok": False, "code": "E-2FA-005", "message": f"{text}: type that one"}
