@@ -6,6 +6,7 @@ from typing import Final
 
 import click
 
+from bot.cli import messages
 from bot.cli.command import command
 from bot.cli.invocation import Invocation
 from bot.cli.show import print_json, print_text
@@ -20,7 +21,7 @@ from bot.cli.strategy_templates import (
     strategy_text,
     write_new,
 )
-from bot.runtime.settings import load_settings
+from bot.runtime.settings import load_settings, masked_url
 
 _NAMES: Final = {"sma": "sma-fpt", "depth": "depth-hpg", "blank": "mine"}
 
@@ -35,6 +36,8 @@ def init(invocation: Invocation, folder: Path, template: str, db: str | None) ->
 
     Nothing that is there is written over.
     """
+    if db is not None and masked_url(db) != db:
+        raise click.BadParameter(messages.URL_HOLDS_TOO_MUCH, param_hint="--db")
     files = _files(folder, template, db)
     write_new(files)
     load_settings(folder / "bot.yaml", environment={})

@@ -30,6 +30,12 @@ NO_CODE_AS_ARGUMENT: Final = (
 )
 """Why `bot otp 123456` is refused."""
 
+URL_HOLDS_TOO_MUCH: Final = (
+    "a password belongs neither into a file nor on a command line. Leave it out of the address, "
+    "and put it into ~/.pgpass (mode 0600), or the whole address into BOT_JOURNAL__URL"
+)
+"""Why `bot init --db` refuses an address with a password."""
+
 NO_BOT: Final = "no bot is running on {state_dir}. Start one: bot run (or bot demo)"
 
 USED_JOURNAL: Final = (

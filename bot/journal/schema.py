@@ -1,12 +1,16 @@
 """Which schema a database has, and whether this program can use it."""
 
 from dataclasses import dataclass
+from typing import Final
 
 import sqlalchemy as sa
 
 from bot.journal.engines import reading_engine, told
 from bot.journal.errors import NeedsMigration
 from bot.journal.tables import SCHEMA
+
+FOREIGN: Final = "none of ours beside other tables"
+"""What is found in a database that another program already uses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +64,9 @@ def needs_migration(state: SchemaState) -> NeedsMigration:
 
 
 def schema_of(connection: sa.Connection) -> str | None:
-    """The newest migration that a database has had."""
-    if not sa.inspect(connection).has_table("alembic_version"):
-        return None
+    """The newest migration that a database has had; FOREIGN where it is another program's."""
+    found = sa.inspect(connection)
+    if not found.has_table("alembic_version"):
+        return FOREIGN if found.get_table_names() else None
     version = sa.table("alembic_version", sa.column("version_num", sa.Text()))
     return connection.execute(sa.select(version.c.version_num)).scalar_one_or_none()

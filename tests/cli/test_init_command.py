@@ -92,3 +92,15 @@ def test_a_folder_that_cannot_be_written_is_no_traceback(capsys: Capture, tmp_pa
 
     assert code == 3
     assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_password_is_written_nowhere(capsys: Capture, tmp_path: Path) -> None:
+    folder = tmp_path / "mybot"
+
+    code = run(["init", str(folder), "--db", "postgresql+psycopg://bot:hunter2@db.local/bot"])
+
+    told = capsys.readouterr().err
+    assert code == 2
+    assert "~/.pgpass" in told
+    assert "hunter2" not in told
+    assert not folder.exists()

@@ -158,6 +158,20 @@ def test_a_journal_that_others_could_read_is_closed_to_them(sqlite_url: str) -> 
     assert file.stat().st_mode & 0o777 == 0o600
 
 
+def test_a_database_that_another_program_uses_is_left_alone(db_url: str) -> None:
+    engine = writing_engine(db_url)
+    with engine.begin() as connection:
+        connection.execute(sa.text("drop table alembic_version"))
+
+    with pytest.raises(NeedsMigration, match="beside other tables") as caught:
+        migrate(db_url)
+
+    assert not caught.value.is_known
+    with engine.connect() as connection:
+        assert not sa.inspect(connection).has_table("alembic_version")
+    engine.dispose()
+
+
 def test_a_path_with_signs_of_a_url_is_a_path(tmp_path: Path) -> None:
     file = tmp_path / "năm 2026#1 100%" / "journal.db"
 
