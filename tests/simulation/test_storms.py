@@ -195,7 +195,7 @@ def _run(config: Path, trap: Trap, dice: Random) -> None:
     asyncio.run(run_bot(load_settings(config), options, Shown(), make=make))
 
 
-def _in_child(work: Callable[[], None]) -> int:
+def in_child(work: Callable[[], None]) -> int:
     """Do it in a process of its own, which may die of it; return its exit code."""
     child = os.fork()
     if child == 0:
@@ -215,12 +215,12 @@ def test_no_order_is_lost_and_none_is_doubled(tmp_path: Path, seed: int) -> None
     config, dice = _project(tmp_path, seed), Random(f"storm {seed}")
     for part in range(dice.randint(0, 3)):
         trap, weather = Trap(dice.randint(1, POINTS_MAX)), Random(f"weather {seed} {part}")
-        code = _in_child(partial(_run, config, trap, weather))
+        code = in_child(partial(_run, config, trap, weather))
         assert code in {KILLED, 0}, f"seed {seed}, part {part}"
         if code == 0:
             break
     else:
-        code = _in_child(lambda: _run(config, Trap(0), Random(f"weather {seed} last")))
+        code = in_child(lambda: _run(config, Trap(0), Random(f"weather {seed} last")))
         assert code == 0, f"seed {seed}, last part"
 
     outcome = outcome_of(tmp_path / "state")
