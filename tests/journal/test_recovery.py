@@ -3,6 +3,7 @@
 from datetime import date
 
 from bot.domain.entry import (
+    Fill,
     IntentMoved,
     IntentRecorded,
     RunState,
@@ -13,6 +14,7 @@ from bot.domain.entry import (
 from bot.domain.order import OrderState, SendState, Side
 from bot.domain.recovery import Recovery, StoredAttempt, StoredIntent, StrategyBook
 from bot.journal.journal import Journal
+from bot.journal.recovering import SETTLEMENT_LASTS
 from tests.journal.facts import DAY, EPOCH, Story, after, but
 
 NEXT_DAY = date(2026, 11, 20)
@@ -210,3 +212,15 @@ async def test_a_refused_send_of_today_comes_back_with_what_a_ghost_is_known_by(
     assert stored.state is _SEND.REFUSED
     assert stored.attempt is not None
     assert (await journal.recover(NEXT_DAY)).intents == ()
+
+
+async def test_fills_that_may_not_have_settled_come_back_with_their_day(journal: Journal) -> None:
+    story = Story()
+    for entries in story.placed():
+        await journal.write(entries)
+    entries = story.filled(story.quantity, position=story.quantity)
+    await journal.write(entries)
+
+    (fill,) = (entry for entry in entries if isinstance(entry, Fill))
+    assert (await journal.recover(NEXT_DAY)).recent_fills == ((DAY, fill),)
+    assert (await journal.recover(DAY + 2 * SETTLEMENT_LASTS)).recent_fills == ()
