@@ -23,8 +23,8 @@ from bot.runtime.rulebook import load_rulebook
 from bot.runtime.scenario_file import load_scenario
 from bot.sandbox.house import House
 from bot.sandbox.ledger import Line
-from bot.sandbox.mirror import depth_facts, quote_facts
-from bot.sandbox.mirror_model import MODELS
+from bot.sandbox.mirror.market import depth_facts, quote_facts
+from bot.sandbox.mirror.model import MODELS
 from bot.sandbox.order_record import OrderRecord
 from bot.sandbox.scenario import Scenario
 

@@ -13,7 +13,7 @@ from bot.clock import SimulatedClock
 from bot.protocol.secret import Secret
 from bot.runtime.activity import OneAtATime, Tasks
 from bot.runtime.company import RunOptions
-from bot.runtime.paper_world import PaperWorld
+from bot.runtime.paper.world import PaperWorld
 from bot.runtime.rulebook import load_rulebook
 from bot.runtime.run import run_bot
 from bot.runtime.schedule import Fire, Job, Report, Timetable

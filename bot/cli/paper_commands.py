@@ -7,7 +7,7 @@ import click
 
 from bot.cli.command import child, group
 from bot.domain.instrument import EXCHANGE_TZ
-from bot.runtime.paper import PaperPlan, serve_paper
+from bot.runtime.paper.serving import PaperPlan, serve_paper
 
 
 @group("paper", example="bot paper serve --port 8790")

@@ -38,7 +38,7 @@ from bot.runtime.invoke import invoke
 from bot.runtime.journal_file import TO_RUN, prepare_journal, shown_url, told
 from bot.runtime.operations import Operations
 from bot.runtime.order_manager import Clocks, OrderManager
-from bot.runtime.paper_journal import require_unmixed
+from bot.runtime.paper.journal import require_unmixed
 from bot.runtime.reads import DayBook, Health, Reads
 from bot.runtime.rulebook import rulebook_of
 from bot.runtime.second_factor import TwoFactorDesk

@@ -6,7 +6,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from bot.runtime.market_file import with_recording
+from bot.runtime.market_files.file import with_recording
 from bot.runtime.problems import ExitCode, OperatorMistake, Problem
 from bot.runtime.rulebook import load_rulebook
 from bot.runtime.yaml_file import YamlDocument, read_yaml

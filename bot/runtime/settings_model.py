@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from bot.domain.plan import Limits
 from bot.protocol.secret import Secret
 from bot.runtime.field_types import Flag, Speed, Text, Texts, Whole
-from bot.runtime.paper_settings import PaperSettings
+from bot.runtime.paper.settings import PaperSettings
 from bot.runtime.plan_model import LimitsSection
 
 Mode = Literal["sandbox", "paper", "live"]

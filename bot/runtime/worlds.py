@@ -8,7 +8,7 @@ from typing import Final
 from bot.clock import SimulatedClock
 from bot.domain.rulebook import Rulebook
 from bot.runtime.activity import Activity
-from bot.runtime.paper_world import OnBug, PaperWorld
+from bot.runtime.paper.world import OnBug, PaperWorld
 from bot.runtime.problems import ExitCode, OperatorMistake
 from bot.runtime.scenario_file import load_scenario
 from bot.runtime.settings import Loaded

@@ -24,7 +24,7 @@ from bot.sandbox.fault_rule import DropTwoFactor, FaultScript
 from bot.sandbox.faults import FaultBook
 from bot.sandbox.ledger import Line
 from bot.sandbox.market_of import market_of
-from bot.sandbox.mirror import MirroredMarket, Places
+from bot.sandbox.mirror.market import MirroredMarket, Places
 from bot.sandbox.order_book import OrderBook
 from bot.sandbox.order_desk import Change, OrderDesk
 from bot.sandbox.order_record import OrderRecord

@@ -6,10 +6,10 @@ from typing import TypedDict
 from bot.domain.rulebook import Rulebook
 from bot.sandbox.crowd import Deliver
 from bot.sandbox.exchange.venue import Venue
-from bot.sandbox.flow import flow_market
+from bot.sandbox.flow.market import flow_market
 from bot.sandbox.market import SimulatedMarket
 from bot.sandbox.market_source import MarketSource, merged
-from bot.sandbox.replay import replay_market
+from bot.sandbox.replay.market import replay_market
 from bot.sandbox.scenario import Scenario
 
 

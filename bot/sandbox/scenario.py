@@ -15,10 +15,10 @@ from pydantic import Field, PrivateAttr, SecretStr, model_validator
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument, InstrumentKind
 from bot.sandbox.corporate_actions import CorporateAction
 from bot.sandbox.fault_rule import FaultScript
-from bot.sandbox.flow_script import FlowScript
-from bot.sandbox.mirror_model import FillName
-from bot.sandbox.replay_data import Recording
-from bot.sandbox.replay_script import RecordKind, ReplayScript
+from bot.sandbox.flow.script import FlowScript
+from bot.sandbox.mirror.model import FillName
+from bot.sandbox.replay.data import Recording
+from bot.sandbox.replay.script import RecordKind, ReplayScript
 from bot.sandbox.scenario_part import Part
 
 Price = Annotated[int, Field(gt=0)]

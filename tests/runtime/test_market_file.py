@@ -9,12 +9,12 @@ import pytest
 
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.order import Side
-from bot.runtime.market_table import PROBLEMS_MAX
+from bot.runtime.market_files.table import PROBLEMS_MAX
 from bot.runtime.problems import ExitCode, OperatorMistake
 from bot.runtime.rulebook import load_rulebook
 from bot.runtime.scenario_file import load_scenario
 from bot.sandbox.house import House
-from bot.sandbox.replay_data import Print, RecordedBar
+from bot.sandbox.replay.data import Print, RecordedBar
 from bot.sandbox.scenario import Scenario
 
 DAY = date(2026, 11, 19)

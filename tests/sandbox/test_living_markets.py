@@ -9,7 +9,7 @@ import pytest
 from bot.protocol.calls import CODECS
 from bot.protocol.drift import drift_of
 from bot.runtime.scenario_file import load_scenario
-from bot.sandbox.replay_data import RecordedBar, RecordedDay, Recording
+from bot.sandbox.replay.data import RecordedBar, RecordedDay, Recording
 from bot.sandbox.scenario import Scenario
 from tests.sandbox.client import ACCOUNT, Bench, bench, ready, scenario
 from tests.sandbox.test_every_path import READS, SPARSE, read

@@ -1,0 +1,1 @@
+"""Files of recorded markets: read, checked, and refused with line and column."""

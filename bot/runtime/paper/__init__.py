@@ -1,0 +1,1 @@
+"""Paper mode, and the sandbox alone as a server."""

@@ -1,0 +1,153 @@
+"""The paper account's beginning, kept beside the journal: its terms, its symbols, and since when.
+
+What happened since is in the ledger (`paper.jsonl`), which is replayed over this beginning. So the
+terms never change under an account, and symbols are only ever added.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import TypeAdapter, ValidationError
+
+from bot.domain.instrument import Exchange
+from bot.domain.quote import Quote
+from bot.runtime.problems import ExitCode, OperatorMistake
+from bot.runtime.settings import Settings
+from bot.sandbox.mirror.model import FillName
+from bot.sandbox.scenario import AccountScript, Scenario, SymbolScript
+
+BEGINNING: Final = "paper.json"
+LEDGER: Final = "paper.jsonl"
+_ID: Final = "0009000011"
+_EXTENDED: Final = re.compile(r"([0-9]{3}C[0-9]{6})(\.[0-9])")
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What an account begins with. `account` is the word of the configuration that names it."""
+
+    fill: FillName
+    cash: int
+    holdings: dict[str, int]
+    fee_ppm: int
+    account: str
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A symbol as the broker listed it when it came in."""
+
+    exchange: Exchange
+    reference: int
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """Since when, on which terms, with which symbols."""
+
+    began: datetime
+    terms: Terms
+    symbols: dict[str, Listed]
+
+    def with_symbols(self, quotes: Iterable[Quote]) -> "Beginning":
+        """Return it with the symbols that are new."""
+        found = {q.symbol: Listed(q.exchange, q.reference or q.last) for q in quotes}
+        return replace(self, symbols=found | self.symbols)
+
+    def scenario(self) -> Scenario:
+        """Return it as the scenario of a sandbox whose market is mirrored."""
+        terms = self.terms
+        account = _account(terms.account).model_copy(
+            update={"cash": terms.cash, "holdings": terms.holdings}
+        )
+        scripts = (
+            SymbolScript(symbol=symbol, exchange=listed.exchange, reference=listed.reference)
+            for symbol, listed in sorted(self.symbols.items())
+        )
+        made = Scenario(
+            name="paper",
+            fill=terms.fill,
+            fee_ppm=terms.fee_ppm,
+            quota="ENTERPRISE",
+            accounts=(account,),
+            symbols=tuple(scripts),
+        )
+        return made.on(self.began)
+
+
+_Beginning: Final = TypeAdapter(Beginning)
+
+
+def terms_of(settings: Settings) -> Terms:
+    """Return the terms that a configuration states."""
+    paper = settings.paper
+    fee_ppm = settings.risk.fee_ppm if paper.fee_ppm is None else paper.fee_ppm
+    holdings = dict(paper.holdings)
+    return Terms(paper.fill, paper.cash, holdings, fee_ppm, settings.broker.account)
+
+
+def read_beginning(state_dir: Path, wanted: Terms) -> Beginning | None:
+    """Return how the account began, None when there is none yet.
+
+    Raises OperatorMistake for a damaged file, or one of other terms.
+    """
+    path = state_dir / BEGINNING
+    if not path.exists():
+        return None
+    try:
+        found: Beginning = _Beginning.validate_json(path.read_bytes())
+    except ValidationError as error:
+        text = f"{path} is damaged: move it and {LEDGER} away to begin a paper account anew"
+        raise OperatorMistake.of("E-SBX-001", text, ExitCode.DATABASE) from error
+    if found.terms != wanted:
+        raise OperatorMistake.of("E-CFG-048", _differs(found, wanted, path))
+    return found
+
+
+def keep_beginning(state_dir: Path, beginning: Beginning) -> None:
+    """Write it whole or not at all."""
+    state_dir.mkdir(parents=True, exist_ok=True)
+    path = state_dir / BEGINNING
+    draft = path.with_suffix(".draft")
+    with draft.open("wb") as file:
+        file.write(_Beginning.dump_json(beginning, indent=1))
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+
+
+def _differs(found: Beginning, wanted: Terms, path: Path) -> str:
+    before, now = asdict(found.terms), asdict(wanted)
+    named = ", ".join(
+        f"{_KEYS.get(name, f'paper.{name}')} was {_shown(before[name])}, is {_shown(now[name])}"
+        for name in before
+        if before[name] != now[name]
+    )
+    return (
+        f"the paper account began on {found.began:%Y-%m-%d} on other terms: {named}. Set them back,"
+        f" or begin anew: move {path.name} and {LEDGER} and the journal out of {path.parent}"
+    )
+
+
+_KEYS: Final[Mapping[str, str]] = {"account": "broker.account"}
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _account(named: str) -> AccountScript:
+    """Return the one sub-account, so that `broker.account` means it as it would the real one."""
+    if (extended := _EXTENDED.fullmatch(named)) is not None:
+        return AccountScript(id=_ID, depository_number=extended[1], suffix=extended[2])
+    if re.fullmatch(r"\.[0-9]", named):
+        return AccountScript(id=_ID, suffix=named)
+    if named.lower() == "margin":
+        return AccountScript(id=_ID, suffix=".6", type="Margin")
+    return AccountScript(id=_ID if named.lower() == "normal" else named)

@@ -1,0 +1,36 @@
+"""Asks the real broker for market data on behalf of the paper broker: reads only, by construction.
+
+Nothing here can write: the method is GET, the call is one of the sandbox's table of market reads,
+and there is no two-factor token, device id or body to send.
+"""
+
+from typing import Final
+
+from bot.broker.http import Bounds, HttpRequest, connect
+from bot.broker.signer import Credentials, Signer
+from bot.broker.traffic import Traffic
+from bot.clock import Clock
+from bot.protocol.answer import Answer, NoAnswer
+from bot.protocol.endpoints import Endpoint
+from bot.runtime.world import Access
+from bot.sandbox.mirror.relay import relayed
+
+LOOK_BOUNDS: Final = Bounds(deadline_s=3.0, body_bytes_max=16 * 2**20)
+"""Up to three looks come before an order is taken, whose own deadline is 10 s."""
+
+
+class MarketRelay:
+    """One connection to the real broker, with the real key. Raises ForbiddenAddress."""
+
+    def __init__(self, access: Access, device_id: str, wire: Clock) -> None:
+        self._link = connect(access.base_url, traffic=Traffic(), app=access.app)
+        self._signer = Signer(Credentials(access.api_key, access.api_secret, device_id), wire)
+
+    async def __call__(self, endpoint: Endpoint, target: str) -> Answer | NoAnswer:
+        """Send one read, signed anew. Raises NotRelayed for what is none of market data."""
+        signed = self._signer.sign_read(relayed(endpoint), target)
+        return await self._link.exchange(HttpRequest("GET", target, signed.headers), LOOK_BOUNDS)
+
+    async def close(self) -> None:
+        """Wait for what is under way and close the connection."""
+        await self._link.close()

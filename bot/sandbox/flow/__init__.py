@@ -1,0 +1,1 @@
+"""The order flow of tens of symbols: investors who come and go by themselves."""

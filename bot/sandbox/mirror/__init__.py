@@ -1,0 +1,1 @@
+"""The mirrored market: a real broker's quotes and depth, in which our orders are played."""

@@ -1,0 +1,1 @@
+"""Recorded days played again: bars and trades become orders of the venue."""
