@@ -20,7 +20,7 @@ from bot.runtime.world import World
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _INTERRUPTED: Final = 130
-STOP_GRACE_S: Final = 8.0
+STOP_GRACE_S: Final = 7.0
 """How long a stop waits (wall clock) for what is in flight; the next start settles the rest."""
 
 

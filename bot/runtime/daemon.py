@@ -56,7 +56,7 @@ from bot.runtime.second_factor import TwoFactorDesk
 from bot.runtime.supervisor import Supervisor
 from bot.runtime.world import Driver, World, standing_still
 
-DRAIN_S: Final = 8.0
+DRAIN_S: Final = 5.0
 """How long reads that are under way are waited for when all orders are settled."""
 LATE_DRAIN_S: Final = 1.0
 """The same when the time of the stop is over already."""
