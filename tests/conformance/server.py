@@ -20,6 +20,7 @@ from bot.runtime.conformance.talk import Key, Talker
 from bot.runtime.rulebook import load_rulebook
 from bot.runtime.scenario_file import load_scenario
 from bot.sandbox.sandbox import Sandbox
+from bot.sandbox.scenario import Switches
 from tests.broker.loopback import JumpingWaiter
 
 CONTINUOUS = datetime(2026, 11, 19, 2, 20, tzinfo=UTC)
@@ -51,7 +52,7 @@ class Server:
         offset, waiter = ClockOffset(self.clock), JumpingWaiter(self.clock)
         budget = RequestBudget(per_minute=PER_MINUTE, waiter=waiter, jitter=Random(1))
         link = connect("http://127.0.0.1:1", traffic=Traffic(), app=self.app)
-        return Talker(link, self.key, wire=self.clock, offset=offset, budget=budget)
+        return Talker(link, self.key, wire=self.clock, offset=offset, budget=budget, waiter=waiter)
 
     async def run(self, *, writes: bool = True, per_minute: int = PER_MINUTE) -> Report:
         """Make the whole run."""
@@ -70,9 +71,15 @@ class Server:
         return await conform(plan, wire=self.clock, waiter=JumpingWaiter(self.clock))
 
 
-def server(change: Change | None = None, *, at: datetime = CONTINUOUS) -> Server:
+def server(
+    change: Change | None = None,
+    *,
+    at: datetime = CONTINUOUS,
+    switches: Mapping[str, object] | None = None,
+) -> Server:
     """Play the quiet scenario; `change` breaks its answers."""
-    scenario = load_scenario("quiet", Path()).on(at)
+    turned = Switches.model_validate(switches or {})
+    scenario = load_scenario("quiet", Path()).on(at).model_copy(update={"switches": turned})
     clock = SimulatedClock(scenario.starts_at)
     sandbox = Sandbox(scenario, load_rulebook(), clock=clock, wire=clock)
     return Server(sandbox, clock, changed(sandbox.app, change) if change else sandbox.app)

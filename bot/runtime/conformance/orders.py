@@ -15,6 +15,7 @@ from bot.runtime.conformance.data import BadBody, order_data, words
 from bot.runtime.conformance.facts import Facts, payload, rows
 from bot.runtime.conformance.finding import Finding, Verdict, judged, skipped
 from bot.runtime.conformance.shape import compare, shown
+from bot.runtime.conformance.sweep import Sweep
 from bot.runtime.conformance.talk import Heard, Talker, target_of
 from bot.runtime.rulebook import load_rulebook
 
@@ -97,9 +98,20 @@ class OrderStory:
         self._target = facts.target(ORDERS, {})
         self._price = int(facts["floor"])
         self._order_id = ""
+        self._is_lost = True
 
     async def told(self) -> AsyncIterator[Finding]:
-        """Tell it from the beginning to the end."""
+        """Tell it from the beginning to the end, and clear up whatever that was."""
+        sweep = Sweep(self._talker, self._facts)
+        await sweep.remember()
+        try:
+            async for finding in self._story():
+                yield finding
+        finally:
+            left = await sweep.clear(self._order_id, is_lost=self._is_lost)
+        yield left
+
+    async def _story(self) -> AsyncIterator[Finding]:
         before = await available(self._talker, self._facts, "BUY", "pp0")
         placed = await self._talker.ask("POST", self._target, self.body())
         for finding in self._placed(placed):
@@ -134,6 +146,7 @@ class OrderStory:
     # ------------------------------------------------------------------------------- the place
 
     def _placed(self, heard: Heard) -> list[Finding]:
+        self._is_lost = heard.status == 0 or heard.status >= 500
         results, findings = _one_result("4.2 place", heard)
         if not results:
             return findings
@@ -182,18 +195,13 @@ class OrderStory:
         }
         book = rows(await self._talker.get(self._facts.target(BOOK, {})))
         listed = [each for each in book if each.get("orderid") == self._order_id]
-        found = f"{len(listed)} rows of {len(book)}"
+        is_one, found = len(listed) == 1, f"{len(listed)} rows of {len(book)}"
+        is_equal = bool(listed) and _same(listed[0], row)
+        equal = "the same" if is_equal else "they differ"
         return [
             *_fields("4.3 row", "the row of a placed order", row, wanted),
-            judged(
-                "4.3 row listed", "the day book has it once", is_met=len(listed) == 1, found=found
-            ),
-            judged(
-                "4.3 row equal",
-                "list and detail agree",
-                is_met=bool(listed) and _same(listed[0], row),
-                found="the same" if listed and _same(listed[0], row) else "they differ",
-            ),
+            judged("4.3 row listed", "the day book has it once", is_met=is_one, found=found),
+            judged("4.3 row equal", "list and detail agree", is_met=is_equal, found=equal),
         ]
 
     async def _held_back(self, before: int) -> Finding:

@@ -73,7 +73,7 @@ async def conform(
         link = connect(plan.base_url, traffic=Traffic(), app=plan.app)
     except ForbiddenAddress as error:
         raise OperatorMistake.of("E-CFG-043", f"--base-url: {error.reason}") from error
-    talker = Talker(link, plan.key, wire=wire, offset=offset, budget=budget)
+    talker = Talker(link, plan.key, wire=wire, offset=offset, budget=budget, waiter=waiter)
     findings: list[Finding] = []
     try:
         async for finding in _everything(plan, talker):

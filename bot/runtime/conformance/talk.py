@@ -15,6 +15,7 @@ from uuid import uuid4
 from bot.broker.budget import RequestBudget
 from bot.broker.clock_offset import ClockOffset
 from bot.broker.http import READ_BOUNDS, HttpRequest, Link
+from bot.broker.waiter import Waiter
 from bot.clock import Clock, wire_ms
 from bot.protocol.answer import Answer, NoAnswer
 from bot.protocol.endpoints import Lane
@@ -105,13 +106,21 @@ class Talker:
     """Sends one request after another within the quota; a 429 is waited for."""
 
     def __init__(
-        self, link: Link, key: Key, *, wire: Clock, offset: ClockOffset, budget: RequestBudget
+        self,
+        link: Link,
+        key: Key,
+        *,
+        wire: Clock,
+        offset: ClockOffset,
+        budget: RequestBudget,
+        waiter: Waiter,
     ) -> None:
         self._link = link
         self._key = key
         self._wire = wire
         self._offset = offset
         self._budget = budget
+        self._waiter = waiter
         self.token: Secret | None = None
         """The 2FA token, once there is one."""
 
@@ -124,6 +133,10 @@ class Talker:
     def offset(self) -> ClockOffset:
         """The broker's clock."""
         return self._offset
+
+    async def pause(self, how_long: timedelta) -> None:
+        """Leave the server alone for so long."""
+        await self._waiter.sleep_until(self._waiter.now() + how_long)
 
     async def get(self, target: str, headers: Headers | None = None) -> Heard:
         """Read, signed as every public client does."""

@@ -1,0 +1,95 @@
+"""What a run leaves behind: an order of it that still works is cancelled, or at least named.
+
+A server may give a changed order another id, show its row late, or lose the answer to a place: then
+the story does not know what to cancel. So the day book is compared with what it held before.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+from bot.protocol.status import is_final
+from bot.runtime.conformance.facts import Facts, payload, rows
+from bot.runtime.conformance.finding import Finding, judged
+from bot.runtime.conformance.talk import Talker
+
+LOOKS_MAX: Final = 8
+PAUSE: Final = timedelta(seconds=4)
+"""Between two looks at the day book: a row that is half a minute late is still found."""
+_BOOK: Final = "/trading/v1/accounts/{account}/order-book"
+_ORDERS: Final = "/trading/oa/sub-accounts/{account}/orders"
+
+Row = Mapping[str, Any]
+
+
+class Sweep:
+    """The day book as it was before the run; `clear` cancels what the run has added and left."""
+
+    def __init__(self, talker: Talker, facts: Facts) -> None:
+        self._talker = talker
+        self._facts = facts
+        self._before: frozenset[str] = frozenset()
+
+    async def remember(self) -> None:
+        """Take what is there for somebody else's."""
+        self._before = frozenset(_id(row) for row in await self._book() or ())
+
+    async def clear(self, order_id: str, *, is_lost: bool) -> Finding:
+        """Cancel what is left of ours until nothing is.
+
+        `order_id` is that of the place, whose row must have been seen; `is_lost` says that the
+        place was not answered, so that a row may come without our knowing its id.
+        """
+        left, is_seen = await self._look(order_id)
+        for _ in range(LOOKS_MAX - 1):
+            if is_seen and not left and not is_lost:
+                break
+            for row in left:
+                await self._cancel(row)
+            await self._talker.pause(PAUSE)
+            left, is_seen = await self._look(order_id)
+        return _told(order_id, left, is_seen=is_seen)
+
+    async def _look(self, order_id: str) -> tuple[list[Row], bool]:
+        """Return what of ours is open, and whether the book shows what was placed."""
+        book = await self._book()
+        if book is None:
+            return [], False
+        is_seen = not order_id or any(order_id in {_id(row), _root(row)} for row in book)
+        return [row for row in book if self._is_ours(row, order_id) and _is_open(row)], is_seen
+
+    async def _book(self) -> Sequence[Row] | None:
+        heard = await self._talker.get(self._facts.target(_BOOK, {}))
+        is_whole = heard.status == 200 and isinstance(payload(heard, []), list)
+        return rows(heard) if is_whole else None
+
+    def _is_ours(self, row: Row, order_id: str) -> bool:
+        """By id or root; else a new buy of our stock at one of the two prices of the story."""
+        if order_id and order_id in {_id(row), _root(row)}:
+            return True
+        prices = {self._facts[name] for name in ("floor", "next_price")}
+        is_alike = (row.get("symbol"), row.get("side")) == (self._facts["stock"], "BUY")
+        return is_alike and _id(row) not in self._before and str(row.get("price")) in prices
+
+    async def _cancel(self, row: Row) -> None:
+        target = f"{self._facts.target(_ORDERS, {})}/{_id(row)}"
+        await self._talker.ask("DELETE", target, {"sub_account": self._facts["extended"]})
+
+
+def _told(order_id: str, left: Sequence[Row], *, is_seen: bool) -> Finding:
+    ids = [_id(row) for row in left] or [order_id or "the order book"]
+    is_met = is_seen and not left
+    found = "nothing" if is_met else f"{', '.join(ids)} may still work: look in the broker's app"
+    return judged("4.2 left", "the run leaves no order behind", is_met=is_met, found=found)
+
+
+def _id(row: Row) -> str:
+    return str(row.get("orderid"))
+
+
+def _root(row: Row) -> str:
+    return str(row.get("rootorderid"))
+
+
+def _is_open(row: Row) -> bool:
+    return not is_final(str(row.get("status"))) and str(row.get("remainqtty")) != "0"
