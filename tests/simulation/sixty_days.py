@@ -4,7 +4,7 @@
 
 The real run (engine, order manager, client, journal) trades against one sandbox that lives through
 all the days: some minutes in the morning and some after 13:00, when what was traded two days before
-is delivered. Answers are lost, late, doubled, stale; requests meet 429, 5xx and refusals; rows are
+is delivered. Answers are lost, late, doubled; requests meet 429, 5xx and refusals; rows are
 hidden. Each run is a process of its own that may die at any commit or request and is started again;
 the sandbox goes on here, from the lines that its ledger got meanwhile. At the end the broker's
 account, its ledger of orders and the bot's journal must agree, and the engine's own account must
@@ -36,7 +36,7 @@ from bot.sandbox.ledger import read_ledger
 from bot.sandbox.sandbox import Sandbox
 from tests.simulation.oracle import faults_in, outcome_of
 from tests.simulation.test_storms import KILLED, POINTS_MAX, Trap, in_child
-from tests.simulation.weather import Weather
+from tests.simulation.weather import Exchange, Message, Weather
 from tests.story import Shown, write_project
 
 FIRST_DAY: Final = date(2026, 8, 24)
@@ -71,6 +71,15 @@ class Busy(Strategy):
 """
 
 
+class SteadyWeather(Weather):
+    """Bad, but nobody answers from an older state: a row that goes back in time halts its symbol
+    until an operator resumes, and here is none.
+    """
+
+    async def _stale(self, exchange: Exchange) -> list[Message]:
+        return await self._fine(exchange)
+
+
 class LastingWorld(SandboxWorld):
     """The sandbox of all days, behind weather and a trap."""
 
@@ -88,7 +97,7 @@ class LastingWorld(SandboxWorld):
     async def open(self, _: AsyncExitStack, /) -> Access:
         days = self._days
         given = days.sandbox.credentials
-        weather = Weather(days.sandbox.app, days.clock, days.fine_from, days.random)
+        weather = SteadyWeather(days.sandbox.app, days.clock, days.fine_from, days.random)
         key, secret = Secret(given.api_key), Secret(given.api_secret)
         return Access("http://127.0.0.1:1", key, secret, self._trap.around(weather))
 
