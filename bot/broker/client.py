@@ -296,7 +296,9 @@ def _refused(refusal: BrokerRefusal) -> BrokerError:
     status = f"HTTP {refusal.http_status}"
     if not refusal.has_error_body:
         return Malformed(refusal.call, f"{status} without the API's error body")
-    reason = f"{status} {refusal.error_code}: {refusal.message}"
+    code = refusal.error_code
+    word = "" if code == str(refusal.http_status) else f" {code}"
+    reason = f"{status}{word}: {refusal.message}"
     return Refused(
         refusal.call, reason, http_status=refusal.http_status, error_code=refusal.error_code
     )
