@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 
 from bot.clock import SimulatedClock, wire_ms
+from bot.domain.rulebook import Rulebook
 from bot.protocol.signing import body_sha256, sign
 from bot.runtime.rulebook import load_rulebook
 from bot.sandbox.ledger import resumed_at
@@ -151,7 +152,10 @@ async def ready(played: Scenario | None = None, ledger: Path | None = None) -> B
 
 
 def bench(
-    played: Scenario | None = None, ledger: Path | None = None, seed: int | None = None
+    played: Scenario | None = None,
+    ledger: Path | None = None,
+    seed: int | None = None,
+    rulebook: Rulebook = RULEBOOK,
 ) -> Bench:
     """A sandbox with clocks that stand still."""
     played = played or scenario()
@@ -162,6 +166,6 @@ def bench(
     async def nap(seconds: float) -> None:
         naps.append(seconds)
 
-    sandbox = Sandbox(played, RULEBOOK, clock=clock, wire=wire, seed=seed, ledger=ledger, sleep=nap)
+    sandbox = Sandbox(played, rulebook, clock=clock, wire=wire, seed=seed, ledger=ledger, sleep=nap)
     OPENED.append(sandbox)
     return Bench(sandbox, clock, wire, naps)

@@ -8,7 +8,16 @@ import pytest
 
 from bot.sandbox.errors import LedgerBroken
 from bot.sandbox.ledger import is_finished, read_ledger
-from tests.sandbox.client import ACCOUNT, EXTENDED, Bench, bench, orders_path, ready, scenario
+from tests.sandbox.client import (
+    ACCOUNT,
+    EXTENDED,
+    RULEBOOK,
+    Bench,
+    bench,
+    orders_path,
+    ready,
+    scenario,
+)
 
 LIVELY: dict[str, Any] = {
     "symbols": [
@@ -132,6 +141,21 @@ async def test_a_ledger_that_was_tampered_with_is_refused(tmp_path: Path) -> Non
 
     with pytest.raises(LedgerBroken, match="does not lead"):
         bench(scenario(), path)
+
+
+async def test_a_day_that_is_closed_after_a_buy_moves_its_delivery(tmp_path: Path) -> None:
+    path, swap = tmp_path / "sandbox.jsonl", {"date": "2026-11-23", "name": "swap"}
+    first = await ready(scenario(), path)
+    await first.place(quantity=300)
+
+    second = bench(scenario(), path, rulebook=RULEBOOK.with_override({"closed": [swap]}))
+    second.token, second.numbers = first.token, first.numbers
+    sellable = []
+    for hours in (100, 48):  # until after 13:00 of the 23rd, and of the 25th
+        second.clock.advance_to(second.clock.now() + timedelta(hours=hours))
+        sellable.append((await second.get(READS[1]))["portfolio"][0]["available"])
+
+    assert sellable == [1_000, 1_300]
 
 
 async def test_a_finished_scenario_says_so(tmp_path: Path) -> None:
