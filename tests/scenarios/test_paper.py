@@ -170,3 +170,15 @@ async def test_a_journal_of_paper_results_is_never_used_for_others(tmp_path: Pat
         await tell(config, minutes=1)
 
     assert mistake.value.problems[0].code == "E-RUN-006"
+
+
+async def test_an_etf_trades_on_the_tick_of_its_kind(tmp_path: Path) -> None:
+    level = {"at": "09:16", "until": "16:00", "bids": [[33_000, 100]], "asks": [[33_010, 900]]}
+    etf = {"symbol": "E1VFVN30", "exchange": "HOSE", "kind": "ETF", "reference": 33_010}
+    shown = scenario(symbols=[{**etf, "standstills": [level]}], accounts=[{"id": "0009000011"}])
+    buy = once(symbols=["E1VFVN30"], params={"price": 33_010, "shares": 100})
+    config = project(tmp_path, [buy], fill="depth")
+
+    story = await tell_paper(config, real_broker(shown, tmp_path), minutes=1)
+
+    assert [(fill.quantity, fill.amount) for fill in story.shown.all(Fill)] == [(100, 3_301_000)]

@@ -9,14 +9,15 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
-from bot.domain.instrument import Exchange
+from bot.domain.instrument import Exchange, Instrument, InstrumentKind
 from bot.domain.quote import Quote
+from bot.domain.symbols import SymbolTable
 from bot.runtime.problems import ExitCode, OperatorMistake
 from bot.runtime.settings import Settings
 from bot.sandbox.mirror.model import FillName
@@ -41,10 +42,11 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A symbol as the broker listed it when it came in."""
+    """A symbol as the broker listed it when it came in; `kind` is that of `config/symbols.csv`."""
 
     exchange: Exchange
     reference: int
+    kind: InstrumentKind = InstrumentKind.STOCK
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +57,12 @@ class Beginning:
     terms: Terms
     symbols: dict[str, Listed]
 
-    def with_symbols(self, quotes: Iterable[Quote]) -> "Beginning":
-        """Return it with the symbols that are new."""
-        found = {q.symbol: Listed(q.exchange, q.reference or q.last) for q in quotes}
+    def with_symbols(self, quotes: Iterable[Quote], known: SymbolTable, on: date) -> "Beginning":
+        """Return it with the symbols that are new, of the kind that is `known` of them on a day.
+
+        A quote does not tell the kind, which decides the tick; of an unknown symbol it is STOCK.
+        """
+        found = {q.symbol: _listed(q, known.instrument(q.symbol, on)) for q in quotes}
         return replace(self, symbols=found | self.symbols)
 
     def scenario(self) -> Scenario:
@@ -67,7 +72,7 @@ class Beginning:
             update={"cash": terms.cash, "holdings": terms.holdings}
         )
         scripts = (
-            SymbolScript(symbol=symbol, exchange=listed.exchange, reference=listed.reference)
+            SymbolScript(symbol=symbol, **asdict(listed))
             for symbol, listed in sorted(self.symbols.items())
         )
         made = Scenario(
@@ -82,6 +87,13 @@ class Beginning:
 
 
 _Beginning: Final = TypeAdapter(Beginning)
+
+
+def _listed(quote: Quote, known: Instrument | None) -> Listed:
+    """A warrant is played as a share: same tick below 10,000 VND, and its band is the quote's."""
+    kind = known.kind if known else InstrumentKind.STOCK
+    kind = InstrumentKind.STOCK if kind is InstrumentKind.CW else kind
+    return Listed(quote.exchange, quote.reference or quote.last, kind)
 
 
 def terms_of(settings: Settings) -> Terms:

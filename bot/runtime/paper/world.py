@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from bot.broker.errors import BrokerError, ForbiddenAddress, Unreachable
 from bot.broker.waiter import SystemWaiter, Waiter
 from bot.clock import Clock, SystemClock
+from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.quote import Quote
 from bot.domain.rulebook import Rulebook
 from bot.protocol.answer import Answer
@@ -33,6 +34,7 @@ from bot.runtime.paper.account import (
 )
 from bot.runtime.paper.relay import MarketRelay
 from bot.runtime.problems import ExitCode, OperatorMistake
+from bot.runtime.rulebook import load_symbols
 from bot.runtime.schedule import Fire, Job, Report, SystemTimetable, Timetable, every
 from bot.runtime.settings import Loaded
 from bot.runtime.world import Access, Driver, SystemDriver
@@ -122,7 +124,8 @@ class PaperWorld:
         begun = found or Beginning(self.market.now(), terms, {})
         wanted = dict.fromkeys((*self._symbols, *terms.holdings))
         new = [await _quote(relay, each) for each in wanted if each not in begun.symbols]
-        begun = begun.with_symbols(new)
+        today = self.market.now().astimezone(EXCHANGE_TZ).date()
+        begun = begun.with_symbols(new, load_symbols(), today)
         if new:
             keep_beginning(state_dir, begun)
         return begun
