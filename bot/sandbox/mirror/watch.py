@@ -212,6 +212,11 @@ class Watch:
         """Say why a symbol's market is not seen now, None where it is."""
         now, exchange = self._clocks.market.now(), self._exchanges[symbol]
         phase, depth = self._phases.get(exchange), self._depths.get(symbol)
+        quote = self._quotes.get(symbol)
+        if quote is not None and quote.value.exchange is not exchange:
+            return (
+                f"{symbol} trades on {quote.value.exchange} now, this account has it on {exchange}"
+            )
         if phase is None or _is_older(phase, PHASE_AGE_MAX, now):
             return f"the broker has not told the phase of {exchange}"
         if not self._is_in_step(phase.value, now):

@@ -135,6 +135,19 @@ async def test_an_order_is_held_where_the_broker_says_another_phase() -> None:
     )
 
 
+async def test_an_order_is_held_where_the_symbol_has_moved_to_another_exchange() -> None:
+    broker = await paper()
+    moved = seal(STOCK_QUOTE, {**QUOTE, "exchange": "HNX"})
+    broker.real.answers["stock_quote"] = Answer(200, {}, moved)
+
+    result = await broker.place()
+
+    assert result["order_status"] == "WAITING_TO_SEND"
+    assert result["fidelity"] == (
+        "paper depth · held: HPG trades on HNX now, this account has it on HOSE"
+    )
+
+
 async def test_a_held_order_trades_as_soon_as_the_market_is_seen_again() -> None:
     broker = await paper()
     broker.real.answers["stock_depth"] = NoAnswer("cut", is_sent=True)
