@@ -11,7 +11,7 @@ from bot.domain.entry import Decision, RunState, Verdict
 from bot.domain.message import ReadAccount, ReadTodaysOrders, Reconciled, Recovered
 from bot.domain.order import OrderState, SendState
 from bot.domain.recovery import Recovery, StoredIntent
-from bot.engine import cancels, day, gatekeeping, sends, switches, wake
+from bot.engine import cancels, day, gatekeeping, orders, sends, switches, wake
 from bot.engine.accounts import flow_of
 from bot.engine.book import Book
 from bot.engine.gate import LASTING, Cause
@@ -48,7 +48,7 @@ def on_recovered(book: Book, event: Recovered) -> None:
         TAKE_OVER.get(stored.state, _leave)(book, track)
     flows = (flow_of(book, fill, day) for day, fill in recovery.recent_fills)
     book.early_flows += [flow for flow in flows if flow is not None]
-    _end_earlier_days(book)
+    _end_earlier_days(book, recovery)
     book.command(ReadTodaysOrders("start"))
     book.command(ReadAccount("start"))
 
@@ -78,13 +78,19 @@ def _restore_orders(book: Book, recovery: Recovery) -> None:
         book.seen_ids.add(row.order_id)
 
 
-def _end_earlier_days(book: Book) -> None:
-    """What was open when the bot went down before the close has ended unseen: today's day book
-    tells nothing of it, and no id of an earlier day is ever written to again.
+def _end_earlier_days(book: Book, recovery: Recovery) -> None:
+    """What was open when the bot went down before the close has ended unseen: the order history
+    says how, today's day book tells nothing of it, and no id of an earlier day is ever written to
+    again. A symbol whose order the history does not know is halted.
     """
-    for order in book.open_orders():
+    told = {report.order_id: report for report in recovery.earlier}
+    for order in list(book.open_orders()):
         row = order.row
-        if order.is_own and row.trading_date < book.trading_date:
+        if not order.is_own or row.trading_date >= book.trading_date:
+            continue
+        if row.order_id in told:
+            orders.apply(book, order, told[row.order_id], "detail")
+        else:
             text = f"{row.order_id} was open when the bot went down on {row.trading_date}"
             book.halt_symbol(row.symbol, f"{text}: compare the holding")
     day.end_earlier_days(book)

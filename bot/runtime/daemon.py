@@ -45,6 +45,7 @@ from bot.engine.engine import Engine
 from bot.journal.journal import Journal
 from bot.runtime.activity import Tasks
 from bot.runtime.assemble import unreachable
+from bot.runtime.earlier_days import with_earlier_ends
 from bot.runtime.feeds import Feeds
 from bot.runtime.inbox import Inbox
 from bot.runtime.live import CarryOut, LiveLoop, Show, time_passes
@@ -163,7 +164,8 @@ class Daemon:
     async def _read_everything(self) -> None:
         staff, now = self._staff, self._staff.world.market.now()
         staff.orders.adopt([s.attempt for s in self._recovery.intents if s.attempt is not None])
-        staff.inbox.post(Recovered(now, self._recovery))
+        recovery = await with_earlier_ends(staff.client, staff.account, self._recovery, now=now)
+        staff.inbox.post(Recovered(now, recovery))
         try:
             quotes = [await staff.client.quote(symbol) for symbol in self._symbols()]
         except BrokerError as error:

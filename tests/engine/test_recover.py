@@ -3,7 +3,7 @@ from datetime import timedelta
 
 import pytest
 
-from bot.domain.entry import IntentMoved, RunState, Transition
+from bot.domain.entry import Fill, IntentMoved, RunState, Transition
 from bot.domain.message import (
     Action,
     BurnNonce,
@@ -162,14 +162,33 @@ def test_a_burn_of_an_earlier_run_still_counts():
 NEXT_DAY = DAY + timedelta(days=1)
 
 
-def _restarted_next_day(state=SendState.ACKED, *, row=None, order_id=None):
+def _restarted_next_day(state=SendState.ACKED, *, row=None, order_id=None, earlier=()):
     intent = _intent(created_at=SENT_AT)
     attempt = StoredAttempt("a-1", intent.intent_id, "POST", None, "n", 0, "boot", 0, SENT_AT, ())
     stored = StoredIntent(intent, state, order_id, attempt)
-    recovery = Recovery(NEXT_DAY, 2, 1, intents=(stored,), orders=(row,) if row else ())
+    rows = (row,) if row else ()
+    recovery = Recovery(NEXT_DAY, 2, 1, intents=(stored,), orders=rows, earlier=earlier)
     stage = Stage(recovery=recovery, is_open=False)
     stage.after(86_400).open()
     return stage, intent
+
+
+@pytest.mark.parametrize(
+    ("executed", "state"), [(500, OrderState.FILLED), (200, OrderState.CANCELLED)]
+)
+def test_what_traded_while_no_bot_ran_is_a_fill_like_any(executed, state):
+    first = Stage()
+    placed = first.working(500)
+    row = first.entries_of_order()
+    left = 500 - executed
+    ended = report_of(placed, executed=executed, remaining=0, cancelled=left)
+
+    stage, _ = _restarted_next_day(row=row, order_id="ORD1", earlier=(ended,))
+
+    assert stage.entries_of_order().state is state
+    assert stage.engine.standing().positions[0].shares == executed
+    assert "was open" not in str(stage.engine.standing().halted_symbols)
+    assert [fill.quantity for fill in stage.all(Fill)] == [executed]
 
 
 def test_an_order_open_at_an_earlier_close_has_lapsed_and_its_symbol_waits_for_a_person():

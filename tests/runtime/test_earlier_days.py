@@ -1,0 +1,81 @@
+"""The order history tells how orders ended that were open when the bot went down."""
+
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+from bot.domain.entry import OrderUpdated
+from bot.domain.order import OrderState
+from bot.domain.recovery import Recovery
+from bot.runtime.earlier_days import with_earlier_ends
+from tests.staging import DAY, Stage, intent, set_stage
+
+NIGHT = timedelta(hours=23)
+BELOW, ABOVE = 26_000, 27_100
+
+
+async def left_overnight(folder: Path, url: str, *, limit_price: int) -> tuple[Stage, OrderUpdated]:
+    """A stage on the next morning, and the row of an order that was working the day before."""
+    stage = await set_stage(folder, url)
+    wanted = await stage.ready(intent(limit_price=limit_price))
+    await stage.orders.place(wanted)
+    [order_id] = stage.placed()
+    row = OrderUpdated(
+        at=stage.clock.now(), order_id=order_id, account=wanted.account, trading_date=DAY,
+        intent_id=wanted.intent_id, strategy=wanted.strategy, symbol=wanted.symbol,
+        exchange=wanted.exchange, side=wanted.side, quantity=wanted.quantity, order_type="LO",
+        price=limit_price, state=OrderState.ACCEPTED, broker_status="SENT", executed_quantity=0,
+        executed_amount=0, cancelled_quantity=0, fee=0, tax=0, code=None, reason=None,
+    )  # fmt: skip
+    stage.clock.advance_to(stage.clock.now() + NIGHT)
+    return stage, row
+
+
+def knowing(*rows: OrderUpdated) -> Recovery:
+    return Recovery(DAY + timedelta(days=1), orders=rows)
+
+
+async def test_a_fill_of_the_time_without_a_bot_is_told(tmp_path: Path, sqlite_url: str) -> None:
+    stage, row = await left_overnight(tmp_path, sqlite_url, limit_price=ABOVE)
+
+    found = await with_earlier_ends(
+        stage.broker.client, stage.account, knowing(row), now=stage.clock.now()
+    )
+
+    [report] = found.earlier
+    assert (report.order_id, report.executed_quantity) == (row.order_id, row.quantity)
+    assert report.executed_amount > 0
+    assert report.remaining_quantity == 0
+    await stage.strike()
+
+
+async def test_an_order_that_lapsed_is_told_to_have(tmp_path: Path, sqlite_url: str) -> None:
+    stage, row = await left_overnight(tmp_path, sqlite_url, limit_price=BELOW)
+
+    found = await with_earlier_ends(
+        stage.broker.client, stage.account, knowing(row), now=stage.clock.now()
+    )
+
+    [report] = found.earlier
+    assert (report.state, report.executed_quantity) == (OrderState.EXPIRED, 0)
+    await stage.strike()
+
+
+async def test_what_the_history_does_not_know_is_left_open(tmp_path: Path, sqlite_url: str) -> None:
+    stage, row = await left_overnight(tmp_path, sqlite_url, limit_price=BELOW)
+    others = [
+        replace(row, order_id="ORD99"),
+        replace(row, symbol="SHS"),
+        replace(row, account="120C900009.1"),
+        replace(row, intent_id=None),
+        replace(row, state=OrderState.CANCELLED),
+        replace(row, trading_date=DAY + timedelta(days=1)),
+    ]
+
+    for other in others:
+        known = knowing(other)
+        told = await with_earlier_ends(
+            stage.broker.client, stage.account, known, now=stage.clock.now()
+        )
+        assert told.earlier == ()
+    await stage.strike()
