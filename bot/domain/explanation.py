@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Final
 
+from bot.domain.calendar import DayStatus
 from bot.domain.errors import CalendarEnds, NoRule
 from bot.domain.instrument import EXCHANGE_TZ, Instrument, Lot, Phase
 from bot.domain.order import OrderType
@@ -35,11 +36,14 @@ class _Case:
     def day(self) -> date:
         return self.at.astimezone(EXCHANGE_TZ).date()
 
-    def line(self, what: str, says: str, rule: str) -> Explained:
-        """Return a line with the rule of the exchange, or of all, that goes by that name."""
-        names = (f"{self.instrument.exchange}.{rule}", rule)
-        rows = self.rulebook.table(self.day)
-        return Explained(what, says, next((row for row in rows if row.rule in names), None))
+    def line(self, what: str, says: str, *rules: str) -> Explained:
+        """Return a line with the first rule, of the exchange or of all, that goes by such a name.
+
+        Of two rows of one name, both an operator's, the later is in effect.
+        """
+        rows = {row.rule: row for row in self.rulebook.table(self.day)}
+        names = (name for rule in rules for name in (f"{self.instrument.exchange}.{rule}", rule))
+        return Explained(what, says, next((rows[name] for name in names if name in rows), None))
 
 
 def explain(rulebook: Rulebook, instrument: Instrument, at: datetime) -> tuple[Explained, ...]:
@@ -70,8 +74,10 @@ def _standing(case: _Case) -> Iterator[Explained]:
 def _day(case: _Case) -> Explained:
     day, calendar = case.day, case.rulebook.calendar
     if day in calendar.closures:
-        says = f"{day:%a} {day}, closed: {calendar.closures[day].name}"
-        return case.line("day", says, "calendar.closed")
+        closure = calendar.closures[day]
+        is_operators = closure.status is DayStatus.OPERATOR
+        says = f"{day:%a} {day}, closed: {closure.name}"
+        return case.line("day", says, "operator.closed" if is_operators else "calendar.closed")
     if calendar.is_trading_day(day):
         doubt = calendar.doubts.get(day)
         says = f"{day:%a} {day}, a trading day" + (f" unless {doubt.name}" if doubt else "")
@@ -106,7 +112,8 @@ def _orders(case: _Case) -> Iterator[Explained]:
             yield case.line(what, _types(taken), "accepted_types")
     most = f"up to {lots.max_quantity:,}" if lots.max_quantity else "without a largest"
     odd = f", or {lots.odd_lots[0]} to {lots.odd_lots[-1]}" if lots.odd_lots else ""
-    yield case.line("quantity", f"multiples of {lots.board_lot} {most}{odd}", "max_quantity")
+    says = f"multiples of {lots.board_lot} {most}{odd}"
+    yield case.line("quantity", says, f"operator.max_quantity.{exchange}", "max_quantity")
 
 
 def _types(taken: frozenset[OrderType]) -> str:
@@ -148,7 +155,8 @@ def _money(case: _Case) -> Iterator[Explained]:
             yield case.line("settlement", says, "settlement")
         except CalendarEnds as end:
             yield Explained("settlement", str(end))
-    yield case.line("fee", f"{_percent(fees.broker_ppm)} of the amount", "fees.broker")
+    fee = f"{_percent(fees.broker_ppm)} of the amount"
+    yield case.line("fee", fee, "operator.broker_fee_ppm", "fees.broker")
     yield case.line("tax", f"{_percent(fees.sale_tax_ppm)} of a sale", "fees.sale_tax")
 
 

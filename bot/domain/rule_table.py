@@ -55,9 +55,12 @@ def closure_rows(calendar: RuleData) -> Iterator[RuleRow]:
 
 
 def override_rows(data: RuleData) -> Iterator[RuleRow]:
-    """Yield what an operator has changed."""
+    """Yield what an operator has changed; of a mapping each entry."""
     for key, value in data.items():
-        yield RuleRow(f"operator.{key}", None, None, shown(value.value), "operator", ())
+        entries = dict(value.items()) if isinstance(value.value, dict) else {"": value}
+        for name, entry in entries.items():
+            rule = f"operator.{key}.{name}".rstrip(".")
+            yield RuleRow(rule, None, None, shown(entry.value), "operator", ())
 
 
 def _row(data: RuleData) -> RuleRow:

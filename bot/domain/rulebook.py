@@ -13,7 +13,7 @@ from typing import Final
 from bot.domain.bands import Band, band_around, warrant_band
 from bot.domain.calendar import TradingCalendar
 from bot.domain.day_plan import DayPlan
-from bot.domain.errors import CalendarEnds
+from bot.domain.errors import CalendarEnds, RuleDataError
 from bot.domain.fees import Fees, Settlement, share_of
 from bot.domain.instrument import Exchange, Instrument, InstrumentKind, Lot, Phase
 from bot.domain.order import OrderType
@@ -300,6 +300,9 @@ def _with_sizes(venues: Mapping[Exchange, Venue], sizes: RuleData) -> Mapping[Ex
     changed = dict(venues)
     for key, shares in sizes.items():
         venue = venues[RuleData(key, shares.place).member(Exchange)]
+        if shares.integer() < venue.lots.board_lot:
+            wanted = f"at least one lot of {venue.lots.board_lot}"
+            raise RuleDataError(shares.place, wanted, shares.value)
         lots = replace(venue.lots, max_quantity=shares.integer())
         changed[venue.exchange] = replace(venue, lots=lots)
     return changed

@@ -89,6 +89,23 @@ def test_rule_data_is_shown_in_one_line(value, text):
 # -------------------------------------------------------------------------- the explanation
 
 
+def test_what_an_operator_changed_is_explained_by_that(rulebook: Rulebook):
+    swap = {"closed": [{"date": "2026-11-23", "name": "Swap"}]}
+    changed = rulebook.with_override(
+        {**swap, "broker_fee_ppm": 1_200, "max_quantity": {"HNX": 500_000}}
+    )
+
+    on_hnx, on_hose = said(changed, SHS, "10:00", MONDAY), said(changed, HPG, "10:00")
+
+    named = {what: line.rule.rule for what, line in on_hnx.items() if line.rule}
+    assert (named["day"], named["quantity"], named["fee"]) == (
+        "operator.closed",
+        "operator.max_quantity.HNX",
+        "operator.broker_fee_ppm",
+    )
+    assert on_hose["quantity"].rule in rulebook.table(THURSDAY)
+
+
 def test_a_closing_auction_is_explained_with_its_rules(rulebook: Rulebook):
     found = said(rulebook, HPG, "14:31")
 

@@ -61,6 +61,7 @@ def test_a_fee_that_is_set_outranks_the_file_s(tmp_path: Path, settings: str, fe
         ("closed: []\nclosed: []\n", "market.yaml:2:1", "stands here again"),
         ("closed:\n- {date: 2026-13-01, name: x}\n", "market.yaml:2:10", "a date like"),
         ("max_quantity: {HOSE: many}\n", "market.yaml:1:22", "a whole number"),
+        ("max_quantity: {HNX: 0}\n", "market.yaml:1:21", "at least one lot of 100"),
     ],
 )
 def test_a_file_that_makes_no_sense_is_refused_with_its_place(
