@@ -21,6 +21,7 @@ from bot.runtime import api
 from bot.runtime.api import Asked
 from bot.runtime.problems import ExitCode, OperatorMistake
 
+_PAGE: Final = "page"
 LIST: Final = "list"
 HEADS: Final = ("NAME", "TIER", "PATH", "PARAMETERS")
 _EXIT_CODES: Final = {"E-API-005": ExitCode.SECRET}
@@ -32,7 +33,6 @@ Reply = Mapping[str, object]
 @click.argument("name", metavar="NAME|list")
 @click.argument("pairs", metavar="[KEY=VALUE]...", nargs=-1)
 @click.option("--raw", is_flag=True, help="The bodies as the broker sent them.")
-@click.option("--all", "everything", is_flag=True, help="Every page, not only the first.")
 @click.option("--wide", is_flag=True, help="Lines of any length.")
 @click.pass_obj
 def api_call(
@@ -40,25 +40,31 @@ def api_call(
     name: str,
     pairs: tuple[str, ...],
     raw: bool,
-    everything: bool,
     wide: bool,
 ) -> None:
     """Make any read of the broker's API: bot api list shows which there are.
 
     Names of path and query parameters are the API's own. `user_id` and `sub_account_id` may be left
-    out; where the API wants Unix seconds, a day or an instant will do.
+    out; where the API wants Unix seconds, a day or an instant will do. A list that comes in pages
+    is read to its end; page=N reads that page alone.
     """
     if name == LIST:
         _print_list(invocation, pairs, limit=UNCUT if wide else width())
         return
-    asked = api.asked_for(name, _words(pairs))
+    given = _words(pairs)
+    asked = api.asked_for(name, given)
     if assumed := asked.assumed():
         shown = " ".join(f"{key}={value}" for key, value in assumed.items())
         say(invocation, cut(f"(by default: {shown})", width()))
+    everything = asked.is_paged and _PAGE not in given
     replies = asyncio.run(_replies(invocation, asked, everything=everything))
-    _print(invocation, replies, is_raw=raw, limit=UNCUT if wide else width())
+    if invocation.json and not raw:
+        payloads = _payloads(invocation, replies)
+        print_json(payloads if everything else payloads[0])
+    else:
+        _print(invocation, replies, is_raw=raw, limit=UNCUT if wide else width())
     if text(replies[-1], "next_page") and not everything:
-        say(invocation, "(there are more pages: --all)")
+        say(invocation, f"(there are more pages; without {_PAGE}= all are read)")
 
 
 def _words(pairs: Sequence[str]) -> dict[str, str]:
@@ -125,17 +131,17 @@ def _good(reply: Reply | None) -> Reply:
 
 
 def _print(invocation: Invocation, replies: Sequence[Reply], *, is_raw: bool, limit: int) -> None:
+    payloads = _payloads(invocation, replies)
+    found = (text(reply, "raw") for reply in replies)
+    for line in found if is_raw else lines_of_payload(payloads, limit=limit):
+        print_text(line)
+
+
+def _payloads(invocation: Invocation, replies: Sequence[Reply]) -> list[object]:
+    """What came, page by page; drift is said on the way."""
     for drifted in dict.fromkeys(name for reply in replies for name in words(reply, "drift")):
         say(invocation, f"drift: {drifted}")
-    payloads = [json.loads(text(reply, "payload")) for reply in replies]
-    if is_raw:
-        for reply in replies:
-            print_text(text(reply, "raw"))
-    elif invocation.json:
-        print_json(payloads[0] if len(payloads) == 1 else payloads)
-    else:
-        for line in lines_of_payload(payloads, limit=limit):
-            print_text(line)
+    return [json.loads(text(reply, "payload")) for reply in replies]
 
 
 def _print_list(invocation: Invocation, like: Sequence[str], *, limit: int) -> None:

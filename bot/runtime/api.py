@@ -80,6 +80,11 @@ class Asked:
         return self.codec.endpoint
 
     @property
+    def is_paged(self) -> bool:
+        """Tell whether the call comes in pages."""
+        return is_paged(self.endpoint)
+
+    @property
     def page(self) -> int:
         """The page asked for, from 1."""
         return int(self.query.get(PAGE, 1))

@@ -88,7 +88,7 @@ def test_another_reads_of_the_api_without_a_running_bot(served: Served) -> None:
 
 
 def test_every_page_of_the_screener(served: Served) -> None:
-    ran = served.call("api", "screener", "page_size=2", "--all", "--json")
+    ran = served.call("api", "screener", "page_size=2", "--json")
 
     pages = json.loads(ran.out)
     symbols = [item["symbol"] for page in pages for item in page["items"]]
