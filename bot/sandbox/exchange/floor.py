@@ -82,11 +82,15 @@ class Floor:
     def collect(self, order: RestingOrder, market: SymbolMarket) -> None:
         """Let the order wait for an uncross."""
         _at_the_close(order, market)
-        market.note_auction_side(order)
+        market.note_auction_order(order)
         if order.price:
             order.home.add(order)
         else:
             order.book.unpriced[order.order_id] = order
+
+    def rest(self, order: RestingOrder, _: SymbolMarket) -> None:
+        """Let an order with a price wait, the last in time there."""
+        order.home.add(order)
 
     def _work_limit(self, order: RestingOrder, market: SymbolMarket) -> None:
         home = order.home
@@ -194,9 +198,12 @@ class Floor:
     # ------------------------------------------------------------------------- amending
 
     def amend(
-        self, order: RestingOrder, market: SymbolMarket, *, price: int, quantity: int
+        self, order: RestingOrder, market: SymbolMarket, work: Work, *, price: int, quantity: int
     ) -> None:
-        """Give an order a price and a total. Only a mere decrease keeps its place in time."""
+        """Give an order a price and a total. Only a mere decrease keeps its place in time.
+
+        What takes a new place is worked anew: by trading, or by waiting where an auction collects.
+        """
         keeps_place = price == order.price and quantity < order.quantity
         remaining = quantity - (order.quantity - order.remaining)
         if keeps_place and order.level is not None:
@@ -208,7 +215,7 @@ class Floor:
         if not keeps_place:
             self._sequence += 1
             order.sequence = self._sequence
-            self._work_limit(order, market)
+            work(order, market)
 
     # ------------------------------------------------------------------------ uncrossing
 

@@ -72,7 +72,7 @@ class SymbolMarket:
     """All of one symbol that changes during a day.
 
     `late` is the book of after-hours orders (PLO): all of them at the day's close.
-    `auction_sides` remembers on which side each investor stands in the running auction.
+    `auction_orders` remembers what each investor has put into the running auction, by order id.
     """
 
     listing: Listing
@@ -83,7 +83,7 @@ class SymbolMarket:
     odd: Book
     late: Book
     tape: Tape = field(default_factory=Tape)
-    auction_sides: dict[str, Side] = field(default_factory=dict)
+    auction_orders: dict[str, dict[str, Side]] = field(default_factory=dict)
     is_halted: bool = False
 
     @property
@@ -98,12 +98,17 @@ class SymbolMarket:
 
     def holds_opposite(self, order: NewOrder) -> bool:
         """Say whether its owner stands on the other side of the running auction."""
-        return self.auction_sides.get(order.owner, order.side) is not order.side
+        sides = self.auction_orders.get(order.owner)
+        return sides is not None and next(iter(sides.values()), order.side) is not order.side
 
-    def note_auction_side(self, order: RestingOrder) -> None:
+    def note_auction_order(self, order: RestingOrder) -> None:
         """Remember where its owner stands."""
         if order.owner != CROWD:
-            self.auction_sides[order.owner] = order.side
+            self.auction_orders.setdefault(order.owner, {})[order.order_id] = order.side
+
+    def forget_auction_order(self, order: RestingOrder) -> None:
+        """Its owner has taken it back, as a periodic auction allows."""
+        self.auction_orders.get(order.owner, {}).pop(order.order_id, None)
 
     def set_close(self) -> None:
         """Fix the day's close: the last price, else the reference carries over."""

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Final
 
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Lot, Phase
-from bot.domain.order import Side
+from bot.domain.order import OrderType, Side
 from bot.domain.quote import Depth, DepthLevel
 from bot.domain.rulebook import Rulebook
 from bot.domain.status import NORMAL
@@ -115,9 +115,11 @@ class Venue:
         order = floor.live.get(order_id)
         if order is None:
             self._refuse_change(order_id, Refusal.NOT_OPEN)
-        elif not self._markets[order.home.book.symbol].day.may_cancel:
+        elif not (market := self._markets[order.home.book.symbol]).day.may_cancel:
             self._refuse_change(order_id, Refusal.CHANGE_NOT_NOW)
         else:
+            if market.auction_orders:
+                market.forget_auction_order(order)
             floor.cancel(order)
         events, floor.events = floor.events, []
         return events
@@ -136,12 +138,10 @@ class Venue:
         if refusal is not None or order is None:
             self._refuse_change(order_id, refusal or Refusal.NOT_OPEN)
         else:
-            self._floor.amend(
-                order,
-                self._markets[order.book.symbol],
-                price=price or order.price,
-                quantity=quantity or order.quantity,
-            )
+            market, floor = self._markets[order.book.symbol], self._floor
+            work = floor.rest if market.day.is_collecting else floor.work[OrderType.LO]
+            total = quantity or order.quantity
+            floor.amend(order, market, work, price=price or order.price, quantity=total)
         return self._floor.drain()
 
     def amend_refusal(
@@ -209,7 +209,7 @@ class Venue:
         for market in self._markets_on(day):
             for book in (market.even, market.odd) if day.is_auction else (market.late,):
                 self._floor.uncross(book, market)
-            market.auction_sides.clear()
+            market.auction_orders.clear()
 
     def _end_limit_orders(self, day: ExchangeDay) -> None:
         """Let what has no phase left lapse; after-hours orders live until the day is closed."""

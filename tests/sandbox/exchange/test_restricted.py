@@ -5,7 +5,7 @@ import pytest
 from bot.domain.instrument import Exchange, Instrument, Phase
 from bot.domain.rule_data import RuleData
 from bot.domain.status import SymbolStatus
-from bot.sandbox.exchange.event import OrderLapsed, PhaseMoved, Uncrossed
+from bot.sandbox.exchange.event import OrderLapsed, PhaseMoved, Traded, Uncrossed
 from bot.sandbox.exchange.order import Listing, Refusal
 from tests.sandbox.exchange.stage import (
     FRIDAY,
@@ -111,6 +111,30 @@ def test_one_investor_stands_on_one_side_of_one_periodic_auction():
     stage.at("10:15")
 
     assert stage.refused("HPG SELL 100 LO 25400", owner="me") is None
+
+
+def test_who_has_taken_the_order_back_may_stand_on_the_other_side():
+    stage = stage_at("10:00")
+    stage.submit("HPG BUY 100 LO 25300", name="first", owner="me")
+    stage.submit("HPG BUY 100 LO 25300", name="second", owner="me")
+
+    stage.cancel("first")
+    assert stage.refused("HPG SELL 100 LO 25400", owner="me") is Refusal.OPPOSITE_ORDER
+    stage.cancel("second")
+
+    assert stage.refused("HPG SELL 100 LO 25400", owner="me") is None
+
+
+def test_an_order_amended_to_cross_waits_for_the_end_of_its_auction():
+    stage = stage_at("10:00")
+    stage.submit("HPG BUY 100 LO 25300", name="bid")
+    stage.submit("HPG SELL 100 LO 25400", name="ask")
+
+    amended = stage.amend("ask", price=25_300)
+    uncrossed = stage.at("10:15")
+
+    assert only(amended, Traded) == []
+    assert [(trade.price, trade.quantity) for trade in only(uncrossed, Traded)] == [(25_300, 100)]
 
 
 def test_a_restricted_symbol_does_not_move_its_exchange():
