@@ -12,6 +12,7 @@ from bot.domain.instrument import Exchange, Instrument, InstrumentKind
 from bot.sandbox.corporate_actions import CorporateAction, CorporateActions, adjusted_reference
 from bot.sandbox.exchange.accounts import Account
 from bot.sandbox.exchange.order import Listing
+from bot.sandbox.house import House
 from tests.sandbox.client import ACCOUNT, Bench, ready, scenario
 from tests.sandbox.exchange.stage import FRIDAY, MONDAY, Stage, listing, local, rules
 
@@ -176,6 +177,24 @@ def test_rights_appear_with_their_price_and_lapse_unused():
     (right,) = holder.account.entitlements()
     assert right.is_over
     assert (holder.view().total, holder.account.cash) == (1_007, 50_000_000)
+
+
+def test_the_ex_date_of_one_share_leaves_the_first_morning_of_others_as_it_was():
+    special = {"symbol": "FPT", "exchange": "HOSE", "reference": 50_000, "is_special": True}
+    halted = {"symbol": "VIC", "exchange": "HOSE", "reference": 50_000, "is_halted": True}
+    ex = {"symbol": "HPG", "exchange": "HOSE", "reference": 27_000}
+    played = scenario(
+        start="07:00",
+        symbols=[ex, special, halted],
+        corporate_actions=[{**CASH, "ex_date": "2026-11-19"}],
+    )
+    house = House(played, rules())
+
+    house.advance(local("09:16"))
+
+    boards = [house.venue.board(symbol) for symbol in ("HPG", "FPT", "VIC")]
+    assert [board.ceiling for board in boards] == [28_350, 60_000, 53_500]
+    assert [board.is_halted for board in boards] == [False, False, True]
 
 
 def test_an_action_that_went_ex_by_the_start_is_past():

@@ -92,6 +92,11 @@ class SymbolMarket:
         return self.tape.last or self.listing.reference
 
     @property
+    def is_untouched(self) -> bool:
+        """Nothing has traded on this day, and its close is not fixed yet."""
+        return self.tape.last is None and self.tape.close is None
+
+    @property
     def bans_odd_lots(self) -> bool:
         """No odd lots on a first or resumption day until a round-lot price exists (HSC, 2025)."""
         return self.listing.is_first_day and self.tape.last is None

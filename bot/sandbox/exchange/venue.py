@@ -225,14 +225,22 @@ class Venue:
 
         References: the close on HOSE and HNX, the average of even-lot trades on UPCOM. To be called
         while every exchange is closed, else TradingDayRuns; without a call the first phase does it.
+        Before the first phase of a day that has begun, only what `overrides` name starts anew.
         """
         if any(day.phase is not Phase.CLOSED for day in self._days):
             raise TradingDayRuns(at)
         given = {listing.instrument.symbol: listing for listing in overrides}
-        listed = [given.get(symbol) or self.next_listing(symbol) for symbol in self._markets]
+        date = at.astimezone(EXCHANGE_TZ).date()
+        begun = {s: m for s, m in self._markets.items() if date == self._date and m.is_untouched}
+        listed = [
+            given.get(s) or (begun[s].listing if s in begun else self.next_listing(s))
+            for s in self._markets
+        ]
         for listing in with_warrant_bands(self._rulebook, listed):
-            self._markets[listing.instrument.symbol] = self._open(listing)
-        self._date = at.astimezone(EXCHANGE_TZ).date()
+            symbol = listing.instrument.symbol
+            market = self._markets[symbol] = self._open(listing)
+            market.is_halted |= symbol in begun and begun[symbol].is_halted
+        self._date = date
         self._due = min(day.due for day in self._days)
 
     def next_listing(self, symbol: str) -> Listing:
