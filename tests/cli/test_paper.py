@@ -56,3 +56,10 @@ def test_an_unknown_scenario_names_those_that_there_are() -> None:
 
     assert ran.code == ExitCode.CONFIG
     assert "demo" in ran.err
+
+
+def test_a_day_outside_the_calendar_is_refused() -> None:
+    ran = call("paper", "serve", "--port", "0", "--now", "2031-01-06T10:00:00")
+
+    assert ran.code == 3
+    assert "E-MKT-005 --now 2031-01-06: the calendar covers 2025 to 2027" in ran.err

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from bot.clock import Clock, ScaledClock, SystemClock
+from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.rulebook import Rulebook
 from bot.runtime.problems import OperatorMistake
 from bot.runtime.rulebook import load_rulebook
@@ -63,8 +64,17 @@ def _scenario(plan: PaperPlan, wire: Clock, rulebook: Rulebook) -> Scenario:
     if plan.speed is not None:
         scenario = scenario.model_copy(update={"speed": plan.speed})
     if plan.starts_at is not None:
+        _require_covered(plan.starts_at, rulebook)
         return scenario.on(plan.starts_at)
     return scenario if scenario.day else scenario.on(market_start(wire.now(), rulebook))
+
+
+def _require_covered(at: datetime, rulebook: Rulebook) -> None:
+    """Raise OperatorMistake for a day of which nothing is known: it would be closed for ever."""
+    day, calendar = at.astimezone(EXCHANGE_TZ).date(), rulebook.calendar
+    if not calendar.covers(day):
+        years = f"{min(calendar.years)} to {max(calendar.years)}"
+        raise OperatorMistake.of("E-MKT-005", f"--now {day}: the calendar covers {years}")
 
 
 async def _run_until_signal(sandbox: Sandbox, clock: Clock) -> None:
