@@ -147,10 +147,7 @@ class SixtyDays:
         self.lines = len(read_ledger(self.ledger))
 
     def _live_through(self, span: timedelta) -> None:
-        """Run the bot to the end of a span, however often it is killed in it.
-
-        And until no order of it works: what trades while the bot is down no journal can know.
-        """
+        """Run the bot to the end of a span, however often it is killed in it."""
         end = self.clock.now() + span
         self.fine_from = self.clock.now() + BAD
         while self.random.random() < KILL_CHANCE and self.clock.now() < self.fine_from:
@@ -158,8 +155,6 @@ class SixtyDays:
             assert code in {0, KILLED}, f"seed {self.seed}"
             self.kills += code == KILLED
         assert self._run(end, Trap(0)) == 0, f"seed {self.seed}"
-        while any(order.owner for order in self.sandbox._house.venue.open_orders()):
-            assert self._run(end, Trap(0)) == 0, f"seed {self.seed}"
 
     def _run(self, end: datetime, trap: Trap) -> int:
         """Run the bot in a child until it ends or dies, and catch up with what it has done."""
