@@ -16,7 +16,7 @@ import pytest
 from tests.postgres_server import private_postgres
 
 # The same examples on every run; HYPOTHESIS_PROFILE=fuzz looks for new ones.
-hypothesis.settings.register_profile("steady", deadline=None, derandomize=True, max_examples=40)
+hypothesis.settings.register_profile("steady", deadline=None, derandomize=True)
 hypothesis.settings.register_profile("fuzz", deadline=None, max_examples=2_000, print_blob=True)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 

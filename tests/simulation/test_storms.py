@@ -67,7 +67,7 @@ class Busy(Strategy):
 
 
 def _seeds() -> list[int]:
-    asked = os.environ.get("STORM_SEEDS", "0-4")
+    asked = os.environ.get("STORM_SEEDS", "0-9")
     first, _, last = asked.partition("-")
     return list(range(int(first), int(last or first) + 1))
 
