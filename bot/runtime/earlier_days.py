@@ -36,7 +36,7 @@ async def with_earlier_ends(
         past = await _history(client, account, left)
     except BrokerError:
         return recovery
-    found = [_report_of(left[each.order_id], each, now) for each in past if each.order_id in left]
+    found = [_report_of(left[each.order_id], each, now) for each in past]
     return replace(recovery, earlier=tuple(found))
 
 
