@@ -71,7 +71,10 @@ def intent(number: int = 1, **changes: object) -> Intent:
 
 @dataclass
 class Stage:
-    """Parts that have met: a signed-in client, an open journal, an order manager."""
+    """Parts that have met: a signed-in client, an open journal, an order manager.
+
+    `closed` is why the engine's gate is closed, the newest reason last; empty: it is open.
+    """
 
     sandbox: Sandbox
     ledger: Path
@@ -82,6 +85,7 @@ class Stage:
     lease: Lease
     orders: OrderManager
     book: DayBook
+    closed: list[str] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
 
     async def ready(self, wanted: Intent) -> Intent:
@@ -127,6 +131,7 @@ async def set_stage(folder: Path, url: str, script: Scenario | None = None) -> S
     lease = await asyncio.to_thread(acquire, url, Holder(1, "stage", START))
     journal = Journal.open(url, epoch=lease.epoch)
     events: list[Event] = []
+    closed: list[str] = []
     account = given.accounts[0]
     book = DayBook(broker.client, account, clock, Health(clock, events.append), events.append)
     orders = OrderManager(
@@ -137,8 +142,19 @@ async def set_stage(folder: Path, url: str, script: Scenario | None = None) -> S
         clocks=Clocks(clock, clock),
         epoch=lease.epoch,
         max_in_flight=4,
+        gate=lambda _: closed[-1] if closed else None,
         post=events.append,
     )
     return Stage(
-        sandbox, folder / "ledger", clock, broker, account, journal, lease, orders, book, events
+        sandbox,
+        folder / "ledger",
+        clock,
+        broker,
+        account,
+        journal,
+        lease,
+        orders,
+        book,
+        closed,
+        events,
     )

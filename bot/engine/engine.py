@@ -12,6 +12,7 @@ from typing import Final, Never
 from bot.domain import message
 from bot.domain.entry import CheckResult
 from bot.domain.message import AmendAsked, CancelAsked, Command, Event
+from bot.domain.order import Intent
 from bot.domain.rulebook import Rulebook
 from bot.engine import (
     accounts,
@@ -113,6 +114,10 @@ class Engine:
     def objection(self, ask: AmendAsked | CancelAsked) -> CheckResult | None:
         """Return why an ask would be refused now; None when it would be taken. Nothing changes."""
         return asks.objection(self._book, ask)
+
+    def reason_not_to_send(self, intent: Intent) -> str | None:
+        """Return why an approved order must not leave after all. Nothing changes."""
+        return sends.reason_not_to_send(self._book, intent)
 
     def standing(self) -> Standing:
         """Return how the bot is."""

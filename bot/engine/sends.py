@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Final
 
-from bot.domain.entry import Decision, OrderResultSeen, Verdict
+from bot.domain.entry import Decision, OrderResultSeen, RunState, Verdict
 from bot.domain.message import (
     BurnNonce,
     CancelAnswered,
@@ -12,10 +12,11 @@ from bot.domain.message import (
     ReadTodaysOrders,
     SendStarted,
 )
-from bot.domain.order import OrderState, SendState
+from bot.domain.order import Intent, OrderState, SendState
 from bot.domain.outcome import Accepted, NotSent, Outcome, Refused, Unknown
-from bot.engine import cancels, gatekeeping, orders
+from bot.engine import cancels, gatekeeping, orders, switches
 from bot.engine.book import Book
+from bot.engine.gate import PRIORITY
 from bot.engine.merging import report_of
 from bot.engine.moves import move_intent, move_unplaced
 from bot.engine.tracks import CancelStage, CancelTrack, IntentTrack
@@ -23,6 +24,25 @@ from bot.engine.tracks import CancelStage, CancelTrack, IntentTrack
 TOO_MANY_REQUESTS: Final = 429
 """The quota looks before the nonce does: a copy of a place that a proxy has made may be refused
 by it while the first one went through. So the day book is read at once, for a ghost."""
+
+
+def reason_not_to_send(book: Book, intent: Intent) -> str | None:
+    """Return why an approved order must not leave after all; None: it may.
+
+    A missing token is no reason: the broker refuses without it for certain, and what it refuses
+    is held. The others are certain only as long as nothing is sent.
+    """
+    causes = book.gate.causes
+    closed = (each for each in PRIORITY if each in causes and each is not RunState.NEEDS_2FA)
+    state = next(closed, None)
+    if state is not None:
+        return f"{gatekeeping.REFUSAL_CODES[state]}: {causes[state].reason}"
+    if intent.symbol in book.halted_symbols:
+        return f"{intent.symbol} is halted: {book.halted_symbols[intent.symbol]}"
+    runner = book.runners.get(intent.strategy)
+    if runner is not None and runner.state != switches.ON:
+        return f"{intent.strategy} is {runner.state}: {runner.state_reason}"
+    return None
 
 
 def on_send_started(book: Book, event: SendStarted) -> None:

@@ -76,6 +76,8 @@ class Writer(Protocol):
 
 
 Classify = Callable[[str, Answer | NoAnswer], Outcome]
+Gate = Callable[[Intent], str | None]
+"""Says why an approved order must not leave after all: what has been decided since."""
 Write = Callable[[], Awaitable[None]]
 
 
@@ -110,6 +112,7 @@ class OrderManager:
         clocks: Clocks,
         epoch: int,
         max_in_flight: int,
+        gate: Gate,
         post: Post,
     ) -> None:
         self._writer = writer
@@ -119,6 +122,7 @@ class OrderManager:
         self._clocks = clocks
         self._epoch = epoch
         self._slots = asyncio.Semaphore(max_in_flight)
+        self._gate = gate
         self._post = post
         self._boot_id = boot_id()
         self._open: dict[str, StoredAttempt] = {}
@@ -159,11 +163,13 @@ class OrderManager:
         return self._objection(intent)
 
     def _objection(self, intent: Intent) -> str | None:
-        """Asked again just before the first byte: the request quota may have held it up."""
+        """Asked again just before the first byte: the request quota may have held it up, and an
+        operator may have paused or halted the bot meanwhile.
+        """
         now = self._now()
         if now > intent.ttl_at:
             return f"the signal was older than its limit at {now:%H:%M:%S}"
-        return None
+        return self._gate(intent)
 
     def _judge_place(
         self, intent: Intent, started: AttemptStarted, answer: Answer | NoAnswer

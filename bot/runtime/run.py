@@ -181,16 +181,17 @@ class Run:
         health = Health(world.market, post)
         book = DayBook(broker.client, account, world.market, health, post)
         strategies = [on_account(each, account) for each in self._strategies]
+        engine = Engine(
+            rulebook=self._rulebook,
+            strategies=strategies,
+            settings=engine_settings(risk),
+            invoke=invoke,
+        )
         return Staff(
             world=world,
             inbox=self._inbox,
             tasks=self._tasks,
-            engine=Engine(
-                rulebook=self._rulebook,
-                strategies=strategies,
-                settings=engine_settings(risk),
-                invoke=invoke,
-            ),
+            engine=engine,
             journal=desk.journal,
             client=broker.client,
             account=account,
@@ -204,6 +205,7 @@ class Run:
                 clocks=Clocks(world.market, broker.offset),
                 epoch=desk.epoch,
                 max_in_flight=risk.max_in_flight,
+                gate=engine.reason_not_to_send,
                 post=post,
             ),
             desk=TwoFactorDesk(

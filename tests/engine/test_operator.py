@@ -14,6 +14,7 @@ from bot.domain.message import (
     ReadOrder,
     StopRunning,
     TradingDayStarted,
+    TwoFactorMissing,
 )
 from bot.domain.order import OrderState
 from bot.domain.outcome import Accepted, Unknown
@@ -41,6 +42,47 @@ def test_a_pause_blocks_and_leaves_open_orders_alone():
     assert stage.all(ReadOrder) == []
     _act(stage, Action.RESUME, "")
     assert _state(stage) is RunState.RUNNING
+
+
+@pytest.mark.parametrize(
+    ("action", "more", "reason"),
+    [
+        (Action.PAUSE, {}, "PAUSED: why"),
+        (Action.HALT, {}, "HALTED: why"),
+        (Action.STOP, {}, "STOPPING: why"),
+        (Action.PAUSE, {"strategy": "test"}, "test is paused: why"),
+        (Action.HALT, {"strategy": "test"}, "test is disabled: why"),
+    ],
+)
+def test_an_order_approved_before_must_not_leave_any_more(action, more, reason):
+    stage = Stage()
+    [place] = [c for c in stage.wish(lambda s: s.buy(100)) if isinstance(c, PlaceOrder)]
+    assert stage.engine.reason_not_to_send(place.intent) is None
+
+    _act(stage, action, **more)
+
+    assert stage.engine.reason_not_to_send(place.intent) == reason
+
+
+def test_an_order_approved_before_may_still_meet_the_broker_without_a_token():
+    stage = Stage()
+    intent = stage.working()
+
+    stage.handle(TwoFactorMissing(stage.now, "OTP_SESSION_REQUIRED", "no token"))
+
+    assert stage.engine.reason_not_to_send(intent) is None
+
+
+def test_an_order_in_a_symbol_that_is_halted_meanwhile_must_not_leave():
+    stage = Stage()
+    intent = stage.working()
+    stage.after(1).book(report_of(intent, executed=100))
+    stage.after(1).book(report_of(intent, executed=0, state=OrderState.ACCEPTED))
+
+    reason = stage.engine.reason_not_to_send(intent)
+
+    assert reason is not None
+    assert reason.startswith("HPG is halted: ")
 
 
 def test_a_halt_blocks_first_then_cancels_everything_of_ours():

@@ -12,6 +12,7 @@ from bot.domain.entry import Entry, IntentMoved
 from bot.domain.message import (
     CancelAnswered,
     CancelOrder,
+    Event,
     NonceBurnt,
     PlaceAnswered,
     SendStarted,
@@ -145,6 +146,33 @@ async def test_a_signal_past_its_time_is_not_sent(stage: Stage) -> None:
     answer = _answer(stage)
     assert isinstance(answer.outcome, NotSent)
     assert answer.finished is None
+    assert stage.placed() == []
+
+
+async def test_an_order_that_waited_while_the_gate_was_closed_is_not_sent(stage: Stage) -> None:
+    wanted = await stage.ready(intent())
+    stage.closed.append("PAUSED: lunch")
+
+    await stage.orders.place(wanted)
+
+    assert _answer(stage).outcome == NotSent("PAUSED: lunch")
+    assert stage.placed() == []
+
+
+async def test_a_gate_that_closes_before_the_first_byte_keeps_the_order_back(stage: Stage) -> None:
+    wanted = await stage.ready(intent())
+
+    def halt_when_the_bytes_are_about_to_leave(event: Event) -> None:
+        stage.events.append(event)
+        stage.closed.append("HALTED: stop it")
+
+    stage.orders._post = halt_when_the_bytes_are_about_to_leave
+
+    await stage.orders.place(wanted)
+
+    answer = _answer(stage)
+    assert answer.outcome == NotSent("HALTED: stop it")
+    assert answer.finished is not None
     assert stage.placed() == []
 
 
