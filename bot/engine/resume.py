@@ -21,7 +21,8 @@ def on_two_factor_ready(book: Book, event: TwoFactorReady) -> None:
     """Open the gate: cancels first, then exits, then the rest of what was held."""
     gate = book.gate
     until = f"{event.until.astimezone(EXCHANGE_TZ):%H:%M}"
-    text = f"until {until}" + (f", {gate.missed} signals missed" if gate.missed else "")
+    missed = f", {gate.missed} signal{'s' * (gate.missed != 1)} missed" if gate.missed else ""
+    text = f"until {until}{missed}"
     book.record(AuthEvent(book.now, "ready", "", text))
     gate.token_until, gate.is_unproven, gate.missed = event.until, True, 0
     gatekeeping.lift(book, RunState.NEEDS_2FA, Cause(f"2FA ok {text}", event.by))

@@ -113,15 +113,16 @@ class Decimals(Reader):
 
     minimum: float
     maximum: float
+    what: str = "a number"
 
     def read(self, value: object) -> float:
         """Return the number."""
         if isinstance(value, bool) or not isinstance(value, int | float | str):
-            raise wrong("E-CFG-013", "a number", value)
+            raise wrong("E-CFG-013", self.what, value)
         try:
             number = float(value)
         except ValueError as error:
-            raise wrong("E-CFG-013", "a number", value) from error
+            raise wrong("E-CFG-013", self.what, value) from error
         if not self.minimum <= number <= self.maximum:
             raise wrong("E-CFG-015", f"a number from {self.minimum:g} to {self.maximum:g}", value)
         return number
@@ -132,7 +133,7 @@ class Decimals(Reader):
 
 
 FULL_SPEED: Final = "max"
-_PACE: Final = Decimals(0.001, 100_000)
+_PACE: Final = Decimals(0.001, 100_000, what=f"a number, or {FULL_SPEED}")
 
 
 @dataclass(frozen=True, slots=True)

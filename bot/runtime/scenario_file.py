@@ -86,7 +86,8 @@ def _problem(document: YamlDocument, path: Path, where: Location, text: str) -> 
     is_there = where in document.values or where in document.keys
     line, column = document.position(where if is_there else where[:-1])
     key = ".".join(str(step) for step in where)
-    return Problem("E-CFG-013", f"{key}: {text}", str(path), line, column)
+    text = text.removeprefix("Value error, ")
+    return Problem("E-CFG-013", f"{key}: {text}" if key else text, str(path), line, column)
 
 
 def _as_written(document: YamlDocument, where: Location) -> Location:

@@ -101,7 +101,7 @@ class OtpDesk:
         if not is_right:
             ticket.wrong += 1
             left = TRIES_PER_TICKET - ticket.wrong
-            raise HttpRefusal(400, "OTP_INVALID", f"Wrong code, {left} tries left")
+            raise HttpRefusal(400, "OTP_INVALID", f"Wrong code, tries left: {left}")
         ticket.is_used = True
         return self.issue(at)
 

@@ -5,6 +5,7 @@ The caller parses the YAML text (as YAML 1.2 scalars) and gives the mapping to
 times of day are local to the exchange, on `day`; money and prices are whole VND, volumes shares.
 """
 
+from collections import Counter
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from hashlib import sha256
@@ -25,6 +26,8 @@ Price = Annotated[int, Field(gt=0)]
 Volume = Annotated[int, Field(gt=0)]
 Money = Annotated[int, Field(ge=0)]
 Level = tuple[Price, Volume]
+Symbol = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9]{2,11}$")]
+"""As the exchanges write it: `HPG`, `E1VFVN30`, `CHPG2601`."""
 
 
 class Anchor(Part):
@@ -70,14 +73,14 @@ class SymbolScript(Part):
     is scripted.
     """
 
-    symbol: str
+    symbol: Symbol
     exchange: Exchange
     kind: InstrumentKind = InstrumentKind.STOCK
     name: str = ""
     reference: Price
     is_halted: bool = False
     is_special: bool = False
-    underlying: str | None = None
+    underlying: Symbol | None = None
     """Of a covered warrant: the listed share that its band follows."""
     ratio: Decimal | None = Field(default=None, gt=0)
     """Of a covered warrant: how many of it buy one share."""
@@ -208,8 +211,8 @@ class Scenario(Part):
             ("account id", [script.id for script in self.accounts]),
             ("extended account id", [script.extended_id for script in self.accounts]),
         ):
-            if len(set(names)) < len(names):
-                raise ValueError(f"a {what} appears twice")
+            if twice := [name for name, count in Counter(names).items() if count > 1]:
+                raise ValueError(f"{what} {', '.join(twice)} appears more than once")
         return self
 
     @model_validator(mode="after")

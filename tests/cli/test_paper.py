@@ -51,6 +51,20 @@ def test_a_bad_time_is_a_wrong_command_line() -> None:
     assert (ran.code, ran.out) == (ExitCode.USAGE, "")
 
 
+def test_a_day_that_was_not_recorded_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "HPG.csv").write_text(
+        "time,open,high,low,close,volume\n2026-11-19 09:15,27000,27100,26950,27050,5000\n"
+    )
+    symbol = "{symbol: HPG, exchange: HOSE, reference: 27_000, replay: minutes}"
+    story = tmp_path / "replayed.yaml"
+    story.write_text(f"day: 2026-11-19\nreplay: {{minutes: .}}\nsymbols:\n  - {symbol}\n")
+
+    ran = call("paper", "serve", "--scenario", str(story), "--now", "2026-11-20T09:00:00")
+
+    assert (ran.code, ran.out) == (ExitCode.CONFIG, "")
+    assert "replays what was recorded from 2026-11-19" in ran.err
+
+
 def test_an_unknown_scenario_names_those_that_there_are() -> None:
     ran = call("paper", "serve", "--scenario", "nope", "--port", "0")
 

@@ -18,6 +18,8 @@ DIVIDEND = "corporate_actions:\n  - {do: cash_dividend, symbol: HPG, "
         (HPG.replace("HOSE", "UPCOM, kind: ETF"), "2:5", "tick size of ETF on UPCOM"),
         (HPG.replace("HOSE", "HCX, kind: BOND"), "2:5", "band of BOND on HCX"),
         (HPG.replace(", reference: 27_000", ""), "2:5", "symbols.0.reference: Field required"),
+        (HPG.replace("HPG", "hpg"), "2:14", "symbols.0.symbol: String should match"),
+        (HPG + HPG.splitlines()[1], "1:1", "symbol HPG appears more than once"),
         (
             f"{HPG}{DIVIDEND}ex_date: 2026-11-21, pays_on: 2026-11-25, vnd_per_share: 500}}\n",
             "4:47",

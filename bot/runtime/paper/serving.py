@@ -65,6 +65,7 @@ def _scenario(plan: PaperPlan, wire: Clock, rulebook: Rulebook) -> Scenario:
         scenario = scenario.model_copy(update={"speed": plan.speed})
     if plan.starts_at is not None:
         _require_covered(plan.starts_at, rulebook)
+        _require_recorded(plan.starts_at, scenario)
         return scenario.on(plan.starts_at)
     return scenario if scenario.day else scenario.on(market_start(wire.now(), rulebook))
 
@@ -75,6 +76,17 @@ def _require_covered(at: datetime, rulebook: Rulebook) -> None:
     if not calendar.covers(day):
         years = f"{min(calendar.years)} to {max(calendar.years)}"
         raise OperatorMistake.of("E-MKT-005", f"--now {day}: the calendar covers {years}")
+
+
+def _require_recorded(at: datetime, scenario: Scenario) -> None:
+    """Raise OperatorMistake for a day on which what is recorded would never be played."""
+    day = at.astimezone(EXCHANGE_TZ).date()
+    if scenario.recording.days and day != scenario.day:
+        message = (
+            f"--now {day}: the scenario replays what was recorded from {scenario.day}; "
+            "give another time of that day, or change its day"
+        )
+        raise OperatorMistake.of("E-MKT-005", message)
 
 
 async def _run_until_signal(sandbox: Sandbox, clock: Clock) -> None:
