@@ -7,17 +7,18 @@ there but the demo's is, the demo's is used and that is said.
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from bot.cli import messages
 from bot.cli.invocation import Invocation
 from bot.cli.show import say
-from bot.journal.reader import JournalReader
 from bot.runtime.control import NoBotRunning, ask
-from bot.runtime.journal_file import told
 from bot.runtime.problems import ExitCode, OperatorMistake
 from bot.runtime.settings import DEMO, Loaded, load_settings
 from bot.runtime.shipped import shipped
+
+if TYPE_CHECKING:
+    from bot.journal.reader import JournalReader
 
 _SQLITE: Final = "sqlite:///"
 HERE: Final = Path("bot.yaml")
@@ -71,8 +72,11 @@ def readable(invocation: Invocation) -> Loaded:
 
 
 @contextmanager
-def open_journal(invocation: Invocation) -> Iterator[JournalReader]:
+def open_journal(invocation: Invocation) -> "Iterator[JournalReader]":
     """Open the journal for reading. Raises OperatorMistake for what the journal raises."""
+    from bot.journal.reader import JournalReader
+    from bot.runtime.journal_file import told
+
     loaded = readable(invocation)
     with told(loaded.origin_of("journal.url")), JournalReader(loaded.journal_url) as reader:
         yield reader

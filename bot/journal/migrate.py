@@ -1,19 +1,20 @@
 """Brings a database to the schema of this program, by the Alembic revisions in `migrations/`.
 
-A migration is one transaction: it happens whole or not at all, on both databases.
+A migration is one transaction: it happens whole or not at all, on both databases. Alembic is
+imported when there is something to migrate: it is slow to import, and most starts need none of it.
 """
 
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import sqlalchemy as sa
-from alembic import command
-from alembic.config import Config
-from alembic.script import ScriptDirectory
 
 from bot.journal.engines import file_of, is_sqlite, make_private_file, told, writing_engine
 from bot.journal.errors import UnusableUrl
 from bot.journal.schema import SchemaState, check, require_known
+
+if TYPE_CHECKING:
+    from alembic.config import Config
 
 __all__ = ["SchemaState", "check", "migrate", "newest_script"]
 
@@ -30,6 +31,8 @@ def migrate(url: str, *, script_location: Path | None = None) -> None:
     Raises Unreachable, UnusableUrl, or NeedsMigration for a schema of a later program or somebody
     else's; nothing is changed then.
     """
+    from alembic import command
+
     if is_sqlite(url):
         make_private_file(file_of(url))
     engine = writing_engine(url)
@@ -45,10 +48,14 @@ def migrate(url: str, *, script_location: Path | None = None) -> None:
 
 def newest_script(script_location: Path | None = None) -> str | None:
     """The newest revision in `migrations/`; a test holds it equal to SCHEMA."""
+    from alembic.script import ScriptDirectory
+
     return ScriptDirectory(str(script_location or _shipped())).get_current_head()
 
 
-def _configuration(connection: sa.Connection, script_location: Path | None) -> Config:
+def _configuration(connection: sa.Connection, script_location: Path | None) -> "Config":
+    from alembic.config import Config
+
     configuration = Config()
     configuration.set_main_option(
         "script_location", str(script_location or _shipped()).replace("%", "%%")

@@ -14,17 +14,17 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.json_schema import JsonSchemaValue
 
 from bot.domain.order import OrderType
-from bot.domain.plan import Limits, ParameterValue, PriceBasis, StrategyMode
+from bot.domain.plan import ParameterValue, PriceBasis, StrategyMode
 from bot.runtime.field_types import (
     Flag,
     Interval,
     LocalTime,
-    PartsPerMillion,
     Reader,
     Text,
     Whole,
     wrong,
 )
+from bot.runtime.limits_model import SHARES, VND, LimitsSection
 
 SYMBOLS_MAX: Final = 50
 TITLE: Final = "vnbot strategy file"
@@ -33,8 +33,6 @@ _MARKET_TYPES: Final = tuple(kind for kind in OrderType if kind is not OrderType
 _PRICE: Final = re.compile(r"(bid|ask|last|mid)(?: ([+-])([1-9][0-9]?) ticks?)?")
 _BETWEEN: Final = re.compile(r"(\S+) ?- ?(\S+)")
 _SYMBOL: Final = r"[A-Z0-9]*[A-Z][A-Z0-9]*"
-_VND: Final = Whole(1, 1_000_000_000_000, "whole VND")
-_SHARES: Final = Whole(1, 10_000_000, "a number of shares")
 _Length = Annotated[timedelta | None, Interval()]
 
 
@@ -217,9 +215,9 @@ class SizeSection(BaseModel):
         **_SECTION, json_schema_extra={"minProperties": 1, "maxProperties": 1}
     )
 
-    shares: Annotated[int | None, _SHARES] = None
+    shares: Annotated[int | None, SHARES] = None
     """Shares: a multiple of 100, or 1 to 99 as an odd lot (LIMIT only)."""
-    cash: Annotated[int | None, _VND] = None
+    cash: Annotated[int | None, VND] = None
     """VND to spend on one order."""
     percent: Annotated[int | None, Whole(1, 100, "a percentage")] = None
     """Percent of the cash of the account."""
@@ -238,33 +236,6 @@ class OrderSection(BaseModel):
     """bid, ask, last or mid, perhaps with '+1 tick'; with MARKET: MTL, ATO, ATC, MAK, MOK, PLO."""
     expire: _Length = None
     """After this the unmatched part is cancelled."""
-
-
-class LimitsSection(BaseModel):
-    """Refused before sending, and journalled as refused. What is left out is not limited."""
-
-    model_config = _SECTION
-
-    max_position: Annotated[int | None, _SHARES] = None
-    """Shares per symbol."""
-    max_order_value: Annotated[int | None, _VND] = None
-    """VND of one order."""
-    max_orders_per_day: Annotated[int | None, Whole(1, 10_000, "a number of orders")] = None
-    """Orders of one day."""
-    max_loss_per_day: Annotated[int | None, _VND] = None
-    """VND lost in a day; then the strategy pauses."""
-    max_price_gap: Annotated[int | None, PartsPerMillion()] = None
-    """How far from the last trade a price may be, like 3%."""
-
-    def to_domain(self) -> Limits:
-        """Return the limits as the engine takes them."""
-        return Limits(
-            max_position=self.max_position,
-            max_order_value=self.max_order_value,
-            max_orders_per_day=self.max_orders_per_day,
-            max_loss_per_day=self.max_loss_per_day,
-            max_price_gap_ppm=self.max_price_gap,
-        )
 
 
 class StrategyFile(BaseModel):

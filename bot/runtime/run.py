@@ -30,7 +30,7 @@ from bot.runtime.assemble import (
     unreachable,
 )
 from bot.runtime.company import Company, RunOptions, Screen
-from bot.runtime.control import ControlServer
+from bot.runtime.control_server import ControlServer
 from bot.runtime.daemon import Daemon, Staff
 from bot.runtime.dry_run import dry
 from bot.runtime.inbox import Inbox

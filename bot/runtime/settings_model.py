@@ -10,14 +10,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from bot.domain.plan import Limits
 from bot.protocol.secret import Secret
 from bot.runtime.field_types import Flag, Speed, Text, Texts, Whole
+from bot.runtime.limits_model import LimitsSection
 from bot.runtime.paper.settings import PaperSettings
-from bot.runtime.plan_model import LimitsSection
 
 Mode = Literal["sandbox", "paper", "live"]
 
-_SECTION: Final = ConfigDict(
-    extra="forbid", frozen=True, arbitrary_types_allowed=True, use_attribute_docstrings=True
-)
+_SECTION: Final = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 _ACCOUNT: Final = Text(
     r"[A-Za-z0-9._-]{1,40}", "normal, margin, an id, or a suffix like '.1' in quotes"
 )

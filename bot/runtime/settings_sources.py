@@ -7,7 +7,6 @@ from typing import Final
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
-from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
 
 from bot.runtime.model_check import describe, details_of, did_you_mean, problem_of
 from bot.runtime.problems import Problem
@@ -21,25 +20,6 @@ FLAG: Final = "flag"
 
 Tree = dict[str, object]
 Steps = tuple[str, ...]
-
-
-class _InEnvironment(Settings, BaseSettings):
-    """The settings as pydantic-settings looks for them in an environment."""
-
-    model_config = SettingsConfigDict(
-        env_prefix=PREFIX, env_nested_delimiter=NESTING, enable_decoding=False
-    )
-
-
-class _Environment(EnvSettingsSource):
-    """An environment that is handed in."""
-
-    def __init__(self, environment: Mapping[str, str]) -> None:
-        self._environment = {name.lower(): value for name, value in environment.items()}
-        super().__init__(_InEnvironment)
-
-    def _load_env_vars(self) -> Mapping[str, str | None]:
-        return self._environment
 
 
 @dataclass(slots=True)
@@ -73,13 +53,22 @@ def merge(
     for steps, value in _leaves(document.data):
         line, _ = document.position(steps)
         merged.put(steps, value, f"{document.name}:{line}")
-    for steps, value in _leaves(_Environment(environment)()):
+    for steps, value in _leaves(_in_environment(environment)):
         merged.put(steps, value, f"env {variable(steps)}")
     for dotted, value in flags.items():
         if value is not None:
             merged.put(tuple(dotted.split(".")), value, FLAG)
     _take_secrets_out(merged)
     return merged
+
+
+def _in_environment(environment: Mapping[str, str]) -> Tree:
+    """What our variables say; without any, the library that reads them is not even imported."""
+    if not any(name.upper().startswith(PREFIX) for name in environment):
+        return {}
+    from bot.runtime.settings_environment import settings_in
+
+    return settings_in(environment)
 
 
 def _take_secrets_out(merged: Merged) -> None:

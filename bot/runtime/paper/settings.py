@@ -37,7 +37,7 @@ class HoldingsReader(Reader):
 class PaperSettings(BaseModel):
     """The paper account. What it began with stays, until it is begun anew."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     fill: FillName = "queue"
     """How orders are filled: touch, depth or queue, from the kindest to the most careful."""
