@@ -3,24 +3,21 @@
 `BOT_TEST_POSTGRES=postgresql://user@host:port/` uses that server instead of a private one.
 """
 
-import itertools
 import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
-import psycopg
 import pytest
 
+from tests.postgres_database import ReusedDatabase, Spoilt, administer, own_database
 from tests.postgres_server import private_postgres
 
 # The same examples on every run; HYPOTHESIS_PROFILE=fuzz looks for new ones.
 hypothesis.settings.register_profile("steady", deadline=None, derandomize=True)
 hypothesis.settings.register_profile("fuzz", deadline=None, max_examples=2_000, print_blob=True)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
-
-_numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
@@ -40,14 +37,14 @@ def pg_server() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def pg_template(pg_server: str) -> Iterator[str]:
-    """The name of a migrated database, which each test's own is copied from."""
+    """The name of a migrated database, which others are copied from."""
     from bot.journal.migrate import migrate
 
     name = f"vnbot_template_{os.getpid()}"
-    _administer(pg_server, f"create database {name}")
+    administer(pg_server, f"create database {name}")
     migrate(_for_sqlalchemy(pg_server + name))
     yield name
-    _administer(pg_server, f"drop database {name} with (force)")
+    administer(pg_server, f"drop database {name} with (force)")
 
 
 @pytest.fixture(scope="session")
@@ -66,26 +63,55 @@ def sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
     return f"sqlite:///{shutil.copy(sqlite_template, tmp_path / 'journal.db')}"
 
 
+@pytest.fixture(scope="session")
+def pg_databases(pg_server: str, pg_template: str) -> Iterator[list[ReusedDatabase]]:
+    """The database that tests use in turn; none before the first, and after one was spoilt."""
+    databases: list[ReusedDatabase] = []
+    yield databases
+    for database in databases:
+        database.drop()
+
+
 @pytest.fixture
-def postgres_url(pg_server: str, pg_template: str) -> Iterator[str]:
-    """A migrated PostgreSQL database of the test's own. The test carries the mark `postgres`."""
-    name = f"vnbot_{os.getpid()}_{next(_numbers)}"
-    _administer(pg_server, f"create database {name} template {pg_template} strategy file_copy")
-    yield _for_sqlalchemy(pg_server + name)
-    _administer(pg_server, f"drop database {name} with (force)")
+def postgres_url(
+    pg_server: str, pg_template: str, pg_databases: list[ReusedDatabase]
+) -> Iterator[str]:
+    """A migrated PostgreSQL database with nothing in it. The test carries the mark `postgres`.
+
+    A test that changes its schema asks for `own_postgres_url`; this one is the next test's too.
+    """
+    if not pg_databases:
+        pg_databases.append(ReusedDatabase(pg_server, pg_template))
+    [database] = pg_databases
+    yield _for_sqlalchemy(database.url)
+    try:
+        database.restore()
+    except Spoilt:
+        pg_databases.pop().drop()
+        raise
+
+
+@pytest.fixture
+def own_postgres_url(pg_server: str, pg_template: str) -> Iterator[str]:
+    """A migrated PostgreSQL database that no other test sees."""
+    with own_database(pg_server, pg_template) as url:
+        yield _for_sqlalchemy(url)
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def db_url(request: pytest.FixtureRequest) -> str:
-    """A migrated database of the test's own; the test runs once on each kind."""
+    """A migrated database with nothing in it; the test runs once on each kind."""
     url: str = request.getfixturevalue(f"{request.param}_url")
+    return url
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def own_db_url(request: pytest.FixtureRequest) -> str:
+    """A migrated database for a test that changes its schema; the test runs once on each kind."""
+    prefix = {"sqlite": "", "postgres": "own_"}[request.param]
+    url: str = request.getfixturevalue(f"{prefix}{request.param}_url")
     return url
 
 
 def _for_sqlalchemy(url: str) -> str:
     return url.replace("postgresql://", "postgresql+psycopg://", 1)
-
-
-def _administer(server: str, statement: str) -> None:
-    with psycopg.connect(server + "postgres", autocommit=True) as connection:
-        connection.execute(statement.encode())

@@ -59,13 +59,13 @@ def downgrade(url: str, revision: str) -> None:
     engine.dispose()
 
 
-def test_the_migrated_schema_is_that_of_the_metadata(db_url: str) -> None:
-    with reading_engine(db_url).connect() as connection:
+def test_the_migrated_schema_is_that_of_the_metadata(own_db_url: str) -> None:
+    with reading_engine(own_db_url).connect() as connection:
         migrated = described(connection)
         differences = compare_metadata(MigrationContext.configure(connection), tables.metadata)
 
-    downgrade(db_url, "base")
-    engine = writing_engine(db_url)
+    downgrade(own_db_url, "base")
+    engine = writing_engine(own_db_url)
     tables.metadata.create_all(engine)
     with engine.connect() as connection:
         made = described(connection)
@@ -96,13 +96,13 @@ def test_every_table_of_sqlite_is_strict(sqlite_url: str) -> None:
     assert ours == dict.fromkeys(tables.metadata.tables, 1)
 
 
-def test_a_migration_goes_down_and_up_again(db_url: str) -> None:
-    downgrade(db_url, "base")
-    assert check(db_url) == SchemaState(None)
+def test_a_migration_goes_down_and_up_again(own_db_url: str) -> None:
+    downgrade(own_db_url, "base")
+    assert check(own_db_url) == SchemaState(None)
 
-    migrate(db_url)
-    assert check(db_url) == SchemaState(tables.SCHEMA)
-    assert check(db_url).is_current
+    migrate(own_db_url)
+    assert check(own_db_url) == SchemaState(tables.SCHEMA)
+    assert check(own_db_url).is_current
 
 
 def test_migrating_twice_changes_nothing(sqlite_url: str) -> None:
@@ -158,13 +158,13 @@ def test_a_journal_that_others_could_read_is_closed_to_them(sqlite_url: str) -> 
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_database_that_another_program_uses_is_left_alone(db_url: str) -> None:
-    engine = writing_engine(db_url)
+def test_a_database_that_another_program_uses_is_left_alone(own_db_url: str) -> None:
+    engine = writing_engine(own_db_url)
     with engine.begin() as connection:
         connection.execute(sa.text("drop table alembic_version"))
 
     with pytest.raises(NeedsMigration, match="beside other tables") as caught:
-        migrate(db_url)
+        migrate(own_db_url)
 
     assert not caught.value.is_known
     with engine.connect() as connection:
