@@ -20,6 +20,8 @@ import pytest
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
+from tests.rows import every_row
+
 ROOT = Path(__file__).resolve().parents[1]
 
 # The table of imports: a part of `bot`, and the parts it may import besides itself.
@@ -427,11 +429,11 @@ KEPT = [
 ]
 
 
-@pytest.mark.parametrize(("kept", "path", "text"), BROKEN)
+@every_row(("kept", "path", "text"), BROKEN)
 def test_a_rule_finds_what_breaks_it(kept: Rule, path: str, text: str) -> None:
     assert [finding.split(":")[0] for finding in kept(parse(path, text))] == [path]
 
 
-@pytest.mark.parametrize(("kept", "path", "text"), KEPT)
+@every_row(("kept", "path", "text"), KEPT)
 def test_a_rule_leaves_alone_what_keeps_it(kept: Rule, path: str, text: str) -> None:
     assert list(kept(parse(path, text))) == []

@@ -22,6 +22,7 @@ from bot.protocol.values import Unshaped
 from bot.protocol.values_series import PriceBar
 from tests.broker.loopback import START
 from tests.broker.played_broker import Reply, desk
+from tests.rows import every_row
 
 ANSWERS: Mapping[str, Any] = json.loads(
     (Path(__file__).parents[1] / "protocol" / "answers.json").read_text("utf-8")
@@ -70,7 +71,7 @@ def value_of(parameter: Parameter) -> str:
     return parameter.values[0] if parameter.values else WRITTEN[parameter.kind]
 
 
-@pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
+@every_row("codec", CODECS.values())
 async def test_every_read_of_the_api_is_a_typed_call(codec: Codec[Any]) -> None:
     name = codec.endpoint.name
     bench = desk(Reply(seal(codec.endpoint, answer_of(name))))
@@ -83,7 +84,7 @@ async def test_every_read_of_the_api_is_a_typed_call(codec: Codec[Any]) -> None:
     assert value == Unshaped(answer_of(name)) or not isinstance(value, Unshaped)
 
 
-@pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
+@every_row("codec", CODECS.values())
 async def test_what_the_broker_would_answer_with_400_is_never_sent(codec: Codec[Any]) -> None:
     bench = desk(Reply(seal(codec.endpoint, answer_of(codec.endpoint.name))))
 

@@ -23,6 +23,7 @@ from bot.domain.entry import (
 from bot.domain.order import OrderState, SendState, Side
 from tests.cli.stage import PARTLY, REJECTED, blocked, no, rejected
 from tests.journal.facts import EVERY_KIND, Story, after, but
+from tests.rows import every_row
 
 _SEND = SendState
 CHECKS = (
@@ -326,7 +327,7 @@ def test_quotes_of_a_symbol_are_told_now_and_then() -> None:
 # --------------------------------------------------------------------------------- all of them
 
 
-@pytest.mark.parametrize("entry", EVERY_KIND, ids=lambda entry: type(entry).__name__)
+@every_row("entry", EVERY_KIND)
 def test_every_kind_of_entry_can_be_told(entry: Entry) -> None:
     for line in told(entry):
         assert len(line) <= LINE_MAX
@@ -342,7 +343,7 @@ def test_every_verdict_can_be_told(verdict: Verdict) -> None:
     assert max(map(len, lines)) <= LINE_MAX
 
 
-@pytest.mark.parametrize("then", RunState)
+@every_row("then", RunState)
 def test_every_state_can_be_told(then: RunState) -> None:
     assert told(state(0, RunState.RUNNING, then, "reason", "somebody"))
 

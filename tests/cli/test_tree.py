@@ -16,6 +16,7 @@ from bot.cli.invocation import Invocation
 from bot.cli.main import COMMANDS, bot, walk
 from bot.runtime.problems import ExitCode
 from tests.cli.stage import call
+from tests.rows import every_row
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ("pydantic", "sqlalchemy", "httpx", "uvicorn", "starlette", "asyncio", "rich", "talib")
@@ -28,7 +29,7 @@ def tree() -> dict[str, click.Command]:
     return dict(walk())
 
 
-@pytest.mark.parametrize("words", tree())
+@every_row("words", tree())
 def test_help_opens_with_an_example_of_that_very_command(words: str) -> None:
     first = call(*words.split()[1:], "-h").out.splitlines()[0]
 
@@ -36,7 +37,7 @@ def test_help_opens_with_an_example_of_that_very_command(words: str) -> None:
     assert words in first
 
 
-@pytest.mark.parametrize("words", ["bot", *tree()])
+@every_row("words", ["bot", *tree()])
 def test_help_fits_into_a_hundred_columns(words: str) -> None:
     ran = call(*words.split()[1:], "--help", columns=100)
 
@@ -44,7 +45,7 @@ def test_help_fits_into_a_hundred_columns(words: str) -> None:
     assert max(len(line) for line in ran.out.splitlines()) <= 100
 
 
-@pytest.mark.parametrize("words", tree())
+@every_row("words", tree())
 def test_an_example_parses(words: str) -> None:
     command = tree()[words]
     assert isinstance(command, ExampleCommand | ExampleGroup)

@@ -12,13 +12,12 @@ from bot.domain.instrument import Exchange, InstrumentKind
 from bot.domain.rulebook import Rulebook
 from bot.domain.ticks import TickTable
 from tests.domain.vectors import VECTORS, instrument
+from tests.rows import every_row
 
 HOSE_SHARE = TickTable(((10_000, 10), (50_000, 50), (None, 100)))
 
 
-@pytest.mark.parametrize(
-    ("exchange", "kind", "reference", "special", "ceiling", "floor"), VECTORS["bands"]
-)
+@every_row(("exchange", "kind", "reference", "special", "ceiling", "floor"), VECTORS["bands"])
 def test_the_band_is_as_worked(rulebook, exchange, kind, reference, special, ceiling, floor):
     band = rulebook.band(instrument(exchange, kind), reference, special=special)
 

@@ -11,6 +11,7 @@ from bot.domain.errors import CalendarEnds, RuleDataError
 from bot.domain.rule_data import RuleData
 from bot.domain.rulebook import Rulebook
 from tests.domain.vectors import VECTORS
+from tests.rows import every_row
 
 DAYS_OF_2026 = [date(2026, 1, 1) + timedelta(days=n) for n in range(365)]
 SMALL = TradingCalendar({2026: DayStatus.CONFIRMED}, {})
@@ -130,7 +131,7 @@ def test_an_operator_may_add_the_next_year(calendar):
     assert not changed.is_trading_day(date(2028, 1, 24))
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("data", "message"),
     [
         ({"years": {2030: "CONFIRMED"}}, "years without a gap"),

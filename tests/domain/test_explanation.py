@@ -11,6 +11,7 @@ from bot.domain.rule_table import RuleRow, rule_rows, shown
 from bot.domain.rulebook import Rulebook
 from bot.domain.status import SymbolStatus
 from tests.domain.test_rulebook import read, versions
+from tests.rows import every_row
 
 THURSDAY, MONDAY = date(2026, 11, 19), date(2026, 11, 23)
 HPG = Instrument("HPG", Exchange.HOSE)
@@ -127,7 +128,7 @@ def test_a_closing_auction_is_explained_with_its_rules(rulebook: Rulebook):
     assert [line.what for line in found.values() if line.rule is None] == ["symbol", "day"]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("instrument", "at", "what", "says"),
     [
         (HPG, "10:00", "cancel", "a resting LIMIT order"),

@@ -5,12 +5,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import pytest
 from ruamel.yaml import YAML
 
 from bot.domain.bands import Band
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Lot, Phase
 from tests.domain.vectors import VECTORS, instrument
+from tests.rows import every_row
 
 HERE = Path(__file__).parent
 GOLDEN: dict[str, list[list[Any]]] = YAML(typ="safe").load(
@@ -57,18 +57,14 @@ def test_no_golden_case_is_told_twice():
     assert not {str(case) for case in GOLDEN["bands"]} & {str(case) for case in VECTORS["bands"]}
 
 
-@pytest.mark.parametrize(
-    ("exchange", "kind", "reference", "special", "ceiling", "floor"), GOLDEN["bands"]
-)
+@every_row(("exchange", "kind", "reference", "special", "ceiling", "floor"), GOLDEN["bands"])
 def test_the_band_is_as_worked(rulebook, exchange, kind, reference, special, ceiling, floor):
     found = rulebook.band(instrument(exchange, kind), reference, special=special)
 
     assert found == Band(ceiling, floor)
 
 
-@pytest.mark.parametrize(
-    ("reference", "share", "high", "low", "ratio", "ceiling", "floor"), GOLDEN["cw_bands"]
-)
+@every_row(("reference", "share", "high", "low", "ratio", "ceiling", "floor"), GOLDEN["cw_bands"])
 def test_a_warrants_band_is_as_worked(rulebook, reference, share, high, low, ratio, ceiling, floor):
     found = rulebook.warrant_band(
         reference, underlying_reference=share, underlying=Band(high, low), ratio=Fraction(ratio)
@@ -77,24 +73,24 @@ def test_a_warrants_band_is_as_worked(rulebook, reference, share, high, low, rat
     assert found == Band(ceiling, floor)
 
 
-@pytest.mark.parametrize(("exchange", "kind", "price", "up", "down"), GOLDEN["tick_steps"])
+@every_row(("exchange", "kind", "price", "up", "down"), GOLDEN["tick_steps"])
 def test_a_step_is_one_tick_of_its_own_side(rulebook, exchange, kind, price, up, down):
     share = instrument(exchange, kind)
 
     assert (rulebook.tick_up(share, price), rulebook.tick_down(share, price)) == (up, down)
 
 
-@pytest.mark.parametrize(("amount", "rate_ppm", "fee", "tax"), GOLDEN["charges"])
+@every_row(("amount", "rate_ppm", "fee", "tax"), GOLDEN["charges"])
 def test_charges_are_half_up_to_whole_vnd(rulebook, amount, rate_ppm, fee, tax):
     assert (rulebook.fee(amount, rate_ppm), rulebook.sale_tax(amount)) == (fee, tax)
 
 
-@pytest.mark.parametrize(("shares", "each", "withheld"), GOLDEN["dividends"])
+@every_row(("shares", "each", "withheld"), GOLDEN["dividends"])
 def test_five_percent_of_a_dividend_are_withheld(rulebook, shares, each, withheld):
     assert rulebook.dividend_tax(shares * each) == withheld
 
 
-@pytest.mark.parametrize(("traded", "settled"), GOLDEN["settlement"])
+@every_row(("traded", "settled"), GOLDEN["settlement"])
 def test_a_trade_settles_at_13_00_of_its_second_trading_day(rulebook, traded, settled):
     found = rulebook.settles_at(instrument("HOSE"), date.fromisoformat(traded))
 
@@ -102,19 +98,19 @@ def test_a_trade_settles_at_13_00_of_its_second_trading_day(rulebook, traded, se
     assert found == wanted
 
 
-@pytest.mark.parametrize(("day", "clock", "exchange", "phase"), GOLDEN["phases"])
+@every_row(("day", "clock", "exchange", "phase"), GOLDEN["phases"])
 def test_the_phase_of_a_day_is_as_published(rulebook, day, clock, exchange, phase):
     at = datetime.combine(date.fromisoformat(day), time.fromisoformat(clock), tzinfo=EXCHANGE_TZ)
 
     assert rulebook.phase_at(Exchange[exchange], at) is Phase[phase]
 
 
-@pytest.mark.parametrize(("exchange", "phase", "lot", "types"), GOLDEN["accepted"])
+@every_row(("exchange", "phase", "lot", "types"), GOLDEN["accepted"])
 def test_the_exchange_takes_just_these_types(rulebook, exchange, phase, lot, types):
     assert rulebook.accepted_types(Exchange[exchange], Phase[phase], Lot[lot]) == set(types)
 
 
-@pytest.mark.parametrize(("exchange", "phase", "amends", "cancels"), GOLDEN["changes"])
+@every_row(("exchange", "phase", "amends", "cancels"), GOLDEN["changes"])
 def test_a_resting_order_may_be_changed_in_these_phases(rulebook, exchange, phase, amends, cancels):
     place = Exchange[exchange], Phase[phase]
 

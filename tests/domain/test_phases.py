@@ -13,6 +13,7 @@ from bot.domain.rulebook import Rulebook
 from bot.domain.timetable import PhaseBoundary, Timetable
 from bot.runtime.rulebook import load_rulebook
 from tests.domain.vectors import VECTORS
+from tests.rows import every_row
 
 NEW_YEAR = datetime(2025, 1, 1, tzinfo=UTC)
 THURSDAY, FRIDAY = date(2026, 11, 19), date(2026, 11, 20)
@@ -24,7 +25,7 @@ def local(day: date, text: str) -> datetime:
     return datetime.combine(day, time.fromisoformat(text), tzinfo=EXCHANGE_TZ)
 
 
-@pytest.mark.parametrize(("exchange", "clock", "phase"), VECTORS["states"])
+@every_row(("exchange", "clock", "phase"), VECTORS["states"])
 def test_the_phase_is_as_published(rulebook, exchange, clock, phase):
     assert rulebook.phase_at(Exchange[exchange], local(THURSDAY, clock)) is Phase[phase]
 
@@ -47,7 +48,7 @@ STEPS = [
 ]
 
 
-@pytest.mark.parametrize(("exchange", "start", "before", "after"), STEPS)
+@every_row(("exchange", "start", "before", "after"), STEPS)
 def test_a_phase_begins_at_its_very_instant(rulebook, exchange, start, before, after):
     boundary = local(THURSDAY, start)
 
@@ -58,8 +59,8 @@ def test_a_phase_begins_at_its_very_instant(rulebook, exchange, start, before, a
     )
 
 
-@pytest.mark.parametrize("day", [date(2026, 11, 21), date(2026, 11, 24), date(2026, 8, 22)])
-@pytest.mark.parametrize("exchange", Exchange)
+@every_row("day", [date(2026, 11, 21), date(2026, 11, 24), date(2026, 8, 22)])
+@every_row("exchange", Exchange)
 def test_a_closed_day_is_closed_at_every_minute(rulebook, exchange, day):
     minutes = (local(day, "00:00") + timedelta(minutes=n) for n in range(0, 24 * 60, 5))
 

@@ -16,6 +16,7 @@ from bot.domain.instrument import Exchange, Lot, Phase
 from bot.domain.order import OrderType
 from bot.domain.rulebook import Rulebook
 from tests.domain.vectors import VECTORS, instrument
+from tests.rows import every_row
 
 HOSE, HNX, UPCOM, HCX = Exchange.HOSE, Exchange.HNX, Exchange.UPCOM, Exchange.HCX
 RULES = Path(bot.domain.__file__).parent / "rules"
@@ -34,7 +35,7 @@ def types(text: str) -> frozenset[OrderType]:
 # ------------------------------------------------------------------------------- quantities
 
 
-@pytest.mark.parametrize(("exchange", "quantity", "lot"), VECTORS["quantities"])
+@every_row(("exchange", "quantity", "lot"), VECTORS["quantities"])
 def test_a_quantity_is_even_odd_or_refused(rulebook, exchange, quantity, lot):
     expected = None if lot == "REJECT" else Lot[lot]
 
@@ -74,8 +75,8 @@ ACCEPTED = {
 }
 
 
-@pytest.mark.parametrize("phase", Phase)
-@pytest.mark.parametrize("exchange", Exchange)
+@every_row("phase", Phase)
+@every_row("exchange", Exchange)
 def test_an_exchange_takes_exactly_its_matrix(rulebook, exchange, phase):
     even, odd = ACCEPTED.get((exchange, phase), ("", ""))
 
@@ -102,8 +103,8 @@ LISTED = {
 }
 
 
-@pytest.mark.parametrize("phase", Phase)
-@pytest.mark.parametrize("exchange", Exchange)
+@every_row("phase", Phase)
+@every_row("exchange", Exchange)
 def test_the_broker_lists_its_own_table_in_its_own_order(rulebook, exchange, phase):
     listed = rulebook.broker_listed_types(exchange, phase)
 
@@ -114,8 +115,8 @@ ALIASES = {(HOSE, "MP"): "MTL", (HNX, "FAK"): "MAK", (HNX, "FOK"): "MOK"}
 ROUTED = {(HOSE, "MP"): "MTL", (HNX, "MAK"): "FAK", (HNX, "MOK"): "FOK"}
 
 
-@pytest.mark.parametrize("order_type", OrderType)
-@pytest.mark.parametrize("exchange", Exchange)
+@every_row("order_type", OrderType)
+@every_row("exchange", Exchange)
 def test_two_names_of_one_type_are_one(rulebook, exchange, order_type):
     canonical = rulebook.canonical(exchange, order_type)
 
@@ -123,8 +124,8 @@ def test_two_names_of_one_type_are_one(rulebook, exchange, order_type):
     assert rulebook.canonical(exchange, canonical) == canonical
 
 
-@pytest.mark.parametrize("order_type", OrderType)
-@pytest.mark.parametrize("exchange", Exchange)
+@every_row("order_type", OrderType)
+@every_row("exchange", Exchange)
 def test_the_broker_answers_with_the_routed_type(rulebook, exchange, order_type):
     routed = rulebook.routed(exchange, order_type)
 
@@ -165,7 +166,7 @@ def test_an_amount_beyond_32_and_53_bits_is_exact(rulebook: Rulebook):
     assert rulebook.fee(10**18 + 1_000, rate_ppm=1_500) == 1_500_000_000_000_002
 
 
-@pytest.mark.parametrize(("traded", "days", "settled"), VECTORS["settlement"])
+@every_row(("traded", "days", "settled"), VECTORS["settlement"])
 def test_shares_settle_on_the_published_day_at_13_00(rulebook, traded, days, settled):
     share, day = instrument("HOSE"), date.fromisoformat(settled)
 

@@ -16,6 +16,7 @@ from bot.domain.status import NORMAL, Administration, Sanction, SymbolStatus, Tr
 from bot.domain.timetable import PhaseBoundary
 from bot.runtime.rulebook import load_rulebook
 from tests.domain.test_rulebook import read
+from tests.rows import every_row
 
 HOSE, HNX, UPCOM, HCX = Exchange.HOSE, Exchange.HNX, Exchange.UPCOM, Exchange.HCX
 THURSDAY, FRIDAY = date(2026, 11, 19), date(2026, 11, 20)
@@ -68,7 +69,7 @@ def test_the_rules_name_every_code_of_the_feed():
     assert set(codes["sanction"]) == set(Sanction)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("codes", "tradable", "restricted", "special", "first_day"),
     [
         ("", True, False, False, False),
@@ -131,7 +132,7 @@ def test_fifteen_auctions_of_fifteen_minutes_stand_between_opening_and_close(rul
     assert len([*MORNING.split(), *AFTERNOON.split()]) == 15
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("at", "phase", "until"),
     [
         ("08:59:59", Phase.CLOSED, "09:00"),
@@ -157,7 +158,7 @@ def test_periodic_auctions_take_limit_orders_in_even_lots_only(rulebook: Ruleboo
         assert rulebook.accepted_types(HOSE, phase, Lot.ODD, RESTRICTED) == frozenset()
 
 
-@pytest.mark.parametrize("start", [*MORNING.split(), *AFTERNOON.split()])
+@every_row("start", [*MORNING.split(), *AFTERNOON.split()])
 def test_the_last_five_minutes_of_each_auction_are_locked(rulebook: Rulebook, start):
     begin = local(start)
     minutes = [begin.replace(minute=begin.minute + minute) for minute in range(15)]

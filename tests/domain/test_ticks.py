@@ -9,11 +9,12 @@ from bot.domain.rule_data import RuleData
 from bot.domain.rulebook import Rulebook
 from bot.domain.ticks import TickTable
 from tests.domain.vectors import VECTORS, instrument
+from tests.rows import every_row
 
 HOSE_SHARE = TickTable(((10_000, 10), (50_000, 50), (None, 100)))
 
 
-@pytest.mark.parametrize(("exchange", "kind", "price", "tick", "is_on"), VECTORS["ticks"])
+@every_row(("exchange", "kind", "price", "tick", "is_on"), VECTORS["ticks"])
 def test_tick_and_grid_are_as_published(rulebook, exchange, kind, price, tick, is_on):
     share = instrument(exchange, kind)
 

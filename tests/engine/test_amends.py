@@ -36,6 +36,7 @@ from bot.domain.recovery import Recovery, StoredIntent
 from bot.engine.accounts import cash_free
 from bot.engine.engine import EngineSettings
 from tests.engine.stage import ACCOUNT, DAY, PLAN, Stage, limited, report_of, result_of
+from tests.rows import every_row
 
 ON = EngineSettings(amend_enabled=True)
 _S = OrderState
@@ -118,7 +119,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("code", "asked", "numbers"), REFUSED)
+@every_row(("code", "asked", "numbers"), REFUSED)
 def test_an_ask_is_refused_with_a_code_and_its_numbers(code, asked, numbers):
     stage = _stage()
     stage.working(500, 27_000)

@@ -15,6 +15,7 @@ from bot.engine.bars import BarSeries, BarStore, grid_start
 from bot.engine.indicators import FUNCTIONS, IndicatorSet
 from bot.strategy import Indicator
 from tests.engine.stage import PLAN, START, Stage
+from tests.rows import every_row
 
 MINUTE = timedelta(minutes=1)
 
@@ -149,7 +150,7 @@ def test_a_period_out_of_range_is_refused(period):
         IndicatorSet().read("sma", period)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("fast", "slow", "above", "below"),
     [
         (Indicator(11, 9), Indicator(10, 10), True, False),

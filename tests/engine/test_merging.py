@@ -10,6 +10,7 @@ from bot.domain.order import TERMINAL_STATES, OrderState
 from bot.domain.outcome import Unknown
 from bot.engine.merging import contradiction, settled
 from tests.engine.stage import START, Stage, report_of
+from tests.rows import every_row
 
 S = OrderState
 
@@ -41,7 +42,7 @@ SETTLED = [
 ]
 
 
-@pytest.mark.parametrize(("said", "executed", "remaining", "cancelled", "state"), SETTLED)
+@every_row(("said", "executed", "remaining", "cancelled", "state"), SETTLED)
 def test_quantities_outrank_the_status(said, executed, remaining, cancelled, state):
     found = settled(said, quantity=500, executed=executed, remaining=remaining, cancelled=cancelled)
 

@@ -28,6 +28,7 @@ from bot.engine.errors import IllegalMove
 from bot.engine.moves import move_intent, move_unplaced
 from bot.engine.tracks import IntentTrack
 from tests.engine.stage import RULEBOOK, START, Stage, report_of, result_of
+from tests.rows import every_row
 
 
 def transitions(stage):
@@ -286,8 +287,8 @@ def _book():
     return Book(rulebook=RULEBOOK, strategies=[], settings=EngineSettings(), invoke=invoke_plainly)
 
 
-@pytest.mark.parametrize("from_state", list(SendState))
-@pytest.mark.parametrize("to_state", list(SendState))
+@every_row("from_state", list(SendState))
+@every_row("to_state", list(SendState))
 def test_send_moves_are_the_tables_and_no_others(from_state, to_state):
     book, track = _book(), _track(from_state)
 
@@ -300,7 +301,7 @@ def test_send_moves_are_the_tables_and_no_others(from_state, to_state):
         assert (track.state, book.outbox.drain()) == (from_state, [])
 
 
-@pytest.mark.parametrize("from_state", list(OrderState))
+@every_row("from_state", list(OrderState))
 def test_order_moves_are_the_tables_and_no_others(from_state):
     for to_state in OrderState:
         book, track = _book(), _track(order_state=from_state)

@@ -14,6 +14,7 @@ from bot.engine.risk import CHECKS, Opposite, View, judge, tighter
 from bot.engine.risk_codes import CODES, short_money
 from bot.engine.sizing import Request
 from tests.engine.stage import HPG, PLAN, RULEBOOK, START, Stage, limited, report_of
+from tests.rows import every_row
 
 REQUEST = Request("test", "A.1", "HPG", Side.BUY, 100, OrderType.LO, 27_000, "why")
 SELL = replace(REQUEST, side=Side.SELL)
@@ -118,7 +119,7 @@ PASSED = [
 ]
 
 
-@pytest.mark.parametrize(("code", "request_", "changes", "limits"), REFUSED)
+@every_row(("code", "request_", "changes", "limits"), REFUSED)
 def test_a_check_refuses_with_its_code_and_numbers(code, request_, changes, limits):
     results = judge(request_, replace(VIEW, **changes), Limits(**limits))
 
@@ -127,7 +128,7 @@ def test_a_check_refuses_with_its_code_and_numbers(code, request_, changes, limi
     assert results[-1].numbers
 
 
-@pytest.mark.parametrize(("request_", "changes", "limits"), PASSED)
+@every_row(("request_", "changes", "limits"), PASSED)
 def test_what_lies_on_the_border_passes(request_, changes, limits):
     results = judge(request_, replace(VIEW, **changes), Limits(**limits))
 

@@ -17,6 +17,7 @@ from bot.domain.outcome import Refused, Resolution, Unknown
 from bot.domain.plan import OrderPlan
 from bot.engine.settings import EngineSettings, UnknownPolicy
 from tests.engine.stage import DAY, PLAN, Stage, report_of
+from tests.rows import every_row
 
 
 def _unknown(stage=None, quantity=100):
@@ -77,7 +78,7 @@ def test_the_state_of_the_row_is_irrelevant_to_matching(state):
     assert _states(stage)[-1] is SendState.MATCHED
 
 
-@pytest.mark.parametrize(
+@every_row(
     "changes",
     [
         {"quantity": 200},

@@ -4,8 +4,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
 from ruamel.yaml import YAML
+
+from tests.rows import every_row
 
 HERE = Path(__file__).parent
 ROWS: dict[str, dict[str, Any]] = YAML(typ="safe").load(
@@ -28,7 +29,7 @@ def test_every_id_is_there_with_a_test_or_a_reason() -> None:
     assert all(set(row) <= {"tests", "open"} for row in ROWS.values())
 
 
-@pytest.mark.parametrize("name", sorted(NAMED))
+@every_row("name", sorted(NAMED))
 def test_the_tests_that_are_named_are_there(name: str) -> None:
     path, _, test = name.partition("::")
 

@@ -11,6 +11,7 @@ from bot.protocol.encode import encode_amend, encode_cancel, encode_place
 from bot.protocol.errors import MalformedRequest
 from bot.protocol.values import AmendRequest, PlaceRequest
 from tests.protocol.samples import ACCOUNT, INTENT
+from tests.rows import every_row
 
 VECTORS = YAML(typ="safe").load(Path(__file__).with_name("signing_vectors.yaml"))["right"]
 GOOD = {
@@ -57,7 +58,7 @@ def test_an_impossible_body_is_our_bug():
         encode_place(replace(INTENT, limit_price=None), ACCOUNT)
 
 
-@pytest.mark.parametrize("kind", list(OrderType))
+@every_row("kind", list(OrderType))
 def test_the_server_reads_what_the_client_writes(kind):
     price = 25_500 if kind is OrderType.LO else None
     intent = replace(INTENT, order_type=kind, limit_price=price, side=Side.SELL)
@@ -75,7 +76,7 @@ def test_only_side_symbol_quantity_type_and_price_are_required():
     assert decode_place(json.dumps(body).encode()).sub_account is None
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("changes", "field"),
     [
         ({"side": "HOLD"}, "side"),
@@ -103,8 +104,8 @@ def test_a_place_that_the_api_refuses_names_its_field(changes, field):
         decode_place(body_of(**changes))
 
 
-@pytest.mark.parametrize("body", [b"", b"null", b"[]", b"{", b'{"side":"BUY","side":"SELL"}'])
-@pytest.mark.parametrize("decode", [decode_place, decode_amend, decode_cancel])
+@every_row("body", [b"", b"null", b"[]", b"{", b'{"side":"BUY","side":"SELL"}'])
+@every_row("decode", [decode_place, decode_amend, decode_cancel])
 def test_what_is_no_object_is_refused(decode, body):
     with pytest.raises(MalformedRequest):
         decode(body)

@@ -21,6 +21,7 @@ from bot.protocol.strict_json import compact, parse
 from bot.protocol.values import Unshaped
 from tests.protocol.samples import sealed
 from tests.protocol.tables import json_values, values_for
+from tests.rows import every_row
 
 HERE = Path(__file__).parent
 PATHS: dict[str, list[str]] = YAML(typ="safe").load((HERE / "paths.yaml").read_text("utf-8"))
@@ -62,7 +63,7 @@ UNSHOWN = {
 }
 SHAPED = {name: codec for name, codec in CODECS.items() if codec.kind is not None}
 BY_HAND = set(CODECS) - set(SHAPED) - UNSHOWN
-each_shape = pytest.mark.parametrize("codec", SHAPED.values(), ids=SHAPED)
+each_shape = every_row("codec", SHAPED.values())
 
 
 def read(codec: Codec[Any], value: object) -> Any:
@@ -175,7 +176,7 @@ def is_same_instant(shown: object, written: object) -> bool:
     return isinstance(shown, str) and shown.endswith("Z") and str(written).endswith("+07:00")
 
 
-@pytest.mark.parametrize("name", sorted(UNSHOWN))
+@every_row("name", sorted(UNSHOWN))
 @settings(max_examples=5)
 @given(payload=st.lists(json_values, max_size=3))
 def test_a_call_of_unshown_shape_hands_out_the_checked_payload(name, payload):

@@ -20,6 +20,7 @@ from bot.protocol.answer import Answer, NoAnswer
 from bot.protocol.classify import classify_amend, classify_burn, classify_cancel, classify_place
 from bot.protocol.endpoints import PLACE_ORDER, USER
 from tests.protocol.samples import ACCOUNT, INTENT, RESULT_JSON, TODAY, refused, sealed
+from tests.rows import every_row
 
 BEFORE_THE_FIRST_BYTE = ["DNS", "connect refused", "TLS error", "pool timeout"]
 AFTER_THE_FIRST_BYTE = ["write", "read", "reset", "protocol", "deadline", "decode", "size cap"]
@@ -47,25 +48,25 @@ def result(**changes: object) -> Answer:
     return results(changes)
 
 
-every_verb = pytest.mark.parametrize("classify", [placed, cancelled, amended])
+every_verb = every_row("classify", [placed, cancelled, amended])
 
 # ------------------------------------------------------------------- what all verbs share
 
 
 @every_verb
-@pytest.mark.parametrize("reason", BEFORE_THE_FIRST_BYTE)
+@every_row("reason", BEFORE_THE_FIRST_BYTE)
 def test_no_byte_written_is_not_sent(classify, reason):
     assert classify(NoAnswer(reason, is_sent=False)) == NotSent(reason)
 
 
 @every_verb
-@pytest.mark.parametrize("reason", AFTER_THE_FIRST_BYTE)
+@every_row("reason", AFTER_THE_FIRST_BYTE)
 def test_any_trouble_after_the_first_byte_is_unknown(classify, reason):
     assert classify(NoAnswer(reason, is_sent=True)) == Unknown(reason)
 
 
 @every_verb
-@pytest.mark.parametrize("status", [400, 403, 404, 405, 409, 422])
+@every_row("status", [400, 403, 404, 405, 409, 422])
 def test_an_error_with_the_api_s_own_body_is_refused(classify, status):
     answer = refused(status, "INVALID_PARAMETER", "Invalid parameter")
 
@@ -73,7 +74,7 @@ def test_an_error_with_the_api_s_own_body_is_refused(classify, status):
 
 
 @every_verb
-@pytest.mark.parametrize("code", sorted(TWO_FACTOR_CODES))
+@every_row("code", sorted(TWO_FACTOR_CODES))
 def test_a_403_of_the_second_factor_is_refused_and_asks_for_a_token(classify, code):
     outcome = classify(refused(403, code))
 
@@ -82,7 +83,7 @@ def test_a_403_of_the_second_factor_is_refused_and_asks_for_a_token(classify, co
 
 
 @every_verb
-@pytest.mark.parametrize("code", ["401", "AUTH_SIGNATURE_INVALID"])
+@every_row("code", ["401", "AUTH_SIGNATURE_INVALID"])
 def test_a_401_of_the_signature_is_refused(classify, code):
     assert classify(refused(401, code)) == Refused(code, "no", 401)
 
@@ -95,7 +96,7 @@ def test_a_401_of_a_nonce_used_for_the_first_time_is_unknown(classify):
 
 
 @every_verb
-@pytest.mark.parametrize("code", ["RATE_LIMIT_EXCEEDED", "429"])
+@every_row("code", ["RATE_LIMIT_EXCEEDED", "429"])
 def test_a_429_is_refused_and_says_for_how_long(classify, code):
     headers = {"date": "Fri, 21 Aug 2026 02:10:30 GMT", "x_ratelimit_reset": "1787278260"}
 
@@ -103,8 +104,8 @@ def test_a_429_is_refused_and_says_for_how_long(classify, code):
 
 
 @every_verb
-@pytest.mark.parametrize("reset", ["", "soon", "9" * 300])
-@pytest.mark.parametrize("stated", ["", "yesterday", "Fri, 21 Aug 2026 02:10:30 GMT"])
+@every_row("reset", ["", "soon", "9" * 300])
+@every_row("stated", ["", "yesterday", "Fri, 21 Aug 2026 02:10:30 GMT"])
 def test_a_429_with_a_useless_reset_is_refused_all_the_same(classify, reset, stated):
     answer = refused(429, "429", date=stated, x_ratelimit_reset=reset)
 
@@ -112,8 +113,8 @@ def test_a_429_with_a_useless_reset_is_refused_all_the_same(classify, reset, sta
 
 
 @every_verb
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 409, 422, 429])
-@pytest.mark.parametrize(
+@every_row("status", [400, 401, 403, 404, 405, 409, 422, 429])
+@every_row(
     "body",
     [
         b"",
@@ -132,7 +133,7 @@ def test_an_error_without_the_api_s_own_body_is_unknown(classify, status, body):
 
 
 @every_verb
-@pytest.mark.parametrize(
+@every_row(
     "status",
     [
         *(100, 102, 201, 202, 204, 206, 301, 302, 307, 308),
@@ -144,7 +145,7 @@ def test_any_other_status_is_unknown_even_with_an_error_body(classify, status):
 
 
 @every_verb
-@pytest.mark.parametrize(
+@every_row(
     "body",
     [
         b"",
@@ -171,8 +172,8 @@ def test_a_200_with_two_results_is_unknown(classify):
 # ---------------------------------------------------------------------------------- place
 
 
-@pytest.mark.parametrize("status", ["SENT", "RECEIVED", "WAITING_TO_SEND", "MATCHED_ALL", "NEWS"])
-@pytest.mark.parametrize("code", [None, "", "0"])
+@every_row("status", ["SENT", "RECEIVED", "WAITING_TO_SEND", "MATCHED_ALL", "NEWS"])
+@every_row("code", [None, "", "0"])
 def test_an_echo_without_a_code_is_accepted(status, code):
     outcome = placed(result(order_status=status, code=code))
 
@@ -180,9 +181,9 @@ def test_an_echo_without_a_code_is_accepted(status, code):
     assert (outcome.result.order_id, outcome.result.status) == ("ORD700001", status)
 
 
-@pytest.mark.parametrize("status", ["REJECTED", "FAILED"])
-@pytest.mark.parametrize("code", ["-400116", None])
-@pytest.mark.parametrize("order_id", ["ORD700001", None])
+@every_row("status", ["REJECTED", "FAILED"])
+@every_row("code", ["-400116", None])
+@every_row("order_id", ["ORD700001", None])
 def test_an_echo_that_was_rejected_is_refused_and_keeps_its_row(status, code, order_id):
     outcome = placed(
         result(order_status=status, code=code, order_id=order_id, rejected_reason="Hết tiền")
@@ -217,12 +218,12 @@ DIFFERENT = [
 ]
 
 
-@pytest.mark.parametrize("change", DIFFERENT, ids=str)
+@every_row("change", DIFFERENT)
 def test_a_result_that_does_not_echo_the_request_is_unknown(change):
     assert isinstance(placed(result(**change)), Unknown)
 
 
-@pytest.mark.parametrize("change", DIFFERENT[:10], ids=str)
+@every_row("change", DIFFERENT[:10])
 def test_a_rejection_that_does_not_echo_the_request_is_unknown(change):
     assert isinstance(placed(result(**change, order_status="REJECTED", code="-1")), Unknown)
 
@@ -242,7 +243,7 @@ def test_a_place_of_yesterday_is_not_today_s():
     assert isinstance(outcome, Unknown)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("exchange", "sent", "answered", "is_echo"),
     [
         (Exchange.HOSE, "MP", "MTL", True),
@@ -280,8 +281,8 @@ def test_another_market_code_is_no_echo(market_price):
 # ----------------------------------------------------------------------- cancel and amend
 
 
-@pytest.mark.parametrize("classify", [cancelled, amended])
-@pytest.mark.parametrize("status", ["SENT", "CANCELLED", "CANCELLING", "FIXING", "NEWS"])
+@every_row("classify", [cancelled, amended])
+@every_row("status", ["SENT", "CANCELLED", "CANCELLING", "FIXING", "NEWS"])
 def test_a_change_without_a_code_is_accepted(classify, status):
     assert isinstance(classify(result(order_status=status)), Accepted)
 
@@ -323,7 +324,7 @@ def test_a_nonce_that_was_used_is_reached():
     assert (verdict.resolution, verdict.is_conclusive) == (Resolution.REACHED, True)
 
 
-@pytest.mark.parametrize(
+@every_row(
     "answer",
     [
         NoAnswer("deadline", is_sent=True),
@@ -341,7 +342,6 @@ def test_a_nonce_that_was_used_is_reached():
         refused(429, "429"),
         refused(500, "500"),
     ],
-    ids=str,
 )
 def test_anything_else_proves_nothing(answer):
     verdict = classify_burn(answer)

@@ -10,6 +10,7 @@ from bot.protocol.decode import decode_order_row, decode_todays_orders
 from bot.protocol.encode import RowDetail, encode_order_row
 from bot.protocol.errors import MalformedAnswer
 from tests.protocol.samples import ACCOUNT, NOW, REPORT, ROW_JSON, TODAY, payload, without_raw
+from tests.rows import every_row
 
 DETAIL = RowDetail(
     sub_account_id="0001234567",
@@ -60,7 +61,7 @@ def test_a_row_needs_no_more_than_id_symbol_side_and_quantity():
     assert (row.trading_date, row.account) == (TODAY, ACCOUNT.extended_id)
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("field", "value"),
     [
         ("orderid", ""),
@@ -119,7 +120,7 @@ def test_a_missing_side_is_read_from_its_code(code, side):
     assert read_row(side=None, side_code=code).side == side
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("code", "state"),
     [
         ("01", OrderState.ACCEPTED),
@@ -138,7 +139,7 @@ def test_the_two_digit_code_speaks_only_for_an_empty_status(code, state):
     assert read_row(status="SENT", status_code=code).state is OrderState.ACCEPTED
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("flag", "allowed"),
     [
         *[(yes, True) for yes in ("Y", "y", "1", "true", True)],

@@ -14,6 +14,7 @@ from bot.protocol.endpoints import (
 from bot.protocol.envelope import open_envelope, rate_limit_reset, seal, seal_error
 from bot.protocol.errors import BrokerRefusal, MalformedAnswer
 from tests.protocol.samples import refused, sealed
+from tests.rows import every_row
 
 
 def ok(body: bytes) -> Answer:
@@ -104,7 +105,7 @@ def test_a_nonsensical_reset_is_none(text):
     assert rate_limit_reset(Answer(429, {"x-ratelimit-reset": text}, b"")) is None
 
 
-@pytest.mark.parametrize("status", [100, 201, 204, 301, 400, 401, 404, 500, 502, 599])
+@every_row("status", [100, 201, 204, 301, 400, 401, 404, 500, 502, 599])
 def test_any_other_status_is_a_refusal_whatever_its_body(status):
     with pytest.raises(BrokerRefusal) as caught:
         open_envelope(USER, Answer(status, {}, b"<html>gateway</html>"))

@@ -15,6 +15,7 @@ from bot.protocol.envelope import open_envelope
 from bot.protocol.errors import BrokerRefusal, MalformedAnswer
 from bot.protocol.strict_json import compact
 from tests.protocol.samples import ACCOUNT, NOW, RESULT_JSON, ROW_JSON, sealed
+from tests.rows import every_row
 
 ANSWERS: dict[str, Any] = json.loads(Path(__file__).with_name("answers.json").read_text("utf-8"))
 SUB_ACCOUNT = {"id": "0001234567", "sub_account_ext": "120C000008.1", "type": "Normal"}
@@ -71,12 +72,10 @@ DIFFERENT = {
     for name, endpoint in ENDPOINTS.items()
 }
 """One call of those that are read by one table."""
-each_table = pytest.mark.parametrize(
-    "endpoint", DIFFERENT.values(), ids=lambda endpoint: endpoint.name
-)
+each_table = every_row("endpoint", DIFFERENT.values())
 BROKEN_BYTES = 120
 CUTS = 100
-every_call = pytest.mark.parametrize("endpoint", ENDPOINTS.values(), ids=ENDPOINTS)
+every_call = every_row("endpoint", ENDPOINTS.values())
 
 ODD: list[Any] = [
     None,

@@ -8,6 +8,7 @@ from bot.protocol.decode import decode_order_results
 from bot.protocol.encode import encode_order_result
 from bot.protocol.errors import MalformedAnswer
 from tests.protocol.samples import RESULT, RESULT_JSON, payload, without_raw
+from tests.rows import every_row
 
 
 def read_one(**changes: object):
@@ -69,7 +70,7 @@ def test_what_is_kept_of_the_answer_hides_the_account():
     assert '"order_id":"ORD700001"' in read_one().raw
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("field", "value"),
     [
         ("order_quantity", "300.5"),

@@ -1,6 +1,5 @@
 """What a query may say is one table, asked by both ends."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from bot.protocol.parameters import (
     with_defaults,
 )
 from bot.protocol.query import Kind, Parameter, faults_of
+from tests.rows import every_row
 
 ANY_DAYS = {"from": "2026-01-01", "to": "2026-02-01"}
 ANY_SECONDS = {"from": "1787191200", "to": "1787277600"}
@@ -92,13 +92,13 @@ BAD: list[tuple[str, dict[str, str], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "query"), GOOD)
+@every_row(("name", "query"), GOOD)
 def test_what_the_document_allows_has_no_fault(name, query):
     assert query_faults(name, query) == ()
     assert unknown_parameters(name, query) == ()
 
 
-@pytest.mark.parametrize(("name", "query", "parameter", "reason"), BAD)
+@every_row(("name", "query", "parameter", "reason"), BAD)
 def test_what_the_document_refuses_is_named_with_its_reason(name, query, parameter, reason):
     (fault,) = query_faults(name, query)
 
@@ -112,7 +112,7 @@ def test_every_fault_is_told_at_once():
     assert {fault.name for fault in faults} == {"orderSide", "symbol", "quotePrice"}
 
 
-@pytest.mark.parametrize("name", ENDPOINTS)
+@every_row("name", ENDPOINTS)
 def test_defaults_are_good_and_names_are_given_once(name):
     parameters = PARAMETERS[name]
 

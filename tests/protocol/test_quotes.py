@@ -9,6 +9,7 @@ from bot.protocol.decode import decode_depth, decode_quote
 from bot.protocol.encode import encode_depth, encode_quote
 from bot.protocol.errors import MalformedAnswer
 from tests.protocol.samples import payload
+from tests.rows import every_row
 
 QUOTE = Quote(
     symbol="HPG",
@@ -58,7 +59,7 @@ def test_a_price_may_be_a_numeric_text_or_a_whole_fraction(price):
     assert decode_quote(payload({**LEAST, "price": price})).last == 25_500
 
 
-@pytest.mark.parametrize(
+@every_row(
     "price", [Decimal("25500.5"), "25500.5", 0, -1, None, True, "", "25,500", "1e4", "٣", " 1", []]
 )
 def test_a_price_that_is_no_whole_vnd_is_malformed(price):
@@ -66,7 +67,7 @@ def test_a_price_that_is_no_whole_vnd_is_malformed(price):
         decode_quote(payload({**LEAST, "price": price}))
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("field", "value"),
     [
         ("exchange", "NASDAQ"),

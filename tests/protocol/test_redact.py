@@ -6,6 +6,7 @@ import pytest
 
 from bot.protocol.errors import MalformedAnswer
 from bot.protocol.redact import KEPT_BYTES_MAX, LOOKED_AT_MAX, redact
+from tests.rows import every_row
 
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJjYW5hcnkifQ.c2lnbmF0dXJl-_x"
 HEX = "3f9a1c7e5b2d8064af13c95e70b8d246e1f0a39c5d7b28464c6e8a0f2b4d6e80"
@@ -36,7 +37,7 @@ SECRETS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "secret"), SECRETS)
+@every_row(("text", "secret"), SECRETS)
 def test_a_secret_or_an_account_number_is_gone(text, secret):
     assert secret not in redact(text)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from bot.protocol.secret import Secret
+from tests.rows import every_row
 
 CANARY = "canary-7c1e"
 
@@ -29,7 +30,7 @@ SHOWN = [
 ]
 
 
-@pytest.mark.parametrize("show", SHOWN)
+@every_row("show", SHOWN)
 def test_no_way_of_showing_a_secret_shows_it(show):
     shown = show(Secret(CANARY))
 

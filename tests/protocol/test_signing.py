@@ -5,6 +5,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from bot.protocol.signing import body_sha256, is_signed_by, sign, signing_payload
+from tests.rows import every_row
 
 VECTORS: dict[str, Any] = YAML(typ="safe").load(Path(__file__).with_name("signing_vectors.yaml"))
 SECRET: str = VECTORS["secret"]
@@ -25,7 +26,7 @@ def test_all_vectors_are_there():
     assert [len(RIGHT), len(SLIPS)] == [8, 7]
 
 
-@pytest.mark.parametrize("vector", RIGHT.values(), ids=RIGHT)
+@every_row("vector", RIGHT.values())
 def test_a_vector_gets_its_signature(vector):
     values = signed_values(vector)
 

@@ -13,6 +13,7 @@ from bot.protocol.status import (
     status_code_of,
 )
 from tests.protocol.samples import REPORT
+from tests.rows import every_row
 
 S = OrderState
 
@@ -66,7 +67,7 @@ def test_the_table_holds_the_25_and_no_other():
     assert all(name == status.name for name, status in STATUSES.items())
 
 
-@pytest.mark.parametrize("status", STATUSES)
+@every_row("status", STATUSES)
 def test_final_is_what_the_document_calls_final(status):
     assert is_final(status) == (status in FINAL)
 
@@ -123,10 +124,9 @@ SETTLED = [
 ]
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("report", "state"),
     SETTLED,
-    ids=[f"{r.status} {r.executed_quantity}+{r.cancelled_quantity}" for r, _ in SETTLED],
 )
 def test_quantities_decide_before_the_name(report, state):
     assert settle(report) is state
@@ -150,7 +150,7 @@ PERMISSIONS = [
 ]
 
 
-@pytest.mark.parametrize(("status", "cancel", "amend"), PERMISSIONS)
+@every_row(("status", "cancel", "amend"), PERMISSIONS)
 def test_the_row_s_flag_decides_unless_the_status_forbids(status, cancel, amend):
     rows = [row(status, 0, may_cancel=flag, may_amend=flag) for flag in (True, False, None)]
 
@@ -165,6 +165,6 @@ def test_an_order_with_nothing_open_is_neither_cancelled_nor_amended():
     assert not may_amend(ended)
 
 
-@pytest.mark.parametrize("state", list(OrderState))
+@every_row("state", list(OrderState))
 def test_every_state_has_a_two_digit_code(state):
     assert status_code_of(state) in {"01", "02", "03", "04", "05"}

@@ -4,6 +4,7 @@ from decimal import Decimal
 import pytest
 
 from bot.protocol.strict_json import DEPTH_MAX, NotJson, compact, parse
+from tests.rows import every_row
 
 HOSTILE = {
     "nothing": (b"", "not JSON"),
@@ -31,7 +32,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize(("body", "reason"), HOSTILE.values(), ids=HOSTILE)
+@every_row(("body", "reason"), HOSTILE.values())
 def test_hostile_bytes_are_refused_with_their_reason(body, reason):
     with pytest.raises(NotJson, match=reason):
         parse(body)

@@ -6,6 +6,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from bot.protocol import wire_types as wire
+from tests.rows import every_row
 
 
 def read(kind: Any, value: object) -> Any:
@@ -16,7 +17,7 @@ def written(kind: Any, value: object) -> Any:
     return TypeAdapter(kind).dump_python(value, mode="json")
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("kind", "sent", "found"),
     [
         (wire.Number, "68500.50", Decimal("68500.5")),
@@ -46,7 +47,7 @@ def test_a_field_is_read_in_every_form_that_sources_show(kind, sent, found):
     assert read(kind, sent) == found
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("kind", "sent"),
     [
         (wire.Number, "1e5"),

@@ -4,11 +4,12 @@ import pytest
 
 from bot.protocol.endpoints import ENDPOINTS, path_parameters
 from bot.sandbox.directory import Directory
+from tests.rows import every_row
 
 DIRECTORY = Directory(ENDPOINTS.values())
 
 
-@pytest.mark.parametrize("endpoint", ENDPOINTS.values(), ids=ENDPOINTS)
+@every_row("endpoint", ENDPOINTS.values())
 def test_every_path_of_the_api_leads_to_its_endpoint(endpoint):
     values = {name: f"VALUE{number}" for number, name in enumerate(path_parameters(endpoint))}
 

@@ -8,6 +8,7 @@ from bot.protocol.endpoints import STOCK_DEPTH
 from bot.protocol.envelope import seal
 from bot.protocol.strict_json import NotJson, parse
 from bot.sandbox.garbage import GarbageKind, spoil
+from tests.rows import every_row
 
 GOOD = seal(STOCK_DEPTH, {"symbol": "HPG", "bids": [{"price": 1, "volume": 2}], "asks": []})
 SAYS_NONSENSE = {
@@ -28,7 +29,7 @@ SAYS_NONSENSE = {
     GarbageKind.KEYS_RENAMED,
 }
 """JSON that any reader reads; what it says is absurd."""
-each_kind = pytest.mark.parametrize("kind", GarbageKind)
+each_kind = every_row("kind", GarbageKind)
 
 
 def test_there_are_at_least_forty_kinds_with_the_huge_the_bomb_and_the_slow():
@@ -40,13 +41,13 @@ def test_a_spoilt_body_is_another_one_and_always_the_same(kind):
     assert spoil(kind, GOOD) == spoil(kind, GOOD) != GOOD
 
 
-@pytest.mark.parametrize("kind", sorted(set(GarbageKind) - SAYS_NONSENSE))
+@every_row("kind", sorted(set(GarbageKind) - SAYS_NONSENSE))
 def test_a_broken_text_is_not_read(kind):
     with pytest.raises(NotJson):
         parse(spoil(kind, GOOD))
 
 
-@pytest.mark.parametrize("kind", sorted(SAYS_NONSENSE))
+@every_row("kind", sorted(SAYS_NONSENSE))
 def test_absurd_json_is_json_and_says_something_else(kind):
     assert parse(spoil(kind, GOOD)) != json.loads(GOOD)
 

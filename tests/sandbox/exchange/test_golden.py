@@ -15,6 +15,7 @@ from bot.domain.status import SymbolStatus
 from bot.sandbox.corporate_actions import CorporateAction, adjusted_reference
 from bot.sandbox.exchange.event import ChangeRefused, OrderRefused, VenueEvent
 from bot.sandbox.exchange.order import CROWD, Listing
+from tests.rows import every_row
 from tests.sandbox.exchange.stage import FRIDAY, Stage, listing, rules, trades
 
 GOLDEN: dict[str, list[Any]] = YAML(typ="safe").load(
@@ -54,7 +55,7 @@ def refusals(events: list[VenueEvent]) -> Iterator[tuple[str, str]]:
             yield event.order_id, event.reason.value
 
 
-@pytest.mark.parametrize("play", PLAYS.values(), ids=PLAYS)
+@every_row("play", PLAYS.values())
 def test_a_market_plays_as_worked_by_hand(play):
     stage = staged(play)
 
@@ -66,7 +67,7 @@ def test_a_market_plays_as_worked_by_hand(play):
     assert left == play.get("open", {})
 
 
-@pytest.mark.parametrize(("reference", "traded", "expected"), GOLDEN["upcom_references"])
+@every_row(("reference", "traded", "expected"), GOLDEN["upcom_references"])
 def test_the_reference_of_upcom_is_the_average_to_the_nearest_tick(reference, traded, expected):
     stage = Stage("10:00", listing(Exchange.UPCOM, reference))
     for price, quantity in traded:
@@ -78,7 +79,7 @@ def test_the_reference_of_upcom_is_the_average_to_the_nearest_tick(reference, tr
     assert stage.venue.board("BSR").reference == expected
 
 
-@pytest.mark.parametrize(
+@every_row(
     ("exchange", "close", "dividend", "new", "held", "price", "expected"), GOLDEN["ex_dates"]
 )
 def test_the_reference_of_an_ex_date_is_as_worked(
