@@ -4,6 +4,10 @@ Accounts, orders, exchanges, simulated market, OTP desk and faults, moved by two
 time (`advance`) and inputs (`carry_out`). An input is a ledger line; the same lines over the same
 scenario and seed give the same house. What is due at one instant happens in a fixed order: the
 exchange's own boundaries, faults, settlement, shares going ex, then the other investors.
+
+The next due instant is asked for with every request, so it is kept. What is due changes only when
+something happens: in a step of time (`_run`), by an input, by a quote that is shown. Each of these
+forgets the kept instant; that time passes up to it does not.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,6 +17,7 @@ from typing import Final
 
 from pydantic import JsonValue, TypeAdapter
 
+from bot.domain.quote import Quote
 from bot.domain.rulebook import Rulebook
 from bot.protocol.values import AmendRequest, PlaceRequest
 from bot.sandbox.corporate_actions import CorporateActions
@@ -80,6 +85,7 @@ class House:
         self._market = self.mirror or market_of(
             scenario, rulebook=rulebook, venue=self.venue, deliver=self.book.apply
         )
+        self._due: datetime | None = None
         self._accounts_scripts = {script.id: script for script in scenario.accounts}
         self._inputs: Mapping[str, Callable[[Line], Change | None]] = {
             "place": self._place,
@@ -145,8 +151,20 @@ class House:
         """Market time up to which everything has happened."""
         return self.venue.now
 
+    def show(self, quote: Quote) -> None:
+        """Let the board of a mirrored symbol in which nothing of ours works follow the market."""
+        assert self.mirror is not None, "only a mirrored market is shown anything"
+        self._due = None
+        self.mirror.show(quote)
+
     def next_due(self) -> datetime:
-        """Market time of the next thing that happens by itself."""
+        """Market time of the next thing that happens by itself; kept as the module says."""
+        if self._due is None:
+            self._due = self.earliest_due()
+        return self._due
+
+    def earliest_due(self) -> datetime:
+        """Ask everything that is ever due by itself; nothing is kept."""
         settlements = (account.next_settlement() for account in self.accounts.values())
         due = (self._market.next_due(), self.venue.next_boundary(self.now), self.faults.due_at())
         others = (*settlements, self._corporate_actions.next_due())
@@ -155,13 +173,21 @@ class House:
     def advance(self, to: datetime) -> None:
         """Let everything happen that is due by `to`; an instant in the past changes nothing."""
         if to <= self.now:
-            self._run(self.now)
+            self._run_again()
             return
         while (due := self.next_due()) <= to:
             self._run(max(due, self.now))
         self.book.apply(self.venue.advance(to))
 
+    def _run_again(self) -> None:
+        """Do what an input or a late look has made due at this very instant."""
+        if self.next_due() <= self.now:
+            self._run(self.now)
+        else:
+            self.recorder.look(self.now)
+
     def _run(self, at: datetime) -> None:
+        self._due = None
         self.recorder.look(at)
         self.book.apply(self.venue.advance(at))
         for rule in self.faults.pop_due(at):
@@ -178,6 +204,7 @@ class House:
     def carry_out(self, line: Line) -> Change | None:
         """Do what an input line says, at its market time; None where no order is changed."""
         self.advance(datetime.fromisoformat(str(line["at"])))
+        self._due = None
         return self._inputs[str(line["kind"])](line)
 
     def _place(self, line: Line) -> Change:

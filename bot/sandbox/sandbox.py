@@ -122,8 +122,7 @@ class Sandbox:
     def show(self, quote: Quote) -> None:
         """Let the board of a symbol in which nothing of ours works follow the market."""
         self.advance(self._clock.now())
-        assert self._house.mirror is not None, "only a mirrored market is shown anything"
-        self._house.mirror.show(quote)
+        self._house.show(quote)
 
     def working_symbols(self) -> frozenset[str]:
         """The symbols in which an order of ours is open, held ones among them."""
