@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import Final
 from urllib.parse import parse_qsl
 
@@ -18,14 +19,14 @@ JSON: Final = "application/json"
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Head:
-    """A request whose body is not read yet; see Call."""
+    """A request whose body is not read yet; see Call. `headers` are as they came."""
 
     endpoint: Endpoint | None
     method: str
     target: str
     path_values: Mapping[str, str]
     query: Mapping[str, str]
-    headers: Mapping[str, str]
+    headers: Mapping[bytes, bytes]
 
     @property
     def path(self) -> str:
@@ -49,7 +50,8 @@ class Head:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Call:
-    """A request. `target` is the exact text of the request line; header names are lower case.
+    """A request. `target` is the exact text of the request line; `headers` are as they came, in
+    lower case, and read by `header`.
 
     `endpoint` is None for a path that is none of the API's. `wire_at` judges signatures, nonces,
     quota and tokens, `market_at` everything else.
@@ -60,7 +62,7 @@ class Call:
     target: str
     path_values: Mapping[str, str]
     query: Mapping[str, str]
-    headers: Mapping[str, str]
+    headers: Mapping[bytes, bytes]
     body: bytes
     wire_at: datetime
     market_at: datetime
@@ -74,7 +76,7 @@ class Call:
 
     def header(self, name: str) -> str:
         """Return a header's value, empty when it is absent; the case of `name` does not matter."""
-        return self.headers.get(name.lower(), "")
+        return self.headers.get(_wire_name(name), b"").decode("latin-1")
 
 
 Handler = Callable[[Call], object]
@@ -94,10 +96,14 @@ def read_head(scope: Scope, directory: Directory) -> Head:
         target=exact_target(scope),
         path_values=path_values,
         query=dict(parse_qsl(query, keep_blank_values=True)) if query else {},
-        headers={
-            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
-        },
+        headers=dict(scope["headers"]),
     )
+
+
+@cache
+def _wire_name(name: str) -> bytes:
+    """Return a header's name as ASGI has it; the names are those few that our code asks for."""
+    return name.lower().encode("latin-1")
 
 
 async def read_body(receive: Receive) -> bytes:

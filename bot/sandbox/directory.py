@@ -2,8 +2,14 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Final
 
 from bot.protocol.endpoints import Endpoint, path_parameters
+
+_PATHS_KEPT: Final = 1_024
+Found = tuple[Endpoint | None, Mapping[str, str]]
 
 
 @dataclass(slots=True)
@@ -16,12 +22,16 @@ class _Branch:
 
 
 class Directory:
-    """Endpoints by method and path. A segment written out goes before a path value."""
+    """Endpoints by method and path. A segment written out goes before a path value.
+
+    The endpoints never change, so what the paths asked for last lead to is kept as it was found.
+    """
 
     def __init__(self, endpoints: Iterable[Endpoint]) -> None:
         self._root = _Branch()
         for endpoint in endpoints:
             self._add(endpoint)
+        self._find = lru_cache(_PATHS_KEPT)(self._searched)
 
     def _add(self, endpoint: Endpoint) -> None:
         branch = self._root
@@ -29,13 +39,16 @@ class Directory:
             branch = _grown(branch, segment)
         branch.endpoints[endpoint.method] = endpoint, path_parameters(endpoint)
 
-    def find(self, method: str, path: str) -> tuple[Endpoint | None, Mapping[str, str]]:
+    def find(self, method: str, path: str) -> Found:
         """Return the endpoint of a decoded path and its values; None when there is none."""
+        return self._find(method, path)
+
+    def _searched(self, method: str, path: str) -> Found:
         for branch, values in _ends(self._root, path.split("/"), ()):
             if method in branch.endpoints:
                 endpoint, names = branch.endpoints[method]
-                return endpoint, dict(zip(names, values, strict=True))
-        return None, {}
+                return endpoint, MappingProxyType(dict(zip(names, values, strict=True)))
+        return None, MappingProxyType({})
 
 
 def _grown(branch: _Branch, segment: str) -> _Branch:

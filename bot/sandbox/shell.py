@@ -66,7 +66,7 @@ class Shell:
     async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
         head = read_head(scope, self._directory)
         try:
-            fault = await self._striker.strike(FaultPoint.ACCEPT, head.method, head.path)
+            fault = await self._striker.strike(FaultPoint.ACCEPT, head)
         except (HttpRefusal, Scripted) as ended:
             await self._send(_answer_in(ended), scope, receive, send)
             return
@@ -74,7 +74,7 @@ class Shell:
         response = await self._answer_twice(head, body, fault)
         offset = fault.offset if isinstance(fault, DateHeader) else 0
         await self._send(response, scope, receive, send, date_offset_s=offset)
-        self._striker.has_gone_out(head.method, head.path)
+        self._striker.has_gone_out(head)
         if isinstance(fault, DupRequest) and fault.answer == "first":
             await self._sleep(fault.delay)
             await self._answer(head, body)
@@ -112,11 +112,10 @@ class Shell:
         return self._striker.sent_by(head, response)
 
     async def _carried_out(self, head: Head, body: bytes) -> Response:
-        method, path = head.method, head.path
-        await self._striker.strike(FaultPoint.BEFORE_AUTH, method, path)
+        await self._striker.strike(FaultPoint.BEFORE_AUTH, head)
         call = head.call(body, wire_at=self._wire.now(), market_at=self._reach())
         endpoint = self._gate.admit(call)
-        scripted = await self._striker.strike(FaultPoint.AFTER_AUTH, method, path)
+        scripted = await self._striker.strike(FaultPoint.AFTER_AUTH, head)
         if self._striker.has_rules_at(FaultPoint.AFTER_AUTH):
             call = replace(
                 call, wire_at=self._wire.now(), market_at=self._reach(), scripted=scripted

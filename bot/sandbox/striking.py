@@ -80,19 +80,20 @@ class Striker:
         """Tell whether any fault may strike there."""
         return self._faults.has_rules_at(point)
 
-    def _hit(self, point: FaultPoint, verb: str, path: str) -> Rule | None:
+    def _hit(self, point: FaultPoint, request: Head | Call) -> Rule | None:
         if not self._faults.has_rules_at(point):
             return None
+        verb, path = request.method, request.path
         rule = self._faults.strike(point, verb=verb, path=path, at=self._reach())
         self._on_strike()
         return rule
 
-    async def strike(self, point: FaultPoint, verb: str, path: str) -> Action | None:
+    async def strike(self, point: FaultPoint, head: Head) -> Action | None:
         """Let a fault strike before the answer is made; returned is what concerns the rest.
 
         Raises Scripted or HttpRefusal where the fault makes the answer.
         """
-        rule = self._hit(point, verb, path)
+        rule = self._hit(point, head)
         if rule is None:
             return None
         match rule.script.action:
@@ -118,7 +119,7 @@ class Striker:
     async def answered(self, call: Call, response: Response) -> Response:
         """Return what becomes of a good answer before it goes out. Raises Scripted."""
         self._remember(call, response)
-        rule = self._hit(FaultPoint.AFTER_APPLY, call.method, call.path)
+        rule = self._hit(FaultPoint.AFTER_APPLY, call)
         if rule is None:
             return response
         body = bytes(response.body)
@@ -158,7 +159,7 @@ class Striker:
         """Return the response as the faults let it go out."""
         if not any(map(self._faults.has_rules_at, _ON_THE_WAY_OUT)):
             return response
-        hits = {point: self._hit(point, head.method, head.path) for point in _ON_THE_WAY_OUT}
+        hits = {point: self._hit(point, head) for point in _ON_THE_WAY_OUT}
         plan = {point: rule.script.action for point, rule in hits.items() if rule is not None}
         return Staged(response, plan, self._sleep) if plan else response
 
@@ -186,10 +187,10 @@ class Striker:
             for wait in waits:
                 wait.cancel()
 
-    def has_gone_out(self, verb: str, path: str) -> None:
+    def has_gone_out(self, head: Head) -> None:
         """Let go of the answers that this one has overtaken."""
         for rule, overtaken in self._held:
-            if rule.is_about(verb, path):
+            if rule.is_about(head.method, head.path):
                 overtaken.set()
 
 
