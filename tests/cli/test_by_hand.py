@@ -1,9 +1,6 @@
 """`bot modify` and `bot cancel` to a bot that runs: a real process, one resting order."""
 
 import json
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,10 +9,10 @@ import pytest
 
 from bot.runtime.problems import ExitCode
 from tests.cli.stage import Ran, call
+from tests.processes import BotProcess
 from tests.staging import QUIET
 from tests.story import once, write_project
 
-ROOT = Path(__file__).resolve().parents[2]
 CODE = "424242"
 START_S_MAX = 50.0
 
@@ -38,15 +35,7 @@ class HandBot:
             risk={"allow_amend": True},
             sandbox={"scenario": "story.yaml", "speed": 20, "port": 0},
         )
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "bot", "run", "-c", str(self._config)],
-            cwd=ROOT,
-            env={**os.environ, "BOT_SANDBOX__PORT": "0"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        self._process = BotProcess("run", "-c", str(self._config), BOT_SANDBOX__PORT="0")
 
     def call(self, *arguments: str, stdin: str = "") -> Ran:
         return call(*arguments, "-c", str(self._config), stdin=stdin)
@@ -61,8 +50,7 @@ class HandBot:
             time.sleep(0.1)
 
     def end(self) -> None:
-        self._process.kill()
-        self._process.communicate()
+        self._process.end()
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,6 @@
 """`bot conformance` against the sandbox on a socket: what it prints, and its exit codes."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +8,7 @@ import pytest
 
 from bot.runtime.problems import ExitCode
 from tests.cli.stage import Ran, call
+from tests.processes import BotProcess
 
 pytestmark = pytest.mark.process
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,12 +22,8 @@ class Served:
     def __init__(self, folder: Path) -> None:
         scenario = folder / "large_quota.yaml"
         scenario.write_text(QUIET.read_text().replace("speed: 1", "speed: 1\nquota: PRO"))
-        command = ["-m", "bot", "paper", "serve", "--port", "0", "--now", NOW]
-        command += ["--scenario", str(scenario)]
-        self.process = subprocess.Popen(
-            [sys.executable, *command], cwd=ROOT, stdout=subprocess.PIPE, text=True
-        )
-        assert self.process.stdout is not None
+        command = ["paper", "serve", "--port", "0", "--now", NOW, "--scenario", str(scenario)]
+        self.process = BotProcess(*command)
         self.given = json.loads(self.process.stdout.readline())
         self.folder = folder
 
@@ -48,8 +43,7 @@ class Served:
 
     def end(self) -> None:
         """Stop serving."""
-        self.process.kill()
-        self.process.communicate()
+        self.process.end()
 
 
 @pytest.fixture(scope="module")

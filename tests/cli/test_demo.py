@@ -4,7 +4,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 
 from bot.runtime.problems import ExitCode
 from tests.cli.stage import call
+from tests.processes import BotProcess
 
 pytestmark = pytest.mark.process
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,12 +20,18 @@ LATENCY = re.compile(r"\(\d+ ms\)")
 RUN_S_MAX = 55
 
 
-def demo(state_dir: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "bot", "demo", "--speed", "600", "--for", "0.5s"]
+COMMAND = ("demo", "--speed", "600", "--for", "0.5s", "--state-dir")
+SETTINGS = {"BOT_SANDBOX__PORT": "0", "FORCE_COLOR": ""}
+
+Ended = subprocess.CompletedProcess[str]
+
+
+def from_nothing(state_dir: Path) -> Ended:
+    """Run a demo as a person's shell does."""
     return subprocess.run(
-        [*command, "--state-dir", str(state_dir)],
+        [sys.executable, "-m", "bot", *COMMAND, str(state_dir)],
         cwd=ROOT,
-        env={**_plain(os.environ), "BOT_SANDBOX__PORT": "0"},
+        env={**os.environ, **SETTINGS},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -34,8 +40,11 @@ def demo(state_dir: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def _plain(environment: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in environment.items() if name != "FORCE_COLOR"}
+def in_next_process(state_dir: Path) -> Ended:
+    """Run a demo in one more process."""
+    demo = BotProcess(*COMMAND, str(state_dir), **SETTINGS)
+    out, err = demo.communicate(RUN_S_MAX)
+    return Ended((), demo.poll() or 0, out, err)
 
 
 def lines_of(out: str) -> list[str]:
@@ -47,15 +56,15 @@ class Twice:
     """Where two demos ran, one after the other, and what they said."""
 
     state_dir: Path
-    first: subprocess.CompletedProcess[str]
-    second: subprocess.CompletedProcess[str]
+    first: Ended
+    second: Ended
 
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Twice:
     """A demo that was over, and the next one."""
     folder = tmp_path_factory.mktemp("demo")
-    return Twice(folder, demo(folder), demo(folder))
+    return Twice(folder, from_nothing(folder), in_next_process(folder))
 
 
 def test_a_demo_ends_by_itself_and_the_next_starts_anew(ran: Twice) -> None:

@@ -4,9 +4,6 @@ Each test leaves the bot RUNNING for the next one.
 """
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,9 +13,9 @@ from bot.runtime.problems import ExitCode
 from bot.runtime.settings import DEMO
 from bot.runtime.shipped import shipped
 from tests.cli.stage import Ran, call
+from tests.processes import BotProcess
 
 pytestmark = pytest.mark.process
-ROOT = Path(__file__).resolve().parents[2]
 CODE, WRONG_CODE = "424242", "135790"
 STOP_S_MAX = 10
 CONFIG = str(shipped(DEMO))
@@ -29,15 +26,7 @@ class RunningBot:
 
     def __init__(self, state_dir: Path) -> None:
         self.state_dir = state_dir
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "bot", "run", *self._where()],
-            cwd=ROOT,
-            env={**os.environ, "BOT_SANDBOX__PORT": "0"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        self.process = BotProcess("run", *self._where(), BOT_SANDBOX__PORT="0")
 
     def call(self, *arguments: str, stdin: str = "") -> Ran:
         return call(*arguments, *self._where(), stdin=stdin)
@@ -47,8 +36,7 @@ class RunningBot:
         return state
 
     def end(self) -> None:
-        self.process.kill()
-        self.process.communicate()
+        self.process.end()
 
     def _where(self) -> list[str]:
         return ["-c", CONFIG, "--state-dir", str(self.state_dir)]

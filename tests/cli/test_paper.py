@@ -1,10 +1,7 @@
 """`bot paper serve`: the first line on stdout is its JSON, and SIGTERM ends it cleanly."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -13,25 +10,24 @@ import pytest
 
 from bot.runtime.problems import ExitCode
 from tests.cli.stage import call
+from tests.processes import BotProcess
 
 pytestmark = pytest.mark.process
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_first_line_is_the_address_and_the_keys(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "bot", "paper", "serve", "--port", "0"]
-    with subprocess.Popen(
-        command, cwd=ROOT, env={**os.environ, "HOME": str(tmp_path)}, stdout=subprocess.PIPE
-    ) as server:
-        assert server.stdout is not None
+    server = BotProcess("paper", "serve", "--port", "0", HOME=str(tmp_path))
+    try:
         given = json.loads(server.stdout.readline())
         refused = _status_of(given["base_url"] + "/")
         server.send_signal(signal.SIGTERM)
-        rest = server.stdout.read()
+        rest, _ = server.communicate()
+    finally:
+        server.end()
 
     assert list(given) == ["base_url", "api_key", "api_secret", "otp", "user_id", "accounts"]
     assert refused >= 400
-    assert (server.returncode, rest) == (ExitCode.DONE, b"")
+    assert (server.returncode, rest) == (ExitCode.DONE, "")
     assert list(tmp_path.iterdir()) == []
 
 

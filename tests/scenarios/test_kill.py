@@ -1,38 +1,27 @@
 """kill -9 in the middle of a demo, and again: it goes on, and every intent is at most one order."""
 
 import json
-import os
 import signal
 import sqlite3
-import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from tests.processes import BotProcess
+
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 
 DEADLINE_S = 60.0
 
 
-def _demo(state: Path, *arguments: str) -> subprocess.Popen[str]:
-    environment = {**os.environ, "BOT_SANDBOX__PORT": "0"}
-    command = [sys.executable, "-m", "bot", "demo", "--state-dir", str(state), *arguments]
-    return subprocess.Popen(
-        command,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def _demo(state: Path, *arguments: str) -> BotProcess:
+    return BotProcess("demo", "--state-dir", str(state), *arguments, BOT_SANDBOX__PORT="0")
 
 
-def _kill_after(demo: subprocess.Popen[str], word: str) -> None:
+def _kill_after(demo: BotProcess, word: str) -> None:
     """Wait for a line with `word`, then kill the process as a power cut would."""
-    assert demo.stdout is not None
     give_up = time.monotonic() + DEADLINE_S
     for line in demo.stdout:
         if word in line or time.monotonic() > give_up:
@@ -68,7 +57,6 @@ def test_a_killed_demo_goes_on_and_doubles_nothing(tmp_path: Path) -> None:
 def test_a_second_bot_on_the_same_journal_is_refused(tmp_path: Path) -> None:
     state = tmp_path / "state"
     first = _demo(state, "--speed", "60")
-    assert first.stdout is not None
     first.stdout.readline()
 
     second = _demo(state, "--speed", "60")
@@ -82,7 +70,6 @@ def test_a_second_bot_on_the_same_journal_is_refused(tmp_path: Path) -> None:
 
 def test_sigterm_ends_a_run_cleanly(tmp_path: Path) -> None:
     demo = _demo(tmp_path / "state", "--speed", "60")
-    assert demo.stdout is not None
     demo.stdout.readline()
 
     demo.send_signal(signal.SIGTERM)
