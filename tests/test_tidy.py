@@ -12,9 +12,11 @@ import statistics
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from ruamel.yaml import YAML
@@ -97,17 +99,36 @@ THIS_MACHINE += ["/root/" + ".pyenv", "/tmp/" + "bash_jobs"]
 BARE_TODO = re.compile(r"\b(TO" + r"DO|FIX" + r"ME)\b(?!\([\w#-]+\))")
 
 
-class Source(NamedTuple):
+@dataclass(frozen=True)
+class Source:
     """One Python file: its path from the repository's root, its text, and what it parses to."""
 
     path: str
     text: str
-    tree: ast.Module
 
     @property
     def part(self) -> str:
         """`engine` for `bot/engine/orders.py`, `clock` for `bot/clock.py`."""
         return self.path.removesuffix(".py").split("/")[1]
+
+    @functools.cached_property
+    def nodes(self) -> Mapping[type[ast.AST], list[Any]]:
+        """Every node of the tree by its kind. The tree is walked once for all rules."""
+        found: dict[type[ast.AST], list[ast.AST]] = {}
+        for node in ast.walk(ast.parse(self.text, filename=self.path)):
+            found.setdefault(type(node), []).append(node)
+        return found
+
+    def each(self, *kinds: type[ast.AST]) -> Iterator[Any]:
+        """Yield the nodes of these kinds."""
+        return itertools.chain.from_iterable(self.nodes.get(kind, ()) for kind in kinds)
+
+    @functools.cached_property
+    def imports(self) -> list["Import"]:
+        """Every import, wherever it stands."""
+        found = [Import(n.lineno, alias.name) for n in self.each(ast.Import) for alias in n.names]
+        absolute = [node for node in self.each(ast.ImportFrom) if node.level == 0]
+        return found + [Import(n.lineno, f"{n.module}.{a.name}") for n in absolute for a in n.names]
 
 
 class Import(NamedTuple):
@@ -131,23 +152,11 @@ def rule(function: Rule) -> Rule:
     return function
 
 
-def parse(path: str, text: str) -> Source:
-    return Source(path, text, ast.parse(text, filename=path))
-
-
 @functools.cache
 def sources() -> list[Source]:
     """Every Python file of the product."""
     paths = [path for folder in ("bot", "strategies") for path in (ROOT / folder).rglob("*.py")]
-    return [parse(p.relative_to(ROOT).as_posix(), p.read_text("utf-8")) for p in sorted(paths)]
-
-
-def imports(source: Source) -> Iterator[Import]:
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.Import):
-            yield from (Import(node.lineno, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.level == 0:
-            yield from (Import(node.lineno, f"{node.module}.{a.name}") for a in node.names)
+    return [Source(p.relative_to(ROOT).as_posix(), p.read_text("utf-8")) for p in sorted(paths)]
 
 
 def is_within(name: str, module: str) -> bool:
@@ -172,7 +181,7 @@ def imports_go_down_only(source: Source) -> Iterator[str]:
         return
     allowed = MAY_IMPORT[source.part] | {source.part} if in_bot else PLUGIN_MAY_IMPORT
     importer = f"bot.{source.part}" if in_bot else "a strategy"
-    for imported in imports(source):
+    for imported in source.imports:
         part = imported_part(imported)
         if part is not None and part not in allowed:
             yield f"{source.path}:{imported.line}: {importer} may not import bot.{part}"
@@ -181,7 +190,7 @@ def imports_go_down_only(source: Source) -> Iterator[str]:
 @rule
 def libraries_have_one_home(source: Source) -> Iterator[str]:
     allowed = LIBRARIES.get(source.part) if source.path.startswith("bot/") else None
-    for imported in imports(source):
+    for imported in source.imports:
         library, where = imported.library, f"{source.path}:{imported.line}"
         if library in sys.stdlib_module_names or library == "bot":
             continue
@@ -201,7 +210,7 @@ def installed() -> set[str]:
 
 @rule
 def libraries_are_declared(source: Source) -> Iterator[str]:
-    for imported in imports(source):
+    for imported in source.imports:
         library = imported.library
         if library in sys.stdlib_module_names or library == "bot":
             continue
@@ -211,8 +220,8 @@ def libraries_are_declared(source: Source) -> Iterator[str]:
 
 @rule
 def imports_are_absolute(source: Source) -> Iterator[str]:
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.ImportFrom) and node.level > 0:
+    for node in source.each(ast.ImportFrom):
+        if node.level > 0:
             yield f"{source.path}:{node.lineno}: imports are absolute"
 
 
@@ -221,14 +230,14 @@ def pure_parts_do_no_io(source: Source) -> Iterator[str]:
     if not source.path.startswith("bot/") or source.part not in PURE_PARTS:
         return
     where = f"in bot.{source.part}, which is pure"
-    for imported in imports(source):
+    for imported in source.imports:
         if any(is_within(imported.name, module) for module in OUTSIDE):
             yield f"{source.path}:{imported.line}: {imported.name} {where}"
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.AsyncFunctionDef | ast.Await | ast.AsyncFor | ast.AsyncWith):
-            yield f"{source.path}:{node.lineno}: async {where}"
-        elif isinstance(node, ast.Call) and FILE_ACCESS.intersection(dotted(node.func)[-1:]):
-            yield f"{source.path}:{node.lineno}: file access {where}"
+    for node in source.each(ast.AsyncFunctionDef, ast.Await, ast.AsyncFor, ast.AsyncWith):
+        yield f"{source.path}:{node.lineno}: async {where}"
+    for call in source.each(ast.Call):
+        if FILE_ACCESS.intersection(dotted(call.func)[-1:]):
+            yield f"{source.path}:{call.lineno}: file access {where}"
 
 
 def dotted(node: ast.expr) -> list[str]:
@@ -245,10 +254,10 @@ def only_the_clock_reads_the_time(source: Source) -> Iterator[str]:
     if source.path == CLOCK:
         return
     wanted = f"the system's time is read in {CLOCK} alone"
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.Attribute) and tuple(dotted(node)[-2:]) in CLOCK_READS:
+    for node in source.each(ast.Attribute):
+        if tuple(dotted(node)[-2:]) in CLOCK_READS:
             yield f"{source.path}:{node.lineno}: {'.'.join(dotted(node))}: {wanted}"
-    for imported in imports(source):
+    for imported in source.imports:
         if imported.library == "time" and imported.name.removeprefix("time.") in TIME_FUNCTIONS:
             yield f"{source.path}:{imported.line}: {imported.name}: {wanted}"
 
@@ -258,8 +267,8 @@ def nothing_swallows_every_exception(source: Source) -> Iterator[str]:
     if source.path in MAY_CATCH_ALL:
         return
     allowed = ", ".join(sorted(MAY_CATCH_ALL))
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.ExceptHandler | ast.Call) and any(map(catches_all, caught(node))):
+    for node in source.each(ast.ExceptHandler, ast.Call):
+        if any(map(catches_all, caught(node))):
             yield f"{source.path}:{node.lineno}: every exception is caught in {allowed} alone"
 
 
@@ -280,8 +289,8 @@ def catches_all(kind: ast.expr | None) -> bool:
 
 @rule
 def nothing_prints(source: Source) -> Iterator[str]:
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.Call) and dotted(node.func) == ["print"]:
+    for node in source.each(ast.Call):
+        if dotted(node.func) == ["print"]:
             yield f"{source.path}:{node.lineno}: no print; the command line uses click.echo"
 
 
@@ -301,9 +310,8 @@ def files_are_short(source: Source) -> Iterator[str]:
 
 def functions(source: Source) -> Iterator[tuple[int, ast.FunctionDef | ast.AsyncFunctionDef]]:
     """Yield every function with its number of lines."""
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield (node.end_lineno or node.lineno) - node.lineno + 1, node
+    for node in source.each(ast.FunctionDef, ast.AsyncFunctionDef):
+        yield (node.end_lineno or node.lineno) - node.lineno + 1, node
 
 
 @rule
@@ -314,23 +322,26 @@ def no_function_is_long(source: Source) -> Iterator[str]:
             yield f"{where} has {lines} lines; at most {FUNCTION_LINES_MAX}"
 
 
-def tracked() -> Iterator[tuple[str, str]]:
-    """Yield path and text of every file that is committed, or would be by the next `git add`."""
+@functools.cache
+def tracked() -> Mapping[str, str]:
+    """Return the text by path of every file that is committed or by the next `git add` would be."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listing = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if listing.returncode != 0:
         pytest.skip("this is not a git work tree")
+    found = {}
     for path in filter(None, listing.stdout.split("\0")):
-        try:
-            yield path, (ROOT / path).read_text("utf-8")
-        except (UnicodeDecodeError, FileNotFoundError, IsADirectoryError):
-            continue
+        with suppress(UnicodeDecodeError, FileNotFoundError, IsADirectoryError):
+            found[path] = (ROOT / path).read_text("utf-8")
+    return found
 
 
 def places_where(found: Callable[[str], bool]) -> list[str]:
+    """Return the lines that hold it; a text without it has no such line."""
     return [
         f"{path}:{number}: {line.strip()[:80]}"
-        for path, text in tracked()
+        for path, text in tracked().items()
+        if found(text)
         for number, line in enumerate(text.splitlines(), start=1)
         if found(line)
     ]
@@ -377,7 +388,7 @@ def test_no_file_holds_a_bare_to_do() -> None:
 
 def test_every_yaml_file_parses() -> None:
     found = []
-    for path, text in tracked():
+    for path, text in tracked().items():
         if path.endswith((".yaml", ".yml")):
             try:
                 list(YAML(typ="safe").load_all(text))
@@ -431,9 +442,9 @@ KEPT = [
 
 @every_row(("kept", "path", "text"), BROKEN)
 def test_a_rule_finds_what_breaks_it(kept: Rule, path: str, text: str) -> None:
-    assert [finding.split(":")[0] for finding in kept(parse(path, text))] == [path]
+    assert [finding.split(":")[0] for finding in kept(Source(path, text))] == [path]
 
 
 @every_row(("kept", "path", "text"), KEPT)
 def test_a_rule_leaves_alone_what_keeps_it(kept: Rule, path: str, text: str) -> None:
-    assert list(kept(parse(path, text))) == []
+    assert list(kept(Source(path, text))) == []
