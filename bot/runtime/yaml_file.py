@@ -9,6 +9,7 @@ a message have what looks like a secret masked.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +20,7 @@ from ruamel.yaml.events import (
     CollectionEndEvent,
     CollectionStartEvent,
     DocumentStartEvent,
+    Event,
     NodeEvent,
 )
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
@@ -130,8 +132,7 @@ def read_text(path: Path) -> str:
 def parse_yaml(text: str, name: str) -> YamlDocument:
     """Parse text that holds one mapping. Raises OperatorMistake with all that is wrong in it."""
     try:
-        _refuse_bombs(text, name)
-        root = YAML(typ="safe", pure=True).compose(text)
+        root = _composed(_checked_events(text, name))
     except MarkedYAMLError as error:
         raise OperatorMistake((_syntax(error, text, name),)) from error
     except YAMLError as error:
@@ -193,10 +194,12 @@ def _first_tab(text: str, span: Span) -> Span:
     return Span(span.line, column + 1) if column >= 0 else span
 
 
-def _refuse_bombs(text: str, name: str) -> None:
+def _checked_events(text: str, name: str) -> list[Event]:
     """Walk the events, which takes no recursion, before anything is built of them."""
     depth = nodes = anchors = 0
+    events: list[Event] = []
     for event in YAML(typ="safe", pure=True).parse(text):
+        events.append(event)
         line = event.start_mark.line + 1
         if isinstance(event, DocumentStartEvent) and event.version not in {None, (1, 2)}:
             raise _mistake("E-CFG-002", "not YAML 1.2: take the %YAML line away", name, line)
@@ -211,6 +214,37 @@ def _refuse_bombs(text: str, name: str) -> None:
             raise _mistake("E-CFG-007", f"more than {DEPTH_MAX} levels deep", name, line)
         if nodes > NODES_MAX:
             raise _mistake("E-CFG-007", f"more than {NODES_MAX:,} values", name, line)
+    return events
+
+
+def _composed(events: Sequence[Event]) -> Node | None:
+    """Make nodes of the events; the text is not scanned a second time."""
+    yaml = YAML(typ="safe", pure=True)
+    yaml.Parser = partial(_Replay, events)
+    root: Node | None = yaml.composer.get_single_node()
+    return root
+
+
+class _Replay:
+    """Stands where a composer looks for a parser, and hands out events that are there already."""
+
+    def __init__(self, events: Sequence[Event], *, loader: YAML) -> None:
+        self.loader = loader
+        self._events = events
+        self._at = 0
+
+    def check_event(self, *kinds: type[Event]) -> bool:
+        """Tell whether the next event is of one of these kinds."""
+        return isinstance(self._events[self._at], kinds)
+
+    def peek_event(self) -> Event:
+        """Return the next event and leave it there."""
+        return self._events[self._at]
+
+    def get_event(self) -> Event:
+        """Return the next event."""
+        self._at += 1
+        return self._events[self._at - 1]
 
 
 class _Builder:
