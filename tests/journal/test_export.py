@@ -14,6 +14,7 @@ from bot.journal.export_columns import COLUMNS, MEANINGS
 from bot.journal.journal import Journal
 from bot.journal.reader import JournalReader
 from tests.journal.facts import EVERY_KIND, Story, after, but
+from tests.journal.stored import url_of, written_once
 
 
 async def fill(url: str) -> None:
@@ -23,10 +24,9 @@ async def fill(url: str) -> None:
     await journal.close()
 
 
-@pytest.fixture
-async def written(sqlite_url: str) -> str:
-    await fill(sqlite_url)
-    return sqlite_url
+@pytest.fixture(scope="module")
+def written(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    return url_of(written_once(sqlite_template, tmp_path_factory.mktemp("written"), fill))
 
 
 @pytest.mark.postgres
@@ -47,7 +47,7 @@ def read_csv(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(stream))
 
 
-async def test_counts_and_sums_equal_the_journal(written: str, tmp_path: Path) -> None:
+def test_counts_and_sums_equal_the_journal(written: str, tmp_path: Path) -> None:
     counts = export_directory(written, tmp_path / "november")
 
     with JournalReader(written) as reader:
@@ -61,7 +61,7 @@ async def test_counts_and_sums_equal_the_journal(written: str, tmp_path: Path) -
     assert sum(int(row["amount"]) for row in read_csv(tmp_path / "november/fills.csv")) == amounts
 
 
-async def test_an_export_describes_itself(written: str, tmp_path: Path) -> None:
+def test_an_export_describes_itself(written: str, tmp_path: Path) -> None:
     export_directory(written, tmp_path / "out")
 
     text = (tmp_path / "out" / "README.txt").read_text("utf-8")
@@ -70,7 +70,7 @@ async def test_an_export_describes_itself(written: str, tmp_path: Path) -> None:
         assert all(f"  {name:<20} {MEANINGS[name]}\n" in text for name in columns)
 
 
-async def test_its_sums_are_what_sha256sum_checks(written: str, tmp_path: Path) -> None:
+def test_its_sums_are_what_sha256sum_checks(written: str, tmp_path: Path) -> None:
     export_directory(written, tmp_path / "out")
 
     lines = (tmp_path / "out" / "sha256sums").read_text().splitlines()
@@ -86,7 +86,7 @@ def files(directory: Path) -> list[Path]:
     return list(directory.iterdir())
 
 
-async def test_its_files_are_for_their_owner_alone(written: str, tmp_path: Path) -> None:
+def test_its_files_are_for_their_owner_alone(written: str, tmp_path: Path) -> None:
     export_directory(written, tmp_path / "out")
 
     modes = {path.stat().st_mode & 0o777 for path in files(tmp_path / "out")}
@@ -94,7 +94,7 @@ async def test_its_files_are_for_their_owner_alone(written: str, tmp_path: Path)
     assert (tmp_path / "out").stat().st_mode & 0o777 == 0o700
 
 
-async def test_an_export_never_writes_through_a_link(written: str, tmp_path: Path) -> None:
+def test_an_export_never_writes_through_a_link(written: str, tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.write_text("keep")
     (tmp_path / "out").mkdir()
@@ -106,16 +106,14 @@ async def test_an_export_never_writes_through_a_link(written: str, tmp_path: Pat
     assert precious.read_text() == "keep"
 
 
-async def test_csv_opens_in_a_spreadsheet_with_vietnamese_text(
-    written: str, tmp_path: Path
-) -> None:
+def test_csv_opens_in_a_spreadsheet_with_vietnamese_text(written: str, tmp_path: Path) -> None:
     export_directory(written, tmp_path, whats=[What.EVENTS])
 
     assert (tmp_path / "events.csv").read_bytes().startswith(b"\xef\xbb\xbf")
     assert any("Giá nằm ngoài" in row["text"] for row in read_csv(tmp_path / "events.csv"))
 
 
-async def test_times_are_local_to_the_exchange(written: str) -> None:
+def test_times_are_local_to_the_exchange(written: str) -> None:
     for what in What:
         stream = io.StringIO()
         export_stream(written, stream, what=what, form=Format.JSONL)
@@ -123,7 +121,7 @@ async def test_times_are_local_to_the_exchange(written: str) -> None:
         assert times == {"+07:00"}
 
 
-async def test_a_json_line_has_the_columns_in_order(written: str) -> None:
+def test_a_json_line_has_the_columns_in_order(written: str) -> None:
     stream = io.StringIO()
 
     assert export_stream(written, stream, what=What.FILLS, form=Format.JSONL) == 1
@@ -133,7 +131,7 @@ async def test_a_json_line_has_the_columns_in_order(written: str) -> None:
     assert (row["time"], row["amount"]) == ("2026-11-19T09:22:30.202+07:00", 5_410_000)
 
 
-async def test_since_leaves_out_what_was_before(written: str) -> None:
+def test_since_leaves_out_what_was_before(written: str) -> None:
     stream = io.StringIO()
 
     count = export_stream(written, stream, what=What.EVENTS, since=after(150))

@@ -1,5 +1,8 @@
 """What was written stays: triggers refuse changes on both databases, whoever tries."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
@@ -21,35 +24,46 @@ WORDS = [
 
 
 @pytest.fixture
-async def written(journal: Journal, db_url: str) -> str:
-    await journal.write(EVERY_KIND)
-    await journal.close_day(DAY, at=after(9))
-    await journal.start_run(at=after(0), mode="paper", version="1", config_sha256="")
-    return db_url
+def engine(db_url: str) -> Iterator[sa.Engine]:
+    with opened(db_url) as engine:
+        yield engine
 
 
-def attempt(url: str, statement: sa.Executable | str) -> None:
+@contextmanager
+def opened(url: str) -> Iterator[sa.Engine]:
     engine = writing_engine(url)
     try:
-        with engine.begin() as connection:
-            connection.execute(sa.text(statement) if isinstance(statement, str) else statement)
+        yield engine
     finally:
         engine.dispose()
 
 
-async def test_no_row_is_deleted(written: str) -> None:
+@pytest.fixture
+async def written(journal: Journal, engine: sa.Engine) -> sa.Engine:
+    await journal.write(EVERY_KIND)
+    await journal.close_day(DAY, at=after(9))
+    await journal.start_run(at=after(0), mode="paper", version="1", config_sha256="")
+    return engine
+
+
+def attempt(engine: sa.Engine, statement: sa.Executable | str) -> None:
+    with engine.begin() as connection:
+        connection.execute(sa.text(statement) if isinstance(statement, str) else statement)
+
+
+async def test_no_row_is_deleted(written: sa.Engine) -> None:
     for table in tables.metadata.tables.values():
         with pytest.raises(DBAPIError, match=f"{table.name}: rows are never deleted"):
             attempt(written, table.delete())
 
 
-async def test_no_row_of_history_is_updated(written: str) -> None:
+async def test_no_row_of_history_is_updated(written: sa.Engine) -> None:
     for table in APPEND_ONLY:
         with pytest.raises(DBAPIError, match=f"{table.name}: rows are never changed"):
             attempt(written, table.update().values(hash="0"))
 
 
-async def test_what_was_asked_is_never_changed(written: str) -> None:
+async def test_what_was_asked_is_never_changed(written: sa.Engine) -> None:
     for table in (tables.intents, tables.attempts):
         for name in set(table.c.keys()) - tables.MUTABLE[table.name] - {"seal"}:
             with pytest.raises(DBAPIError, match=r"what was asked is never changed|already closed"):
@@ -63,12 +77,12 @@ def other_than(column: sa.Column[object]) -> sa.ColumnElement[object]:
     return sa.func.coalesce(column + "x", "x")
 
 
-async def test_an_attempt_is_finished_once(written: str) -> None:
+async def test_an_attempt_is_finished_once(written: sa.Engine) -> None:
     with pytest.raises(DBAPIError, match="already closed"):
         attempt(written, tables.attempts.update().values(outcome="UNKNOWN"))
 
 
-async def test_a_run_is_ended_once(written: str, journal: Journal) -> None:
+async def test_a_run_is_ended_once(written: sa.Engine, journal: Journal) -> None:
     await journal.end_run(1, "SIGTERM", at=after(60))
 
     with pytest.raises(DBAPIError, match="already closed"):
@@ -77,16 +91,20 @@ async def test_a_run_is_ended_once(written: str, journal: Journal) -> None:
 
 def test_no_row_of_sqlite_is_replaced(sqlite_url: str) -> None:
     row = "(1, 'a', 'K', 't', '{}', NULL, 'p', 'h')"
-    attempt(sqlite_url, f"INSERT INTO notes VALUES {row}")
+    with opened(sqlite_url) as engine:
+        attempt(engine, f"INSERT INTO notes VALUES {row}")
 
-    with pytest.raises(DBAPIError, match="rows are never changed"):
-        attempt(sqlite_url, f"INSERT OR REPLACE INTO notes VALUES {row}")
+        with pytest.raises(DBAPIError, match="rows are never changed"):
+            attempt(engine, f"INSERT OR REPLACE INTO notes VALUES {row}")
 
 
 @pytest.mark.postgres
 def test_no_table_of_postgres_is_truncated(postgres_url: str) -> None:
-    with pytest.raises(DBAPIError, match="rows are never deleted"):
-        attempt(postgres_url, "TRUNCATE fills")
+    with (
+        opened(postgres_url) as engine,
+        pytest.raises(DBAPIError, match="rows are never deleted"),
+    ):
+        attempt(engine, "TRUNCATE fills")
 
 
 def test_a_reader_can_not_write(db_url: str) -> None:
@@ -96,11 +114,11 @@ def test_a_reader_can_not_write(db_url: str) -> None:
         connection.exec_driver_sql("DELETE FROM orders")
 
 
-def test_a_word_outside_its_list_is_refused(db_url: str) -> None:
+def test_a_word_outside_its_list_is_refused(engine: sa.Engine) -> None:
     for name, column in WORDS:
         table = tables.metadata.tables[name]
         row: dict[str, object] = {
             c.name: 0 if isinstance(c.type, sa.BigInteger) else "BUY" for c in table.columns
         }
         with pytest.raises(DBAPIError, match=f"{name}_.*_word"):
-            attempt(db_url, table.insert().values({**row, column: "NONSENSE"}))
+            attempt(engine, table.insert().values({**row, column: "NONSENSE"}))

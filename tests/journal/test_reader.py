@@ -1,7 +1,7 @@
 """Commands see every order and every order not placed, with the reasons, and change nothing."""
 
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
@@ -15,6 +15,7 @@ from bot.journal.journal import Journal
 from bot.journal.reader import JournalReader
 from bot.journal.values import PositionRow
 from tests.journal.facts import DAY, EVERY_KIND, Story, after, but
+from tests.journal.stored import url_of, written_once
 
 FILLED = Story(1, "sma-fpt", "FPT", quantity=100, price=132_000, start=-300)
 PARTLY = Story(3)
@@ -86,23 +87,26 @@ def a_day() -> list[list[Entry]]:
     ]
 
 
-@pytest.fixture
-async def journal(sqlite_url: str) -> AsyncIterator[Journal]:
-    """On SQLite alone: one test below holds that PostgreSQL shows the very same."""
-    opened = Journal.open(sqlite_url)
-    yield opened
-    await opened.close()
-
-
-@pytest.fixture
-async def reader(journal: Journal, sqlite_url: str) -> AsyncIterator[JournalReader]:
+async def write_day(url: str) -> None:
+    journal = Journal.open(url)
     for entries in a_day():
         await journal.write(entries)
-    with JournalReader(sqlite_url) as opened:
+    await journal.close()
+
+
+@pytest.fixture(scope="module")
+def day(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written_once(sqlite_template, tmp_path_factory.mktemp("day"), write_day)
+
+
+@pytest.fixture
+def reader(day: Path) -> Iterator[JournalReader]:
+    """On SQLite alone: one test below holds that PostgreSQL shows the very same."""
+    with JournalReader(url_of(day)) as opened:
         yield opened
 
 
-async def test_every_order_and_every_order_not_placed_is_listed(reader: JournalReader) -> None:
+def test_every_order_and_every_order_not_placed_is_listed(reader: JournalReader) -> None:
     listed = [(row.id, row.status, row.outcome, row.code) for row in reader.orders()]
 
     assert listed == [
@@ -115,7 +119,7 @@ async def test_every_order_and_every_order_not_placed_is_listed(reader: JournalR
     ]
 
 
-async def test_a_row_says_all_of_an_order(reader: JournalReader) -> None:
+def test_a_row_says_all_of_an_order(reader: JournalReader) -> None:
     row = reader.order("ORD10000003")
 
     assert (row.at, row.trading_date, row.local_id) == (PARTLY.at(0.001), DAY, "L-0003")
@@ -124,7 +128,7 @@ async def test_a_row_says_all_of_an_order(reader: JournalReader) -> None:
     assert (row.why, row.note, row.is_open) == ("bids 4.6x asks", "expire 3m", False)
 
 
-async def test_orders_are_filtered(reader: JournalReader) -> None:
+def test_orders_are_filtered(reader: JournalReader) -> None:
     def ids(**filters: object) -> list[str]:
         return [row.id for row in reader.orders(**filters)]  # type: ignore[arg-type]
 
@@ -146,13 +150,13 @@ async def test_orders_are_filtered(reader: JournalReader) -> None:
         ("last", "L-0008"),
     ],
 )
-async def test_an_order_is_found_by_id_part_or_last(
+def test_an_order_is_found_by_id_part_or_last(
     reader: JournalReader, reference: str, found: str
 ) -> None:
     assert reader.order(reference).id == found
 
 
-async def test_a_part_of_several_lists_the_candidates(reader: JournalReader) -> None:
+def test_a_part_of_several_lists_the_candidates(reader: JournalReader) -> None:
     with pytest.raises(AmbiguousOrder) as caught:
         reader.order("ORD1")
 
@@ -160,12 +164,12 @@ async def test_a_part_of_several_lists_the_candidates(reader: JournalReader) -> 
 
 
 @pytest.mark.parametrize("reference", ["ORD999", "%", "_", "' OR 1=1 --", ""])
-async def test_what_names_no_order_is_refused(reader: JournalReader, reference: str) -> None:
+def test_what_names_no_order_is_refused(reader: JournalReader, reference: str) -> None:
     with pytest.raises(UnknownOrder):
         reader.order(reference)
 
 
-async def test_a_timeline_tells_an_order_from_wish_to_fill(reader: JournalReader) -> None:
+def test_a_timeline_tells_an_order_from_wish_to_fill(reader: JournalReader) -> None:
     told = [(row.kind, row.text) for row in reader.timeline("ORD10000003")]
 
     assert told == [
@@ -188,7 +192,7 @@ async def test_a_timeline_tells_an_order_from_wish_to_fill(reader: JournalReader
     ]
 
 
-async def test_a_timeline_counts_from_its_first_row(reader: JournalReader) -> None:
+def test_a_timeline_counts_from_its_first_row(reader: JournalReader) -> None:
     rows = reader.timeline("L-0003")
 
     assert (rows[0].at, rows[0].offset_s, rows[-1].offset_s) == (PARTLY.at(0), 0.0, 181.2)
@@ -197,7 +201,7 @@ async def test_a_timeline_counts_from_its_first_row(reader: JournalReader) -> No
     assert [row.detail for row in rows if row.kind == "polled"] == ['{"status":"SENT"}']
 
 
-async def test_a_blocked_request_has_a_timeline(reader: JournalReader) -> None:
+def test_a_blocked_request_has_a_timeline(reader: JournalReader) -> None:
     told = [(row.kind, row.text) for row in reader.timeline("L-0005")]
 
     assert told == [
@@ -206,7 +210,7 @@ async def test_a_blocked_request_has_a_timeline(reader: JournalReader) -> None:
     ]
 
 
-async def test_fills_are_read_as_written(reader: JournalReader) -> None:
+def test_fills_are_read_as_written(reader: JournalReader) -> None:
     rows = reader.fills(symbol="HPG")
 
     assert [(row.fill_id, row.quantity, row.amount, row.trading_date) for row in rows] == [
@@ -214,21 +218,25 @@ async def test_fills_are_read_as_written(reader: JournalReader) -> None:
     ]
 
 
-async def test_positions_are_what_is_left_of_fills(reader: JournalReader, journal: Journal) -> None:
+async def test_positions_are_what_is_left_of_fills(sqlite_url: str) -> None:
+    await write_day(sqlite_url)
+    journal = Journal.open(sqlite_url)
     sale = Story(9, "sma-fpt", "FPT", Side.SELL, 100, 133_000, start=2_000)
     for entries in (*sale.placed(), sale.filled(100, position=0, realised=100_000)):
         await journal.write(entries)
 
-    assert reader.positions() == [
-        PositionRow("depth-hpg", "HPG", 200, 5_410_000, 27_050, 0, 8_115, 0)
-    ]
-    assert [(row.symbol, row.net) for row in reader.profits(day=DAY)] == [
-        ("HPG", -8_115),
-        ("FPT", 100_000 - 19_800 - 19_950 - 13_300),
-    ]
+    with JournalReader(sqlite_url) as reader:
+        assert reader.positions() == [
+            PositionRow("depth-hpg", "HPG", 200, 5_410_000, 27_050, 0, 8_115, 0)
+        ]
+        assert [(row.symbol, row.net) for row in reader.profits(day=DAY)] == [
+            ("HPG", -8_115),
+            ("FPT", 100_000 - 19_800 - 19_950 - 13_300),
+        ]
+    await journal.close()
 
 
-async def test_why_not_lists_what_became_no_order(reader: JournalReader) -> None:
+def test_why_not_lists_what_became_no_order(reader: JournalReader) -> None:
     rows = reader.decisions(why_not=True, symbol="VNM")
 
     assert [(row.verdict, row.code, row.local_id) for row in rows] == [
@@ -238,7 +246,7 @@ async def test_why_not_lists_what_became_no_order(reader: JournalReader) -> None
     assert rows[0].saw == {"bid": 27_000, "ask": 27_050}
 
 
-async def test_reasons_that_differ_in_figures_are_told_together(reader: JournalReader) -> None:
+def test_reasons_that_differ_in_figures_are_told_together(reader: JournalReader) -> None:
     groups = reader.decision_groups(why_not=True, symbol="FPT")
 
     assert len(groups) == 1
@@ -250,7 +258,7 @@ async def test_reasons_that_differ_in_figures_are_told_together(reader: JournalR
     }
 
 
-async def test_a_day_is_summed_up(reader: JournalReader) -> None:
+def test_a_day_is_summed_up(reader: JournalReader) -> None:
     summary = reader.summary(DAY)
 
     assert summary.outcomes == {"filled": 1, "partly": 1, "rejected": 1, "blocked": 2, "unknown": 1}
@@ -258,7 +266,8 @@ async def test_a_day_is_summed_up(reader: JournalReader) -> None:
     assert summary.decisions == {"PASSED": 5, "BLOCKED": 1, "SKIPPED": 31}
 
 
-async def test_the_rest_is_read_too(journal: Journal, sqlite_url: str) -> None:
+async def test_the_rest_is_read_too(sqlite_url: str) -> None:
+    journal = Journal.open(sqlite_url)
     await journal.write(EVERY_KIND)
     await journal.start_run(at=after(0), mode="sandbox", version="0.1.0", config_sha256="")
 
@@ -270,6 +279,7 @@ async def test_the_rest_is_read_too(journal: Journal, sqlite_url: str) -> None:
         assert [(row.run_id, row.ended_at) for row in reader.runs()] == [(1, None)]
         assert [row.seq for row in reader.events()] == sorted(r.seq for r in reader.events())
         assert {row.kind for row in reader.events()} >= {"2fa", "state", "note", "account"}
+    await journal.close()
 
 
 @pytest.mark.postgres

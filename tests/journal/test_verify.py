@@ -1,6 +1,7 @@
 """Whatever is changed, removed or swapped behind the journal's back is found."""
 
 import random
+import shutil
 import sqlite3
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from bot.journal.journal import Journal
 from bot.journal.rows import seal_of, sealed_content
 from bot.journal.verify import VerifyReport, verify
 from tests.journal.facts import DAY, EVERY_KIND, Story, after, but
+from tests.journal.stored import url_of, written_once
 
 TRIALS = 40
 COVERED = [*tables.CHAINED, tables.orders]
@@ -32,6 +34,17 @@ async def fill(url: str) -> None:
     await journal.write([but(entry) for entry in EVERY_KIND])
     await journal.close_day(DAY, at=after(9))
     await journal.close()
+
+
+@pytest.fixture(scope="module")
+def filled(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written_once(sqlite_template, tmp_path_factory.mktemp("filled"), fill)
+
+
+@pytest.fixture
+def filled_url(filled: Path, tmp_path: Path) -> str:
+    """A filled SQLite journal of the test's own, `tmp_path / "journal.db"`."""
+    return url_of(Path(shutil.copy(filled, tmp_path / filled.name)))
 
 
 @pytest.fixture
@@ -104,12 +117,10 @@ def test_every_column_is_under_the_hash_or_the_seal(table: sa.Table) -> None:
         ("UPDATE chains SET row_count = 1 WHERE name = 'journal'", "entries were counted"),
     ],
 )
-async def test_what_was_done_to_it_is_said(sqlite_url: str, statement: str, found: str) -> None:
-    await fill(sqlite_url)
+def test_what_was_done_to_it_is_said(filled_url: str, statement: str, found: str) -> None:
+    behind_its_back(filled_url, statement)
 
-    behind_its_back(sqlite_url, statement)
-
-    assert found in "\n".join(verify(sqlite_url).problems)
+    assert found in "\n".join(verify(filled_url).problems)
 
 
 @pytest.mark.postgres
@@ -129,19 +140,17 @@ async def test_what_was_done_to_postgres_is_said_too(postgres_url: str) -> None:
         assert found in problems
 
 
-async def test_swapped_rows_are_found(sqlite_url: str) -> None:
-    await fill(sqlite_url)
+def test_swapped_rows_are_found(filled_url: str) -> None:
     behind_its_back(
-        sqlite_url,
+        filled_url,
         "UPDATE transitions SET seq = -seq WHERE machine = 'send'",
         "UPDATE transitions SET seq = 1000 + seq WHERE seq < 0",
     )
 
-    assert not verify(sqlite_url).is_whole
+    assert not verify(filled_url).is_whole
 
 
-async def test_a_changed_byte_of_a_stored_text_is_found(sqlite_url: str, tmp_path: Path) -> None:
-    await fill(sqlite_url)
+def test_a_changed_byte_of_a_stored_text_is_found(filled_url: str, tmp_path: Path) -> None:
     file = tmp_path / "journal.db"
     whole = file.read_bytes()
     texts = [b"bids 4.6x asks", b'"error_code"', b"the broker said so", b"9a319a31", b"earnings"]
@@ -149,16 +158,13 @@ async def test_a_changed_byte_of_a_stored_text_is_found(sqlite_url: str, tmp_pat
     for text in texts:
         at = whole.index(text) + 2
         file.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
-        assert not verify(sqlite_url).is_whole, text
+        assert not verify(filled_url).is_whole, text
     file.write_bytes(whole)
-    assert verify(sqlite_url).is_whole
+    assert verify(filled_url).is_whole
 
 
-async def test_a_random_byte_of_used_space_is_found_or_harmless(
-    sqlite_url: str, tmp_path: Path
-) -> None:
+def test_a_random_byte_of_used_space_is_found_or_harmless(filled_url: str, tmp_path: Path) -> None:
     """A byte that no query can see (free space, unused page ends) changes nothing that is told."""
-    await fill(sqlite_url)
     file = tmp_path / "journal.db"
     whole, told = file.read_bytes(), contents(file)
     source = random.Random(7)
@@ -166,7 +172,7 @@ async def test_a_random_byte_of_used_space_is_found_or_harmless(
     for _ in range(TRIALS):
         at = source.randrange(100, len(whole))
         file.write_bytes(whole[:at] + bytes([whole[at] ^ 0x10]) + whole[at + 1 :])
-        assert not seems_whole(sqlite_url) or contents(file) == told, f"byte {at}"
+        assert not seems_whole(filled_url) or contents(file) == told, f"byte {at}"
     file.write_bytes(whole)
 
 
@@ -189,11 +195,10 @@ def contents(file: Path) -> list[object]:
         connection.close()
 
 
-async def test_checking_changes_no_file(sqlite_url: str, tmp_path: Path) -> None:
-    await fill(sqlite_url)
+def test_checking_changes_no_file(filled_url: str, tmp_path: Path) -> None:
     before = files(tmp_path)
 
-    verify(sqlite_url)
+    verify(filled_url)
 
     assert files(tmp_path) == before
 
