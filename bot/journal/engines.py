@@ -9,6 +9,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -22,6 +23,8 @@ from bot.journal.errors import Contradicted, Corrupt, Unreachable, UnusableUrl
 CONNECT_TIMEOUT_S: Final = 5
 STATEMENT_TIMEOUT_MS: Final = 30_000
 BUSY_TIMEOUT_MS: Final = 5_000
+READERS_MAX: Final = 4
+"""How many journals of a kind a process reads by turns without starting anew."""
 FORMS: Final = "write sqlite:///path/journal.db or postgresql+psycopg://user@host/database"
 DAMAGE: Final = ("malformed", "not a database", "checksum", "invalid page", "corrupt")
 """Words by which a database says that its file is damaged."""
@@ -87,18 +90,31 @@ def writing_engine(url: str) -> sa.Engine:
 def reading_engine(url: str) -> sa.Engine:
     """An engine that can't write; each connection sees one moment of the journal.
 
-    Raises Unreachable when a SQLite file is missing.
+    It keeps no connection, and the next to ask for it gets the same. Raises Unreachable when a
+    SQLite file is missing.
     """
     if not is_sqlite(url):
-        return _postgres(
-            url,
-            "-c default_transaction_read_only=on",
-            isolation_level="REPEATABLE READ",
-            poolclass=NullPool,
-        )
+        return _postgres_reader(url)
     path = file_of(url)
     if not path.is_file():
         raise Unreachable("no such file", database=str(path), is_absent=True)
+    return _sqlite_reader(path)
+
+
+# Most of what a short look at a journal costs is putting its queries together, which an engine does
+# once. It keeps nothing else: no connection, nothing of what is stored. So it never gets stale.
+@lru_cache(READERS_MAX)
+def _postgres_reader(url: str) -> sa.Engine:
+    return _postgres(
+        url,
+        "-c default_transaction_read_only=on",
+        isolation_level="REPEATABLE READ",
+        poolclass=NullPool,
+    )
+
+
+@lru_cache(READERS_MAX)
+def _sqlite_reader(path: Path) -> sa.Engine:
     engine = sa.create_engine(
         "sqlite://", creator=_reader(path), poolclass=NullPool, hide_parameters=True
     )

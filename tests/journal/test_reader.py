@@ -374,6 +374,18 @@ async def test_a_journal_left_by_a_kill_is_read_whole_and_left_as_it_is(
     assert set(snapshot(left)) == {"journal.db", "journal.db-shm", "journal.db-wal"}
 
 
+def test_a_journal_put_in_the_place_of_another_is_read_as_it_is(
+    day: Path, sqlite_url: str, tmp_path: Path
+) -> None:
+    with JournalReader(sqlite_url) as reader:
+        assert reader.orders() == []
+
+    shutil.move(shutil.copy(day, tmp_path / "other.db"), tmp_path / "journal.db")
+
+    with JournalReader(sqlite_url) as reader:
+        assert reader.order("last").id == "L-0008"
+
+
 def test_a_missing_journal_is_said_and_not_made(tmp_path: Path) -> None:
     with pytest.raises(Unreachable, match="no such file"):
         JournalReader(f"sqlite:///{tmp_path / 'journal.db'}")
