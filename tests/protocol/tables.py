@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
+from string import ascii_uppercase, digits
 from types import UnionType
 from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
@@ -17,7 +18,7 @@ from bot.protocol.shaped import Rest, wire_names
 ROWS_MAX = 2
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=8)
-words = st.from_regex(r"[A-Z0-9_]{1,8}", fullmatch=True)
+words = st.text(f"{ascii_uppercase}{digits}_", min_size=1, max_size=8)
 numbers = st.decimals(-(10**9), 10**9, allow_nan=False, allow_infinity=False, places=4)
 wholes = st.integers(-(10**14), 10**14)
 days = st.dates(date(2000, 1, 1), date(2090, 1, 1))
