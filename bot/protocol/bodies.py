@@ -20,6 +20,7 @@ LIMIT: Final = "LIMIT"
 MARKET: Final = "MARKET"
 STOCK_TYPES: Final = frozenset({"STOCK", "BOND", "FUND_CERTIFICATE", "WARRANT", "ETF"})
 _TYPES: Final = frozenset({LIMIT, MARKET})
+_SIDES: Final = frozenset(Side)
 _MARKET_CODES: Final = frozenset(kind.value for kind in OrderType) - {OrderType.LO.value}
 
 _Count = Annotated[int, Strict(), Field(ge=1, le=INTEGER_MAX)]
@@ -79,7 +80,7 @@ def encode_cancel(account: SubAccount) -> bytes:
 def decode_place(body: bytes) -> PlaceRequest:
     """Return what a client wants placed. Raises MalformedRequest naming the field."""
     found = read_body(_Place, body)
-    _one_of("side", found.side, frozenset(Side))
+    _one_of("side", found.side, _SIDES)
     _one_of("type", found.type, _TYPES)
     _one_of("stock_type", found.stock_type, STOCK_TYPES)
     return PlaceRequest(

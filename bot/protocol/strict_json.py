@@ -99,7 +99,11 @@ def _refuse_unstorable(value: object) -> None:
 
 
 _ENCODER: Final = json.JSONEncoder(
-    ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_number
+    ensure_ascii=False,
+    allow_nan=False,
+    check_circular=False,
+    separators=(",", ":"),
+    default=_number,
 )
 _DECODER: Final = json.JSONDecoder(
     object_pairs_hook=_object,

@@ -19,42 +19,10 @@ JSON: Final = "application/json"
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Head:
-    """A request whose body is not read yet; see Call. `headers` are as they came."""
+    """A request whose body is not read yet. `target` is the exact text of the request line.
 
-    endpoint: Endpoint | None
-    method: str
-    target: str
-    path_values: Mapping[str, str]
-    query: Mapping[str, str]
-    headers: Mapping[bytes, bytes]
-
-    @property
-    def path(self) -> str:
-        """The target without its query, still encoded."""
-        return self.target.partition("?")[0]
-
-    def call(self, body: bytes, *, wire_at: datetime, market_at: datetime) -> "Call":
-        """Return the whole request."""
-        return Call(
-            endpoint=self.endpoint,
-            method=self.method,
-            target=self.target,
-            path_values=self.path_values,
-            query=self.query,
-            headers=self.headers,
-            body=body,
-            wire_at=wire_at,
-            market_at=market_at,
-        )
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Call:
-    """A request. `target` is the exact text of the request line; `headers` are as they came, in
-    lower case, and read by `header`.
-
-    `endpoint` is None for a path that is none of the API's. `wire_at` judges signatures, nonces,
-    quota and tokens, `market_at` everything else.
+    `endpoint` is None for a path that is none of the API's. `headers` are as they came, names in
+    lower case; a Call reads them.
     """
 
     endpoint: Endpoint | None
@@ -63,6 +31,20 @@ class Call:
     path_values: Mapping[str, str]
     query: Mapping[str, str]
     headers: Mapping[bytes, bytes]
+
+    @property
+    def path(self) -> str:
+        """The target without its query, still encoded."""
+        return self.target.partition("?")[0]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Call:
+    """A request. `wire_at` judges signatures, nonces, quota and tokens, `market_at` everything
+    else.
+    """
+
+    head: Head
     body: bytes
     wire_at: datetime
     market_at: datetime
@@ -70,13 +52,38 @@ class Call:
     """What a fault wants done to the order itself."""
 
     @property
+    def endpoint(self) -> Endpoint | None:
+        """What is called, None for a path that is none of the API's."""
+        return self.head.endpoint
+
+    @property
+    def method(self) -> str:
+        """The verb."""
+        return self.head.method
+
+    @property
+    def target(self) -> str:
+        """The exact text of the request line: path and query, still encoded."""
+        return self.head.target
+
+    @property
     def path(self) -> str:
         """The target without its query, still encoded."""
-        return self.target.partition("?")[0]
+        return self.head.path
+
+    @property
+    def path_values(self) -> Mapping[str, str]:
+        """What stands in the holes of the endpoint's path, decoded."""
+        return self.head.path_values
+
+    @property
+    def query(self) -> Mapping[str, str]:
+        """The query's values, decoded."""
+        return self.head.query
 
     def header(self, name: str) -> str:
         """Return a header's value, empty when it is absent; the case of `name` does not matter."""
-        return self.headers.get(_wire_name(name), b"").decode("latin-1")
+        return self.head.headers.get(_wire_name(name), b"").decode("latin-1")
 
 
 Handler = Callable[[Call], object]

@@ -40,7 +40,7 @@ from bot.sandbox.scenario import AccountScript, Scenario, SymbolScript
 
 _Place: Final = TypeAdapter(PlaceRequest)
 _Amend: Final = TypeAdapter(AmendRequest)
-_Rejection: Final = TypeAdapter(Rejection | None)
+_Rejection: Final = TypeAdapter(Rejection)
 
 
 class House:
@@ -209,7 +209,8 @@ class House:
 
     def _place(self, line: Line) -> Change:
         body = _Place.validate_python(line["body"])
-        rejection = _Rejection.validate_python(line.get("reject"))
+        reject = line.get("reject")
+        rejection = None if reject is None else _Rejection.validate_python(reject)
         account = self._accounts_scripts[str(line["account"])]
         result = self.desk.place(account, body, self.now, scripted=rejection)
         if (hidden_s := line.get("hide_s")) is not None:
@@ -267,6 +268,10 @@ class House:
         return line.get("kind") in self._inputs
 
     # -------------------------------------------------------------------------- outcomes
+
+    def forget_outcomes(self) -> None:
+        """Hand nothing over of what became of orders and accounts since the last call."""
+        self.book.take_changed()
 
     def take_outcomes(self) -> list[dict[str, JsonValue]]:
         """Hand over, as ledger lines, what became of orders and accounts since the last call."""

@@ -72,6 +72,8 @@ class OrderBook:
 
     def take_changed(self) -> list[OrderRecord]:
         """Hand over the orders that changed since the last call, in the order of their change."""
+        if not self._changed:
+            return []
         changed, self._changed = list(self._changed.values()), {}
         return changed
 

@@ -6,6 +6,7 @@ only when the line is on the disk, and only then is there an answer.
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from typing import Final
 
 from pydantic import JsonValue
 
@@ -26,7 +27,10 @@ from bot.sandbox.scenario import Scenario
 CarryOut = Callable[[Line], Change]
 """Carries an input line out; it and its outcomes are on the disk when this returns."""
 
-_SCRIPTED_REASON = "Lệnh bị từ chối theo kịch bản"
+_FIELDS: Final = {
+    kind: [each.name for each in fields(kind)] for kind in (PlaceRequest, AmendRequest)
+}
+_SCRIPTED_REASON: Final = "Lệnh bị từ chối theo kịch bản"
 
 
 class OrderWrites:
@@ -93,10 +97,10 @@ def _line(kind: str, call: Call) -> dict[str, JsonValue]:
 
 
 def _json(request: PlaceRequest | AmendRequest) -> dict[str, JsonValue]:
-    values = {each.name: getattr(request, each.name) for each in fields(request)}
+    values = [(name, getattr(request, name)) for name in _FIELDS[type(request)]]
     return {
         name: value if value is None or isinstance(value, int) else str(value)
-        for name, value in values.items()
+        for name, value in values
     }
 
 

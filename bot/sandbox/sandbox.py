@@ -103,9 +103,10 @@ class Sandbox:
     def _reach(self) -> datetime:
         """Bring the market up to its clock, and have the ledger know how far it has been seen."""
         self.advance(self._clock.now())
-        if self._noted_at != self.now:
+        now = self.now
+        if self._noted_at != now:
             self._note_time()
-        return self.now
+        return now
 
     def _note_time(self) -> None:
         self._noted_at = self.now
@@ -178,7 +179,8 @@ class Sandbox:
 
     def _carry_out(self, line: Line) -> Change | None:
         change = self._house.carry_out(line)
-        self._ledger.record(line, *self._house.take_outcomes())
+        if self._ledger.is_kept:
+            self._ledger.record(line, *self._house.take_outcomes())
         return change
 
     def _carry_out_order(self, line: Line) -> Change:
@@ -194,6 +196,9 @@ class Sandbox:
             self._ledger.jot({"kind": "nonce", "nonce": nonce, "wire": at.isoformat()})
 
     def _jot_outcomes(self) -> None:
+        if not self._ledger.is_kept:
+            self._house.forget_outcomes()
+            return
         for line in self._house.take_outcomes():
             self._ledger.jot(line)
 

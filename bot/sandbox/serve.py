@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import json
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from datetime import UTC, datetime, time, timedelta
 from typing import Final
 
@@ -30,8 +30,6 @@ _BACKLOG: Final = 128
 _DAYS_BACK_MAX: Final = 30
 _QUIET_START: Final = time(9, 14, 55)
 
-Address = tuple[str, int]
-
 
 class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config) -> None:
@@ -49,33 +47,20 @@ class _Server(uvicorn.Server):
         yield
 
 
-class _Connections:
-    """The open connections by the client's address, so that a fault can drop one."""
+class _Watched(H11Protocol):
+    """uvicorn's HTTP protocol; each request is handed its connection: a fault may drop it."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-        self.open: dict[Address, asyncio.BaseTransport] = {}
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.app = _on(transport, self.app)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            transport = self.open.get(tuple(scope["client"]))
-            scope.setdefault("extensions", {})[TRANSPORT] = transport
-        await self._app(scope, receive, send)
 
-    def protocol(self) -> type[H11Protocol]:
-        """Return uvicorn's HTTP protocol, which enters its connection here."""
-        connections = self.open
+def _on(transport: asyncio.Transport, app: ASGIApp) -> ASGIApp:
+    def answer(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        scope.setdefault("extensions", {})[TRANSPORT] = transport
+        return app(scope, receive, send)
 
-        class Watched(H11Protocol):
-            def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-                super().connection_made(transport)
-                connections[transport.get_extra_info("peername")[:2]] = transport
-
-            def connection_lost(self, exc: Exception | None) -> None:
-                connections.pop(self.transport.get_extra_info("peername")[:2], None)
-                super().connection_lost(exc)
-
-        return Watched
+    return answer
 
 
 @contextlib.asynccontextmanager
@@ -85,10 +70,9 @@ async def serve(sandbox: Sandbox, host: str = "127.0.0.1", port: int = 0) -> Asy
     Raises PortInUse.
     """
     listening = _listen(host, port)
-    connections = _Connections(sandbox.app)
     config = uvicorn.Config(
-        connections,
-        http=connections.protocol(),
+        sandbox.app,
+        http=_Watched,
         ws="none",
         lifespan="off",
         log_config=None,

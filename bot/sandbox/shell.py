@@ -17,11 +17,11 @@ from bot.clock import Clock
 from bot.protocol.endpoints import ENDPOINTS
 from bot.protocol.envelope import seal, seal_error
 from bot.protocol.errors import MalformedRequest
-from bot.sandbox.call import JSON, Handler, Head, read_body, read_head
+from bot.sandbox.call import JSON, Call, Handler, Head, read_body, read_head
 from bot.sandbox.connection import Sleep
 from bot.sandbox.directory import Directory
 from bot.sandbox.errors import HttpRefusal
-from bot.sandbox.fault_rule import Action, DateHeader, DupRequest, FaultPoint
+from bot.sandbox.fault_rule import DateHeader, DupRequest, FaultPoint
 from bot.sandbox.gatekeeper import Gatekeeper
 from bot.sandbox.striking import Reach, Scripted, Striker
 
@@ -71,7 +71,10 @@ class Shell:
             await self._send(_answer_in(ended), scope, receive, send)
             return
         body = await read_body(receive)
-        response = await self._answer_twice(head, body, fault)
+        response = await self._answer(head, body)
+        if isinstance(fault, DupRequest) and fault.answer != "first":
+            await self._sleep(fault.delay)
+            response = await self._answer(head, body)
         offset = fault.offset if isinstance(fault, DateHeader) else 0
         await self._send(response, scope, receive, send, date_offset_s=offset)
         self._striker.has_gone_out(head)
@@ -93,14 +96,6 @@ class Shell:
             response.raw_headers.append((b"date", _http_date(stamp)))
         await response(scope, receive, send)
 
-    async def _answer_twice(self, head: Head, body: bytes, fault: Action | None) -> Response:
-        """Answer, and where a fault wants the second answer, make that one too."""
-        response = await self._answer(head, body)
-        if not isinstance(fault, DupRequest) or fault.answer == "first":
-            return response
-        await self._sleep(fault.delay)
-        return await self._answer(head, body)
-
     async def _answer(self, head: Head, body: bytes) -> Response:
         try:
             response = await self._carried_out(head, body)
@@ -113,7 +108,7 @@ class Shell:
 
     async def _carried_out(self, head: Head, body: bytes) -> Response:
         await self._striker.strike(FaultPoint.BEFORE_AUTH, head)
-        call = head.call(body, wire_at=self._wire.now(), market_at=self._reach())
+        call = Call(head, body, wire_at=self._wire.now(), market_at=self._reach())
         endpoint = self._gate.admit(call)
         scripted = await self._striker.strike(FaultPoint.AFTER_AUTH, head)
         if self._striker.has_rules_at(FaultPoint.AFTER_AUTH):

@@ -352,7 +352,8 @@ class Venue:
 
 def _top(side: BookSide, levels: int) -> tuple[DepthLevel, ...]:
     keys = side.keys[: -levels - 1 : -1]
-    return tuple(DepthLevel(key * side.sign, side.levels[key].volume) for key in keys)
+    sign, found = side.sign, side.levels
+    return tuple([DepthLevel(key * sign, found[key].volume) for key in keys])
 
 
 def _live(order: RestingOrder) -> LiveOrder:
