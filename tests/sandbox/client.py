@@ -1,14 +1,17 @@
 """A client for the tests of the sandbox: signs with the protocol's own signer, in process."""
 
+import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import httpx
 
+from bot.broker.http import AsgiApp
 from bot.clock import SimulatedClock, wire_ms
 from bot.domain.rulebook import Rulebook
 from bot.protocol.signing import body_sha256, sign
@@ -71,9 +74,7 @@ class Bench:
         content = body if isinstance(body, bytes) else json.dumps(body).encode() if body else b""
         merged = self.signed(method, target, content) | dict(headers or {})
         present = {name: value for name, value in merged.items() if value is not None}
-        transport = httpx.ASGITransport(app=self.sandbox.app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://sandbox") as client:
-            return await client.request(method, target, content=content, headers=present)
+        return await answer_of(self.sandbox.app, method, target, present, content)
 
     def signed(self, method: str, target: str, content: bytes) -> dict[str, str | None]:
         self.numbers += 1
@@ -169,3 +170,65 @@ def bench(
     sandbox = Sandbox(played, rulebook, clock=clock, wire=wire, seed=seed, ledger=ledger, sleep=nap)
     OPENED.append(sandbox)
     return Bench(sandbox, clock, wire, naps)
+
+
+# ------------------------------------------------------------------------------------ in process
+
+
+async def answer_of(
+    app: AsgiApp, method: str, target: str, headers: Mapping[str, str], content: bytes
+) -> httpx.Response:
+    """Put one request to an application, as httpx's own transport does but without its client."""
+    pairs = [(name.lower().encode(), text.encode()) for name, text in headers.items()]
+    length = [(b"content-length", str(len(content)).encode())] if content else []
+    scope = _line_of(target) | {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": method,
+        "headers": [(b"host", b"sandbox"), *length, *pairs],
+        "scheme": "http",
+        "server": ("sandbox", None),
+        "client": ("127.0.0.1", 123),
+        "root_path": "",
+    }
+    said = _Said(content)
+    await app(scope, said.receive, said.send)
+    assert said.is_whole.is_set(), "the answer ended before its end"
+    return httpx.Response(said.status, headers=said.headers, content=bytes(said.body))
+
+
+@lru_cache(maxsize=256)
+def _line_of(target: str) -> dict[str, object]:
+    """Return what a scope says of a target, quoted where a person would have to."""
+    url = httpx.URL(f"http://sandbox{target}")
+    path = url.raw_path.partition(b"?")[0]
+    return {"path": url.path, "raw_path": path, "query_string": url.query}
+
+
+class _Said:
+    """What client and application say to each other in one request."""
+
+    def __init__(self, content: bytes) -> None:
+        self._chunks = [content]
+        self.is_whole = asyncio.Event()
+        self.status = 0
+        self.headers: list[tuple[bytes, bytes]] = []
+        self.body = bytearray()
+
+    async def receive(self) -> dict[str, object]:
+        """Hand over the body; whoever asks on hears that the client left after the answer."""
+        if self._chunks:
+            return {"type": "http.request", "body": self._chunks.pop(), "more_body": False}
+        await self.is_whole.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Mapping[str, Any]) -> None:
+        """Take the head or a part of the body of the answer."""
+        if message["type"] == "http.response.start":
+            self.status, self.headers = message["status"], list(message.get("headers", []))
+            return
+        assert not self.is_whole.is_set(), "an answer has one end"
+        self.body += message.get("body", b"")
+        if not message.get("more_body", False):
+            self.is_whole.set()
