@@ -47,6 +47,38 @@ def sign(
     return hmac.digest(secret.encode(), payload, "sha256").hex()
 
 
+class SigningKey:
+    """A secret by which many signatures are checked: its HMAC is begun once, copied for each."""
+
+    __slots__ = ("_begun",)
+
+    def __init__(self, secret: str) -> None:
+        self._begun = hmac.new(secret.encode(), digestmod="sha256")
+
+    def has_signed(
+        self,
+        signature: str,
+        *,
+        timestamp_ms: int | str,
+        method: str,
+        target: str,
+        body_sha256: str,
+    ) -> bool:
+        """Tell in constant time whether `signature` is the one of these values.
+
+        `body_sha256` is the hash header as sent, empty when it was absent: the server signs over it
+        and does not hash the body.
+        """
+        expected = self._begun.copy()
+        expected.update(
+            signing_payload(
+                timestamp_ms=timestamp_ms, method=method, target=target, body_sha256=body_sha256
+            )
+        )
+        given = signature.encode("utf-8", "surrogateescape")
+        return hmac.compare_digest(expected.hexdigest().encode(), given)
+
+
 def is_signed_by(
     secret: str,
     signature: str,
@@ -56,12 +88,7 @@ def is_signed_by(
     target: str,
     body_sha256: str,
 ) -> bool:
-    """Tell in constant time whether `signature` is the one of these values.
-
-    `body_sha256` is the hash header as sent, empty when it was absent: the server signs over it and
-    does not hash the body.
-    """
-    expected = sign(
-        secret, timestamp_ms=timestamp_ms, method=method, target=target, body_sha256=body_sha256
+    """Tell whether `signature` is that of one secret; see SigningKey."""
+    return SigningKey(secret).has_signed(
+        signature, timestamp_ms=timestamp_ms, method=method, target=target, body_sha256=body_sha256
     )
-    return hmac.compare_digest(expected.encode(), signature.encode("utf-8", "surrogateescape"))

@@ -23,8 +23,8 @@ from bot.protocol.signing import (
     HEADER_TIMESTAMP,
     HEADER_TWO_FACTOR,
     TIMESTAMP_TOLERANCE_MS,
+    SigningKey,
     body_sha256,
-    is_signed_by,
 )
 from bot.sandbox.call import Call
 from bot.sandbox.errors import HttpRefusal
@@ -57,7 +57,7 @@ class Gatekeeper:
     def __init__(self, scenario: Scenario, desk: OtpDesk, *, on_nonce: NoteNonce) -> None:
         self._key = scenario.key_text
         self._user_id = str(scenario.user_id)
-        self._secret = scenario.secret_text
+        self._secret = SigningKey(scenario.secret_text)
         self._desk = desk
         self._quota = QuotaWindow(QUOTA_CLASSES[scenario.quota])
         self._refused_count = scenario.switches.refused_requests_count
@@ -123,8 +123,7 @@ class Gatekeeper:
     def _check_signature(self, call: Call) -> None:
         timestamp, stated_hash = call.header(HEADER_TIMESTAMP), call.header(HEADER_BODY_HASH)
         self._check_timestamp(timestamp, call.wire_at)
-        is_signed = is_signed_by(
-            self._secret,
+        is_signed = self._secret.has_signed(
             call.header(HEADER_SIGNATURE),
             timestamp_ms=timestamp,
             method=call.method,

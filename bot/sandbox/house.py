@@ -6,8 +6,9 @@ scenario and seed give the same house. What is due at one instant happens in a f
 exchange's own boundaries, faults, settlement, shares going ex, then the other investors.
 
 The next due instant is asked for with every request, so it is kept. What is due changes only when
-something happens: in a step of time (`_run`), by an input, by a quote that is shown. Each of these
-forgets the kept instant; that time passes up to it does not.
+something happens: in a step of time (`_run`), by a trade, by an input that is no order, by a quote
+that is shown. Each of these forgets the kept instant; that time passes up to it does not, and an
+order is due nothing until it trades.
 """
 
 from collections.abc import Callable, Mapping
@@ -41,6 +42,7 @@ from bot.sandbox.scenario import AccountScript, Scenario, SymbolScript
 _Place: Final = TypeAdapter(PlaceRequest)
 _Amend: Final = TypeAdapter(AmendRequest)
 _Rejection: Final = TypeAdapter(Rejection)
+_ORDERS: Final = frozenset({"place", "amend", "cancel"})
 
 
 class House:
@@ -119,6 +121,7 @@ class House:
         return self.mirror is not None and self.mirror.holds(symbol)
 
     def _note_trade(self, trade: Traded) -> None:
+        self._due = None
         self.recorder.record(trade)
         if self.mirror is not None:
             self.mirror.note_trade(trade)
@@ -204,8 +207,10 @@ class House:
     def carry_out(self, line: Line) -> Change | None:
         """Do what an input line says, at its market time; None where no order is changed."""
         self.advance(datetime.fromisoformat(str(line["at"])))
-        self._due = None
-        return self._inputs[str(line["kind"])](line)
+        kind = str(line["kind"])
+        if kind not in _ORDERS:
+            self._due = None
+        return self._inputs[kind](line)
 
     def _place(self, line: Line) -> Change:
         body = _Place.validate_python(line["body"])
