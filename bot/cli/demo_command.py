@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -17,9 +17,6 @@ from bot.cli.running import is_attended, run_in_foreground
 from bot.cli.show import print_json, print_text, say
 from bot.cli.wording import counted
 from bot.domain.instrument import EXCHANGE_TZ
-from bot.journal.reader import JournalReader
-from bot.journal.values import DaySummary
-from bot.journal.verify import VerifyReport, verify
 from bot.runtime.company import RunOptions
 from bot.runtime.demo_files import make_room
 from bot.runtime.field_types import FULL_SPEED, speed_text
@@ -27,6 +24,10 @@ from bot.runtime.journal_file import holds_runs, shown_url, told
 from bot.runtime.problems import ExitCode, OperatorMistake, Problem
 from bot.runtime.run import RunEnd
 from bot.runtime.settings import Loaded
+
+if TYPE_CHECKING:
+    from bot.journal.values import DaySummary
+    from bot.journal.verify import VerifyReport
 
 ANSWER_OTP_AFTER_S: Final = 5.0
 """Wall seconds after which a demo without a person answers 2FA by itself."""
@@ -146,12 +147,15 @@ def _print_summary(invocation: Invocation, loaded: Loaded, end: RunEnd) -> None:
         raise OperatorMistake(problems, ExitCode.DIFFERS)
 
 
-def _read(url: str, day: date) -> tuple[DaySummary, VerifyReport]:
+def _read(url: str, day: date) -> "tuple[DaySummary, VerifyReport]":
+    from bot.journal.reader import JournalReader
+    from bot.journal.verify import verify
+
     with JournalReader(url) as reader:
         return reader.summary(day), verify(url)
 
 
-def summary_lines(summary: DaySummary, report: VerifyReport, journal: str) -> Iterator[str]:
+def summary_lines(summary: "DaySummary", report: "VerifyReport", journal: str) -> Iterator[str]:
     """The block at the end of a demo."""
     outcomes = ", ".join(f"{count} {word}" for word, count in sorted(summary.outcomes.items()))
     skips = summary.decisions.get("SKIPPED", 0)

@@ -15,7 +15,7 @@ from bot.cli.invocation import Invocation
 from bot.cli.lengths import Length
 from bot.cli.operate_commands import OPERATOR, reason_option
 from bot.cli.orders_command import ended_words, order_fields
-from bot.cli.places import Reply, ask_bot, find_bot, load, no_bot, open_journal, refusal
+from bot.cli.places import Reply, ask_bot, find_bot, no_bot, open_journal, refusal
 from bot.cli.show import print_json, print_text, say, show_mistake
 from bot.cli.status_command import find_status
 from bot.cli.wording import counted, minute_of
@@ -149,7 +149,7 @@ def _ask_each(invocation: Invocation, wanted: list[str], reason: str) -> Iterato
     for order_id in list(wanted):
         reply = find_bot(invocation, "cancel", order_id=order_id, reason=reason, by=OPERATOR)
         if reply is None:
-            raise no_bot(load(invocation).state_dir)
+            raise no_bot(invocation)
         if not reply.get("ok"):
             show_mistake(refusal(reply))
             wanted.remove(order_id)
@@ -212,7 +212,7 @@ def _running_status(invocation: Invocation) -> Fields:
     """Return the status of the running bot. Raises OperatorMistake when none runs."""
     found = find_status(invocation)
     if text(found, "state") == RunState.STOPPED:
-        raise no_bot(load(invocation).state_dir)
+        raise no_bot(invocation)
     return found
 
 

@@ -17,7 +17,8 @@ COLORS: Final = ("auto", "always", "never")
 class Invocation:
     """The shared options. `color` is auto, always or never; `is_debug` shows tracebacks.
 
-    `is_hinted`: it has been said which configuration is in use.
+    `is_hinted`: it has been said which configuration is in use. `state_dirs`: where a running bot
+    is looked for, once that has been read from the configuration.
     """
 
     config: Path | None = None
@@ -29,6 +30,7 @@ class Invocation:
     state_dir: Path | None = None
     is_debug: bool = False
     is_hinted: bool = False
+    state_dirs: tuple[Path, ...] | None = None
 
 
 def _keep(context: click.Context, parameter: click.Parameter, value: object) -> None:

@@ -1,6 +1,6 @@
 """`bot pause`, `resume` and `stop`: what an operator does to the running bot."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from time import sleep
 from typing import Final
 
@@ -28,6 +28,8 @@ strategy_option: Final = click.option("--strategy", metavar="NAME", help="Only t
 reason_option: Final = click.option("--reason", default="", metavar="TEXT", help="Is journalled.")
 
 _OFF: Final = frozenset({"paused", "disabled"})
+_PAUSED: Final = frozenset({"paused"})
+_RESUMED: Final = frozenset({"on", "warming"})
 
 
 @command("pause", example='bot pause --reason "earnings tonight"')
@@ -36,7 +38,7 @@ _OFF: Final = frozenset({"paused", "disabled"})
 @click.pass_obj
 def pause(invocation: Invocation, strategy: str | None, reason: str) -> None:
     """Send no new orders. Open ones stay and are followed."""
-    _act(invocation, "pause", RunState.PAUSED, "paused", strategy, reason)
+    _act(invocation, "pause", RunState.PAUSED, _PAUSED, strategy, reason)
 
 
 @command("resume", example='bot resume --reason "checked the account"')
@@ -49,7 +51,7 @@ def resume(invocation: Invocation, strategy: str | None, reason: str) -> None:
     if state == RunState.HALTED and not reason.strip():
         message = 'the bot is HALTED: to leave that, say why: bot resume --reason "…"'
         raise OperatorMistake.of("E-RUN-003", message, ExitCode.REFUSED)
-    _act(invocation, "resume", RunState.RUNNING, "on", strategy, reason)
+    _act(invocation, "resume", RunState.RUNNING, _RESUMED, strategy, reason)
 
 
 @command("stop", example="bot stop --cancel-open --timeout 30s")
@@ -74,14 +76,14 @@ def _act(
     invocation: Invocation,
     do: str,
     wanted: RunState,
-    wanted_of_strategy: str,
+    wanted_of_strategy: Collection[str],
     strategy: str | None,
     reason: str,
 ) -> None:
     if strategy is not None:
         _require_strategy(invocation, strategy)
     ask_bot(invocation, do, strategy=strategy, reason=reason, by=OPERATOR)
-    reached = {wanted, wanted_of_strategy}
+    reached = {wanted} if strategy is None else wanted_of_strategy
     found = wait_until(invocation, lambda now: _state(now, strategy) in reached)
     _print(invocation, found)
     if strategy is None:

@@ -94,7 +94,7 @@ def ask_bot(invocation: Invocation, do: str, **request: object) -> Reply:
     """Ask the running bot. Raises OperatorMistake when none runs, or when it answers no."""
     reply = find_bot(invocation, do, **request)
     if reply is None:
-        raise no_bot(load(invocation).state_dir)
+        raise no_bot(invocation)
     if not reply.get("ok"):
         raise refusal(reply)
     return reply
@@ -113,13 +113,16 @@ def find_bot(invocation: Invocation, do: str, **request: object) -> Reply | None
     return None
 
 
-def _state_dirs(invocation: Invocation) -> Iterator[Path]:
-    loaded = load(invocation)
-    yield loaded.state_dir
-    if invocation.config is None and invocation.state_dir is None:
-        demo = load_demo(invocation).state_dir
-        if demo != loaded.state_dir:
-            yield demo
+def _state_dirs(invocation: Invocation) -> tuple[Path, ...]:
+    """Where to look. The configuration is read once for a command, however often that looks."""
+    if invocation.state_dirs is None:
+        loaded = load(invocation)
+        places = [loaded.state_dir]
+        is_open = invocation.config is None and invocation.state_dir is None
+        if is_open and loaded.path != shipped(DEMO):
+            places.append(load_demo(invocation).state_dir)
+        invocation.state_dirs = tuple(dict.fromkeys(places))
+    return invocation.state_dirs
 
 
 def require_none_running(state_dir: Path) -> None:
@@ -135,9 +138,9 @@ def require_none_running(state_dir: Path) -> None:
     raise OperatorMistake.of("E-RUN-004", text, ExitCode.NOT_RUNNING)
 
 
-def no_bot(state_dir: Path) -> OperatorMistake:
-    """Say that nothing runs there."""
-    text = messages.NO_BOT.format(state_dir=state_dir)
+def no_bot(invocation: Invocation) -> OperatorMistake:
+    """Say that nothing runs where the configuration says."""
+    text = messages.NO_BOT.format(state_dir=_state_dirs(invocation)[0])
     return OperatorMistake.of("E-RUN-001", text, ExitCode.NOT_RUNNING)
 
 

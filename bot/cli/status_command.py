@@ -11,7 +11,7 @@ from bot.cli.command import command
 from bot.cli.fields import Fields, each, inner, instant, maybe_whole, text, whole, words
 from bot.cli.invocation import Invocation
 from bot.cli.lengths import Length
-from bot.cli.places import find_bot, load, no_bot
+from bot.cli.places import find_bot, no_bot
 from bot.cli.repaint import watch, watch_option
 from bot.cli.show import json_text, print_text
 from bot.cli.wording import counted, minute_of, order_words, span_of
@@ -44,7 +44,7 @@ def status(
         found = find_status(invocation)
     _print(invocation, found)
     if found["state"] == RunState.STOPPED and wanted != RunState.STOPPED:
-        raise no_bot(load(invocation).state_dir)
+        raise no_bot(invocation)
 
 
 def show_status_or_examples(invocation: Invocation) -> None:

@@ -15,7 +15,6 @@ from bot.journal.errors import (
     UnusableUrl,
 )
 from bot.journal.migrate import check, migrate
-from bot.journal.reader import JournalReader
 from bot.runtime.problems import ExitCode, OperatorMistake
 
 
@@ -33,6 +32,8 @@ def prepare_journal(url: str) -> str:
 
 def holds_runs(url: str) -> bool:
     """Tell whether a bot has ever written this journal. Raises what the journal raises."""
+    from bot.journal.reader import JournalReader
+
     if is_sqlite(url) and not file_of(url).is_file():
         return False
     if check(url).found is None:

@@ -4,6 +4,7 @@ Each test leaves the bot RUNNING for the next one.
 """
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +18,9 @@ from tests.processes import BotProcess
 
 pytestmark = pytest.mark.process
 CODE, WRONG_CODE = "424242", "135790"
-STOP_S_MAX = 10
+START_S_MAX, STOP_S_MAX = 50, 10
+UNHURRIED = "6"
+"""Market seconds in a second: what is proven here is what it answers, not how it trades."""
 CONFIG = str(shipped(DEMO))
 
 
@@ -26,7 +29,9 @@ class RunningBot:
 
     def __init__(self, state_dir: Path) -> None:
         self.state_dir = state_dir
-        self.process = BotProcess("run", *self._where(), BOT_SANDBOX__PORT="0")
+        self.process = BotProcess(
+            "run", *self._where(), BOT_SANDBOX__PORT="0", BOT_SANDBOX__SPEED=UNHURRIED
+        )
 
     def call(self, *arguments: str, stdin: str = "") -> Ran:
         return call(*arguments, *self._where(), stdin=stdin)
@@ -34,6 +39,13 @@ class RunningBot:
     def state(self) -> str:
         state: str = json.loads(self.call("status", "--json").out)["state"]
         return state
+
+    def wait_for_market(self) -> None:
+        """Wait for 09:15, when HOSE trades continuously: five market seconds after the start."""
+        give_up = time.monotonic() + START_S_MAX
+        while json.loads(self.call("status", "--json").out)["phases"]["HOSE"] != "PROGRESS":
+            assert time.monotonic() < give_up
+            time.sleep(0.05)
 
     def end(self) -> None:
         self.process.end()
@@ -47,8 +59,9 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBot]:
     """A bot that runs."""
     bot = RunningBot(tmp_path_factory.mktemp("state"))
     try:
-        waited = bot.call("status", "--wait", "RUNNING", "--timeout", "50")
+        waited = bot.call("status", "--wait", "RUNNING", "--timeout", str(START_S_MAX))
         assert waited.code == ExitCode.DONE, waited.err
+        bot.wait_for_market()
         yield bot
     finally:
         bot.end()
