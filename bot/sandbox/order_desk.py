@@ -84,8 +84,7 @@ class OrderDesk:
         if rejection is not None:
             reject(order, rejection.code, rejection.reason)
             return self._rejected(order)
-        self._reserve(order)
-        return self._send(order, at)
+        return self._send(order, self._reserve(order), at)
 
     def _rejected(self, order: OrderRecord) -> OrderResult:
         """Show a refused order; by a switch it has neither an id nor a row."""
@@ -127,13 +126,13 @@ class OrderDesk:
         script = self._symbols.get(order.symbol)
         if script is None:
             return Refusal.UNKNOWN_SYMBOL
+        wanted = self._new_order(order)
         if self._waits(script):
             refusal = self._refusal_to_hold(order, script)
         else:
-            refusal = self._venue.refusal(self._new_order(order))
+            refusal = self._venue.refusal(wanted)
         board = self._venue.board(order.symbol)
-        account = self._accounts[order.account.id]
-        return refusal or account.can_place(self._new_order(order), board)
+        return refusal or self._accounts[order.account.id].can_place(wanted, board)
 
     def _refusal_to_hold(self, order: OrderRecord, script: SymbolScript) -> Refusal | None:
         """Check what an exchange that is closed for now would not look at."""
@@ -163,16 +162,18 @@ class OrderDesk:
         wanted = order.market_price or OrderType.LO
         return as_new_order(order, self._rulebook.canonical(order.exchange, wanted))
 
-    def _reserve(self, order: OrderRecord) -> None:
-        board = self._venue.board(order.symbol)
-        self._accounts[order.account.id].reserve(self._new_order(order), board)
+    def _reserve(self, order: OrderRecord) -> NewOrder:
+        """Hold back what the order needs, and return it as the exchange takes it."""
+        wanted, board = self._new_order(order), self._venue.board(order.symbol)
+        self._accounts[order.account.id].reserve(wanted, board)
+        return wanted
 
-    def _send(self, order: OrderRecord, at: datetime) -> OrderResult:
+    def _send(self, order: OrderRecord, wanted: NewOrder, at: datetime) -> OrderResult:
         if self._waits(self._symbols[order.symbol]):
             order.standing = Standing.WAITING
             return order.result(self._switches)
         before = order.result(self._switches)
-        self._book.apply(self._venue.submit(self._new_order(order), at))
+        self._book.apply(self._venue.submit(wanted, at))
         is_after = self._switches.matching == "before_answer"
         return order.result(self._switches) if is_after else before
 

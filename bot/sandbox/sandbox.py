@@ -102,8 +102,9 @@ class Sandbox:
 
     def _reach(self) -> datetime:
         """Bring the market up to its clock, and have the ledger know how far it has been seen."""
-        self.advance(self._clock.now())
-        now = self.now
+        self._house.advance(self._clock.now())
+        self._jot_outcomes()
+        now = self._house.now
         if self._noted_at != now:
             self._note_time()
         return now
