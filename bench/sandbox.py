@@ -1,27 +1,31 @@
 """How fast the sandbox answers, beside a bare ASGI application on the same HTTP server.
 
-.venv/bin/python bench/sandbox.py [--rounds 5] [--requests 1500]
+.venv/bin/python bench/sandbox.py [--rounds 5] [--turns 40]
 """
 
 import json
+import socket
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
-from bench.load import ask, request_bytes, seconds_for
+from bench.load import ask, connected, request_bytes, seconds_for
 from bot.clock import Clock, SystemClock, wire_ms
 from bot.protocol.signing import body_sha256, sign
 
 KINDS = ("bare", "memory", "ledger")
 WANTED = {"order": 0.45, "depth": 0.6}
-BATCH = 100
+BATCH = 25
+WARM_UP = 4
+"""Turns of every round that are not counted."""
 ORDER = {
     "sub_account": "120C900001.1",
     "side": "BUY",
@@ -104,11 +108,10 @@ class Signer:
 
 @dataclass
 class Runner:
-    """One server and how long its batches took: seconds by what was asked."""
+    """One server, and the one connection to it."""
 
-    base_url: str
     signed: Signer
-    taken_s: dict[str, float] = field(default_factory=lambda: dict.fromkeys(WANTED, 0.0))
+    wire: socket.socket
 
     @classmethod
     def of(cls, facts: dict[str, Any]) -> "Runner":
@@ -116,60 +119,65 @@ class Runner:
         signed = Signer(facts)
         if "otp" in facts:
             signed.log_in(facts["base_url"], facts["otp"])
-        return cls(facts["base_url"], signed)
+        return cls(signed, connected(facts["base_url"]))
 
-    def run(self, what: str, count: int) -> None:
-        """Send a batch; making it is not timed."""
+    def seconds(self, what: str) -> float:
+        """Send a batch and return how long it took; making it is not timed."""
         target, fields = ASKED[what]
-        self.taken_s[what] += seconds_for(
-            self.base_url, [self.signed(target, fields) for _ in range(count)]
-        )
+        return seconds_for(self.wire, [self.signed(target, fields) for _ in range(BATCH)])
 
 
-def one_round(batches: int) -> dict[str, dict[str, float]]:
-    """Measure fresh servers: answers a second by kind and what was asked.
+Turn = Mapping[str, float]
+"""Seconds of a batch by kind of server."""
 
-    Batches go to the servers in turn, so that what else the machine does hits all of them.
+
+def one_round(turns: int) -> dict[str, list[Turn]]:
+    """Measure fresh servers: the turns by what was asked.
+
+    In a turn each server gets one small batch, right after one another and another first each time,
+    so that what else the machine does hits all of them, and the disk's work for one the others.
     """
     with ExitStack() as stack:
         runners = {kind: Runner.of(stack.enter_context(server(kind))) for kind in KINDS}
-        for what in WANTED:
-            for runner in runners.values():
-                runner.run(what, BATCH)
-        warm_s = {kind: dict(runner.taken_s) for kind, runner in runners.items()}
-        for _ in range(batches):
-            for what in WANTED:
-                for runner in runners.values():
-                    runner.run(what, BATCH)
-        return {
-            kind: {
-                what: batches * BATCH / (taken_s - warm_s[kind][what])
-                for what, taken_s in runner.taken_s.items()
-            }
-            for kind, runner in runners.items()
-        }
+        for runner in runners.values():
+            stack.enter_context(runner.wire)
+        order, taken = deque(KINDS), {what: list[Turn]() for what in WANTED}
+        for _ in range(WARM_UP + turns):
+            order.rotate()
+            for what, seen in taken.items():
+                seen.append({kind: runners[kind].seconds(what) for kind in order})
+        return {what: seen[WARM_UP:] for what, seen in taken.items()}
+
+
+def ratio(turns: list[Turn], kind: str) -> float:
+    """Return how fast a server is beside the bare one: the median of the turns' own ratios."""
+    return statistics.median(turn["bare"] / turn[kind] for turn in turns)
 
 
 @click.command()
 @click.option("--rounds", default=5, show_default=True)
-@click.option("--batches", default=10, show_default=True, help=f"of {BATCH} requests, each round")
-def main(rounds: int, batches: int) -> None:
+@click.option("--turns", default=40, show_default=True, help=f"of {BATCH} requests, each round")
+def main(rounds: int, turns: int) -> None:
     """Print rates, and ratios as medians of the rounds."""
     seen = []
     for number in range(rounds):
-        seen.append(one_round(batches))
-        for kind, rates in seen[-1].items():
-            click.echo(f"round {number + 1}  {kind:7} " + _rates(rates))
+        seen.append(one_round(turns))
+        for kind in KINDS:
+            click.echo(f"round {number + 1}  {kind:7} " + _rates(seen[-1], kind))
     for kind in KINDS[1:]:
         for what, wanted in WANTED.items():
-            ratios = [each[kind][what] / each["bare"][what] for each in seen]
+            ratios = [ratio(each[what], kind) for each in seen]
             middle = statistics.median(ratios)
             spread = f"{min(ratios):.2f} to {max(ratios):.2f}"
             click.echo(f"{kind:7} {what}: {middle:.2f} of bare ({spread}; wanted {wanted})")
 
 
-def _rates(rates: dict[str, float]) -> str:
-    return "  ".join(f"{what} {rate:6.0f}/s" for what, rate in rates.items())
+def _rates(seen: Mapping[str, list[Turn]], kind: str) -> str:
+    typical = {
+        what: BATCH / statistics.median(turn[kind] for turn in turns)
+        for what, turns in seen.items()
+    }
+    return "  ".join(f"{what} {rate:6.0f}/s" for what, rate in typical.items())
 
 
 if __name__ == "__main__":
