@@ -11,6 +11,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from tests.memory import roomy_memory
 from tests.postgres_database import ReusedDatabase, Spoilt, administer, own_database
 from tests.postgres_server import private_postgres
 
@@ -18,6 +19,12 @@ from tests.postgres_server import private_postgres
 hypothesis.settings.register_profile("steady", deadline=None, derandomize=True)
 hypothesis.settings.register_profile("fuzz", deadline=None, max_examples=2_000, print_blob=True)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
+
+
+def pytest_configure() -> None:
+    """Put the folders of `tmp_path` into memory, unless PYTEST_DEBUG_TEMPROOT says where."""
+    if memory := roomy_memory():
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
 
 
 @pytest.fixture(scope="session")

