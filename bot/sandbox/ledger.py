@@ -41,15 +41,14 @@ class Ledger:
 
     def record(self, *lines: Line) -> None:
         """Write lines; they are on the disk when this returns."""
-        for line in lines:
-            self.jot(line)
+        self.jot(*lines)
         if self._file is not None:
             os.fsync(self._file.fileno())
 
-    def jot(self, line: Line) -> None:
-        """Write a line that outlives this process; only a power cut may lose it."""
-        if self._file is not None:
-            self._file.write(_ENCODE(line).encode() + b"\n")
+    def jot(self, *lines: Line) -> None:
+        """Write lines that outlive this process; only a power cut may lose them."""
+        if self._file is not None and lines:
+            self._file.write("".join(_ENCODE(line) + "\n" for line in lines).encode())
             self._file.flush()
 
     def close(self) -> None:

@@ -200,8 +200,7 @@ class Sandbox:
         if not self._ledger.is_kept:
             self._house.forget_outcomes()
             return
-        for line in self._house.take_outcomes():
-            self._ledger.jot(line)
+        self._ledger.jot(*self._house.take_outcomes())
 
     def _note_faults(self) -> None:
         for rule in self._house.faults.take_changed():

@@ -110,11 +110,12 @@ class Shell:
         return self._striker.sent_by(head, response)
 
     async def _carried_out(self, head: Head, body: bytes) -> Response:
-        await self._striker.strike(FaultPoint.BEFORE_AUTH, head)
+        if self._striker.has_rules_at(FaultPoint.BEFORE_AUTH):
+            await self._striker.strike(FaultPoint.BEFORE_AUTH, head)
         call = Call(head, body, wire_at=self._wire.now(), market_at=self._reach())
         endpoint = self._gate.admit(call)
-        scripted = await self._striker.strike(FaultPoint.AFTER_AUTH, head)
         if self._striker.has_rules_at(FaultPoint.AFTER_AUTH):
+            scripted = await self._striker.strike(FaultPoint.AFTER_AUTH, head)
             call = replace(
                 call, wire_at=self._wire.now(), market_at=self._reach(), scripted=scripted
             )
