@@ -18,6 +18,7 @@ import traceback
 import typing
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha256
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
@@ -140,8 +141,18 @@ def snake_case(name: str) -> str:
 # ------------------------------------------------------------------------------------- entry points
 
 
+@lru_cache(maxsize=1)
+def _points_on(_path: tuple[str, ...]) -> importlib.metadata.EntryPoints:
+    """Read what is installed on a path; a package installed meanwhile is seen by the next start."""
+    return importlib.metadata.entry_points(group=GROUP)
+
+
+def _points() -> importlib.metadata.EntryPoints:
+    return _points_on(tuple(sys.path))
+
+
 def _entry_point(use: str) -> type[Strategy] | None:
-    for point in importlib.metadata.entry_points(group=GROUP, name=use):
+    for point in _points().select(name=use):
         return _require_strategy(_loaded(point), f"the entry point {use!r}")
     return None
 
@@ -155,7 +166,7 @@ def _loaded(point: importlib.metadata.EntryPoint) -> object:
 
 
 def _entry_rows() -> Iterator[PluginRow]:
-    for point in importlib.metadata.entry_points(group=GROUP):
+    for point in _points():
         try:
             _require_strategy(_loaded(point), f"the entry point {point.name!r}")
         except OperatorMistake as mistake:
@@ -192,7 +203,7 @@ def _class_names(file: Path) -> list[str]:
 
 def _names(base_dir: Path) -> list[str]:
     """Return every name that `use` may hold; no file is run."""
-    points = [point.name for point in importlib.metadata.entry_points(group=GROUP)]
+    points = [point.name for point in _points()]
     files = [file for folder in plugin_folders(base_dir) for file in _files(folder)]
     names = [*points, *(snake_case(name) for file in files for name in _class_names(file))]
     return list(dict.fromkeys(names))
