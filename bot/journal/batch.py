@@ -38,6 +38,18 @@ _LOCKED_HEADS: Final = sa.select(_CHAINS).with_for_update()
 _HEADS: Final = sa.select(_CHAINS)
 _MOVE_HEAD: Final = _CHAINS.update().where(_CHAINS.c.name == sa.bindparam("chain"))
 """Made once: what a statement costs to put together is most of what it costs."""
+_LAST_POLLED: Final = (
+    sa.select(tables.order_results.c.raw)
+    .where(tables.order_results.c.order_id == sa.bindparam("its_order_id"))
+    .where(tables.order_results.c.source.in_(POLLS))
+    .order_by(tables.order_results.c.seq.desc())
+    .limit(1)
+)
+_NEWEST_DAY: Final = (
+    sa.select(sa.func.max(tables.orders.c.trading_date))
+    .where(tables.orders.c.order_id == sa.bindparam("its_order_id"))
+    .where(tables.orders.c.account == sa.bindparam("its_account"))
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,17 +100,31 @@ class Batch:
         self._move_head(COUNTER, Head(seq, counter.row_count + 1, counter.head_hash))
         return seq
 
+    def find(self, table: sa.Table, key: Mapping[str, Plain]) -> sa.RowMapping | None:
+        """Read the row with that key."""
+        query = _row_where(table, tuple(key))
+        return self.connection.execute(query, _its(key)).mappings().one_or_none()
+
     def change(
         self, table: sa.Table, key: Mapping[str, Plain], values: Mapping[str, Plain]
     ) -> None:
         """Change columns of the row with that key, and seal it again."""
-        where = sa.and_(*(table.c[name] == value for name, value in key.items()))
-        stored = self.connection.execute(sa.select(table).where(where)).mappings().one_or_none()
+        stored = self.find(table, key)
         if stored is None:
             raise Contradicted(f"{table.name} has no row {', '.join(map(str, key.values()))}")
+        self.change_found(table, key, stored, values)
+
+    def change_found(
+        self,
+        table: sa.Table,
+        key: Mapping[str, Plain],
+        stored: sa.RowMapping,
+        values: Mapping[str, Plain],
+    ) -> None:
+        """Change columns of the row that was found under that key, and seal it again."""
         whole: Row = {**stored, **values}
-        seal = rows.seal_of(table, whole)
-        self.connection.execute(table.update().where(where).values(**values, seal=seal))
+        sealed = {**values, "seal": rows.seal_of(table, whole)}
+        self.connection.execute(_change_where(table, tuple(key)), {**_its(key), **sealed})
 
     def _move_head(self, name: str, head: Head) -> None:
         self._heads[name] = head
@@ -113,6 +139,25 @@ class Batch:
 @cache
 def _insert_into(table: sa.Table) -> sa.Insert:
     return table.insert()
+
+
+@cache
+def _row_where(table: sa.Table, names: tuple[str, ...]) -> sa.Select[tuple[Plain, ...]]:
+    return sa.select(table).where(*_same(table, names))
+
+
+@cache
+def _change_where(table: sa.Table, names: tuple[str, ...]) -> sa.Update:
+    return table.update().where(*_same(table, names))
+
+
+def _same(table: sa.Table, names: tuple[str, ...]) -> list[sa.ColumnElement[bool]]:
+    return [table.c[name] == sa.bindparam(f"its_{name}") for name in names]
+
+
+def _its(key: Mapping[str, Plain]) -> dict[str, Plain]:
+    """A key as the parameters that `_same` compares with."""
+    return {f"its_{name}": value for name, value in key.items()}
 
 
 def lock_heads(connection: sa.Connection) -> dict[str, Head]:
@@ -143,20 +188,19 @@ def _store_intent(batch: Batch, entry: IntentRecorded) -> None:
 
 def _store_move(batch: Batch, entry: IntentMoved) -> None:
     """Refuse a move that the table of send states lacks; one already made is only remembered."""
-    table = tables.intents
-    query = sa.select(table.c.state).where(table.c.intent_id == entry.intent_id)
-    stored = batch.connection.execute(query).scalar_one_or_none()
+    table, key = tables.intents, {"intent_id": entry.intent_id}
+    stored = batch.find(table, key)
     if stored is None:
         raise Contradicted(f"intent {entry.intent_id} is not in the journal")
-    if stored != entry.to_state:
-        _require_move(entry, SendState(stored))
+    if stored["state"] != entry.to_state:
+        _require_move(entry, SendState(str(stored["state"])))
         values = {
             "state": str(entry.to_state),
             "state_at": plain(entry.at),
             "state_reason": plain(entry.reason),
             "proof": plain(entry.proof),
         }
-        batch.change(table, {"intent_id": entry.intent_id}, values)
+        batch.change_found(table, key, stored, values)
     batch.append(tables.transitions, rows.move_row(entry))
 
 
@@ -183,34 +227,30 @@ def _store_result(batch: Batch, entry: OrderResultSeen) -> None:
 
 
 def _last_polled(batch: Batch, order_id: str) -> str | None:
-    table = tables.order_results
-    mine = (table.c.order_id == order_id) & table.c.source.in_(POLLS)
-    query = sa.select(table.c.raw).where(mine).order_by(table.c.seq.desc()).limit(1)
-    return batch.connection.execute(query).scalar_one_or_none()
+    return batch.connection.execute(_LAST_POLLED, _its({"order_id": order_id})).scalar_one_or_none()
 
 
 def _store_order(batch: Batch, entry: OrderUpdated) -> None:
     table, row = tables.orders, rows.row_of(entry)
     row["updated_seq"] = batch.next_seq()
     key = {name: row[name] for name in ("account", "trading_date", "order_id")}
-    where = sa.and_(*(table.c[name] == value for name, value in key.items()))
-    if batch.connection.execute(sa.select(table.c.seq).where(where)).first():
-        batch.change(table, key, row)
+    stored = batch.find(table, key)
+    if stored is not None:
+        batch.change_found(table, key, stored, row)
     else:
         whole = {**row, "seq": row["updated_seq"], "first_at": row["at"]}
         whole["seal"] = rows.seal_of(table, whole)
-        batch.connection.execute(table.insert(), whole)
+        batch.connection.execute(_insert_into(table), whole)
     if entry.intent_id is not None:
         _tie_order(batch, entry.intent_id, entry.order_id)
 
 
 def _tie_order(batch: Batch, intent_id: str, order_id: str) -> None:
     """The newest order of an intent is the one it is known by: an amendment may change its id."""
-    table = tables.intents
-    query = sa.select(table.c.order_id).where(table.c.intent_id == intent_id)
-    found = batch.connection.execute(query).first()
-    if found is not None and found.order_id != order_id:
-        batch.change(table, {"intent_id": intent_id}, {"order_id": order_id})
+    table, key = tables.intents, {"intent_id": intent_id}
+    stored = batch.find(table, key)
+    if stored is not None and stored["order_id"] != order_id:
+        batch.change_found(table, key, stored, {"order_id": order_id})
 
 
 def _store_transition(batch: Batch, entry: Transition) -> None:
@@ -226,10 +266,8 @@ def _trading_date_of(batch: Batch, entry: Fill) -> str | None:
     for other in batch.entries:
         if isinstance(other, OrderUpdated) and other.order_id == entry.order_id:
             return other.trading_date.isoformat()
-    table = tables.orders
-    mine = (table.c.order_id == entry.order_id) & (table.c.account == entry.account)
-    query = sa.select(sa.func.max(table.c.trading_date)).where(mine)
-    return batch.connection.execute(query).scalar_one_or_none()
+    key = _its({"order_id": entry.order_id, "account": entry.account})
+    return batch.connection.execute(_NEWEST_DAY, key).scalar_one_or_none()
 
 
 def _store_state(batch: Batch, entry: StateChanged) -> None:
