@@ -5,7 +5,7 @@ end, so the journal keeps no state in memory that could differ from what is stor
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
@@ -34,8 +34,10 @@ COUNTER: Final = "journal"
 """The row of `chains` that counts all entries; every transaction moves it."""
 POLLS: Final = ("book", "detail")
 _CHAINS: Final = tables.chains
-_LOCKED_HEADS: Final = sa.select(_CHAINS).with_for_update()
-_HEADS: Final = sa.select(_CHAINS)
+_HEADS: Final = sa.select(
+    _CHAINS.c.name, _CHAINS.c.last_seq, _CHAINS.c.row_count, _CHAINS.c.head_hash
+)
+_LOCKED_HEADS: Final = _HEADS.with_for_update()
 _MOVE_HEAD: Final = _CHAINS.update().where(_CHAINS.c.name == sa.bindparam("chain"))
 """Made once: what a statement costs to put together is most of what it costs."""
 _LAST_POLLED: Final = (
@@ -132,8 +134,13 @@ class Batch:
 
     def _write_heads(self) -> None:
         if self._touched:
-            moved = [{"chain": name, **asdict(self._heads[name])} for name in sorted(self._touched)]
+            moved = [_moved(name, self._heads[name]) for name in sorted(self._touched)]
             self.connection.execute(_MOVE_HEAD, moved)
+
+
+def _moved(name: str, head: Head) -> Row:
+    columns: Row = {"last_seq": head.last_seq, "row_count": head.row_count}
+    return {"chain": name, **columns, "head_hash": head.head_hash}
 
 
 @cache
@@ -172,7 +179,7 @@ def read_heads(connection: sa.Connection) -> dict[str, Head]:
 
 def _heads(connection: sa.Connection, query: sa.Executable) -> dict[str, Head]:
     found = connection.execute(query)
-    return {row.name: Head(row.last_seq, row.row_count, row.head_hash) for row in found}
+    return {name: Head(last_seq, row_count, hashed) for name, last_seq, row_count, hashed in found}
 
 
 # ------------------------------------------------------------------------- one kind of entry each
