@@ -22,6 +22,8 @@ MESSAGE_MAX: Final = 1 << 17
 STREAMS: Final = 2
 _LATER: Final = (
     "alembic.command",
+    "bot.runtime.sandbox_world",
+    "bot.runtime.settings_environment",
     "bot.sandbox.library.library",
     "uvicorn.protocols.http.h11_impl",
 )

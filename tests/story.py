@@ -24,10 +24,11 @@ from bot.journal.migrate import migrate
 from bot.protocol.secret import Secret
 from bot.runtime.company import RunOptions
 from bot.runtime.run import RunEnd, run_bot
+from bot.runtime.sandbox_world import SandboxWorld, wake_sandbox
 from bot.runtime.scenario_file import load_scenario
 from bot.runtime.settings import Loaded, load_settings
-from bot.runtime.world import Access, SandboxWorld
-from bot.runtime.worlds import Place, wake_sandbox
+from bot.runtime.world import Access
+from bot.runtime.worlds import Place
 from bot.sandbox.ledger import read_ledger
 from bot.sandbox.sandbox import Sandbox
 

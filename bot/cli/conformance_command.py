@@ -15,8 +15,7 @@ from bot.cli import messages
 from bot.cli.command import command
 from bot.cli.invocation import Invocation
 from bot.cli.places import load
-from bot.cli.running import is_attended
-from bot.cli.show import cut, print_json, print_text, say, wants_color, width
+from bot.cli.show import cut, is_attended, print_json, print_text, say, wants_color, width
 from bot.cli.wording import clock_of
 from bot.runtime.conformance.finding import Finding, Report, Verdict
 from bot.runtime.conformance.run import PER_MINUTE, ConformancePlan, Show, conform

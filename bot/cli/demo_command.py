@@ -13,8 +13,8 @@ from bot.cli.command import command
 from bot.cli.invocation import Invocation
 from bot.cli.places import load_demo, require_none_running
 from bot.cli.rows import fields_of
-from bot.cli.running import is_attended, run_in_foreground
-from bot.cli.show import print_json, print_text, say
+from bot.cli.running import run_in_foreground
+from bot.cli.show import is_attended, print_json, print_text, say
 from bot.cli.wording import counted
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.runtime.company import RunOptions

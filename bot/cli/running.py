@@ -1,22 +1,16 @@
 """Runs the bot in the foreground of a terminal: what `bot run` and `bot demo` share."""
 
 import asyncio
-import sys
 from dataclasses import replace
 
 from bot.cli import messages
 from bot.cli.code_prompt import CodePrompt
 from bot.cli.invocation import Invocation
 from bot.cli.screen import TerminalScreen
+from bot.cli.show import is_attended
 from bot.runtime.company import RunOptions
 from bot.runtime.run import RunEnd, run_bot
-from bot.runtime.scenario_file import load_scenario
 from bot.runtime.settings import Loaded
-
-
-def is_attended(invocation: Invocation) -> bool:
-    """Whether a person can be asked."""
-    return sys.stdin.isatty() and sys.stderr.isatty() and not invocation.no_input
 
 
 def run_in_foreground(invocation: Invocation, loaded: Loaded, options: RunOptions) -> RunEnd:
@@ -37,5 +31,7 @@ def _hint(loaded: Loaded) -> str:
     settings = loaded.settings
     if not settings.is_embedded:
         return ""
+    from bot.runtime.scenario_file import load_scenario
+
     scenario = load_scenario(settings.sandbox.scenario, loaded.base_dir)
     return messages.MAILED_CODE.format(code=scenario.otp_code.get_secret_value())

@@ -54,6 +54,11 @@ def say(invocation: Invocation, text: str) -> None:
         click.echo(text, err=True)
 
 
+def is_attended(invocation: Invocation) -> bool:
+    """Whether a person can be asked."""
+    return sys.stdin.isatty() and sys.stderr.isatty() and not invocation.no_input
+
+
 def print_text(text: str) -> None:
     """Print a result."""
     click.echo(text)

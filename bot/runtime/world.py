@@ -1,9 +1,10 @@
 """What the daemon stands in: which clock runs, who moves it, and which broker answers.
 
-Three worlds, chosen by the configuration and known to nobody below this module: the *sandbox world*
-embeds the broker and steps one market clock for both; the *served sandbox world* follows the clock
-of a sandbox in another process; the *system world* has a broker at an address and the machine's own
-time. Everything else of the daemon is the same in all.
+Worlds are chosen by the configuration and known to nobody below: the *served sandbox world* follows
+the clock of a sandbox in another process; the *system world* has a broker at an address and the
+machine's own time. The *sandbox world* (`sandbox_world.py`) embeds the broker and steps one market
+clock for both; the *paper world* is in `paper/`. Everything else of the daemon is the same in all,
+and a bot with real orders does not even import what plays a broker.
 """
 
 import asyncio
@@ -11,24 +12,15 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from typing import Protocol
 
 from bot.broker.http import AsgiApp
 from bot.broker.waiter import SystemWaiter, Waiter
-from bot.clock import Clock, SimulatedClock, SystemClock
+from bot.clock import Clock, SystemClock
 from bot.protocol.secret import Secret
-from bot.runtime.activity import Activity, AllAtOnce, OneAtATime, Tasks, Turn
+from bot.runtime.activity import AllAtOnce, Tasks, Turn
 from bot.runtime.paced import PacedDriver, read_market_clock
-from bot.runtime.problems import OperatorMistake
 from bot.runtime.schedule import Fire, Job, Report, SystemTimetable, Timetable
-from bot.runtime.stepped import SteppedMarket, SteppedWaiter
-from bot.sandbox.errors import PortInUse
-from bot.sandbox.sandbox import Sandbox
-from bot.sandbox.serve import serve
-
-_HOST: Final = "127.0.0.1"
-_NO_ADDRESS: Final = "http://127.0.0.1:1"
-"""What stands for an address where nobody listens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,73 +156,6 @@ class ServedSandboxWorld:
 
     def finish(self) -> None:
         """Its day goes on without us."""
-
-
-class SandboxWorld:
-    """The embedded broker, and one stepped clock that is market time and wire time for both
-    sides.
-    """
-
-    def __init__(
-        self,
-        *,
-        sandbox: Sandbox,
-        clock: SimulatedClock,
-        activity: Activity,
-        port: int | None,
-        speed: float,
-    ) -> None:
-        self._sandbox = sandbox
-        self._clock = clock
-        self._activity = activity
-        self._port = port
-        turn = OneAtATime()
-        self._stepped = SteppedWaiter(clock, activity, turn)
-        self.market: Clock = clock
-        self.wire: Clock = clock
-        self.waiter: Waiter = self._stepped
-        self.turn: Turn = turn
-        self.max_concurrent: int | None = 1
-        self.mailed_code: Secret | None = Secret(sandbox.credentials.otp_code)
-        self.story_start: datetime | None = sandbox.scenario.starts_at
-        self._speed = speed
-
-    async def open(self, stack: AsyncExitStack) -> Access:
-        """Serve the sandbox on loopback, or without a port answer in this process.
-
-        Raises OperatorMistake when the port is taken.
-        """
-        stack.callback(self._sandbox.close)
-        given = self._sandbox.credentials
-        key, secret = Secret(given.api_key), Secret(given.api_secret)
-        if self._port is None:
-            return Access(_NO_ADDRESS, key, secret, self._sandbox.app)
-        try:
-            base_url = await stack.enter_async_context(serve(self._sandbox, _HOST, self._port))
-        except PortInUse as error:
-            text = f"{error}. Set sandbox.port to a free one, or 0 to take any"
-            raise OperatorMistake.of("E-NET-003", text) from error
-        return Access(base_url, key, secret)
-
-    def drive(self, jobs: Sequence[Job], on_due: Fire, _report: Report) -> Driver:
-        """Walk the shared clock; a job can be neither late nor overlapping there."""
-        return SteppedMarket(
-            clock=self._clock,
-            activity=self._activity,
-            waiter=self._stepped,
-            market=self._sandbox,
-            timetable=Timetable(jobs, self._clock.now()),
-            on_due=on_due,
-            speed=self._speed,
-        )
-
-    async def pause(self, span: timedelta) -> None:
-        """Let the stepped clock walk for a span."""
-        await self.waiter.sleep_until(self.market.now() + span)
-
-    def finish(self) -> None:
-        """Have the ledger say so."""
-        self._sandbox.finish()
 
 
 @asynccontextmanager

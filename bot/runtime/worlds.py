@@ -1,22 +1,15 @@
-"""Which world a configuration means, and how the embedded sandbox is set up or resumed."""
+"""Which world a configuration means. What plays a broker is imported where one is played."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from bot.clock import SimulatedClock
 from bot.domain.rulebook import Rulebook
 from bot.runtime.activity import Activity
-from bot.runtime.paper.world import OnBug, PaperWorld
 from bot.runtime.problems import ExitCode, OperatorMistake
-from bot.runtime.scenario_file import load_scenario
 from bot.runtime.settings import Loaded
-from bot.runtime.world import Access, SandboxWorld, ServedSandboxWorld, SystemWorld, World
-from bot.sandbox.errors import LedgerBroken
-from bot.sandbox.ledger import resumed_at
-from bot.sandbox.sandbox import Sandbox
-from bot.sandbox.scenario import Scenario
+from bot.runtime.world import Access, ServedSandboxWorld, SystemWorld, World
 
 LEDGER: Final = "sandbox.jsonl"
 """The embedded broker's own memory, beside the journal. The bot never reads it."""
@@ -30,7 +23,7 @@ class Place:
     rulebook: Rulebook
     activity: Activity
     symbols: frozenset[str]
-    on_bug: OnBug
+    on_bug: Callable[[BaseException], None]
 
 
 MakeWorld = Callable[[Place], World]
@@ -45,33 +38,9 @@ def _sandbox_world(place: Place) -> World:
     settings = place.loaded.settings
     if settings.broker.base_url is not None:
         return ServedSandboxWorld(access_of(place.loaded))
-    scenario = load_scenario(settings.sandbox.scenario, place.loaded.base_dir)
-    sandbox, clock = wake_sandbox(place, scenario)
-    return SandboxWorld(
-        sandbox=sandbox,
-        clock=clock,
-        activity=place.activity,
-        port=settings.sandbox.port,
-        speed=settings.sandbox.speed,
-    )
+    from bot.runtime.sandbox_world import embedded
 
-
-def wake_sandbox(place: Place, scenario: Scenario) -> tuple[Sandbox, SimulatedClock]:
-    """Make the embedded broker and its clock, going on where its ledger ends."""
-    ledger = ledger_path(place.loaded.state_dir)
-    try:
-        clock = SimulatedClock(resumed_at(ledger) or scenario.starts_at)
-        sandbox = Sandbox(
-            scenario,
-            place.rulebook,
-            clock=clock,
-            wire=clock,
-            seed=place.loaded.settings.sandbox.seed,
-            ledger=ledger,
-        )
-    except LedgerBroken as error:
-        raise OperatorMistake.of("E-SBX-001", f"{ledger}: {error}", ExitCode.DATABASE) from error
-    return sandbox, clock
+    return embedded(place)
 
 
 def ledger_path(state_dir: Path) -> Path:
@@ -99,6 +68,8 @@ def access_of(loaded: Loaded) -> Access:
 
 
 def _paper_world(place: Place) -> World:
+    from bot.runtime.paper.world import PaperWorld
+
     return PaperWorld(
         place.loaded,
         access_of(place.loaded),

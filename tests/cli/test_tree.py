@@ -102,15 +102,25 @@ def test_the_help_lists_every_command_without_importing_it() -> None:
     assert [name for name in COMMANDS if f"  {name} " not in out] == []
 
 
+def modules_after(*arguments: str) -> set[str]:
+    """What a process has imported when a command is over."""
+    seen = f"import sys; from bot.cli.main import run; run({arguments!r}); print(*sys.modules)"
+    command = [sys.executable, "-c", seen]
+    started = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return set(started.stdout.splitlines()[-1].split())
+
+
 @pytest.mark.process
 def test_help_imports_nothing_heavy() -> None:
-    seen = "import sys; from bot.cli.main import run; run(['--help']); print(*sys.modules)"
-    started = subprocess.run(
-        [sys.executable, "-c", seen], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    modules = started.stdout.splitlines()[-1].split()
+    assert modules_after("--help").intersection(HEAVY) == set()
 
-    assert [name for name in HEAVY if name in modules] == []
+
+@pytest.mark.process
+def test_a_look_for_a_running_bot_imports_neither_database_nor_network(config: Path) -> None:
+    found = modules_after("status", "-c", str(config))
+
+    assert found.intersection(HEAVY) == {"pydantic"}
+    assert found.isdisjoint({"bot.runtime.run", "bot.sandbox.sandbox", "alembic"})
 
 
 def test_bot_alone_shows_what_to_begin_with(config: Path) -> None:

@@ -28,9 +28,10 @@ from bot.protocol.secret import Secret
 from bot.runtime.company import RunOptions
 from bot.runtime.rulebook import load_rulebook
 from bot.runtime.run import run_bot
+from bot.runtime.sandbox_world import SandboxWorld
 from bot.runtime.scenario_file import load_scenario
 from bot.runtime.settings import load_settings
-from bot.runtime.world import Access, SandboxWorld
+from bot.runtime.world import Access
 from bot.runtime.worlds import Place, ledger_path
 from bot.sandbox.ledger import read_ledger
 from bot.sandbox.sandbox import Sandbox

@@ -25,11 +25,12 @@ from bot.broker.http import AsgiApp
 from bot.runtime.activity import AllAtOnce
 from bot.runtime.company import RunOptions
 from bot.runtime.run import run_bot
+from bot.runtime.sandbox_world import wake_sandbox
 from bot.runtime.scenario_file import load_scenario
 from bot.runtime.settings import load_settings
 from bot.runtime.stepped import SteppedWaiter
 from bot.runtime.world import Access
-from bot.runtime.worlds import Place, wake_sandbox
+from bot.runtime.worlds import Place
 from tests.simulation.oracle import faults_in, outcome_of
 from tests.simulation.weather import Weather
 from tests.story import InProcessWorld, Shown, write_project

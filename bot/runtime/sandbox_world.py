@@ -1,0 +1,125 @@
+"""The world that embeds the broker: how it is set up or resumed, and how its time runs."""
+
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from datetime import datetime, timedelta
+from typing import Final
+
+from bot.broker.waiter import Waiter
+from bot.clock import Clock, SimulatedClock
+from bot.protocol.secret import Secret
+from bot.runtime.activity import Activity, OneAtATime, Turn
+from bot.runtime.problems import ExitCode, OperatorMistake
+from bot.runtime.scenario_file import load_scenario
+from bot.runtime.schedule import Fire, Job, Report, Timetable
+from bot.runtime.stepped import SteppedMarket, SteppedWaiter
+from bot.runtime.world import Access, Driver
+from bot.runtime.worlds import Place, ledger_path
+from bot.sandbox.errors import LedgerBroken, PortInUse
+from bot.sandbox.ledger import resumed_at
+from bot.sandbox.sandbox import Sandbox
+from bot.sandbox.scenario import Scenario
+from bot.sandbox.serve import serve
+
+_HOST: Final = "127.0.0.1"
+_NO_ADDRESS: Final = "http://127.0.0.1:1"
+"""What stands for an address where nobody listens."""
+
+
+class SandboxWorld:
+    """The embedded broker, and one stepped clock that is market time and wire time for both
+    sides.
+    """
+
+    def __init__(
+        self,
+        *,
+        sandbox: Sandbox,
+        clock: SimulatedClock,
+        activity: Activity,
+        port: int | None,
+        speed: float,
+    ) -> None:
+        self._sandbox = sandbox
+        self._clock = clock
+        self._activity = activity
+        self._port = port
+        turn = OneAtATime()
+        self._stepped = SteppedWaiter(clock, activity, turn)
+        self.market: Clock = clock
+        self.wire: Clock = clock
+        self.waiter: Waiter = self._stepped
+        self.turn: Turn = turn
+        self.max_concurrent: int | None = 1
+        self.mailed_code: Secret | None = Secret(sandbox.credentials.otp_code)
+        self.story_start: datetime | None = sandbox.scenario.starts_at
+        self._speed = speed
+
+    async def open(self, stack: AsyncExitStack) -> Access:
+        """Serve the sandbox on loopback, or without a port answer in this process.
+
+        Raises OperatorMistake when the port is taken.
+        """
+        stack.callback(self._sandbox.close)
+        given = self._sandbox.credentials
+        key, secret = Secret(given.api_key), Secret(given.api_secret)
+        if self._port is None:
+            return Access(_NO_ADDRESS, key, secret, self._sandbox.app)
+        try:
+            base_url = await stack.enter_async_context(serve(self._sandbox, _HOST, self._port))
+        except PortInUse as error:
+            text = f"{error}. Set sandbox.port to a free one, or 0 to take any"
+            raise OperatorMistake.of("E-NET-003", text) from error
+        return Access(base_url, key, secret)
+
+    def drive(self, jobs: Sequence[Job], on_due: Fire, _report: Report) -> Driver:
+        """Walk the shared clock; a job can be neither late nor overlapping there."""
+        return SteppedMarket(
+            clock=self._clock,
+            activity=self._activity,
+            waiter=self._stepped,
+            market=self._sandbox,
+            timetable=Timetable(jobs, self._clock.now()),
+            on_due=on_due,
+            speed=self._speed,
+        )
+
+    async def pause(self, span: timedelta) -> None:
+        """Let the stepped clock walk for a span."""
+        await self.waiter.sleep_until(self.market.now() + span)
+
+    def finish(self) -> None:
+        """Have the ledger say so."""
+        self._sandbox.finish()
+
+
+def embedded(place: Place) -> SandboxWorld:
+    """Make the world of the configured scenario. Raises OperatorMistake."""
+    settings = place.loaded.settings
+    scenario = load_scenario(settings.sandbox.scenario, place.loaded.base_dir)
+    sandbox, clock = wake_sandbox(place, scenario)
+    return SandboxWorld(
+        sandbox=sandbox,
+        clock=clock,
+        activity=place.activity,
+        port=settings.sandbox.port,
+        speed=settings.sandbox.speed,
+    )
+
+
+def wake_sandbox(place: Place, scenario: Scenario) -> tuple[Sandbox, SimulatedClock]:
+    """Make the embedded broker and its clock, going on where its ledger ends."""
+    ledger = ledger_path(place.loaded.state_dir)
+    try:
+        clock = SimulatedClock(resumed_at(ledger) or scenario.starts_at)
+        sandbox = Sandbox(
+            scenario,
+            place.rulebook,
+            clock=clock,
+            wire=clock,
+            seed=place.loaded.settings.sandbox.seed,
+            ledger=ledger,
+        )
+    except LedgerBroken as error:
+        raise OperatorMistake.of("E-SBX-001", f"{ledger}: {error}", ExitCode.DATABASE) from error
+    return sandbox, clock
