@@ -20,8 +20,38 @@ WHOLE_BOT: Final = ("all", "operator")
 """Scopes that are about all of the bot: the state shown, and what an operator wants under it."""
 LASTING: Final = (RunState.HALTED, RunState.PAUSED, RunState.RUNNING)
 """The states that decide whether the bot trades; the others are passing."""
+_ATTEMPTS, _HALTS, _INTENTS, _ORDERS = (
+    tables.attempts,
+    tables.halts,
+    tables.intents,
+    tables.orders,
+)
 _EPOCH: Final = (
     sa.select(tables.lease.c.epoch).where(tables.lease.c.name == NAME).with_for_update(read=True)
+)
+_LASTING: Final = (
+    sa.select(_HALTS.c.to_state, _HALTS.c.reason)
+    .where(_HALTS.c.scope.in_(sa.bindparam("scopes", expanding=True)))
+    .where(_HALTS.c.to_state.in_(LASTING))
+    .order_by(_HALTS.c.seq.desc())
+    .limit(1)
+)
+_OF_INTENT: Final = sa.select(_INTENTS.c.account, _INTENTS.c.symbol, _INTENTS.c.strategy).where(
+    _INTENTS.c.intent_id == sa.bindparam("intent")
+)
+_POST: Final = sa.select(_ATTEMPTS.c.attempt_id).where(
+    _ATTEMPTS.c.intent_id == sa.bindparam("intent"), _ATTEMPTS.c.verb == "POST"
+)
+_TWIN: Final = (_INTENTS.c.fingerprint == sa.bindparam("fingerprint")) & (
+    _INTENTS.c.intent_id != sa.bindparam("intent")
+)
+_UNRESOLVED_TWIN: Final = sa.select(_INTENTS.c.intent_id).where(
+    _TWIN, _INTENTS.c.state.in_(UNRESOLVED_SENDS)
+)
+_WORKING_TWIN: Final = (
+    sa.select(_ORDERS.c.order_id)
+    .join(_INTENTS, _INTENTS.c.intent_id == _ORDERS.c.intent_id)
+    .where(_TWIN, _ORDERS.c.state.not_in(TERMINAL_STATES))
 )
 
 
@@ -59,17 +89,12 @@ class Standing:
 
 def lasting_state(connection: sa.Connection, *scopes: str) -> Standing | None:
     """The newest state of a scope that decides whether it trades; None: nothing was ever said."""
-    halts = tables.halts
-    mine = halts.c.scope.in_(scopes) & halts.c.to_state.in_(LASTING)
-    query = sa.select(halts.c.to_state, halts.c.reason).where(mine)
-    row = connection.execute(query.order_by(halts.c.seq.desc()).limit(1)).first()
+    row = connection.execute(_LASTING, {"scopes": scopes}).first()
     return Standing(RunState(row.to_state), row.reason) if row else None
 
 
 def _require_not_halted(connection: sa.Connection, intent_id: str) -> None:
-    intents = tables.intents
-    columns = (intents.c.account, intents.c.symbol, intents.c.strategy)
-    intent = connection.execute(sa.select(*columns).where(intents.c.intent_id == intent_id)).first()
+    intent = connection.execute(_OF_INTENT, {"intent": intent_id}).first()
     if intent is None:
         raise SendForbidden(f"intent {intent_id} is not in the journal")
     scopes = (f"account:{intent.account}", f"symbol:{intent.symbol}", intent.symbol)
@@ -80,23 +105,14 @@ def _require_not_halted(connection: sa.Connection, intent_id: str) -> None:
 
 
 def _require_first_post(connection: sa.Connection, intent_id: str) -> None:
-    attempts = tables.attempts
-    mine = (attempts.c.intent_id == intent_id) & (attempts.c.verb == "POST")
-    if connection.execute(sa.select(attempts.c.attempt_id).where(mine)).first():
+    if connection.execute(_POST, {"intent": intent_id}).first():
         raise SendForbidden(f"intent {intent_id} was sent before; one POST per intent, ever")
 
 
 def _require_free(connection: sa.Connection, intent_id: str, fingerprint: str) -> None:
     """No order that the broker could not tell apart may be unresolved or working."""
-    intents, orders = tables.intents, tables.orders
-    twin = (intents.c.fingerprint == fingerprint) & (intents.c.intent_id != intent_id)
-    unresolved = sa.select(intents.c.intent_id).where(twin, intents.c.state.in_(UNRESOLVED_SENDS))
-    if found := connection.execute(unresolved).scalar():
+    order = {"intent": intent_id, "fingerprint": fingerprint}
+    if found := connection.execute(_UNRESOLVED_TWIN, order).scalar():
         raise SendForbidden(f"the same order is unresolved: {found}")
-    working = (
-        sa.select(orders.c.order_id)
-        .join(intents, intents.c.intent_id == orders.c.intent_id)
-        .where(twin, orders.c.state.not_in(TERMINAL_STATES))
-    )
-    if found := connection.execute(working).scalar():
+    if found := connection.execute(_WORKING_TWIN, order).scalar():
         raise SendForbidden(f"the same order is working: {found}")
