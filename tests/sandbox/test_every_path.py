@@ -6,8 +6,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from bot.domain.account import SubAccount
 from bot.protocol.answer import Answer
 from bot.protocol.calls import CODECS
@@ -24,6 +22,7 @@ from bot.protocol.envelope import Payload, open_envelope
 from bot.protocol.parameters import PARAMETERS, query_faults
 from bot.protocol.query import Kind, Parameter
 from bot.sandbox.library.library import Library
+from tests.rows import every_row
 from tests.sandbox.client import (
     ACCOUNT,
     EXTENDED,
@@ -159,7 +158,7 @@ async def asked(b: Bench, path: str) -> Any:
 # --------------------------------------------------------------------------------- good answers
 
 
-@pytest.mark.parametrize("name", READS)
+@every_row("name", READS)
 async def test_a_good_question_is_answered_in_every_field_of_the_document(name: str) -> None:
     b = await traded()
 
@@ -231,7 +230,7 @@ def wrong(parameter: Parameter) -> str:
     return "NO-SUCH-WORD" if parameter.values else WRONG_OF_KIND[parameter.kind]
 
 
-@pytest.mark.parametrize("name", TAKING)
+@every_row("name", TAKING)
 async def test_a_bad_parameter_is_a_400_whatever_it_is(name: str) -> None:
     b = untouched()
 
@@ -246,9 +245,7 @@ async def test_a_bad_parameter_is_a_400_whatever_it_is(name: str) -> None:
         assert parameter.name in answer.json()["message"]
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in TAKING if any(one.is_required for one in PARAMETERS[name])]
-)
+@every_row("name", [name for name in TAKING if any(one.is_required for one in PARAMETERS[name])])
 async def test_a_missing_parameter_is_a_400(name: str) -> None:
     b = bench(scenario(switches={"error_codes": "named"}))
 
@@ -260,7 +257,7 @@ async def test_a_missing_parameter_is_a_400(name: str) -> None:
 NAMING = [name for name in READS if path_parameters(ENDPOINTS[name])]
 
 
-@pytest.mark.parametrize("name", NAMING)
+@every_row("name", NAMING)
 async def test_a_name_that_is_none_is_a_404_and_another_user_a_401(name: str) -> None:
     b = untouched()
 
@@ -271,9 +268,7 @@ async def test_a_name_that_is_none_is_a_404_and_another_user_a_401(name: str) ->
         assert (answer.status_code, answer.json()["error_code"]) == (wanted, str(wanted)), hole
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in READS if any(one.name == "date" for one in PARAMETERS[name])]
-)
+@every_row("name", [name for name in READS if any(one.name == "date" for one in PARAMETERS[name])])
 async def test_a_day_in_the_future_is_a_400(name: str) -> None:
     b = untouched()
 
@@ -289,7 +284,7 @@ DAY_RANGES = [
 ]
 
 
-@pytest.mark.parametrize("name", DAY_RANGES)
+@every_row("name", DAY_RANGES)
 async def test_a_range_of_days_comes_whole_the_right_way_round_and_has_begun(name: str) -> None:
     b = untouched()
 

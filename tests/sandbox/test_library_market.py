@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from bot.domain.instrument import EXCHANGE_TZ
+from tests.rows import every_row
 from tests.sandbox.client import Bench, bench, scenario
 
 SYMBOLS = [
@@ -23,7 +24,7 @@ ACCOUNTS = [{"id": "0009000011", "holdings": {"HPG": 1_000}}]
 PLAYED = [(7, 45), (8, 360), (9, 0)]
 """Seeds, and minutes of market time since 09:10: in the morning, after the close, before all."""
 SPAN = "from=1600000000&to=1900000000"
-each_market = pytest.mark.parametrize(("seed", "minutes"), PLAYED)
+each_market = every_row(("seed", "minutes"), PLAYED)
 
 
 @cache
@@ -68,7 +69,7 @@ def close_of(bar: dict[str, Any]) -> Any:
 
 
 @each_market
-@pytest.mark.parametrize("path", QUOTED)
+@every_row("path", QUOTED)
 async def test_the_last_bar_of_a_history_is_the_quote(seed: int, minutes: int, path: str) -> None:
     b = market(seed, minutes)
 
@@ -86,7 +87,7 @@ async def test_the_last_bar_of_a_history_is_the_quote(seed: int, minutes: int, p
 
 
 @each_market
-@pytest.mark.parametrize("path", QUOTED)
+@every_row("path", QUOTED)
 async def test_every_bar_holds_its_open_and_close(seed: int, minutes: int, path: str) -> None:
     bars = await series(market(seed, minutes), path)
 
@@ -97,7 +98,7 @@ async def test_every_bar_holds_its_open_and_close(seed: int, minutes: int, path:
 
 
 @each_market
-@pytest.mark.parametrize("symbol", LISTED)
+@every_row("symbol", LISTED)
 async def test_the_walk_of_the_past_ends_at_the_reference(
     seed: int, minutes: int, symbol: str
 ) -> None:
@@ -114,8 +115,8 @@ async def test_the_walk_of_the_past_ends_at_the_reference(
 
 
 @each_market
-@pytest.mark.parametrize("path", ["stocks/HPG", "stocks/SHS", "etfs/E1VFVN30", "bonds/CSB125001"])
-@pytest.mark.parametrize("resolution", ["5", "15", "30", "1H", "4H"])
+@every_row("path", ["stocks/HPG", "stocks/SHS", "etfs/E1VFVN30", "bonds/CSB125001"])
+@every_row("resolution", ["5", "15", "30", "1H", "4H"])
 async def test_the_parts_of_a_day_are_together_the_day(
     seed: int, minutes: int, path: str, resolution: str
 ) -> None:
@@ -156,7 +157,7 @@ async def test_what_was_played_yesterday_is_a_bar_today() -> None:
 
 
 @each_market
-@pytest.mark.parametrize("code", INDICES)
+@every_row("code", INDICES)
 async def test_an_index_is_made_of_its_members(seed: int, minutes: int, code: str) -> None:
     b = market(seed, minutes)
 
@@ -242,8 +243,8 @@ def assert_split(split: dict[str, Any]) -> None:
 
 
 @each_market
-@pytest.mark.parametrize("day", DAYS)
-@pytest.mark.parametrize("symbol", LISTED)
+@every_row("day", DAYS)
+@every_row("symbol", LISTED)
 async def test_what_groups_traded_is_part_of_what_was_traded(
     seed: int, minutes: int, day: str, symbol: str
 ) -> None:
@@ -314,7 +315,7 @@ async def test_orders_of_today_are_known_after_the_close_only() -> None:
 
 
 @each_market
-@pytest.mark.parametrize("symbol", LISTED)
+@every_row("symbol", LISTED)
 async def test_owned_and_free_are_the_foreign_room(seed: int, minutes: int, symbol: str) -> None:
     b, path = market(seed, minutes), f"/market/stocks/{symbol}"
 
@@ -335,7 +336,7 @@ async def test_owned_and_free_are_the_foreign_room(seed: int, minutes: int, symb
 
 
 @each_market
-@pytest.mark.parametrize("symbol", LISTED)
+@every_row("symbol", LISTED)
 async def test_owners_are_a_hundred_percent(seed: int, minutes: int, symbol: str) -> None:
     b = market(seed, minutes)
 
@@ -348,7 +349,7 @@ async def test_owners_are_a_hundred_percent(seed: int, minutes: int, symbol: str
 
 
 @each_market
-@pytest.mark.parametrize("path", ["indices/VNINDEX", "sectors/financials"])
+@every_row("path", ["indices/VNINDEX", "sectors/financials"])
 async def test_foreigners_and_others_are_all(seed: int, minutes: int, path: str) -> None:
     b = market(seed, minutes)
 
@@ -380,7 +381,7 @@ async def test_the_depth_is_taken_every_five_minutes_while_the_market_trades() -
     assert empty == []
 
 
-@pytest.mark.parametrize(
+@every_row(
     "path",
     [
         "/market/quotes/stocks/HPG/history?resolution=1H&",
@@ -389,7 +390,7 @@ async def test_the_depth_is_taken_every_five_minutes_while_the_market_trades() -
         "/market/calendar?",
     ],
 )
-@pytest.mark.parametrize("seconds", ["253402300799", "999999999999999999"])
+@every_row("seconds", ["253402300799", "999999999999999999"])
 async def test_seconds_beyond_every_calendar_are_no_error_of_ours(path: str, seconds: str) -> None:
     b = market(7, 45)
 
