@@ -18,14 +18,15 @@ from bot.sandbox.garbage import GarbageKind, spoil
 from tests.broker.played_broker import ACCOUNT, Reply, desk
 from tests.faults.groups import GROUPS, Group
 from tests.protocol.samples import INTENT, RESULT_JSON
+from tests.rows import every_row
 from tests.staging import QUIET
 from tests.story import Story, once, tell, write_project
 
 TODAY = date(2026, 8, 21)
 RAW_MAX = 16 * 1024
 GOOD_PLACE = seal(PLACE_ORDER, [RESULT_JSON])
-each_group = pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name)
-each_kind = pytest.mark.parametrize("kind", GarbageKind)
+each_group = every_row("group", GROUPS)
+each_kind = every_row("kind", GarbageKind)
 
 
 def spoilt(body: bytes) -> dict[GarbageKind, bytes]:

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from bot.sandbox.fault_rule import POINTS, FaultPoint, FaultScript
 from bot.sandbox.faults import FaultBook, reset_at
+from tests.rows import every_row
 
 START = datetime(2026, 11, 19, 2, 15, tzinfo=UTC)
 REJECT = {"do": "reject"}
@@ -107,7 +108,7 @@ def test_restored_counts_go_on_where_they_were() -> None:
     assert strikes(faults, 2) == [True, False]
 
 
-@pytest.mark.parametrize("do", POINTS)
+@every_row("do", POINTS)
 def test_every_action_strikes_by_default_where_it_may(do: str) -> None:
     assert POINTS[do].usual in POINTS[do].allowed
 

@@ -6,6 +6,7 @@ import pytest
 
 from bot.sandbox.fault_rule import FaultScript
 from bot.sandbox.garbage import GarbageKind, spoil
+from tests.rows import every_row
 from tests.sandbox.client import ACCOUNT, Bench, order_body, orders_path, ready
 
 BOOK = f"/trading/v1/accounts/{ACCOUNT}/order-book"
@@ -24,7 +25,7 @@ async def count(b: Bench) -> int:
     return len(await b.get(BOOK))
 
 
-@pytest.mark.parametrize("kind", GarbageKind)
+@every_row("kind", GarbageKind)
 async def test_garbage_is_the_good_answer_spoilt(kind: GarbageKind) -> None:
     b = await faulty(match={"nth": 2}, action={"do": "garbage", "kind": kind})
 

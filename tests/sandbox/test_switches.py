@@ -6,6 +6,7 @@ import pytest
 
 from bot.sandbox.scenario import Switches
 from bot.sandbox.switch_table import FIXED, SWITCHES, positions, switches_markdown
+from tests.rows import every_row
 from tests.sandbox.client import (
     ACCOUNT,
     EXTENDED,
@@ -49,7 +50,7 @@ def test_the_table_has_every_switch_once_and_its_positions() -> None:
     assert len({row.question for row in FIXED}) == len(FIXED)
 
 
-@pytest.mark.parametrize("name", sorted(Switches.model_fields))
+@every_row("name", sorted(Switches.model_fields))
 def test_every_switch_has_a_test_that_turns_it(name: str) -> None:
     where = Path(__file__).with_name(f"{PROVEN_ELSEWHERE.get(name, 'test_switches')}.py")
 

@@ -1,12 +1,11 @@
 """Call auctions, through the venue."""
 
-import pytest
-
 from bot.domain.instrument import Exchange, Lot
 from bot.domain.quote import DepthLevel
 from bot.sandbox.exchange.auction import Clearing, clearing
 from bot.sandbox.exchange.event import OrderLapsed, Traded, Uncrossed
 from bot.sandbox.exchange.order import Refusal
+from tests.rows import every_row
 from tests.sandbox.exchange.stage import SYMBOLS, Stage, fills, listing, local, only
 from tests.sandbox.exchange.vectors import AUCTIONS
 
@@ -29,7 +28,7 @@ def collected(case) -> Stage:
     return stage
 
 
-@pytest.mark.parametrize("case", AUCTIONS.values(), ids=AUCTIONS)
+@every_row("case", AUCTIONS.values())
 def test_a_worked_auction_gives_its_price_and_fills(case):
     stage = collected(case)
     board = stage.venue.board(SYMBOLS[Exchange[case["exchange"]]])

@@ -14,13 +14,14 @@ from bot.sandbox.exchange.event import (
     Uncrossed,
 )
 from bot.sandbox.exchange.order import LiveOrder, Refusal
+from tests.rows import every_row
 from tests.sandbox.exchange.stage import SYMBOLS, Stage, fills, listing, local, only, trades
 from tests.sandbox.exchange.vectors import CONTINUOUS
 
 OPPOSITE = {"BUY": "SELL", "SELL": "BUY"}
 
 
-@pytest.mark.parametrize("case", CONTINUOUS.values(), ids=CONTINUOUS)
+@every_row("case", CONTINUOUS.values())
 def test_a_worked_order_trades_rests_and_ends_as_it_should(case):
     exchange = Exchange[case["exchange"]]
     symbol, stage = SYMBOLS[exchange], Stage("10:00", listing(exchange, case["reference"]))

@@ -13,6 +13,7 @@ from bot.sandbox.exchange.errors import (
 )
 from bot.sandbox.exchange.event import OrderAccepted, OrderLapsed, PhaseMoved, Uncrossed
 from bot.sandbox.exchange.order import Listing, NewOrder, Refusal
+from tests.rows import every_row
 from tests.sandbox.exchange.stage import (
     FRIDAY,
     MONDAY,
@@ -130,7 +131,7 @@ REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize(("at", "line", "expected"), REFUSALS)
+@every_row(("at", "line", "expected"), REFUSALS)
 def test_an_order_is_refused_for_the_first_check_it_fails(at, line, expected):
     assert Stage(at).refused(line) is expected
 

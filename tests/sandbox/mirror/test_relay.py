@@ -14,6 +14,7 @@ from bot.sandbox.ledger import read_ledger
 from bot.sandbox.mirror.relay import RELAYED, relayed
 from bot.sandbox.mirror.shell import MirrorShell
 from bot.sandbox.mirror.watch import Clocks, Watch
+from tests.rows import every_row
 from tests.sandbox.client import RULEBOOK, Bench, bench
 from tests.sandbox.mirror.mirrored import mirrored
 
@@ -30,7 +31,7 @@ def test_every_read_of_market_data_is_in_the_table_and_nothing_else() -> None:
     assert not [name for name, each in RELAYED.items() if each.is_write]
 
 
-@pytest.mark.parametrize("name", sorted(set(ENDPOINTS) - set(RELAYED)))
+@every_row("name", sorted(set(ENDPOINTS) - set(RELAYED)))
 def test_every_other_call_is_refused(name: str) -> None:
     with pytest.raises(NotRelayed):
         relayed(ENDPOINTS[name])
