@@ -17,9 +17,9 @@ from bot.sandbox.library.walk import (
     Hours,
     Nature,
     days_from,
-    days_until,
     merged,
     stream,
+    walk_until,
     within,
 )
 
@@ -45,8 +45,7 @@ class Walked:
     @cached_property
     def _past(self) -> tuple[DayBar, ...]:
         days = self.days_between(self.starts, self.first_day - timedelta(days=1))
-        source = stream(self.seed, "days", self.symbol)
-        return tuple(days_until(days, self.reference, self.nature, source))
+        return walk_until(tuple(days), self.reference, self.nature, self.seed, self.symbol)
 
     @cached_property
     def _ahead(self) -> tuple[DayBar, ...]:

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from datetime import UTC, date, datetime, time, timedelta
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final
 
 from bot.domain.calendar import TradingCalendar
@@ -12,6 +12,7 @@ HISTORY_STARTS: Final = date(2021, 1, 1)
 """Nothing of the library is older."""
 _DAY: Final = timedelta(days=1)
 _SATURDAY: Final = 5
+_STARTS_KEPT: Final = 4_096
 
 
 class Days:
@@ -52,6 +53,7 @@ def local_day(at: datetime) -> date:
     return at.astimezone(EXCHANGE_TZ).date()
 
 
+@lru_cache(_STARTS_KEPT)
 def start_of(day: date) -> datetime:
     """Return the midnight, in Vietnam, with which a day begins; a daily bar starts there."""
     return datetime.combine(day, time(), EXCHANGE_TZ).astimezone(UTC)

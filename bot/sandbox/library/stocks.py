@@ -6,11 +6,13 @@ that the last close is the reference.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Final
 
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, InstrumentKind, Phase
+from bot.domain.ticks import TickTable
 from bot.sandbox.exchange.market import Board
 from bot.sandbox.gatekeeper import not_found
 from bot.sandbox.house import House
@@ -21,8 +23,8 @@ from bot.sandbox.library.walk import (
     Bar,
     DayBar,
     Nature,
-    days_until,
     stream,
+    walk_until,
     within,
 )
 from bot.sandbox.recorder import DepthTaken, Record
@@ -34,6 +36,16 @@ _DAILY: Final = 0.013
 _VOLUME_IN_LEVELS: Final = 150
 """A day's typical volume, in what typically waits at one price."""
 _NOT_STOCKS: Final = frozenset({InstrumentKind.ETF, InstrumentKind.BOND})
+
+
+@dataclass(frozen=True, slots=True)
+class _OnTick:
+    """Brings a price to the grid, below it and at least to about 1,000 VND."""
+
+    ticks: TickTable
+
+    def __call__(self, price: float) -> int:
+        return self.ticks.down(max(1_000, round(price)))
 
 
 class Stocks:
@@ -125,16 +137,12 @@ class Stocks:
     def _walked(self, symbol: str) -> tuple[DayBar, ...]:
         script = self.scripts[symbol]
         days = self.days.between(HISTORY_STARTS, self.first_day - timedelta(days=1))
-        source = stream(self.seed, "days", symbol)
-        return tuple(days_until(days, script.reference, self._nature(script), source))
+        return walk_until(days, script.reference, self._nature(script), self.seed, symbol)
 
     def _nature(self, script: SymbolScript) -> Nature:
-        down = partial(self._house.rulebook.tick_down, script.instrument)
-        return Nature(
-            _DAILY,
-            script.level_volume * _VOLUME_IN_LEVELS,
-            lambda price: down(max(1_000, round(price))),
-        )
+        instrument = script.instrument
+        ticks = self._house.rulebook.venues[instrument.exchange].ticks_of(instrument.kind)
+        return Nature(_DAILY, script.level_volume * _VOLUME_IN_LEVELS, _OnTick(ticks))
 
     # ------------------------------------------------------------------------ within a day
 

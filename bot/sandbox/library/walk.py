@@ -7,6 +7,7 @@ goes. A stream is made from seed and name: the same names give the same walk in 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from functools import lru_cache
 from math import exp
 from random import Random
 from typing import Final, NamedTuple
@@ -18,6 +19,7 @@ _MOVE_MAX: Final = 0.04
 _HALF_RANGE: Final = 0.4
 LOT: Final = 100
 SLOT: Final = timedelta(minutes=5)
+_WALKS_KEPT: Final = 128
 
 
 class Bar(NamedTuple):
@@ -58,6 +60,14 @@ class Nature:
 def stream(seed: int, *names: object) -> Random:
     """Return the random stream of a name."""
     return Random("|".join(map(str, (seed, *names))))
+
+
+@lru_cache(_WALKS_KEPT)
+def walk_until(
+    days: tuple[date, ...], end: int, nature: Nature, seed: int, symbol: str
+) -> tuple[DayBar, ...]:
+    """Return the bars of `days` for a symbol; every sandbox of a seed has the same."""
+    return tuple(days_until(days, end, nature, stream(seed, "days", symbol)))
 
 
 def days_until(days: Sequence[date], end: int, nature: Nature, source: Random) -> list[DayBar]:
