@@ -111,8 +111,10 @@ class FaultBook:
         rule.seen, rule.struck, rule.first_struck = seen, struck, first_struck
 
     def _timer(self, rule: Rule) -> datetime | None:
+        """Return when a fault that needs no request happens: once, however often it may strike."""
         at = rule.script.match.at
-        return self._at_time(at) if at and _is_timer(rule) and not rule.is_spent else None
+        is_over = rule.is_spent or rule.struck > 0
+        return self._at_time(at) if at and _is_timer(rule) and not is_over else None
 
     def _hits(self, rule: Rule, path: str, at: datetime) -> bool:
         match = rule.script.match

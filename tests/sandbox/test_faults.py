@@ -100,6 +100,19 @@ def test_a_dropped_token_at_a_time_needs_no_request() -> None:
     assert faults.due_at() is None
 
 
+@pytest.mark.parametrize("lasting", [{"until": "02:40"}, {"times": 0}, {"prob": 0.5}])
+def test_a_drop_at_a_time_happens_once_even_where_a_rule_may_strike_without_end(
+    lasting: dict[str, Any],
+) -> None:
+    faults = book({"match": {"at": "02:20", **lasting}, "action": {"do": "drop_2fa"}})
+    later = START + timedelta(minutes=30)
+
+    happened = [len(faults.pop_due(later)), len(faults.pop_due(later))]
+
+    assert happened == [1, 0]
+    assert faults.due_at() is None
+
+
 def test_restored_counts_go_on_where_they_were() -> None:
     faults = book({"match": {"nth": 3}, "action": REJECT})
 
