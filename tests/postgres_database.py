@@ -66,6 +66,7 @@ class ReusedDatabase:
         assert _rows(self._connection, _SEQUENCES) == [(0,)], "a sequence would have to start again"
         tables = [str(name) for (name,) in _rows(self._connection, _TABLES)]
         self._delete_all = ";".join(f"delete from {name}" for name in tables)
+        self._vacuum = f"vacuum {', '.join(tables)}"
         self._seeds = {name: seed for name in tables if (seed := _seed(self._connection, name))}
         self._schema = schema_of(self._connection)
 
@@ -77,8 +78,9 @@ class ReusedDatabase:
         self._require_nobody(gone_s_max)
         if schema_of(self._connection) != self._schema:
             raise Spoilt("the test changed the schema: let it ask for own_postgres_url")
+        self._connection.execute(self._delete_all.encode())
+        self._connection.execute(self._vacuum.encode())  # rows lie in a new one's order again
         with self._connection.transaction():
-            self._connection.execute(self._delete_all.encode())
             for name, seed in self._seeds.items():
                 rows = f"json_populate_recordset(null::{name}, %s)"
                 query = f"insert into {name} select * from {rows}"
