@@ -1,6 +1,6 @@
 """PostgreSQL databases for the tests: one that every test uses in turn, and copies to spoil.
 
-Making a database costs a hundred times what emptying one does. So a test's database is used by the
+Making a database costs far more than emptying one, above all on a disk. So a test's database is used by the
 next one too, when nothing can tell it from a new one: nobody is connected to it, its schema was not
 touched, and its tables hold the rows that the migrations put there, and no others.
 """
