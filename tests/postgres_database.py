@@ -1,8 +1,8 @@
 """PostgreSQL databases for the tests: one that every test uses in turn, and copies to spoil.
 
-Making a database costs far more than emptying one, above all on a disk. So a test's database is used by the
-next one too, when nothing can tell it from a new one: nobody is connected to it, its schema was not
-touched, and its tables hold the rows that the migrations put there, and no others.
+Making a database costs far more than emptying one, above all on a disk. So a test's database is
+used by the next one too, when nothing can tell it from a new one: nobody is connected to it, its
+schema was not touched, and its tables hold the rows that the migrations put there, and no others.
 """
 
 import contextlib
