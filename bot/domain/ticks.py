@@ -22,7 +22,10 @@ class TickTable:
 
     def tick_at(self, price: int) -> int:
         """Return the tick of the zone that holds `price`; a limit belongs to the zone above it."""
-        return next(tick for below, tick in self.zones if below is None or price < below)
+        for below, tick in self.zones:
+            if below is None or price < below:
+                return tick
+        raise AssertionError("the last zone has no end")
 
     def is_on_grid(self, price: int) -> bool:
         """Return whether an order may carry `price`."""

@@ -66,6 +66,7 @@ class Crowd:
         self._script = script
         self._scenario = scenario
         self._rulebook = rulebook
+        self._ticks = rulebook.venues[script.exchange].ticks_of(script.kind)
         self._venue = venue
         self._deliver = deliver
         self._day = scenario.starts_at.astimezone(EXCHANGE_TZ).date()
@@ -122,10 +123,10 @@ class Crowd:
     # ------------------------------------------------------------------------------ quoting
 
     def _ladder(self, bid: int) -> Ladder:
-        ask = self._up(bid)
+        ask = self._ticks.up(bid)
         if self._random.random() < _WIDE_SPREAD_CHANCE:
-            ask = self._up(ask)
-        return Ladder(self._steps(bid, self._down), self._steps(ask, self._up))
+            ask = self._ticks.up(ask)
+        return Ladder(self._steps(bid, self._ticks.down), self._steps(ask, self._ticks.up))
 
     def _steps(self, price: int, step: Callable[[int], int]) -> tuple[int, ...]:
         prices: list[int] = []
@@ -158,9 +159,9 @@ class Crowd:
         """Put orders into an auction: around the price, and some on either side that cross."""
         for side in (Side.BUY, Side.SELL):
             for distance in range(_AUCTION_LEVELS):
-                price = self._up(bid) if side is Side.BUY else bid
+                price = self._ticks.up(bid) if side is Side.BUY else bid
                 for _ in range(distance):
-                    price = self._down(price) if side is Side.BUY else self._up(price)
+                    price = self._ticks.down(price) if side is Side.BUY else self._ticks.up(price)
                 if self._band.holds(price):
                     self._submit(side, price, self._volume(side, distance, at), at)
 
@@ -178,7 +179,7 @@ class Crowd:
 
     def _strike(self, side: Side, price: int, volume: int, at: datetime) -> None:
         order_id = self._submit(side, price, volume, at)
-        if self._venue.order(order_id) is not None:
+        if self._venue.is_live(order_id):
             self._cancel(order_id, at)
 
     # ------------------------------------------------------------------------------ the venue
@@ -196,12 +197,6 @@ class Crowd:
         self._deliver(self._venue.cancel(order_id, at))
 
     def _forget_ended(self) -> None:
-        ended = [order_id for order_id in self._resting if self._venue.order(order_id) is None]
+        ended = [order_id for order_id in self._resting if not self._venue.is_live(order_id)]
         for order_id in ended:
             del self._resting[order_id]
-
-    def _up(self, price: int) -> int:
-        return self._rulebook.tick_up(self._script.instrument, price)
-
-    def _down(self, price: int) -> int:
-        return self._rulebook.tick_down(self._script.instrument, price)
