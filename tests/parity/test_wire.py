@@ -57,25 +57,33 @@ async def _in_process(folder: Path, url: str | None = None) -> list[Entry]:
     return _told(story.shown.entries)
 
 
-async def test_the_same_seed_tells_the_same_story_twice(tmp_path: Path) -> None:
-    assert await _in_process(tmp_path / "one") == await _in_process(tmp_path / "two")
+@pytest.fixture(scope="module")
+async def in_process(tmp_path_factory: pytest.TempPathFactory) -> list[Entry]:
+    """The story as it is told in this process, on SQLite."""
+    return await _in_process(tmp_path_factory.mktemp("in process"))
+
+
+async def test_the_same_seed_tells_the_same_story_twice(
+    tmp_path: Path, in_process: list[Entry]
+) -> None:
+    assert await _in_process(tmp_path) == in_process
 
 
 @pytest.mark.wire
-async def test_over_http_and_at_a_pace_it_is_the_same_story(tmp_path: Path) -> None:
-    in_process = await _in_process(tmp_path / "in process")
-    folder = tmp_path / "over http"
+async def test_over_http_and_at_a_pace_it_is_the_same_story(
+    tmp_path: Path, in_process: list[Entry]
+) -> None:
     shown = Shown()
 
     options = RunOptions(run_for=timedelta(minutes=MINUTES), answer_otp_after=timedelta(seconds=40))
-    config = _project(folder, sandbox={"scenario": "story.yaml", "speed": 100_000, "port": 0})
+    config = _project(tmp_path, sandbox={"scenario": "story.yaml", "speed": 100_000, "port": 0})
     await run_bot(load_settings(config), options, shown, make=make_world)
 
     assert _told(shown.entries) == in_process
 
 
 @pytest.mark.postgres
-async def test_on_postgres_it_is_the_same_story(tmp_path: Path, postgres_url: str) -> None:
-    on_sqlite = await _in_process(tmp_path / "sqlite")
-
-    assert await _in_process(tmp_path / "postgres", postgres_url) == on_sqlite
+async def test_on_postgres_it_is_the_same_story(
+    tmp_path: Path, postgres_url: str, in_process: list[Entry]
+) -> None:
+    assert await _in_process(tmp_path, postgres_url) == in_process
