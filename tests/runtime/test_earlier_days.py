@@ -8,15 +8,23 @@ from bot.domain.entry import OrderUpdated
 from bot.domain.order import OrderState
 from bot.domain.recovery import Recovery
 from bot.runtime.earlier_days import with_earlier_ends
-from tests.staging import DAY, Stage, intent, set_stage
+from tests.staging import DAY, Stage, intent, scenario, set_stage
 
 NIGHT = timedelta(hours=23)
 BELOW, ABOVE = 26_000, 27_100
+LEVELS = {"bids": [[26_900, 500]], "asks": [[27_000, 500]]}
+STILL = {
+    "symbol": "HPG",
+    "exchange": "HOSE",
+    "reference": 27_000,
+    "standstills": [{"at": "09:20", "until": "16:00", **LEVELS}],
+}
+"""Nobody trades through the day that passes between two mornings."""
 
 
 async def left_overnight(folder: Path, url: str, *, limit_price: int) -> tuple[Stage, OrderUpdated]:
     """A stage on the next morning, and the row of an order that was working the day before."""
-    stage = await set_stage(folder, url)
+    stage = await set_stage(folder, url, scenario(symbols=[STILL]))
     wanted = await stage.ready(intent(limit_price=limit_price))
     await stage.orders.place(wanted)
     [order_id] = stage.placed()
