@@ -35,11 +35,22 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.is_listening = asyncio.Event()
+        self._is_over = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, and say so."""
         await super().startup(sockets)
         self.is_listening.set()
+
+    async def main_loop(self) -> None:
+        """Serve until told to end; uvicorn's own loop looks whether it is ten times a second."""
+        await self.on_tick(0)
+        await self._is_over.wait()
+
+    def end(self) -> None:
+        """Take no more connections and let the server end."""
+        self.should_exit = True
+        self._is_over.set()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -88,7 +99,7 @@ async def serve(sandbox: Sandbox, host: str = "127.0.0.1", port: int = 0) -> Asy
         await server.is_listening.wait()
         yield "http://{}:{}".format(*listening.getsockname()[:2])
     finally:
-        server.should_exit = True
+        server.end()
         await serving
         listening.close()
 
