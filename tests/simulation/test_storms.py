@@ -31,6 +31,7 @@ from bot.runtime.settings import load_settings
 from bot.runtime.stepped import SteppedWaiter
 from bot.runtime.world import Access
 from bot.runtime.worlds import Place
+from bot.sandbox.library.library import Library
 from tests.simulation.oracle import faults_in, outcome_of
 from tests.simulation.weather import Weather
 from tests.story import InProcessWorld, Shown, write_project
@@ -43,6 +44,8 @@ POINTS_MAX = 260
 CROWDED = 0.5
 """How often requests overlap as they do in live, instead of taking turns."""
 DETOUR_MAX = 40
+LOADED_LATE = (Library,)
+"""What a run loads when it first asks for it: here once, instead of in every child."""
 BUSY = """
 from random import Random
 
