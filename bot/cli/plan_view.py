@@ -114,7 +114,9 @@ def left(total: float, quota: int) -> str:
     """How the polls stand to their share of the quota."""
     room = room_for_polls(quota)
     if total > room:
-        return f"{total - room:.1f} MORE than polls may use ({room} of {quota}): all of them slow down"
+        return (
+            f"{total - room:.1f} MORE than polls may use ({room} of {quota}): all of them slow down"
+        )
     return f"polls may use {room} of {quota} requests, the rest is for orders"
 
 
