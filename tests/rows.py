@@ -2,7 +2,7 @@
 
 For tables of many short rows that one sentence covers. Where two workers share the suite, a test
 of its own costs 5 ms and a passing subtest of pytest's 1 ms; a row here costs only its check.
-Fixtures are made once for the whole table, so a row may not change them.
+Fixtures are made once for the whole table, so a row may not change them. A row is never skipped.
 """
 
 import functools
@@ -19,7 +19,8 @@ Test = Callable[..., Any]
 Rows = Iterable[Any] | Callable[[], Iterable[Any]]
 Case = dict[str, Any]
 
-_FAILURES = (Exception, pytest.fail.Exception)
+_FAILURES = (Exception, pytest.fail.Exception, pytest.skip.Exception)
+_TIME_IS_UP = "from pytest-timeout"
 _TABLES = "tables_of_rows"
 _VALUE_LENGTH_MAX = 300
 _FAILURE_LINES_MAX = 15
@@ -97,11 +98,15 @@ class _Checked:
 
     @contextmanager
     def one(self, case: Case) -> Iterator[None]:
+        """Note a failure. No row comes after the test's time is up: nobody would end it."""
+        __tracebackhide__ = True
         self.count += 1
         try:
             yield
         except _FAILURES as error:
             self.failed.append((case, error))
+            if _TIME_IS_UP in str(error):
+                self.end()
 
     def end(self) -> None:
         """Fail with every row that failed; the first one's own traceback stands above."""

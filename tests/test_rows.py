@@ -44,6 +44,34 @@ def test_any_error_and_what_was_not_raised_are_failures_of_their_rows() -> None:
     assert "OSError: no disk" in str(caught.value)
 
 
+def test_a_row_that_is_skipped_fails_and_hides_no_other() -> None:
+    @every_row("number", [1, 2, 3])
+    def check(number: int) -> None:
+        if number == 2:
+            pytest.skip("not here")
+        assert number == 1
+
+    with pytest.raises(AssertionError, match="2 of 3 rows fail") as caught:
+        check()
+
+    assert "number=2\n    Skipped: not here" in str(caught.value)
+
+
+def test_no_row_is_begun_after_the_time_of_the_test() -> None:
+    seen = []
+
+    @every_row("number", [1, 2, 3])
+    def check(number: int) -> None:
+        seen.append(number)
+        if number == 2:
+            pytest.fail("Timeout (>60.0s) from pytest-timeout.")
+
+    with pytest.raises(AssertionError, match="1 of 2 rows fail\nnumber=2\n"):
+        check()
+
+    assert seen == [1, 2]
+
+
 def test_a_table_without_rows_fails() -> None:
     with pytest.raises(AssertionError, match="the table has no rows"):
         every_row("n", [])(accept)()
