@@ -34,7 +34,11 @@ class HandStory:
 
 
 async def tell_by_hand(
-    config: Path, *asks: Ask, minutes: float, place_in: MakeStoryWorld = in_process
+    config: Path,
+    *asks: Ask,
+    minutes: float,
+    place_in: MakeStoryWorld = in_process,
+    **options: object,
 ) -> HandStory:
     """Run a project for some minutes of market time, with a person who asks."""
     loaded = load_settings(config)
@@ -47,7 +51,7 @@ async def tell_by_hand(
         people.extend(asyncio.create_task(_ask(world, place, each, replies)) for each in asks)
         return world
 
-    run_options = RunOptions(run_for=timedelta(minutes=minutes))
+    run_options = RunOptions(run_for=timedelta(minutes=minutes), **options)  # type: ignore[arg-type]
     end = await run_bot(loaded, run_options, shown, make=make)
     for person in people:
         person.cancel()

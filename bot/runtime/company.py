@@ -134,12 +134,16 @@ class Company:
             self._options.ask_code.start(self._take)
 
     async def _answer(self, delay: timedelta) -> None:
-        """Give the sandbox's own code, as a person who has read the mail would."""
+        """Give the sandbox's own code, as a person who has read the mail would.
+
+        Not when a person has come first: a code asked for in vain is one of five a day.
+        """
         await self._world.pause(delay)
         code = self._world.mailed_code
-        if code is not None and self._staff is not None:
-            await self._staff.desk.request()
-            await self._staff.desk.submit(code)
+        if code is None or self._staff is None or self._staff.desk.is_ready:
+            return
+        await self._staff.desk.request()
+        await self._staff.desk.submit(code)
 
     def _take(self, text: str) -> None:
         if self._staff is not None:

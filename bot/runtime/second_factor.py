@@ -79,6 +79,11 @@ class TwoFactorDesk:
                 )
             )
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether there is a token that has not ended."""
+        return self._two_factor.is_ready
+
     def state(self) -> Reply:
         """How it stands, for `bot otp`."""
         until = self._two_factor.until

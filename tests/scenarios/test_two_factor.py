@@ -14,6 +14,7 @@ from bot.domain.entry import (
     Verdict,
 )
 from bot.domain.outcome import TWO_FACTOR_CODES
+from tests.by_hand import Ask, tell_by_hand
 from tests.staging import QUIET
 from tests.story import Story, once, tell, write_project
 
@@ -86,6 +87,21 @@ async def test_no_code_is_ever_asked_for_unattended(tmp_path: Path) -> None:
     story = await tell(config, minutes=30)
 
     asked = [line for line in story.ledger() if line["kind"] == "otp_request"]
+    assert len(asked) == 1, "only the sandbox's own sign-in at the start"
+
+
+async def test_no_code_is_asked_for_once_a_person_has_given_a_token(tmp_path: Path) -> None:
+    config = write_project(
+        tmp_path,
+        scenario={**QUIET, "faults": [_drop("OTP_SESSION_EXPIRED")]},
+        strategies=[once(on_2fa="drop")],
+    )
+    person = Ask(timedelta(minutes=1), {"do": "otp_token", "token": "made-elsewhere"})
+
+    told = await tell_by_hand(config, person, minutes=10, answer_otp_after=timedelta(minutes=2))
+
+    assert [reply["ok"] for reply in told.replies] == [True]
+    asked = [line for line in told.story.ledger() if line["kind"] == "otp_request"]
     assert len(asked) == 1, "only the sandbox's own sign-in at the start"
 
 
