@@ -40,9 +40,7 @@ def reason_not_to_send(book: Book, intent: Intent) -> str | None:
     if intent.symbol in book.halted_symbols:
         return f"{intent.symbol} is halted: {book.halted_symbols[intent.symbol]}"
     runner = book.runners.get(intent.strategy)
-    if runner is not None and runner.state != switches.ON:
-        return f"{intent.strategy} is {runner.state}: {runner.state_reason}"
-    return None
+    return switches.objection(runner, intent.side) if runner is not None else None
 
 
 def on_send_started(book: Book, event: SendStarted) -> None:

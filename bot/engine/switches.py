@@ -3,6 +3,7 @@
 from typing import Final
 
 from bot.domain.entry import StrategySwitched
+from bot.domain.order import Side
 from bot.engine.book import Book
 from bot.engine.profit import day_result
 from bot.engine.risk import tighter
@@ -21,6 +22,17 @@ def switch(book: Book, runner: Runner, state: str, reason: str, by: str) -> None
     runner.state, runner.state_reason, runner.state_by = state, reason, by
     runner.faults = 0
     book.record(StrategySwitched(book.now, runner.plan.name, state, reason, by))
+
+
+def objection(runner: Runner, side: Side) -> str | None:
+    """Return why no order of a strategy may leave; None: it may.
+
+    A sale may also after the strategy's own limit has paused it: the limit lets exits through.
+    """
+    is_exit = side is Side.SELL
+    if runner.state == ON or (is_exit and (runner.state, runner.state_by) == (PAUSED, BY_LIMIT)):
+        return None
+    return f"{runner.plan.name} is {runner.state}: {runner.state_reason}"
 
 
 def pause_after_loss(book: Book, runner: Runner) -> None:

@@ -64,6 +64,38 @@ def test_an_order_approved_before_must_not_leave_any_more(action, more, reason):
     assert stage.engine.reason_not_to_send(place.intent) == reason
 
 
+def test_an_exit_that_waits_leaves_also_after_the_loss_limit_has_paused_its_strategy():
+    stage = Stage(limited(max_loss_per_day=100_000), sellable=1_000)
+    bought = stage.working(1_000)
+    stage.after(1).book(report_of(bought, executed=1_000))
+    stage.after(1).quote(26_900)
+    stage.wish(lambda s: s.sell(500, limit=26_900), lambda s: s.sell(500, limit=26_850))
+    first, second = (place.intent for place in stage.new(PlaceOrder))
+
+    stage.accept(first, "ORD2")
+    stage.after(1).book(report_of(first, "ORD2", executed=500))
+
+    assert stage.new(StrategySwitched)[0].by == "limit"
+    assert stage.engine.reason_not_to_send(second) is None
+    assert stage.engine.reason_not_to_send(bought) is not None
+
+
+def test_an_exit_asked_for_in_a_fill_that_meets_the_loss_limit_is_sent():
+    stage = Stage(
+        limited(max_loss_per_day=1_000),
+        sellable=1_000,
+        hooks={"on_fill": lambda strategy, _: strategy.sell(100, limit=26_900)},
+    )
+    bought = stage.working(1_000)
+    stage.after(1).quote(26_900)
+
+    stage.book(report_of(bought, executed=1_000))
+
+    [place] = stage.new(PlaceOrder)
+    assert stage.engine.standing().strategies[0].state == "paused"
+    assert stage.engine.reason_not_to_send(place.intent) is None
+
+
 def test_an_order_approved_before_may_still_meet_the_broker_without_a_token():
     stage = Stage()
     intent = stage.working()
