@@ -54,6 +54,10 @@ def _consider_order(book: Book, runner: Runner, seat: Seat, wish: Wish, why: str
     if not book.gate.is_open:
         _block_at_gate(book, runner, seat.symbol, wish, why)
         return
+    if (objection := switches.objection(runner, _side_of(wish))) is not None:
+        numbers: Numbers = {"state": runner.state, "reason": objection}
+        _block(book, runner, seat.symbol, runner.state.upper(), why, numbers, wish)
+        return
     if seat.symbol not in book.instruments:
         _block(book, runner, seat.symbol, "SYMBOL", why, {"exchange": None}, wish)
         return
@@ -98,10 +102,14 @@ def _block(
             why=why,
             numbers=numbers,
             saw=what_was_seen(book, symbol),
-            side=Side.BUY if wish.kind is WishKind.BUY else Side.SELL,
+            side=_side_of(wish),
             quantity=wish.quantity,
         )
     )
+
+
+def _side_of(wish: Wish) -> Side:
+    return Side.BUY if wish.kind is WishKind.BUY else Side.SELL
 
 
 def _reason_to_skip(book: Book, runner: Runner, symbol: str, wish: Wish) -> tuple[str, str] | None:

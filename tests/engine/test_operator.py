@@ -10,6 +10,7 @@ from bot.domain.message import (
     CancelAnswered,
     CancelOrder,
     OperatorActed,
+    PlaceAnswered,
     PlaceOrder,
     ReadOrder,
     StopRunning,
@@ -17,7 +18,7 @@ from bot.domain.message import (
     TwoFactorMissing,
 )
 from bot.domain.order import OrderState
-from bot.domain.outcome import Accepted, Unknown
+from bot.domain.outcome import Accepted, NotSent, Unknown
 from bot.domain.plan import Limits
 from bot.engine.engine import EngineSettings
 from tests.engine.stage import DAY, Stage, limited, report_of, result_of
@@ -78,6 +79,18 @@ def test_an_exit_that_waits_leaves_also_after_the_loss_limit_has_paused_its_stra
     assert stage.new(StrategySwitched)[0].by == "limit"
     assert stage.engine.reason_not_to_send(second) is None
     assert stage.engine.reason_not_to_send(bought) is not None
+
+
+def test_a_paused_strategy_that_always_asks_again_is_blocked_not_approved():
+    stage = Stage(hooks={"on_reject": lambda strategy, _: strategy.buy(100, limit=27_000)})
+    intent = stage.buy()
+    _act(stage, Action.PAUSE, strategy="test")
+    reason = stage.engine.reason_not_to_send(intent)
+
+    stage.handle(PlaceAnswered(stage.now, intent.intent_id, NotSent(reason), None))
+
+    assert stage.decided() == (Verdict.BLOCKED, "PAUSED")
+    assert stage.new(PlaceOrder) == []
 
 
 def test_an_exit_asked_for_in_a_fill_that_meets_the_loss_limit_is_sent():
