@@ -21,6 +21,7 @@ import click
 from ruamel.yaml import YAML
 
 from bot.domain.entry import Entry, Note
+from bot.domain.recovery import Recovery
 from bot.runtime.company import RunOptions
 from bot.runtime.run import RunEnd, run_bot
 from bot.runtime.scenario_file import load_scenario
@@ -64,6 +65,9 @@ class Counted:
             self.polls += sum(number for number in heard if isinstance(number, int))
         kind = type(entry).__name__
         self.entries[kind] = self.entries.get(kind, 0) + 1
+
+    def recovered(self, recovery: Recovery) -> None:
+        """Show nothing of the days before."""
 
     def row(self, name: str, text: str) -> None:
         """Show nothing of the start."""

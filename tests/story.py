@@ -20,6 +20,7 @@ from ruamel.yaml import YAML
 
 from bot.clock import SimulatedClock
 from bot.domain.entry import Entry
+from bot.domain.recovery import Recovery
 from bot.journal.migrate import migrate
 from bot.protocol.secret import Secret
 from bot.runtime.company import RunOptions
@@ -71,11 +72,15 @@ class Shown:
     """A screen that keeps what it is shown."""
 
     entries: list[Entry] = field(default_factory=list)
+    recoveries: list[Recovery] = field(default_factory=list)
     rows: list[tuple[str, str]] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
 
     def entry(self, entry: Entry) -> None:
         self.entries.append(entry)
+
+    def recovered(self, recovery: Recovery) -> None:
+        self.recoveries.append(recovery)
 
     def row(self, name: str, text: str) -> None:
         self.rows.append((name, text))

@@ -13,6 +13,7 @@ from bot.domain.entry import (
     StateChanged,
 )
 from bot.domain.order import TERMINAL_STATES
+from bot.domain.recovery import Recovery
 
 
 class Glance:
@@ -25,6 +26,12 @@ class Glance:
         self.orders: dict[str, OrderUpdated] = {}
         self.result = 0
         self.second_factor = ""
+
+    def recall(self, recovery: Recovery) -> None:
+        """Begin with the orders and the result that the day already has."""
+        self.orders = {order.order_id: order for order in recovery.orders}
+        books = recovery.strategies.values()
+        self.result = sum(book.realised_today - book.fees_today for book in books)
 
     def see(self, entry: Entry) -> None:
         """Take in an entry."""

@@ -35,6 +35,7 @@ from bot.domain.entry import (
     StrategySwitched,
     Transition,
 )
+from bot.domain.recovery import Recovery
 
 _TELLERS: Final[Mapping[type, Callable[..., Lines]]] = {
     Decision: tell_decision,
@@ -62,6 +63,12 @@ class Narrator:
     def glance(self) -> Glance:
         """What the status line shows."""
         return self._memory.glance
+
+    def recall(self, recovery: Recovery) -> None:
+        """Go on from what an earlier run of the day has told."""
+        for stored in recovery.intents:
+            self._memory.intents[stored.intent.intent_id] = stored.intent
+        self._memory.glance.recall(recovery)
 
     def tell(self, entry: Entry) -> Lines:
         """Return the lines that an entry is worth; often none."""

@@ -15,6 +15,7 @@ from bot.cli.narrator import Narrator
 from bot.cli.rows import fields_of
 from bot.cli.show import say, wants_color, width
 from bot.domain.entry import Entry
+from bot.domain.recovery import Recovery
 
 KIND_AT: Final = slice(9, 16)
 """Where the kind stands in a line: `HH:MM:SS KIND   `."""
@@ -65,6 +66,10 @@ class TerminalScreen:
         elif self._has_status_line and self._status() != self._drawn:
             self._wipe()
             self._draw()
+
+    def recovered(self, recovery: Recovery) -> None:
+        """Know what an earlier run of the day has left, without telling it again."""
+        self._narrator.recall(recovery)
 
     def row(self, name: str, text: str) -> None:
         """Show a line of the start."""

@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 from bot.domain.entry import Entry, RunState, StateChanged
 from bot.domain.message import Action, OperatorActed
+from bot.domain.recovery import Recovery
 from bot.protocol.secret import Secret
 from bot.runtime.daemon import Staff
 from bot.runtime.supervisor import Supervisor
@@ -25,9 +26,12 @@ STOP_GRACE_S: Final = 7.0
 
 
 class Screen(Protocol):
-    """Where a run is shown. `row` is a line of the start, `entry` a fact that is in the journal."""
+    """Where a run is shown. `row` is a line of the start, `entry` a fact that is in the journal;
+    `recovered` is what was in it before.
+    """
 
     def entry(self, entry: Entry) -> None: ...
+    def recovered(self, recovery: Recovery) -> None: ...
     def row(self, name: str, text: str) -> None: ...
     def trouble(self, text: str) -> None: ...
 

@@ -114,6 +114,7 @@ class Run:
         with told(journal_origin):
             run_id = await self._start_run(desk.journal)
             recovery = await desk.journal.recover(self._today())
+        self._screen.recovered(recovery)
         staff = self._staff_up(desk, broker, account)
         daemon = Daemon(staff, recovery, self._supervisor)
         await self._serve_control(staff, broker)

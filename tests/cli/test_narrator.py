@@ -14,6 +14,7 @@ from bot.domain.entry import (
     Entry,
     Fill,
     Note,
+    OrderUpdated,
     RunState,
     StateChanged,
     StrategySwitched,
@@ -21,8 +22,9 @@ from bot.domain.entry import (
     Verdict,
 )
 from bot.domain.order import OrderState, SendState, Side
+from bot.domain.recovery import Recovery, StrategyBook
 from tests.cli.stage import PARTLY, REJECTED, blocked, no, rejected
-from tests.journal.facts import EVERY_KIND, Story, after, but
+from tests.journal.facts import DAY, EVERY_KIND, Story, after, but
 from tests.rows import every_row
 
 _SEND = SendState
@@ -365,6 +367,18 @@ def test_the_status_line_shows_state_orders_result_and_token() -> None:
         "RUNNING SANDBOX 09:22:30 | HOSE continuous | open 1 | P&L -8,115 | 2FA until 23:59"
         " | Ctrl-C stops"
     )
+
+
+def test_a_run_that_goes_on_knows_the_orders_and_the_result_of_before() -> None:
+    narrator, row = Narrator(), PARTLY.filled(200, position=200)[1]
+    assert isinstance(row, OrderUpdated)
+    book = StrategyBook({"HPG": (200, 5_410_000)}, 1, 40_000, 8_115, "on")
+    narrator.recall(Recovery(DAY, orders=(row,), strategies={"depth-hpg": book}))
+
+    lines = told(NEEDED, PAUSED, narrator=narrator)
+
+    assert f"1 open order can't be cancelled meanwhile: {row.order_id}" in "\n".join(lines)
+    assert "| open 1 | P&L +31,885 |" in narrator.glance.text("sandbox")
 
 
 def test_a_fill_of_nobody_s_strategy_can_be_told() -> None:
