@@ -161,26 +161,26 @@ def _check(merged: Merged, problems: list[Problem]) -> Settings:
 
 def _contradictions(settings: Settings, merged: Merged) -> list[Problem]:
     checks = (_address_problem, _statement_problem, _journal_problem)
-    found = (check(settings, merged.document) for check in checks)
+    found = (check(settings, merged) for check in checks)
     return [problem for problem in found if problem is not None]
 
 
-def _address_problem(settings: Settings, document: YamlDocument) -> Problem | None:
+def _address_problem(settings: Settings, merged: Merged) -> Problem | None:
     url, mode = settings.broker.base_url, settings.mode
     place = ("broker", "base_url")
     if url is None:
         message = f"mode {mode!r} needs broker.base_url, the broker's address"
-        return None if mode == "sandbox" else document.at_key("E-CFG-043", message, ("mode",))
+        return None if mode == "sandbox" else merged.blame("E-CFG-043", message, ("mode",))
     if mode == "live" and not url.startswith("https://"):
         message = "'broker.base_url': live orders go over https:// only"
-        return document.at_value("E-CFG-043", message, place)
+        return merged.blame("E-CFG-043", message, place)
     if not (url.startswith("https://") or _LOOPBACK.fullmatch(url)):
         message = "'broker.base_url': http:// is for this machine only; elsewhere use https://"
-        return document.at_value("E-CFG-043", message, place)
+        return merged.blame("E-CFG-043", message, place)
     return None
 
 
-def _statement_problem(settings: Settings, document: YamlDocument) -> Problem | None:
+def _statement_problem(settings: Settings, merged: Merged) -> Problem | None:
     statement = settings.legal.automation_allowed_by_broker
     if settings.mode != "live" or (statement and _is_dated(statement)):
         return None
@@ -189,7 +189,7 @@ def _statement_problem(settings: Settings, document: YamlDocument) -> Problem | 
         "broker allows automated orders, like '2026-11-02, letter of the broker, N. V. An'"
     )
     place = ("legal", "automation_allowed_by_broker") if statement else ("mode",)
-    return document.at_value("E-CFG-042", message, place)
+    return merged.blame("E-CFG-042", message, place)
 
 
 def _is_dated(statement: str) -> bool:
@@ -202,14 +202,14 @@ def _is_dated(statement: str) -> bool:
     return False
 
 
-def _journal_problem(settings: Settings, document: YamlDocument) -> Problem | None:
+def _journal_problem(settings: Settings, merged: Merged) -> Problem | None:
     url = settings.journal.url
     if url is None or _POSTGRES.fullmatch(url):
         return None
     if url.startswith(_SQLITE) and url.endswith(".db") and len(url) > len(_SQLITE + ".db"):
         return None
     message = "'journal.url': wanted sqlite:///FILE.db or postgresql+psycopg://user@host/name"
-    return document.at_value("E-CFG-044", message, ("journal", "url"))
+    return merged.blame("E-CFG-044", message, ("journal", "url"))
 
 
 # ------------------------------------------------------------------------------------------ places

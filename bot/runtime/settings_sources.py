@@ -17,6 +17,7 @@ PREFIX: Final = "BOT_"
 NESTING: Final = "__"
 SECRET_KEYS: Final = ("api_key", "api_secret")
 FLAG: Final = "flag"
+_ENV: Final = "env "
 
 Tree = dict[str, object]
 Steps = tuple[str, ...]
@@ -41,6 +42,15 @@ class Merged:
         place[steps[-1]] = value
         self.origins[".".join(steps)] = origin
 
+    def blame(self, code: str, message: str, steps: Steps) -> Problem:
+        """Return a problem with one value, at the place that said it."""
+        origin = self.origins.get(".".join(steps), "")
+        if origin.startswith(_ENV):
+            return Problem(code, _of_variable(origin, message))
+        if origin == FLAG:
+            return Problem(code, _of_flag(message))
+        return self.document.at_value(code, message, steps)
+
 
 def merge(
     document: YamlDocument, environment: Mapping[str, str], flags: Mapping[str, object]
@@ -54,7 +64,7 @@ def merge(
         line, _ = document.position(steps)
         merged.put(steps, value, f"{document.name}:{line}")
     for steps, value in _leaves(_in_environment(environment)):
-        merged.put(steps, value, f"env {variable(steps)}")
+        merged.put(steps, value, f"{_ENV}{variable(steps)}")
     for dotted, value in flags.items():
         if value is not None:
             merged.put(tuple(dotted.split(".")), value, FLAG)
@@ -121,17 +131,24 @@ def problems_of(error: ValidationError, merged: Merged) -> list[Problem]:
 
 def _problem(detail: ErrorDetails, merged: Merged) -> Problem:
     origin = _origin(detail, merged)
-    if origin.startswith("env "):
-        name = origin.removeprefix("env ")
+    if origin.startswith(_ENV):
         if detail["type"] == "extra_forbidden":
-            text = f"the environment variable {name} names no setting"
+            text = f"the environment variable {origin.removeprefix(_ENV)} names no setting"
             return Problem("E-CFG-045", text)
         code, message, hint = describe(detail, Settings)
-        return Problem(code, f"environment variable {name}: {message}. {hint}".rstrip(". "))
+        return Problem(code, _of_variable(origin, f"{message}. {hint}".rstrip(". ")))
     if origin == FLAG:
         code, message, hint = describe(detail, Settings)
-        return Problem(code, f"command line: {message}. {hint}".rstrip(". "))
+        return Problem(code, _of_flag(f"{message}. {hint}".rstrip(". ")))
     return problem_of(detail, Settings, merged.document)
+
+
+def _of_variable(origin: str, message: str) -> str:
+    return f"environment variable {origin.removeprefix(_ENV)}: {message}"
+
+
+def _of_flag(message: str) -> str:
+    return f"command line: {message}"
 
 
 def _origin(detail: ErrorDetails, merged: Merged) -> str:

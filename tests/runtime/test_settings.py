@@ -74,6 +74,8 @@ def test_limits_of_all_strategies_reach_the_engine_in_its_units(tmp_path: Path) 
         ({"BOT_SANDBOX__SEDE": "1"}, "E-CFG-045", "BOT_SANDBOX__SEDE"),
         ({"BOT_SANBOX__SEED": "1"}, "E-CFG-045", "did you mean 'BOT_SANDBOX'"),
         ({"BOT_MODE": "real"}, "E-CFG-014", "BOT_MODE"),
+        ({"BOT_MODE": "paper"}, "E-CFG-043", "BOT_MODE"),
+        ({"BOT_JOURNAL__URL": "mysql://h/y"}, "E-CFG-044", "BOT_JOURNAL__URL"),
     ],
 )
 def test_a_wrong_variable_is_named(
@@ -191,6 +193,7 @@ def test_an_override_to_live_is_checked_like_the_file(tmp_path: Path) -> None:
         load_settings(file, environment={}, overrides={"mode": "live"})
 
     assert codes(raised) == ["E-CFG-043", "E-CFG-042"]
+    assert all("command line" in each.message for each in raised.value.problems)
     assert raised.value.exit_code == ExitCode.CONFIG
 
 
