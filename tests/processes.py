@@ -92,6 +92,7 @@ def _nursery() -> socket.socket:
             cwd=ROOT,
             stdin=theirs.fileno(),
             stdout=subprocess.DEVNULL,
+            process_group=0,  # Ctrl-C is for pytest, which ends the rest
         )
     atexit.register(nursery.wait)
     atexit.register(ours.close)
