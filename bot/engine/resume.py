@@ -49,7 +49,7 @@ def _try(book: Book, track: IntentTrack) -> None:
     quote = book.quotes.get(track.intent.symbol)
     is_fresh = quote is not None and book.now - quote.at <= book.settings.max_quote_age
     runner = book.runners.get(track.intent.strategy)
-    is_on = runner is not None and runner.state == switches.ON
+    is_on = runner is not None and switches.objection(runner, track.intent.side) is None
     if book.gate.is_open and is_on and is_fresh and not _is_over(book, track):
         _send_anew(book, track)
 

@@ -81,6 +81,23 @@ def test_an_exit_that_waits_leaves_also_after_the_loss_limit_has_paused_its_stra
     assert stage.engine.reason_not_to_send(bought) is not None
 
 
+def test_an_exit_that_waits_for_a_token_is_asked_for_anew_though_the_loss_limit_has_paused():
+    stage = Stage(limited(max_loss_per_day=100_000), sellable=1_000)
+    bought = stage.working(1_000)
+    stage.after(1).book(report_of(bought, executed=1_000))
+    stage.after(1).quote(26_900)
+    stage.wish(lambda s: s.sell(500, limit=26_900), lambda s: s.sell(500, limit=26_850))
+    first, second = (place.intent for place in stage.new(PlaceOrder))
+    stage.accept(first, "ORD2")
+    stage.block_for_token(second)
+    stage.after(1).book(report_of(first, "ORD2", executed=500))
+    assert stage.new(StrategySwitched)[0].by == "limit"
+
+    stage.token()
+
+    assert [place.intent.follows for place in stage.new(PlaceOrder)] == [second.intent_id]
+
+
 def test_a_paused_strategy_that_always_asks_again_is_blocked_not_approved():
     stage = Stage(hooks={"on_reject": lambda strategy, _: strategy.buy(100, limit=27_000)})
     intent = stage.buy()
