@@ -301,6 +301,24 @@ async def test_a_day_of_a_history_is_what_the_day_itself_says(seed: int, minutes
             assert {key: alone[key] for key in day} == day
 
 
+async def test_until_a_day_begins_everything_is_of_the_day_before() -> None:
+    b = bench(scenario(start="14:20", symbols=SYMBOLS[:2], accounts=ACCOUNTS, seed=3))
+    b.pass_time(16 * 3_600 + 40 * 60)
+
+    quote = await b.get("/market/quotes/stocks/HPG")
+    traded = await b.get("/market/stocks/HPG/trading")
+    orders = await b.get("/market/stocks/HPG/trading/orders")
+    today = await b.get("/market/stocks/HPG/trading/orders?date=2026-11-20")
+    earlier = await b.get("/market/stock-realtime?symbol=HPG")
+    foreign = await b.get("/market/stocks/HPG/trading/foreign")
+
+    assert (traded["date"], orders["date"], foreign["date"]) == ("2026-11-19",) * 3
+    assert traded["matched"]["volume"] == quote["volume"] > 0
+    assert orders["buy"]["volume"] + orders["sell"]["volume"] == quote["volume"]
+    assert today["buy"] is None
+    assert earlier["foreignBought"] == foreign["buy"]["total"]["volume"] > 0
+
+
 @each_market
 async def test_buyers_and_sellers_who_took_are_all_that_matched(seed: int, minutes: int) -> None:
     b = market(seed, minutes)

@@ -8,7 +8,7 @@ the day before.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import date, datetime
 from typing import Final
 
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Lot, Phase
@@ -230,8 +230,8 @@ class Venue:
         if any(day.phase is not Phase.CLOSED for day in self._days):
             raise TradingDayRuns(at)
         given = {listing.instrument.symbol: listing for listing in overrides}
-        date = at.astimezone(EXCHANGE_TZ).date()
-        begun = {s: m for s, m in self._markets.items() if date == self._date and m.is_untouched}
+        today = at.astimezone(EXCHANGE_TZ).date()
+        begun = {s: m for s, m in self._markets.items() if today == self._date and m.is_untouched}
         listed = [
             given.get(s) or (begun[s].listing if s in begun else self.next_listing(s))
             for s in self._markets
@@ -240,8 +240,13 @@ class Venue:
             symbol = listing.instrument.symbol
             market = self._markets[symbol] = self._open(listing)
             market.is_halted |= symbol in begun and begun[symbol].is_halted
-        self._date = date
+        self._date = today
         self._due = min(day.due for day in self._days)
+
+    @property
+    def board_day(self) -> date:
+        """The day of the boards, in Vietnam; the next one's begin with its first phase."""
+        return self._date
 
     def next_listing(self, symbol: str) -> Listing:
         """Return what the symbol would start on, were the next day begun now."""

@@ -198,7 +198,7 @@ class IndexAnswers:
 
     def flow_of_day(self, asked: Asked, members: Sequence[str], group_of: GroupOf) -> Unshaped:
         """Answer what a group traded in all members on a day, and what the others did."""
-        day = day_asked(asked, self._stocks.days)
+        day = day_asked(asked, self._stocks.trading_day)
         return Unshaped(_flow(self._together(members, day), group_of))
 
     def _together(self, members: Sequence[str], day: date) -> Flow:

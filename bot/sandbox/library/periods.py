@@ -5,17 +5,17 @@ from datetime import date
 from typing import Final, TypeVar
 
 from bot.sandbox.library.asked import Asked
-from bot.sandbox.library.days import Days, months_before
+from bot.sandbox.library.days import months_before
 
 DEFAULT_MONTHS: Final = 3
 T = TypeVar("T")
 
 
-def day_asked(asked: Asked, days: Days) -> date:
-    """Return `date`, or the latest trading day; raises HttpRefusal 400 for one in the future."""
+def day_asked(asked: Asked, latest: date) -> date:
+    """Return `date`, else `latest`; raises HttpRefusal 400 for one in the future."""
     day = asked.day("date")
     if day is None:
-        return days.last(asked.today)
+        return latest
     if day > asked.today:
         raise asked.bad("date: in the future")
     return day

@@ -119,7 +119,7 @@ class Statistics:
 
     def room(self, asked: Asked) -> object:
         """Answer what foreigners own and what is free, together the maximum."""
-        facts, today = self._facts(asked), self._days.last(asked.today)
+        facts, today = self._facts(asked), self._stocks.trading_day
         owned = self._flows.owned(asked.symbol, today)
         return values.ForeignRoom(
             symbol=asked.symbol,
@@ -155,7 +155,7 @@ class Statistics:
 
     def _flow(self, asked: Asked) -> Flow:
         self._facts(asked)
-        return self._flows.of(asked.symbol, day_asked(asked, self._days))
+        return self._flows.of(asked.symbol, day_asked(asked, self._stocks.trading_day))
 
     def _range(self, asked: Asked) -> list[Flow]:
         """Return the days of the range, newest first."""
@@ -189,8 +189,8 @@ class Statistics:
         Without a day the latest that has closed is meant.
         """
         self._facts(asked)
-        day = day_asked(asked, self._days)
-        is_open = day == self._days.last(asked.today) and not self._has_closed(asked, day)
+        day = day_asked(asked, self._stocks.trading_day)
+        is_open = self._days.is_open(day) and not self._has_closed(asked, day)
         if is_open and asked.day("date") is None:
             day, is_open = self._days.before(day), False
         if is_open:
@@ -199,7 +199,9 @@ class Statistics:
         return values.OrderStatistics(asked.symbol, day, *_orders(flow), asked.at)
 
     def _has_closed(self, asked: Asked, day: date) -> bool:
-        return day < asked.today or self._stocks.has_closed(asked.symbol)
+        latest = self._stocks.trading_day
+        is_over = latest < asked.today or self._stocks.has_closed(asked.symbol)
+        return day < latest or (day == latest and is_over)
 
     def orders_history(self, asked: Asked) -> object:
         """Answer the same for the days that have closed, newest first."""

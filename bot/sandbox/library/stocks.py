@@ -11,7 +11,7 @@ from datetime import date, datetime, timedelta
 from functools import lru_cache
 from typing import Final
 
-from bot.domain.instrument import EXCHANGE_TZ, Exchange, InstrumentKind, Phase
+from bot.domain.instrument import Exchange, InstrumentKind, Phase
 from bot.domain.ticks import TickTable
 from bot.sandbox.exchange.market import Board
 from bot.sandbox.gatekeeper import not_found
@@ -167,8 +167,8 @@ class Stocks:
 
     @property
     def trading_day(self) -> date:
-        """Return today, or the trading day before."""
-        return self.days.last(self._house.now.astimezone(EXCHANGE_TZ).date())
+        """Return the trading day that quotes are of; the next begins with its first phase."""
+        return self.days.last(self._house.venue.board_day)
 
 
 def _prices(record: Record) -> tuple[int, int, int, int]:
