@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from bot.protocol.endpoints import ENDPOINTS
+from bot.runtime.conformance.access import check_access
 from bot.runtime.conformance.data import Read, reads
 from bot.runtime.conformance.facts import Facts, rows
 from bot.runtime.conformance.finding import Report, Verdict
@@ -252,6 +253,15 @@ async def test_a_server_that_takes_every_signature_does_not_conform() -> None:
     failed = {one.id for one in report.findings if one.verdict is Verdict.FAIL}
     assert {f"2.3 N{number}" for number in (1, 2, 6, 7)} <= failed
     assert {"2.2 late", "2.2 early", "2.2 nonce again", "2.2 no signing headers"} <= failed
+
+
+@pytest.mark.parametrize("body", [["login"], {"error_code": "401", "message": "Invalid signature"}])
+async def test_a_200_that_is_no_success_meets_no_assertion_of_access(body: Any) -> None:
+    played = server(lambda *_: (200, body))
+
+    found = [each async for each in check_access(played.talker, FACTS, may_post=True)]
+
+    assert [each.id for each in found if each.verdict is Verdict.OK] == []
 
 
 EARLIER = next(read for read in reads() if read.id == "4.10 price chart")

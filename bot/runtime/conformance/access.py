@@ -60,7 +60,8 @@ async def _check(talker: Talker, facts: Facts, case: Access) -> Finding:
 
 
 def _judged(case: Access, heard: Heard) -> Finding:
-    is_met = heard.status in case.status and (heard.status < 400 or heard.code not in {"", "0"})
+    is_told = heard.is_success if heard.status < 400 else heard.code not in {"", "0"}
+    is_met = heard.status in case.status and is_told
     if is_met and case.codes and heard.code not in case.codes:
         told = f"{heard}; the document names {' or '.join(case.codes)}"
         return Finding(case.id, case.what, Verdict.DRIFT, told)
@@ -73,7 +74,7 @@ def _judged(case: Access, heard: Heard) -> Finding:
 async def _nonces(talker: Talker) -> AsyncIterator[Finding]:
     used = {"X-FH-NONCE": str(uuid4())}
     first, second = await talker.get(ME, used), await talker.get(ME, used)
-    is_taken = first.status == 200
+    is_taken = first.is_success
     yield judged("2.2 nonce", "a fresh nonce is taken", is_met=is_taken, found=str(first))
     yield _reuse("2.2 nonce again", "the same nonce again is AUTH_NONCE_REUSED", second)
     other = await talker.get("/users/v1/users/0/sub-accounts", used)
@@ -97,5 +98,5 @@ def _reuse(id: str, what: str, heard: Heard) -> Finding:  # noqa: A002
 
 
 def _presumed(id: str, what: str, heard: Heard) -> Finding:  # noqa: A002
-    is_met = heard.status == 200
+    is_met = heard.is_success
     return judged(id, what, is_met=is_met, found=str(heard), otherwise=Verdict.DRIFT)

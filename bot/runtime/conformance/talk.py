@@ -89,6 +89,11 @@ class Heard:
         """The body's `message`."""
         return str((self.body or {}).get("message") or "")
 
+    @property
+    def is_success(self) -> bool:
+        """True for 200 with a JSON object whose `error_code`, where it has one, is no error."""
+        return self.status == 200 and self.body is not None and self.code in {"", "0"}
+
     def __str__(self) -> str:
         return self.trouble or f"{self.status} {self.code or 'without error_code'}".strip()
 
