@@ -149,7 +149,7 @@ def _written(choice: object) -> str:
 def _quoted(choice: object) -> str:
     if choice is None:
         return "null"
-    is_doubtful = isinstance(choice, str) and (not choice or choice.isdigit())
+    is_doubtful = isinstance(choice, str) and (choice in {"", "null"} or choice.isdigit())
     return f'"{choice}"' if is_doubtful else str(choice)
 
 

@@ -46,6 +46,7 @@ def test_the_table_has_every_switch_once_and_its_positions() -> None:
     assert len(set(names)) == len(names)
     assert positions("other_user_status") == "**`401`**, `403`, `404`"
     assert positions("no_error_code") == '**`null`**, `""`, `"0"`'
+    assert positions("no_reports") == '**`list`**, `"null"`'
     assert positions("verify_body_hash") == "**`false`**, `true`"
     assert len({row.question for row in FIXED}) == len(FIXED)
 
