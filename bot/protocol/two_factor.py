@@ -6,10 +6,11 @@ Codes and tokens are Secrets here and texts on the wire only. Source: broker ope
 
 from typing import Any, Final
 
+from bot.domain.instrument import EXCHANGE_TZ
 from bot.protocol.bodies import read_body
 from bot.protocol.envelope import Payload
 from bot.protocol.errors import MalformedAnswer
-from bot.protocol.fields import Instant, Named, Text, UnixSeconds, Wire, local_text, read
+from bot.protocol.fields import Instant, Named, Text, UnixSeconds, Wire, read
 from bot.protocol.secret import Secret
 from bot.protocol.strict_json import compact
 from bot.protocol.values import OtpTicket, OtpVerification, TwoFactorToken
@@ -71,7 +72,7 @@ def encode_two_factor_token(token: TwoFactorToken) -> dict[str, Any]:
     """Return the answer to a good code. It holds the token: for the wire and nothing else."""
     return {
         "session_token": token.token.reveal(),
-        "expires_at": local_text(token.expires_at),
+        "expires_at": token.expires_at.astimezone(EXCHANGE_TZ).isoformat(timespec="milliseconds"),
         "expires_at_epoch": int(token.expires_at.timestamp()),
     }
 

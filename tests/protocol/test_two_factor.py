@@ -31,7 +31,7 @@ def test_a_ticket_is_read_without_its_destination():
 def test_a_token_is_written_as_the_document_shows_it():
     assert encode_two_factor_token(TOKEN) == {
         "session_token": "eyJ.canary.x",
-        "expires_at": "2026-08-21T23:59:59+07:00",
+        "expires_at": "2026-08-21T23:59:59.000+07:00",
         "expires_at_epoch": 1787331599,
     }
 
