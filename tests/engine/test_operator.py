@@ -103,6 +103,7 @@ def test_a_paused_strategy_that_always_asks_again_is_blocked_not_approved():
     intent = stage.buy()
     _act(stage, Action.PAUSE, strategy="test")
     reason = stage.engine.reason_not_to_send(intent)
+    assert reason is not None
 
     stage.handle(PlaceAnswered(stage.now, intent.intent_id, NotSent(reason), None))
 
