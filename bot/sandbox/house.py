@@ -67,12 +67,7 @@ class House:
             book=self.book,
             holds=self._holds,
         )
-        self.otp = OtpDesk(
-            api_key=scenario.key_text,
-            secret=scenario.secret_text,
-            code=scenario.otp_code.get_secret_value(),
-            email=scenario.email,
-        )
+        self.otp = _otp_desk(scenario)
         self.faults = FaultBook(
             seed=scenario.seed, at_time=scenario.at, state_of=self._status_in_path
         )
@@ -89,7 +84,11 @@ class House:
         )
         self._due: datetime | None = None
         self._accounts_scripts = {script.id: script for script in scenario.accounts}
-        self._inputs: Mapping[str, Callable[[Line], Change | None]] = {
+        self._inputs = self._all_inputs()
+        self._prepare()
+
+    def _all_inputs(self) -> Mapping[str, Callable[[Line], Change | None]]:
+        return {
             "place": self._place,
             "amend": self._amend,
             "cancel": self._cancel,
@@ -102,7 +101,6 @@ class House:
             "fault": self._count_fault,
             **(self.mirror.inputs() if self.mirror else {}),
         }
-        self._prepare()
 
     def _prepare(self) -> None:
         for fault in self.scenario.faults:
@@ -312,3 +310,12 @@ def _listing(script: SymbolScript) -> Listing:
 
 def _wire(line: Line) -> datetime:
     return datetime.fromisoformat(str(line["wire"]))
+
+
+def _otp_desk(scenario: Scenario) -> OtpDesk:
+    return OtpDesk(
+        api_key=scenario.key_text,
+        secret=scenario.secret_text,
+        code=scenario.otp_code.get_secret_value(),
+        email=scenario.email,
+    )
