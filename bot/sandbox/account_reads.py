@@ -1,6 +1,7 @@
 """The account's side of the API: user, sub-accounts, day order book, portfolio, money."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from datetime import datetime
 
 from bot.domain.account import SubAccount
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Phase
@@ -59,10 +60,14 @@ class AccountReads:
         return script
 
     def order(self, call: Call) -> OrderRecord:
-        """Return the order that a path names; raises HttpRefusal 404."""
-        script = self.script(call)
+        """Return the order that a path names, its row be late or not; raises HttpRefusal 404."""
+        return self._found(call, self._book.order)
+
+    def _found(
+        self, call: Call, look: Callable[[AccountScript, str, datetime], OrderRecord]
+    ) -> OrderRecord:
         try:
-            return self._book.order(script, call.path_values["order_id"], call.market_at)
+            return look(self.script(call), call.path_values["order_id"], call.market_at)
         except OrderUnknown:
             raise not_found() from None
 
@@ -92,7 +97,7 @@ class AccountReads:
 
     def order_detail(self, call: Call) -> object:
         """Answer one row."""
-        order = self.order(call)
+        order = self._found(call, self._book.visible_order)
         report = order.report(self._scenario.switches, call.market_at)
         return encode_order_row(report, self._detail(order))
 

@@ -83,9 +83,19 @@ class OrderBook:
         return FIRST_ORDER_NUMBER + len(self._orders)
 
     def order(self, account: AccountScript, order_id: str, at: datetime) -> OrderRecord:
-        """Return an order of that account and of today by its id of now; raises OrderUnknown."""
+        """Return an order of that account and of today by its id of now; raises OrderUnknown.
+
+        One whose row is late is found: it works, and who knows its id may change it.
+        """
         found = self._shown.get(order_id)
-        if found is None or found not in self.todays(account, at):
+        if found is None or not _is_of(found, account, at):
+            raise OrderUnknown(order_id)
+        return found
+
+    def visible_order(self, account: AccountScript, order_id: str, at: datetime) -> OrderRecord:
+        """Return an order that has its row; raises OrderUnknown."""
+        found = self.order(account, order_id, at)
+        if found.is_hidden(at):
             raise OrderUnknown(order_id)
         return found
 
@@ -99,13 +109,10 @@ class OrderBook:
 
     def todays(self, account: AccountScript, at: datetime) -> list[OrderRecord]:
         """Return an account's visible orders of the local date of `at`, oldest first."""
-        today = at.astimezone(EXCHANGE_TZ).date()
         return [
             order
             for order in self._orders.values()
-            if order.account.id == account.id
-            and order.placed_at.astimezone(EXCHANGE_TZ).date() == today
-            and not order.is_hidden(at)
+            if _is_of(order, account, at) and not order.is_hidden(at)
         ]
 
     # ---------------------------------------------------------------------------- events
@@ -211,3 +218,9 @@ def reject(order: OrderRecord, code: str, reason: str) -> None:
 def _rejection(event: OrderRefused, order: OrderRecord) -> tuple[str, str]:
     said = rejection_of(event.reason, order.lot)
     return said.code, said.reason
+
+
+def _is_of(order: OrderRecord, account: AccountScript, at: datetime) -> bool:
+    """Tell whether an order is that account's and of the local date of `at`."""
+    is_todays = order.placed_at.astimezone(EXCHANGE_TZ).date() == at.astimezone(EXCHANGE_TZ).date()
+    return is_todays and order.account.id == account.id

@@ -113,6 +113,17 @@ async def test_a_new_row_may_be_late() -> None:
     assert [row["orderid"] for row in await b.get(BOOK)] == [placed["order_id"]]
 
 
+async def test_an_order_whose_row_is_late_is_changed_by_its_id() -> None:
+    b = await ready(scenario(switches={"row_visible_after_s": 2.5}))
+    path = orders_path((await b.place(limit_price=26_500))["order_id"])
+
+    amended = await b.call("PUT", path, {"quantity": 200})
+    cancelled = await b.call("DELETE", path, {"sub_account": EXTENDED})
+
+    assert amended.json()["result"][0]["order_quantity"] == 200
+    assert cancelled.json()["result"][0]["order_status"] == "CANCELLED"
+
+
 @pytest.mark.parametrize(("choice", "rows"), [("given", 1), ("empty", 0)])
 async def test_a_refused_place_may_have_no_id_and_no_row(choice: str, rows: int) -> None:
     b = await ready(scenario(switches={"rejected_order_id": choice}))
