@@ -66,6 +66,12 @@ async def test_no_order_of_a_run_is_left_behind(
     assert (said[-1].id, said[-1].verdict) == ("4.2 left", Verdict.OK)
 
 
+async def test_an_order_whose_row_is_late_is_no_failure() -> None:
+    said = await told(server(switches={"row_visible_after_s": 2}))
+
+    assert [one.id for one in said if one.verdict is Verdict.FAIL] == []
+
+
 async def test_an_order_that_is_never_shown_is_named() -> None:
     played = server(switches={"row_visible_after_s": 3_600})
 

@@ -15,7 +15,7 @@ from bot.runtime.conformance.data import BadBody, order_data, words
 from bot.runtime.conformance.facts import Facts, payload, rows
 from bot.runtime.conformance.finding import Finding, Verdict, judged, skipped
 from bot.runtime.conformance.shape import compare, shown
-from bot.runtime.conformance.sweep import Sweep
+from bot.runtime.conformance.sweep import PAUSE, Sweep
 from bot.runtime.conformance.talk import Heard, Talker, target_of
 from bot.runtime.rulebook import load_rulebook
 
@@ -212,13 +212,12 @@ class OrderStory:
 
     async def _row(self) -> Mapping[str, Any]:
         """The detail row; a new one may show up a moment late."""
-        row: Mapping[str, Any] = {}
+        target = self._facts.target(f"{BOOK}/{{order_id}}", {})
         for _ in range(LOOKS_MAX):
-            target = self._facts.target(f"{BOOK}/{{order_id}}", {})
-            row = payload(await self._talker.get(target), {})
-            if row:
-                break
-        return row
+            if row := payload(await self._talker.get(target), {}):
+                return dict(row)
+            await self._talker.pause(PAUSE)
+        return {}
 
     # --------------------------------------------------------------------- amend and cancel it
 
