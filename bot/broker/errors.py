@@ -14,6 +14,9 @@ Messages name the call and the reason, never a secret, token or account number.
 """
 
 from datetime import datetime
+from typing import Final
+
+_UNAUTHORISED: Final = 401
 
 
 class BrokerError(Exception):
@@ -76,3 +79,9 @@ class WrongQuery(BrokerError):
 
 class ForbiddenAddress(BrokerError):
     """Requests go to https, or to http on this machine; to nothing else."""
+
+
+def refuses_key(error: BrokerError) -> bool:
+    """Whether the broker does not take our key, or what is signed with its secret."""
+    is_unauthorised = isinstance(error, Refused) and error.http_status == _UNAUTHORISED
+    return is_unauthorised or isinstance(error, KeyRefused)

@@ -17,7 +17,7 @@ from typing import Final
 from bot.broker.broker import Broker
 from bot.broker.checks import check_query
 from bot.broker.client import BrokerClient, Heard
-from bot.broker.errors import BrokerError, KeyRefused, Refused, WrongQuery
+from bot.broker.errors import BrokerError, WrongQuery, refuses_key
 from bot.broker.paging import PAGE, PAGES_MAX, has_next, is_paged
 from bot.domain.account import SubAccount
 from bot.domain.instrument import EXCHANGE_TZ
@@ -228,10 +228,8 @@ async def _filled(client: BrokerClient, asked: Asked, account: str) -> Mapping[s
 
 
 def _refused(error: BrokerError) -> Reply:
-    is_key = isinstance(error, KeyRefused) or (
-        isinstance(error, Refused) and error.http_status == 401
-    )
-    return {"ok": False, "code": "E-API-005" if is_key else "E-NET-002", "message": str(error)}
+    code = "E-API-005" if refuses_key(error) else "E-NET-002"
+    return {"ok": False, "code": code, "message": str(error)}
 
 
 def _reply(asked: Asked, heard: Heard[object]) -> Reply:

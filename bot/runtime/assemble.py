@@ -14,7 +14,7 @@ from bot.broker.budget import OnWait, RequestBudget
 from bot.broker.client import BrokerClient
 from bot.broker.clock_offset import OnSkew
 from bot.broker.drift_watch import Drifted, OnDrift
-from bot.broker.errors import BrokerError, ForbiddenAddress
+from bot.broker.errors import BrokerError, ForbiddenAddress, Refused, refuses_key
 from bot.broker.signer import Credentials
 from bot.domain.account import SubAccount
 from bot.domain.entry import Note, Number
@@ -150,12 +150,16 @@ def matching_accounts(accounts: Sequence[SubAccount], wanted: str) -> list[SubAc
 
 
 def unreachable(error: BrokerError) -> OperatorMistake:
-    """Say that the broker can't be reached, as an operator reads it."""
-    return OperatorMistake.of(
-        "E-NET-001",
-        f"the broker did not answer: {error}. Nothing was sent.",
-        ExitCode.UNREACHABLE,
-    )
+    """Say that the broker can't be reached, or refuses our key, as an operator reads it."""
+    if refuses_key(error):
+        text = (
+            f"the broker refuses our key or its signature: {error}. Nothing was sent. Check the "
+            "API key and its secret, and the clock of this machine"
+        )
+        return OperatorMistake.of("E-SEC-004", text, ExitCode.SECRET)
+    did = "refused" if isinstance(error, Refused) else "did not answer"
+    text = f"the broker {did}: {error}. Nothing was sent."
+    return OperatorMistake.of("E-NET-001", text, ExitCode.UNREACHABLE)
 
 
 def on_account(strategy: LoadedStrategy, account: SubAccount) -> LoadedStrategy:

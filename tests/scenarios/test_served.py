@@ -67,6 +67,27 @@ async def test_a_broker_that_nobody_serves_is_said_and_exits_with_6(tmp_path: Pa
     assert mistake.value.exit_code == ExitCode.UNREACHABLE
 
 
+async def test_a_secret_that_the_broker_refuses_is_said_and_exits_with_4(tmp_path: Path) -> None:
+    clock = SystemClock()
+    played = Sandbox(scenario(), load_rulebook(), clock=clock, wire=clock)
+    async with serve(played) as base_url:
+        config = write_project(
+            tmp_path, scenario="quiet", strategies=[once()], broker={"base_url": base_url}
+        )
+        secrets = {
+            "BOT_BROKER__API_KEY": played.credentials.api_key,
+            "BOT_BROKER__API_SECRET": "not-the-secret",
+        }
+        loaded = load_settings(config, environment=secrets)
+
+        with pytest.raises(OperatorMistake) as mistake:
+            await run_bot(loaded, RunOptions(), Shown())
+
+    assert mistake.value.exit_code == ExitCode.SECRET
+    assert str(mistake.value).startswith("E-SEC-004 the broker refuses our key or its signature")
+    assert "not-the-secret" not in str(mistake.value)
+
+
 async def _until(is_so: Callable[[], bool], deadline_s: float = 40.0) -> None:
     for _ in range(int(deadline_s / 0.02)):
         if is_so():
