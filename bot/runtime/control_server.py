@@ -37,8 +37,8 @@ class ControlServer:
             reply = await self._reply(line)
             writer.write(json.dumps(reply, ensure_ascii=False, default=str).encode() + b"\n")
             await writer.drain()
-        except (ConnectionError, ValueError):
-            return
+        except (ConnectionError, ValueError, asyncio.CancelledError):
+            return  # the asker hung up, or the bot ends: asyncio 3.11 reports a cancelled one
         finally:
             writer.close()
 
