@@ -81,6 +81,8 @@ class SimulatedMarket:
     ) -> Iterator[tuple[datetime, int, Doing]]:
         crowd = self._crowds[script.symbol]
         for standstill in script.standstills:
-            yield scenario.at(standstill.at), _STANDSTILL_RANK, partial(crowd.freeze, standstill)
+            if scenario.at(standstill.until) > scenario.starts_at:
+                at = max(scenario.at(standstill.at), scenario.starts_at)
+                yield at, _STANDSTILL_RANK, partial(crowd.freeze, standstill)
         for deal in script.deals:
             yield scenario.at(deal.at), _DEAL_RANK, partial(crowd.deal, deal)

@@ -112,6 +112,18 @@ def test_a_standstill_shows_its_levels_and_refills_nothing() -> None:
     assert volumes(b) != before
 
 
+def test_a_standstill_that_the_start_lies_in_holds_from_there_on() -> None:
+    still = {"at": "09:17", "bids": [[27_000, 9_000]], "asks": [[27_050, 200]]}
+    running = market(start="09:18:00", standstills=[still | {"until": "09:20"}])
+    over = market(start="09:18:00", standstills=[still | {"until": "09:18"}])
+
+    for each in (running, over):
+        each.pass_time(60)
+
+    assert volumes(running) == (9_000, 200)
+    assert volumes(over) != (9_000, 200)
+
+
 async def test_a_scripted_deal_fills_a_part_of_our_waiting_order() -> None:
     still = {"at": "09:16", "until": "16:00", "bids": [[26_900, 100]], "asks": [[27_100, 100]]}
     deals = [{"at": "09:17", "do": "give", "price": 27_000, "volume": 200}]
