@@ -31,7 +31,7 @@ def on_operator(book: Book, event: OperatorActed) -> None:
     switches.switch(book, runner, _SWITCHES[event.action], event.reason, event.by)
     runner.sweeps = ""
     if event.action is Action.HALT:
-        resume.expire_held(book, at_once="halted", strategy=event.strategy)
+        resume.expire_held(book, at_once="halted", code="HALTED", strategy=event.strategy)
     if event.action is Action.HALT or event.cancel_open:
         _cancel_of(book, runner, event.reason or event.action)
 
@@ -65,7 +65,7 @@ def _resume(book: Book, event: OperatorActed) -> None:
 def _halt(book: Book, event: OperatorActed) -> None:
     """Block first, then cancel every open order of ours; positions are kept."""
     gatekeeping.close(book, RunState.HALTED, Cause(event.reason or "halted", event.by))
-    resume.expire_held(book, at_once="halted")
+    resume.expire_held(book, at_once="halted", code="HALTED")
     cancels.request_all(book, "halt")
     blocked = cancels.blocked(book)
     if blocked:
@@ -81,7 +81,7 @@ def _stop(book: Book, event: OperatorActed) -> None:
     for runner in book.runners.values():
         for seat in runner.seats.values():
             wake.tell(book, runner, seat, "on_stop", None)
-    resume.expire_held(book, at_once="stopped")
+    resume.expire_held(book, at_once="stopped", code="STOPPING")
     if event.cancel_open:
         cancels.request_all(book, "stop")
 

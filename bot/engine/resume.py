@@ -80,18 +80,26 @@ def _is_over(book: Book, track: IntentTrack) -> bool:
     return track.held_until is not None and track.held_until <= book.now
 
 
-def expire_held(book: Book, *, at_once: str | None = None, strategy: str | None = None) -> None:
-    """Give up the held orders whose time is over, or all (of a strategy) for a reason `at_once`."""
+def expire_held(
+    book: Book,
+    *,
+    at_once: str | None = None,
+    code: str = "TWO_FACTOR",
+    strategy: str | None = None,
+) -> None:
+    """Give up the held orders whose time is over, or all (of a strategy) for a reason `at_once`;
+    the decision has the `code` of what ended the wait.
+    """
     for track in held(book):
         if strategy not in {None, track.intent.strategy}:
             continue
         if at_once is not None or _is_over(book, track):
             reason = at_once or "expired: 2FA"
             move_intent(book, track, SendState.EXPIRED_LOCAL, reason)
-            _note_expired(book, track, reason)
+            _note_expired(book, track, reason, code)
 
 
-def _note_expired(book: Book, track: IntentTrack, reason: str) -> None:
+def _note_expired(book: Book, track: IntentTrack, reason: str, code: str) -> None:
     intent = track.intent
     book.counts["expired_held"] += 1
     book.record(
@@ -100,7 +108,7 @@ def _note_expired(book: Book, track: IntentTrack, reason: str) -> None:
             strategy=intent.strategy,
             symbol=intent.symbol,
             verdict=Verdict.EXPIRED,
-            code="TWO_FACTOR",
+            code=code,
             why=intent.why,
             numbers={"reason": reason},
             request_id=intent.intent_id,

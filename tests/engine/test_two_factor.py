@@ -202,6 +202,18 @@ def test_a_token_ends_no_halt():
     assert stage.all(Decision)[-1].verdict is Verdict.EXPIRED
 
 
+@pytest.mark.parametrize(
+    ("action", "code"), [(Action.HALT, "HALTED"), (Action.STOP, "STOPPING")], ids=str
+)
+def test_a_held_order_that_the_operator_ends_says_so(action, code):
+    stage = Stage()
+    stage.block_for_token(stage.buy())
+
+    stage.handle(OperatorActed(stage.now, action, "stop it", "me"))
+
+    assert stage.decided() == (Verdict.EXPIRED, code)
+
+
 @pytest.mark.parametrize("action", [Action.PAUSE, Action.HALT])
 def test_a_held_order_of_a_strategy_that_was_switched_off_does_not_go_out(action):
     stage = Stage()
