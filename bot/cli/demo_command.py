@@ -11,14 +11,14 @@ from bot import __version__
 from bot.cli import messages
 from bot.cli.command import command
 from bot.cli.invocation import Invocation
-from bot.cli.places import load_demo, require_none_running
+from bot.cli.places import already_running, load_demo, require_none_running
 from bot.cli.rows import fields_of
 from bot.cli.running import run_in_foreground
 from bot.cli.show import is_attended, print_json, print_text, say
 from bot.cli.wording import counted
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.runtime.company import RunOptions
-from bot.runtime.demo_files import make_room
+from bot.runtime.demo_files import NotAlone, alone, make_room
 from bot.runtime.field_types import FULL_SPEED, speed_text
 from bot.runtime.journal_file import holds_runs, shown_url, told
 from bot.runtime.problems import ExitCode, OperatorMistake, Problem
@@ -93,12 +93,20 @@ def demo(
     """
     loaded = load_demo(invocation, sandbox__seed=seed, sandbox__speed=speed, journal__url=db)
     require_none_running(loaded.state_dir)
+    is_alone = auto_otp or not is_attended(invocation)
+    try:
+        with alone(loaded.state_dir):
+            _play(invocation, loaded, wall_s, is_alone=is_alone)
+    except NotAlone as error:
+        raise already_running(loaded.state_dir) from error
+
+
+def _play(invocation: Invocation, loaded: Loaded, wall_s: float, *, is_alone: bool) -> None:
     sandbox = loaded.settings.sandbox
     is_resumed = make_room(loaded.state_dir, seed=sandbox.seed)
     if not is_resumed:
         _require_new_journal(loaded)
     say(invocation, _head(loaded, is_resumed=is_resumed))
-    is_alone = auto_otp or not is_attended(invocation)
     pace = sandbox.speed if math.isfinite(sandbox.speed) else USUAL_SPEED
     options = RunOptions(
         run_for=timedelta(seconds=wall_s * pace),

@@ -134,8 +134,13 @@ def require_none_running(state_dir: Path) -> None:
         ask(state_dir, {"do": "status"})
     except NoBotRunning:
         return
+    raise already_running(state_dir)
+
+
+def already_running(state_dir: Path) -> OperatorMistake:
+    """Say that a bot runs there."""
     text = f"a bot is already running on {state_dir}. Its state: bot status. End it: bot stop"
-    raise OperatorMistake.of("E-RUN-004", text, ExitCode.NOT_RUNNING)
+    return OperatorMistake.of("E-RUN-004", text, ExitCode.NOT_RUNNING)
 
 
 def no_bot(invocation: Invocation) -> OperatorMistake:

@@ -5,6 +5,10 @@ One earlier demo is kept, as `journal.1.db` and `sandbox.1.jsonl`, until the nex
 one of its own.
 """
 
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +17,32 @@ from bot.runtime.worlds import LEDGER
 from bot.sandbox.ledger import is_finished, read_ledger
 
 _FILES: Final = ("journal.db", "journal.db-wal", "journal.db-shm", LEDGER)
+
+
+class NotAlone(Exception):
+    """Another demo of this state directory lives, be it one that is only starting."""
+
+
+@contextmanager
+def alone(state_dir: Path) -> Iterator[None]:
+    """Be the only demo of a state directory: files are moved there before there is a lease.
+
+    The lock is on the directory itself and ends with the process. Raises NotAlone.
+    """
+    state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder = os.open(state_dir, os.O_RDONLY)
+    try:
+        _lock(folder, state_dir)
+        yield
+    finally:
+        os.close(folder)
+
+
+def _lock(folder: int, state_dir: Path) -> None:
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise NotAlone(str(state_dir)) from error
 
 
 def make_room(state_dir: Path, *, seed: int) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bot.protocol.secret import Secret
-from bot.runtime.demo_files import make_room
+from bot.runtime.demo_files import NotAlone, alone, make_room
 from bot.runtime.token_file import keep_token, kept_token
 from bot.runtime.worlds import LEDGER
 
@@ -33,6 +33,14 @@ def test_a_demo_that_was_over_is_kept_once_and_its_token_is_not(state_dir: Path)
 
     assert not is_resumed
     assert sorted(path.name for path in state_dir.iterdir()) == ["journal.1.db", "sandbox.1.jsonl"]
+
+
+def test_a_second_demo_touches_nothing_while_the_first_is_starting(state_dir: Path) -> None:
+    with alone(state_dir), pytest.raises(NotAlone), alone(state_dir):
+        raise AssertionError("two demos of one directory")
+
+    with alone(state_dir):
+        assert (state_dir / "journal.db").read_text() == "journal"
 
 
 def test_a_demo_of_another_seed_begins_without_the_token(state_dir: Path) -> None:
