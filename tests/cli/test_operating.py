@@ -162,6 +162,7 @@ def test_leaving_a_halt_needs_a_reason(running: RunningBot) -> None:
     assert running.call("halt", "--yes", "--reason", "wrong prices").code == ExitCode.DONE
     assert running.state() == "HALTED"
     assert running.call("resume").code == ExitCode.REFUSED
+    assert running.call("resume", "--reason", "  ").code == ExitCode.REFUSED
     assert running.state() == "HALTED"
 
     running.call("resume", "--reason", "prices were right")
