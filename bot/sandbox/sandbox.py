@@ -254,6 +254,7 @@ class Sandbox:
         striker = Striker(
             self._house.faults,
             reach=self._reach,
+            wire=self._wire,
             sleep=sleep,
             too_many=self._gate.too_many,
             on_strike=self._note_faults,

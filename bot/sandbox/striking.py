@@ -12,6 +12,7 @@ from typing import Final
 
 from starlette.responses import Response
 
+from bot.clock import Clock
 from bot.protocol.envelope import seal_error
 from bot.sandbox import row_faults
 from bot.sandbox.call import JSON, Call, Head
@@ -62,6 +63,7 @@ class Striker:
         faults: FaultBook,
         *,
         reach: Reach,
+        wire: Clock,
         sleep: Sleep,
         too_many: Callable[[int], HttpRefusal],
         on_strike: Callable[[], None],
@@ -69,6 +71,7 @@ class Striker:
     ) -> None:
         self._faults = faults
         self._reach = reach
+        self._wire = wire
         self._sleep = sleep
         self._too_many = too_many
         self._on_strike = on_strike
@@ -98,7 +101,7 @@ class Striker:
             return None
         match rule.script.action:
             case TooMany() as action:
-                raise self._too_many(ceil_s(reset_at(rule, action)))
+                raise self._too_many(self._reset_s(rule, action))
             case DropTwoFactor() as action:
                 self._drop_two_factor(action.code)
             case Wait() as action:
@@ -108,6 +111,10 @@ class Striker:
                     raise Scripted(made)
                 return action
         return None
+
+    def _reset_s(self, rule: Rule, action: TooMany) -> int:
+        """Return when a limit is over, in seconds of the wire clock, which a client waits by."""
+        return ceil_s(reset_at(rule, action) + (self._wire.now() - self._reach()))
 
     async def _wait(self, action: Wait) -> None:
         await self._sleep(action.seconds)
@@ -147,7 +154,7 @@ class Striker:
     async def _otherwise(self, rule: Rule, action: Action) -> None:
         """What a fault does here as it does before: make the answer, wait, drop the token."""
         if isinstance(action, TooMany):
-            raise self._too_many(ceil_s(reset_at(rule, action)))
+            raise self._too_many(self._reset_s(rule, action))
         if isinstance(action, DropTwoFactor):
             self._drop_two_factor(action.code)
         elif isinstance(action, Wait):
