@@ -20,7 +20,7 @@ WARN_OFFSET: Final = timedelta(seconds=5)
 BLOCK_OFFSET: Final = timedelta(seconds=20)
 """The broker takes timestamps within 30 s of its clock (open API, signing); writes stop before."""
 OnSkew = Callable[[timedelta], None]
-"""Gets the offset, once for each time that it becomes worth a warning."""
+"""Gets the offset, once for each time that it becomes worth a warning, or begins to block."""
 _YEARS: Final = range(1970, 2100)
 """A Date of another year is nonsense, and too near to where a calendar ends to reckon with."""
 _SECOND: Final = timedelta(seconds=1)
@@ -72,6 +72,11 @@ class ClockOffset:
         """True from 20 s."""
         return abs(self.value) >= BLOCK_OFFSET
 
+    @property
+    def _severity(self) -> int:
+        """How many of the two borders are reached."""
+        return self.is_worth_a_warning + self.blocks_writes
+
     def now(self) -> datetime:
         """The broker's time, as well as we know it."""
         return self._wire.now() + self.value
@@ -83,9 +88,9 @@ class ClockOffset:
         date = _parsed(headers.get("date", ""))
         if date is None:
             return
-        was_worth_it = self.is_worth_a_warning
+        before = self._severity
         self._learn(Interval(date - answered_at, date + _SECOND - sent_at))
-        if self._on_skew is not None and self.is_worth_a_warning and not was_worth_it:
+        if self._on_skew is not None and self._severity > before:
             self._on_skew(self.value)
 
     def _learn(self, seen: Interval) -> None:

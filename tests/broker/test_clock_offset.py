@@ -109,6 +109,17 @@ def test_the_warning_is_given_once_for_each_time_that_the_clock_goes_wrong():
     assert [round(each.total_seconds()) for each in told] == [7, -7]
 
 
+def test_a_clock_that_goes_on_to_where_writes_stop_is_told_of_again():
+    told: list[timedelta] = []
+    bench = Bench()
+    bench.offset = ClockOffset(bench.clock, told.append)
+
+    for offset_s in (0, 8, 8, 8, 25, 25, 25, 8, 8):
+        bench.answer(offset_s)
+
+    assert [round(each.total_seconds()) for each in told] == [8, 25]
+
+
 def test_now_is_the_brokers_time():
     bench = Bench()
     for _ in range(6):
