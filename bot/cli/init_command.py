@@ -23,13 +23,15 @@ from bot.cli.strategy_templates import (
 )
 from bot.runtime.settings import load_settings, masked_url
 
+_FILE: Final = "sqlite"
+"""The word for what there is without `--db`: a file in the folder."""
 _NAMES: Final = {"sma": "sma-fpt", "depth": "depth-hpg", "blank": "mine"}
 
 
 @command("init", example="bot init ~/mybot")
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False), metavar="DIR")
 @click.option("--template", type=click.Choice(TEMPLATES), default="sma", help="Which strategy.")
-@click.option("--db", metavar="URL", help="The journal's database; default: a file in DIR/var.")
+@click.option("--db", metavar="sqlite|URL", help="The journal; sqlite: a file in DIR/var.")
 @click.pass_obj
 def init(invocation: Invocation, folder: Path, template: str, db: str | None) -> None:
     """Write bot.yaml, a strategy, its schema and a .gitignore into DIR.
@@ -38,7 +40,7 @@ def init(invocation: Invocation, folder: Path, template: str, db: str | None) ->
     """
     if db is not None and masked_url(db) != db:
         raise click.BadParameter(messages.URL_HOLDS_TOO_MUCH, param_hint="--db")
-    files = _files(folder, template, db)
+    files = _files(folder, template, None if db == _FILE else db)
     write_new(files)
     load_settings(folder / "bot.yaml", environment={})
     steps = next_steps(folder, template)

@@ -65,6 +65,14 @@ def test_nothing_is_written_over(capsys: Capture, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["bot.yaml"]
 
 
+def test_the_word_sqlite_means_a_file_in_the_folder(tmp_path: Path) -> None:
+    plain, named = tmp_path / "plain", tmp_path / "named"
+
+    assert run(["init", str(plain)]) == 0
+    assert run(["init", str(named), "--db", "sqlite"]) == 0
+    assert (named / "bot.yaml").read_text() == (plain / "bot.yaml").read_text()
+
+
 def test_another_database_is_written_into_the_configuration(
     capsys: Capture, tmp_path: Path
 ) -> None:
