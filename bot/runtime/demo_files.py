@@ -29,8 +29,9 @@ def alone(state_dir: Path) -> Iterator[None]:
 
     The lock is on the directory itself and ends with the process. Raises NotAlone.
     """
-    state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    folder = os.open(state_dir, os.O_RDONLY)
+    if not state_dir.exists():
+        state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder = os.open(state_dir, os.O_RDONLY | os.O_DIRECTORY)
     try:
         _lock(folder, state_dir)
         yield
