@@ -21,6 +21,7 @@ from pydantic import JsonValue
 from bot.sandbox.errors import LedgerBroken
 
 Line = Mapping[str, JsonValue]
+_APPENDING: Final = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 _ENCODE: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
@@ -32,7 +33,7 @@ class Ledger:
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
             _drop_torn_tail(path)
-            self._file = path.open("ab")
+            self._file = os.fdopen(os.open(path, _APPENDING, 0o600), "ab")
 
     @property
     def is_kept(self) -> bool:

@@ -18,6 +18,7 @@ def test_lines_are_read_back_in_order(tmp_path: Path) -> None:
 
     assert [line["kind"] for line in read_ledger(path)] == ["head", "time"]
     assert resumed_at(path) == datetime(2026, 11, 19, 2, 15, tzinfo=UTC)
+    assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_half_written_line_is_dropped_when_the_ledger_goes_on(tmp_path: Path) -> None:
