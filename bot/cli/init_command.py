@@ -21,7 +21,7 @@ from bot.cli.strategy_templates import (
     strategy_text,
     write_new,
 )
-from bot.runtime.settings import load_settings, masked_url
+from bot.runtime.settings import JOURNAL_URLS, is_journal_url, load_settings, masked_url
 
 _FILE: Final = "sqlite"
 """The word for what there is without `--db`: a file in the folder."""
@@ -40,6 +40,9 @@ def init(invocation: Invocation, folder: Path, template: str, db: str | None) ->
     """
     if db is not None and masked_url(db) != db:
         raise click.BadParameter(messages.URL_HOLDS_TOO_MUCH, param_hint="--db")
+    if db is not None and db != _FILE and not is_journal_url(db):
+        wanted = f"wanted {_FILE}, {JOURNAL_URLS}; found {db!r}"
+        raise click.BadParameter(wanted, param_hint="--db")
     files = _files(folder, template, None if db == _FILE else db)
     write_new(files)
     load_settings(folder / "bot.yaml", environment={})

@@ -56,6 +56,7 @@ __all__ = [
 DEMO: Final = "config/demo/bot.yaml"
 JOURNAL_FILE: Final = "journal.db"
 _SQLITE: Final = "sqlite:///"
+JOURNAL_URLS: Final = "sqlite:///FILE.db or postgresql+psycopg://user@host/name"
 _POSTGRES: Final = re.compile(r"postgresql(\+psycopg)?://[^\s/]*(/\S*)?")
 _PASSWORD: Final = re.compile(r"(://[^/\s:@]*:)[^@\s]*(?=@)")
 _DATED: Final = re.compile(r"\b(20[0-9]{2})-([01][0-9])-([0-3][0-9])\b")
@@ -204,12 +205,15 @@ def _is_dated(statement: str) -> bool:
 
 def _journal_problem(settings: Settings, merged: Merged) -> Problem | None:
     url = settings.journal.url
-    if url is None or _POSTGRES.fullmatch(url):
+    if url is None or is_journal_url(url):
         return None
-    if url.startswith(_SQLITE) and url.endswith(".db") and len(url) > len(_SQLITE + ".db"):
-        return None
-    message = "'journal.url': wanted sqlite:///FILE.db or postgresql+psycopg://user@host/name"
-    return merged.blame("E-CFG-044", message, ("journal", "url"))
+    return merged.blame("E-CFG-044", f"'journal.url': wanted {JOURNAL_URLS}", ("journal", "url"))
+
+
+def is_journal_url(url: str) -> bool:
+    """Tell whether a journal can be kept at an address; nothing is opened."""
+    is_file = url.startswith(_SQLITE) and url.endswith(".db") and len(url) > len(_SQLITE + ".db")
+    return is_file or _POSTGRES.fullmatch(url) is not None
 
 
 # ------------------------------------------------------------------------------------------ places

@@ -89,8 +89,9 @@ def test_another_database_is_written_into_the_configuration(
 def test_a_database_that_is_none_is_told(capsys: Capture, tmp_path: Path) -> None:
     code = run(["init", str(tmp_path / "mybot"), "--db", "mysql://x"])
 
-    assert code == 3
-    assert "E-CFG-044" in capsys.readouterr().err
+    assert code == 2
+    assert "sqlite:///FILE.db or postgresql+psycopg://user@host/name" in capsys.readouterr().err
+    assert not (tmp_path / "mybot").exists()
 
 
 def test_a_folder_that_cannot_be_written_is_no_traceback(capsys: Capture, tmp_path: Path) -> None:
