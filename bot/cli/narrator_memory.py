@@ -19,7 +19,8 @@ class Memory:
     """`announced`: intents whose order's first row is still to come; `told_noes`: see `_is_news`.
 
     `gaps` says how far apart two values of one indicator stood when nothing came of a look.
-    `needed` is the newest demand for a token, `paused_at` the start of a pause that lasts.
+    `needed` is the newest demand for a token, `ready` the newest token,
+    `paused_at` the start of a pause that lasts.
     """
 
     glance: Glance = field(default_factory=Glance)
@@ -32,6 +33,7 @@ class Memory:
     gaps: dict[tuple[str, str], float] = field(default_factory=dict)
     limited_at: datetime | None = None
     needed: AuthEvent | None = None
+    ready: AuthEvent | None = None
     paused_at: datetime | None = None
 
 

@@ -30,6 +30,7 @@ def tell_auth(memory: Memory, entry: AuthEvent) -> Lines:
         memory.needed = entry
         return []
     if entry.kind == "ready":
+        memory.ready = entry
         return []
     return [line(entry.at, "2FA", f"{_AUTH_WORDS.get(entry.kind, '')}{entry.detail}")]
 
@@ -49,7 +50,15 @@ def tell_state(memory: Memory, entry: StateChanged) -> Lines:
     if entry.to_state is RunState.STOPPING and entry.by == "demo":
         return [line(entry.at, "DEMO", f"{entry.reason} · stopping cleanly")]
     text = f"{entry.reason} (by {entry.by})".lstrip()
-    return [line(entry.at, _STATE_KINDS[entry.to_state], text)]
+    return [*_token_taken(memory, entry), line(entry.at, _STATE_KINDS[entry.to_state], text)]
+
+
+def _token_taken(memory: Memory, entry: StateChanged) -> Lines:
+    """The token that came although something else still keeps the bot from trading."""
+    ready, is_left = memory.ready, entry.from_state is RunState.NEEDS_2FA
+    if ready is None or not is_left or ready.at != entry.at:
+        return []
+    return [line(entry.at, "2FA", f"ok {ready.detail}")]
 
 
 def _paused_for_token(memory: Memory, entry: StateChanged) -> Lines:

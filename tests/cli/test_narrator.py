@@ -233,6 +233,16 @@ def test_a_pause_without_open_orders_names_none() -> None:
     assert len(lines) == 3
 
 
+def test_a_token_that_comes_under_a_pause_is_told_too() -> None:
+    ready = AuthEvent(after(160), "ready", "", "until 23:59")
+    paused = state(160, RunState.NEEDS_2FA, RunState.PAUSED, "lunch", "operator")
+
+    assert told(NEEDED, PAUSED, ready, paused)[-2:] == [
+        "09:23:40 2FA     ok until 23:59",
+        "09:23:40 PAUSED  lunch (by operator)",
+    ]
+
+
 def test_a_resume_says_how_long_it_was_paused() -> None:
     ready = state(580, RunState.NEEDS_2FA, RunState.RUNNING, "2FA ok until 23:59", "code")
 
