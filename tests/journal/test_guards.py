@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 
 import pytest
 import sqlalchemy as sa
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from bot.journal import tables
 from bot.journal.engines import reading_engine, writing_engine
@@ -13,6 +14,8 @@ from bot.journal.journal import Journal
 from tests.journal.facts import DAY, EVERY_KIND, after
 
 APPEND_ONLY = [table for table in tables.CHAINED if table.name not in tables.MUTABLE]
+
+NUMBERS = count(1_000)
 
 WORDS = [
     ("decisions", "verdict"),
@@ -80,6 +83,29 @@ def other_than(column: sa.Column[object]) -> sa.ColumnElement[object]:
 async def test_an_attempt_is_finished_once(written: sa.Engine) -> None:
     with pytest.raises(DBAPIError, match="already closed"):
         attempt(written, tables.attempts.update().values(outcome="UNKNOWN"))
+
+
+async def test_an_intent_is_posted_once_and_may_be_cancelled_again(written: sa.Engine) -> None:
+    for verb in ("DELETE", "DELETE", "PUT", "PUT"):
+        attempt(written, another_attempt(verb))
+
+    with pytest.raises(IntegrityError):
+        attempt(written, another_attempt("POST"))
+
+    with written.connect() as connection:
+        verbs = connection.execute(sa.select(tables.attempts.c.verb)).scalars().all()
+    assert sorted(verbs) == ["DELETE", "DELETE", "POST", "PUT", "PUT"]
+
+
+def another_attempt(verb: str) -> sa.Insert:
+    """An attempt of the same intent, with everything that must be its own."""
+    table, new = tables.attempts, f"{verb}-{next(NUMBERS)}"
+    own: dict[str, sa.ColumnElement[object]] = {
+        name: sa.literal(new) for name in ("attempt_id", "nonce", "prev_hash", "hash")
+    }
+    own |= {"verb": sa.literal(verb), "seq": sa.literal(next(NUMBERS))}
+    first = sa.select(*(own.get(column.name, column) for column in table.c))
+    return table.insert().from_select(list(table.c.keys()), first.where(table.c.verb == "POST"))
 
 
 async def test_a_run_is_ended_once(written: sa.Engine, journal: Journal) -> None:
