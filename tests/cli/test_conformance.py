@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from bot.cli import conformance_command
+from bot.cli.invocation import Invocation
+from bot.runtime.conformance.finding import Finding, Verdict
 from bot.runtime.problems import ExitCode
 from tests.cli.stage import Ran, call
 from tests.processes import BotProcess
@@ -106,7 +109,28 @@ def test_a_code_is_never_an_argument(served: Served) -> None:
 
 
 def test_without_anybody_to_ask_only_reads_are_made(served: Served) -> None:
-    assert served.call("conformance").code == ExitCode.USAGE
+    before = served.call("api", "todays_orders", "--json")
+    ran = served.call("conformance")
+
+    assert (ran.code, ran.out) == (ExitCode.USAGE, "")
+    assert "give --otp -, or --read-only" in ran.err
+    assert before.code == ExitCode.DONE, before.err
+    assert served.call("api", "todays_orders", "--json") == before
+
+
+@pytest.mark.parametrize("verdict", Verdict)
+def test_what_was_found_stands_below_what_is_not_ok(
+    verdict: Verdict, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show = conformance_command._show(Invocation(), is_colored=False)
+
+    show(Finding("4.2 place", "is taken", verdict, found="a 500"))
+
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == [verdict, "4.2", "place", "is", "taken"]
+    assert [line.strip() for line in lines[1:]] == (
+        [] if verdict is Verdict.OK else ["found: a 500"]
+    )
 
 
 def test_a_server_that_is_not_there_is_unreachable(served: Served) -> None:

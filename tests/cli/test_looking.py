@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from bot.cli.journal_commands import verdict_of
+from bot.cli.orders_command import ended_words
 from bot.cli.rows import csv_of
+from bot.journal.reader import JournalReader
 from bot.journal.verify import VerifyReport
 from bot.runtime.problems import ExitCode
 from tests.cli.stage import call
@@ -206,6 +208,15 @@ def test_part_of_an_id_that_several_orders_have_lists_them(config: Path) -> None
     )
 
 
+def test_an_order_that_ended_is_told_in_our_word_not_in_the_brokers(config: Path) -> None:
+    with JournalReader(f"sqlite:///{config.parent / 'journal.db'}") as reader:
+        cut, lost = reader.order("ORD10000003"), reader.order("L-0008")
+
+    assert (cut.state, cut.status) == ("CANCELLED", "SENT")
+    assert ended_words(cut) == "ORD10000003 CANCELLED: 300 cancelled, 200 kept"
+    assert ended_words(lost) == "L-0008 UNKNOWN: 0 cancelled, 0 kept"
+
+
 def test_an_id_of_nothing_is_no_part_of_every_id(config: Path) -> None:
     assert call("order", "", "-c", str(config)).err.startswith("E-ORD-001 no order answers to ''")
 
@@ -234,6 +245,8 @@ def test_export_writes_files_that_only_their_owner_reads(config: Path, tmp_path:
     assert sorted(path.name for path in folder.iterdir()) == [
         "README.txt", "decisions.csv", "events.csv", "fills.csv", "orders.csv", "sha256sums"
     ]  # fmt: skip
+    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
+    assert folder.stat().st_mode & 0o777 == 0o700
 
 
 def test_several_kinds_can_not_be_exported_to_one_stream(config: Path) -> None:
