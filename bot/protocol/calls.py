@@ -82,10 +82,10 @@ INDEX_FOREIGN_HISTORY: Final = unshaped("index_foreign_history")
 SECTOR_LIST: Final = unshaped("sector_list")
 SECTOR_BREADTH: Final = unshaped("sector_breadth")
 SECTOR_CONSTITUENTS: Final = unshaped("sector_constituents")
+SECTOR_PERFORMANCE: Final = unshaped("sector_performance")
+SECTOR_PERFORMANCE_HISTORY: Final = unshaped("sector_performance_history")
 SECTOR_FOREIGN: Final = unshaped("sector_foreign")
 SECTOR_FOREIGN_HISTORY: Final = unshaped("sector_foreign_history")
-SECTOR_PROPRIETARY: Final = unshaped("sector_proprietary")
-SECTOR_PROPRIETARY_HISTORY: Final = unshaped("sector_proprietary_history")
 
 # ------------------------------------------------------------- screener and per-stock statistics
 SCREENER: Final = shaped("screener", stocks.Screen)

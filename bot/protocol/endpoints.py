@@ -48,8 +48,6 @@ class Endpoint:
     """One call. `path` has `{snake_case}` holes; `payload_key` None puts the fields at top level.
 
     `is_write` marks the order writes: they need a device id and a 2FA token, and are never retried.
-    `is_presumed` marks a path that no source at hand shows: it is named by analogy, and may be
-    wrong.
     """
 
     name: str
@@ -60,7 +58,6 @@ class Endpoint:
     lane: Lane
     is_write: bool = False
     shape: Shape = Shape.OBJECT
-    is_presumed: bool = False
 
 
 _ORDERS: Final = "/trading/oa/sub-accounts/{sub_account_id}/orders"
@@ -158,10 +155,6 @@ def _unshown(name: str, path: str) -> Endpoint:
     return Endpoint(name, "GET", path, Tier.ONE, "data", Lane.OTHER, shape=Shape.EITHER)
 
 
-def _presumed(name: str, path: str) -> Endpoint:
-    return replace(_unshown(name, path), is_presumed=True)
-
-
 def _account(name: str, path: str, key: str, shape: Shape = Shape.OBJECT) -> Endpoint:
     return Endpoint(name, "GET", path, Tier.TWO, key, Lane.OTHER, shape=shape)
 
@@ -241,12 +234,12 @@ _INDICES: Final = (
 
 _SECTORS: Final = (
     _unshown("sector_list", "/market/sectors"),
-    _presumed("sector_breadth", "/market/sectors/{slug}/breadth"),
-    _presumed("sector_constituents", "/market/sectors/{slug}/constituents"),
-    _presumed("sector_foreign", "/market/sectors/{slug}/trading/foreign"),
-    _presumed("sector_foreign_history", "/market/sectors/{slug}/trading/foreign/history"),
-    _presumed("sector_proprietary", "/market/sectors/{slug}/trading/proprietary"),
-    _presumed("sector_proprietary_history", "/market/sectors/{slug}/trading/proprietary/history"),
+    _unshown("sector_breadth", "/market/sectors/{slug}/breadth"),
+    _unshown("sector_constituents", "/market/sectors/{slug}/constituents"),
+    _unshown("sector_performance", "/market/sectors/{slug}/performance"),
+    _unshown("sector_performance_history", "/market/sectors/{slug}/performance/history"),
+    _unshown("sector_foreign", "/market/sectors/{slug}/trading/foreign"),
+    _unshown("sector_foreign_history", "/market/sectors/{slug}/trading/foreign/history"),
 )
 
 _OF_STOCK: Final = "/market/stocks/{symbol}"

@@ -42,6 +42,7 @@ _TO_DAY: Final = Parameter("to", Kind.DAY)
 _DATE: Final = Parameter("date", Kind.DAY)
 _RESOLUTION: Final = Parameter("resolution", values=words.RESOLUTIONS, default="1D")
 _DAILY: Final = Parameter("resolution", values=words.DAILY, default="1D")
+_WINDOW: Final = Parameter("window", values=words.WINDOWS, default="1D")
 _PAGE: Final = Parameter("page", Kind.WHOLE, default="1", minimum=1)
 _PAGE_SIZE: Final = Parameter(
     "page_size", Kind.WHOLE, default="20", minimum=1, maximum=PAGE_SIZE_MAX
@@ -83,7 +84,7 @@ _SCREENER: Final = (
     Parameter("exchange", values=words.STOCK_EXCHANGES),
     Parameter("index", values=words.SCREENER_INDICES),
     Parameter("sector", values=words.SECTORS),
-    Parameter("window", values=words.WINDOWS, default="1D"),
+    _WINDOW,
     _DATE,
     Parameter("sort", values=words.SORT_KEYS),
     Parameter("fields", values=words.SCREENER_FIELDS, default=words.DEFAULT_FIELDS, is_list=True),
@@ -130,14 +131,14 @@ _TAKING_SOMETHING: Final[Mapping[str, Parameters]] = {
     # unified quotes (4.4)
     **{f"{kind}_history": _history(kind) for kind in QUOTE_KINDS},
     "dealer_product_history": (_FROM_SECONDS, _TO_SECONDS),
-    # index analysis (4.5); the others by analogy with a stock's
+    # index analysis (4.5) and sectors (4.6); but for the first by analogy with a stock's
     "index_realtime": (Parameter("index", is_list=True, is_required=True),),
     "index_foreign": (_DATE,),
     "index_foreign_history": (_FROM_DAY, _TO_DAY, _DAILY),
+    "sector_performance": (_WINDOW,),
+    "sector_performance_history": (_FROM_DAY, _TO_DAY, _DAILY),
     "sector_foreign": (_DATE,),
     "sector_foreign_history": (_FROM_DAY, _TO_DAY, _DAILY),
-    "sector_proprietary": (_DATE,),
-    "sector_proprietary_history": (_FROM_DAY, _TO_DAY, _DAILY),
     # screener and per-stock statistics (4.7)
     "screener": _SCREENER,
     "stock_foreign_room_history": (_FROM_DAY, _TO_DAY, _DAILY, _PAGE, _PAGE_SIZE),

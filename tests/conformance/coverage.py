@@ -65,7 +65,6 @@ TITLES: Final[Mapping[str, str]] = {
     "4.8": "News, macro, calendar, financials (4.8)",
     "4.9": "Open-end funds (4.9)",
     "4.10": "Earlier paths that public clients still call (4.10)",
-    "presumed": "Sectors, paths presumed: the document counts six more and shows none (4.6)",
 }
 HEAD: Final = """\
 # Coverage of the broker's API

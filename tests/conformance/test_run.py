@@ -265,21 +265,29 @@ async def test_a_200_that_is_no_success_meets_no_assertion_of_access(body: Any) 
 
 
 EARLIER = next(read for read in reads() if read.id == "4.10 price chart")
-PRESUMED = next(read for read in reads() if read.id == "4.6 breadth")
+SECTOR_READS = [read for read in reads() if read.call.startswith("sector_")]
 
 
-@pytest.mark.parametrize("read", [EARLIER, PRESUMED])
-async def test_a_path_that_no_source_promises_may_be_missing(read: Read) -> None:
+async def test_an_earlier_path_may_be_missing() -> None:
     played = server(lambda *_: (404, {"error_code": "404", "message": "Not found"}))
 
-    found = [finding async for finding in check_read(played.talker, FACTS, read)]
+    found = [finding async for finding in check_read(played.talker, FACTS, EARLIER)]
 
     assert [finding.verdict for finding in found] == [Verdict.SKIPPED]
     assert "no source promises" in found[0].found
 
 
+@pytest.mark.parametrize("read", SECTOR_READS, ids=[read.call for read in SECTOR_READS])
+async def test_a_server_without_a_sector_path_of_the_document_does_not_conform(read: Read) -> None:
+    played = server(lambda *_: (404, {"error_code": "404", "message": "Not found"}))
+
+    found = [finding async for finding in check_read(played.talker, FACTS, read)]
+
+    assert [finding.verdict for finding in found] == [Verdict.FAIL]
+
+
 async def test_a_shape_that_no_source_shows_is_said_not_to_be_asserted() -> None:
-    found = [finding async for finding in check_read(server().talker, FACTS, PRESUMED)]
+    found = [finding async for finding in check_read(server().talker, FACTS, SECTOR_READS[1])]
 
     assert [finding.id.rpartition(" ")[2] for finding in found] == ["status", "envelope", "client"]
     assert NO_SHAPE in found[1].what

@@ -49,8 +49,8 @@ UNSHOWN = {
     "sector_constituents",
     "sector_foreign",
     "sector_foreign_history",
-    "sector_proprietary",
-    "sector_proprietary_history",
+    "sector_performance",
+    "sector_performance_history",
     "stock_events",
     "stock_insider",
     "stock_analyst_reports",
@@ -88,10 +88,18 @@ def test_every_path_of_the_document_is_a_row_and_no_row_is_without_one():
     assert len(documented) == 120
 
 
-def test_only_the_paths_that_no_source_shows_are_presumed():
-    presumed = {route(one) for one in ENDPOINTS.values() if one.is_presumed}
+def test_the_sectors_have_the_seven_paths_of_the_document_and_no_proprietary_pair():
+    named = [one.path for name, one in ENDPOINTS.items() if name.startswith("sector_")]
 
-    assert presumed == {re.sub("{.*?}", "{}", line) for line in PATHS["presumed"]}
+    assert sorted(path.removeprefix("/market/sectors") for path in named) == [
+        "",
+        "/{slug}/breadth",
+        "/{slug}/constituents",
+        "/{slug}/performance",
+        "/{slug}/performance/history",
+        "/{slug}/trading/foreign",
+        "/{slug}/trading/foreign/history",
+    ]
 
 
 def test_every_call_has_parameters_and_a_shape_or_says_that_none_is_shown():

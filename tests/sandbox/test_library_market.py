@@ -392,6 +392,28 @@ async def test_foreigners_and_others_are_all(seed: int, minutes: int, path: str)
                     assert day[side][part][measure] + others == day["traded"][part][measure]
 
 
+@each_market
+async def test_a_sector_performs_as_its_stocks_do(seed: int, minutes: int) -> None:
+    b, path = market(seed, minutes), "/market/sectors/technology"
+
+    now = await b.get(f"{path}/performance")
+    year = await b.get(f"{path}/performance?window=1Y")
+    days = (await b.get(f"{path}/performance/history?from=2026-10-01&to=2026-11-19"))["data"]
+    [member] = await b.get(f"{path}/constituents")
+    nobody = await b.get("/market/sectors/utilities/performance")
+
+    screened = await b.get("/market/stocks?window=1Y&sector=technology")
+    assert (now["market_cap"], now["change_percent"]) == (
+        member["market_cap"],
+        member["change_percent"],
+    )
+    assert year["change_percent"] == screened["items"][0]["change_percent"]
+    assert days[0]["date"] == "2026-11-19"
+    assert days[0]["change_percent"] == now["change_percent"]
+    assert [day["date"] for day in days] == sorted((day["date"] for day in days), reverse=True)
+    assert nobody["change_percent"] is None
+
+
 async def test_the_depth_is_taken_every_five_minutes_while_the_market_trades() -> None:
     b = market(8, 360)
 

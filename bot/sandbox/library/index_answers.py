@@ -20,7 +20,7 @@ from bot.sandbox.library.figures import maybe, percent, scaled
 from bot.sandbox.library.flows import Amount, Flow, Flows, Group, Split
 from bot.sandbox.library.indices import DIGITS, Breadth, Index, Indices, Minute
 from bot.sandbox.library.market_assets import Assets
-from bot.sandbox.library.periods import day_asked, range_asked
+from bot.sandbox.library.periods import day_asked, range_asked, window_asked
 from bot.sandbox.library.series import closes_only, daily, price_bars
 from bot.sandbox.library.stocks import Stocks
 
@@ -51,7 +51,8 @@ class IndexAnswers:
             **self._of_members("sector", self._sector_members),
             **self._of_group("index_foreign", self._index_members, _foreign),
             **self._of_group("sector_foreign", self._sector_members, _foreign),
-            **self._of_group("sector_proprietary", self._sector_members, _proprietary),
+            "sector_performance": self.performance,
+            "sector_performance_history": self.performance_by_day,
         }
 
     def _of_members(self, prefix: str, members_of: MembersOf) -> dict[str, Answer]:
@@ -143,6 +144,54 @@ class IndexAnswers:
         facts = self._stocks.facts
         return [each for each in self._stocks.shares_only if facts[each].sector == slug]
 
+    def performance(self, asked: Asked) -> object:
+        """Answer how the worth of a sector has changed in a window; of 1D against the references.
+
+        The change of a sector without stocks is null.
+        """
+        members, window = self._sector_members(asked), asked.query["window"]
+        first, _ = window_asked(asked, self._stocks.days, self._stocks.trading_day)
+        before = {each: self._price_before(each, first) for each in members}
+        now = {each: self._stocks.price(each) for each in members}
+        worth, base = self._worth(now), self._worth(before)
+        return Unshaped(
+            {
+                "slug": asked.path["slug"].lower(),
+                "window": window,
+                "change_percent": percent(worth - base, base),
+                "market_cap": worth,
+            }
+        )
+
+    def performance_by_day(self, asked: Asked) -> object:
+        """Answer the change of each day, newest first."""
+        members = self._sector_members(asked)
+        first, last = range_asked(asked)
+        closes = {each: {bar.day: bar.close for bar in self._stocks.bars(each)} for each in members}
+        prices = {each: self._price_before(each, first) for each in members}
+        rows = []
+        for day in self._stocks.days.between(first, min(last, self._stocks.trading_day)):
+            base = self._worth(
+                prices if day < self._stocks.trading_day else self._references(members)
+            )
+            prices = {each: closes[each].get(day, prices[each]) for each in members}
+            worth = self._worth(prices)
+            change = percent(worth - base, base)
+            rows.append({"date": day.isoformat(), "change_percent": change, "market_cap": worth})
+        return Unshaped({"resolution": _DAILY, "data": rows[::-1]})
+
+    def _worth(self, prices: Mapping[str, int]) -> int:
+        return sum(self._indices.worth(each, price) for each, price in prices.items())
+
+    def _references(self, members: Sequence[str]) -> dict[str, int]:
+        return {each: self._stocks.board(each).reference for each in members}
+
+    def _price_before(self, symbol: str, day: date) -> int:
+        """Return the close before a day; of today the reference."""
+        if day == self._stocks.trading_day:
+            return self._stocks.board(symbol).reference
+        return self._stocks.close_before(symbol, day)
+
     def index_list(self, _: Asked) -> object:
         """Answer our own indices with value and counts."""
         return Unshaped([self._index_row(index) for index in self._indices.all.values()])
@@ -233,10 +282,6 @@ def _quote(symbol: str, name: str, now: Day, digits: int, at: datetime) -> Index
 
 def _foreign(flow: Flow) -> Group:
     return flow.foreign
-
-
-def _proprietary(flow: Flow) -> Group:
-    return flow.proprietary
 
 
 def _breadth(counted: Breadth, total: int) -> dict[str, JsonValue]:

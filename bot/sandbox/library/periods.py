@@ -5,9 +5,10 @@ from datetime import date
 from typing import Final, TypeVar
 
 from bot.sandbox.library.asked import Asked
-from bot.sandbox.library.days import months_before
+from bot.sandbox.library.days import Days, months_before
 
 DEFAULT_MONTHS: Final = 3
+_MONTHS: Final = {"1M": 1, "3M": 3, "6M": 6, "1Y": 12}
 T = TypeVar("T")
 
 
@@ -32,6 +33,18 @@ def range_asked(asked: Asked) -> tuple[date, date]:
     if first > asked.today:
         raise asked.bad("from: in the future")
     return first, min(last, asked.today)
+
+
+def window_asked(asked: Asked, days: Days, today: date) -> tuple[date, date]:
+    """Return the first and the last day of the `window` up to today."""
+    window = asked.query["window"]
+    if window == "1D":
+        return today, today
+    if window == "1W":
+        return days.before(today, 4), today
+    if window == "YTD":
+        return today.replace(month=1, day=1), today
+    return months_before(today, _MONTHS[window]), today
 
 
 def page_of(asked: Asked, items: Sequence[T]) -> Sequence[T]:

@@ -15,16 +15,14 @@ from typing import Final
 from bot.protocol.values_stocks import Screen, ScreenedStock, SectorName
 from bot.protocol.words import DEFAULT_FIELDS, LIVE_FIELDS, MOVING_AVERAGES, SCREENED_FIELDS
 from bot.sandbox.library.asked import Answer, Asked, Narrowed
-from bot.sandbox.library.days import months_before
 from bot.sandbox.library.facts import sector_names
 from bot.sandbox.library.figures import percent, ratio, rounded
 from bot.sandbox.library.flows import Flow, Flows
 from bot.sandbox.library.indices import Indices
-from bot.sandbox.library.periods import page_of
+from bot.sandbox.library.periods import page_of, window_asked
 from bot.sandbox.library.stocks import Stocks
 from bot.sandbox.library.walk import DayBar
 
-_MONTHS: Final = {"1M": 1, "3M": 3, "6M": 6, "1Y": 12}
 _AVERAGES: Final = {"ma50": 50, "ma200": 200}
 _DEFAULT_SORT: Final = "-market_cap"
 _DEFAULT_SORT_OF_DAY: Final = "-volume"
@@ -92,7 +90,9 @@ class Screener:
 
     def _figures(self, symbol: str, day: date | None, asked: Asked) -> Figures:
         bars = self._stocks.bars(symbol)
-        first, last = (day, day) if day else self._window(asked)
+        first, last = (
+            (day, day) if day else window_asked(asked, self._stocks.days, self._stocks.trading_day)
+        )
         flows = self._flows.between(symbol, first, last)
         flow = reduce(add, flows, Flow(last))
         before = [bar.close for bar in bars if bar.day < first]
@@ -115,16 +115,6 @@ class Screener:
         if (day is None and asked.text("window") == "1D") or not before:
             return self._stocks.board(symbol).reference
         return before[-1]
-
-    def _window(self, asked: Asked) -> tuple[date, date]:
-        days, today, window = self._stocks.days, self._stocks.trading_day, asked.query["window"]
-        if window == "1D":
-            return today, today
-        if window == "1W":
-            return days.before(today, 4), today
-        if window == "YTD":
-            return today.replace(month=1, day=1), today
-        return months_before(today, _MONTHS[window]), today
 
     def _live(
         self, symbol: str, price: int, bars: Sequence[DayBar]

@@ -5,6 +5,7 @@ after it. So the last bar of a history is the quote whenever the stock has trade
 that the last close is the reference.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -120,8 +121,8 @@ class Stocks:
 
     def close_before(self, symbol: str, day: date) -> int:
         """Return the last close before a day."""
-        played = [bar.close for bar in self.played(symbol) if bar.day < day]
-        return played[-1] if played else self.past(symbol)[-1].close
+        bars = self.bars(symbol)
+        return bars[max(0, bisect_left(bars, day, key=_day_of) - 1)].close
 
     def past(self, symbol: str) -> tuple[DayBar, ...]:
         """Return the days before the scenario's."""
@@ -169,6 +170,10 @@ class Stocks:
     def trading_day(self) -> date:
         """Return the trading day that quotes are of; the next begins with its first phase."""
         return self.days.last(self._house.venue.board_day)
+
+
+def _day_of(bar: DayBar) -> date:
+    return bar.day
 
 
 def _prices(record: Record) -> tuple[int, int, int, int]:
