@@ -16,7 +16,6 @@ from bot.runtime.settings import Loaded, masked_url
 PLACES: Final = ("config", "journal", "state", "secrets")
 UNCUT: Final = 10_000
 """Paths and origins are for copying: they are never cut to the screen."""
-_HIDDEN: Final = frozenset({"notify.urls"})
 
 
 @group("config", example="bot config check")
@@ -111,8 +110,7 @@ def _leaves(tree: dict[str, object], above: str, loaded: Loaded) -> Iterator[tup
         if isinstance(value, dict):
             yield from _leaves(value, f"{key}.", loaded)
         else:
-            hidden = "***" if value else value
-            yield key, shown.get(key, hidden if key in _HIDDEN else value)
+            yield key, shown.get(key, value)
 
 
 def _text(value: object) -> str:

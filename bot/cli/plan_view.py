@@ -38,7 +38,6 @@ def plan_fields(plan: StrategyPlan) -> Plain:
             "max_price_gap_ppm": limits.max_price_gap_ppm,
         },
         "hold_2fa_s": seconds(plan.hold_2fa),
-        "notify": sorted(plan.notify),
         "source": plan.source,
         "sha256": plan.source_sha256,
     }

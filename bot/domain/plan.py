@@ -4,7 +4,7 @@ Times are local to the exchange (`EXCHANGE_TZ`); money is whole VND; quantities 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import time, timedelta
 from enum import StrEnum
 
@@ -98,7 +98,6 @@ class StrategyPlan:
     order: OrderPlan
     limits: Limits
     hold_2fa: timedelta | None = timedelta(seconds=120)
-    notify: frozenset[str] = field(default_factory=frozenset)
     source: str = ""
     """The file it came from, as it may be shown, and the hash of its text."""
     source_sha256: str = ""

@@ -33,7 +33,7 @@ ERROR_CODES: Final[Mapping[str, str]] = {
     "E-CFG-025": "a symbol that the shipped table does not know (a warning offline)",
     "E-CFG-026": "what wakes the strategy is missing or cannot be read",
     "E-CFG-027": "two values that let no order through",
-    "E-CFG-028": "something that this release cannot do yet",
+    "E-CFG-028": "a key for something that this release cannot do yet",
     "E-CFG-031": "no strategy of that name",
     "E-CFG-032": "a strategy's Python file is broken",
     "E-CFG-033": "a parameter that the strategy does not have, or one that it needs",

@@ -7,7 +7,7 @@ wrong, at the parent's key when something is missing.
 import difflib
 import re
 from collections.abc import Mapping, Sequence
-from typing import Final, TypeVar, get_args
+from typing import ClassVar, Final, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -27,6 +27,14 @@ _WANTED: Final[Mapping[str, str]] = {
     "tuple_type": "a list, like [a, b]",
     "frozen_set_type": "a list, like [a, b]",
 }
+
+
+class FileModel(BaseModel):
+    """The keys of a whole file. `not_yet` names keys that a later release will know, and why they
+    are refused today: a key that nothing reads would be a promise that nobody keeps.
+    """
+
+    not_yet: ClassVar[Mapping[str, str]] = {}
 
 
 def check(model: type[Model], document: YamlDocument) -> Model:
@@ -67,6 +75,9 @@ def describe(detail: ErrorDetails, model: type[BaseModel]) -> tuple[str, str, st
     name = dotted(location)
     if kind == "missing":
         return "E-CFG-011", f"missing key {str(location[-1])!r}{_under(location[:-1])}", ""
+    if kind == "extra_forbidden" and len(location) == 1 and name in later_keys(model):
+        message = f"{name!r} does nothing in this release: {later_keys(model)[name]}"
+        return "E-CFG-028", message, "take this key out"
     if kind == "extra_forbidden":
         hint = did_you_mean(str(location[-1]), known_keys(model, location[:-1]))
         known = ", ".join(known_keys(model, location[:-1]))
@@ -81,6 +92,11 @@ def describe(detail: ErrorDetails, model: type[BaseModel]) -> tuple[str, str, st
         return kind, f"{name!r}: {detail['msg']}" if name else detail["msg"], ""
     wanted = _WANTED.get(kind, detail["msg"])
     return "E-CFG-013", f"{name!r}: wanted {wanted}; found {shown(detail['input'])}", ""
+
+
+def later_keys(model: type[BaseModel]) -> Mapping[str, str]:
+    """Return the keys of a file that a later release will know, and what is missing today."""
+    return model.not_yet if issubclass(model, FileModel) else {}
 
 
 def dotted(location: Sequence[str | int]) -> str:

@@ -8,7 +8,7 @@ import json
 import re
 from dataclasses import dataclass
 from datetime import time, timedelta
-from typing import Annotated, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.json_schema import JsonSchemaValue
@@ -16,7 +16,6 @@ from pydantic.json_schema import JsonSchemaValue
 from bot.domain.order import OrderType
 from bot.domain.plan import ParameterValue, PriceBasis, StrategyMode
 from bot.runtime.field_types import (
-    Flag,
     Interval,
     LocalTime,
     Reader,
@@ -25,6 +24,7 @@ from bot.runtime.field_types import (
     wrong,
 )
 from bot.runtime.limits_model import SHARES, VND, LimitsSection
+from bot.runtime.model_check import FileModel
 
 SYMBOLS_MAX: Final = 50
 TITLE: Final = "vnbot strategy file"
@@ -162,21 +162,6 @@ class ParameterReader(Reader):
         return {"type": ["integer", "number", "string", "boolean"]}
 
 
-@dataclass(frozen=True, slots=True)
-class ApproveReader(Reader):
-    """False; the key has its place already, but approval is not built yet."""
-
-    def read(self, value: object) -> bool:
-        """Return False."""
-        if Flag().read(value):
-            raise wrong("E-CFG-028", "false: approval by phone is not available yet", value)
-        return False
-
-    def schema(self) -> JsonSchemaValue:
-        """False."""
-        return {"const": False}
-
-
 class WakeSection(BaseModel):
     """What wakes the strategy. Everything is polled, for the broker's API has no stream."""
 
@@ -238,10 +223,14 @@ class OrderSection(BaseModel):
     """After this the unmatched part is cancelled."""
 
 
-class StrategyFile(BaseModel):
+class StrategyFile(FileModel):
     """A strategy of vnbot: what to run, on which symbols, when, how much, within which limits."""
 
     model_config = ConfigDict(**_SECTION, title=TITLE)
+    not_yet: ClassVar = {
+        "approve": "orders cannot wait for your approval yet",
+        "notify": "no notices are sent yet",
+    }
 
     name: Annotated[
         str, Text(r"[a-z0-9][a-z0-9_-]{0,39}", "a-z, 0-9, _ and -, at most 40", "E-CFG-024")
@@ -258,7 +247,7 @@ class StrategyFile(BaseModel):
     """normal, margin, or an id."""
     mode: StrategyMode = StrategyMode.TRADE
     """trade, or watch: decides and journals, and never orders."""
-    params: dict[str, Annotated[ParameterValue, ParameterReader()]] = {}
+    params: dict[str, Annotated[ParameterValue, ParameterReader()]] = Field(default_factory=dict)
     """Parameters, checked against the strategy's own."""
     wake: WakeSection
     """What wakes it."""
@@ -270,10 +259,6 @@ class StrategyFile(BaseModel):
     """Its limits."""
     on_2fa: Annotated[timedelta | None, HoldReader()] = timedelta(seconds=120)
     """drop, or hold 120s: what happens to an order that a missing 2FA token blocked."""
-    approve: Annotated[bool, ApproveReader()] = False
-    """Orders that wait for a tap on the phone; not available yet."""
-    notify: tuple[Literal["fill", "reject", "limit"], ...] = ()
-    """Which notices to send."""
 
 
 _WAKE = WakeSection()

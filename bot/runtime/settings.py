@@ -22,11 +22,9 @@ from bot.runtime.settings_model import (
     BrokerSettings,
     JournalSettings,
     LegalSettings,
-    NotifySettings,
     RiskSettings,
     SandboxSettings,
     Settings,
-    WebSettings,
 )
 from bot.runtime.settings_sources import (
     Merged,
@@ -44,11 +42,9 @@ __all__ = [
     "JournalSettings",
     "LegalSettings",
     "Loaded",
-    "NotifySettings",
     "RiskSettings",
     "SandboxSettings",
     "Settings",
-    "WebSettings",
     "find_config",
     "load_settings",
 ]
@@ -257,5 +253,4 @@ def _xdg(environment: Mapping[str, str], name: str, default: str) -> Path:
 def _sha256(settings: Settings) -> str:
     data = settings.model_dump(mode="json")
     data["journal"]["url"] = masked_url(settings.journal.url or "")
-    data["notify"] = None
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()

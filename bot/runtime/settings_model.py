@@ -3,7 +3,7 @@
 Every default is here and nowhere else. Keys and passwords are no settings: see `secrets.py`.
 """
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -11,6 +11,7 @@ from bot.domain.plan import Limits
 from bot.protocol.secret import Secret
 from bot.runtime.field_types import Flag, Speed, Text, Texts, Whole
 from bot.runtime.limits_model import LimitsSection
+from bot.runtime.model_check import FileModel
 from bot.runtime.paper.settings import PaperSettings
 
 Mode = Literal["sandbox", "paper", "live"]
@@ -19,7 +20,6 @@ _SECTION: Final = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowe
 _ACCOUNT: Final = Text(
     r"[A-Za-z0-9._-]{1,40}", "normal, margin, an id, or a suffix like '.1' in quotes"
 )
-_Port = Annotated[int, Whole(1, 65_535, "a port")]
 
 
 class BrokerSettings(BaseModel):
@@ -82,28 +82,6 @@ class RiskSettings(BaseModel):
         return self.limits.to_domain()
 
 
-class WebSettings(BaseModel):
-    """The dashboard."""
-
-    model_config = _SECTION
-
-    enabled: Annotated[bool, Flag()] = False
-    """Whether to serve it."""
-    host: Annotated[str, Text(r"127\.0\.0\.1|::1|localhost", "a loopback address")] = "127.0.0.1"
-    """A loopback address."""
-    port: _Port = 8787
-    """Its port."""
-
-
-class NotifySettings(BaseModel):
-    """Where notices go."""
-
-    model_config = _SECTION
-
-    urls: Annotated[tuple[str, ...], Texts()] = Field(default=(), repr=False)
-    """Apprise addresses."""
-
-
 class SandboxSettings(BaseModel):
     """The embedded broker."""
 
@@ -128,10 +106,11 @@ class LegalSettings(BaseModel):
     """Your dated statement, like '2026-11-02, letter of the broker, N. V. An'."""
 
 
-class Settings(BaseModel):
+class Settings(FileModel):
     """Everything that bot.yaml may say."""
 
     model_config = _SECTION
+    not_yet: ClassVar = {"notify": "no notices are sent yet", "web": "there is no dashboard yet"}
 
     mode: Mode = "sandbox"
     """sandbox: all is played; paper: real prices, orders matched here; live: real orders."""
@@ -144,8 +123,6 @@ class Settings(BaseModel):
     state_dir: Annotated[str, Text()] | None = None
     """A folder for journal, control socket and ledger; default: below the XDG state folder."""
     risk: RiskSettings = RiskSettings()
-    web: WebSettings = WebSettings()
-    notify: NotifySettings = NotifySettings()
     sandbox: SandboxSettings = SandboxSettings()
     paper: PaperSettings = PaperSettings()
     legal: LegalSettings = LegalSettings()

@@ -115,12 +115,20 @@ def unknown_variables(environment: Mapping[str, str]) -> list[Problem]:
     Names without `__` are left alone: other programs may have variables that begin with BOT_.
     """
     sections = [variable((name,)) for name in Settings.model_fields]
-    return [
-        Problem("E-CFG-045", f"the environment variable {name} names no setting. {hint}".rstrip())
-        for name in sorted(environment)
-        if name.startswith(PREFIX) and NESTING in name and name.split(NESTING)[0] not in sections
-        for hint in [did_you_mean(name.split(NESTING)[0], sections)]
-    ]
+    later = {variable((name,)): why for name, why in Settings.not_yet.items()}
+    problems = []
+    for name in sorted(environment):
+        section = name.split(NESTING)[0]
+        if not name.startswith(PREFIX) or NESTING not in name or section in sections:
+            continue
+        if section in later:
+            text = f"{name} does nothing in this release: {later[section]}. Take it out"
+            problems.append(Problem("E-CFG-028", f"the environment variable {text}"))
+        else:
+            text = f"the environment variable {name} names no setting. "
+            text = (text + did_you_mean(section, sections)).rstrip()
+            problems.append(Problem("E-CFG-045", text))
+    return problems
 
 
 def problems_of(error: ValidationError, merged: Merged) -> list[Problem]:

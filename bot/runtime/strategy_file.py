@@ -210,7 +210,6 @@ def _plan(file: StrategyFile) -> StrategyPlan:
         order=_order_plan(file.order),
         limits=file.limits.to_domain(),
         hold_2fa=file.on_2fa,
-        notify=frozenset(file.notify),
     )
 
 

@@ -56,7 +56,6 @@ def test_a_file_of_comments_alone_is_all_defaults(tmp_path: Path) -> None:
     assert settings.is_embedded
     assert settings.risk.fee_ppm == 1_500
     assert settings.risk.all_strategies == Limits()
-    assert not settings.web.enabled
 
 
 def test_limits_of_all_strategies_reach_the_engine_in_its_units(tmp_path: Path) -> None:
@@ -73,6 +72,7 @@ def test_limits_of_all_strategies_reach_the_engine_in_its_units(tmp_path: Path) 
         ({"BOT_SANDBOX__SEED": "many"}, "E-CFG-013", "BOT_SANDBOX__SEED"),
         ({"BOT_SANDBOX__SEDE": "1"}, "E-CFG-045", "BOT_SANDBOX__SEDE"),
         ({"BOT_SANBOX__SEED": "1"}, "E-CFG-045", "did you mean 'BOT_SANDBOX'"),
+        ({"BOT_WEB__ENABLED": "true"}, "E-CFG-028", "BOT_WEB__ENABLED"),
         ({"BOT_MODE": "real"}, "E-CFG-014", "BOT_MODE"),
         ({"BOT_MODE": "paper"}, "E-CFG-043", "BOT_MODE"),
         ({"BOT_JOURNAL__URL": "mysql://h/y"}, "E-CFG-044", "BOT_JOURNAL__URL"),
@@ -95,7 +95,7 @@ def test_variables_of_other_programs_are_left_alone(tmp_path: Path) -> None:
 
 
 def test_mistakes_of_all_sources_are_told_at_once(tmp_path: Path) -> None:
-    file = write(tmp_path, "web: {port: eighty}\nbroker: {api_key: k}\n")
+    file = write(tmp_path, "paper: {cash: eighty}\nbroker: {api_key: k}\n")
 
     with pytest.raises(OperatorMistake) as raised:
         load_settings(

@@ -67,7 +67,6 @@ def test_the_file_of_the_documentation_means_what_it_says() -> None:
         ),
         limits=Limits(1_000, 50_000_000, 20, 500_000, 30_000),
         hold_2fa=timedelta(seconds=120),
-        notify=frozenset({"fill", "reject", "limit"}),
         source=plan.source,
         source_sha256=plan.source_sha256,
     )

@@ -98,6 +98,7 @@ def test_every_shipped_strategy_file_is_valid(file: Path) -> None:
     [
         "unknown-key", "wrong-type", "missing-key", "text-where-a-list-belongs", "two-sizes",
         "no-size", "no-symbols", "price-that-is-none", "order-type-that-is-none", "approve",
+        "notices",
         "timer-as-a-number", "phase-that-is-none", "interval-without-unit", "hexadecimal",
         "percentage-without-sign", "on-2fa-without-time", "symbol-in-small-letters",
         "truth-as-a-symbol", "name-with-a-blank", "parameter-that-is-a-list", "zero-shares",
