@@ -17,6 +17,7 @@ from datetime import datetime
 from typing import Final
 
 _UNAUTHORISED: Final = 401
+_NOT_FOUND: Final = 404
 
 
 class BrokerError(Exception):
@@ -85,3 +86,8 @@ def refuses_key(error: BrokerError) -> bool:
     """Whether the broker does not take our key, or what is signed with its secret."""
     is_unauthorised = isinstance(error, Refused) and error.http_status == _UNAUTHORISED
     return is_unauthorised or isinstance(error, KeyRefused)
+
+
+def is_unknown(error: BrokerError) -> bool:
+    """Whether the broker has nothing of that name: a symbol that is not listed, an id."""
+    return isinstance(error, Refused) and error.http_status == _NOT_FOUND

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from bot.broker.client import BrokerClient
-from bot.broker.errors import BrokerError
+from bot.broker.errors import BrokerError, is_unknown
 from bot.domain.account import SubAccount
 from bot.domain.entry import Note
 from bot.domain.instrument import EXCHANGE_TZ, Instrument
@@ -39,6 +39,7 @@ from bot.domain.message import (
     TradingDayStarted,
 )
 from bot.domain.plan import StrategyPlan
+from bot.domain.quote import Quote
 from bot.domain.recovery import Recovery
 from bot.domain.rulebook import Rulebook
 from bot.engine.engine import Engine
@@ -54,6 +55,7 @@ from bot.runtime.pulse import Pulse, quote_note
 from bot.runtime.reads import DayBook, Reads
 from bot.runtime.schedule import Job
 from bot.runtime.second_factor import TwoFactorDesk
+from bot.runtime.strategy_file import UnknownSymbols
 from bot.runtime.supervisor import Supervisor
 from bot.runtime.world import Driver, World, standing_still
 
@@ -166,10 +168,7 @@ class Daemon:
         staff.orders.adopt([s.attempt for s in self._recovery.intents if s.attempt is not None])
         recovery = await with_earlier_ends(staff.client, staff.account, self._recovery, now=now)
         staff.inbox.post(Recovered(now, recovery))
-        try:
-            quotes = [await staff.client.quote(symbol) for symbol in self._symbols()]
-        except BrokerError as error:
-            raise unreachable(error) from error
+        quotes = await self._read_quotes()
         instruments = tuple(Instrument(quote.symbol, quote.exchange) for quote in quotes)
         self._instruments = {each.symbol: each for each in instruments}
         staff.inbox.post(InstrumentsRead(now, instruments))
@@ -182,15 +181,26 @@ class Daemon:
         staff.desk.report()
         staff.inbox.post(Reconciled(staff.world.market.now()))
 
+    async def _read_quotes(self) -> list[Quote]:
+        """Read every symbol's quote. Raises OperatorMistake, for all unknown symbols at once."""
+        quotes, unknown = [], []
+        for symbol in sorted({symbol for plan in self._staff.plans for symbol in plan.symbols}):
+            try:
+                quotes.append(await self._staff.client.quote(symbol))
+            except BrokerError as error:
+                if not is_unknown(error):
+                    raise unreachable(error) from error
+                unknown.append(symbol)
+        if unknown:
+            raise UnknownSymbols(unknown, self._staff.plans)
+        return quotes
+
     async def _read_account(self) -> None:
         staff = self._staff
         await staff.book.read()
         if not staff.book.has_been_read:
             raise unreachable(BrokerError("todays_orders", "the day order book could not be read"))
         await staff.reads.account()
-
-    def _symbols(self) -> list[str]:
-        return sorted({symbol for plan in self._staff.plans for symbol in plan.symbols})
 
     # --------------------------------------------------------------------------- the commands
 

@@ -44,7 +44,7 @@ from bot.runtime.rulebook import rulebook_of
 from bot.runtime.second_factor import TwoFactorDesk
 from bot.runtime.settings import Loaded
 from bot.runtime.status import Facts
-from bot.runtime.strategy_file import load_strategies
+from bot.runtime.strategy_file import UnknownSymbols, load_strategies
 from bot.runtime.supervisor import Supervisor
 from bot.runtime.world import standing_still
 from bot.runtime.worlds import MakeWorld, Place, make_world
@@ -172,6 +172,9 @@ class Run:
                 await sign_in(broker, self._loaded.state_dir, self.world.mailed_code)
         except BrokerError as error:
             raise unreachable(error) from error
+        except UnknownSymbols as error:
+            plans = [each.plan for each in self._strategies]
+            raise UnknownSymbols(error.symbols, plans) from error
         self._show_broker(broker, account)
         return broker, account
 

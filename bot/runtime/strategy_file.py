@@ -6,10 +6,11 @@ such an hour. Whatever passes here can still be refused by an exchange's rules o
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
+from typing import Final
 
 from pydantic import ValidationError
 
@@ -25,7 +26,7 @@ from bot.runtime.plugins import find_strategy, refuse_open_folders
 from bot.runtime.problems import OperatorMistake, Problem
 from bot.runtime.rulebook import load_rulebook, load_symbols, rulebook_of
 from bot.runtime.settings import Loaded
-from bot.runtime.yaml_file import YamlDocument, parse_yaml, read_text, shown_path
+from bot.runtime.yaml_file import YamlDocument, parse_yaml, read_text, read_yaml, shown_path
 from bot.strategy import Strategy
 
 
@@ -125,6 +126,32 @@ def strategy_files(loaded: Loaded) -> tuple[Path, ...]:
         message = f"no strategy file matches {shown} ({origin}). Make one: bot strategy new NAME"
         raise OperatorMistake.of("E-CFG-037", message)
     return tuple(found)
+
+
+class UnknownSymbols(OperatorMistake):
+    """The broker knows none of these `symbols`."""
+
+    def __init__(self, symbols: Collection[str], plans: Iterable[StrategyPlan] = ()) -> None:
+        self.symbols = tuple(symbols)
+        placed = [problem for plan in plans for problem in _unknown_in(plan, self.symbols)]
+        named = {symbol for plan in plans for symbol in plan.symbols}
+        others = [Problem("E-SYM-001", _UNKNOWN.format(s)) for s in symbols if s not in named]
+        super().__init__([*placed, *others])
+
+
+_UNKNOWN: Final = "the broker knows no {0}: correct the symbol, or take it out"
+
+
+def _unknown_in(plan: StrategyPlan, unknown: Collection[str]) -> Iterator[Problem]:
+    """Point at each unknown symbol in the strategy's file, as far as that can be read again."""
+    try:
+        document = read_yaml(Path(plan.source))
+    except OperatorMistake:
+        document = YamlDocument(plan.source, "", {})
+    for index, symbol in enumerate(plan.symbols):
+        if symbol in unknown:
+            message = _UNKNOWN.format(symbol)
+            yield document.at_value("E-SYM-001", message, ("symbols", index))
 
 
 def _matching(pattern: Path) -> list[Path]:

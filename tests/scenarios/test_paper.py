@@ -134,11 +134,14 @@ async def test_an_account_keeps_the_terms_that_it_began_with(tmp_path: Path) -> 
 
 async def test_an_unknown_symbol_is_said_before_anything_begins(tmp_path: Path) -> None:
     real = real_broker(scenario(), tmp_path)
-    config = project(tmp_path, [once(symbols=["VNM"])])
+    config = project(tmp_path, [once(symbols=["VNM", "HPG", "ZZZ"])])
 
-    with pytest.raises(OperatorMistake, match="does not know the symbol 'VNM'"):
+    with pytest.raises(OperatorMistake) as mistake:
         await tell_paper(config, real, minutes=1)
 
+    file = f"{tmp_path}/strategies/once.yaml"
+    assert [(each.code, each.file) for each in mistake.value.problems] == [("E-SYM-001", file)] * 2
+    assert ["VNM" in each.message for each in mistake.value.problems] == [True, False]
     assert not (tmp_path / "state" / "paper.json").exists()
 
 

@@ -37,6 +37,7 @@ from bot.runtime.problems import ExitCode, OperatorMistake
 from bot.runtime.rulebook import load_symbols
 from bot.runtime.schedule import Fire, Job, Report, SystemTimetable, Timetable, every
 from bot.runtime.settings import Loaded
+from bot.runtime.strategy_file import UnknownSymbols
 from bot.runtime.world import Access, Driver, SystemDriver
 from bot.sandbox.errors import LedgerBroken
 from bot.sandbox.ledger import resumed_at
@@ -123,7 +124,10 @@ class PaperWorld:
         found = read_beginning(state_dir, terms)
         begun = found or Beginning(self.market.now(), terms, {})
         wanted = dict.fromkeys((*self._symbols, *terms.holdings))
-        new = [await _quote(relay, each) for each in wanted if each not in begun.symbols]
+        asked = {each: await _quote(relay, each) for each in wanted if each not in begun.symbols}
+        new = [quote for quote in asked.values() if quote is not None]
+        if len(new) < len(asked):
+            raise UnknownSymbols([symbol for symbol, quote in asked.items() if quote is None])
         today = self.market.now().astimezone(EXCHANGE_TZ).date()
         begun = begun.with_symbols(new, load_symbols(), today)
         if new:
@@ -181,13 +185,13 @@ class PaperWorld:
         """The account goes on tomorrow."""
 
 
-async def _quote(relay: MarketRelay, symbol: str) -> Quote:
-    """Read a symbol's quote. Raises OperatorMistake for an unknown symbol, else BrokerError."""
+async def _quote(relay: MarketRelay, symbol: str) -> Quote | None:
+    """Read a symbol's quote; None for an unknown symbol. Raises BrokerError."""
     answer = await relay(STOCK_QUOTE, build_target(STOCK_QUOTE, {"symbol": symbol}))
     if not isinstance(answer, Answer):
         raise Unreachable(STOCK_QUOTE.name, answer.reason)
     if answer.http_status == _NOT_FOUND:
-        raise OperatorMistake.of("E-SYM-001", f"the broker does not know the symbol '{symbol}'")
+        return None
     try:
         return decode_quote(open_envelope(STOCK_QUOTE, answer))
     except (BrokerRefusal, MalformedAnswer) as error:
