@@ -2,9 +2,10 @@
 
 .venv/bin/python -m bench.day [--scenario market] [--days 1]
 
-Simulated and real days are reduced to minute bars first and then measured by the same code. Real
-ones are shown when VNBOT_MARKET_DATA names a directory with `symbols.csv` and
-`bars_1m/<SYMBOL>.csv.gz`, and, for the spread, `ticks/board_3level_2025-06-03.csv`.
+Simulated and real days are reduced to minute bars first and then measured by the same code; so are
+closes, for how much a day moves a symbol, and all of them together. Real ones are shown when
+VNBOT_MARKET_DATA names a directory with `symbols.csv` and `bars_1m/<SYMBOL>.csv.gz`, for the moves
+`daily/daily_2023_2025.csv.gz`, and for the spread `ticks/board_3level_2025-06-03.csv`.
 """
 
 import csv
@@ -27,6 +28,8 @@ from bot.runtime.scenario_file import load_scenario
 from bot.sandbox.house import House
 
 DATA = "VNBOT_MARKET_DATA"
+DAILY = "daily/daily_2023_2025.csv.gz"
+SINCE = "2024-07"
 BOARD = "ticks/board_3level_2025-06-03.csv"
 EXCHANGES = (Exchange.HOSE, Exchange.HNX, Exchange.UPCOM)
 LOOK = timedelta(minutes=1)
@@ -45,6 +48,39 @@ Bars = Mapping[str, Bar]
 
 
 # ------------------------------------------------------------------------------- measuring
+
+
+class Moves:
+    """How far closes are from the references: by exchange, and all symbols of a day together."""
+
+    def __init__(self) -> None:
+        self.percents: dict[Exchange, list[float]] = defaultdict(list)
+        self.locked: dict[Exchange, int] = defaultdict(int)
+        self.by_day: dict[str, list[float]] = defaultdict(list)
+
+    def add(
+        self, exchange: Exchange, day: str, close: int, reference: int, *, is_locked: bool
+    ) -> None:
+        """Count one day of one symbol; locked is one that ends at its ceiling or floor."""
+        percent = 100 * (close / reference - 1)
+        self.percents[exchange].append(percent)
+        self.by_day[day].append(percent)
+        self.locked[exchange] += is_locked
+
+    def lines(self, name: str) -> Iterator[str]:
+        """Show them."""
+        together = [statistics.fmean(percents) for percents in self.by_day.values()]
+        yield (
+            f"{name}: {len(together)} days; the mean of all symbols moves by a deviation of "
+            f"{statistics.pstdev(together):.2f} %"
+        )
+        for exchange in EXCHANGES:
+            if percents := self.percents[exchange]:
+                yield (
+                    f"  {exchange:6} a symbol's day: deviation {statistics.pstdev(percents):.2f} %,"
+                    f" kurtosis {tailedness(percents):.0f},"
+                    f" locked at the close {100 * self.locked[exchange] / len(percents):.2f} %"
+                )
 
 
 @dataclass
@@ -118,6 +154,7 @@ class Simulated:
         self.house = House(scenario, load_rulebook())
         self.touches = {script.symbol: Touches() for script in scenario.symbols}
         self.figures = {exchange: Figures() for exchange in EXCHANGES}
+        self.moves = Moves()
         self.taken_s = 0.0
 
     def play(self, number: int) -> None:
@@ -132,6 +169,12 @@ class Simulated:
             bars = self._bars(script.symbol, start.astimezone(EXCHANGE_TZ).date())
             if bars:
                 self.figures[script.exchange].add(script.exchange, bars)
+                board = self.house.venue.board(script.symbol)
+                close = board.close or board.reference
+                is_locked = close in (board.ceiling, board.floor)
+                self.moves.add(
+                    script.exchange, f"{start:%F}", close, board.reference, is_locked=is_locked
+                )
 
     def _look(self) -> None:
         venue, rulebook = self.house.venue, self.house.rulebook
@@ -175,6 +218,25 @@ def real_figures(root: Path) -> dict[Exchange, Figures]:
             for bars in _real_days(path):
                 figures[exchange].add(exchange, bars)
     return figures
+
+
+def real_moves(root: Path) -> Moves:
+    """Measure the closes of the same symbols over the same days."""
+    moves = Moves()
+    rows = list(csv.DictReader((root / "symbols.csv").read_text().splitlines()))
+    listed = [row["symbol"] for row in rows]
+    with gzip.open(root / DAILY, "rt", encoding="utf-8", newline="") as lines:
+        for row in csv.DictReader(lines):
+            symbol = row["symbol"]
+            has_bars = (root / "bars_1m" / f"{symbol}.csv.gz").exists()
+            if not (has_bars and listed.count(symbol) == 1 and row["date"] >= SINCE):
+                continue
+            if row["reference"]:
+                is_locked = row["close"] in (row["ceiling"], row["floor"])
+                close, reference = int(row["close"]), int(row["reference"])
+                exchange = Exchange(row["exchange"])
+                moves.add(exchange, row["date"], close, reference, is_locked=is_locked)
+    return moves
 
 
 def _real_days(path: Path) -> Iterator[Bars]:
@@ -276,6 +338,10 @@ def main(scenario: str, days: int) -> None:
             click.echo(spread_line(exchange, played))
         if exchange in real:
             _show(exchange_lines("recorded", exchange, real[exchange]))
+    click.echo("")
+    _show(played.moves.lines("simulated"))
+    if root and (Path(root) / DAILY).exists():
+        _show(real_moves(Path(root)).lines("recorded"))
     if root and (Path(root) / BOARD).exists():
         click.echo("\nrecorded depth, HOSE, 2025-06-03")
         _show(real_touches(Path(root) / BOARD))

@@ -94,6 +94,12 @@ class Investors:
         """Return 1 while the price is held at the ceiling, -1 at the floor, else 0."""
         return self._draw.lock if self._draw.is_locked(second) else 0
 
+    def stray(self) -> None:
+        """Let two small investors meet far away, on a day that begins so: nobody else is there."""
+        if self._draw.stray is not None:
+            for side in (Side.SELL, Side.BUY):
+                self._hand.give(side, self._draw.stray, LOT)
+
     def fill_book(self, second: int) -> None:
         """Put a book around the fair price, outside of what waits already."""
         fair, margin = floor(self.fair(second)), round(self._crowd.margin)

@@ -25,6 +25,7 @@ from bot.sandbox.flow.day import (
     draw_day,
     spans_from,
 )
+from bot.sandbox.flow.factor import PATH_STARTS, market_day
 from bot.sandbox.flow.hand import Deliver, Hand
 from bot.sandbox.flow.investors import Investors, crowdedness
 from bot.sandbox.flow.script import FlowScript
@@ -95,6 +96,8 @@ class FlowSymbol:
         self._draw: DayDraw = draw_day(
             script.flow or FlowScript(),
             self._days,
+            exchange=script.exchange,
+            market=market_day(self._seed, day),
             level_volume=script.level_volume,
             reference=board.reference,
             prices=prices,
@@ -107,6 +110,8 @@ class FlowSymbol:
     # ----------------------------------------------------------------------------- phases
 
     def _trade(self, span: FlowSpan) -> Iterator[int]:
+        if _of_day(span.start) == PATH_STARTS:
+            self._investors.stray()
         if not self._investors.lock(_of_day(span.start)):
             self._investors.fill_book(_of_day(span.start))
         clock = float(span.start)

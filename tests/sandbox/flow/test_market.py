@@ -169,6 +169,18 @@ def test_sizes_are_whole_lots_with_a_heavy_tail_and_some_odd_lots_trade() -> Non
     assert played.trades(Lot.ODD)
 
 
+def test_a_first_trade_far_off_leaves_the_price_where_it_was() -> None:
+    """On HNX, without an opening auction, about every seventh day begins so."""
+    strayed = [Played(SHS, seed=seed).until("09:00:00") for seed in range(12)]
+    first = [(played, played.trades()[0].price) for played in strayed if played.trades()]
+    far = [played for played, price in first if abs(price / 21_500 - 1) > 0.06]
+
+    assert far
+    for played in far:
+        later = played.until("09:10").trades()[-1].price
+        assert abs(later / 21_500 - 1) < 0.05
+
+
 def test_a_market_that_starts_within_the_day_has_a_book_at_once() -> None:
     played = Played(HPG, start="10:30:00").until("10:30:01")
 
