@@ -26,7 +26,7 @@ from bot.domain.entry import (
 )
 from bot.domain.order import SEND_MOVES, SendState
 from bot.journal import rows, tables
-from bot.journal.encoding import Plain, link, plain
+from bot.journal.encoding import Plain, link, plain, summed
 from bot.journal.errors import Contradicted
 from bot.journal.rows import Row
 
@@ -73,6 +73,11 @@ class Batch:
         self._touched: set[str] = set()
 
     @property
+    def heads(self) -> Mapping[str, Head]:
+        """Where every chain ends with what was written so far."""
+        return self._heads
+
+    @property
     def last_seq(self) -> int:
         """The number of the last entry written so far."""
         return self._heads[COUNTER].last_seq
@@ -92,6 +97,7 @@ class Batch:
         whole["hash"] = link(head.head_hash, rows.sealed_content(table, whole))
         if table.name == tables.intents.name:
             whole["seal"] = rows.seal_of(table, whole)
+            self._move_sum(table, None, str(whole["seal"]))
         self.connection.execute(_insert_into(table), whole)
         self._move_head(table.name, Head(seq, head.row_count + 1, str(whole["hash"])))
 
@@ -101,6 +107,13 @@ class Batch:
         seq = counter.last_seq + 1
         self._move_head(COUNTER, Head(seq, counter.row_count + 1, counter.head_hash))
         return seq
+
+    def add_sealed(self, table: sa.Table, row: Mapping[str, Plain]) -> None:
+        """Add a row to a table that is no chain, and seal it."""
+        whole: Row = {**dict.fromkeys(rows.column_names(table)), **row}
+        whole["seal"] = rows.seal_of(table, whole)
+        self._move_sum(table, None, str(whole["seal"]))
+        self.connection.execute(_insert_into(table), whole)
 
     def find(self, table: sa.Table, key: Mapping[str, Plain]) -> sa.RowMapping | None:
         """Read the row with that key."""
@@ -126,7 +139,16 @@ class Batch:
         """Change columns of the row that was found under that key, and seal it again."""
         whole: Row = {**stored, **values}
         sealed = {**values, "seal": rows.seal_of(table, whole)}
+        self._move_sum(table, stored["seal"], str(sealed["seal"]))
         self.connection.execute(_change_where(table, tuple(key)), {**_its(key), **sealed})
+
+    def _move_sum(self, table: sa.Table, before: str | None, after: str) -> None:
+        """A seal takes the place of another one, or is new."""
+        name = seals_of(table)
+        head = self._heads[name]
+        count = head.row_count + (before is None)
+        total = summed(head.head_hash, less=before, plus=after)
+        self._move_head(name, Head(head.last_seq + 1, count, total))
 
     def _move_head(self, name: str, head: Head) -> None:
         self._heads[name] = head
@@ -165,6 +187,11 @@ def _same(table: sa.Table, names: tuple[str, ...]) -> list[sa.ColumnElement[bool
 def _its(key: Mapping[str, Plain]) -> dict[str, Plain]:
     """A key as the parameters that `_same` compares with."""
     return {f"its_{name}": value for name, value in key.items()}
+
+
+def seals_of(table: sa.Table) -> str:
+    """The row of `chains` that adds up the seals of a table."""
+    return f"{table.name}.seals"
 
 
 def lock_heads(connection: sa.Connection) -> dict[str, Head]:
@@ -245,9 +272,7 @@ def _store_order(batch: Batch, entry: OrderUpdated) -> None:
     if stored is not None:
         batch.change_found(table, key, stored, row)
     else:
-        whole = {**row, "seq": row["updated_seq"], "first_at": row["at"]}
-        whole["seal"] = rows.seal_of(table, whole)
-        batch.connection.execute(_insert_into(table), whole)
+        batch.add_sealed(table, {**row, "seq": row["updated_seq"], "first_at": row["at"]})
     if entry.intent_id is not None:
         _tie_order(batch, entry.intent_id, entry.order_id)
 

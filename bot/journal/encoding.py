@@ -92,6 +92,20 @@ def link(before: str, content: Mapping[str, Plain]) -> str:
     return sha256(f"{before}|{text}".encode()).hexdigest()
 
 
+def summed(total: str, *, less: str | None = None, plus: str | None = None) -> str:
+    """Take a hash out of a sum of hashes, and another one in; 64 hexadecimal digits again."""
+    number = _number_of(total) - _number_of(less or "0") + _number_of(plus or "0")
+    return f"{number % 2**256:064x}"
+
+
+def _number_of(hashed: str) -> int:
+    """A hash as a number; a damaged one is a number too, for a write must not fail of it."""
+    try:
+        return int(hashed, 16)
+    except ValueError:
+        return int.from_bytes(sha256(hashed.encode()).digest())
+
+
 def local_text(stored: str) -> str:
     """An instant as people of the exchange read it: to the millisecond, +07:00. As in the views."""
     return instant_of(stored).astimezone(EXCHANGE_TZ).isoformat(timespec="milliseconds")

@@ -33,9 +33,9 @@ from bot.journal.engines import (
 )
 from bot.journal.errors import OutcomeUnknown, Unreachable
 from bot.journal.recovering import read_recovery
+from bot.journal.runs import add_run, end_run
 from bot.journal.schema import require_schema
 from bot.journal.sends import require_epoch, require_may_send
-from bot.journal.tables import runs
 
 SETTLE_TRIES: Final = 3
 """How often a new connection is tried to learn what became of a commit."""
@@ -118,19 +118,15 @@ class Journal:
         """Note that a run begins; returns its number, counted over the life of the journal."""
         facts = {"mode": mode, "version": version, "config_sha256": config_sha256}
         row = {**facts, "started_at": instant_text(at), "epoch": self._epoch}
-
-        def start(connection: sa.Connection) -> int:
-            last = connection.execute(sa.select(sa.func.max(runs.c.run_id))).scalar() or 0
-            connection.execute(runs.insert(), {"run_id": last + 1, **row})
-            return int(last) + 1
-
-        return await self._on_thread(lambda: self._change(start))
+        return await self._on_thread(
+            lambda: self._change(lambda connection: add_run(connection, row))
+        )
 
     async def end_run(self, run_id: int, reason: str, *, at: datetime) -> None:
         """Note that a run ended, and why. A run that was killed has no end."""
-        end = runs.update().where(runs.c.run_id == run_id)
-        end = end.values(ended_at=instant_text(at), end_reason=reason)
-        await self._on_thread(lambda: self._change(lambda connection: connection.execute(end)))
+        await self._on_thread(
+            lambda: self._change(lambda connection: end_run(connection, run_id, reason, at))
+        )
 
     async def close_day(self, trading_date: date, *, at: datetime) -> int:
         """Write the day's closing positions and results from its fills; returns how many."""

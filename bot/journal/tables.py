@@ -7,7 +7,8 @@ written. JSON is text with sorted keys.
 
 Every table with `hash` is a chain: each row's hash covers its own content and the hash of the row
 before it in that table. Columns that may still change (`MUTABLE`) are outside that hash; `seal`
-covers them. `chains` keeps the length and head of every chain, so that a missing tail is found.
+covers them. `chains` keeps the length and head of every chain, so that a missing tail is found, and
+for every table with seals their number, their sum, and how often one was set (`last_seq`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,7 +21,7 @@ from bot.domain.entry import RunState, Verdict
 from bot.domain.instrument import Exchange
 from bot.domain.order import OrderState, OrderType, SendState, Side
 
-SCHEMA: Final = "0003"
+SCHEMA: Final = "0004"
 """The newest migration, which this program reads and writes."""
 
 GENESIS: Final = "0" * 64
@@ -93,6 +94,8 @@ runs: Final = _table(
     _maybe_whole("epoch"),
     _maybe_text("ended_at"),
     _maybe_text("end_reason"),
+    _maybe_text("heads"),
+    _maybe_text("seal"),
     _one_of("runs", "mode", RUN_MODES),
 )
 
@@ -348,6 +351,9 @@ chains: Final = _table(
 
 CHAINED: Final = tuple(table for table in metadata.tables.values() if "prev_hash" in table.c)
 """The tables whose rows are linked by hashes."""
+
+SEALED: Final = (runs, intents, attempts, orders)
+"""The tables whose rows may change, and are sealed again when they do."""
 
 MUTABLE: Final[Mapping[str, frozenset[str]]] = {
     "intents": frozenset({"state", "state_at", "state_reason", "proof", "order_id"}),

@@ -13,17 +13,17 @@ from typing import Final
 import sqlalchemy as sa
 
 from bot.journal import rows, tables
-from bot.journal.batch import COUNTER, Head, read_heads
-from bot.journal.encoding import Plain, link
+from bot.journal.batch import COUNTER, Head, read_heads, seals_of
+from bot.journal.encoding import Plain, link, summed
 from bot.journal.engines import is_sqlite, reading_engine, told
 from bot.journal.errors import Corrupt
+from bot.journal.guards import missing_guards
 from bot.journal.positions import total
 from bot.journal.schema import require_schema
 
 PROBLEMS_MAX: Final = 100
 """How many problems are told; a broken chain would fill the screen."""
 ROWS_AT_ONCE: Final = 500
-SEALED: Final = (tables.intents, tables.attempts, tables.orders)
 
 Stored = Mapping[str, Plain]
 
@@ -64,11 +64,14 @@ def verify(url: str) -> VerifyReport:
 def _problems(connection: sa.Connection, url: str) -> Iterator[str]:
     if is_sqlite(url):
         yield from _damage(connection)
+    if missing := missing_guards(connection):
+        yield f"triggers that keep rows from being changed are missing: {', '.join(missing)}"
     heads = read_heads(connection)
     for table in tables.CHAINED:
         yield from _chain_problems(connection, table, heads.get(table.name))
-    for table in SEALED:
-        yield from _seal_problems(connection, table)
+    for table in tables.SEALED:
+        yield from _seal_problems(connection, table, heads.get(seals_of(table)))
+    yield from _epoch_problems(connection)
     yield from _counter_problems(connection, heads)
     yield from _balance_problems(connection)
     yield from _double_posts(connection)
@@ -96,7 +99,9 @@ def _chain_problems(connection: sa.Connection, table: sa.Table, head: Head | Non
         yield f"{table.name}: {count} rows do not end where the chain did"
 
 
-def _seal_problems(connection: sa.Connection, table: sa.Table) -> Iterator[str]:
+def _seal_problems(connection: sa.Connection, table: sa.Table, head: Head | None) -> Iterator[str]:
+    """Take every seal again, and add them up."""
+    count, sum_of_seals = 0, tables.GENESIS
     for row in _stream(connection, sa.select(table)):
         untouched = row["seal"] is None and table.name == "attempts"
         expected = None if untouched else rows.seal_of(table, row)
@@ -104,6 +109,19 @@ def _seal_problems(connection: sa.Connection, table: sa.Table) -> Iterator[str]:
         if row["seal"] != expected or not is_blank:
             key = ", ".join(str(row[column.name]) for column in table.primary_key)
             yield f"{table.name} {key}: the row was changed"
+        if row["seal"] is not None:
+            count, sum_of_seals = count + 1, summed(sum_of_seals, plus=str(row["seal"]))
+    if head is None or (head.row_count, head.head_hash) != (count, sum_of_seals):
+        yield f"{table.name}: the seals of {count} rows do not add up to their sum in chains"
+
+
+def _epoch_problems(connection: sa.Connection) -> Iterator[str]:
+    """Each run took an epoch of the lease, which only grows."""
+    runs, lease = tables.runs, tables.lease
+    newest = connection.execute(sa.select(sa.func.max(runs.c.epoch))).scalar() or 0
+    now = connection.execute(sa.select(sa.func.max(lease.c.epoch))).scalar() or 0
+    if now < newest:
+        yield f"lease: its epoch is {now}, but a run had {newest} already"
 
 
 def _counter_problems(connection: sa.Connection, heads: Mapping[str, Head]) -> Iterator[str]:

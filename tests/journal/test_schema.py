@@ -13,10 +13,14 @@ from alembic.runtime.migration import MigrationContext
 
 from bot.journal import tables
 from bot.journal.engines import reading_engine, writing_engine
-from bot.journal.errors import NeedsMigration
+from bot.journal.errors import Holder, NeedsMigration
+from bot.journal.journal import Journal
+from bot.journal.lease import acquire
 from bot.journal.migrate import check, migrate, newest_script
 from bot.journal.schema import SchemaState
+from bot.journal.verify import verify
 from bot.journal.views import v_decisions, v_orders, v_pnl, v_timeline
+from tests.journal.facts import T0, Story
 
 MIGRATIONS = Path(__file__).resolve().parents[2] / "migrations"
 NAMED_BY_THE_DESIGN = {
@@ -115,6 +119,24 @@ def test_a_migration_goes_down_and_up_again(own_db_url: str) -> None:
     assert check(own_db_url).is_current
 
 
+async def test_a_journal_of_before_the_seals_of_runs_is_brought_up_to_date(own_db_url: str) -> None:
+    lease = acquire(own_db_url, Holder(1, "test", T0))
+    journal = Journal.open(own_db_url, epoch=lease.epoch)
+    run_id = await journal.start_run(at=T0, mode="live", version="1", config_sha256="ab")
+    for entries in Story().placed():
+        await journal.write(entries)
+    await journal.end_run(run_id, "stopped", at=T0)
+    await journal.start_run(at=T0, mode="live", version="1", config_sha256="ab")
+    await journal.close()
+    lease.release()
+    downgrade(own_db_url, "0003")
+    assert not check(own_db_url).is_current
+
+    migrate(own_db_url)
+
+    assert verify(own_db_url).problems == ()
+
+
 def test_migrating_twice_changes_nothing(sqlite_url: str) -> None:
     file = Path(sqlite_url.removeprefix("sqlite:///"))
     before = file.read_bytes()
@@ -124,7 +146,7 @@ def test_migrating_twice_changes_nothing(sqlite_url: str) -> None:
     assert file.read_bytes() == before
 
 
-@pytest.mark.parametrize("found", ["0004", "deadbeef"])
+@pytest.mark.parametrize("found", ["9999", "deadbeef"])
 def test_a_schema_that_this_program_does_not_know_is_left_alone(found: str, db_url: str) -> None:
     engine = writing_engine(db_url)
     with engine.begin() as connection:

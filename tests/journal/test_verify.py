@@ -13,6 +13,7 @@ from bot.journal import tables
 from bot.journal.encoding import Plain
 from bot.journal.engines import writing_engine
 from bot.journal.errors import NeedsMigration, Unreachable
+from bot.journal.guards import GUARDS, missing_guards
 from bot.journal.journal import Journal
 from bot.journal.rows import seal_of, sealed_content
 from bot.journal.verify import VerifyReport, verify
@@ -20,12 +21,13 @@ from tests.journal.facts import DAY, EVERY_KIND, Story, after, but
 from tests.journal.stored import url_of, written_once
 
 TRIALS = 40
-COVERED = [*tables.CHAINED, tables.orders]
+COVERED = [*tables.CHAINED, tables.orders, tables.runs]
 
 
 async def fill(url: str) -> None:
     """Write a few orders and everything else."""
     journal = Journal.open(url)
+    run_id = await journal.start_run(at=after(0), mode="paper", version="1", config_sha256="ab")
     for number in (1, 2):
         story = Story(number, price=27_000 + 50 * number)
         for entries in story.placed():
@@ -33,6 +35,7 @@ async def fill(url: str) -> None:
         await journal.write(story.filled(500, position=500 * number))
     await journal.write([but(entry) for entry in EVERY_KIND])
     await journal.close_day(DAY, at=after(9))
+    await journal.end_run(run_id, "stopped", at=after(60))
     await journal.close()
 
 
@@ -115,6 +118,9 @@ def test_every_column_is_under_the_hash_or_the_seal(table: sa.Table) -> None:
         ("UPDATE transitions SET to_state = 'FILLED' WHERE machine = 'order'", "was changed"),
         ("UPDATE orders SET executed_quantity = 499", "executed 499 for"),
         ("UPDATE chains SET row_count = 1 WHERE name = 'journal'", "entries were counted"),
+        ("UPDATE runs SET mode = 'live'", "runs 1: the row was changed"),
+        ("DELETE FROM runs", "runs: the seals of 0 rows do not add up"),
+        ("UPDATE lease SET epoch = -1", "lease: its epoch is -1, but a run had 0 already"),
     ],
 )
 def test_what_was_done_to_it_is_said(filled_url: str, statement: str, found: str) -> None:
@@ -138,6 +144,33 @@ async def test_what_was_done_to_postgres_is_said_too(postgres_url: str) -> None:
     problems = "\n".join(verify(postgres_url).problems)
     for found in ("do not end", "was changed", "executed 499 for", "has fills and no row"):
         assert found in problems
+
+
+def test_triggers_that_were_dropped_are_named(own_db_url: str) -> None:
+    engine = writing_engine(own_db_url)
+    on = "" if engine.dialect.name == "sqlite" else " ON fills"
+    with engine.begin() as connection:
+        assert missing_guards(connection) == []
+        connection.exec_driver_sql(f"DROP TRIGGER fills_no_update{on}")
+        connection.exec_driver_sql(f"DROP TRIGGER fills_no_delete{on}")
+    engine.dispose()
+
+    [problem] = verify(own_db_url).problems
+
+    assert problem.endswith("are missing: fills_no_delete, fills_no_update")
+
+
+def test_every_trigger_of_the_migrations_is_watched(db_url: str) -> None:
+    catalogue = {
+        "sqlite": "SELECT name FROM sqlite_master WHERE type = 'trigger'",
+        "postgresql": "SELECT tgname FROM pg_trigger WHERE NOT tgisinternal",
+    }
+    engine = writing_engine(db_url)
+    with engine.connect() as connection:
+        found = connection.exec_driver_sql(catalogue[engine.dialect.name]).scalars().all()
+    engine.dispose()
+
+    assert set(found) == GUARDS[engine.dialect.name]
 
 
 def test_swapped_rows_are_found(filled_url: str) -> None:
