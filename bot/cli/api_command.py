@@ -16,7 +16,7 @@ from bot.cli.fields import Fields, text, words
 from bot.cli.invocation import Invocation
 from bot.cli.payload_view import lines_of_payload
 from bot.cli.places import find_bot, load, refusal
-from bot.cli.show import UNCUT, cut, print_json, print_table, print_text, say, width
+from bot.cli.show import UNCUT, cut, print_json, print_lines, print_table, say, width, write_json
 from bot.runtime import api
 from bot.runtime.api import Asked
 from bot.runtime.problems import ExitCode, OperatorMistake
@@ -132,9 +132,11 @@ def _good(reply: Reply | None) -> Reply:
 
 def _print(invocation: Invocation, replies: Sequence[Reply], *, is_raw: bool, limit: int) -> None:
     payloads = _payloads(invocation, replies)
-    found = (text(reply, "raw") for reply in replies)
-    for line in found if is_raw else lines_of_payload(payloads, limit=limit):
-        print_text(line)
+    if is_raw:
+        for reply in replies:
+            write_json(text(reply, "raw"))
+    else:
+        print_lines(lines_of_payload(payloads, limit=limit))
 
 
 def _payloads(invocation: Invocation, replies: Sequence[Reply]) -> list[object]:

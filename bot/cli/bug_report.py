@@ -7,7 +7,9 @@ from pathlib import Path
 
 from bot import __version__
 from bot.cli.invocation import Invocation
+from bot.cli.show import LINE_MAX
 from bot.clock import SystemClock
+from bot.domain.visible import visible
 
 
 def write_report(text: str, invocation: Invocation) -> Path | None:
@@ -23,7 +25,7 @@ def write_report(text: str, invocation: Invocation) -> Path | None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(head + text)
+            file.write(head + "\n".join(visible(line, LINE_MAX) for line in text.splitlines()))
     except OSError:
         return None
     return path

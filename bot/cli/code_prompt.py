@@ -30,7 +30,7 @@ class CodePrompt:
         self, talk: Callable[[str], None], terminal: int = STDIN, *, hint: str = ""
     ) -> None:
         self._talk = talk
-        self._question = f"{hint}\n{QUESTION}" if hint else QUESTION
+        self._question = [hint, QUESTION] if hint else [QUESTION]
         self._terminal = terminal
         self._submit: Submit | None = None
         self._saved: list[int | list[bytes | int]] | None = None
@@ -42,7 +42,8 @@ class CodePrompt:
         self._submit = submit
         self._hide()
         asyncio.get_running_loop().add_reader(self._terminal, self._read)
-        self._talk(self._question)
+        for line in self._question:
+            self._talk(line)
 
     def ask_again(self) -> None:
         """Say the question once more, where it is still open: what was typed did not do."""

@@ -8,7 +8,7 @@ import click
 from bot.cli.command import child, group
 from bot.cli.invocation import Invocation
 from bot.cli.places import load
-from bot.cli.show import aligned, print_json, print_text, say, show_mistake
+from bot.cli.show import aligned, print_json, print_text, say, show_mistake, show_problem
 from bot.runtime.problems import ExitCode, OperatorMistake, Problem
 from bot.runtime.secrets import SECRETS_FILE
 from bot.runtime.settings import Loaded, masked_url
@@ -148,7 +148,8 @@ def report(invocation: Invocation, mistake: OperatorMistake) -> int:
 def warn(invocation: Invocation, warnings: list[Problem]) -> None:
     """Show warnings on stderr."""
     for problem in warnings:
-        say(invocation, f"warning {problem}")
+        if not invocation.quiet:
+            show_problem(problem, before="warning ")
 
 
 def problem_fields(problem: Problem) -> dict[str, object]:

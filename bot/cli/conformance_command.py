@@ -7,6 +7,7 @@ import asyncio
 import sys
 from collections.abc import Mapping
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 import click
@@ -15,8 +16,18 @@ from bot.cli import messages
 from bot.cli.command import command
 from bot.cli.invocation import Invocation
 from bot.cli.places import load
-from bot.cli.show import cut, is_attended, print_json, print_text, say, wants_color, width
+from bot.cli.show import (
+    cut,
+    is_attended,
+    print_json,
+    print_text,
+    say,
+    wants_color,
+    width,
+    write_line,
+)
 from bot.cli.wording import clock_of
+from bot.domain.visible import visible
 from bot.runtime.conformance.finding import Finding, Report, Verdict
 from bot.runtime.conformance.run import PER_MINUTE, ConformancePlan, Show, conform
 from bot.runtime.conformance.talk import Key
@@ -98,7 +109,7 @@ def _asking(invocation: Invocation, otp: str | None) -> AskCode:
         if otp == STDIN:
             line: str = await asyncio.to_thread(sys.stdin.readline)
             return line.strip()
-        prompt = f"the code that was sent to {destination}"
+        prompt = visible(f"the code that was sent to {destination}")
         text = await asyncio.to_thread(click.prompt, prompt, hide_input=True, err=True)
         return str(text).strip()
 
@@ -115,13 +126,17 @@ def _show(invocation: Invocation, *, is_colored: bool) -> Show:
         if invocation.json or (invocation.quiet and finding.verdict is Verdict.OK):
             return
         word = f"{finding.verdict:<7}"
-        head = click.style(word, fg=_STYLES[finding.verdict]) if is_colored else word
-        rest = cut(f"{finding.id:<{ID_WIDTH}} {finding.what}", width() - len(word) - 1)
-        print_text(f"{head} {rest}")
+        rest = visible(f"{finding.id:<{ID_WIDTH}} {finding.what}")
+        dye = partial(_dyed, _STYLES[finding.verdict], len(word)) if is_colored else str
+        write_line(cut(f"{word} {rest}", width()), dye=dye)
         if finding.verdict is not Verdict.OK:
             print_text(cut(f"{'':<{len(word)}} found: {finding.found}", FOUND_WIDTH))
 
     return show
+
+
+def _dyed(color: str, many: int, line: str) -> str:
+    return click.style(line[:many], fg=color) + line[many:]
 
 
 def _print_end(invocation: Invocation, plan: ConformancePlan, report: Report) -> None:

@@ -5,6 +5,8 @@ breaks only the commands that need it.
 """
 
 import gc
+import io
+import logging
 import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +33,7 @@ from bot import __version__
 from bot.cli import messages
 from bot.cli.command import WIDTH_MAX
 from bot.cli.invocation import Invocation, share_options, shared_options
-from bot.cli.show import show_mistake
+from bot.cli.show import LogLines, show_mistake, show_traceback, write_line
 from bot.runtime.problems import ExitCode, OperatorMistake
 
 INTERRUPTED: Final = 130
@@ -159,6 +161,7 @@ bot.params.extend(shared_options(hidden=False))
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and end the process with its exit code."""
     gc.set_threshold(*COLLECT_AFTER)
+    logging.getLogger().addHandler(LogLines(logging.WARNING))
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 
@@ -175,7 +178,10 @@ def run(arguments: Sequence[str]) -> int:
     except click.exceptions.Exit as ended:
         return ended.exit_code
     except click.ClickException as error:
-        error.show()
+        usage = io.StringIO()
+        error.show(usage)
+        for line in usage.getvalue().splitlines():
+            write_line(line, err=True)
         return ExitCode.USAGE
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
@@ -192,7 +198,7 @@ def run(arguments: Sequence[str]) -> int:
 def _show(mistake: OperatorMistake, invocation: Invocation) -> int:
     show_mistake(mistake)
     if invocation.is_debug:
-        click.echo(traceback.format_exc(), err=True)
+        show_traceback()
     return int(mistake.exit_code)
 
 
@@ -208,12 +214,12 @@ def _report_bug(error: Exception, invocation: Invocation) -> int:
     """Say that it is our fault, and where the report is."""
     from bot.cli.bug_report import write_report
 
-    click.echo(messages.BUG.format(error=f"{type(error).__name__}: {error}"), err=True)
+    write_line(messages.BUG.format(error=f"{type(error).__name__}: {error}"), err=True)
     path = None if invocation.is_debug else write_report(traceback.format_exc(), invocation)
     if path is None:
-        click.echo(traceback.format_exc(), err=True)
+        show_traceback()
     else:
-        click.echo(messages.BUG_REPORT.format(path=path), err=True)
+        write_line(messages.BUG_REPORT.format(path=path), err=True)
     return ExitCode.BUG
 
 

@@ -62,7 +62,7 @@ class _Looks:
         before, self._before = self._before, reply
         if self._invocation.json:
             found = {**inner(reply, "quote"), "depth": inner(reply, "depth")}
-            return [json_text(found)]
+            return json_text(found).splitlines()
         return picture(reply, before) if self._with_depth else [headline(reply)]
 
 
@@ -123,7 +123,8 @@ def _phase_lines(invocation: Invocation, moment: str | None) -> list[str]:
         _overrule(found, told)
     if invocation.json:
         source = "broker" if reply else "rules"
-        return [json_text({"at": at.isoformat(), "source": source, "exchanges": found})]
+        fields = {"at": at.isoformat(), "source": source, "exchanges": found}
+        return json_text(fields).splitlines()
     head = f"{day_and_clock_of(at)} by {'the broker' if reply else 'the rules of exchange'}"
     table = aligned(HEADS, [_row(one, at) for one in found], limit=width())
     return [head, *table, "", *day_strip(rulebook, LISTED, at)]

@@ -1,7 +1,8 @@
 """Tells the journal's entries in the lines of a run: `HH:MM:SS KIND    who        text`.
 
-Pure: the same entries give the same lines. Times are market time, local to the exchange; the only
-figure of the wall clock is a latency, always as `(N ms)`. A strategy that says no again for the
+Pure: the same entries give the same lines, and what a text from outside holds is visible in them.
+Times are market time, local to the exchange; the only figure of the wall clock is a latency, always
+as `(N ms)`. A strategy that says no again for the
 same reason is not told again until something else has happened to it: the journal has every no.
 """
 
@@ -36,6 +37,7 @@ from bot.domain.entry import (
     Transition,
 )
 from bot.domain.recovery import Recovery
+from bot.domain.visible import visible
 
 _TELLERS: Final[Mapping[type, Callable[..., Lines]]] = {
     Decision: tell_decision,
@@ -75,4 +77,4 @@ class Narrator:
         teller = _TELLERS.get(type(entry))
         lines = teller(self._memory, entry) if teller else []
         self._memory.glance.see(entry)
-        return [part for line in lines for part in folded(line, indent=INDENT)]
+        return [part for line in lines for part in folded(visible(line), indent=INDENT)]

@@ -6,6 +6,7 @@ from datetime import datetime
 import click
 
 from bot.cli.command import child, group
+from bot.cli.show import write_json
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.runtime.paper.serving import PaperPlan, serve_paper
 
@@ -29,7 +30,7 @@ def serve(port: int, scenario: str, seed: int | None, speed: float | None, now: 
     The first line on stdout is JSON: base_url, api_key, api_secret, otp, accounts.
     """
     plan = PaperPlan(port=port, scenario=scenario, seed=seed, speed=speed, starts_at=_instant(now))
-    asyncio.run(serve_paper(plan, announce=click.echo))
+    asyncio.run(serve_paper(plan, announce=write_json))
 
 
 def _instant(text: str | None) -> datetime | None:

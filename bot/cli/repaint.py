@@ -9,7 +9,8 @@ from typing import Final
 import click
 
 from bot.cli.invocation import Invocation
-from bot.cli.show import cut, wants_color, width
+from bot.cli.show import cut, print_lines, steer, wants_color, width
+from bot.domain.visible import visible
 
 _UP_AND_WIPE: Final = "\x1b[{lines}F\x1b[0J"
 
@@ -52,11 +53,11 @@ def watch(invocation: Invocation, draw: Draw, *, every_s: float, looks: int | No
     is_animated = sys.stdout.isatty() and wants_color(invocation, sys.stdout)
     before: Sequence[str] = ()
     for number in count(1):
-        lines = [cut(line, width()) for line in draw()] if is_animated else draw()
+        lines = [cut(visible(line), width()) for line in draw()] if is_animated else draw()
         if is_animated and before:
-            click.echo(_UP_AND_WIPE.format(lines=len(before)), nl=False, color=True)
+            steer(_UP_AND_WIPE.format(lines=len(before)))
         if is_animated or lines != before:
-            click.echo("\n".join(lines))
+            print_lines(lines)
         before = lines
         if number == looks:
             return

@@ -11,8 +11,8 @@ from typing import Final
 import click
 
 from bot.cli.invocation import Invocation
-from bot.cli.show import print_json, print_text
-from bot.journal.export_columns import RUNNABLE
+from bot.cli.show import print_json, write_json, write_line
+from bot.domain.visible import csv_text, visible_json
 
 FORMS: Final = ("table", "wide", "csv", "jsonl")
 
@@ -63,25 +63,23 @@ def print_machine(
         print_json(list(rows))
     elif form == "jsonl":
         for row in rows:
-            print_text(json.dumps(row, ensure_ascii=False, default=str))
+            write_json(json.dumps(row, ensure_ascii=False, default=str))
     elif form == "csv":
-        print_text(csv_of(rows, names))
+        for line in csv_lines(rows, names):
+            write_line(line, limit=len(line))
     return invocation.json or form in {"jsonl", "csv"}
 
 
-def csv_of(rows: Sequence[Plain], names: Sequence[str]) -> str:
-    """Rows as CSV with a line of heads; values that are no text or number are JSON.
-
-    As in an export, text that a spreadsheet would run as a formula gets an apostrophe in front.
-    """
+def csv_lines(rows: Sequence[Plain], names: Sequence[str]) -> list[str]:
+    """Rows as CSV, each on one line, under a line of heads; what is no text or number is JSON."""
     stream = io.StringIO()
     writer = csv.DictWriter(stream, names, lineterminator="\n")
     writer.writeheader()
     writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
-    return stream.getvalue().rstrip("\n")
+    return stream.getvalue().splitlines()
 
 
 def _cell(value: object) -> object:
     if isinstance(value, dict | list):
-        return json.dumps(value, ensure_ascii=False)
-    return f"'{value}" if isinstance(value, str) and RUNNABLE.match(value) else value
+        return visible_json(json.dumps(value, ensure_ascii=False))
+    return csv_text(value) if isinstance(value, str) else value

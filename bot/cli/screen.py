@@ -13,9 +13,10 @@ import click
 from bot.cli.invocation import Invocation
 from bot.cli.narrator import Narrator
 from bot.cli.rows import fields_of
-from bot.cli.show import say, wants_color, width
+from bot.cli.show import say, steer, wants_color, width, write_json, write_line
 from bot.domain.entry import Entry
 from bot.domain.recovery import Recovery
+from bot.domain.visible import visible
 
 KIND_AT: Final = slice(9, 16)
 """Where the kind stands in a line: `HH:MM:SS KIND   `."""
@@ -57,11 +58,12 @@ class TerminalScreen:
         lines = self._narrator.tell(entry)
         if self._invocation.json:
             value = {"entry": type(entry).__name__, **fields_of(entry)}
-            click.echo(json.dumps(value, ensure_ascii=False, default=str))
+            write_json(json.dumps(value, ensure_ascii=False, default=str))
         elif lines:
             self._wipe()
+            dye = _colored if self._is_colored else str
             for line in lines:
-                click.echo(self._colored(line), color=self._is_colored)
+                write_line(line, dye=dye, color=self._is_colored)
             self._draw()
         elif self._has_status_line and self._status() != self._drawn:
             self._wipe()
@@ -81,7 +83,7 @@ class TerminalScreen:
             return
         self._trouble = text
         self._wipe()
-        click.echo(f" !! {text}", err=True)
+        write_line(f" !! {text}", err=True)
         self._draw()
 
     def talk(self, text: str) -> None:
@@ -94,24 +96,25 @@ class TerminalScreen:
         self._wipe()
         self._has_status_line = False
 
-    def _colored(self, line: str) -> str:
-        color = COLORS.get(line[KIND_AT].strip())
-        if color is None:
-            return line
-        head, kind, rest = line[: KIND_AT.start], line[KIND_AT], line[KIND_AT.stop :]
-        return head + click.style(kind, fg=color) + rest
-
     def _wipe(self) -> None:
         if self._has_status_line:
-            click.echo(_WIPE, err=True, nl=False, color=True)
+            steer(_WIPE, err=True)
 
     def _draw(self) -> None:
         self._drawn = self._status()
         if self._has_status_line:
-            click.echo(self._drawn, err=True, nl=False)
+            write_line(self._drawn, err=True, ends=False)
 
     def _status(self) -> str:
-        return self._narrator.glance.text(self._mode)[: width() - 1]
+        return visible(self._narrator.glance.text(self._mode))[: width() - 1]
+
+
+def _colored(line: str) -> str:
+    color = COLORS.get(line[KIND_AT].strip())
+    if color is None:
+        return line
+    head, kind, rest = line[: KIND_AT.start], line[KIND_AT], line[KIND_AT.stop :]
+    return head + click.style(kind, fg=color) + rest
 
 
 def _is_animated(invocation: Invocation) -> bool:

@@ -1,33 +1,69 @@
 """How results and mistakes reach the terminal. Results go to stdout, everything else to stderr.
 
-Tables are plain aligned columns; escape sequences are written only where colour is wanted
-(`wants_color`).
+Everything the command line writes goes through this module: a line by `write_line`, JSON by
+`write_json`. Both make visible what a text from outside may hold, so that it can neither steer the
+terminal nor forge a line. Colours are ours and are put on afterwards (`wants_color`).
 """
 
 import json
+import logging
 import os
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, NoReturn, TextIO
 
 import click
 
 from bot.cli.invocation import Invocation
-from bot.runtime.problems import OperatorMistake
+from bot.domain.visible import visible, visible_json
+from bot.runtime.problems import OperatorMistake, Problem
 
 WIDTH: Final = 100
 """Columns where the terminal does not say."""
 UNCUT: Final = 1_000
 """Columns of a table that is wanted whole."""
 
+LINE_MAX: Final = 100_000
+"""Characters of one line: more than any that is ours, and than an answer as it is kept."""
 LAST_MIN: Final = 16
 """Columns that a table's last column keeps where others can be left out."""
 
 Cell = str | int | None
 Row = Sequence[Cell]
+Dye = Callable[[str], str]
+
+
+# -------------------------------------------------------------------------------- the one way out
+
+
+def write_line(
+    text: str,
+    *,
+    err: bool = False,
+    dye: Dye = str,
+    ends: bool = True,
+    color: bool | None = None,
+    limit: int = LINE_MAX,
+) -> None:
+    """Write one line; a line feed in `text` is made visible like all that is no text.
+
+    `dye` colours what is written. `ends` False leaves the line open, for the status line.
+    """
+    click.echo(dye(visible(text, limit)), err=err, nl=ends, color=color)
+
+
+def write_json(text: str) -> None:
+    """Write JSON to stdout, whole."""
+    click.echo(visible_json(text))
+
+
+def steer(sequence: str, *, err: bool = False) -> None:
+    """Write an escape sequence of our own: to wipe, to go back up."""
+    click.echo(sequence, err=err, nl=False, color=True)
 
 
 # --------------------------------------------------------------------------------------- mistakes
@@ -42,7 +78,20 @@ def fail(mistake: OperatorMistake) -> NoReturn:
 def show_mistake(mistake: OperatorMistake) -> None:
     """Write every problem: `file:line:col: CODE message`, with its snippet."""
     for problem in mistake.problems:
-        click.echo(str(problem), err=True)
+        show_problem(problem)
+
+
+def show_problem(problem: Problem, *, before: str = "") -> None:
+    """Write one problem on stderr; its message takes one line, its snippet those of the file."""
+    write_line(f"{before}{problem.head}", err=True)
+    for line in problem.snippet.split("\n") if problem.snippet else ():
+        write_line(line, err=True)
+
+
+def show_traceback() -> None:
+    """Write the traceback of what is being handled on stderr, set in: it may quote anything."""
+    for line in traceback.format_exc().splitlines():
+        write_line(f"  {line}", err=True)
 
 
 # ------------------------------------------------------------------------------------------- talk
@@ -51,7 +100,7 @@ def show_mistake(mistake: OperatorMistake) -> None:
 def say(invocation: Invocation, text: str) -> None:
     """Talk to the person; never a result."""
     if not invocation.quiet:
-        click.echo(text, err=True)
+        write_line(text, err=True)
 
 
 def is_attended(invocation: Invocation) -> bool:
@@ -60,8 +109,8 @@ def is_attended(invocation: Invocation) -> bool:
 
 
 def print_text(text: str) -> None:
-    """Print a result."""
-    click.echo(text)
+    """Print a result of one line."""
+    write_line(text)
 
 
 def print_lines(lines: Iterable[str]) -> None:
@@ -72,13 +121,24 @@ def print_lines(lines: Iterable[str]) -> None:
 
 def print_json(value: object) -> None:
     """Print one JSON value, keys in the order they were given. Instants are ISO 8601."""
-    click.echo(json_text(value))
+    write_json(json_text(value))
 
 
 def json_text(value: object) -> str:
-    """Write one JSON value as `print_json` prints it: indented on a terminal, else one line."""
+    """Return one JSON value as `print_json` prints it: indented on a terminal, else one line."""
     indent = 2 if sys.stdout.isatty() else None
-    return json.dumps(value, ensure_ascii=False, indent=indent, default=str)
+    return visible_json(json.dumps(value, ensure_ascii=False, indent=indent, default=str))
+
+
+class LogLines(logging.Handler):
+    """What a library logs, on stderr; a record of several lines is set in from its second on."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one record."""
+        first, *more = self.format(record).splitlines() or [""]
+        write_line(first, err=True)
+        for line in more:
+            write_line(f"  {line}", err=True)
 
 
 # ----------------------------------------------------------------------------------------- colour
@@ -118,10 +178,10 @@ def print_table(
     columns = limit or width()
     heads, rows = _kept(heads, rows, spare, columns)
     lines = aligned(heads, rows, limit=columns)
-    if wants_color(invocation, sys.stdout):
-        lines = [click.style(lines[0], bold=True), *(_dyed(x, styles or {}) for x in lines[1:])]
-    for line in lines:
-        click.echo(line, color=True)
+    is_colored = wants_color(invocation, sys.stdout)
+    for number, line in enumerate(lines):
+        dye = partial(_dyed, styles or {}) if number else partial(click.style, bold=True)
+        write_line(line, dye=dye if is_colored else str, color=True)
 
 
 def aligned(heads: Sequence[str], rows: Sequence[Row], *, limit: int) -> list[str]:
@@ -160,10 +220,10 @@ def _is_right(rows: Sequence[Row], at: int) -> bool:
 
 
 def text_of(cell: Cell) -> str:
-    """A cell as it is shown: thousands separated, `-` for nothing."""
+    """A cell as it is shown: thousands separated, `-` for nothing, a text made visible."""
     if cell is None:
         return "-"
-    return f"{cell:,}" if isinstance(cell, int) else cell
+    return f"{cell:,}" if isinstance(cell, int) else visible(cell)
 
 
 def cut(text: str, limit: int) -> str:
@@ -171,7 +231,7 @@ def cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def _dyed(line: str, styles: Mapping[str, str]) -> str:
+def _dyed(styles: Mapping[str, str], line: str) -> str:
     """Colour the words of a line that have a style: whole cells, between blanks or ends."""
     for word, color in styles.items():
         cell = rf"(?<!\S){re.escape(word)}(?!\S)"

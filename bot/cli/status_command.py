@@ -13,7 +13,7 @@ from bot.cli.invocation import Invocation
 from bot.cli.lengths import Length
 from bot.cli.places import find_bot, no_bot
 from bot.cli.repaint import watch, watch_option
-from bot.cli.show import json_text, print_text
+from bot.cli.show import json_text, print_lines, print_text
 from bot.cli.wording import counted, minute_of, order_words, span_of
 from bot.clock import monotonic_s
 from bot.domain.entry import RunState
@@ -51,7 +51,7 @@ def show_status_or_examples(invocation: Invocation) -> None:
     """Show the state of the running bot if there is one, else what to begin with."""
     found = find_status(invocation)
     if found["state"] == RunState.STOPPED and not invocation.json:
-        print_text(messages.EXAMPLES.rstrip())
+        print_lines(messages.EXAMPLES.splitlines())
     else:
         _print(invocation, found)
 
@@ -80,7 +80,7 @@ def _print(invocation: Invocation, found: Fields) -> None:
 
 
 def _lines(invocation: Invocation, found: Fields) -> list[str]:
-    return [json_text(found)] if invocation.json else list(lines_of(found))
+    return json_text(found).splitlines() if invocation.json else list(lines_of(found))
 
 
 def lines_of(found: Fields) -> Iterator[str]:

@@ -10,7 +10,7 @@ from bot.cli.command import child, group
 from bot.cli.config_commands import count, good, report, warn
 from bot.cli.invocation import Invocation
 from bot.cli.places import load
-from bot.cli.show import print_json, print_table, print_text, say
+from bot.cli.show import print_json, print_table, print_text, say, write_json
 from bot.cli.strategy_templates import (
     NAME,
     SCHEMA_FILE,
@@ -225,7 +225,7 @@ def schema(invocation: Invocation, output: Path | None) -> None:
     from bot.runtime.plan_model import schema_text
 
     if output is None:
-        print_text(schema_text().rstrip())
+        write_json(schema_text().rstrip())
         return
     try:
         output.parent.mkdir(parents=True, exist_ok=True)

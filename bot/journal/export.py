@@ -16,9 +16,10 @@ from typing import Final, TextIO
 
 import sqlalchemy as sa
 
+from bot.domain.visible import csv_text, visible_json
 from bot.journal.encoding import Plain, instant_text, local_text
 from bot.journal.engines import reading_engine, told
-from bot.journal.export_columns import COLUMNS, MEANINGS, RUNNABLE
+from bot.journal.export_columns import COLUMNS, MEANINGS
 from bot.journal.schema import require_schema
 from bot.journal.tables import fills
 from bot.journal.views import v_decisions, v_orders, v_timeline
@@ -126,7 +127,7 @@ def _write(
 def _write_lines(stream: TextIO, rows: Iterator[Mapping[str, Plain]]) -> int:
     count = 0
     for row in rows:
-        stream.write(json.dumps(row, ensure_ascii=False) + "\n")
+        stream.write(visible_json(json.dumps(row, ensure_ascii=False)) + "\n")
         count += 1
     return count
 
@@ -146,14 +147,15 @@ def _rows(
 
 
 def _cell(value: Plain) -> Plain:
-    return f"'{value}" if isinstance(value, str) and RUNNABLE.match(value) else value
+    return csv_text(value) if isinstance(value, str) else value
 
 
 def _description(whats: Sequence[What], form: Format) -> str:
     lines = [
         f"vnbot journal export, columns version {CONTRACT}",
         "Money is whole VND, quantities are shares, times are ISO 8601 (+07:00).",
-        "In CSV, text that a spreadsheet would run as a formula has an apostrophe in front.",
+        "In CSV, text that a spreadsheet would run as a formula has an apostrophe in front, and",
+        "control and format characters are written like \\x1b; JSON lines have every text exactly.",
     ]
     for what in whats:
         lines += ["", f"{what}.{form}"]

@@ -1,11 +1,7 @@
 """The columns of an export and what each means: a contract with whoever reads the files."""
 
-import re
 from collections.abc import Mapping
 from typing import Final
-
-RUNNABLE: Final = re.compile(r"^(?:[=+@\t\r]|-(?!\d))")
-"""Text that a spreadsheet would take for a formula; it gets an apostrophe in front, in CSV."""
 
 _LISTED: Final[Mapping[str, str]] = {
     "orders": (

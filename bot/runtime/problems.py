@@ -44,9 +44,13 @@ class Problem:
     snippet: str = ""
 
     def __str__(self) -> str:
-        head = f"{self.place}: {self.code}" if self.place else self.code
-        text = f"{head} {self.message}"
-        return f"{text}\n{self.snippet}" if self.snippet else text
+        return f"{self.head}\n{self.snippet}" if self.snippet else self.head
+
+    @property
+    def head(self) -> str:
+        """`file:line:col: CODE message`: all but the snippet."""
+        text = f"{self.code} {self.message}"
+        return f"{self.place}: {text}" if self.place else text
 
     @property
     def place(self) -> str:

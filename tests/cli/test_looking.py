@@ -10,7 +10,7 @@ import pytest
 
 from bot.cli.journal_commands import verdict_of
 from bot.cli.orders_command import ended_words
-from bot.cli.rows import csv_of
+from bot.cli.rows import csv_lines
 from bot.journal.reader import JournalReader
 from bot.journal.verify import VerifyReport
 from bot.runtime.problems import ExitCode
@@ -144,7 +144,7 @@ def test_a_status_that_no_order_has_names_those_that_there_are(config: Path) -> 
 def test_csv_hands_a_spreadsheet_no_formula() -> None:
     row = {"why": "=1+1", "name": "@x", "realised": -5, "text": "-900017", "note": "-x"}
 
-    assert csv_of([row], tuple(row)).splitlines()[1] == "'=1+1,'@x,-5,-900017,'-x"
+    assert csv_lines([row], tuple(row))[1] == "'=1+1,'@x,-5,-900017,'-x"
 
 
 @pytest.mark.parametrize("command", ["orders", "fills", "decisions", "decisions --why-not"])
