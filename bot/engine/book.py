@@ -20,6 +20,7 @@ from bot.engine.tracks import (
     CancelTrack,
     DepthSeen,
     Flow,
+    HookCall,
     IntentTrack,
     OrderTrack,
     PhaseSeen,
@@ -96,6 +97,7 @@ class Book:
         self.next_fill_number = 1
         self.book_asked_at: datetime | None = None
         self.counts: Counter[str] = Counter()
+        self.due_hooks: list[HookCall] = []
         self.runners = {loaded.plan.name: self._seated(loaded) for loaded in strategies}
 
     def _seated(self, loaded: LoadedStrategy) -> Runner:

@@ -2,7 +2,9 @@
 
     bars that have ended close ─► the event's handler ─► deadlines that have passed ─► commands
 
-All `Record` commands of an event come first; the shell commits them before it does anything else.
+Hooks of strategies are called after each of the three, when the state has settled: nothing that a
+strategy wishes for comes into the middle of one. All `Record` commands of an event come first; the
+shell commits them before it does anything else.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -103,8 +105,11 @@ class Engine:
         book.now = max(book.now, event.at)
         event = book.chains.received(event)
         market.close_bars(book)
+        wake.call_hooks(book)
         HANDLERS[type(event)](book, event)  # type: ignore[arg-type]  # the key is the event's type
+        wake.call_hooks(book)
         deadlines.meet(book)
+        wake.call_hooks(book)
         return book.outbox.drain()
 
     def next_due(self) -> datetime | None:

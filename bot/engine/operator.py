@@ -80,7 +80,7 @@ def _stop(book: Book, event: OperatorActed) -> None:
     gatekeeping.close(book, RunState.STOPPING, Cause(event.reason or "stopping", event.by))
     for runner in book.runners.values():
         for seat in runner.seats.values():
-            wake.tell(book, runner, seat, "on_stop", None)
+            wake.wake(book, runner, seat, "on_stop", None)
     resume.expire_held(book, at_once="stopped", code="STOPPING")
     if event.cancel_open:
         cancels.request_all(book, "stop")

@@ -283,7 +283,7 @@ def _tell_fill(book: Book, fill: Fill, runner: Runner, seat: Seat) -> None:
     runner.realised_today += fill.realised
     runner.fees_today += fill.fee + fill.tax
     switches.pause_after_loss(book, runner)
-    wake.tell(book, runner, seat, "on_fill", fill)
+    wake.wake(book, runner, seat, "on_fill", fill)
 
 
 def seat_of(book: Book, strategy: str | None, symbol: str) -> tuple[Runner, Seat] | None:
@@ -303,7 +303,7 @@ def reject(book: Book, track: IntentTrack | None, code: str, reason: str) -> Non
         rejection = Rejection(
             intent.intent_id, intent.side, intent.quantity, intent.limit_price, code, reason
         )
-        wake.tell(book, *found, "on_reject", rejection)
+        wake.wake(book, *found, "on_reject", rejection)
 
 
 def forget_status_before(order: OrderTrack, instant: datetime) -> None:

@@ -253,6 +253,16 @@ class Runner:
         return self.positions.setdefault(symbol, Position())
 
 
+@dataclass(frozen=True, slots=True)
+class HookCall:
+    """A hook of an instance that is due; it is called when the event's state has settled."""
+
+    runner: Runner
+    seat: Seat
+    hook: str
+    argument: object | None
+
+
 class CancelStage(StrEnum):
     """Where a cancel stands: wanted, row being read, DELETE sent, its end looked for."""
 

@@ -1,5 +1,9 @@
 """Wakes strategies and takes what they wish for. A broken strategy stops itself, not the others.
 
+Whatever an event changes first settles; a handler only says which hooks are due (`wake`), and
+`call_hooks` calls them afterwards, one by one, each with what is true at its turn. So nothing that
+a strategy wishes for can change what a handler is in the middle of.
+
 Every call of a market hook ends in at least one decision: the wishes, or a skip that says what was
 looked at. A call that read an indicator without enough history is a skip `warming`.
 """
@@ -16,10 +20,13 @@ from bot.engine.accounts import cash_free, sellable_of
 from bot.engine.book import Book
 from bot.engine.settings import StrategyFault
 from bot.engine.switches import DISABLED, ON, switch
-from bot.engine.tracks import Runner, Seat
+from bot.engine.tracks import HookCall, Runner, Seat
 from bot.strategy import AccountView, PositionView, Reads, Strategy
 
 MARKET_HOOKS: Final = frozenset({"on_bar", "on_quote", "on_depth", "on_timer"})
+NEWS_HOOKS: Final = frozenset({"on_fill", "on_reject", "on_stop"})
+HOOK_ROUNDS_MAX: Final = 20
+"""How often hooks of one event may lead to hooks again."""
 
 
 def seats_of(book: Book, symbol: str) -> Iterable[tuple[Runner, Seat]]:
@@ -40,15 +47,33 @@ def is_time(book: Book, seat: Seat, hook: str, interval: timedelta) -> bool:
 
 
 def wake(book: Book, runner: Runner, seat: Seat, hook: str, argument: object | None) -> None:
-    """Wake an instance for the market's sake: only while the bot and the strategy are on."""
-    if runner.state == ON and not book.gate.is_asleep and is_overridden(seat.strategy, hook):
-        call(book, runner, seat, hook, argument)
+    """Have a hook called once the event's state has settled, if the plug-in has one."""
+    if is_overridden(seat.strategy, hook):
+        book.due_hooks.append(HookCall(runner, seat, hook, argument))
 
 
-def tell(book: Book, runner: Runner, seat: Seat, hook: str, argument: object | None) -> None:
-    """Tell an instance what became of its order, also while it is paused."""
-    if runner.state != DISABLED and is_overridden(seat.strategy, hook):
-        call(book, runner, seat, hook, argument)
+def call_hooks(book: Book) -> None:
+    """Call the hooks that are due, in the order in which they became so, then those that came of
+    them. A strategy whose hooks go on leading to one another is disabled.
+    """
+    for _ in range(HOOK_ROUNDS_MAX):
+        due, book.due_hooks = book.due_hooks, []
+        for each in due:
+            if _is_heard(book, each):
+                call(book, each.runner, each.seat, each.hook, each.argument)
+    for each in book.due_hooks:
+        why = f"its hooks led to one another {HOOK_ROUNDS_MAX} times, the last was {each.hook}"
+        switch(book, each.runner, DISABLED, why, "engine")
+    book.due_hooks = []
+
+
+def _is_heard(book: Book, due: HookCall) -> bool:
+    """The market wakes a strategy only while it and the bot are on; of its own orders it is told
+    also while it is paused.
+    """
+    if due.hook in NEWS_HOOKS:
+        return due.runner.state != DISABLED
+    return due.runner.state == ON and not book.gate.is_asleep
 
 
 def is_overridden(strategy: Strategy, hook: str) -> bool:
@@ -62,7 +87,8 @@ def call(book: Book, runner: Runner, seat: Seat, hook: str, argument: object | N
     _prepare(book, runner, seat)
     fault = book.invoke(seat.strategy, hook, argument)
     wishes, reads = desk.wishes, dict(desk.reads)
-    desk.wishes, desk.reads = [], {}
+    desk.wishes = []
+    desk.reads.clear()
     is_cold = any(math.isnan(value) for value in reads.values())
     seat.is_cold = is_cold if hook in MARKET_HOOKS and reads else seat.is_cold
     if is_cold and not (fault and fault.is_overrun):

@@ -216,8 +216,10 @@ class Stage:
         return self.all(kind)[-1]
 
     def new(self, kind: type) -> list[Any]:
-        found = [one.entry if isinstance(one, Record) else one for one in self.done]
-        return [one for one in found if isinstance(one, kind)]
+        return [one for one in self.news() if isinstance(one, kind)]
+
+    def news(self) -> list[Any]:
+        return [one.entry if isinstance(one, Record) else one for one in self.done]
 
     def entries_of_order(self, order_id: str = "ORD1") -> OrderUpdated:
         rows = [one for one in self.entries if isinstance(one, OrderUpdated)]

@@ -1,23 +1,42 @@
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
 
-from bot.domain.entry import Decision, Note, StrategySwitched, Verdict
+from bot.domain.entry import Decision, Fill, IntentMoved, Note, StrategySwitched, Verdict
 from bot.domain.instrument import Exchange, Phase
 from bot.domain.message import (
     Action,
+    BarClosed,
+    NonceBurnt,
     Noted,
     OperatorActed,
     PhaseChanged,
     PlaceOrder,
+    Record,
     StrategyFailed,
 )
+from bot.domain.order import OrderReport, SendState
+from bot.domain.outcome import Resolution, Unknown
 from bot.domain.plan import Wake
-from bot.engine.engine import Engine, EngineSettings, LoadedStrategy, StrategyFault, invoke_plainly
-from bot.strategy import Strategy
-from tests.engine.stage import HPG, PLAN, RULEBOOK, Stage, report_of
+from bot.domain.quote import Bar, Depth, DepthLevel
+from bot.domain.recovery import Recovery, StrategyBook
+from bot.engine import wake
+from bot.engine.book import Book
+from bot.engine.engine import (
+    Engine,
+    EngineSettings,
+    Invoke,
+    LoadedStrategy,
+    StrategyFault,
+    invoke_plainly,
+)
+from bot.engine.tracks import Runner, Seat
+from bot.strategy import DepthView, Strategy
+from tests.engine.stage import DAY, HPG, PLAN, RULEBOOK, START, Stage, report_of
 
 FAULT = StrategyFault("ZeroDivisionError: division by zero (mine.py:7)", is_overrun=False)
 SLOW = StrategyFault("took longer than 0.25 s", is_overrun=True)
@@ -149,3 +168,126 @@ def test_what_a_shell_notes_is_journalled():
     stage.handle(Noted(stage.now, note))
 
     assert stage.new(Note) == [note]
+
+
+# ------------------------------------------------------------------- hooks of a settled event
+
+
+def test_a_strategy_that_orders_again_in_on_reject_of_a_lost_place_stops_nothing():
+    stage = Stage(hooks={"on_reject": lambda s, _: s.buy(200, limit=26_900, why="again")})
+    intent = stage.buy()
+    stage.send(intent)
+    stage.answer(intent, Unknown("lost"))
+    stage.handle(NonceBurnt(stage.now, intent.intent_id, Resolution.FRESH, "unused"))
+
+    for _ in range(4):
+        stage.after(60).quote()
+        stage.book()
+
+    moves = [(one.intent_id, one.to_state) for one in stage.all(IntentMoved)]
+    assert moves[-1] == ("L-0001", SendState.NOT_PLACED)
+    assert [one.intent.intent_id for one in stage.all(PlaceOrder)] == ["L-0001", "L-0002"]
+
+
+def _selling(count: int, hook: Callable[..., None]) -> tuple[Stage, list[OrderReport]]:
+    """A stage with some sales at work, and the rows that show each of them filled."""
+    held = StrategyBook({"HPG": (500, 13_000_000)}, 0, 0, 0, "on")
+    recovery = Recovery(DAY, strategies={"test": held})
+    stage = Stage(recovery=recovery, sellable=500, hooks={"on_fill": hook})
+    prices = [27_000 + 50 * number for number in range(count)]
+    stage.wish(*(partial(Strategy.sell, quantity=100, limit=price) for price in prices))
+    intents = [one.intent for one in stage.new(PlaceOrder)]
+    for intent in intents:
+        stage.accept(intent, f"ORD{intent.intent_id}")
+    stage.after(1)
+    return stage, [report_of(one, f"ORD{one.intent_id}", executed=100) for one in intents]
+
+
+def test_on_fill_of_the_first_of_two_fills_sees_both():
+    seen = []
+    stage, rows = _selling(2, lambda s, fill: seen.append((fill.quantity, s.position.qty)))
+
+    stage.book(*rows)
+
+    assert seen == [(100, 300), (100, 300)]
+
+
+def test_what_a_hook_wishes_for_stands_behind_all_that_the_event_has_told():
+    stage, rows = _selling(2, lambda s, _: s.skip("seen"))
+
+    stage.book(*rows)
+
+    assert [type(one) for one in stage.news() if isinstance(one, Fill | Decision)] == [
+        Fill,
+        Fill,
+        Decision,
+        Decision,
+    ]
+
+
+def _with_bars(read: Callable[[Strategy, Any], None]) -> Stage:
+    plan = replace(PLAN, wake=Wake(bar=timedelta(minutes=1)))
+    return Stage(plan, hooks={"on_bar": read})
+
+
+def test_each_of_two_bars_of_one_event_is_seen_with_its_own_indicators():
+    seen = []
+    stage = _with_bars(lambda _, bar: seen.append((bar.close, float(bar.sma(2)))))
+    stage.after(60).quote(27_000)
+    stage.after(60).quote(28_000)
+
+    whole = Bar("HPG", START + timedelta(minutes=3), 60, 26_000, 26_000, 26_000, 26_000, 100)
+    stage.after(120).handle(BarClosed(stage.now, whole))
+
+    assert seen[-2:] == [(28_000, 27_500.0), (26_000, 27_000.0)]
+
+
+def test_a_strategy_that_has_been_disabled_hears_the_rest_of_the_event_no_more():
+    seen = []
+    stage, rows = _selling(5, lambda _, fill: seen.append(fill))
+    stage.fault = FAULT
+
+    stage.book(*rows)
+
+    assert len(seen) == 3
+    assert len(stage.new(Fill)) == 5
+    assert stage.last(StrategySwitched).state == "disabled"
+
+
+def _book(hooks: dict[str, object], invoke: Invoke) -> tuple[Book, Runner, Seat]:
+    book = Book(
+        rulebook=RULEBOOK,
+        strategies=[LoadedStrategy(PLAN, type("Ours", (Strategy,), hooks), (HPG,))],
+        settings=EngineSettings(),
+        invoke=invoke,
+    )
+    book.gate.causes.clear()
+    return book, *next(iter(wake.seats_of(book, "HPG")))
+
+
+def test_a_strategy_whose_hooks_lead_to_one_another_without_end_is_disabled():
+    book, runner, seat = _book(
+        {"on_stop": print}, lambda *_: wake.wake(book, runner, seat, "on_stop", None)
+    )
+    wake.wake(book, runner, seat, "on_stop", None)
+
+    wake.call_hooks(book)
+
+    assert (runner.state, book.due_hooks) == ("disabled", [])
+    assert runner.state_reason == "its hooks led to one another 20 times, the last was on_stop"
+
+
+def test_a_view_of_the_depth_notes_what_is_read_from_it_whichever_hook_came_before():
+    hooks: dict[str, object] = {
+        "on_stop": lambda _: None,
+        "on_depth": lambda _, depth: depth.bid_volume(1) and None,
+    }
+    book, runner, seat = _book(hooks, invoke_plainly)
+    depth = Depth("HPG", (DepthLevel(26_950, 5_000),), (), START)
+    wake.wake(book, runner, seat, "on_stop", None)
+    wake.wake(book, runner, seat, "on_depth", DepthView(depth, seat.desk.reads))
+
+    wake.call_hooks(book)
+
+    recorded = [one.entry for one in book.outbox.drain() if isinstance(one, Record)]
+    assert [one.why for one in recorded if isinstance(one, Decision)] == ["bid_volume(1) 5,000"]

@@ -68,6 +68,46 @@ class Busy(Strategy):
         elif roll < 0.6:
             self.cancel(why="dice")
 """
+"""Acts on the market alone: what seeds with an even number have."""
+EAGER = (
+    BUSY
+    + """
+
+class Eager(Busy):
+    def again(self, why):
+        if self.now.minute < 25:
+            dice = Random(f"{self.seed}|{self.now}|{self.symbol}|{why}")
+            last = self.quote.last if self.quote else 20_000
+            dice.choice([self.buy, self.sell])(100, limit=last + 100 * dice.randint(-2, 1), why=why)
+
+    def on_reject(self, rejection):
+        limit = (rejection.limit_price or 20_000) - 100
+        self.buy(rejection.quantity, limit=limit, why=f"again after {rejection.code}")
+
+    def on_fill(self, fill):
+        self.again("on_fill")
+        self.cancel(why="on_fill")
+
+    def on_start(self):
+        self.again("on_start")
+
+    def on_stop(self):
+        self.again("on_stop")
+
+    def on_session(self, phase):
+        self.again("on_session")
+
+    def on_bar(self, bar):
+        self.again("on_bar")
+
+    def on_depth(self, book):
+        self.again("on_depth")
+
+    def on_timer(self, timer):
+        self.again("on_timer")
+"""
+)
+"""Acts in every hook, and buys again whatever was refused: what odd ones have."""
 
 
 def _seeds() -> list[int]:
@@ -161,6 +201,7 @@ def _project(folder: Path, seed: int) -> Path:
     }
     config = write_project(folder, scenario=scenario, strategies=[_strategy(seed)])
     (folder / "strategies" / "busy.py").write_text(BUSY)
+    (folder / "strategies" / "eager.py").write_text(EAGER)
     return config
 
 
@@ -177,12 +218,14 @@ _ACTIONS: list[dict[str, object]] = [
 
 
 def _strategy(seed: int) -> dict[str, object]:
+    is_eager = seed % 2 == 1
+    more = {"bar": "1m", "depth": "15s", "session": True, "timer": ["09:22:30"]}
     return {
         "name": "busy",
-        "use": "busy",
+        "use": "strategies/eager.py:Eager" if is_eager else "busy",
         "symbols": ["HPG", "SHS"],
         "params": {"seed": seed},
-        "wake": {"quote": "10s"},
+        "wake": {"quote": "10s", **(more if is_eager else {})},
         "order": {"size": {"shares": 100}, "type": "LIMIT", "price": "ask", "expire": "45s"},
         "limits": {"max_order_value": 500_000_000},
         "on_2fa": "hold 60s",
