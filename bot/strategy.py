@@ -121,6 +121,10 @@ class Rejection:
     reason: str
 
 
+BARS_MIN: Final = 2
+BARS_MAX: Final = 5_000
+"""How short and how long an average may be, in bars."""
+
 Read = Callable[[str, int], Indicator]
 """Name and length of an indicator to its value."""
 
@@ -327,6 +331,14 @@ class Strategy:
     def skip(self, why: str) -> None:
         """Journal a no and its reason."""
         self.desk.wishes.append(Wish(WishKind.SKIP, why=why))
+
+    # --------------------------------------------------------------------------------- parameters
+
+    def check(self) -> None:
+        """Called when a strategy file is checked and before a run, with the parameters set.
+
+        Raise ValueError with a sentence that says what was wanted: `fast must be below slow`.
+        """
 
     # ------------------------------------------------------------------------------------- hooks
 

@@ -7,6 +7,10 @@ class DepthImbalance(Strategy):
     ratio: float = 3.0
     levels: int = 3
 
+    def check(self):
+        if self.ratio <= 1 or not 1 <= self.levels <= 3:
+            raise ValueError("wanted ratio above 1 and levels from 1 to 3")
+
     def on_depth(self, book):
         r = book.bid_volume(self.levels) / max(1, book.ask_volume(self.levels))
         if r > self.ratio and not self.position:

@@ -7,6 +7,10 @@ class SmaCross(Strategy):
     fast: int = 5
     slow: int = 20
 
+    def check(self):
+        if not 1 < self.fast < self.slow:
+            raise ValueError("wanted fast above 1 and below slow")
+
     def on_bar(self, bar):
         fast, slow = bar.sma(self.fast), bar.sma(self.slow)
         if fast.crossed_above(slow) and not self.position:

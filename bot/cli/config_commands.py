@@ -29,11 +29,11 @@ def check(invocation: Invocation) -> int:
     """Check configuration and strategy files. Talks to no network and changes nothing."""
     from bot.cli.plan_view import cost_fields, cost_lines
     from bot.runtime.scenario_file import load_scenario
-    from bot.runtime.strategy_file import load_plans
+    from bot.runtime.strategy_file import load_plans, rehearse
 
     try:
         loaded = load(invocation)
-        checked = load_plans(loaded)
+        checked = rehearse(load_plans(loaded))
         if loaded.settings.is_embedded:
             load_scenario(loaded.settings.sandbox.scenario, loaded.base_dir)
     except OperatorMistake as mistake:

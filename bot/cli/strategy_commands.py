@@ -102,7 +102,8 @@ def show(invocation: Invocation, name: str) -> None:
 
 
 def _class_fields(name: str, loaded: Loaded, known: Sequence[str]) -> Plain:
-    from bot.runtime.plugins import find_strategy, parameters_of
+    from bot.runtime.plugin_check import parameters_of
+    from bot.runtime.plugins import find_strategy
 
     try:
         factory = find_strategy(name, loaded.base_dir)
@@ -192,13 +193,13 @@ def check(invocation: Invocation, files: tuple[Path, ...]) -> int:
     Named files need no other configuration. Without one: the configured ones. Talks to no network.
     """
     from bot.cli.plan_view import cost_fields, cost_lines, plan_fields, wake_words
-    from bot.runtime.strategy_file import check_files, market_of, strategy_files
+    from bot.runtime.strategy_file import check_files, market_of, rehearse, strategy_files
 
     try:
         loaded = None if files and invocation.config is None else load(invocation)
         paths = files or (strategy_files(loaded) if loaded else ())
         base_dir = loaded.base_dir if loaded else None
-        checked = check_files(paths, base_dir=base_dir, market=market_of())
+        checked = rehearse(check_files(paths, base_dir=base_dir, market=market_of()))
     except OperatorMistake as mistake:
         return report(invocation, mistake)
     plans = [each.plan for each in checked]

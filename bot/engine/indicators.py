@@ -13,12 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from talib import InsufficientHistory, stream  # type: ignore[attr-defined]  # not in its stubs
 
-from bot.strategy import Indicator
+from bot.strategy import BARS_MAX, BARS_MIN, Indicator
 
-HISTORY_BARS_MAX: Final = 5_000
+HISTORY_BARS_MAX: Final = BARS_MAX
 """Closes kept for an indicator that is asked for later than the first bar."""
-PERIOD_MIN: Final = 2
-PERIOD_MAX: Final = HISTORY_BARS_MAX
 
 
 class Handle(Protocol):
@@ -67,8 +65,8 @@ class IndicatorSet:
 
         Raises KeyError for an unknown name, ValueError for a period outside 2 to 5,000.
         """
-        if not PERIOD_MIN <= period <= PERIOD_MAX:
-            raise ValueError(f"{name}({period}): bars must be {PERIOD_MIN} to {PERIOD_MAX}")
+        if not BARS_MIN <= period <= BARS_MAX:
+            raise ValueError(f"{name}({period}): wanted {BARS_MIN} to {BARS_MAX} bars")
         running = self._running.get((name, period)) or self._start(name, period)
         if running is None:
             return Indicator(math.nan)

@@ -2,9 +2,14 @@
 
 Strategies are trusted code in our process; a plug-in can do anything, and we say so in the docs.
 What this guards against is a mistake: an exception or a slow callback stops its strategy, not the
-others.
+others. A fault is named by the line of the plug-in's own file, also where one of our functions
+raised it: that is the line which its writer can mend.
 """
 
+import inspect
+import sys
+import traceback
+from pathlib import Path
 from typing import Final
 
 from bot.clock import performance_s
@@ -22,20 +27,29 @@ def invoke(strategy: Strategy, hook: str, argument: object | None) -> StrategyFa
     try:
         call() if argument is None else call(argument)
     except (Exception, SystemExit) as error:
-        return StrategyFault(error=_where(error), is_overrun=False)
+        file, line = place_of(error, type(strategy), hook)
+        place = f"{file.name}:{line}" if file else type(strategy).__name__
+        return StrategyFault(error=f"{type(error).__name__}: {error} ({place})", is_overrun=False)
     took = performance_s() - started
     if took > BUDGET_S:
         return StrategyFault(error=f"took longer than {BUDGET_S:.2f} s", is_overrun=True)
     return None
 
 
-def _where(error: BaseException) -> str:
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    place = (
-        f"{trace.tb_frame.f_code.co_filename.rsplit('/', 1)[-1]}:{trace.tb_lineno}"
-        if trace
-        else "?"
-    )
-    return f"{type(error).__name__}: {error} ({place})"
+def place_of(
+    error: BaseException, factory: type[Strategy], function: str
+) -> tuple[Path | None, int]:
+    """Return file and line of the innermost frame in the plug-in's own files.
+
+    Without such a frame it could not even be called: then where `function` begins.
+    """
+    classes = factory.__mro__[: factory.__mro__.index(Strategy)]
+    modules = (sys.modules.get(cls.__module__) for cls in classes)
+    own = {file for module in modules if (file := getattr(module, "__file__", None))}
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if frame.filename in own:
+            return Path(frame.filename), frame.lineno or 1
+    code = getattr(inspect.unwrap(getattr(factory, function)), "__code__", None)
+    if code is None or code.co_filename not in own:
+        return next((Path(file) for file in sorted(own)), None), 1
+    return Path(code.co_filename), code.co_firstlineno

@@ -4,6 +4,7 @@ Each check names the keys that it reads and runs only when all of them are sound
 one mistake is told once.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date, timedelta
@@ -17,7 +18,12 @@ from bot.domain.symbols import SymbolTable
 from bot.runtime.field_types import shown
 from bot.runtime.model_check import did_you_mean
 from bot.runtime.plan_model import SYMBOLS_MAX, StrategyFile
-from bot.runtime.plugins import Parameter, parameters_of
+from bot.runtime.plugin_check import (
+    Parameter,
+    RefusedParameters,
+    make,
+    parameters_of,
+)
 from bot.runtime.problems import OperatorMistake, Problem
 from bot.runtime.yaml_file import Location, YamlDocument
 from bot.strategy import Strategy
@@ -269,6 +275,27 @@ def _parameters_fit(sound: _Sound) -> Iterator[Problem]:
             yield sound.at("E-CFG-033", message, "params")
 
 
+def _parameters_hold(sound: _Sound) -> Iterator[Problem]:
+    """Whether the strategy itself takes its parameters."""
+    if sound.factory is None or any(_parameters_fit(sound)):
+        return
+    try:
+        make(sound.factory, (*sound.file.symbols, "")[0], sound.file.params)
+    except RefusedParameters as error:
+        yield refused_parameters(sound.document, error)
+    except OperatorMistake as mistake:
+        yield from mistake.problems
+
+
+def refused_parameters(document: YamlDocument, error: RefusedParameters) -> Problem:
+    """Point at the parameter that the strategy's own words name, else at all of them."""
+    params = document.data.get("params")
+    given = params if isinstance(params, dict) else {}
+    names = [word for word in re.findall(r"\w+", str(error)) if word in given]
+    place: Location = ("params", *names[:1]) if given else ("use",)
+    return document.at_value("E-CFG-039", f"{document.data.get('use')}: {error}", place)
+
+
 def _parameter_problem(
     sound: _Sound, known: Mapping[str, Parameter], name: str, value: ParameterValue
 ) -> Problem | None:
@@ -324,5 +351,6 @@ _CHECKS: Final[tuple[tuple[tuple[str, ...], _Check], ...]] = (
     (("order", "symbols"), _lot_exists),
     (("order", "symbols", "when"), _type_exists),
     (("use", "params"), _parameters_fit),
+    (("use", "params", "symbols"), _parameters_hold),
     (("use", "wake"), _class_is_woken),
 )

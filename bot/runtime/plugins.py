@@ -15,18 +15,17 @@ import re
 import stat
 import sys
 import traceback
-import typing
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
-from typing import ClassVar, Final, NamedTuple, get_origin
+from typing import Final, TypeGuard
 
-from bot.domain.plan import ParameterValue
 from bot.runtime.model_check import did_you_mean
+from bot.runtime.plugin_check import FAILURES, require_sound
 from bot.runtime.problems import OperatorMistake, Problem
 from bot.runtime.shipped import shipped
 from bot.runtime.yaml_file import Span, read_text, shown_path, snippet_of
@@ -34,20 +33,8 @@ from bot.strategy import Strategy
 
 GROUP: Final = "bot.strategies"
 FOLDER: Final = "strategies"
-PARAMETER_TYPES: Final = (int, float, str, bool)
 _WORDS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
-
-# What a module may raise while it is imported; a class of its own at import time is a bug report.
-_IMPORT_FAILURES: Final = (Exception, SystemExit)
-"""A plug-in runs its own code when it is loaded: whatever it raises is its author's to mend."""
-
-
-class Parameter(NamedTuple):
-    """A parameter of a strategy. `default` None: the strategy file has to give it."""
-
-    kind: type
-    default: ParameterValue | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +73,14 @@ def find_strategy(use: str, base_dir: Path) -> type[Strategy]:
     if path.endswith(".py"):
         if Path(path).is_absolute() or ".." in Path(path).parts:
             raise _unknown(f"{path}: a strategy's file is named from its project's folder down")
-        return _class_of_file(project_of(base_dir) / path, name)
-    found = _entry_point(use) or _in_folders(use, base_dir) or _dotted(use)
+        found: type[Strategy] | None = _class_of_file(project_of(base_dir) / path, name)
+    else:
+        found = _entry_point(use) or _in_folders(use, base_dir) or _dotted(use)
     if found is None:
         names = _names(base_dir)
         hint = did_you_mean(use, names) or f"known: {', '.join(names)}."
         raise _unknown(f"no strategy is called {use!r}: {hint} All: bot strategy list")
+    require_sound(found)
     return found
 
 
@@ -110,27 +99,6 @@ def refuse_open_folders(base_dir: Path) -> None:
         raise OperatorMistake(
             Problem("E-CFG-038", f"{text} {folder}", shown_path(folder)) for folder in open_ones
         )
-
-
-def parameters_of(factory: type[Strategy]) -> Mapping[str, Parameter]:
-    """Return the annotated class attributes, those of base classes first.
-
-    Raises OperatorMistake when an annotation is none of int, float, str and bool.
-    """
-    try:
-        hints = typing.get_type_hints(factory)
-    except _IMPORT_FAILURES as error:
-        raise _broken_class(factory, f"its annotations cannot be read: {error}") from error
-    own = {
-        name: kind
-        for name, kind in hints.items()
-        if not name.startswith("_") and not _is_of_base(name, kind)
-    }
-    strange = [name for name, kind in own.items() if kind not in PARAMETER_TYPES]
-    if strange:
-        wanted = "a parameter is an int, float, str or bool"
-        raise _broken_class(factory, f"{strange[0]!r} is none that a file can give: {wanted}")
-    return {name: Parameter(kind, getattr(factory, name, None)) for name, kind in own.items()}
 
 
 def snake_case(name: str) -> str:
@@ -160,7 +128,7 @@ def _entry_point(use: str) -> type[Strategy] | None:
 def _loaded(point: importlib.metadata.EntryPoint) -> object:
     try:
         return point.load()
-    except _IMPORT_FAILURES as error:
+    except FAILURES as error:
         message = f"the entry point {point.name!r} ({point.value}) cannot be loaded: {_said(error)}"
         raise OperatorMistake.of("E-CFG-032", message) from error
 
@@ -168,7 +136,7 @@ def _loaded(point: importlib.metadata.EntryPoint) -> object:
 def _entry_rows() -> Iterator[PluginRow]:
     for point in _points():
         try:
-            _require_strategy(_loaded(point), f"the entry point {point.name!r}")
+            require_sound(_require_strategy(_loaded(point), f"the entry point {point.name!r}"))
         except OperatorMistake as mistake:
             yield PluginRow(point.name, f"entry point {point.value}", mistake.problems[0].message)
         else:
@@ -223,7 +191,7 @@ def _rows_of(file: Path) -> list[PluginRow]:
     try:
         classes = _strategies_in(_run(file))
         for each in classes:
-            parameters_of(each)
+            require_sound(each)
     except OperatorMistake as mistake:
         problem = mistake.problems[0]
         return [PluginRow(file.stem, problem.place or shown_path(file), problem.message)]
@@ -254,7 +222,7 @@ def _strategies_in(module: ModuleType) -> list[type[Strategy]]:
     ]
 
 
-def _is_strategy(value: object) -> typing.TypeGuard[type[Strategy]]:
+def _is_strategy(value: object) -> TypeGuard[type[Strategy]]:
     return inspect.isclass(value) and issubclass(value, Strategy) and value is not Strategy
 
 
@@ -276,7 +244,7 @@ def _run(file: Path) -> ModuleType:
     sys.modules[name] = module
     try:
         loader.exec_module(module)
-    except _IMPORT_FAILURES as error:
+    except FAILURES as error:
         del sys.modules[name]
         raise OperatorMistake((_broken(file, error),)) from error
     return module
@@ -315,7 +283,7 @@ def _dotted(use: str) -> type[Strategy] | None:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError:
         return None
-    except _IMPORT_FAILURES as error:
+    except FAILURES as error:
         message = f"the module {module_name} of {use!r} cannot be imported: {_said(error)}"
         raise OperatorMistake.of("E-CFG-032", message) from error
     return _require_strategy(getattr(module, name, None), repr(use))
@@ -327,22 +295,5 @@ def _require_strategy(value: object, what: str) -> type[Strategy]:
     return value
 
 
-def _is_of_base(name: str, kind: object) -> bool:
-    return kind is ClassVar or get_origin(kind) is ClassVar or name in _base_names()
-
-
-def _base_names() -> Iterable[str]:
-    return typing.get_type_hints(Strategy)
-
-
 def _unknown(message: str) -> OperatorMistake:
     return OperatorMistake.of("E-CFG-031", message)
-
-
-def _broken_class(factory: type[Strategy], message: str) -> OperatorMistake:
-    try:
-        file, line = Path(inspect.getsourcefile(factory) or ""), inspect.getsourcelines(factory)[1]
-    except (OSError, TypeError):
-        return OperatorMistake.of("E-CFG-032", f"{factory.__name__}: {message}")
-    text = f"{factory.__name__}: {message}"
-    return OperatorMistake((Problem("E-CFG-032", text, shown_path(file), line, 1),))

@@ -8,7 +8,7 @@ such an hour. Whatever passes here can still be refused by an exchange's rules o
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -20,14 +20,18 @@ from bot.domain.order import OrderType
 from bot.domain.plan import OrderPlan, PriceBasis, SizeUnit, StrategyPlan, Wake, When
 from bot.engine.settings import LoadedStrategy
 from bot.runtime.model_check import problems_in
-from bot.runtime.plan_check import WORDS, Market, Subject, contradictions
+from bot.runtime.plan_check import WORDS, Market, Subject, contradictions, refused_parameters
 from bot.runtime.plan_model import STAND_INS, OrderSection, StrategyFile
+from bot.runtime.plugin_check import RefusedParameters, bars_wanted, make
 from bot.runtime.plugins import find_strategy, refuse_open_folders
 from bot.runtime.problems import OperatorMistake, Problem
 from bot.runtime.rulebook import load_rulebook, load_symbols, rulebook_of
 from bot.runtime.settings import Loaded
 from bot.runtime.yaml_file import YamlDocument, parse_yaml, read_text, read_yaml, shown_path
 from bot.strategy import Strategy
+
+CONTINUOUS: Final = timedelta(hours=3, minutes=45)
+"""Continuous trading of a day on HOSE: 09:15 to 11:30 and 13:00 to 14:30."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,7 @@ class CheckedFile:
 
     plan: StrategyPlan
     factory: type[Strategy]
+    document: YamlDocument
     warnings: tuple[Problem, ...] = field(default=())
 
 
@@ -64,7 +69,7 @@ def check_file(path: Path, *, base_dir: Path | None = None, market: Market) -> C
         source=document.name,
         source_sha256=hashlib.sha256(text.encode()).hexdigest(),
     )
-    return CheckedFile(plan, subject.factory, tuple(warnings))
+    return CheckedFile(plan, subject.factory, document, tuple(warnings))
 
 
 def load_plan(
@@ -89,6 +94,38 @@ def check_files(
     if problems:
         raise OperatorMistake(problems)
     return tuple(checked)
+
+
+def rehearse(checked: Sequence[CheckedFile]) -> tuple[CheckedFile, ...]:
+    """Show each strategy one made-up bar, and warn of those that want more bars than a day has.
+
+    For checks alone: a run begins with classes that have seen nothing. Raises OperatorMistake for
+    an average that is longer than can be had.
+    """
+    warned: list[CheckedFile] = []
+    problems: list[Problem] = []
+    for each in checked:
+        try:
+            strategy = make(each.factory, each.plan.symbols[0], each.plan.parameters)
+            warnings = [*each.warnings, *_long_wait(each, bars_wanted(strategy))]
+        except RefusedParameters as error:
+            problems.append(refused_parameters(each.document, error))
+        else:
+            warned.append(replace(each, warnings=tuple(warnings)))
+    if problems:
+        raise OperatorMistake(problems)
+    return tuple(warned)
+
+
+def _long_wait(checked: CheckedFile, bars: int) -> Iterator[Problem]:
+    width = checked.plan.wake.bar
+    if width is not None and bars * width > CONTINUOUS:
+        message = (
+            f"{checked.plan.use} needs {bars:,} bars of {width.total_seconds() / 60:g}m before it "
+            f"decides: {bars * width / CONTINUOUS:,.1f} trading days without a restart"
+        )
+        place = ("params",) if checked.plan.parameters else ("use",)
+        yield checked.document.at_value("E-CFG-029", message, place)
 
 
 def load_plans(loaded: Loaded, *, market: Market | None = None) -> tuple[CheckedFile, ...]:

@@ -1,11 +1,16 @@
 """What a plug-in raises is its own fault and stops nobody else."""
 
 import sys
+from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
+from bot.domain.quote import Bar
+from bot.engine.indicators import IndicatorSet
 from bot.runtime.invoke import invoke
-from bot.strategy import Desk, Strategy
+from bot.runtime.plugins import find_strategy
+from bot.strategy import BarView, Desk, Strategy
 
 
 class Hostile(Strategy):
@@ -41,3 +46,46 @@ def test_a_plug_in_that_exits_ends_itself_and_not_the_bot() -> None:
 
     assert fault is not None
     assert "enough" in fault.error
+
+
+@pytest.mark.parametrize(
+    ("hook", "line", "says"),
+    [
+        ("def on_bar(self, bar): self.buy(150.5)", 6, "TypeError: quantity must be a whole number"),
+        ("def on_bar(self, bar): self.buy(limit=None, market='XX')", 6, "ValueError: 'XX' is not"),
+        ("def on_bar(self, bar): bar.sma(0)", 6, "ValueError: sma(0): wanted 2 to 5000 bars"),
+        ("def on_bar(self, bar):\n        int('x')", 7, "ValueError: invalid literal"),
+        ("def on_bar(self, bar): below(bar)", 3, "ZeroDivisionError: division by zero"),
+        ("def on_bar(self, bar): import json; json.loads('')", 6, "JSONDecodeError: Expecting"),
+    ],
+)
+def test_a_fault_names_the_line_of_the_plug_in_also_where_our_code_raised_it(
+    tmp_path: Path, hook: str, line: int, says: str
+) -> None:
+    head = "from bot import Strategy\ndef below(bar):\n    1 / 0\nclass Mine(Strategy):\n\n    "
+    (tmp_path / "strategies").mkdir()
+    (tmp_path / "strategies" / "mine.py").write_text(f"{head}{hook}\n")
+    strategy = find_strategy("mine", tmp_path)(Desk("HPG", "mine"))
+    bar = Bar("HPG", datetime(2026, 11, 19, tzinfo=UTC), 60, 1, 1, 1, 1, 1)
+
+    fault = invoke(strategy, "on_bar", BarView(bar, IndicatorSet().read))
+
+    assert fault is not None
+    assert fault.error.startswith(says)
+    assert fault.error.endswith(f"(mine.py:{line})")
+
+
+class WrongSignature(Strategy):
+    """A class that no check has seen."""
+
+    def on_bar(self) -> None:  # type: ignore[override]
+        """Never called."""
+
+
+def test_a_hook_that_cannot_be_called_is_named_with_its_own_line() -> None:
+    fault = invoke(WrongSignature(), "on_bar", "a bar")
+
+    line = WrongSignature.on_bar.__code__.co_firstlineno
+    assert fault is not None
+    assert "takes 1 positional argument but 2 were given" in fault.error
+    assert fault.error.endswith(f"(test_invoke.py:{line})")

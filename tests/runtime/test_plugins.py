@@ -5,11 +5,10 @@ from pathlib import Path
 import pytest
 
 from bot import Strategy
+from bot.runtime.plugin_check import Parameter, parameters_of
 from bot.runtime.plugins import (
-    Parameter,
     find_strategy,
     list_plugins,
-    parameters_of,
     project_of,
     refuse_open_folders,
     snake_case,
@@ -167,12 +166,8 @@ def test_a_parameter_without_default_is_asked_for_and_class_variables_are_none(
 def test_a_parameter_that_no_file_can_give_is_refused(tmp_path: Path, annotation: str) -> None:
     text = "from __future__ import annotations\n" + HEAD
     text += f"class Mine(Strategy):\n    symbols: {annotation} = None\n"
-    factory = find_strategy("mine", project(tmp_path, mine=text))
 
-    with pytest.raises(OperatorMistake) as raised:
-        parameters_of(factory)
-
-    assert raised.value.problems[0].place.endswith("mine.py:5:1")
+    assert problem_of("mine", project(tmp_path, mine=text)).place.endswith("mine.py:5:1")
 
 
 @pytest.mark.parametrize(("mode", "is_refused"), [(0o755, False), (0o775, True), (0o757, True)])

@@ -21,10 +21,12 @@ DepthImbalance = import_module("strategies.depth_imbalance").DepthImbalance
 
 
 @pytest.mark.parametrize("strategy", [SmaCross, DepthImbalance])
-def test_a_strategy_is_ten_lines(strategy):
+def test_a_strategy_is_ten_lines_besides_the_check_of_its_parameters(strategy):
     lines = [line for line in inspect.getsource(strategy).splitlines() if line.strip()]
+    check = inspect.getsource(strategy.check).splitlines()
 
-    assert len(lines) <= 10
+    assert len(lines) - len(check) <= 10
+    assert len(check) <= 3
 
 
 def _bars(closes):
