@@ -60,7 +60,7 @@ def api_call(
     replies = asyncio.run(_replies(invocation, asked, everything=everything))
     if invocation.json and not raw:
         payloads = _payloads(invocation, replies)
-        print_json(payloads if everything else payloads[0])
+        print_json({"pages": payloads} if everything else {"payload": payloads[0]})
     else:
         _print(invocation, replies, is_raw=raw, limit=UNCUT if wide else width())
     if text(replies[-1], "next_page") and not everything:
@@ -88,7 +88,7 @@ async def _replies(invocation: Invocation, asked: Asked, *, everything: bool) ->
     if first is not None:
 
         async def by_bot(page: Asked) -> Reply:
-            return _good(_ask_running(invocation, page) if page is not asked else first)
+            return _good(invocation, _ask_running(invocation, page) if page is not asked else first)
 
         return await _collected(by_bot, asked, everything=everything)
     loaded = load(invocation)
@@ -98,7 +98,9 @@ async def _replies(invocation: Invocation, asked: Asked, *, everything: bool) ->
     async with api.own_broker(loaded) as broker:
 
         async def by_us(page: Asked) -> Reply:
-            return _good(await api.answer(broker.client, page, loaded.settings.broker.account))
+            return _good(
+                invocation, await api.answer(broker.client, page, loaded.settings.broker.account)
+            )
 
         return await _collected(by_us, asked, everything=everything)
 
@@ -116,14 +118,14 @@ async def _collected(
     return [reply async for reply in api.follow(ask, asked)]
 
 
-def _good(reply: Reply | None) -> Reply:
+def _good(invocation: Invocation, reply: Reply | None) -> Reply:
     if reply is None:
         raise OperatorMistake.of("E-RUN-001", "the bot has stopped", ExitCode.NOT_RUNNING)
     if reply.get("ok"):
         return reply
     code = str(reply.get("code"))
     if code not in _EXIT_CODES:
-        raise refusal(reply)
+        raise refusal(invocation, reply)
     raise OperatorMistake.of(code, text(reply, "message"), _EXIT_CODES[code])
 
 
@@ -149,7 +151,7 @@ def _payloads(invocation: Invocation, replies: Sequence[Reply]) -> list[object]:
 def _print_list(invocation: Invocation, like: Sequence[str], *, limit: int) -> None:
     rows = [row for row in api.listed() if all(_is_like(row, word) for word in like)]
     if invocation.json:
-        print_json(rows)
+        print_json({"calls": rows})
         return
     shown = [(text(r, "name"), text(r, "tier"), text(r, "path"), _parameters(r)) for r in rows]
     print_table(invocation, HEADS, shown, limit=limit)

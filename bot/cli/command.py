@@ -1,6 +1,7 @@
 """Commands and groups whose help opens with an example.
 
 `@command("orders", example="bot orders --open")` and `@group(...)` are click's own with that line.
+A command that `changes` something of a bot must be sure which one it is (`places.py`).
 """
 
 from collections.abc import Callable
@@ -8,15 +9,23 @@ from typing import Final, TypeVar
 
 import click
 
+from bot.cli.invocation import Invocation
+
 Body = Callable[..., object]
 WIDTH_MAX: Final = 100
 _HELP: Final = {"help_option_names": ["-h", "--help"], "max_content_width": WIDTH_MAX}
 
 
 class _Example:
-    """Opens a help page with an example."""
+    """Opens a help page with an example, and notes whether the command changes something."""
 
     example = ""
+    changes = False
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command."""
+        ctx.ensure_object(Invocation).does_change = self.changes
+        return super().invoke(ctx)  # type: ignore[misc]
 
     def format_usage(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the example above the usage."""
@@ -36,9 +45,15 @@ class ExampleGroup(_Example, click.Group):
 C = TypeVar("C", ExampleCommand, ExampleGroup)
 
 
-def command(name: str, *, example: str) -> Callable[[Body], ExampleCommand]:
-    """Make a function a command."""
-    return _made(click.command(name, cls=ExampleCommand, context_settings=_HELP), example)
+def command(name: str, *, example: str, changes: bool = False) -> Callable[[Body], ExampleCommand]:
+    """Make a function a command; `changes`: it changes something of a bot."""
+
+    def make(body: Body) -> ExampleCommand:
+        made = click.command(name, cls=ExampleCommand, context_settings=_HELP)(body)
+        made.changes = changes
+        return made
+
+    return _made(make, example)
 
 
 def group(
@@ -55,11 +70,13 @@ def group(
     return _made(make, example)
 
 
-def child(parent: click.Group, name: str, *, example: str) -> Callable[[Body], ExampleCommand]:
+def child(
+    parent: click.Group, name: str, *, example: str, changes: bool = False
+) -> Callable[[Body], ExampleCommand]:
     """Make a function a command of a group."""
 
     def add(body: Body) -> ExampleCommand:
-        made = command(name, example=example)(body)
+        made = command(name, example=example, changes=changes)(body)
         parent.add_command(made)
         return made
 

@@ -51,7 +51,7 @@ def decisions(
     groups = group(found) if why_not or missed else []
     machine = [fields_of(row) for row in (groups or found)]
     names = names_of(DecisionGroup if why_not or missed else DecisionRow)
-    if not print_machine(invocation, machine, form, names=names):
+    if not print_machine(invocation, machine, form, what="decisions", names=names):
         rows = [_group_row(row) for row in groups] if why_not or missed else list(map(_row, found))
         heads = GROUP_HEADS if why_not or missed else HEADS
         limit = UNCUT if form == "wide" else None

@@ -24,6 +24,7 @@ from bot.cli.orders_command import ended_words
 from bot.cli.places import ask_bot, open_journal
 from bot.cli.show import print_json, print_text, show_mistake
 from bot.cli.status_command import find_status
+from bot.cli.wording import counted
 from bot.domain.entry import RunState
 from bot.runtime.problems import OperatorMistake
 
@@ -31,7 +32,7 @@ CANCELS_S: Final = 8.0
 """How long the ends of the cancelled orders are looked for."""
 
 
-@command("halt", example='bot halt --yes --reason "wrong prices"')
+@command("halt", example='bot halt --yes --reason "wrong prices"', changes=True)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @reason_option
 @click.pass_obj
@@ -41,13 +42,14 @@ def halt(invocation: Invocation, yes: bool, reason: str) -> None:
         click.confirm("Halt: cancel all open orders and send no new ones?", abort=True, err=True)
     ask_bot(invocation, "halt", strategy=None, reason=reason, by=OPERATOR)
     asked = _open(find_status(invocation))
-    wait_until(invocation, lambda now: text(now, "state") == RunState.HALTED)
+    found = wait_until(invocation, lambda now: text(now, "state") == RunState.HALTED)
+    if not invocation.json:
+        print_state(invocation, found, f"{counted(len(_open(found)), 'order')} open")
+        tell_taken(invocation, found, "halt", RunState.HALTED)
     found = wait_until(invocation, _is_settled, CANCELS_S)
     if invocation.json:
         print_json(found)
         return
-    print_state(found)
-    tell_taken(invocation, found, "halt", RunState.HALTED)
     try:
         _tell_each(invocation, list(asked | _open(found)), _open(found))
     except OperatorMistake as unread:

@@ -15,7 +15,7 @@ from bot.cli.invocation import Invocation
 from bot.cli.lengths import Length
 from bot.cli.operate_commands import OPERATOR, reason_option
 from bot.cli.orders_command import ended_words, order_fields
-from bot.cli.places import Reply, ask_bot, find_bot, no_bot, open_journal, refusal
+from bot.cli.places import Reply, ask_bot, find_bot, no_bot, open_journal, refusal, which_bot
 from bot.cli.show import print_json, print_text, say, show_mistake
 from bot.cli.status_command import find_status
 from bot.cli.wording import counted, minute_of
@@ -45,7 +45,7 @@ timeout_option: Final = click.option(
 )
 
 
-@command("modify", example="bot modify last --limit 27050")
+@command("modify", example="bot modify last --limit 27050", changes=True)
 @click.argument("reference", metavar="ID")
 @click.option("--limit", type=click.IntRange(min=1), metavar="P", help="The new limit, in VND.")
 @click.option("--qty", type=click.IntRange(min=1), metavar="N", help="The new total, in shares.")
@@ -75,7 +75,7 @@ def modify(
     if invocation.json:
         print_json(amend)
     else:
-        print_text(_amend_words(amend))
+        print_text(f"{which_bot(invocation)}: {_amend_words(amend)}")
     return _exit_code(amend)
 
 
@@ -106,7 +106,7 @@ def _exit_code(amend: Fields) -> ExitCode:
 # ------------------------------------------------------------------------------------------- cancel
 
 
-@command("cancel", example="bot cancel last")
+@command("cancel", example="bot cancel last", changes=True)
 @click.argument("references", metavar="ID...", nargs=-1)
 @click.option("--all", "is_all", is_flag=True, help="Every open order of the bot.")
 @reason_option
@@ -131,13 +131,20 @@ def cancel(
         if is_all:
             wanted = [text(row, "order_id") for row in each(running, "open_orders") if _is_own(row)]
             ask_bot(invocation, "cancel", all=True, reason=reason, by=OPERATOR)
+            _print_which(invocation, len(wanted))
             refused: list[Reply] = []
         else:
             wanted = list(dict.fromkeys(_found(reader, each_one).id for each_one in references))
+            _print_which(invocation, len(wanted))
             refused = list(_ask_each(invocation, wanted, reason))
         rows = _wait_for_ends(invocation, reader, wanted, timeout)
     _print_rows(invocation, rows, asked=len(rows) + len(refused))
     return _worst([*map(_exit_code_of, rows), *(ExitCode.REFUSED for _ in refused)])
+
+
+def _print_which(invocation: Invocation, orders: int) -> None:
+    if not invocation.json:
+        print_text(f"{which_bot(invocation)}: {counted(orders, 'order')} to cancel")
 
 
 def _is_own(row: Fields) -> bool:
@@ -151,7 +158,7 @@ def _ask_each(invocation: Invocation, wanted: list[str], reason: str) -> Iterato
         if reply is None:
             raise no_bot(invocation)
         if not reply.get("ok"):
-            show_mistake(refusal(reply))
+            show_mistake(refusal(invocation, reply))
             wanted.remove(order_id)
             yield reply
 
@@ -185,7 +192,7 @@ def _whys(found: Fields, still_open: Sequence[str]) -> Iterator[str]:
 
 def _print_rows(invocation: Invocation, rows: Sequence[OrderRow], asked: int) -> None:
     if invocation.json:
-        print_json([order_fields(row) for row in rows])
+        print_json({"orders": [order_fields(row) for row in rows]})
         return
     if asked == 0:
         say(invocation, "no order of the bot is open")

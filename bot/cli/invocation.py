@@ -4,6 +4,7 @@ One `Invocation` is made for each process. Its fields are what the shared option
 they stand: `bot --json orders` and `bot orders --json` are the same.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -17,8 +18,10 @@ COLORS: Final = ("auto", "always", "never")
 class Invocation:
     """The shared options. `color` is auto, always or never; `is_debug` shows tracebacks.
 
-    `is_hinted`: it has been said which configuration is in use. `state_dirs`: where a running bot
-    is looked for, once that has been read from the configuration.
+    What a command finds out on its way: `state_dirs`, where a running bot is looked for; `bot`,
+    its name, mode and configuration; `account`, as far as the running bot has told it;
+    `is_demo_told`, that it has been said to be the demo. `does_change`: the command changes
+    something, so that it must be sure whose bot it is.
     """
 
     config: Path | None = None
@@ -29,8 +32,11 @@ class Invocation:
     no_input: bool = False
     state_dir: Path | None = None
     is_debug: bool = False
-    is_hinted: bool = False
+    does_change: bool = False
     state_dirs: tuple[Path, ...] | None = None
+    bot: Mapping[str, str] | None = None
+    account: str = ""
+    is_demo_told: bool = False
 
 
 def _keep(context: click.Context, parameter: click.Parameter, value: object) -> None:
@@ -44,7 +50,9 @@ def shared_options(*, hidden: bool) -> list[click.Option]:
     """Return the options that every command takes; `hidden` ones are not in its help."""
     path = click.Path(path_type=Path)
     options = [
-        click.Option(["-c", "--config"], type=path, metavar="FILE", help="Configuration to use."),
+        click.Option(
+            ["-c", "--config"], type=path, metavar="FILE", help="Else BOT_CONFIG, ./bot.yaml …"
+        ),
         click.Option(["--json"], is_flag=True, help="Print one JSON value instead of text."),
         click.Option(["-q", "--quiet"], is_flag=True, help="No talk on stderr."),
         click.Option(["-v", "--verbose"], is_flag=True, help="More talk on stderr."),

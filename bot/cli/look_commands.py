@@ -40,7 +40,7 @@ def fills(
         found = reader.fills(since=since_of(since, reader), symbol=wanted, strategy=strategy)
         paper = paper_line(reader)
     machine = [fields_of(row) for row in found]
-    if print_machine(invocation, machine, form, names=names_of(FillRow)):
+    if print_machine(invocation, machine, form, what="fills", names=names_of(FillRow)):
         return
     has_days = form == "wide" or len({row.trading_date for row in found}) > 1
     time_of = day_and_clock_of if has_days else clock_of
@@ -77,7 +77,7 @@ def positions(invocation: Invocation, form: str) -> None:
         found = reader.positions()
         paper = paper_line(reader)
     machine = [fields_of(row) for row in found]
-    if print_machine(invocation, machine, form, names=names_of(PositionRow)):
+    if print_machine(invocation, machine, form, what="positions", names=names_of(PositionRow)):
         return
     rows = [
         (

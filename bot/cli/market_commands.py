@@ -150,7 +150,8 @@ def _show_rules(invocation: Invocation, rulebook: Rulebook, at: datetime) -> Non
     """Show every rule in effect on a day."""
     rows = rulebook.table(at.astimezone(EXCHANGE_TZ).date())
     if invocation.json:
-        print_json([{"says": row.says, "note": row.note, **_rule_fields(row)} for row in rows])
+        found = [{"says": row.says, "note": row.note, **_rule_fields(row)} for row in rows]
+        print_json({"at": at.isoformat(), "rules": found})
         return
     table = [(*_rule_cells(row), row.says) for row in rows]
     print_table(invocation, RULE_HEADS, table, spare=("SOURCE",))

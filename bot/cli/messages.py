@@ -44,7 +44,6 @@ USED_JOURNAL: Final = (
 )
 TAKEN: Final = "the {do} is taken; what is shown is {state} until that is over too"
 """Said where another cause stands above what an operator has done."""
-NOT_HERE: Final = "(this is the configuration {path}; for the one in this folder: -c bot.yaml)"
 SYSTEM: Final = "See to the rights and the room there, or take another place: --state-dir DIR"
 BUG: Final = "this is a bug of ours, not a mistake of yours: {error}"
 BUG_REPORT: Final = "the report is in {path}; it holds no secrets"
@@ -53,7 +52,16 @@ SUMMARY_NEXT: Final = (
     "bot orders · bot order last --timeline · bot strategy new mine · bot init ~/mybot"
 )
 
-DEMO_JOURNAL: Final = "(this is the demo's journal, {journal}; another with -c)"
+DEMO_JOURNAL: Final = "(this is the demo's journal, {journal}; use -c to read another)"
+DEMO_BOT: Final = "(this is the demo that runs; use -c for another bot)"
+WHICH_BOT: Final = (
+    "which bot? No configuration was found and no demo is running. Name it: {command} -c FILE"
+)
+NOT_THE_DEMO: Final = (
+    "no bot is running on {state_dir}, which {config} names, and nothing was done. "
+    "The demo is running; if that is the one you mean: {command} -c {demo}"
+)
+"""A bot of one's own is never taken for the demo, nor the demo for it."""
 MAILED_CODE: Final = 'The sandbox broker "mailed" this code: {code}'
 
 LIVE_KEY: Final = (

@@ -11,7 +11,7 @@ from bot.cli.command import command
 from bot.cli.fields import Fields, each, inner, text
 from bot.cli.invocation import Invocation
 from bot.cli.lengths import Length
-from bot.cli.places import ask_bot, find_bot
+from bot.cli.places import ask_bot, find_bot, which_bot
 from bot.cli.show import print_json, print_text
 from bot.cli.status_command import find_status
 from bot.cli.wording import counted
@@ -32,7 +32,7 @@ _PAUSED: Final = frozenset({"paused"})
 _RESUMED: Final = frozenset({"on", "warming"})
 
 
-@command("pause", example='bot pause --reason "earnings tonight"')
+@command("pause", example='bot pause --reason "earnings tonight"', changes=True)
 @strategy_option
 @reason_option
 @click.pass_obj
@@ -41,7 +41,7 @@ def pause(invocation: Invocation, strategy: str | None, reason: str) -> None:
     _act(invocation, "pause", RunState.PAUSED, _PAUSED, strategy, reason)
 
 
-@command("resume", example='bot resume --reason "checked the account"')
+@command("resume", example='bot resume --reason "checked the account"', changes=True)
 @strategy_option
 @reason_option
 @click.pass_obj
@@ -54,7 +54,7 @@ def resume(invocation: Invocation, strategy: str | None, reason: str) -> None:
     _act(invocation, "resume", RunState.RUNNING, _RESUMED, strategy, reason)
 
 
-@command("stop", example="bot stop --cancel-open --timeout 30s")
+@command("stop", example="bot stop --cancel-open --timeout 30s", changes=True)
 @click.option("--cancel-open/--keep-open", default=False, help="Cancel open orders first.")
 @click.option("--timeout", type=Length(), default=30.0, metavar="TIME", help="At most how long.")
 @reason_option
@@ -66,7 +66,8 @@ def stop(invocation: Invocation, cancel_open: bool, timeout: float, reason: str)
     deadline = monotonic_s() + timeout
     while find_bot(invocation, "status") is not None:
         if monotonic_s() >= deadline:
-            message = f"the bot is still stopping after {timeout:g} s; it goes on stopping"
+            which = which_bot(invocation)
+            message = f"{which} is still stopping after {timeout:g} s; it goes on stopping"
             raise OperatorMistake.of("E-RUN-002", message, ExitCode.TIMED_OUT)
         sleep(LOOK_EVERY_S)
     _print(invocation, {"state": RunState.STOPPED})
@@ -129,17 +130,18 @@ def _print(invocation: Invocation, found: Fields) -> None:
     if invocation.json:
         print_json(found)
         return
-    print_state(found)
+    print_state(invocation, found)
     orders = each(found, "open_orders")
     if orders:
         listed = ", ".join(text(row, "order_id") for row in orders)
         print_text(f"{counted(len(orders), 'order')} still open: {listed}")
 
 
-def print_state(found: Fields) -> None:
-    """Say how the bot is now, and which strategies are off."""
+def print_state(invocation: Invocation, found: Fields, more: str = "") -> None:
+    """Say which bot it is and how it is now, and which strategies are off."""
     reason = text(found, "reason")
-    print_text(f"{text(found, 'state')}{f': {reason}' if reason else ''}")
+    tail = f"{f', {more}' if more else ''}{f': {reason}' if reason else ''}"
+    print_text(f"{text(found, 'state')} {which_bot(invocation)}{tail}")
     paused = [row for row in each(found, "strategies") if text(row, "state") in _OFF]
     for row in paused:
         because = text(row, "reason")

@@ -67,7 +67,7 @@ def orders(
             say(invocation, _statuses(reader.orders(), status))
     machine = [order_fields(row) for row in found]
     names = (*names_of(OrderRow), "outcome")
-    if not print_machine(invocation, machine, form, names=names):
+    if not print_machine(invocation, machine, form, what="orders", names=names):
         _print_table(invocation, found, is_wide=form == "wide")
         print_lines(paper)
 

@@ -11,7 +11,7 @@ from bot.cli import messages
 from bot.cli.command import ExampleGroup, child
 from bot.cli.fields import instant, text
 from bot.cli.invocation import Invocation
-from bot.cli.places import Reply, ask_bot
+from bot.cli.places import Reply, ask_bot, which_bot
 from bot.cli.show import print_json, print_text, say
 from bot.cli.wording import minute_of
 from bot.runtime.problems import ExitCode
@@ -54,9 +54,10 @@ def otp(context: click.Context) -> None:
 
 
 otp.example = "pass broker/otp | bot otp submit -"
+otp.changes = True
 
 
-@child(otp, "request", example="bot otp request")
+@child(otp, "request", example="bot otp request", changes=True)
 @click.pass_obj
 def request(invocation: Invocation) -> None:
     """Have the broker send a code. It allows five a day."""
@@ -64,10 +65,11 @@ def request(invocation: Invocation) -> None:
     if invocation.json:
         print_json(reply)
     else:
-        print_text(f"a code was sent to {text(reply, 'sent_to')}. Now: bot otp submit")
+        sent = f"a code was sent to {text(reply, 'sent_to')}"
+        print_text(f"{which_bot(invocation)}: {sent}. Now: bot otp submit")
 
 
-@child(otp, "submit", example="pass broker/otp | bot otp submit -")
+@child(otp, "submit", example="pass broker/otp | bot otp submit -", changes=True)
 @click.argument("source", required=False, metavar="[-]")
 @click.pass_obj
 def submit(invocation: Invocation, source: str | None) -> None:
@@ -76,7 +78,7 @@ def submit(invocation: Invocation, source: str | None) -> None:
     _print_state(invocation, ask_bot(invocation, "otp_submit", code=code), tail=UNPROVEN)
 
 
-@child(otp, "token", example="bot otp token - < token.txt")
+@child(otp, "token", example="bot otp token - < token.txt", changes=True)
 @click.argument("source", required=False, metavar="[-]")
 @click.pass_obj
 def token(invocation: Invocation, source: str | None) -> None:
@@ -85,7 +87,7 @@ def token(invocation: Invocation, source: str | None) -> None:
     _print_state(invocation, ask_bot(invocation, "otp_token", token=given), tail=UNPROVEN)
 
 
-@child(otp, "forget", example="bot otp forget")
+@child(otp, "forget", example="bot otp forget", changes=True)
 @click.pass_obj
 def forget(invocation: Invocation) -> None:
     """Drop the token. No order is sent until there is a new one."""
@@ -130,9 +132,10 @@ def _print_state(invocation: Invocation, state: Reply, *, tail: str = "") -> Non
     if invocation.json:
         print_json({name: value for name, value in state.items() if name != "ok"})
     elif until is not None:
-        print_text(f"2FA ok until {minute_of(until)}{tail}")
+        print_text(f"{which_bot(invocation)}: 2FA ok until {minute_of(until)}{tail}")
     else:
         asked = "a code has been sent" if state.get("has_ticket") else "no code was asked for yet"
-        print_text(f"2FA needed: {asked}. bot otp request · bot otp submit · bot otp token")
+        next_ = "bot otp request · bot otp submit · bot otp token"
+        print_text(f"{which_bot(invocation)}: 2FA needed: {asked}. {next_}")
     if until is None and state.get("is_ready") is False:
         raise click.exceptions.Exit(ExitCode.NEEDS_2FA)

@@ -1,7 +1,9 @@
 """Where a command looks: the settings in effect, the journal to read, the bot to ask.
 
-A command without `-c` and `--state-dir` may mean the demo: where the configured journal is not
-there but the demo's is, the demo's is used and that is said.
+Without `-c` and `--state-dir` the configuration is looked for (`settings.find_config`). A command
+that only reads may end at the demo, and says so. A command that changes something takes the demo
+only where there is no other configuration and the demo runs: else it would act on one bot while
+its operator means another.
 """
 
 from collections.abc import Iterator, Mapping
@@ -9,66 +11,76 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import click
+
 from bot.cli import messages
+from bot.cli.fields import inner, text
 from bot.cli.invocation import Invocation
-from bot.cli.show import say
+from bot.cli.show import write_line
 from bot.runtime.control import NoBotRunning, ask
 from bot.runtime.problems import ExitCode, OperatorMistake
 from bot.runtime.settings import DEMO, Loaded, load_settings
-from bot.runtime.shipped import shipped
+from bot.runtime.shipped import shipped, shipped_dir
 
 if TYPE_CHECKING:
     from bot.journal.reader import JournalReader
 
 _SQLITE: Final = "sqlite:///"
-HERE: Final = Path("bot.yaml")
+_TEMPLATE: Final = "config/bot.yaml"
+"""What a checkout holds for everybody: until somebody has run it, `bot demo` is what was run."""
+READING: Final = frozenset({"status", "otp_state", "quote", "api", "phases"})
+"""Requests to a running bot that change nothing; every other one is a change."""
 
 Reply = Mapping[str, object]
 
 
 def load(invocation: Invocation, **flags: object) -> Loaded:
     """Load the settings; `flags` are dotted keys with `__` for the dot. Raises OperatorMistake."""
-    overrides = {name.replace("__", "."): value for name, value in flags.items()}
-    if invocation.state_dir is not None:
-        overrides["state_dir"] = str(invocation.state_dir.absolute())
-    loaded = load_settings(invocation.config, overrides=overrides)
-    if invocation.config is None and loaded.path != HERE.absolute() and HERE.is_file():
-        _hint_here(invocation, loaded)
+    loaded = _load(invocation, invocation.config, flags)
+    invocation.bot = loaded.bot
     return loaded
-
-
-def _hint_here(invocation: Invocation, loaded: Loaded) -> None:
-    """Say once that the configuration in this folder is not the one in use."""
-    if not invocation.is_hinted:
-        invocation.is_hinted = True
-        say(invocation, messages.NOT_HERE.format(path=loaded.path))
 
 
 def load_demo(invocation: Invocation, **flags: object) -> Loaded:
     """Load the shipped demo's settings, whatever other configuration there is."""
-    path = invocation.config or shipped(DEMO)
-    at_demo = Invocation(config=path, state_dir=invocation.state_dir)
-    return load(at_demo, **flags)
+    return _load(invocation, invocation.config or shipped(DEMO), flags)
+
+
+def _load(invocation: Invocation, path: Path | None, flags: Mapping[str, object]) -> Loaded:
+    overrides = {name.replace("__", "."): value for name, value in flags.items()}
+    if invocation.state_dir is not None:
+        overrides["state_dir"] = str(invocation.state_dir.absolute())
+    return load_settings(path, overrides=overrides)
+
+
+def which_bot(invocation: Invocation) -> str:
+    """Name the bot that has answered: `mybot (live, account …001.1)`."""
+    assert invocation.bot is not None, "a bot was asked"
+    account = f", account {invocation.account}" if invocation.account else ""
+    return f"{invocation.bot['name']} ({invocation.bot['mode']}{account})"
 
 
 # ------------------------------------------------------------------------------------ the journal
 
 
 def readable(invocation: Invocation) -> Loaded:
-    """Load the settings whose journal is to be read: the configured, else the demo's.
+    """Load the settings whose journal is to be read: the configured one, or the demo's.
 
-    With `--state-dir` the demo's comes first: the configured journal need not lie there.
+    The demo's where there is no configuration, or only a checkout's own that was never run. With
+    `--state-dir` the demo's comes first: the configured journal need not lie there.
     """
     loaded = load(invocation)
-    if invocation.config is not None or loaded.path == shipped(DEMO):
-        return loaded
-    demo = load_demo(invocation)
-    both = [loaded, demo] if invocation.state_dir is None else [demo, loaded]
-    found = next(filter(_has_journal, both), loaded)
-    if found is demo:
-        shown = demo.journal_url.removeprefix(_SQLITE)
-        say(invocation, messages.DEMO_JOURNAL.format(journal=shown))
-    return found
+    if invocation.config is None and not _is_demo(loaded):
+        demo = load_demo(invocation)
+        if invocation.state_dir is not None:
+            loaded = next(filter(_has_journal, (demo, loaded)), loaded)
+        elif _may_be_demo(loaded) and not invocation.does_change:
+            loaded = next(filter(_has_journal, (loaded, demo)), loaded)
+    invocation.bot = loaded.bot
+    if _is_demo(loaded):
+        journal = loaded.journal_url.removeprefix(_SQLITE)
+        _say_demo(invocation, messages.DEMO_JOURNAL.format(journal=journal))
+    return loaded
 
 
 @contextmanager
@@ -80,6 +92,27 @@ def open_journal(invocation: Invocation) -> "Iterator[JournalReader]":
     loaded = readable(invocation)
     with told(loaded.origin_of("journal.url")), JournalReader(loaded.journal_url) as reader:
         yield reader
+
+
+def _is_demo(loaded: Loaded) -> bool:
+    return loaded.path == shipped(DEMO)
+
+
+def _may_be_demo(loaded: Loaded) -> bool:
+    """Whether a person who names no bot may mean the demo: nobody wrote this configuration."""
+    template = shipped_dir() / _TEMPLATE
+    return _is_demo(loaded) or loaded.path.resolve() == template.resolve()
+
+
+def _say_demo(invocation: Invocation, text: str) -> None:
+    """Say once that this is the demo, where nobody has named it.
+
+    Also to who wants no talk: what is shown may not be of the bot that was meant. A command that
+    changes something says it with its result.
+    """
+    if invocation.config is None and not (invocation.does_change or invocation.is_demo_told):
+        invocation.is_demo_told = True
+        write_line(text, err=True)
 
 
 def _has_journal(loaded: Loaded) -> bool:
@@ -96,21 +129,34 @@ def ask_bot(invocation: Invocation, do: str, **request: object) -> Reply:
     if reply is None:
         raise no_bot(invocation)
     if not reply.get("ok"):
-        raise refusal(reply)
+        raise refusal(invocation, reply)
     return reply
 
 
 def find_bot(invocation: Invocation, do: str, **request: object) -> Reply | None:
     """Ask the running bot and return its reply, also when it is a no; None when no bot runs."""
+    assert do in READING or invocation.does_change, f"who sends {do} is a command that changes"
     for state_dir in _state_dirs(invocation):
         try:
-            return ask(state_dir, {"do": do, **request})
+            reply = ask(state_dir, {"do": do, **request})
         except NoBotRunning:
             continue
         except TimeoutError as error:
             text = f"the bot on {state_dir} did not answer in time"
             raise OperatorMistake.of("E-CTL-003", text, ExitCode.TIMED_OUT) from error
+        _know(invocation, reply)
+        if invocation.bot == load_demo(invocation).bot:
+            _say_demo(invocation, messages.DEMO_BOT)
+        return reply
     return None
+
+
+def _know(invocation: Invocation, reply: Reply) -> None:
+    """Believe the bot that has answered about itself, rather than a configuration about it."""
+    told = inner(reply, "bot")
+    if told:
+        invocation.bot = {name: str(value) for name, value in told.items()}
+        invocation.account = text(reply, "account")
 
 
 def _state_dirs(invocation: Invocation) -> tuple[Path, ...]:
@@ -118,11 +164,38 @@ def _state_dirs(invocation: Invocation) -> tuple[Path, ...]:
     if invocation.state_dirs is None:
         loaded = load(invocation)
         places = [loaded.state_dir]
-        is_open = invocation.config is None and invocation.state_dir is None
-        if is_open and loaded.path != shipped(DEMO):
-            places.append(load_demo(invocation).state_dir)
+        if _is_found(invocation):
+            if invocation.does_change and _is_demo(loaded):
+                _require_demo(loaded)
+            elif not invocation.does_change and _may_be_demo(loaded):
+                places.append(load_demo(invocation).state_dir)
         invocation.state_dirs = tuple(dict.fromkeys(places))
     return invocation.state_dirs
+
+
+def _is_found(invocation: Invocation) -> bool:
+    """Whether the configuration was looked for, and not named."""
+    return invocation.config is None and invocation.state_dir is None
+
+
+def _require_demo(demo: Loaded) -> None:
+    """Raise OperatorMistake unless the demo runs: without a configuration no other is meant."""
+    if not _runs(demo):
+        text = messages.WHICH_BOT.format(command=_command())
+        raise OperatorMistake.of("E-RUN-007", text, ExitCode.USAGE)
+
+
+def _runs(loaded: Loaded) -> bool:
+    try:
+        ask(loaded.state_dir, {"do": "status"})
+    except NoBotRunning:
+        return False
+    return True
+
+
+def _command() -> str:
+    """The words of the command, for an operator to type again."""
+    return click.get_current_context().command_path
 
 
 def require_none_running(state_dir: Path) -> None:
@@ -144,15 +217,27 @@ def already_running(state_dir: Path) -> OperatorMistake:
 
 
 def no_bot(invocation: Invocation) -> OperatorMistake:
-    """Say that nothing runs where the configuration says."""
-    text = messages.NO_BOT.format(state_dir=_state_dirs(invocation)[0])
-    return OperatorMistake.of("E-RUN-001", text, ExitCode.NOT_RUNNING)
+    """Say that nothing runs where the configuration says; that the demo does, if it does."""
+    state_dir = _state_dirs(invocation)[0]
+    if _is_found(invocation) and invocation.does_change:
+        demo = load_demo(invocation)
+        if demo.state_dir != state_dir and _runs(demo):
+            own, command = load(invocation).path, _command()
+            text = messages.NOT_THE_DEMO.format(
+                state_dir=state_dir, config=own, command=command, demo=demo.path
+            )
+            return OperatorMistake.of("E-RUN-007", text, ExitCode.USAGE)
+    return OperatorMistake.of(
+        "E-RUN-001", messages.NO_BOT.format(state_dir=state_dir), ExitCode.NOT_RUNNING
+    )
 
 
-def refusal(reply: Reply) -> OperatorMistake:
-    """Say what the bot answered."""
-    code, text = str(reply.get("code", "E-CTL-001")), str(reply.get("message", "refused"))
-    return OperatorMistake.of(code, text, _EXIT_CODES.get(code[:5], ExitCode.REFUSED))
+def refusal(invocation: Invocation, reply: Reply) -> OperatorMistake:
+    """Say what the bot answered; of a change also which bot it is that has not made it."""
+    code, message = str(reply.get("code", "E-CTL-001")), str(reply.get("message", "refused"))
+    which = f"{which_bot(invocation)}: " if invocation.does_change else ""
+    exit_code = _EXIT_CODES.get(code[:5], ExitCode.REFUSED)
+    return OperatorMistake.of(code, f"{which}{message}", exit_code)
 
 
 _EXIT_CODES: Final = {

@@ -53,14 +53,14 @@ def names_of(kind: type) -> tuple[str, ...]:
 
 
 def print_machine(
-    invocation: Invocation, rows: Sequence[Plain], form: str, *, names: Sequence[str]
+    invocation: Invocation, rows: Sequence[Plain], form: str, *, what: str, names: Sequence[str]
 ) -> bool:
     """Print rows as JSON or CSV if that was asked for; say whether it was.
 
-    `names` are the fields of a row.
+    `what` is the key of the rows in the JSON object, `names` are the fields of a row.
     """
     if invocation.json:
-        print_json(list(rows))
+        print_json({what: rows})
     elif form == "jsonl":
         for row in rows:
             write_json(json.dumps(row, ensure_ascii=False, default=str))

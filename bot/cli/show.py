@@ -119,15 +119,22 @@ def print_lines(lines: Iterable[str]) -> None:
         print_text(text)
 
 
-def print_json(value: object) -> None:
-    """Print one JSON value, keys in the order they were given. Instants are ISO 8601."""
-    write_json(json_text(value))
+def print_json(fields: Mapping[str, object]) -> None:
+    """Print one JSON object, keys in the order they were given. Instants are ISO 8601."""
+    write_json(json_text(fields))
 
 
-def json_text(value: object) -> str:
-    """Return one JSON value as `print_json` prints it: indented on a terminal, else one line."""
+def json_text(fields: Mapping[str, object]) -> str:
+    """Return one JSON object as `print_json` prints it: indented on a terminal, else one line.
+
+    Where the command is about a bot, its `bot` stands first: name, mode and configuration.
+    """
+    context = click.get_current_context(silent=True)
+    invocation = context.find_object(Invocation) if context else None
+    bot = {"bot": invocation.bot} if invocation and invocation.bot else {}
     indent = 2 if sys.stdout.isatty() else None
-    return visible_json(json.dumps(value, ensure_ascii=False, indent=indent, default=str))
+    found = {**bot, **fields}
+    return visible_json(json.dumps(found, ensure_ascii=False, indent=indent, default=str))
 
 
 class LogLines(logging.Handler):

@@ -9,11 +9,12 @@ from bot.runtime.control import LINE_MAX, Handler, Reply, socket_path
 
 
 class ControlServer:
-    """Serves the handlers by the request's word `do`."""
+    """Serves the handlers by the request's word `do`; every reply carries its `sender`."""
 
-    def __init__(self, state_dir: Path, handlers: Mapping[str, Handler]) -> None:
+    def __init__(self, state_dir: Path, handlers: Mapping[str, Handler], sender: Reply) -> None:
         self._path = socket_path(state_dir)
         self._handlers = handlers
+        self._sender = sender
         self._server: asyncio.Server | None = None
 
     async def start(self) -> None:
@@ -34,7 +35,7 @@ class ControlServer:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             line = await reader.readline()
-            reply = await self._reply(line)
+            reply = {**await self._reply(line), **self._sender}
             writer.write(json.dumps(reply, ensure_ascii=False, default=str).encode() + b"\n")
             await writer.drain()
         except (ConnectionError, ValueError, asyncio.CancelledError):

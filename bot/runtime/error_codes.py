@@ -71,6 +71,7 @@ ERROR_CODES: Final[Mapping[str, str]] = {
     "E-RUN-004": "a bot runs there already",
     "E-RUN-005": "a demo that begins anew was given a journal that is in use",
     "E-RUN-006": "paper results and others would come into one journal",
+    "E-RUN-007": "a command that changes something cannot tell which bot is meant",
     "E-CTL-001": "the running bot does not know this request: it is of another version",
     "E-CTL-002": "a request to the running bot lacks its text",
     "E-CTL-003": "the running bot did not answer in time",

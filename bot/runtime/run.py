@@ -243,7 +243,8 @@ class Run:
         operations = Operations(
             facts, broker.client, self._tasks, staff.desk, self.world.market, self._inbox.post
         )
-        server = ControlServer(self._loaded.state_dir, operations.handlers())
+        sender = {"bot": self._loaded.bot, "account": staff.account.masked}
+        server = ControlServer(self._loaded.state_dir, operations.handlers(), sender)
         await server.start()
         self._stack.push_async_callback(server.stop)
 

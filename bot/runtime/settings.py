@@ -50,6 +50,7 @@ __all__ = [
 ]
 
 DEMO: Final = "config/demo/bot.yaml"
+CONFIG_VARIABLE: Final = "BOT_CONFIG"
 JOURNAL_FILE: Final = "journal.db"
 _SQLITE: Final = "sqlite:///"
 JOURNAL_URLS: Final = "sqlite:///FILE.db or postgresql+psycopg://user@host/name"
@@ -74,6 +75,22 @@ class Loaded:
     state_dir: Path
     sha256: str
     journal_url: str = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        """What people call this bot: `demo`, else its folder; of two files in it, also the file."""
+        path = self.path.absolute()
+        if path == shipped(DEMO).absolute():
+            return "demo"
+        folder = path.parent.parent if path.parent.name == "config" else path.parent
+        file = "" if path.name == "bot.yaml" else path.stem
+        return "/".join(part for part in (folder.name, file) if part) or "bot"
+
+    @property
+    def bot(self) -> Mapping[str, str]:
+        """Which bot this is, as `--json` says it."""
+        config = str(self.path.absolute())
+        return {"name": self.name, "mode": self.settings.mode, "config": config}
 
     def origin_of(self, key: str) -> str:
         """Return where a dotted key was set; `default` when nowhere."""
@@ -123,10 +140,17 @@ def load_settings(
 
 
 def find_config(environment: Mapping[str, str], folder: Path | None = None) -> Path:
-    """Return ./config/bot.yaml, or the user's own, or the shipped demo's, which is always there."""
-    here = (folder or Path.cwd()) / "config" / "bot.yaml"
-    own = _xdg(environment, "XDG_CONFIG_HOME", ".config") / "vnbot" / "bot.yaml"
-    return next((path for path in (here, own) if path.is_file()), None) or shipped(DEMO)
+    """Return the configuration in effect where the command line names none.
+
+    It is what BOT_CONFIG names, there or not; else ./bot.yaml, ./config/bot.yaml, the user's own in
+    the XDG folder; else the shipped demo's, which is always there.
+    """
+    if named := environment.get(CONFIG_VARIABLE):
+        return Path(named).expanduser()
+    here = folder or Path.cwd()
+    user = _xdg(environment, "XDG_CONFIG_HOME", ".config") / "vnbot"
+    own = (here / "bot.yaml", here / "config" / "bot.yaml", user / "bot.yaml")
+    return next((path for path in own if path.is_file()), None) or shipped(DEMO)
 
 
 def masked_url(url: str) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,10 +40,15 @@ class Ran:
     err: str
 
 
-def call(*arguments: str, stdin: str = "", columns: int = 100) -> Ran:
+def call(
+    *arguments: str,
+    stdin: str = "",
+    columns: int = 100,
+    environment: Mapping[str, str] | None = None,
+) -> Ran:
     """Run `bot` with arguments as a process would, with stdin and both streams not a terminal."""
-    environment = {"COLUMNS": str(columns), "NO_COLOR": None, "FORCE_COLOR": None, "TERM": "xterm"}
-    with CliRunner().isolation(input=stdin, env=environment) as streams:
+    screen = {"COLUMNS": str(columns), "NO_COLOR": None, "FORCE_COLOR": None, "TERM": "xterm"}
+    with CliRunner().isolation(input=stdin, env={**screen, **(environment or {})}) as streams:
         code = run(arguments)
         sys.stdout.flush()
         sys.stderr.flush()

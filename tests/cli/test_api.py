@@ -14,7 +14,7 @@ from tests.cli.stage import call
 
 
 def test_the_list_has_every_read_and_no_write() -> None:
-    listed = json.loads(call("api", "list", "--json").out)
+    listed = json.loads(call("api", "list", "--json").out)["calls"]
 
     names = [row["name"] for row in listed]
     assert names == [name for name, one in ENDPOINTS.items() if one.method == "GET"]

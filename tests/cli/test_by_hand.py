@@ -70,7 +70,7 @@ def test_a_changed_price_is_exit_code_0(hand: HandBot) -> None:
 
     assert (ran.code, ran.err) == (ExitCode.DONE, "")
     assert "price 26,000 to 26,100: DONE" in ran.out
-    [row] = json.loads(hand.call("orders", "--json").out)
+    [row] = json.loads(hand.call("orders", "--json").out)["orders"]
     assert row["price"] == 26_100
 
 
@@ -111,7 +111,7 @@ def test_without_a_token_it_is_exit_code_5(hand: HandBot) -> None:
 @pytest.mark.process
 def test_a_halt_names_what_it_could_not_cancel(hand: HandBot) -> None:
     halted = hand.call("halt", "--yes")
-    [row] = json.loads(hand.call("orders", "--json").out)
+    [row] = json.loads(hand.call("orders", "--json").out)["orders"]
 
     assert halted.code == ExitCode.DONE
     assert f"{row['id']} STILL OPEN: bot order {row['id']} --timeline\n" in halted.out
@@ -124,7 +124,7 @@ def test_with_the_token_the_cancel_that_waited_goes(hand: HandBot) -> None:
 
     hand.wait_for('"CANCELLED"', "orders", "--json")
 
-    [row] = json.loads(hand.call("orders", "--json").out)
+    [row] = json.loads(hand.call("orders", "--json").out)["orders"]
     assert (row["quantity"], row["status"]) == (500, "CANCELLED")
 
 
@@ -136,7 +136,7 @@ def test_an_ended_order_is_not_cancelled_again(hand: HandBot) -> None:
     assert again.err.endswith("0 orders cancelled of 1\n")
 
     everything = hand.call("cancel", "--all", "--json")
-    assert (everything.code, json.loads(everything.out)) == (ExitCode.DONE, [])
+    assert (everything.code, json.loads(everything.out)["orders"]) == (ExitCode.DONE, [])
     assert hand.call("cancel", "--all").err == "no order of the bot is open\n"
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from bot.cli.main import run
+from bot.runtime.problems import ExitCode
 from bot.runtime.settings import DEMO
 from bot.runtime.shipped import shipped
 
@@ -33,17 +34,12 @@ def test_the_shipped_demo_passes_and_its_cost_is_told(capsys: Capture) -> None:
     assert "polls may use 390 of 600 requests" in out.splitlines()[-1]
 
 
-def test_it_is_said_that_another_configuration_lies_in_this_folder(
-    capsys: Capture, folder: Path
-) -> None:
+def test_the_configuration_in_this_folder_is_the_one_in_use(capsys: Capture, folder: Path) -> None:
     (folder / "bot.yaml").write_text("mode: sandbox\n", "utf-8")
 
-    _, _, unnamed = called(capsys, "version")
-    _, _, path = called(capsys, "config", "path")
+    code, out, err = called(capsys, "config", "path", "config")
 
-    assert unnamed == ""
-    assert path.endswith("; for the one in this folder: -c bot.yaml)\n")
-    assert path.count("\n") == 1
+    assert (code, out, err) == (ExitCode.DONE, f"{folder}/bot.yaml\n", "")
 
 
 def test_a_check_writes_nothing(capsys: Capture, folder: Path) -> None:
@@ -114,6 +110,7 @@ def test_a_place_alone_is_a_bare_path(capsys: Capture, folder: Path) -> None:
 
     assert out == f"{folder}/here/journal.db\n"
     assert json.loads(table) == {
+        "bot": {"name": folder.name, "mode": "sandbox", "config": f"{folder}/bot.yaml"},
         "config": f"{folder}/bot.yaml",
         "journal": f"{folder}/here/journal.db",
         "state": f"{folder}/here",

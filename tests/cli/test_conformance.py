@@ -81,13 +81,13 @@ def test_another_reads_of_the_api_without_a_running_bot(served: Served) -> None:
     ran = served.call("api", "stock_quote", "symbol=hpg", "--json")
 
     assert ran.code == ExitCode.DONE, ran.err
-    assert json.loads(ran.out)["symbol"] == "HPG"
+    assert json.loads(ran.out)["payload"]["symbol"] == "HPG"
 
 
 def test_every_page_of_the_screener(served: Served) -> None:
     ran = served.call("api", "screener", "page_size=2", "--json")
 
-    pages = json.loads(ran.out)
+    pages = json.loads(ran.out)["pages"]
     symbols = [item["symbol"] for page in pages for item in page["items"]]
     assert len(pages) == -(-pages[0]["total"] // 2)
     assert len(symbols) == len(set(symbols)) == pages[0]["total"]

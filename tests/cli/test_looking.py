@@ -103,7 +103,8 @@ def test_json_is_exactly_one_value(command: str, config: Path) -> None:
     ran = call("--json", *command.split(), "-c", str(config))
 
     assert (ran.code, ran.err) == (ExitCode.DONE, "")
-    json.loads(ran.out)
+    bot = {"name": config.parent.name, "mode": "sandbox", "config": str(config)}
+    assert json.loads(ran.out)["bot"] == bot
 
 
 def test_json_may_be_asked_for_before_and_after_the_command(config: Path) -> None:
@@ -114,7 +115,8 @@ def test_json_may_be_asked_for_before_and_after_the_command(config: Path) -> Non
 
 
 def test_an_order_as_json_has_these_keys(config: Path) -> None:
-    [row] = json.loads(call("orders", "--status", "rejected", "--json", "-c", str(config)).out)
+    ran = call("orders", "--status", "rejected", "--json", "-c", str(config))
+    [row] = json.loads(ran.out)["orders"]
 
     assert " ".join(row) == (
         "seq id local_id order_id at trading_date strategy account side symbol exchange quantity "
@@ -180,7 +182,8 @@ def test_lines_of_json_are_one_value_each(config: Path) -> None:
 def test_a_span_counts_back_from_the_last_moment_of_a_sandbox_journal(config: Path) -> None:
     ran = call("orders", "--since", "15m", "--json", "-c", str(config))
 
-    assert [row["id"] for row in json.loads(ran.out)] == ["L-0008", "ORD10000004", "L-0005"]
+    ids = [row["id"] for row in json.loads(ran.out)["orders"]]
+    assert ids == ["L-0008", "ORD10000004", "L-0005"]
 
 
 def test_a_bad_span_is_a_wrong_command_line(config: Path) -> None:

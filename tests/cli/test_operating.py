@@ -17,6 +17,7 @@ from tests.cli.stage import Ran, call
 from tests.processes import BotProcess
 
 pytestmark = pytest.mark.process
+WHICH = "demo (sandbox, account …001.1)"
 CODE, WRONG_CODE = "424242", "135790"
 START_S_MAX, STOP_S_MAX = 50, 10
 UNHURRIED = "6"
@@ -91,7 +92,7 @@ def test_an_unknown_symbol_is_said_to_be_unknown(running: RunningBot) -> None:
 
 
 def test_any_read_of_the_api_by_name(running: RunningBot) -> None:
-    found = json.loads(running.call("api", "stock_depth", "symbol=fpt", "--json").out)
+    found = json.loads(running.call("api", "stock_depth", "symbol=fpt", "--json").out)["payload"]
     raw = json.loads(running.call("api", "stock_depth", "symbol=FPT", "--raw").out)
     shares = running.call("api", "portfolio")
 
@@ -117,7 +118,7 @@ def test_the_phases_are_the_broker_s_word(running: RunningBot) -> None:
 
 def test_pause_and_resume(running: RunningBot) -> None:
     paused = running.call("pause", "--reason", "earnings")
-    assert (paused.code, paused.out.splitlines()[0]) == (ExitCode.DONE, "PAUSED: earnings")
+    assert (paused.code, paused.out.splitlines()[0]) == (ExitCode.DONE, f"PAUSED {WHICH}: earnings")
 
     running.call("resume")
     assert running.state() == "RUNNING"
@@ -139,7 +140,7 @@ def test_an_unknown_strategy_is_a_wrong_command_line(running: RunningBot) -> Non
 
 
 def test_a_token_is_forgotten_and_a_code_brings_a_new_one(running: RunningBot) -> None:
-    assert running.call("otp").out == "2FA ok until 23:59\n"
+    assert running.call("otp").out == f"{WHICH}: 2FA ok until 23:59\n"
     assert running.call("otp", "forget").code == ExitCode.NEEDS_2FA
     assert running.call("status", "--wait", "NEEDS_2FA").code == ExitCode.DONE
 
@@ -154,7 +155,7 @@ def test_a_token_is_forgotten_and_a_code_brings_a_new_one(running: RunningBot) -
 
     given = running.call("otp", "submit", "-", stdin=CODE + "\n")
     assert given.code == ExitCode.DONE
-    assert given.out == "2FA ok until 23:59 · unproven until the first order\n"
+    assert given.out == f"{WHICH}: 2FA ok until 23:59 · unproven until the first order\n"
     assert running.call("status", "--wait", "RUNNING").code == ExitCode.DONE
 
 
@@ -177,9 +178,9 @@ def test_a_second_bot_on_the_journal_is_refused(running: RunningBot) -> None:
 
 
 def test_stop_waits_until_it_is_gone_and_it_ends_well(running: RunningBot) -> None:
-    stopped = running.call("stop", "--json")
+    stopped = running.call("stop")
 
-    assert (stopped.code, json.loads(stopped.out)) == (ExitCode.DONE, {"state": "STOPPED"})
+    assert (stopped.code, stopped.out) == (ExitCode.DONE, f"STOPPED {WHICH}\n")
     out, err = running.process.communicate(timeout=STOP_S_MAX)
     assert running.process.returncode == ExitCode.DONE
     assert CODE not in out + err

@@ -45,7 +45,7 @@ def test_a_symbol_is_explained_where_it_traded_then():
 def test_the_rulebook_of_a_day_has_a_source_for_each_rule():
     code, out, _ = called("--rules", "--json", *AT)
 
-    rules = json.loads(out)
+    rules = json.loads(out)["rules"]
     assert code == 0
     assert len(rules) > 60
     assert all(rule["source"] and rule["confidence"] and rule["since"] for rule in rules)

@@ -161,6 +161,7 @@ def test_a_class_is_shown_with_its_parameters(capsys: Capture) -> None:
     told = said(capsys, "strategy", "show", "depth_imbalance", "-c", str(shipped(DEMO)))
 
     assert told == {
+        "bot": {"name": "demo", "mode": "sandbox", "config": str(shipped(DEMO))},
         "use": "depth_imbalance",
         "class": "DepthImbalance",
         "params": {

@@ -21,7 +21,7 @@ async def test_a_stop_in_the_midst_of_an_answer_is_no_bug(tmp_path: Path) -> Non
 
     loop.set_exception_handler(trouble)
     before = asyncio.all_tasks()
-    server = ControlServer(tmp_path, {"quote": forever})
+    server = ControlServer(tmp_path, {"quote": forever}, {})
     await server.start()
     reader, writer = await asyncio.open_unix_connection(socket_path(tmp_path))
     writer.write(b'{"do": "quote"}\n')

@@ -164,6 +164,36 @@ def test_the_configuration_is_looked_for_here_then_at_home_then_in_the_demo(
     assert find_config(environment, here.parents[1]) == own
     here.touch()
     assert find_config(environment, here.parents[1]) == here
+    nearest = here.parents[1] / "bot.yaml"
+    nearest.touch()
+    assert find_config(environment, here.parents[1]) == nearest
+    named = {**environment, "BOT_CONFIG": "/elsewhere/live.yaml"}
+    assert find_config(named, here.parents[1]) == Path("/elsewhere/live.yaml")
+
+
+def test_a_named_configuration_that_is_missing_is_a_mistake_and_no_other_is_taken(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(OperatorMistake, match="E-CFG-001"):
+        load_settings(environment={"BOT_CONFIG": str(tmp_path / "bot.yaml")})
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("mybot/bot.yaml", "mybot"),
+        ("mybot/config/bot.yaml", "mybot"),
+        ("mybot/paper.yaml", "mybot/paper"),
+        (shipped(DEMO), "demo"),
+    ],
+)
+def test_a_bot_is_called_by_its_folder(file: str | Path, name: str, tmp_path: Path) -> None:
+    path = tmp_path / file
+    if not path.exists():
+        path.parent.mkdir(parents=True)
+        path.write_text("mode: sandbox\n")
+
+    assert load_settings(path, environment={}).name == name
 
 
 def test_the_hash_is_of_what_is_in_effect_and_of_no_secret(tmp_path: Path) -> None:
