@@ -1,10 +1,11 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lock setup
+.PHONY: help demo test check prove lock setup
 
 help:
 	@echo "make demo    trades against the built-in sandbox broker"
 	@echo "make test    all tests, on loopback only"
 	@echo "make check   lint, format, types, import contracts"
+	@echo "make prove   long runs: storms of faults and kills, many days, the bot against the exchange"
 	@echo "make lock    resolves the dependencies again into requirements.lock"
 
 setup:
@@ -23,6 +24,15 @@ check: setup
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
 	.venv/bin/lint-imports
+
+# Each run names its seed; what it counted is printed, and any disagreement ends it.
+prove: setup
+	@env -u PYTHONDONTWRITEBYTECODE STORM_SEEDS=0-199 .venv/bin/pytest -q -n 2 \
+		--timeout 300 tests/simulation/test_storms.py
+	@.venv/bin/python -m tests.simulation.sixty_days 20 3
+	@.venv/bin/python -m tests.sandbox.exchange.test_sixty_days 60 4
+	@.venv/bin/python -m tests.sandbox.exchange.test_long_run 100000 4
+	@.venv/bin/python -m tests.engine.test_rulebook_agreement 100000 4
 
 lock:
 	@sh scripts/setup.sh lock
