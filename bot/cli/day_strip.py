@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, time, timedelta
 from typing import Final
 
-from bot.domain.instrument import EXCHANGE_TZ, Exchange, Phase
+from bot.domain.instrument import EXCHANGE_TZ, PHASE_WORDS, Exchange, Phase
 from bot.domain.rulebook import Rulebook
 
 FIRST_HOUR: Final = 9
@@ -16,14 +16,14 @@ _HOUR: Final = timedelta(hours=1) // COLUMN
 _COLUMNS: Final = (LAST_HOUR - FIRST_HOUR) * _HOUR
 
 LETTERS: Final = {
-    Phase.OPEN: ("O", "opening auction"),
-    Phase.PROGRESS: ("=", "continuous"),
-    Phase.BREAK: (".", "lunch"),
-    Phase.PRE_CLOSED: ("C", "closing auction"),
-    Phase.POST_SESSION: ("P", "post-close"),
-    Phase.PUT_THROUGH: ("-", "negotiated only"),
-    Phase.CA: ("A", "periodic auction"),
-    Phase.CLOSED: (" ", "closed"),
+    Phase.OPEN: "O",
+    Phase.PROGRESS: "=",
+    Phase.BREAK: ".",
+    Phase.PRE_CLOSED: "C",
+    Phase.POST_SESSION: "P",
+    Phase.PUT_THROUGH: "-",
+    Phase.CA: "A",
+    Phase.CLOSED: " ",
 }
 
 
@@ -50,7 +50,7 @@ def _seen(days: Sequence[list[Phase]]) -> list[Phase]:
 
 
 def _letters(phases: Sequence[Phase]) -> str:
-    return "".join(LETTERS[phase][0] for phase in phases)
+    return "".join(LETTERS[phase] for phase in phases)
 
 
 def _hours() -> str:
@@ -65,5 +65,6 @@ def _now(elapsed: timedelta) -> Iterator[str]:
 
 
 def _legend(phases: Sequence[Phase]) -> str:
-    told = "  ".join(f"{LETTERS[phase][0]} {LETTERS[phase][1]}" for phase in phases)
-    return f"{'':<{_NAME}} {told}"
+    words = {phase: PHASE_WORDS[phase].partition(" (")[0] for phase in phases}
+    told = "  ".join(f"{LETTERS[phase]} {words[phase]}" for phase in phases)
+    return told

@@ -15,7 +15,7 @@ from bot.cli.market_view import headline, picture
 from bot.cli.places import ask_bot, find_bot, load
 from bot.cli.repaint import watch, watch_option
 from bot.cli.show import aligned, json_text, print_json, print_table, print_text, width
-from bot.cli.wording import clock_of, day_and_clock_of, span_of, type_of
+from bot.cli.wording import clock_of, day_and_clock_of, phase_of, span_of, type_of
 from bot.clock import SystemClock
 from bot.domain.errors import RuleDataError
 from bot.domain.explanation import explain
@@ -200,7 +200,8 @@ def _row(one: Fields, at: datetime) -> tuple[str, ...]:
     until = instant(one, "until")
     takes = "/".join(type_of(word) for word in words(one, "takes")) or "nothing"
     times = (_moment(until, at), span_of(until - at)) if until else ("-", "-")
-    return (text(one, "exchange"), text(one, "phase"), *times, text(one, "next"), takes)
+    now, then = phase_of(text(one, "phase")), phase_of(text(one, "next"))
+    return (text(one, "exchange"), now, *times, then, takes)
 
 
 def _moment(until: datetime, at: datetime) -> str:

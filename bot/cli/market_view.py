@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from bot.cli.fields import Fields, each, inner, instant, maybe_whole, text, whole
-from bot.cli.wording import clock_of, counted
+from bot.cli.wording import clock_of, counted, phase_of
 
 BAR: Final = 24
 """Columns of the longest bar."""
@@ -88,7 +88,7 @@ def _sums(reply: Fields) -> Iterator[str]:
     waits = [sum(volume for _, volume in side) for side in (bids, asks)]
     spread = f"spread {asks[0][0] - bids[0][0]:,}" if bids and asks else "no spread: one side only"
     at = instant(reply, "at")
-    phase = text(reply, "phase") or "phase not polled"
+    phase = phase_of(text(reply, "phase")) if text(reply, "phase") else "phase not polled"
     seen = f"  {clock_of(at)}" if at else ""
     yield f"  {spread}  bids {waits[0]:,} asks {waits[1]:,} shown  {phase}{seen}"
     if elsewhere := [row for row in each(reply, "open_orders") if not _is_shown(reply, row)]:

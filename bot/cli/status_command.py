@@ -14,7 +14,7 @@ from bot.cli.lengths import Length
 from bot.cli.places import find_bot, no_bot
 from bot.cli.repaint import watch, watch_option
 from bot.cli.show import json_text, print_lines, print_text
-from bot.cli.wording import counted, minute_of, order_words, span_of
+from bot.cli.wording import counted, minute_of, order_words, phase_of, span_of
 from bot.clock import monotonic_s
 from bot.domain.entry import RunState
 from bot.runtime.problems import ExitCode, OperatorMistake
@@ -115,7 +115,9 @@ def _row(name: str, value: str) -> str:
 def _first(found: Fields) -> str:
     since, now = instant(found, "started_at"), instant(found, "at")
     started = f"since {minute_of(since)} ({span_of(now - since)})" if since and now else ""
-    phases = ", ".join(f"{name} {phase}" for name, phase in inner(found, "phases").items())
+    phases = ", ".join(
+        f"{name} {phase_of(str(phase))}" for name, phase in inner(found, "phases").items()
+    )
     dry = "dry run, nothing is sent" if found.get("dry_run") else ""
     parts = (text(found, "state"), text(found, "mode"), dry, started, phases)
     return "  ".join(part for part in parts if part)

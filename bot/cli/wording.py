@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from textwrap import wrap
 from typing import Final
 
-from bot.domain.instrument import EXCHANGE_TZ
+from bot.domain.instrument import EXCHANGE_TZ, PHASE_WORDS, Phase
 
 LINE_MAX: Final = 100
 LINES_MAX: Final = 3
@@ -37,6 +37,11 @@ def span_of(span: timedelta) -> str:
         return f"{seconds}s"
     hours, minutes = divmod(seconds // 60, 60)
     return f"{hours}h{minutes:02}" if hours else f"{minutes}m"
+
+
+def phase_of(phase: str) -> str:
+    """`continuous` for PROGRESS, as a run says it."""
+    return PHASE_WORDS[Phase(phase)]
 
 
 def type_of(order_type: str | None) -> str:

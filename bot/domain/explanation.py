@@ -7,7 +7,7 @@ from typing import Final
 
 from bot.domain.calendar import DayStatus
 from bot.domain.errors import CalendarEnds, NoRule
-from bot.domain.instrument import EXCHANGE_TZ, Instrument, Lot, Phase
+from bot.domain.instrument import EXCHANGE_TZ, PHASE_WORDS, Instrument, Lot, Phase
 from bot.domain.order import OrderType
 from bot.domain.rule_table import RuleRow
 from bot.domain.rulebook import Rulebook
@@ -94,7 +94,8 @@ def _phase(case: _Case) -> Explained:
     span = case.rulebook.span_at(exchange, case.at, status)
     step = f" ({span.step})" if span and span.step else ""
     rule = f"restricted_trading.{exchange}" if _is_restricted(case) else "phases"
-    return case.line("phase", f"{case.phase}{step} until {when}, then {change.phase}", rule)
+    now, then = PHASE_WORDS[case.phase], PHASE_WORDS[change.phase]
+    return case.line("phase", f"{now}{step} until {when}, then {then}", rule)
 
 
 def _is_restricted(case: _Case) -> bool:
@@ -125,7 +126,11 @@ def _changes(case: _Case) -> Iterator[Explained]:
     exchange, status = case.instrument.exchange, case.instrument.status
     where = (exchange, case.phase, case.at, status)
     span = case.rulebook.span_at(exchange, case.at, status)
-    no = "no: the last minutes of the auction" if span and span.is_locked else f"no: {case.phase}"
+    no = (
+        "no: the last minutes of the auction"
+        if span and span.is_locked
+        else f"no: {PHASE_WORDS[case.phase]}"
+    )
     may_amend, may_cancel = case.rulebook.may_amend(*where), case.rulebook.may_cancel(*where)
     yield case.line("amend", "a resting LIMIT order" if may_amend else no, "changes")
     yield case.line("cancel", "a resting LIMIT order" if may_cancel else no, "changes")

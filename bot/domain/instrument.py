@@ -47,6 +47,19 @@ class Phase(StrEnum):
     CLOSED = "CLOSED"
 
 
+PHASE_WORDS: Final = {
+    Phase.OPEN: "opening auction (ATO)",
+    Phase.PROGRESS: "continuous",
+    Phase.BREAK: "lunch break",
+    Phase.PRE_CLOSED: "closing auction (ATC)",
+    Phase.POST_SESSION: "post-close (PLO)",
+    Phase.PUT_THROUGH: "negotiated only",
+    Phase.CA: "periodic auction",
+    Phase.CLOSED: "closed",
+}
+"""What a trader calls each phase: the one word for it on every screen."""
+
+
 class Lot(StrEnum):
     """EVEN is a multiple of the board lot; ODD is 1 to 99 shares, LIMIT only, in a book of its
     own.

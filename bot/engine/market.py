@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
-from bot.domain.instrument import Phase
+from bot.domain.instrument import PHASE_WORDS, Phase
 from bot.domain.message import (
     BarClosed,
     DepthReceived,
@@ -24,17 +24,6 @@ from bot.strategy import BarView, DepthView, Indicator, Read
 
 BAR_PHASES: Final = frozenset({Phase.PROGRESS, Phase.PRE_CLOSED, Phase.CA})
 """Quotes of other phases form no bar: nothing trades, and the last price is an old one."""
-
-PHASE_WORDS: Final = {
-    Phase.OPEN: "opening auction (ATO)",
-    Phase.PROGRESS: "continuous",
-    Phase.BREAK: "lunch break",
-    Phase.PRE_CLOSED: "closing auction (ATC)",
-    Phase.POST_SESSION: "post-close (PLO)",
-    Phase.PUT_THROUGH: "negotiated deals only",
-    Phase.CA: "periodic auction",
-    Phase.CLOSED: "closed",
-}
 
 
 def on_instruments(book: Book, event: InstrumentsRead) -> None:

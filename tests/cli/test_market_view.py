@@ -38,7 +38,7 @@ HPG HOSE  27,100 +0.37%  volume 26,900  floor 25,150 ceiling 28,850  09:19:20
   bid      27,100       1,200 ████████████
   bid      27,050       2,400 ████████████████████████ ← 300 of ours, ORD3
 
-  spread 50  bids 3,600 asks 600 shown  PROGRESS  09:19:21
+  spread 50  bids 3,600 asks 600 shown  continuous  09:19:21
   1 open order of ours elsewhere: bot orders --open"""
 
 
@@ -80,7 +80,7 @@ HOSE     OOO===========================..................==================CCC--
 HNX      ==============================..................==================CCCPPP
 UPCOM    ==============================..................========================
                                                                            ^ now
-         O opening auction  = continuous  . lunch  C closing auction  P post-close"""
+O opening auction  = continuous  . lunch break  C closing auction  P post-close"""
 
 
 def test_a_day_is_a_strip_with_a_mark_at_now() -> None:

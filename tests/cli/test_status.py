@@ -47,7 +47,7 @@ RUNNING = {
 
 def test_a_running_bot_in_words() -> None:
     assert list(lines_of(RUNNING)) == [
-        "NEEDS_2FA  sandbox  since 09:14 (24m)  HOSE PROGRESS",
+        "NEEDS_2FA  sandbox  since 09:14 (24m)  HOSE continuous",
         "why         needs 2FA: OTP_SESSION_EXPIRED",
         'strategies  sma-fpt on · depth-hpg paused (watch) "earnings"',
         "positions   FPT 300 +126,000   day P&L +134,000",

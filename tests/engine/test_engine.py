@@ -2,14 +2,13 @@ import typing
 
 from bot.domain import message
 from bot.domain.entry import RunState, Transition
-from bot.domain.instrument import Phase
+from bot.domain.instrument import PHASE_WORDS, Phase
 from bot.domain.message import PlaceOrder, Record, TimePassed
 from bot.domain.order import UNRESOLVED_SENDS, OrderState, SendState
 from bot.engine import recover
 from bot.engine.engine import HANDLERS
 from bot.engine.gate import PRIORITY
 from bot.engine.gatekeeping import REFUSAL_CODES
-from bot.engine.market import PHASE_WORDS
 from bot.engine.operator import ACTIONS
 from bot.engine.recover import _ORDER_STATES
 from bot.engine.sizing import SIDES
