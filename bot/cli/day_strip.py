@@ -66,5 +66,4 @@ def _now(elapsed: timedelta) -> Iterator[str]:
 
 def _legend(phases: Sequence[Phase]) -> str:
     words = {phase: PHASE_WORDS[phase].partition(" (")[0] for phase in phases}
-    told = "  ".join(f"{LETTERS[phase]} {words[phase]}" for phase in phases)
-    return told
+    return "  ".join(f"{LETTERS[phase]} {words[phase]}" for phase in phases)

@@ -198,7 +198,8 @@ def _note(book: Book, before: OrderUpdated, after: OrderUpdated) -> str:
     if cancel is None or after.state is not OrderState.CANCELLED:
         return after.note
     left, kept = after.quantity - after.executed_quantity, after.executed_quantity
-    return f"{cancel.reason}: {left:,} left cancelled, {kept:,} kept"
+    ended = f"{kept:,} filled, {left:,} cancelled" if kept else f"{left:,} cancelled unfilled"
+    return f"{cancel.reason}: {ended}"
 
 
 def _record_move(

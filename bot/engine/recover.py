@@ -121,7 +121,7 @@ def _give_up_ready(book: Book, track: IntentTrack) -> None:
 
 
 def _give_up_held(book: Book, track: IntentTrack) -> None:
-    reason = "expired: 2FA (restart)"
+    reason = "no 2FA before the restart"
     move_intent(book, track, SendState.EXPIRED_LOCAL, reason)
     intent = track.intent
     book.record(

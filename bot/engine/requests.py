@@ -116,7 +116,7 @@ def _reason_to_skip(book: Book, runner: Runner, symbol: str, wish: Wish) -> tupl
     if wish.kind in _ONE_AT_A_TIME and _is_working(book, runner.plan.name, symbol):
         return "ORDER_WORKING", "order working"
     if wish.limit is None:
-        return "NO_PRICE", "nobody waits on that side"
+        return "NO_PRICE", f"no {'ask' if wish.kind is WishKind.BUY else 'bid'} to price against"
     if wish.kind is WishKind.CLOSE and not sellable_of(book, runner.plan.name, symbol):
         return "NOT_SETTLED", _not_settled(book, runner, symbol)
     return None

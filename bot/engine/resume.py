@@ -94,9 +94,16 @@ def expire_held(
         if strategy not in {None, track.intent.strategy}:
             continue
         if at_once is not None or _is_over(book, track):
-            reason = at_once or "expired: 2FA"
+            reason = at_once or f"no 2FA within {_waited(book, track)}"
             move_intent(book, track, SendState.EXPIRED_LOCAL, reason)
             _note_expired(book, track, reason, code)
+
+
+def _waited(book: Book, track: IntentTrack) -> str:
+    """`15 min`, or `90 s`: how long the order's strategy lets it wait."""
+    runner = book.runners.get(track.intent.strategy)
+    seconds = round(runner.plan.hold_2fa.total_seconds()) if runner and runner.plan.hold_2fa else 0
+    return f"{seconds // 60} min" if seconds and seconds % 60 == 0 else f"{seconds} s"
 
 
 def _note_expired(book: Book, track: IntentTrack, reason: str, code: str) -> None:

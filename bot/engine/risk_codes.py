@@ -1,7 +1,7 @@
 """The words of the checks: one code each, its number in the risk catalogue, and how it reads.
 
-A template's fields are the numbers of the check; those that end in `_vnd` read short (`13.2M`), the
-others with thousands separated.
+A template's fields are the numbers of the check. One that has passed reads short (`order 13.2M of
+50M`); a refusal is a sentence with exact figures, for they decided.
 """
 
 from collections.abc import Mapping
@@ -9,58 +9,159 @@ from dataclasses import dataclass
 from typing import Final
 
 from bot.domain.entry import CheckResult, Numbers
+from bot.domain.instrument import PHASE_WORDS, Phase
+from bot.domain.order import OrderType
 
 
 @dataclass(frozen=True, slots=True)
 class CheckCode:
-    """`risk_id` is the catalogue's number; `short` the template of the check's one line."""
+    """`risk_id` is the catalogue's number; `short` the check in a few words, `refused` why not.
+
+    `unknown` is said instead of `refused` where one of the numbers is missing.
+    """
 
     risk_id: str
     short: str
+    refused: str
+    unknown: str = ""
 
 
 CODES: Final[Mapping[str, CheckCode]] = {
-    "GATE": CheckCode("-", "{state}"),
-    "SYMBOL": CheckCode("R22", "{symbol} on {exchange}"),
-    "SYMBOL_HALTED": CheckCode("R27", "halted: {reason}"),
-    "PHASE": CheckCode("R20", "{exchange} {phase}"),
-    "WINDOW": CheckCode("R20", "{time} in {start}-{end}"),
-    "ORDER_TYPE": CheckCode("R05", "{order_type} in {phase}, takes {accepted}"),
-    "LOT": CheckCode("R05", "quantity {quantity}"),
-    "ODD_LOT": CheckCode("R05", "odd lot {quantity} as {order_type}"),
-    "MAX_QUANTITY": CheckCode("R02", "quantity {quantity} of {maximum}"),
-    "PRICE": CheckCode("R05", "price {price} for {order_type}"),
-    "TICK": CheckCode("R05", "price {price}, tick {tick}"),
-    "BAND": CheckCode("R03", "price {price} in {floor}-{ceiling}"),
-    "QUOTE_AGE": CheckCode("R18", "quote {age_s} s old of {age_s_max}"),
-    "PRICE_GAP": CheckCode("R03", "{gap_ppm} ppm off last of {gap_ppm_max}"),
-    "MAX_ORDER_VALUE": CheckCode("R01", "order {value_vnd} of {limit_vnd}"),
-    "MAX_POSITION": CheckCode("R10", "position {position} of {limit}"),
-    "MAX_ORDERS": CheckCode("R08", "day {orders} of {limit}"),
-    "MAX_LOSS": CheckCode("R12", "loss {loss_vnd} of {limit_vnd}"),
-    "CASH": CheckCode("R13", "cash {need_vnd} of {cash_vnd}"),
-    "SELLABLE": CheckCode("R21", "sell {quantity} of {sellable}"),
-    "DUPLICATE": CheckCode("R14", "same order {twin}"),
-    "SELF_CROSS": CheckCode("R15", "own opposite order {other}"),
-    "UNKNOWN_ORDERS": CheckCode("R23", "unknown {unknown} of {limit}"),
+    "GATE": CheckCode("-", "{state}", "the bot is {state}"),
+    "SYMBOL": CheckCode(
+        "R22",
+        "{symbol} on {exchange}",
+        "no trading rules are known for {symbol} on {exchange}",
+        "it is not known where {symbol} trades",
+    ),
+    "SYMBOL_HALTED": CheckCode("R27", "halted: {reason}", "the symbol is halted: {reason}"),
+    "PHASE": CheckCode("R20", "{exchange} {phase}", "no order in this phase: {exchange} {phase}"),
+    "WINDOW": CheckCode("R20", "{time} in {start}-{end}", "{time} is outside {start}-{end}"),
+    "ORDER_TYPE": CheckCode(
+        "R05",
+        "{order_type} in {phase}, takes {accepted}",
+        "no {order_type} order in this phase ({phase}), which takes {accepted}",
+    ),
+    "LOT": CheckCode(
+        "R05", "quantity {quantity}", "{quantity} shares is no lot: multiples of 100, or 1 to 99"
+    ),
+    "ODD_LOT": CheckCode(
+        "R05",
+        "odd lot {quantity} as {order_type}",
+        "an odd lot of {quantity} shares is not taken now as {order_type}",
+    ),
+    "MAX_QUANTITY": CheckCode(
+        "R02",
+        "quantity {quantity} of {maximum}",
+        "{quantity} shares, the exchange takes at most {maximum}",
+    ),
+    "PRICE": CheckCode(
+        "R05",
+        "price {price} for {order_type}",
+        "{order_type} order at price {price}",
+        "{order_type} order without a price",
+    ),
+    "TICK": CheckCode(
+        "R05", "price {price}, tick {tick}", "price {price} is off the tick of {tick}"
+    ),
+    "BAND": CheckCode(
+        "R03",
+        "price {price} in {floor}-{ceiling}",
+        "price {price} is outside the day's band {floor}-{ceiling}",
+        "the day's band is not known",
+    ),
+    "QUOTE_AGE": CheckCode(
+        "R18",
+        "quote {age_s} s old of {age_s_max}",
+        "the quote is {age_s} s old, at most {age_s_max}",
+        "no quote has come yet",
+    ),
+    "PRICE_GAP": CheckCode(
+        "R03",
+        "{gap_ppm} off last of {gap_ppm_max}",
+        "the price is {gap_ppm} off the last one, at most {gap_ppm_max}",
+    ),
+    "MAX_ORDER_VALUE": CheckCode(
+        "R01",
+        "order {value_vnd} of {limit_vnd}",
+        "an order of {value_vnd} VND, at most {limit_vnd}",
+    ),
+    "MAX_POSITION": CheckCode(
+        "R10",
+        "position {position} of {limit}",
+        "the position would be {position} shares, at most {limit}",
+    ),
+    "MAX_ORDERS": CheckCode(
+        "R08", "day {orders} of {limit}", "{orders} orders today already, at most {limit}"
+    ),
+    "MAX_LOSS": CheckCode(
+        "R12", "loss {loss_vnd} of {limit_vnd}", "{loss_vnd} VND lost today, at most {limit_vnd}"
+    ),
+    "CASH": CheckCode(
+        "R13",
+        "cash {need_vnd} of {cash_vnd}",
+        "needs {need_vnd} VND with the fee, and {cash_vnd} are free",
+        "free cash is not known",
+    ),
+    "SELLABLE": CheckCode(
+        "R21", "sell {quantity} of {sellable}", "{sellable} of {quantity} shares can be sold now"
+    ),
+    "DUPLICATE": CheckCode("R14", "same order {twin}", "the same order is there already: {twin}"),
+    "SELF_CROSS": CheckCode(
+        "R15", "own opposite order {other}", "an order of our own is on the other side: {other}"
+    ),
+    "UNKNOWN_ORDERS": CheckCode(
+        "R23",
+        "unknown {unknown} of {limit}",
+        "orders whose outcome nobody knows yet: {unknown}, at most {limit}",
+    ),
 }
 
 ASK_CODES: Final[Mapping[str, CheckCode]] = {
-    "AMEND_ENABLED": CheckCode("-", "risk.allow_amend is {allow_amend}"),
-    "ONE_FIELD": CheckCode("R05", "one field at a time: price {price}, quantity {quantity}"),
-    "OPEN_ORDER": CheckCode("R22", "{order_id} is {state}"),
-    "LIMIT_ORDER": CheckCode("R05", "order type {order_type}"),
-    "CHANGE": CheckCode("R05", "{field} {old} to {new}"),
-    "ONE_COMMAND": CheckCode("R23", "other command on it: {command}"),
-    "AMEND_PHASE": CheckCode("R20", "changes in {exchange} {phase}"),
-    "ABOVE_EXECUTED": CheckCode("R05", "quantity {quantity}, executed {executed}"),
-    "SAME_LOT": CheckCode("R05", "lot {old} to {new}"),
-    "ROW_ALLOWS": CheckCode("R22", "the broker's row: {status}, may be changed {allowed}"),
-    "ROW_READ": CheckCode("R18", "the broker's row, read within {seconds} s"),
+    "AMEND_ENABLED": CheckCode(
+        "-",
+        "risk.allow_amend is {allow_amend}",
+        "changes are off: risk.allow_amend is {allow_amend}",
+    ),
+    "ONE_FIELD": CheckCode(
+        "R05",
+        "one field at a time: price {price}, quantity {quantity}",
+        "one field at a time, above 0: price {price}, quantity {quantity}",
+    ),
+    "OPEN_ORDER": CheckCode("R22", "{order_id} is {state}", "{order_id} is {state}"),
+    "LIMIT_ORDER": CheckCode(
+        "R05", "order type {order_type}", "only a LIMIT order can be changed, not {order_type}"
+    ),
+    "CHANGE": CheckCode("R05", "{field} {old} to {new}", "the {field} is {old} already"),
+    "ONE_COMMAND": CheckCode(
+        "R23", "other command on it: {command}", "another command is under way on it: {command}"
+    ),
+    "AMEND_PHASE": CheckCode(
+        "R20", "changes in {exchange} {phase}", "{exchange} takes no change in this phase: {phase}"
+    ),
+    "ABOVE_EXECUTED": CheckCode(
+        "R05",
+        "quantity {quantity}, executed {executed}",
+        "quantity {quantity} is not above the {executed} shares filled",
+    ),
+    "SAME_LOT": CheckCode(
+        "R05", "lot {old} to {new}", "a round lot can't become an odd lot, nor the reverse"
+    ),
+    "ROW_ALLOWS": CheckCode(
+        "R22",
+        "the broker's row: {status}, may be changed {allowed}",
+        "the broker lets it not be changed now ({status})",
+    ),
+    "ROW_READ": CheckCode(
+        "R18",
+        "the broker's row, read within {seconds} s",
+        "the broker's row did not come within {seconds} s",
+    ),
 }
 """The checks of an ask to change or cancel an order, beside those above."""
 
 _ALL: Final = {**CODES, **ASK_CODES}
+_PPM_OF_A_PERCENT: Final = 10_000
 
 
 def passed(code: str, **numbers: int | str | None) -> CheckResult:
@@ -70,18 +171,40 @@ def passed(code: str, **numbers: int | str | None) -> CheckResult:
 
 def judged(code: str, is_ok: bool, /, **numbers: int | str | None) -> CheckResult:  # noqa: FBT001
     """Return a check that passed when `is_ok`."""
-    return CheckResult(code, is_ok, numbers, text_of(code, numbers))
+    text = text_of(code, numbers) if is_ok else refusal_of(code, numbers)
+    return CheckResult(code, is_ok, numbers, text)
 
 
 def text_of(code: str, numbers: Numbers) -> str:
-    """Return the check's one line."""
+    """Return a passed check in a few words; amounts read short where that leaves them different."""
+    money = {
+        name: value
+        for name, value in numbers.items()
+        if name.endswith("_vnd") and isinstance(value, int)
+    }
+    short = {name: short_money(value) for name, value in money.items()}
+    is_telling = len(set(short.values())) == len(set(money.values()))
     shown = {name: _shown(name, value) for name, value in numbers.items()}
-    return _ALL[code].short.format_map(shown)
+    return _ALL[code].short.format_map(shown | short if is_telling else shown)
+
+
+def refusal_of(code: str, numbers: Numbers) -> str:
+    """Return why a check refuses, every figure exact."""
+    words = _ALL[code]
+    is_short_of = None in numbers.values() and words.unknown
+    shown = {name: _shown(name, value) for name, value in numbers.items()}
+    return (words.unknown if is_short_of else words.refused).format_map(shown)
 
 
 def _shown(name: str, value: object) -> str:
+    if name == "phase":
+        return PHASE_WORDS[Phase(str(value))]
+    if name in {"order_type", "accepted"}:
+        return "/".join("LIMIT" if one == OrderType.LO else one for one in str(value).split("/"))
+    if isinstance(value, int) and "_ppm" in name:
+        return f"{value / _PPM_OF_A_PERCENT:.8g}%"
     if isinstance(value, int) and not isinstance(value, bool):
-        return short_money(value) if name.endswith("_vnd") else f"{value:,}"
+        return f"{value:,}"
     return "none" if value is None else str(value)
 
 

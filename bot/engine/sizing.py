@@ -14,6 +14,7 @@ from bot.domain.entry import Numbers
 from bot.domain.instrument import Instrument
 from bot.domain.order import OrderType, Side
 from bot.domain.plan import OrderPlan, PriceBasis, SizeUnit
+from bot.domain.quote import Depth
 from bot.domain.rulebook import Rulebook
 from bot.engine.accounts import cash_free, sellable_of, worst_price
 from bot.engine.book import Book
@@ -63,10 +64,15 @@ def request_of(book: Book, runner: Runner, seat: Seat, wish: Wish, why: str) -> 
     order_type = _order_type(plan.order, wish)
     price = _limit_price(book, runner, seat.symbol, side, wish, order_type)
     if order_type is OrderType.LO and price is None:
-        return Unsized("NO_PRICE", {"basis": plan.order.basis, "side": side})
+        basis = basis_for(plan.order.basis, side)
+        reason = _why_no_price(book, seat.symbol, basis, side)
+        return Unsized("NO_PRICE", {"basis": basis, "side": side, "reason": reason})
     quantity = _quantity(book, runner, seat.symbol, wish, price)
     if quantity <= 0:
-        return Unsized("SIZE", {"quantity": quantity, "lot": BOARD_LOT, "size": plan.order.size})
+        size = plan.order.size
+        reason = f"the size comes to {quantity} shares, a whole lot is {BOARD_LOT}"
+        numbers: Numbers = {"quantity": quantity, "lot": BOARD_LOT, "size": size, "reason": reason}
+        return Unsized("SIZE", numbers)
     return Request(
         strategy=plan.name,
         account=plan.account,
@@ -111,15 +117,32 @@ def basis_for(basis: PriceBasis, side: Side) -> PriceBasis:
 
 def _basis_price(book: Book, symbol: str, basis: PriceBasis) -> int | None:
     """Return the price of the basis, rounded down; None when the market does not show it."""
-    quote, depth = book.quotes.get(symbol), book.depths.get(symbol)
+    quote, depth = book.quotes.get(symbol), _fresh_depth(book, symbol)
     if basis is PriceBasis.LAST:
         return quote.quote.last if quote and quote.quote.last > 0 else None
-    if depth is None or book.now - depth.at > book.settings.max_depth_age:
+    if depth is None:
         return None
-    bid, ask = depth.depth.bid, depth.depth.ask
+    bid, ask = depth.bid, depth.ask
     if basis is PriceBasis.MID:
         return (bid + ask) // 2 if bid is not None and ask is not None else None
     return bid if basis is PriceBasis.BID else ask
+
+
+def _fresh_depth(book: Book, symbol: str) -> Depth | None:
+    seen = book.depths.get(symbol)
+    is_fresh = seen is not None and book.now - seen.at <= book.settings.max_depth_age
+    return seen.depth if seen is not None and is_fresh else None
+
+
+def _why_no_price(book: Book, symbol: str, basis: PriceBasis, side: Side) -> str:
+    """Say what the market does not show: `no ask in the book to buy at`."""
+    verb = "buy" if side is Side.BUY else "sell"
+    if basis is PriceBasis.LAST:
+        return f"no last price to {verb} at"
+    if _fresh_depth(book, symbol) is None:
+        return f"no fresh depth to {verb} by"
+    missing = "bid or no ask" if basis is PriceBasis.MID else basis.value
+    return f"no {missing} in the book to {verb} at"
 
 
 def shifted(rulebook: Rulebook, instrument: Instrument, side: Side, basis: int, ticks: int) -> int:

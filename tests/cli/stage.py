@@ -102,7 +102,7 @@ def cut() -> list[Entry]:
         at=PARTLY.at(181.2),
         state=OrderState.CANCELLED,
         cancelled_quantity=300,
-        note="expire 3m: 300 left cancelled, 200 kept",
+        note="expire 3m: 200 filled, 300 cancelled",
     )
     return [row, PARTLY.transition(OrderState.PARTIALLY_FILLED, OrderState.CANCELLED, 181.2)]
 

@@ -53,8 +53,20 @@ def test_the_verdict_comes_from_a_row_only():
     stage.after(1).row(report_of(intent, executed=200, cancelled=300))
     row = stage.entries_of_order()
     assert (row.state, row.broker_status) == (OrderState.CANCELLED, "SENT")
-    assert row.note == "expire 3m: 300 left cancelled, 200 kept"
+    assert row.note == "expire 3m: 200 filled, 300 cancelled"
     assert stage.engine.next_due() is None
+
+
+def test_a_cancelled_order_without_a_fill_ends_unfilled():
+    stage = Stage(EXPIRING)
+    intent = stage.working(500, 27_050)
+    stage.pass_time(180)
+    stage.row(report_of(intent))
+    _answered(stage, intent, Accepted(result_of(intent, state=OrderState.CANCELLED)))
+
+    stage.after(1).row(report_of(intent, cancelled=500))
+
+    assert stage.entries_of_order().note == "expire 3m: 500 cancelled unfilled"
 
 
 def test_an_order_that_was_filled_meanwhile_is_not_cancelled():

@@ -154,8 +154,8 @@ def test_the_texts_are_what_the_screen_shows():
     assert texts == {
         "GATE": "RUNNING",
         "SYMBOL": "HPG on HOSE",
-        "PHASE": "HOSE PROGRESS",
-        "ORDER_TYPE": "LO in PROGRESS, takes LO/MTL",
+        "PHASE": "HOSE continuous",
+        "ORDER_TYPE": "LIMIT in continuous, takes LIMIT/MTL",
         "LOT": "quantity 100",
         "MAX_QUANTITY": "quantity 100 of 500,000",
         "TICK": "price 27,000, tick 50",
@@ -165,6 +165,53 @@ def test_the_texts_are_what_the_screen_shows():
         "MAX_ORDERS": "day 0 of 20",
         "CASH": "cash 2.7M of 100M",
     }
+
+
+def refusal(request_=REQUEST, limits=NO_LIMITS, **changes):
+    return judge(request_, replace(VIEW, **changes), limits)[-1].text
+
+
+def test_an_amount_that_decides_is_told_to_the_last_vnd():
+    assert refusal(limits=Limits(max_order_value=2_690_000)) == (
+        "an order of 2,700,000 VND, at most 2,690,000"
+    )
+
+
+def test_a_passed_check_says_exactly_what_reads_alike_when_short():
+    near = judge(REQUEST, VIEW, Limits(max_order_value=2_700_400))
+
+    assert [one.text for one in near if one.code == "MAX_ORDER_VALUE"] == [
+        "order 2,700,000 of 2,700,400"
+    ]
+
+
+@every_row(
+    ("text", "request_", "changes"),
+    [
+        ("the day's band is not known", REQUEST, {"quote": replace(QUOTE, floor=None)}),
+        ("free cash is not known", REQUEST, {"cash_free": None}),
+        ("LIMIT order without a price", replace(REQUEST, limit_price=None), {}),
+        ("MTL order at price 27,000", replace(MARKET, limit_price=27_000), {}),
+        ("no order in this phase: HOSE lunch break", REQUEST, {"phase": Phase.BREAK}),
+        (
+            "no PLO order in this phase (continuous), which takes LIMIT/MTL",
+            replace(MARKET, order_type=OrderType.PLO),
+            {},
+        ),
+        ("99 of 100 shares can be sold now", SELL, {"sellable": 99}),
+        ("150 shares is no lot: multiples of 100, or 1 to 99", replace(REQUEST, quantity=150), {}),
+    ],
+)
+def test_a_refusal_is_a_sentence_for_a_trader(text, request_, changes):
+    assert refusal(request_, **changes) == text
+
+
+def test_a_gap_is_told_in_percent():
+    request_ = replace(REQUEST, limit_price=27_550)
+
+    assert refusal(request_, Limits(max_price_gap_ppm=20_000)) == (
+        "the price is 2.037% off the last one, at most 2%"
+    )
 
 
 @pytest.mark.parametrize(
@@ -201,7 +248,7 @@ def test_a_refusal_is_journalled_with_an_order_row_of_its_own():
         "MAX_ORDER_VALUE",
         False,
         {"value_vnd": 2_700_000, "limit_vnd": 1_000_000},
-        "order 2.7M of 1M",
+        "an order of 2,700,000 VND, at most 1,000,000",
     )
     assert stage.new(IntentRecorded)[0].state is SendState.DENIED
 

@@ -102,6 +102,31 @@ def test_no_price_is_a_refusal_not_a_guess():
     assert stage.decided() == (Verdict.BLOCKED, "NO_PRICE")
 
 
+def test_a_missing_price_is_told_by_what_the_market_lacks():
+    buyer = _with_order(basis=PriceBasis.ASK)
+    buyer.depth(26_950, None)
+    buyer.wish(lambda s: s.buy())
+    stale = _with_order(basis=PriceBasis.ASK)
+    stale.wish(lambda s: s.buy())
+    tiny = _with_order(basis=PriceBasis.LAST, size=50)
+    tiny.wish(lambda s: s.buy())
+
+    reasons = [each.new(Decision)[-1].numbers["reason"] for each in (buyer, stale, tiny)]
+    assert reasons == [
+        "no ask in the book to buy at",
+        "no fresh depth to buy by",
+        "the size comes to 0 shares, a whole lot is 100",
+    ]
+
+
+def test_a_strategy_without_a_price_to_give_is_told_which_side_is_empty():
+    stage = _with_order(basis=PriceBasis.LAST)
+
+    stage.wish(lambda s: s.buy(limit=None))
+
+    assert stage.new(Decision)[-1].why.startswith("no ask to price against")
+
+
 def test_a_limit_of_none_is_not_the_files_price():
     stage = _with_order(basis=PriceBasis.LAST)
 

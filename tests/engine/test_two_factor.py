@@ -92,7 +92,7 @@ def test_past_its_time_a_held_order_expires():
 
     stage.pass_time(120)
 
-    assert stage.new(IntentMoved)[0].reason == "expired: 2FA"
+    assert stage.new(IntentMoved)[0].reason == "no 2FA within 2 min"
     assert stage.decided() == (Verdict.EXPIRED, "TWO_FACTOR")
     stage.quote()
     stage.token()

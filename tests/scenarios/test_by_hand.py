@@ -193,7 +193,7 @@ async def test_one_order_is_cancelled_by_hand(tmp_path: Path) -> None:
 
     [order] = told.story.broker_orders().values()
     assert (order["status"], order["cancelled"]) == ("CANCELLED", 500)
-    assert _last(told).note == "too early: 500 left cancelled, 0 kept"
+    assert _last(told).note == "too early: 500 cancelled unfilled"
     assert _verbs(told) == ["POST", "DELETE"]
 
 
