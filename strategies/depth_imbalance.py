@@ -14,6 +14,7 @@ class DepthImbalance(Strategy):
     def on_depth(self, book):
         r = book.bid_volume(self.levels) / max(1, book.ask_volume(self.levels))
         if r > self.ratio and not self.position:
-            self.buy(limit=book.ask, why=f"bids {r:.1f}x asks")
-        elif r < 1 / self.ratio:
-            self.close(limit=book.bid, why=f"bids only {r:.2f}x asks")
+            return self.buy(limit=book.ask, why=f"bids {r:.1f}x asks")
+        if r < 1 / self.ratio and self.position:
+            return self.close(limit=book.bid, why=f"bids only {r:.2f}x asks")
+        return self.skip(f"bids {r:.1f}x asks, needs {self.ratio:.1f}x to buy")

@@ -139,11 +139,11 @@ def symbol_standing_of(book: Book, symbol: str) -> SymbolStanding:
 
 
 def _strategy(book: Book, runner: Runner) -> StrategyStanding:
-    is_warming = runner.state == "on" and any(seat.is_cold for seat in runner.seats.values())
+    waits = _waits_for(book, runner) if runner.state == "on" else ""
     return StrategyStanding(
         name=runner.plan.name,
-        state="warming" if is_warming else runner.state,
-        reason=runner.state_reason,
+        state="warming" if waits else runner.state,
+        reason=waits or runner.state_reason,
         mode=runner.plan.mode,
         symbols=runner.plan.symbols,
         orders_today=runner.orders_today,
@@ -151,6 +151,16 @@ def _strategy(book: Book, runner: Runner) -> StrategyStanding:
         fees_today=runner.fees_today,
         day_result=day_result(book, runner),
     )
+
+
+def _waits_for(book: Book, runner: Runner) -> str:
+    """`waiting for 20 bars (7 so far)`, by the instance that needs most; empty when none waits."""
+    seat = max(runner.seats.values(), key=lambda each: each.bars_needed)
+    if not seat.bars_needed:
+        return ""
+    width = runner.plan.wake.bar
+    series = book.bars.find(seat.symbol, width) if width is not None else None
+    return f"waiting for {seat.bars_needed} bars ({series.count if series else 0} so far)"
 
 
 def _positions(book: Book, runner: Runner) -> list[PositionStanding]:

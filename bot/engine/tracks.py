@@ -214,13 +214,13 @@ class OrderTrack:
 
 @dataclass(slots=True)
 class Seat:
-    """One instance of a strategy at its symbol."""
+    """One instance of a strategy at its symbol. `bars_needed` is 0 once it has its history."""
 
     symbol: str
     strategy: Strategy
     desk: Desk
     woken_at: dict[str, datetime] = field(default_factory=dict)
-    is_cold: bool = False
+    bars_needed: int = 0
     has_started: bool = False
 
 

@@ -21,8 +21,9 @@ from bot.engine.book import Book
 from bot.engine.settings import StrategyFault
 from bot.engine.switches import DISABLED, ON, switch
 from bot.engine.tracks import HookCall, Runner, Seat
-from bot.strategy import AccountView, PositionView, Reads, Strategy
+from bot.strategy import AccountView, PositionView, Reads, Strategy, WishKind
 
+_SIDES: Final = {"bid_volume": "bids", "ask_volume": "asks"}
 MARKET_HOOKS: Final = frozenset({"on_bar", "on_quote", "on_depth", "on_timer"})
 NEWS_HOOKS: Final = frozenset({"on_fill", "on_reject", "on_stop"})
 HOOK_ROUNDS_MAX: Final = 20
@@ -89,15 +90,19 @@ def call(book: Book, runner: Runner, seat: Seat, hook: str, argument: object | N
     wishes, reads = desk.wishes, dict(desk.reads)
     desk.wishes = []
     desk.reads.clear()
-    is_cold = any(math.isnan(value) for value in reads.values())
-    seat.is_cold = is_cold if hook in MARKET_HOOKS and reads else seat.is_cold
-    if is_cold and not (fault and fault.is_overrun):
+    bars_needed = max((_bars_of(name) for name in reads if math.isnan(reads[name])), default=0)
+    seat.bars_needed = bars_needed if hook in MARKET_HOOKS and reads else seat.bars_needed
+    if bars_needed and not (fault and fault.is_overrun):
         _skip(book, runner, seat, "WARMING", _cold_text(reads))
     elif fault is not None:
         failed(book, runner, seat.symbol, hook, fault)
     elif wishes:
         for wish in wishes:
-            requests.consider(book, runner, seat, wish, why=wish.why or reason_of(reads, hook))
+            why = wish.why or reason_of(reads, hook)
+            if wish.kind is WishKind.SKIP and reads:
+                _skip(book, runner, seat, "SKIP", why, reads)
+            else:
+                requests.consider(book, runner, seat, wish, why=why)
     elif hook in MARKET_HOOKS:
         _skip(book, runner, seat, "NO_SIGNAL", reason_of(reads, hook), reads)
 
@@ -123,17 +128,35 @@ def _prepare(book: Book, runner: Runner, seat: Seat) -> None:
 
 
 def reason_of(reads: Reads, hook: str) -> str:
-    """Return the default reason: the values that were looked at in this call."""
-    values = ", ".join(f"{name} {_shown(value)}" for name, value in reads.items())
-    return values or f"no reason given in {hook}"
+    """Return the default reason: the values that were looked at in this call.
+
+    `SMA5 131,720 below SMA20 131,735`, `bids 33,200, asks 41,400`.
+    """
+    values = [f"{_named(name)} {_shown(value)}" for name, value in reads.items()]
+    if len(values) == 2 and len({name.partition("(")[0] for name in reads}) == 1:
+        one, other = reads.values()
+        return f" {'above' if one > other else 'below'} ".join(values)
+    return ", ".join(values) or f"no reason given in {hook}"
+
+
+def _named(read: str) -> str:
+    """`sma(5)` as `SMA5`; the volumes of the depth by their side."""
+    name, _, period = read.removesuffix(")").partition("(")
+    return _SIDES.get(name) or f"{name.upper()}{period}"
 
 
 def _shown(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:,.2f}"
 
 
+def _bars_of(read: str) -> int:
+    """How many bars an indicator needs: RSI one more than its length, for its first change."""
+    name, _, period = read.removesuffix(")").partition("(")
+    return int(period) + (name == "rsi")
+
+
 def _cold_text(reads: Reads) -> str:
-    cold = [name for name, value in reads.items() if math.isnan(value)]
+    cold = [_named(name) for name, value in reads.items() if math.isnan(value)]
     return f"not enough bars yet for {', '.join(cold)}"
 
 
@@ -150,10 +173,10 @@ def _skip(
 def skip_until_warm(book: Book, runner: Runner, seat: Seat, bars: int) -> bool:
     """Record a skip and return True while fewer bars were seen than the strategy declares."""
     needed = type(seat.strategy).warm_up
-    seat.is_cold = bars < needed
-    if seat.is_cold and runner.state == ON and not book.gate.is_asleep:
+    seat.bars_needed = needed if bars < needed else 0
+    if seat.bars_needed and runner.state == ON and not book.gate.is_asleep:
         _skip(book, runner, seat, "WARMING", f"{bars} of {needed} bars seen")
-    return seat.is_cold
+    return seat.bars_needed > 0
 
 
 # ----------------------------------------------------------------------------- faults and switches

@@ -15,6 +15,7 @@ from bot.domain.instrument import Exchange, Instrument, Phase
 from bot.domain.message import TimerFired
 from bot.domain.plan import StrategyPlan
 from bot.domain.rulebook import Rulebook
+from bot.engine.risk import SILENT_PHASES
 from bot.protocol.endpoints import Lane
 from bot.runtime.activity import Tasks
 from bot.runtime.inbox import Post
@@ -35,7 +36,6 @@ RECONCILE_MINUTES_CLOSED: Final = 15
 """While every exchange is closed: each look is a row of the journal, and nothing trades."""
 _MINUTE_S: Final = 60
 DAY_START: Final = time(8, 30)
-_QUIET: Final = frozenset({Phase.BREAK, Phase.CLOSED, Phase.PUT_THROUGH})
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ class Feeds:
         exchange = self.instruments[poll.symbol].exchange
 
         def fire(due: datetime) -> None:
-            if self.rulebook.phase_at(exchange, due) not in _QUIET:
+            if self.rulebook.phase_at(exchange, due) not in SILENT_PHASES:
                 self.tasks.spawn(read(poll.symbol), f"{poll.kind} {poll.symbol}")
 
         trigger = every(poll.interval, start=start + poll.interval)

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
-from bot.domain.entry import Note
+from bot.domain.entry import Note, RunState
 from bot.domain.quote import Quote
+from bot.engine.risk import SILENT_PHASES
 from bot.engine.standing import Standing
 
 _TOLD: Final = ("quotes", "depths", "signals", "skips", "orders", "fills")
@@ -16,27 +17,52 @@ class Pulse:
 
     def __init__(self) -> None:
         self._before: Mapping[str, int] = {}
+        self._heard_at: datetime | None = None
 
     def beat(self, standing: Standing, at: datetime) -> Note:
-        """Say how many strategies are on, what is open, and what was counted since last time."""
+        """Say whether it trades, what is open, and what was counted since last time."""
         counts = standing.counts
-        since = {name: count - self._before.get(name, 0) for name, count in counts.items()}
+        since = {name: _grown(count, self._before.get(name, 0)) for name, count in counts.items()}
         self._before = dict(counts)
         told = ", ".join(_counted(since[name], name) for name in _TOLD if since.get(name))
-        open_now = f"{len(standing.open_orders)} open"
-        text = f"{_strategies(standing)}, {open_now} · {told or 'quiet'}"
+        if since.get("quotes") or since.get("depths") or _is_asleep(standing):
+            self._heard_at = at
+        else:
+            told = ", ".join([self._silence(at), told] if told else [self._silence(at)])
+        text = f"{_trading(standing)}, {len(standing.open_orders)} open · {told or 'quiet'}"
         return Note(at, "PULSE", text, since)
+
+    def _silence(self, at: datetime) -> str:
+        """`no data for 5 min`: the market is awake and should have told something."""
+        if self._heard_at is None:
+            return "no data yet"
+        return f"no data for {(at - self._heard_at).total_seconds() // 60:.0f} min"
+
+
+def _is_asleep(standing: Standing) -> bool:
+    """Whether nothing is polled now."""
+    return all(phase in SILENT_PHASES for phase in standing.phases.values())
+
+
+def _grown(count: int, before: int) -> int:
+    """How much a count has grown; it begins again each day."""
+    return count - before if count >= before else count
 
 
 def _counted(count: int, name: str) -> str:
     return f"{count} {name}" if count != 1 else f"1 {name.removesuffix('s')}"
 
 
-def _strategies(standing: Standing) -> str:
+def _trading(standing: Standing) -> str:
+    """How many strategies are on; what stops them all comes before."""
+    if standing.state is not RunState.RUNNING:
+        return f"{standing.state}, no new orders"
     states = [each.state for each in standing.strategies]
-    others = sorted({state for state in states if state != "on"})
-    counted = "".join(f", {states.count(state)} {state}" for state in others)
-    return f"{states.count('on')} on{counted}"
+    waits = [each.reason for each in standing.strategies if each.state == "warming"]
+    others = [each for each in ("paused", "disabled") if each in states]
+    on = [f"{states.count('on')} on"] if "on" in states else []
+    told = [f"{len(waits)} {waits[0]}"] if waits else []
+    return ", ".join([*on, *told, *(f"{states.count(each)} {each}" for each in others)])
 
 
 def quote_note(quote: Quote, at: datetime) -> Note:

@@ -203,12 +203,13 @@ def test_a_cold_indicator_makes_the_call_a_skip():
 
     stage.pass_time(60)
     assert stage.decided() == (Verdict.SKIPPED, "WARMING")
-    assert stage.engine.standing().strategies[0].state == "warming"
+    [waiting] = stage.engine.standing().strategies
+    assert (waiting.state, waiting.reason) == ("warming", "waiting for 2 bars (1 so far)")
     stage.quote()
     stage.pass_time(60)
 
     decision = stage.last(Decision)
-    assert (decision.code, decision.why) == ("NO_SIGNAL", "sma(2) 27,000")
+    assert (decision.code, decision.why) == ("NO_SIGNAL", "SMA2 27,000")
     assert decision.numbers == {"sma(2)": 27_000.0}
     assert stage.engine.standing().strategies[0].state == "on"
 

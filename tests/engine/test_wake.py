@@ -290,4 +290,4 @@ def test_a_view_of_the_depth_notes_what_is_read_from_it_whichever_hook_came_befo
     wake.call_hooks(book)
 
     recorded = [one.entry for one in book.outbox.drain() if isinstance(one, Record)]
-    assert [one.why for one in recorded if isinstance(one, Decision)] == ["bid_volume(1) 5,000"]
+    assert [one.why for one in recorded if isinstance(one, Decision)] == ["bids 5,000"]

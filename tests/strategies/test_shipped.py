@@ -7,7 +7,7 @@ from importlib import import_module
 
 import pytest
 
-from bot.domain.entry import Verdict
+from bot.domain.entry import Decision, Verdict
 from bot.domain.message import PlaceOrder
 from bot.domain.order import Side
 from bot.domain.plan import OrderPlan, Wake
@@ -87,17 +87,19 @@ def test_depth_imbalance_buys_at_the_ask_and_sells_at_the_bid():
 
     stage.after(60).quote()
     stage.depth(26_950, None)
-    assert stage.decided() == (Verdict.SKIPPED, "NO_SIGNAL")
+    assert stage.decided() == (Verdict.SKIPPED, "SKIP")
     stage.after(2).depth(None, 27_000)
     assert stage.decided() == (Verdict.SKIPPED, "NO_PRICE")
 
     assert (bought.side, bought.limit_price, bought.why) == (Side.BUY, 27_000, "bids 5.0x asks")
 
 
-def test_depth_imbalance_says_what_it_saw():
+def test_depth_imbalance_says_what_it_saw_and_what_it_needs():
     stage = _depth_stage(ratio=6.0)
 
     stage.depth(26_950, 27_000)
 
-    assert stage.decided() == (Verdict.SKIPPED, "NO_SIGNAL")
+    decision = stage.new(Decision)[-1]
+    assert (decision.code, decision.why) == ("SKIP", "bids 5.0x asks, needs 6.0x to buy")
+    assert set(decision.numbers) == {"bid_volume(3)", "ask_volume(3)"}
     assert stage.engine.standing().counts["skips"] == 1
