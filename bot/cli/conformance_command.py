@@ -4,8 +4,11 @@ It is how a real broker is checked before it is trusted, and how the sandbox is 
 """
 
 import asyncio
+import signal
 import sys
-from collections.abc import Mapping
+import termios
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from typing import Final
@@ -28,8 +31,9 @@ from bot.cli.show import (
 )
 from bot.cli.wording import clock_of
 from bot.domain.visible import visible
-from bot.runtime.conformance.finding import Finding, Report, Verdict
-from bot.runtime.conformance.run import PER_MINUTE, ConformancePlan, Show, conform
+from bot.runtime.conformance.finding import Finding, Report, Show, Verdict
+from bot.runtime.conformance.interruption import Interrupted, until_signal
+from bot.runtime.conformance.run import PER_MINUTE, ConformancePlan, conform
 from bot.runtime.conformance.talk import Key
 from bot.runtime.conformance.two_factor import AskCode
 from bot.runtime.problems import ExitCode, OperatorMistake
@@ -37,6 +41,9 @@ from bot.runtime.world import SystemWorld
 from bot.runtime.worlds import access_of
 
 STDIN: Final = "-"
+SIGNALLED: Final = 128
+LOCAL_MODES: Final = 3
+"""Where `termios` keeps them, ECHO among them."""
 LIVE_KEY: Final = "ak_live_"
 ID_WIDTH: Final = 34
 FOUND_WIDTH: Final = 300
@@ -72,7 +79,8 @@ def conformance(
     Key and secret come from BOT_BROKER__API_KEY and BOT_BROKER__API_SECRET, or from the secrets
     file. Unless --read-only, one lot is bought at the day's floor and cancelled, orders are tried
     that must be rejected, and two of the day's five codes are used. With -q only what is not ok is
-    printed. Exit code 12 when something fails; drift is no failure.
+    printed. Exit code 12 when something fails; drift is no failure. Ended by a signal, the order is
+    cancelled first, and one that cannot be is named; the exit code is 128 and the signal's number.
     """
     loaded = load(invocation, **({"broker__base_url": base_url} if base_url else {}))
     access, settings = access_of(loaded), loaded.settings.broker
@@ -92,8 +100,20 @@ def conformance(
     def on_wait(until: datetime, _: int, __: str) -> None:
         say(invocation, f"(waiting for the request quota until {clock_of(until)})")
 
-    run = conform(plan, wire=world.wire, waiter=world.waiter, show=show, on_wait=on_wait)
-    report = asyncio.run(run)
+    def on_signal(number: signal.Signals) -> None:
+        say(invocation, f"{number.name}: cancelling what this run has placed, if anything is left")
+
+    def on_left(left: Finding) -> None:
+        told = "no order of this run is left" if left.verdict is Verdict.OK else left.found
+        write_line(told, err=True)
+
+    run = conform(
+        plan, wire=world.wire, waiter=world.waiter, show=show, on_left=on_left, on_wait=on_wait
+    )
+    try:
+        report = asyncio.run(until_signal(run, on_signal))
+    except Interrupted as interrupted:
+        return SIGNALLED + interrupted.number
     _print_end(invocation, plan, report)
     return ExitCode.DONE if report.is_conforming else ExitCode.DIFFERS
 
@@ -107,13 +127,39 @@ def _asking(invocation: Invocation, otp: str | None) -> AskCode:
 
     async def ask(destination: str) -> str:
         if otp == STDIN:
-            line: str = await asyncio.to_thread(sys.stdin.readline)
-            return line.strip()
-        prompt = visible(f"the code that was sent to {destination}")
-        text = await asyncio.to_thread(click.prompt, prompt, hide_input=True, err=True)
-        return str(text).strip()
+            return (await _line()).strip()
+        write_line(f"the code that was sent to {destination} (hidden):", err=True)
+        with _hidden(sys.stdin.fileno()):
+            return (await _line()).strip()
 
     return ask
+
+
+async def _line() -> str:
+    """Read a line of stdin. A signal ends the wait, as it would not end that of a thread."""
+    loop, came = asyncio.get_running_loop(), asyncio.Event()
+    try:
+        descriptor = sys.stdin.fileno()
+        loop.add_reader(descriptor, came.set)
+    except OSError:  # a file, or no descriptor at all: nothing to wait for
+        return sys.stdin.readline()
+    try:
+        await came.wait()
+    finally:
+        loop.remove_reader(descriptor)
+    return sys.stdin.readline()
+
+
+@contextmanager
+def _hidden(terminal: int) -> Iterator[None]:
+    """Have the terminal not echo what is typed."""
+    before, hidden = termios.tcgetattr(terminal), termios.tcgetattr(terminal)
+    hidden[LOCAL_MODES] &= ~termios.ECHO
+    termios.tcsetattr(terminal, termios.TCSADRAIN, hidden)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
 
 
 # ------------------------------------------------------------------------------------ the printing

@@ -1,9 +1,14 @@
 """`bot conformance` against the sandbox on a socket: what it prints, and its exit codes."""
 
 import json
+import select
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from bot.cli import conformance_command
@@ -32,9 +37,21 @@ class Served:
 
     def call(self, *arguments: str, stdin: str = "", secret: str | None = None) -> Ran:
         """Run the command with this server's key."""
-        return call(*arguments, "-c", str(self._config(secret)), stdin=stdin)
+        return call(*arguments, "-c", str(self.config(secret)), stdin=stdin)
 
-    def _config(self, secret: str | None) -> Path:
+    def open_orders(self) -> list[str]:
+        """The orders that work at the broker."""
+        rows = json.loads(self.call("api", "todays_orders", "--json").out)["payload"]
+        return [row["orderid"] for row in rows if row["remainqtty"]]
+
+    def control(self, method: str, fault: object = None) -> None:
+        """Add a fault, or end all."""
+        headers = {"X-FH-APIKEY": self.given["api_key"]}
+        url = f"{self.given['base_url']}/_sandbox/control"
+        httpx.request(method, url, headers=headers, json=fault).raise_for_status()
+
+    def config(self, secret: str | None = None) -> Path:
+        """Write a configuration with this server's key."""
         secrets = self.folder / "secrets.yaml"
         shown = secret or self.given["api_secret"]
         secrets.write_text(f"api_key: {self.given['api_key']}\napi_secret: {shown}\n")
@@ -99,6 +116,36 @@ def test_a_refused_signature_is_exit_code_4(served: Served) -> None:
 
     assert (checked.code, checked.out) == (ExitCode.SECRET, "")
     assert (asked.code, asked.out) == (ExitCode.SECRET, "")
+
+
+def test_a_run_that_is_ended_while_its_order_works_cancels_it(served: Served) -> None:
+    lately = {
+        "match": {"path": "*/accounts/*/order-book/*"},
+        "action": {"do": "delay", "seconds": 60},
+    }
+    served.control("POST", lately)
+    run = subprocess.Popen(
+        [sys.executable, "-m", "bot", "conformance", "--otp", "-", "-c", served.config()],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+    try:
+        assert run.stderr is not None
+        print(served.given["otp"], file=run.stdin, flush=True)
+        while not served.open_orders() and run.poll() is None:
+            select.select([run.stderr.fileno()], [], [], 0.3)
+        run.send_signal(signal.SIGTERM)
+        _, said = run.communicate(timeout=20)
+    finally:
+        run.kill()
+        served.control("DELETE")
+
+    assert run.returncode == 128 + signal.SIGTERM
+    assert said.splitlines()[-1] == "no order of this run is left"
+    assert served.open_orders() == []
 
 
 def test_a_code_is_never_an_argument(served: Served) -> None:

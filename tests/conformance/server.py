@@ -14,7 +14,7 @@ from bot.broker.http import AsgiApp, connect
 from bot.broker.traffic import Traffic
 from bot.clock import SimulatedClock
 from bot.protocol.secret import Secret
-from bot.runtime.conformance.finding import Finding, Report, Verdict
+from bot.runtime.conformance.finding import Finding, Report, Show, Verdict, nobody
 from bot.runtime.conformance.run import ConformancePlan, conform
 from bot.runtime.conformance.talk import Key, Talker
 from bot.runtime.rulebook import load_rulebook
@@ -54,7 +54,9 @@ class Server:
         link = connect("http://127.0.0.1:1", traffic=Traffic(), app=self.app)
         return Talker(link, self.key, wire=self.clock, offset=offset, budget=budget, waiter=waiter)
 
-    async def run(self, *, writes: bool = True, per_minute: int = PER_MINUTE) -> Report:
+    async def run(
+        self, *, writes: bool = True, per_minute: int = PER_MINUTE, show: Show = nobody
+    ) -> Report:
         """Make the whole run."""
 
         async def code(_: str) -> str:
@@ -68,7 +70,7 @@ class Server:
             per_minute=per_minute,
             app=self.app,
         )
-        return await conform(plan, wire=self.clock, waiter=JumpingWaiter(self.clock))
+        return await conform(plan, wire=self.clock, waiter=JumpingWaiter(self.clock), show=show)
 
 
 def server(

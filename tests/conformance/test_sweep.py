@@ -1,14 +1,17 @@
 """A run places an order for real: none of it is left, however oddly the server speaks of it."""
 
-from collections.abc import Mapping
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import pytest
 
 from bot.runtime.conformance.facts import find_facts, rows
-from bot.runtime.conformance.finding import Finding, Verdict
+from bot.runtime.conformance.finding import Finding, Report, Verdict
+from bot.runtime.conformance.interruption import SIGNALS, Interrupted, until_signal
 from bot.runtime.conformance.orders import check_orders
-from bot.runtime.conformance.two_factor import sign_in
+from bot.runtime.conformance.two_factor import AskCode, sign_in
 from tests.conformance.server import ACCOUNT, Change, Server, server
 
 pytestmark = pytest.mark.wire
@@ -16,15 +19,21 @@ pytestmark = pytest.mark.wire
 BOOK = "/trading/v1/accounts/0009000011/order-book"
 
 
-async def told(played: Server) -> list[Finding]:
-    """Everything that is said about order writes."""
+def code_of(played: Server) -> AskCode:
+    """Whoever knows the code that the sandbox mails."""
 
     async def code(_: str) -> str:
         return played.sandbox.credentials.otp_code
 
+    return code
+
+
+async def told(played: Server) -> list[Finding]:
+    """Everything that is said about order writes."""
+
     talker = played.talker
     facts = await find_facts(talker, account=ACCOUNT, stock=None)
-    signed_in = [finding async for finding in sign_in(talker, code)]
+    signed_in = [finding async for finding in sign_in(talker, code_of(played))]
     assert signed_in
     return [finding async for finding in check_orders(talker, facts)]
 
@@ -97,11 +106,8 @@ async def test_an_order_of_somebody_else_is_left_alone() -> None:
 async def _placed(played: Server, price: int, symbol: str) -> str:
     """Place what the run would place, as somebody at the same account."""
 
-    async def code(_: str) -> str:
-        return played.sandbox.credentials.otp_code
-
     talker = played.talker
-    assert [finding async for finding in sign_in(talker, code)]
+    assert [finding async for finding in sign_in(talker, code_of(played))]
     body = {
         "sub_account": "120C900001.1",
         "side": "BUY",
@@ -113,3 +119,94 @@ async def _placed(played: Server, price: int, symbol: str) -> str:
     }
     heard = await talker.ask("POST", "/trading/oa/sub-accounts/0009000011/orders", body)
     return str(rows(heard)[0]["order_id"])
+
+
+# --------------------------------------------------------------------------------- a run cut off
+
+NOT_CANCELLED = "ORD10000001 may still work: cancel it in the broker's app"
+
+
+async def cut_off(
+    played: Server, *numbers: signal.Signals, after: str = "4.2 place taken"
+) -> tuple[signal.Signals, list[Finding]]:
+    """Send signals once there is a finding; return how the run ended and what it left."""
+    left: list[Finding] = []
+
+    async def orders() -> Report:
+        talker = played.talker
+        facts = await find_facts(talker, account=ACCOUNT, stock=None)
+        assert [finding async for finding in sign_in(talker, code_of(played))]
+        async for finding in check_orders(talker, facts, on_left=left.append):
+            if finding.id == after:
+                for number in numbers:
+                    signal.raise_signal(number)
+                await asyncio.sleep(0)
+        return Report(())
+
+    with pytest.raises(Interrupted) as ended:
+        await until_signal(orders(), lambda _: None, again_s=0.01)
+    return ended.value.number, left
+
+
+def on_a_cancel(played: Server, do: Callable[[], Awaitable[object]]) -> Server:
+    """Have the server do something else with a DELETE, and answer it with a 500."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["method"] != "DELETE":
+            await played.sandbox.app(scope, receive, send)
+            return
+        await do()
+        await send({"type": "http.response.start", "status": 500, "headers": []})
+        await send({"type": "http.response.body", "body": b"{}"})
+
+    return Server(played.sandbox, played.clock, app)
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+async def test_a_signal_leaves_no_order_working_at_the_broker(number: signal.Signals) -> None:
+    played = server()
+
+    ended, left = await cut_off(played, number)
+
+    assert await working(played) == []
+    assert (ended, [one.verdict for one in left]) == (number, [Verdict.OK])
+
+
+async def test_a_signal_after_a_place_without_an_answer_leaves_no_order_either() -> None:
+    played = server(the_answer_to_a_place_is_lost)
+
+    _, left = await cut_off(played, signal.SIGTERM, after="4.2 place answer")
+
+    assert await working(played) == []
+    assert [one.verdict for one in left] == [Verdict.OK]
+
+
+async def test_after_a_signal_an_order_that_is_not_cancelled_is_named() -> None:
+    async def nothing() -> None:
+        """Do nothing."""
+
+    _, left = await cut_off(on_a_cancel(server(), nothing), signal.SIGTERM)
+
+    assert [one.found for one in left] == [NOT_CANCELLED]
+
+
+async def test_a_second_signal_does_not_wait_for_a_broker_that_hangs() -> None:
+    hanging = on_a_cancel(server(), asyncio.Event().wait)
+
+    ended, left = await cut_off(hanging, signal.SIGTERM, signal.SIGINT)
+
+    assert ended is signal.SIGTERM
+    assert [one.found for one in left] == [NOT_CANCELLED]
+
+
+async def test_a_reader_who_goes_away_leaves_no_order_working() -> None:
+    played = server()
+
+    def show(finding: Finding) -> None:
+        if finding.id == "4.2 place taken":
+            raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        await played.run(show=show)
+
+    assert await working(played) == []

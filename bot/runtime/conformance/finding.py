@@ -1,7 +1,7 @@
 """What a check found: one row of the table that `bot conformance` prints."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -27,6 +27,14 @@ class Finding:
     what: str
     verdict: Verdict
     found: str = ""
+
+
+Show = Callable[[Finding], None]
+"""Hears a finding as soon as it is made."""
+
+
+def nobody(_: Finding) -> None:
+    """Hear nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,111 +5,79 @@ the market. It is cancelled at the end whatever happened in between. Source: bro
 0.2.0-preview.3, sections 4.2, 6.2, 7 and 8.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
-from bot.domain.errors import RuleDataError
-from bot.domain.instrument import Exchange, Instrument
+from bot.broker.errors import RateLimited
 from bot.protocol.envelope import is_no_error
 from bot.runtime.conformance.data import BadBody, order_data, words
 from bot.runtime.conformance.facts import Facts, payload, rows
-from bot.runtime.conformance.finding import Finding, Verdict, judged, skipped
+from bot.runtime.conformance.finding import Finding, Show, Verdict, judged, nobody, skipped
+from bot.runtime.conformance.order_terms import LOT, available, why_not
 from bot.runtime.conformance.shape import compare, shown
 from bot.runtime.conformance.sweep import PAUSE, Sweep
-from bot.runtime.conformance.talk import Heard, Talker, target_of
-from bot.runtime.rulebook import load_rulebook
+from bot.runtime.conformance.talk import Heard, Talker
 
-LOT: Final = 100
 ORDERS: Final = "/trading/oa/sub-accounts/{account}/orders"
 BOOK: Final = "/trading/v1/accounts/{account}/order-book"
 REFUSING: Final = frozenset({"REJECTED", "FAILED"})
 LOOKS_MAX: Final = 3
-_MILLION_SHARES: Final = 1_000_000
 
 Body = dict[str, Any]
 
 
-async def check_orders(talker: Talker, facts: Facts) -> AsyncIterator[Finding]:
-    """Place, look, amend, look, cancel, look; then what is refused."""
-    why = await _why_not(talker, facts)
+async def check_orders(
+    talker: Talker, facts: Facts, *, on_left: Show = nobody
+) -> AsyncIterator[Finding]:
+    """Place, look, amend, look, cancel, look; then what is refused.
+
+    `on_left` hears what a run has left that is cut off on the way.
+    """
+    why = await why_not(talker, facts)
     if why:
         yield skipped("4.2 orders", "order writes", why)
         return
-    story = OrderStory(talker, facts)
+    story = OrderStory(talker, facts, on_left)
     async for finding in story.told():
         yield finding
-
-
-async def _why_not(talker: Talker, facts: Facts) -> str:
-    """Why no order can be tried now; empty when one can."""
-    needed = ("account", "extended", "stock", "floor", "ceiling", "exchange")
-    missing = [name for name in needed if name not in facts.known]
-    if missing or talker.token is None:
-        return f"without {', '.join([*missing, *([] if talker.token else ['a token'])])}"
-    query = {"exchange": facts["exchange"]}
-    heard = await talker.get(target_of("/trading/market/session", query))
-    phase = payload(heard, {}).get("exchange_session")
-    if phase != "PROGRESS":
-        return f"{facts['exchange']} is {phase}: an order at the floor waits only in PROGRESS"
-    return await _learn_prices(talker, facts)
-
-
-async def _learn_prices(talker: Talker, facts: Facts) -> str:
-    try:
-        instrument = Instrument(facts["stock"], Exchange(facts["exchange"]))
-        rulebook = load_rulebook()
-    except (ValueError, RuleDataError) as error:
-        return str(error)
-    floor, ceiling = int(float(facts["floor"])), int(float(facts["ceiling"]))
-    power = await available(talker, facts, "BUY", "pp0")
-    sellable = await available(talker, facts, "SELL", "trade")
-    step = rulebook.tick_size(instrument, floor)
-    numbers = {
-        "floor": floor,
-        "ceiling": ceiling,
-        "next_price": rulebook.tick_up(instrument, floor + 1),
-        "above_ceiling": rulebook.tick_up(instrument, ceiling + 1),
-        "below_floor": floor - step,
-        "off_tick": floor + 1,
-        "overbuy": min((power // floor // LOT + 10) * LOT, _MILLION_SHARES),
-        "oversell": (sellable // LOT + 1) * LOT,
-    }
-    facts.known |= {name: str(value) for name, value in numbers.items()}
-    needed = 3 * LOT * floor
-    return "" if power >= needed else f"buying power {power:,} is below {needed:,}"
-
-
-async def available(talker: Talker, facts: Facts, side: str, name: str) -> int:
-    """Return a figure of available-trade, 0 when there is none."""
-    query = {"orderSide": side, "symbol": "{stock}", "quotePrice": "{floor}"}
-    price = str(int(float(facts["floor"])))
-    facts.known["floor"] = price
-    heard = await talker.get(facts.target("/trading/v2/accounts/{account}/available-trade", query))
-    found = payload(heard, {}).get(name)
-    return int(found) if isinstance(found, int) else 0
 
 
 class OrderStory:
     """One order and what is asserted about it."""
 
-    def __init__(self, talker: Talker, facts: Facts) -> None:
+    def __init__(self, talker: Talker, facts: Facts, on_left: Show) -> None:
         self._talker = talker
         self._facts = facts
+        self._on_left = on_left
         self._target = facts.target(ORDERS, {})
         self._price = int(facts["floor"])
         self._order_id = ""
         self._is_lost = True
 
     async def told(self) -> AsyncIterator[Finding]:
-        """Tell it from the beginning to the end, and clear up whatever that was."""
+        """Tell it from the beginning to the end, and clear up whatever that was.
+
+        A run that is cut off, by a signal or by a limit without end, clears up too; cut off once
+        more, it says what may be left.
+        """
         sweep = Sweep(self._talker, self._facts)
         await sweep.remember()
+        left: Finding | None = None
         try:
             async for finding in self._story():
                 yield finding
-        finally:
             left = await sweep.clear(self._order_id, is_lost=self._is_lost)
+        finally:
+            if left is None:
+                self._on_left(await self._cleared(sweep))
         yield left
+
+    async def _cleared(self, sweep: Sweep) -> Finding:
+        try:
+            return await sweep.clear(self._order_id, is_lost=self._is_lost)
+        except (asyncio.CancelledError, RateLimited):
+            return sweep.given_up(self._order_id)
 
     async def _story(self) -> AsyncIterator[Finding]:
         before = await available(self._talker, self._facts, "BUY", "pp0")

@@ -4,7 +4,8 @@ Source: broker open API 0.2.0-preview.3. Nothing is placed, amended or asked by 
 are wanted.
 """
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from random import Random
 from typing import Final
@@ -19,7 +20,7 @@ from bot.clock import Clock
 from bot.runtime.conformance.access import ME, check_access, check_tiers
 from bot.runtime.conformance.data import reads, refusals
 from bot.runtime.conformance.facts import Facts, find_facts
-from bot.runtime.conformance.finding import Finding, Report, Verdict
+from bot.runtime.conformance.finding import Finding, Report, Show, Verdict, nobody
 from bot.runtime.conformance.orders import check_orders
 from bot.runtime.conformance.reads import check_read, check_refusal
 from bot.runtime.conformance.sense import check_sense
@@ -36,8 +37,6 @@ from bot.runtime.problems import ExitCode, OperatorMistake
 PER_MINUTE: Final = 500
 """Requests of a run; the least quota of the document is 600."""
 _OF_AN_ORDER: Final = "{order_id}"
-
-Show = Callable[[Finding], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +57,15 @@ async def conform(
     *,
     wire: Clock,
     waiter: Waiter,
-    show: Show = lambda _: None,
+    show: Show = nobody,
+    on_left: Show = nobody,
     on_wait: OnWait | None = None,
 ) -> Report:
     """Make the run; `on_wait` hears until when the quota makes it wait.
 
-    Raises OperatorMistake for an unsafe address, no answer, a refused key or a limit without end.
+    Cancelled, or when `show` finds nobody who reads, it clears up what it has placed before it
+    ends; `on_left` hears what became of that. Raises OperatorMistake for an unsafe address, no
+    answer, a refused key or a limit without end, and the OSError of `show`.
     """
     offset = ClockOffset(wire)
     budget = RequestBudget(
@@ -75,10 +77,20 @@ async def conform(
         raise OperatorMistake.of("E-CFG-043", f"--base-url: {error.reason}") from error
     talker = Talker(link, plan.key, wire=wire, offset=offset, budget=budget, waiter=waiter)
     findings: list[Finding] = []
+    unread: OSError | None = None
     try:
-        async for finding in _everything(plan, talker):
+        async for finding in _everything(plan, talker, on_left):
             findings.append(finding)
-            show(finding)
+            try:
+                show(finding)
+            except OSError as error:
+                unread = error
+                if task := asyncio.current_task():
+                    task.cancel()
+    except asyncio.CancelledError:
+        if unread is None:
+            raise
+        raise unread from None
     except RateLimited as error:
         text = f"the server limits our requests: {error.reason}"
         raise OperatorMistake.of("E-NET-001", text, ExitCode.UNREACHABLE) from error
@@ -87,7 +99,9 @@ async def conform(
     return Report(tuple(findings))
 
 
-async def _everything(plan: ConformancePlan, talker: Talker) -> AsyncIterator[Finding]:
+async def _everything(
+    plan: ConformancePlan, talker: Talker, on_left: Show
+) -> AsyncIterator[Finding]:
     may_write = plan.ask_code is not None
     await _require_an_answer(talker)
     facts = await find_facts(talker, account=plan.account, stock=plan.stock)
@@ -97,7 +111,7 @@ async def _everything(plan: ConformancePlan, talker: Talker) -> AsyncIterator[Fi
         _reads(talker, facts, may_write=may_write),
         check_sense(talker, facts),
         _refusals(talker, facts),
-        _writes(talker, facts, plan.ask_code),
+        _writes(talker, facts, plan.ask_code, on_left),
     ):
         async for finding in check:
             yield finding
@@ -127,7 +141,9 @@ async def _refusals(talker: Talker, facts: Facts) -> AsyncIterator[Finding]:
         yield await check_refusal(talker, facts, refusal)
 
 
-async def _writes(talker: Talker, facts: Facts, ask_code: AskCode | None) -> AsyncIterator[Finding]:
+async def _writes(
+    talker: Talker, facts: Facts, ask_code: AskCode | None, on_left: Show
+) -> AsyncIterator[Finding]:
     if ask_code is None:
         yield Finding(
             "4.2 writes", "order writes and 2FA", Verdict.SKIPPED, "only reads are wanted"
@@ -136,7 +152,7 @@ async def _writes(talker: Talker, facts: Facts, ask_code: AskCode | None) -> Asy
     for check in (
         check_gate(talker, facts),
         sign_in(talker, ask_code),
-        check_orders(talker, facts),
+        check_orders(talker, facts, on_left=on_left),
     ):
         async for finding in check:
             yield finding

@@ -29,6 +29,7 @@ class Sweep:
         self._talker = talker
         self._facts = facts
         self._before: frozenset[str] = frozenset()
+        self._left: Sequence[Row] = ()
 
     async def remember(self) -> None:
         """Take what is there for somebody else's."""
@@ -40,23 +41,30 @@ class Sweep:
         `order_id` is that of the place, whose row must have been seen; `is_lost` says that the
         place was not answered, so that a row may come without our knowing its id.
         """
-        left, is_seen = await self._look(order_id)
-        for _ in range(LOOKS_MAX - 1):
-            if is_seen and not left and not is_lost:
+        is_seen = False
+        for look in range(LOOKS_MAX):
+            if look:
+                await self._talker.pause(PAUSE)
+            is_seen = await self._look(order_id)
+            if self._left:
+                for row in self._left:
+                    await self._cancel(row)
+                is_seen = await self._look(order_id)
+            if is_seen and not self._left and not is_lost:
                 break
-            for row in left:
-                await self._cancel(row)
-            await self._talker.pause(PAUSE)
-            left, is_seen = await self._look(order_id)
-        return _told(order_id, left, is_seen=is_seen)
+        return self._finding(order_id, is_clear=is_seen and not self._left)
 
-    async def _look(self, order_id: str) -> tuple[list[Row], bool]:
-        """Return what of ours is open, and whether the book shows what was placed."""
+    def given_up(self, order_id: str) -> Finding:
+        """Say what may be left when there is no time, or no quota, to clear up."""
+        return self._finding(order_id, is_clear=False)
+
+    async def _look(self, order_id: str) -> bool:
+        """See what of ours is open; return whether the book shows what was placed."""
         book = await self._book()
         if book is None:
-            return [], False
-        is_seen = not order_id or any(order_id in {_id(row), _root(row)} for row in book)
-        return [row for row in book if self._is_ours(row, order_id) and _is_open(row)], is_seen
+            return False
+        self._left = [row for row in book if self._is_ours(row, order_id) and _is_open(row)]
+        return not order_id or any(order_id in {_id(row), _root(row)} for row in book)
 
     async def _book(self) -> Sequence[Row] | None:
         heard = await self._talker.get(self._facts.target(_BOOK, {}))
@@ -71,16 +79,16 @@ class Sweep:
         is_alike = (row.get("symbol"), row.get("side")) == (self._facts["stock"], "BUY")
         return is_alike and _id(row) not in self._before and str(row.get("price")) in prices
 
+    def _finding(self, order_id: str, *, is_clear: bool) -> Finding:
+        floor, stock = self._facts["floor"], self._facts["stock"]
+        unnamed = order_id or f"an order to buy {stock} at {floor} or one step above"
+        ids = ", ".join(_id(row) for row in self._left) or unnamed
+        found = "nothing" if is_clear else f"{ids} may still work: cancel it in the broker's app"
+        return judged("4.2 left", "the run leaves no order behind", is_met=is_clear, found=found)
+
     async def _cancel(self, row: Row) -> None:
         target = f"{self._facts.target(_ORDERS, {})}/{_id(row)}"
         await self._talker.ask("DELETE", target, {"sub_account": self._facts["extended"]})
-
-
-def _told(order_id: str, left: Sequence[Row], *, is_seen: bool) -> Finding:
-    ids = [_id(row) for row in left] or [order_id or "the order book"]
-    is_met = is_seen and not left
-    found = "nothing" if is_met else f"{', '.join(ids)} may still work: look in the broker's app"
-    return judged("4.2 left", "the run leaves no order behind", is_met=is_met, found=found)
 
 
 def _id(row: Row) -> str:
