@@ -9,9 +9,10 @@ from bot.cli.command import child, group
 from bot.cli.invocation import Invocation
 from bot.cli.places import load
 from bot.cli.show import aligned, print_json, print_text, say, show_mistake, show_problem
+from bot.runtime.masking import masked_url
 from bot.runtime.problems import ExitCode, OperatorMistake, Problem
 from bot.runtime.secrets import SECRETS_FILE
-from bot.runtime.settings import Loaded, masked_url
+from bot.runtime.settings import Loaded
 
 PLACES: Final = ("config", "journal", "state", "secrets")
 UNCUT: Final = 10_000
@@ -104,7 +105,12 @@ def effective(loaded: Loaded) -> Iterator[tuple[str, object]]:
 
 
 def _leaves(tree: dict[str, object], above: str, loaded: Loaded) -> Iterator[tuple[str, object]]:
-    shown = {"journal.url": masked_url(loaded.journal_url), "state_dir": str(loaded.state_dir)}
+    base_url = loaded.settings.broker.base_url
+    shown = {
+        "journal.url": masked_url(loaded.journal_url),
+        "broker.base_url": base_url and masked_url(base_url),
+        "state_dir": str(loaded.state_dir),
+    }
     for name, value in tree.items():
         key = f"{above}{name}"
         if isinstance(value, dict):

@@ -10,7 +10,8 @@ from bot.cli.show import print_json, print_text, say
 from bot.journal.migrate import check as check_schema
 from bot.journal.migrate import migrate as migrate_schema
 from bot.journal.schema import SchemaState
-from bot.runtime.journal_file import FOREIGN, shown_url, told
+from bot.runtime.journal_file import FOREIGN, told
+from bot.runtime.masking import masked_url
 from bot.runtime.problems import ExitCode, OperatorMistake
 from bot.runtime.settings import Loaded
 
@@ -48,7 +49,7 @@ def migrate(invocation: Invocation, dry_run: bool) -> None:
 def _show(invocation: Invocation, loaded: Loaded) -> SchemaState:
     with told(loaded.origin_of("journal.url")):
         state = check_schema(loaded.journal_url)
-    shown = shown_url(loaded.journal_url)
+    shown = masked_url(loaded.journal_url)
     if invocation.json:
         print_json({"url": shown, **fields_of(state), "is_current": state.is_current})
     else:

@@ -20,7 +20,8 @@ from bot.domain.instrument import EXCHANGE_TZ
 from bot.runtime.company import RunOptions
 from bot.runtime.demo_files import NotAlone, alone, make_room
 from bot.runtime.field_types import FULL_SPEED, speed_text
-from bot.runtime.journal_file import holds_runs, shown_url, told
+from bot.runtime.journal_file import holds_runs, told
+from bot.runtime.masking import masked_url
 from bot.runtime.problems import ExitCode, OperatorMistake, Problem
 from bot.runtime.run import RunEnd
 from bot.runtime.settings import Loaded
@@ -124,7 +125,7 @@ def _require_new_journal(loaded: Loaded) -> None:
     with told(loaded.origin_of("journal.url")):
         is_used = holds_runs(loaded.journal_url)
     if is_used:
-        text = messages.USED_JOURNAL.format(journal=shown_url(loaded.journal_url))
+        text = messages.USED_JOURNAL.format(journal=masked_url(loaded.journal_url))
         raise OperatorMistake.of("E-RUN-005", text)
 
 
@@ -148,7 +149,7 @@ def _print_summary(invocation: Invocation, loaded: Loaded, end: RunEnd) -> None:
     if invocation.json:
         print_json({"entry": "Summary", **fields_of(summary), "net": summary.net})
     else:
-        for line in summary_lines(summary, report, shown_url(loaded.journal_url)):
+        for line in summary_lines(summary, report, masked_url(loaded.journal_url)):
             print_text(line)
     if not report.is_whole:
         problems = [Problem("E-JNL-001", text) for text in report.problems]

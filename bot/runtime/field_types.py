@@ -17,6 +17,8 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
+from bot.runtime.masking import masked_url
+
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600}
 _DURATION: Final = re.compile(r"([1-9][0-9]{0,5})([smh])")
 _TIME: Final = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?")
@@ -46,7 +48,7 @@ def shown(value: object) -> str:
         return "a mapping"
     if isinstance(value, list | tuple):
         return "a list"
-    text = repr(value) if isinstance(value, str) else str(value)
+    text = repr(masked_url(value)) if isinstance(value, str) else str(value)
     return text if len(text) <= _SHOWN_LENGTH_MAX else text[: _SHOWN_LENGTH_MAX - 1] + "…"
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
-from urllib.parse import urlsplit
 
 from bot.journal.engines import file_of, is_sqlite
 from bot.journal.errors import (
@@ -73,11 +72,3 @@ def told(origin: str, *, what_to_do: str = CHECK) -> Iterator[None]:
         raise OperatorMistake.of("E-DB-003", f"{error} ({origin})", ExitCode.DATABASE) from error
     except JournalError as error:
         raise OperatorMistake.of("E-DB-009", f"{error} ({origin})", ExitCode.DATABASE) from error
-
-
-def shown_url(url: str) -> str:
-    """Return a journal's URL without its password, as it may be shown."""
-    parts = urlsplit(url)
-    if parts.password is None:
-        return url
-    return parts._replace(netloc=f"{parts.username}@{parts.netloc.rpartition('@')[2]}").geturl()

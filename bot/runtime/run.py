@@ -35,7 +35,8 @@ from bot.runtime.daemon import Daemon, Staff
 from bot.runtime.dry_run import dry
 from bot.runtime.inbox import Inbox
 from bot.runtime.invoke import invoke
-from bot.runtime.journal_file import TO_RUN, prepare_journal, shown_url, told
+from bot.runtime.journal_file import TO_RUN, prepare_journal, told
+from bot.runtime.masking import masked_url
 from bot.runtime.operations import Operations
 from bot.runtime.order_manager import Clocks, OrderManager
 from bot.runtime.paper.journal import require_unmixed
@@ -145,7 +146,7 @@ class Run:
         require_unmixed(url, self._loaded.settings.mode)
         journal = Journal.open(url, epoch=lease.epoch)
         self._stack.push_async_callback(journal.close)
-        self._screen.row("journal", f"{shown_url(url)} ({state})")
+        self._screen.row("journal", f"{masked_url(url)} ({state})")
         return JournalDesk(journal, lease.epoch)
 
     async def _start_run(self, journal: Journal) -> int:
@@ -238,7 +239,7 @@ class Run:
             account=staff.account.masked,
             account_id=staff.account.id,
             started_at=self.world.market.now(),
-            journal=shown_url(self._loaded.journal_url),
+            journal=masked_url(self._loaded.journal_url),
         )
         operations = Operations(
             facts, broker.client, self._tasks, staff.desk, self.world.market, self._inbox.post

@@ -16,6 +16,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
+from bot.runtime.masking import masked_url
 from bot.runtime.problems import OperatorMistake, Problem
 from bot.runtime.secrets import find_secrets, in_configuration
 from bot.runtime.settings_model import (
@@ -54,8 +55,10 @@ CONFIG_VARIABLE: Final = "BOT_CONFIG"
 JOURNAL_FILE: Final = "journal.db"
 _SQLITE: Final = "sqlite:///"
 JOURNAL_URLS: Final = "sqlite:///FILE.db or postgresql+psycopg://user@host/name"
-_POSTGRES: Final = re.compile(r"postgresql(\+psycopg)?://[^\s/]*(/\S*)?")
-_PASSWORD: Final = re.compile(r"(://[^/\s:@]*:)[^@\s]*(?=@)")
+_HOST: Final = r"(\[[0-9A-Fa-f:.%]+\]|[^\s@/?#:\[\]]*)(:[0-9]{1,5})?"
+_POSTGRES: Final = re.compile(
+    rf"postgresql(\+psycopg)?://([^\s@/?#:]*(:[^\s@/?#]*)?@)?{_HOST}(,{_HOST})*(/[^\s@?#]*)?(\?[^\s#]*)?"
+)
 _DATED: Final = re.compile(r"\b(20[0-9]{2})-([01][0-9])-([0-3][0-9])\b")
 _LOOPBACK: Final = re.compile(r"http://(127\.0\.0\.1|\[::1\]|localhost)(:[0-9]+)?(/.*)?")
 
@@ -153,11 +156,6 @@ def find_config(environment: Mapping[str, str], folder: Path | None = None) -> P
     return next((path for path in own if path.is_file()), None) or shipped(DEMO)
 
 
-def masked_url(url: str) -> str:
-    """Return an address with its password masked."""
-    return _PASSWORD.sub(r"\1***", url)
-
-
 def _read(path: Path) -> YamlDocument:
     """A configuration of comments alone is all defaults."""
     text = read_text(path)
@@ -227,7 +225,10 @@ def _journal_problem(settings: Settings, merged: Merged) -> Problem | None:
     url = settings.journal.url
     if url is None or is_journal_url(url):
         return None
-    return merged.blame("E-CFG-044", f"'journal.url': wanted {JOURNAL_URLS}", ("journal", "url"))
+    message = f"'journal.url': wanted {JOURNAL_URLS}"
+    if url.startswith("postgresql"):
+        message += ". In a password @ is written %40, / %2F, ? %3F, # %23 and % %25"
+    return merged.blame("E-CFG-044", message, ("journal", "url"))
 
 
 def is_journal_url(url: str) -> bool:

@@ -16,7 +16,9 @@ from bot.runtime.paper.settings import PaperSettings
 
 Mode = Literal["sandbox", "paper", "live"]
 
-_SECTION: Final = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+_SECTION: Final = ConfigDict(
+    extra="forbid", frozen=True, arbitrary_types_allowed=True, hide_input_in_errors=True
+)
 _ACCOUNT: Final = Text(
     r"[A-Za-z0-9._-]{1,40}", "normal, margin, an id, or a suffix like '.1' in quotes"
 )

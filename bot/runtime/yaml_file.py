@@ -25,6 +25,7 @@ from ruamel.yaml.events import (
 )
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
+from bot.runtime.masking import masked_line
 from bot.runtime.problems import OperatorMistake, Problem
 
 BYTES_MAX: Final = 200_000
@@ -43,13 +44,6 @@ _KNOWN_TAGS: Final = frozenset(
     _CORE + name
     for name in ["str", "int", "float", "bool", "null", "map", "seq", "timestamp", "value"]
 )
-_SECRET_VALUE: Final = re.compile(
-    r"(?i)((?:key|secret|token|password|otp|code)\w*['\"]?\s*:\s*)\S.*"
-)
-_SECRET_BEGUN: Final = re.compile(
-    r"(?i)(?:key|secret|token|password|otp|code)\w*['\"]?\s*:\s*[|>]?[-+]?\s*(#.*)?$"
-)
-_URL_PASSWORD: Final = re.compile(r"(://[^/\s:@]*:)[^@\s]*(?=@)")
 
 Location = tuple[str | int, ...]
 """The keys and indexes that lead to a value, like `("order", "size", "shares")`."""
@@ -146,22 +140,14 @@ def parse_yaml(text: str, name: str) -> YamlDocument:
 
 def snippet_of(text: str, span: Span, hint: str = "") -> str:
     """Return the line with the one before it, and carets under what is meant."""
-    lines = text.splitlines()
+    lines = ["", *text.replace("\t", " ").splitlines()]
     quoted = [
-        f"{number:>4} | {_masked(lines, number)}".rstrip()
+        f"{number:>4} | {masked_line(lines[number], lines[number - 1])}".rstrip()
         for number in (span.line - 1, span.line)
-        if 1 <= number <= len(lines) and (number == span.line or lines[number - 1].strip())
+        if 1 <= number < len(lines) and (number == span.line or lines[number].strip())
     ]
     carets = " " * (span.column - 1) + "^" * span.width
     return "\n".join([*quoted, f"     | {carets} {hint}".rstrip()]) if quoted else ""
-
-
-def _masked(lines: Sequence[str], number: int) -> str:
-    """Return a line without what may be a secret on it, or be one begun on the line before."""
-    line = lines[number - 1].replace("\t", " ")
-    if number > 1 and _SECRET_BEGUN.search(lines[number - 2]):
-        return "***"
-    return _SECRET_VALUE.sub(r"\1***", _URL_PASSWORD.sub(r"\1***", line))
 
 
 def _mistake(code: str, message: str, name: str, line: int | None = None) -> OperatorMistake:
@@ -177,6 +163,8 @@ def _syntax(error: MarkedYAMLError, text: str, name: str) -> Problem:
     span = Span(mark.line + 1, mark.column + 1) if mark else Span(1, 1)
     what = ", ".join(str(part) for part in (error.context, error.problem) if part)
     code, message = "E-CFG-002", f"not YAML: {what}"
+    if "undefined alias" in what:
+        message = "an alias (*name) without its anchor; text that begins with * goes in quotes"
     if "\\t" in what or _has_tab_indent(text, span.line):
         code, message = "E-CFG-004", "a tab stands here; YAML wants spaces"
         span = _first_tab(text, span)

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from bot.domain.plan import Limits
+from bot.runtime.masking import masked_url
 from bot.runtime.problems import ExitCode, OperatorMistake
-from bot.runtime.settings import DEMO, Loaded, find_config, load_settings, masked_url
+from bot.runtime.settings import DEMO, Loaded, find_config, load_settings
 from bot.runtime.shipped import shipped
 
 LIVE = """\

@@ -1,0 +1,80 @@
+"""What may be shown of an address or a line that could hold a password.
+
+Rather too much is masked than too little: an address is a person's typing, so its password may hold
+an unencoded `@`, `/`, `?` or `&`, stand in the query, or run over to the next line.
+"""
+
+import re
+from typing import Final
+from urllib.parse import unquote
+
+MASK: Final = "***"
+_SHOWN_SCHEMES: Final = re.compile(
+    r"https?|(postgres(ql)?|mysql|mariadb|oracle|mssql|sqlite)(\+\w+)?"
+)
+_NAMES: Final = re.compile(r"((\[[^\]@]*\]|[^:/?#@\[]*)@)*(\[[^\]@]*\]|[^:/?#@\[]*)")
+_PORT: Final = re.compile(r":\d{0,5}(?=$|[/?,\s'\"}\])])")
+_SHOWN_PARAMETERS: Final = frozenset(
+    {
+        *("application_name", "connect_timeout", "dbname", "gssencmode", "host", "hostaddr"),
+        *("options", "passfile", "port", "service", "sslcert", "sslcrl", "sslkey", "sslmode"),
+        *("sslrootcert", "target_session_attrs", "user"),
+    }
+)
+_HIDDEN_PARAMETERS: Final = ("password", "sslpassword")
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(?=://)")
+_SECRET_VALUE: Final = re.compile(
+    r"(?i)((?:key|secret|token|password|otp|code)\w*['\"]?\s*:\s*|pass(?!file)\w*=)\S.*"
+)
+_SECRET_BEGUN: Final = re.compile(
+    r"(?i)(?:key|secret|token|password|otp|code)\w*['\"]?\s*:\s*[|>]?[-+]?\s*(#.*)?$"
+)
+
+
+def masked_url(url: str) -> str:
+    """Return an address without its password; of a scheme that we do not know, the scheme alone."""
+    scheme, separator, rest = url.partition("://")
+    if not separator or scheme == "sqlite":
+        return url
+    if not _SHOWN_SCHEMES.fullmatch(scheme):
+        return f"{scheme}://{MASK}"
+    names = _NAMES.match(rest)
+    assert names is not None, "it matches nothing too"
+    shown, rest = names[0], rest[names.end() :]
+    if rest.startswith(":") and "@" in rest:
+        shown, rest = f"{shown}:{MASK}@", rest.rpartition("@")[2]
+    elif rest.startswith(":") and not _PORT.match(rest):
+        return f"{scheme}://{shown}:{MASK}"
+    path, question, query = rest.partition("?")
+    path, hash_, _ = path.partition("#")
+    if hash_:
+        return f"{scheme}://{shown}{path}#{MASK}"
+    return f"{scheme}://{shown}{path}{question}{_masked_query(query)}"
+
+
+def _masked_query(query: str) -> str:
+    """Show parameters up to the first that may be secret: its value may hold any sign."""
+    shown = list[str]()
+    for part in query.split("&") if query else ():
+        name, _, value = part.partition("=")
+        if unquote(name).lower() not in _SHOWN_PARAMETERS:
+            is_known = unquote(name).lower() in _HIDDEN_PARAMETERS
+            return "&".join([*shown, f"{name}={MASK}" if is_known else MASK])
+        shown.append(f"{name}={value}")
+    return "&".join(shown)
+
+
+def masked_line(line: str, before: str = "") -> str:
+    """Return a line of a file without what may be a secret on it, or one begun on the line before.
+
+    An `@` without an address is the end of one that was begun above; a decorator is none.
+    """
+    if _SECRET_BEGUN.search(before):
+        return MASK
+    scheme = _SCHEME.search(line)
+    if scheme is not None:
+        line = line[: scheme.start()] + masked_url(line[scheme.start() :])
+    elif "@" in line.lstrip()[1:]:
+        indent = line[: len(line) - len(line.lstrip())]
+        line = f"{indent}{MASK}@{line.rpartition('@')[2]}"
+    return _SECRET_VALUE.sub(rf"\1{MASK}", line)
