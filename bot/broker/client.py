@@ -18,7 +18,7 @@ from bot.broker.drift_watch import Drifted, DriftWatch
 from bot.broker.errors import BrokerError, Malformed, RateLimited, Refused
 from bot.domain.account import AccountSnapshot, ShareholderRight, SubAccount
 from bot.domain.instrument import Exchange
-from bot.domain.order import OrderReport, Side
+from bot.domain.order import OrderReport, Side, TodaysOrders
 from bot.domain.quote import Depth, Quote
 from bot.protocol import calls, decode, encode, endpoints
 from bot.protocol.answer import Answer
@@ -135,12 +135,13 @@ class BrokerClient:
             endpoints.AVAILABLE_TRADE, _path(account), query, decode.decode_available_trade
         )
 
-    async def todays_orders(
-        self, account: SubAccount, asked_at: datetime
-    ) -> tuple[OrderReport, ...]:
-        """Read the whole day order book. `asked_at` is market time, and stamped on every row."""
+    async def todays_orders(self, account: SubAccount, asked_at: datetime) -> TodaysOrders:
+        """Read the day order book; rows that cannot be read are set aside.
 
-        def rows(payload: Payload) -> tuple[OrderReport, ...]:
+        `asked_at` is market time, and stamped on every row.
+        """
+
+        def rows(payload: Payload) -> TodaysOrders:
             return decode.decode_todays_orders(payload, account=account, requested_at=asked_at)
 
         return await self._read(endpoints.TODAYS_ORDERS, _path(account), UNCACHED, rows)
@@ -175,11 +176,16 @@ class BrokerClient:
         """Read shares and money, two calls, as one picture stamped `at`."""
         portfolio = await self.portfolio(account)
         summary = await self.summary(account)
+        if summary.cash is None:
+            raise Malformed(endpoints.SUMMARY.name, "neither ci_balance nor balance is there")
+        net_assets = summary.net_asset_value
+        if net_assets is None:
+            net_assets = summary.cash + summary.securities - summary.debt
         return AccountSnapshot(
             at=at,
             account=account.extended_id,
             cash=summary.cash,
-            net_asset_value=summary.net_asset_value,
+            net_asset_value=net_assets,
             holdings=portfolio.holdings,
             is_snapshot=portfolio.is_snapshot,
         )

@@ -15,7 +15,7 @@ from enum import StrEnum
 from bot.domain.account import AccountSnapshot, ShareholderRight
 from bot.domain.entry import AttemptFinished, Entry
 from bot.domain.instrument import Exchange, Instrument, Phase
-from bot.domain.order import Intent, OrderReport, OrderType
+from bot.domain.order import Intent, OrderReport, OrderType, UnreadRow
 from bot.domain.outcome import Outcome, Resolution
 from bot.domain.quote import Bar, Depth, Quote
 from bot.domain.recovery import Recovery
@@ -114,12 +114,16 @@ class AccountRead:
 
 @dataclass(frozen=True, slots=True)
 class TodaysOrdersRead:
-    """The day order book, whole, as asked for at `requested_at`: it tells nothing newer."""
+    """The day order book as asked for at `requested_at`: it tells nothing newer.
+
+    It is whole unless rows were `set_aside` because they could not be read.
+    """
 
     at: datetime
     account: str
     reports: tuple[OrderReport, ...]
     requested_at: datetime
+    set_aside: tuple[UnreadRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -231,3 +231,24 @@ class OrderReport:
     message: str
     requested_at: datetime
     raw: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadRow:
+    """A row of the day order book that could not be read, with what it names for certain.
+
+    `reason` says what was wrong; `raw` is the row as it came, redacted.
+    """
+
+    order_id: str | None
+    symbol: str | None
+    reason: str
+    raw: str
+
+
+@dataclass(frozen=True, slots=True)
+class TodaysOrders:
+    """One reading of the day order book. It is whole when no row had to be set aside."""
+
+    reports: tuple[OrderReport, ...]
+    set_aside: tuple[UnreadRow, ...] = ()

@@ -7,7 +7,7 @@ from datetime import date, datetime
 from bot.domain.account import AccountSnapshot, ShareholderRight
 from bot.domain.entry import Entry, Note, Numbers, RunState, StateChanged
 from bot.domain.instrument import Exchange, Instrument
-from bot.domain.message import Command, Record
+from bot.domain.message import Command, Record, TodaysOrdersRead
 from bot.domain.rulebook import Rulebook
 from bot.engine.bars import BarStore
 from bot.engine.chains import Chains
@@ -92,6 +92,7 @@ class Book:
         self.amends: dict[str, AmendTrack] = {}
         self.seen_ids: set[str] = set()
         self.halted_symbols: dict[str, str] = {}
+        self.set_aside: dict[str, TodaysOrdersRead] = {}
         self.alerted: set[str] = set()
         self.next_intent_number = 1
         self.next_fill_number = 1

@@ -2,12 +2,15 @@
 
 from bot.domain.message import OrderRead, ReadTodaysOrders, TodaysOrdersRead
 from bot.domain.order import OrderReport
-from bot.engine import amends, cancels, chains, orders, polling, unknown
+from bot.engine import amends, cancels, chains, orders, polling, set_aside, unknown
 from bot.engine.book import Book
 
 
 def on_todays_orders(book: Book, event: TodaysOrdersRead) -> None:
-    """Merge the whole day book. What is not in it says nothing about an order that is known."""
+    """Merge the day book. What is not in it, or cannot be read, says nothing about an order that
+    is known.
+    """
+    set_aside.learn(book, event)
     chains.learn(book.chains, book.orders, event.reports)
     unowned = []
     for report in event.reports:
@@ -19,6 +22,7 @@ def on_todays_orders(book: Book, event: TodaysOrdersRead) -> None:
     for row in unknown.match(book, event, unowned):
         _adopt(book, row)
     book.seen_ids.update(report.order_id for report in event.reports)
+    book.seen_ids.update(row.order_id for row in event.set_aside if row.order_id)
     polling.satisfy(book, event.requested_at)
 
 

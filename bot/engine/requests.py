@@ -12,7 +12,7 @@ from bot.domain.instrument import EXCHANGE_TZ, Phase
 from bot.domain.message import PlaceOrder
 from bot.domain.order import Intent, OrderState, SendState, Side
 from bot.domain.plan import StrategyMode
-from bot.engine import cancels, gatekeeping, switches
+from bot.engine import cancels, gatekeeping, set_aside, switches
 from bot.engine.accounts import (
     NEVER,
     cash_free,
@@ -282,7 +282,8 @@ def view_of(book: Book, runner: Runner, request: Request) -> View:
         state=book.gate.state,
         is_gate_open=book.gate.is_open,
         instrument=instrument,
-        symbol_halt=book.halted_symbols.get(symbol),
+        symbol_halt=book.halted_symbols.get(symbol)
+        or set_aside.hold(book, account, symbol, request.side),
         phase=seen.phase if seen else Phase.CLOSED,
         available=seen.available if seen else None,
         when=runner.plan.when,

@@ -14,7 +14,7 @@ from bot.domain.message import (
 )
 from bot.domain.order import Intent, OrderState, SendState
 from bot.domain.outcome import Accepted, NotSent, Outcome, Refused, Unknown
-from bot.engine import cancels, gatekeeping, orders, switches
+from bot.engine import cancels, gatekeeping, orders, set_aside, switches
 from bot.engine.book import Book
 from bot.engine.gate import PRIORITY
 from bot.engine.merging import report_of
@@ -39,6 +39,9 @@ def reason_not_to_send(book: Book, intent: Intent) -> str | None:
         return f"{gatekeeping.REFUSAL_CODES[state]}: {causes[state].reason}"
     if intent.symbol in book.halted_symbols:
         return f"{intent.symbol} is halted: {book.halted_symbols[intent.symbol]}"
+    held = set_aside.hold(book, intent.account, intent.symbol, intent.side)
+    if held is not None:
+        return held
     runner = book.runners.get(intent.strategy)
     return switches.objection(runner, intent.side) if runner is not None else None
 

@@ -16,7 +16,7 @@ from typing import Final
 from bot.domain.message import NonceBurnt, TodaysOrdersRead
 from bot.domain.order import OrderReport, OrderState, OrderType, SendState
 from bot.domain.outcome import Resolution
-from bot.engine import orders
+from bot.engine import orders, set_aside
 from bot.engine.book import Book
 from bot.engine.moves import move_intent, move_unplaced
 from bot.engine.settings import UnknownPolicy
@@ -44,15 +44,19 @@ def on_nonce_burnt(book: Book, event: NonceBurnt) -> None:
 def match(book: Book, event: TodaysOrdersRead, rows: Sequence[OrderReport]) -> list[OrderReport]:
     """Give rows that nobody owns to open questions; return those that are nobody's for certain.
 
-    A row that might belong to a place still in flight is left out: the next read shows it again.
+    A row that might belong to a place still in flight, or to one whose row could not be read, is
+    left out: the next read shows it again.
     """
+    waiting = [t for t in book.intents.values() if t.state is SendState.SENDING]
     for group in _groups(book):
+        if any(set_aside.may_hide(book, event, track) for track in group):
+            waiting += group
+            continue
         fitting = [row for row in rows if is_candidate(book, group[0], row)]
         rows = [row for row in rows if row not in fitting]
         _assign(book, group, fitting)
-    in_flight = [t for t in book.intents.values() if t.state is SendState.SENDING]
     _count_absences(book, event)
-    return [row for row in rows if not any(is_candidate(book, t, row) for t in in_flight)]
+    return [row for row in rows if not any(is_candidate(book, t, row) for t in waiting)]
 
 
 def _groups(book: Book) -> list[list[IntentTrack]]:
@@ -94,7 +98,12 @@ def _ambiguous(book: Book, group: list[IntentTrack], rows: list[OrderReport]) ->
 def _count_absences(book: Book, event: TodaysOrdersRead) -> None:
     for track in book.intents.values():
         is_asked = track.state in _MAY_BE_FRESH and track.intent.account == event.account
-        if is_asked and track.sent_at is not None and event.requested_at > track.sent_at:
+        if (
+            is_asked
+            and not set_aside.may_hide(book, event, track)
+            and track.sent_at is not None
+            and event.requested_at > track.sent_at
+        ):
             track.absent_reads += 1
             _release_if_proven(book, track, event)
 

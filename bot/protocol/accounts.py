@@ -191,9 +191,9 @@ _SUMMARY_TEXTS: Final = ("core_bank", "bankacct_no", "bank_name")
 class _Summary(Wire):
     """`baldefovd` is a text on this call; amounts may carry the fraction of an interest."""
 
-    ci_balance: Rounded
-    balance: Rounded
-    net_asset_value: Rounded
+    ci_balance: Rounded | None = None
+    balance: Rounded | None = None
+    net_asset_value: Rounded | None = None
     td_balance: Rounded = 0
     ca_receiving: Rounded = 0
     receiving_t1: Rounded = 0
@@ -208,11 +208,12 @@ class _Summary(Wire):
 
 
 def decode_summary(payload: Payload) -> AccountSummary:
-    """Return the money of the sub-account; cash, balance and net assets must be there."""
+    """Return the money of the sub-account. Cash that is left out is the balance less deposits."""
     found = read(_Summary, payload)
-    return AccountSummary(
-        **{ours: getattr(found, theirs) for ours, theirs in _SUMMARY_NAMES.items()}
-    )
+    fields = {ours: getattr(found, theirs) for ours, theirs in _SUMMARY_NAMES.items()}
+    if found.ci_balance is None and found.balance is not None:
+        fields["cash"] = found.balance - found.td_balance
+    return AccountSummary(**fields)
 
 
 def encode_summary(summary: AccountSummary) -> dict[str, object]:

@@ -1,7 +1,8 @@
 """The rows of the broker's day order book, which we call today's orders.
 
-The document requires no field of a row; we need id, symbol, side and quantity, and a row without
-them spoils the whole answer: an order that cannot be read must not be overlooked. Times are Vietnam
+The document requires no field of a row; we need id, symbol, side and quantity. A row without them,
+or with nonsense in another field, is set aside and not overlooked: whoever reads the book hears of
+it, and of the id and symbol that it does name. Times are Vietnam
 local without an offset. Quantities are taken as they are, also impossible ones: who counts fills
 halts on them. Source: broker open API 0.2.0-preview.3, order-book row and 5.2.
 """
@@ -14,7 +15,7 @@ from typing import Final
 
 from bot.domain.account import SubAccount
 from bot.domain.instrument import EXCHANGE_TZ, Phase
-from bot.domain.order import OrderReport, Side
+from bot.domain.order import OrderReport, Side, TodaysOrders, UnreadRow
 from bot.protocol.envelope import Payload
 from bot.protocol.errors import MalformedAnswer
 from bot.protocol.fields import (
@@ -84,11 +85,25 @@ class _Row(Wire):
 
 def decode_todays_orders(
     payload: Payload, *, account: SubAccount, requested_at: datetime
-) -> tuple[OrderReport, ...]:
-    """Return the whole day book of `account`, asked for at `requested_at` (market time)."""
-    return tuple(
-        decode_order_row(element, account=account, requested_at=requested_at)
-        for element in elements(payload)
+) -> TodaysOrders:
+    """Return the day book of `account`, asked for at `requested_at` (market time)."""
+    reports, set_aside = [], []
+    for element in elements(payload):
+        try:
+            reports.append(decode_order_row(element, account=account, requested_at=requested_at))
+        except MalformedAnswer as error:
+            set_aside.append(_unread(element.value, error.reason))
+    return TodaysOrders(tuple(reports), tuple(set_aside))
+
+
+def _unread(value: object, reason: str) -> UnreadRow:
+    names = value if isinstance(value, dict) else {}
+    order_id, symbol = names.get("orderid"), names.get("symbol")
+    return UnreadRow(
+        order_id=order_id if isinstance(order_id, str) and order_id.strip() else None,
+        symbol=symbol.strip().upper() or None if isinstance(symbol, str) else None,
+        reason=reason,
+        raw=_redacted(compact(value)),
     )
 
 

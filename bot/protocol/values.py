@@ -114,12 +114,12 @@ class AccountSummary:
 
     `balance` is `cash` and term deposits; `secured` is held for today's buys; `receiving_t1` to
     `t3` is sale money due. For net assets the broker's assets summary is the better source: this
-    figure leaves sale money due out.
+    figure leaves sale money due out. None: the broker left it out, and nothing tells it.
     """
 
-    cash: int
-    balance: int
-    net_asset_value: int
+    cash: int | None
+    balance: int | None
+    net_asset_value: int | None
     withdrawable: int = 0
     term_deposit: int = 0
     securities: int = 0

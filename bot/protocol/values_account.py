@@ -10,7 +10,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from bot.protocol.fields import Floored, Named, Symbol, Text, Word
+from bot.protocol.fields import Floored, Text, Word
 from bot.protocol.wire_types import (
     DayOrNone,
     NumberOrNone,
@@ -85,7 +85,7 @@ class Profits:
 class AssetsSummary:
     """All that a user has, over all sub-accounts: the best source for net assets."""
 
-    net_asset_value: Vnd
+    net_asset_value: VndOrNone = None
     products: ProductAssets | None = None
     money: MoneyAssets | None = None
     debt: Debts | None = None
@@ -96,7 +96,7 @@ class AssetsSummary:
 class PnlToday:
     """The day's profit or loss of one sub-account, or of all (`ALL`); the rate is percent."""
 
-    amount: Annotated[Vnd, Field(alias="pnl_amount")]
+    amount: Annotated[VndOrNone, Field(alias="pnl_amount")] = None
     sub_account_id: Text = field(default="", repr=False)
     rate: Annotated[NumberOrNone, Field(alias="pnl_rate")] = None
 
@@ -157,18 +157,18 @@ class UserRight:
 @dataclass(frozen=True, slots=True)
 class PastOrder:
     """An order of the history. `side` and `status` may be UNKNOWN; `average_price` is rounded down,
-    money comes from `executed_amount`.
+    money comes from `executed_amount`. `executed_quantity` None: the row does not say.
     """
 
-    order_id: Named
-    symbol: Symbol
+    order_id: Text = ""
+    symbol: Word = ""
     account_id: Text = field(default="", repr=False)
     transaction_date: DayOrNone = None
     side: Annotated[Word, Field(alias="order_side")] = ""
     quantity: Annotated[Shares, Field(alias="order_quantity")] = 0
     limit_price: VndOrNone = None
     market_price: Text | None = None
-    executed_quantity: Annotated[Shares, Field(alias="execute_quantity")] = 0
+    executed_quantity: Annotated[SharesOrNone, Field(alias="execute_quantity")] = None
     average_price: Annotated[Floored, Field(alias="execute_price")] = 0
     status: Annotated[Word, Field(alias="order_status")] = ""
     fee: Annotated[Vnd, Field(alias="fee_amount")] = 0
@@ -181,4 +181,4 @@ class PastOrder:
 class OrderHistory:
     """A page of past orders. Paging fields are not shown: the page after the last is empty."""
 
-    orders: Annotated[tuple[PastOrder, ...], Field(alias="data")]
+    orders: Annotated[tuple[PastOrder, ...], Field(alias="data")] = ()

@@ -72,7 +72,7 @@ class StockNow:
 class StockBoard:
     """The stocks asked for; `is_single` when it was by `symbol`, which answers an object."""
 
-    stocks: tuple[StockNow, ...]
+    stocks: tuple[StockNow, ...] = ()
     is_single: bool = False
 
 

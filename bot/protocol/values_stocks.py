@@ -80,7 +80,7 @@ class ScreenedStock:
 class Screen:
     """A page of the screener: of a window up to now, or of the closed trading day `day`."""
 
-    items: tuple[ScreenedStock, ...]
+    items: tuple[ScreenedStock, ...] = ()
     total: CountOrNone = None
     page: CountOrNone = None
     page_size: CountOrNone = None
@@ -204,7 +204,7 @@ class ForeignRoomDay:
 class ForeignRoomHistory:
     """A page of the history of the foreign room."""
 
-    items: tuple[ForeignRoomDay, ...]
+    items: tuple[ForeignRoomDay, ...] = ()
     symbol: Word = ""
     total: CountOrNone = None
     page: CountOrNone = None
@@ -308,7 +308,7 @@ class TradingDay:
 class TradingHistory:
     """What was traded, day by day."""
 
-    days: Annotated[tuple[TradingDay, ...], Field(alias="data")]
+    days: Annotated[tuple[TradingDay, ...], Field(alias="data")] = ()
     symbol: Word = ""
     resolution: Text = ""
 
@@ -341,7 +341,7 @@ class GroupTradingDay:
 class GroupTradingHistory:
     """What a group bought and sold, day by day."""
 
-    days: Annotated[tuple[GroupTradingDay, ...], Field(alias="data")]
+    days: Annotated[tuple[GroupTradingDay, ...], Field(alias="data")] = ()
     symbol: Word = ""
     resolution: Text = ""
 
@@ -383,5 +383,5 @@ class OrderStatisticsDay:
 class OrderStatisticsHistory:
     """The matched orders day by day, from 2021-01-01 at the earliest."""
 
-    items: tuple[OrderStatisticsDay, ...]
+    items: tuple[OrderStatisticsDay, ...] = ()
     symbol: Word = ""

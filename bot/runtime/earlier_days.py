@@ -60,10 +60,13 @@ async def _history(
 
 
 def _is_same(left: Mapping[str, OrderUpdated], past: PastOrder) -> bool:
-    """Tell whether a row is of the very order: ids of another day may come again."""
+    """Tell whether a row is of the very order, and says what was executed of it: ids of another
+    day may come again.
+    """
     row = left.get(past.order_id)
     return (
         row is not None
+        and past.executed_quantity is not None
         and past.symbol == row.symbol
         and past.transaction_date in {None, row.trading_date}
     )
@@ -71,6 +74,7 @@ def _is_same(left: Mapping[str, OrderUpdated], past: PastOrder) -> bool:
 
 def _report_of(row: OrderUpdated, past: PastOrder, now: datetime) -> OrderReport:
     """Return the row as a report. All orders are day orders: nothing of it is open any more."""
+    assert past.executed_quantity is not None, "rows that do not say it are left out"
     quantity = past.quantity or row.quantity
     return OrderReport(
         order_id=row.order_id,
@@ -94,11 +98,11 @@ def _report_of(row: OrderUpdated, past: PastOrder, now: datetime) -> OrderReport
         placed_at=None,
         message="",
         requested_at=now,
-        raw=compact({"call": "order_history", "status": past.status} | _figures(past)),
+        raw=compact({"call": "order_history", "status": past.status, **_figures(past)}),
     )
 
 
-def _figures(past: PastOrder) -> dict[str, int]:
+def _figures(past: PastOrder) -> dict[str, int | None]:
     return {
         "order_quantity": past.quantity,
         "execute_quantity": past.executed_quantity,

@@ -55,7 +55,7 @@ class Health:
 
 
 class DayBook:
-    """The day order book: read whole, remembered by its ids, one read at a time."""
+    """The day order book: read at once, remembered by its ids, one read at a time."""
 
     def __init__(
         self, client: BrokerClient, account: SubAccount, clock: Clock, health: Health, post: Post
@@ -79,11 +79,11 @@ class DayBook:
 
     @property
     def has_been_read(self) -> bool:
-        """True once the book has been read whole."""
+        """True once the book has been read."""
         return self._read_at is not None
 
     def is_fresh(self, age_max: timedelta) -> bool:
-        """True when the last whole read is not older than `age_max`."""
+        """True when the last read is not older than `age_max`."""
         return self._read_at is not None and self._clock.now() - self._read_at <= age_max
 
     async def refresh_if_older(self, age_max: timedelta) -> None:
@@ -92,20 +92,20 @@ class DayBook:
             await self.read()
 
     async def read(self) -> None:
-        """Read the whole book and post it."""
+        """Read the book and post it."""
         asked_at = self._clock.now()
         try:
-            reports = await self._client.todays_orders(self._account, asked_at)
+            found = await self._client.todays_orders(self._account, asked_at)
         except BrokerError as error:
             self._health.failed(error)
             return
         self._health.succeeded()
         self._read_at = asked_at
         self._begin_day(asked_at.astimezone(EXCHANGE_TZ).date())
-        self._ids.update(report.order_id for report in reports)
-        self._post(
-            TodaysOrdersRead(self._clock.now(), self._account.extended_id, reports, asked_at)
-        )
+        self._ids.update(report.order_id for report in found.reports)
+        self._ids.update(row.order_id for row in found.set_aside if row.order_id)
+        account, at = self._account.extended_id, self._clock.now()
+        self._post(TodaysOrdersRead(at, account, found.reports, asked_at, found.set_aside))
 
     def _begin_day(self, day: date) -> None:
         """Forget the ids of another day: the broker may give them out again."""

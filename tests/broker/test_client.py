@@ -225,7 +225,7 @@ async def test_a_second_401_for_a_user_is_final():
 async def test_the_day_book_comes_fresh_and_stamped():
     bench = desk(Reply({"error_code": "0", "result": [ROW]}))
 
-    [report] = await bench.broker.client.todays_orders(ACCOUNT, START)
+    [report] = (await bench.broker.client.todays_orders(ACCOUNT, START)).reports
 
     assert bench.played.asked[0].target == (
         "/trading/v1/accounts/0001234567/order-book?cache-control=NOCACHE"
@@ -276,6 +276,36 @@ async def test_an_account_snapshot_is_shares_and_money():
 
     assert (snapshot.cash, snapshot.net_asset_value, snapshot.at) == (5, 9, START)
     assert snapshot.holdings["HPG"] == Holding("HPG", 300, 200, 100, 0)
+
+
+@pytest.mark.parametrize(
+    ("money", "expected"),
+    [
+        ({"balance": 30, "td_balance": 20, "securities_amt": 7, "total_debt_amt": 2}, (10, 15)),
+        ({"ci_balance": 5, "net_asset_value": 0}, (5, 0)),
+    ],
+)
+async def test_money_that_the_broker_leaves_out_is_made_from_the_rest(
+    money: dict[str, int], expected: tuple[int, int]
+) -> None:
+    bench = desk(
+        Reply({"error_code": "0", "data": {"portfolio": []}}),
+        Reply({"error_code": "0", "result": money}),
+    )
+
+    snapshot = await bench.broker.client.account_snapshot(ACCOUNT, START)
+
+    assert (snapshot.cash, snapshot.net_asset_value) == expected
+
+
+async def test_an_account_without_its_cash_cannot_be_used() -> None:
+    bench = desk(
+        Reply({"error_code": "0", "data": {"portfolio": []}}),
+        Reply({"error_code": "0", "result": {"net_asset_value": 9}}),
+    )
+
+    with pytest.raises(Malformed, match="neither ci_balance nor balance"):
+        await bench.broker.client.account_snapshot(ACCOUNT, START)
 
 
 async def test_the_otp_exchange_is_signed_over_its_body():

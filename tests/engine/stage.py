@@ -1,6 +1,6 @@
 """A stage for the engine: one HOSE symbol, one strategy that wishes what a test tells it to."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
@@ -28,7 +28,15 @@ from bot.domain.message import (
     TodaysOrdersRead,
     TwoFactorReady,
 )
-from bot.domain.order import Intent, OrderReport, OrderResult, OrderState, OrderType, Side
+from bot.domain.order import (
+    Intent,
+    OrderReport,
+    OrderResult,
+    OrderState,
+    OrderType,
+    Side,
+    UnreadRow,
+)
 from bot.domain.outcome import Accepted, Outcome, Refused
 from bot.domain.plan import Limits, OrderPlan, StrategyMode, StrategyPlan, Wake, When
 from bot.domain.quote import Depth, DepthLevel, Quote
@@ -198,10 +206,15 @@ class Stage:
     def token(self) -> list[Command]:
         return self.handle(TwoFactorReady(self.now, self.now + timedelta(hours=8), "operator"))
 
-    def book(self, *reports: OrderReport, asked_at: datetime | None = None) -> list[Command]:
+    def book(
+        self,
+        *reports: OrderReport,
+        asked_at: datetime | None = None,
+        set_aside: Sequence[UnreadRow] = (),
+    ) -> list[Command]:
         asked = asked_at or self.now
         rows = tuple(replace(one, requested_at=asked) for one in reports)
-        return self.handle(TodaysOrdersRead(self.now, ACCOUNT, rows, asked))
+        return self.handle(TodaysOrdersRead(self.now, ACCOUNT, rows, asked, tuple(set_aside)))
 
     def row(self, report: OrderReport | None, order_id: str = "ORD1") -> list[Command]:
         found = replace(report, requested_at=self.now) if report else None

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bot.domain.entry import Fill, Note, RunState, StateChanged
+from bot.domain.entry import Decision, Fill, Note, RunState, StateChanged
 from tests.staging import QUIET
 from tests.story import Story, once, tell, write_project
 
@@ -50,3 +50,36 @@ async def test_impossible_figures_halt_the_symbol_and_book_nothing(
     assert any(alert.startswith("HPG halted") for alert in _alerts(story))
     assert story.shown.all(Fill) == []
     assert len(story.posts()) == 1
+
+
+async def test_a_row_without_its_symbol_spoils_no_book_and_its_order_goes_on(
+    tmp_path: Path,
+) -> None:
+    listed = {"verb": "GET", "path": "/trading/v1/accounts/*/order-book", "times": 0}
+    unnamed = {"match": listed, "action": {"do": "set_fields", "fields": {"symbol": None}}}
+    scenario = {**QUIET, "faults": [unnamed]}
+    strategy = once(name="again", use="again")
+    config = write_project(tmp_path, scenario=scenario, strategies=[strategy])
+    (config.parent / "strategies" / "again.py").write_text(AGAIN)
+
+    story = await tell(config, minutes=4)
+
+    [told] = _alerts(story)
+    assert "ORD10000001 can't be read" in told
+    assert "nothing is bought in HPG" in told
+    assert len(story.posts()) == 1
+    assert sum(fill.quantity for fill in story.shown.all(Fill)) == 100
+    assert "SYMBOL_HALTED" in {each.code for each in story.shown.all(Decision)}
+
+
+AGAIN = """
+from bot import Strategy
+
+
+class Again(Strategy):
+    price: int
+
+    def on_quote(self, quote):
+        self.buy(100, limit=self.price, why="again")
+"""
+"""A plug-in that wishes for an order on every quote."""

@@ -91,10 +91,10 @@ async def test_a_slow_answer_to_a_place_is_unknown_and_never_sent_again(
         broker.two_factor.set_token(token.token, token.expires_at)
         account = sandbox.credentials.accounts[0]
         answer = await broker.writer.send(broker.writer.prepare_place(account, wanted))
-        rows = await broker.client.todays_orders(account, START)
+        found = await broker.client.todays_orders(account, START)
 
     assert isinstance(answer, LateAnswer)
     known = frozenset[str]()
     outcome = classify_place(wanted, answer, today=DAY, known_ids=known, account=account)
     assert isinstance(outcome, Unknown)
-    assert len(rows) == (0 if point == "accept" else 1)
+    assert len(found.reports) == (0 if point == "accept" else 1)

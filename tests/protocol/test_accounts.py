@@ -174,9 +174,12 @@ def test_withdrawable_cash_is_written_as_a_text():
     assert written["baldefovd"] == "0"
 
 
-@pytest.mark.parametrize("missing", ["ci_balance", "balance", "net_asset_value"])
-def test_no_money_is_guessed(missing):
-    with pytest.raises(MalformedAnswer, match=missing):
-        decode_summary(
-            payload({"ci_balance": 1, "balance": 1, "net_asset_value": 1, missing: None})
-        )
+def test_money_that_the_broker_leaves_out_is_not_known_and_not_guessed():
+    assert decode_summary(payload({})) == AccountSummary(None, None, None)
+    assert decode_summary(payload({"ci_balance": 1})) == AccountSummary(1, None, None)
+
+
+def test_cash_that_is_left_out_is_the_balance_without_the_deposits():
+    found = decode_summary(payload({"balance": 30, "td_balance": 20, "net_asset_value": 50}))
+
+    assert (found.cash, found.balance) == (10, 30)

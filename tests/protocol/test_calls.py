@@ -246,6 +246,21 @@ def is_optional(codec: Codec[Any], answer: Any, name: str) -> bool:
     return True
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "assets_summary", "order_history", "pnl_today", "screener", "stock_depth_history",
+        "stock_foreign_history", "stock_foreign_room_history", "stock_orders_history",
+        "stock_proprietary_history", "stock_trading_history", "summary",
+    ],
+)  # fmt: skip
+def test_fields_that_the_document_does_not_require_may_be_left_out(name):
+    codec = CODECS[name]
+    least = {"symbol": "HPG"} if "history" in name else {}
+
+    assert codec.decode(Payload(name, least)) is not None
+
+
 @each_shape
 def test_what_must_be_there_is_missed_by_name(codec):
     answer = ANSWERS[codec.endpoint.name]

@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 
 from bot.domain.instrument import Phase
-from bot.domain.order import OrderState, Side
+from bot.domain.order import OrderState, Side, TodaysOrders
 from bot.protocol.decode import decode_order_row, decode_todays_orders
 from bot.protocol.encode import RowDetail, encode_order_row
 from bot.protocol.errors import MalformedAnswer
@@ -30,13 +30,43 @@ def test_the_document_s_example_is_read_and_written():
     assert set(encode_order_row(REPORT, DETAIL)) == set(ROW_JSON)
 
 
-def test_the_book_is_read_whole_or_not_at_all():
-    good, bad = ROW_JSON, ROW_JSON | {"orderid": None}
+def read_book(*rows: object) -> TodaysOrders:
+    return decode_todays_orders(payload(list(rows)), account=ACCOUNT, requested_at=NOW)
 
-    assert len(decode_todays_orders(payload([good, good]), account=ACCOUNT, requested_at=NOW)) == 2
-    assert decode_todays_orders(payload([]), account=ACCOUNT, requested_at=NOW) == ()
-    with pytest.raises(MalformedAnswer, match="orderid"):
-        decode_todays_orders(payload([good, bad]), account=ACCOUNT, requested_at=NOW)
+
+def test_a_book_whose_rows_can_all_be_read_is_whole():
+    assert without_raw(read_book(ROW_JSON).reports[0]) == REPORT
+    assert len(read_book(ROW_JSON, ROW_JSON).reports) == 2
+    assert read_book() == TodaysOrders((), ())
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "named", "reason"),
+    [
+        ({"orderid": None}, (None, "HPG"), "orderid"),
+        ({"symbol": None}, ("ORD700001", None), "symbol"),
+        ({"qtty": None}, ("ORD700001", "HPG"), "qtty"),
+        ({"qtty": "many"}, ("ORD700001", "HPG"), "qtty"),
+        ({"side": "LEND", "side_code": None}, ("ORD700001", "HPG"), "side"),
+        ({"orderid": 7, "symbol": " "}, (None, None), "orderid"),
+    ],
+)
+def test_a_row_that_cannot_be_read_is_set_aside_with_what_it_names(
+    spoilt: dict[str, object], named: tuple[str | None, str | None], reason: str
+) -> None:
+    found = read_book(ROW_JSON, ROW_JSON | spoilt)
+
+    [row] = found.set_aside
+    assert [without_raw(each) for each in found.reports] == [REPORT]
+    assert (row.order_id, row.symbol) == named
+    assert row.reason.startswith(reason)
+    assert "qtty" in row.raw
+
+
+def test_what_is_no_row_at_all_is_set_aside_without_a_name():
+    [row] = read_book(7).set_aside
+
+    assert (row.order_id, row.symbol, row.raw) == (None, None, "7")
 
 
 def test_a_row_needs_no_more_than_id_symbol_side_and_quantity():

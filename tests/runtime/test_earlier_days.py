@@ -1,5 +1,6 @@
 """The order history tells how orders ended that were open when the bot went down."""
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -22,9 +23,11 @@ STILL = {
 """Nobody trades through the day that passes between two mornings."""
 
 
-async def left_overnight(folder: Path, url: str, *, limit_price: int) -> tuple[Stage, OrderUpdated]:
+async def left_overnight(
+    folder: Path, url: str, *, limit_price: int, **more: object
+) -> tuple[Stage, OrderUpdated]:
     """A stage on the next morning, and the row of an order that was working the day before."""
-    stage = await set_stage(folder, url, scenario(symbols=[STILL]))
+    stage = await set_stage(folder, url, scenario(symbols=[STILL], **more))
     wanted = await stage.ready(intent(limit_price=limit_price))
     await stage.orders.place(wanted)
     [order_id] = stage.placed()
@@ -86,4 +89,22 @@ async def test_what_the_history_does_not_know_is_left_open(tmp_path: Path, sqlit
             stage.broker.client, stage.account, known, now=stage.clock.now()
         )
         assert told.earlier == ()
+    await stage.strike()
+
+
+async def test_a_row_that_does_not_say_what_was_executed_is_not_taken_for_nothing(
+    tmp_path: Path, sqlite_url: str
+) -> None:
+    said = {"order_id": "ORD10000001", "symbol": "HPG", "order_status": "SENT"}
+    body = json.dumps({"error_code": "0", "result": {"data": [{"symbol": "SHS"}, said]}})
+    match = {"verb": "GET", "path": "/trading/sub-accounts/*/orders*", "times": 0}
+    fault = {"match": match, "action": {"do": "status", "status": 200, "body": body}}
+    stage, row = await left_overnight(tmp_path, sqlite_url, limit_price=ABOVE, faults=[fault])
+    assert row.order_id == "ORD10000001"
+
+    found = await with_earlier_ends(
+        stage.broker.client, stage.account, knowing(row), now=stage.clock.now()
+    )
+
+    assert found.earlier == ()
     await stage.strike()

@@ -199,7 +199,7 @@ async def test_what_has_no_codec_is_read_by_its_own_decoder() -> None:
     for name, answer in (("amend_order", amended), ("cancel_order", cancelled)):
         assert len(decode_order_results(opened(ENDPOINTS[name], answer))) == 1
     now = datetime(2026, 11, 19, tzinfo=UTC)
-    assert len(decode_todays_orders(rows, account=OWNER, requested_at=now)) == 2
+    assert len(decode_todays_orders(rows, account=OWNER, requested_at=now).reports) == 2
     assert decode_order_row(row, account=OWNER, requested_at=now).executed_quantity == 100
     assert revoked.status_code == 200
     assert {

@@ -99,7 +99,7 @@ async def test_a_buy_and_a_sale_move_cash_shares_fee_and_tax() -> None:
         await read(b, "todays_orders", f"/trading/v1/accounts/{ACCOUNT}/order-book"),
         account=SubAccount(ACCOUNT, EXTENDED, "Normal"),
         requested_at=b.clock.now(),
-    )
+    ).reports
     assert [(row.order_id, row.executed_quantity) for row in rows] == [
         ("ORD10000001", 300),
         ("ORD10000002", 200),
