@@ -145,23 +145,27 @@ def _head(loaded: Loaded, *, is_resumed: bool) -> str:
 def _print_summary(invocation: Invocation, loaded: Loaded, end: RunEnd) -> None:
     day = end.market_time.astimezone(EXCHANGE_TZ).date()
     with told(loaded.origin_of("journal.url")):
-        summary, report = _read(loaded.journal_url, day)
+        summary, report = _read(loaded, day)
     if invocation.json:
         print_json({"entry": "Summary", **fields_of(summary), "net": summary.net})
     else:
         for line in summary_lines(summary, report, masked_url(loaded.journal_url)):
             print_text(line)
     if not report.is_whole:
-        problems = [Problem("E-JNL-001", text) for text in report.problems]
+        found = (*report.problems, *report.differences)
+        problems = [Problem("E-JNL-001", text) for text in found]
         raise OperatorMistake(problems, ExitCode.DIFFERS)
 
 
-def _read(url: str, day: date) -> "tuple[DaySummary, VerifyReport]":
+def _read(loaded: Loaded, day: date) -> "tuple[DaySummary, VerifyReport]":
+    from bot.journal.heads import read_heads_file
     from bot.journal.reader import JournalReader
     from bot.journal.verify import verify
 
+    url = loaded.journal_url
+    kept = read_heads_file(loaded.state_dir, url).kept
     with JournalReader(url) as reader:
-        return reader.summary(day), verify(url)
+        return reader.summary(day), verify(url, kept)
 
 
 def summary_lines(summary: "DaySummary", report: "VerifyReport", journal: str) -> Iterator[str]:

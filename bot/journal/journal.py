@@ -9,7 +9,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Final, Self, TypeVar
@@ -19,7 +19,7 @@ from sqlalchemy.exc import DBAPIError
 
 from bot.domain.entry import Entry
 from bot.domain.recovery import Recovery
-from bot.journal.batch import COUNTER, Batch, lock_heads
+from bot.journal.batch import COUNTER, Batch, lock_heads, read_heads
 from bot.journal.closes import write_closes
 from bot.journal.encoding import instant_text
 from bot.journal.engines import (
@@ -31,9 +31,11 @@ from bot.journal.engines import (
     unreachable,
     writing_engine,
 )
-from bot.journal.errors import OutcomeUnknown, Unreachable
+from bot.journal.errors import JournalError, OutcomeUnknown, Unreachable
+from bot.journal.heads import Heads
+from bot.journal.heads_keeper import HeadsKeeper
 from bot.journal.recovering import read_recovery
-from bot.journal.runs import add_run, end_run
+from bot.journal.runs import add_run, add_run_with_heads, end_run
 from bot.journal.schema import require_schema
 from bot.journal.sends import require_epoch, require_may_send
 
@@ -59,20 +61,25 @@ class Doubt:
 class Journal:
     """The one writer of a journal. All methods but `open` run on its thread."""
 
-    def __init__(self, url: str, engine: sa.Engine, epoch: int | None) -> None:
+    def __init__(
+        self, url: str, engine: sa.Engine, epoch: int | None, keeper: HeadsKeeper | None
+    ) -> None:
         self._url = url
         self._engine = engine
         self._epoch = epoch
+        self._keeper = keeper
+        self._run: int | None = None
         self._doubt: Doubt | None = None
         self._done: deque[tuple[Entry, ...]] = deque(maxlen=DONE_MAX)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="journal")
 
     @classmethod
-    def open(cls, url: str, *, epoch: int | None = None) -> Self:
+    def open(cls, url: str, *, epoch: int | None = None, keeper: HeadsKeeper | None = None) -> Self:
         """Connect, and see that the schema is right.
 
-        With `epoch` (of the lease) every write asserts that the lease is still ours. Raises
-        Unreachable, NeedsMigration, UnusableUrl or Corrupt.
+        With `epoch` (of the lease) every write asserts that the lease is still ours. `keeper` is
+        shown where the chains end, from the start of a run on. Raises Unreachable, NeedsMigration,
+        UnusableUrl or Corrupt.
         """
         if is_sqlite(url) and not file_of(url).is_file():
             raise Unreachable("no such file", database=str(file_of(url)))
@@ -84,7 +91,7 @@ class Journal:
             with told(url), engine.connect() as connection:
                 require_schema(connection)
             undo.pop_all()
-        return cls(url, engine, epoch)
+        return cls(url, engine, epoch, keeper)
 
     async def write(self, entries: Sequence[Entry]) -> None:
         """Store all entries in one transaction; they survive a power cut once this returns.
@@ -118,9 +125,13 @@ class Journal:
         """Note that a run begins; returns its number, counted over the life of the journal."""
         facts = {"mode": mode, "version": version, "config_sha256": config_sha256}
         row = {**facts, "started_at": instant_text(at), "epoch": self._epoch}
-        return await self._on_thread(
-            lambda: self._change(lambda connection: add_run(connection, row))
-        )
+        begin = add_run if self._keeper is None else add_run_with_heads
+
+        def start(connection: sa.Connection) -> int:
+            self._run = begin(connection, row)
+            return self._run
+
+        return await self._on_thread(lambda: self._change(start))
 
     async def end_run(self, run_id: int, reason: str, *, at: datetime) -> None:
         """Note that a run ended, and why. A run that was killed has no end."""
@@ -136,7 +147,7 @@ class Journal:
 
     async def close(self) -> None:
         """Finish what is queued and let go of the database."""
-        await self._on_thread(self._engine.dispose)
+        await self._on_thread(self._end)
         self._thread.shutdown()
 
     # --------------------------------------------------------------------------- on the thread
@@ -154,7 +165,24 @@ class Journal:
     def _change(self, change: Callable[[sa.Connection], T]) -> T:
         with told(self._url), self._engine.begin() as connection:
             self._require_lease(connection)
-            return change(connection)
+            done, heads = change(connection), read_heads(connection)
+        self._show(heads)
+        return done
+
+    def _show(self, heads: Heads) -> None:
+        """Let the keeper see where the chains end after a commit."""
+        if self._keeper is not None and self._run is not None:
+            self._keeper.see(self._run, self._epoch, heads)
+
+    def _end(self) -> None:
+        """Let go; before, keep the last heads, if they can be read and are still ours to tell."""
+        if self._keeper is not None:
+            is_last = False
+            with suppress(JournalError):
+                self._change(_nothing_more)
+                is_last = True
+            self._keeper.close(is_last=is_last)
+        self._engine.dispose()
 
     def _store(self, entries: tuple[Entry, ...], check: Check) -> None:
         with told(self._url):
@@ -178,6 +206,7 @@ class Journal:
             self._doubt = Doubt(entries, before, batch.last_seq)
             transaction.commit()
             self._doubt = None
+        self._show(batch.heads)
 
     def _require_lease(self, connection: sa.Connection) -> None:
         if self._epoch is not None:

@@ -6,8 +6,9 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from bot.journal import tables
-from bot.journal.batch import Batch
-from bot.journal.encoding import Plain, instant_text
+from bot.journal.batch import Batch, lock_heads
+from bot.journal.encoding import Plain, instant_text, json_text
+from bot.journal.heads import plain_heads
 
 
 def add_run(connection: sa.Connection, facts: Mapping[str, Plain]) -> int:
@@ -18,6 +19,12 @@ def add_run(connection: sa.Connection, facts: Mapping[str, Plain]) -> int:
     batch.add_sealed(runs, {"run_id": last + 1, **facts})
     batch.store()
     return int(last) + 1
+
+
+def add_run_with_heads(connection: sa.Connection, facts: Mapping[str, Plain]) -> int:
+    """The same, with the heads that the run finds: an older copy that goes on is known by them."""
+    heads = json_text(plain_heads(lock_heads(connection)))
+    return add_run(connection, {**facts, "heads": heads})
 
 
 def end_run(connection: sa.Connection, run_id: int, reason: str, at: datetime) -> None:

@@ -1,12 +1,14 @@
-"""Checks a journal against itself: nothing changed, nothing missing, the sums right.
+"""Checks a journal against itself and against heads that were kept of it.
 
 Every chain is walked from the genesis hash, every seal taken again, chain lengths compared with
-`chains`, orders with their fills, and no intent has two POSTs. It reads row by row, in memory that
+`chains`, orders with their fills, and no intent has two POSTs. Who can write the whole database can
+make all of that fit again: only heads kept elsewhere show it. It reads row by row, in memory that
 does not grow with the journal, and changes nothing.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import islice
 from typing import Final
 
@@ -14,46 +16,67 @@ import sqlalchemy as sa
 
 from bot.journal import rows, tables
 from bot.journal.batch import COUNTER, Head, read_heads, seals_of
+from bot.journal.comparing import Comparison
 from bot.journal.encoding import Plain, link, summed
 from bot.journal.engines import is_sqlite, reading_engine, told
 from bot.journal.errors import Corrupt
 from bot.journal.guards import missing_guards
+from bot.journal.heads import KeptHeads, label_of
 from bot.journal.positions import total
 from bot.journal.schema import require_schema
 
 PROBLEMS_MAX: Final = 100
 """How many problems are told; a broken chain would fill the screen."""
 ROWS_AT_ONCE: Final = 500
+_NO_HEAD: Final = Head(0, 0, "")
+_RUNS: Final = sa.select(tables.runs.c.run_id, tables.runs.c.heads, tables.runs.c.ended_at).where(
+    tables.runs.c.heads.is_not(None)
+)
 
 Stored = Mapping[str, Plain]
 
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """What was checked, and what was found wrong, in words; at most `PROBLEMS_MAX` problems."""
+    """What was checked, and what was found wrong, in words; at most `PROBLEMS_MAX` problems.
+
+    `differences` are those from the heads that were kept. `keeps_heads`: a run that kept some has
+    ended.
+    """
 
     events: int
     orders: int
     fills: int
     problems: tuple[str, ...]
+    differences: tuple[str, ...] = ()
+    keeps_heads: bool = False
 
     @property
     def is_whole(self) -> bool:
         """Whether nothing was found wrong."""
-        return not self.problems
+        return not self.problems and not self.differences
 
 
-def verify(url: str) -> VerifyReport:
-    """Check a whole journal. Raises Unreachable or NeedsMigration; damage is a problem, told."""
+def verify(url: str, kept: Sequence[KeptHeads] = ()) -> VerifyReport:
+    """Check a whole journal, against `kept` heads too. Of a journal that is being written, those
+    have to be read before. Raises Unreachable or NeedsMigration; damage is a problem, told.
+    """
     engine = reading_engine(url)
     try:
         with told(url), engine.connect() as connection:
             require_schema(connection)
-            problems = tuple(islice(_problems(connection, url), PROBLEMS_MAX))
+            runs = connection.execute(_RUNS).all()
+            comparison = Comparison(kept, {row.run_id: row.heads for row in runs})
+            problems = tuple(islice(_problems(connection, url, comparison), PROBLEMS_MAX))
             heads = read_heads(connection)
-            orders = _count(connection, tables.orders)
+            comparison.see_heads(heads)
             return VerifyReport(
-                heads[COUNTER].row_count, orders, heads["fills"].row_count, problems
+                events=heads.get(COUNTER, _NO_HEAD).row_count,
+                orders=_count(connection, tables.orders),
+                fills=heads.get("fills", _NO_HEAD).row_count,
+                problems=problems,
+                differences=tuple(comparison.differences),
+                keeps_heads=any(row.ended_at is not None for row in runs),
             )
     except Corrupt as damage:
         return VerifyReport(0, 0, 0, (str(damage),))
@@ -61,14 +84,28 @@ def verify(url: str) -> VerifyReport:
         engine.dispose()
 
 
-def _problems(connection: sa.Connection, url: str) -> Iterator[str]:
+def heads_now(url: str, at: datetime) -> KeptHeads:
+    """Where the chains end now, to be kept elsewhere. Raises Unreachable or NeedsMigration."""
+    engine = reading_engine(url)
+    runs = tables.runs
+    newest = sa.select(runs.c.run_id, runs.c.epoch).order_by(runs.c.run_id.desc()).limit(1)
+    try:
+        with told(url), engine.connect() as connection:
+            require_schema(connection)
+            run_id, epoch = connection.execute(newest).first() or (0, None)
+            return KeptHeads(at, label_of(url), run_id, epoch, read_heads(connection))
+    finally:
+        engine.dispose()
+
+
+def _problems(connection: sa.Connection, url: str, comparison: Comparison) -> Iterator[str]:
     if is_sqlite(url):
         yield from _damage(connection)
     if missing := missing_guards(connection):
         yield f"triggers that keep rows from being changed are missing: {', '.join(missing)}"
     heads = read_heads(connection)
     for table in tables.CHAINED:
-        yield from _chain_problems(connection, table, heads.get(table.name))
+        yield from _chain_problems(connection, table, heads.get(table.name), comparison)
     for table in tables.SEALED:
         yield from _seal_problems(connection, table, heads.get(seals_of(table)))
     yield from _epoch_problems(connection)
@@ -84,7 +121,9 @@ def _damage(connection: sa.Connection) -> Iterator[str]:
             yield f"the file is damaged: {finding}"
 
 
-def _chain_problems(connection: sa.Connection, table: sa.Table, head: Head | None) -> Iterator[str]:
+def _chain_problems(
+    connection: sa.Connection, table: sa.Table, head: Head | None, comparison: Comparison
+) -> Iterator[str]:
     """Walk one chain; after a break, go on from the row that breaks it."""
     before, count, seq = tables.GENESIS, 0, 0
     for row in _stream(connection, sa.select(table).order_by(table.c.seq)):
@@ -95,6 +134,8 @@ def _chain_problems(connection: sa.Connection, table: sa.Table, head: Head | Non
         if row["hash"] != before:
             yield f"{table.name} {seq}: the row was changed"
             before = str(row["hash"])
+        comparison.see_row(table.name, Head(seq, count, before))
+    comparison.see_end(table.name)
     if head != Head(seq, count, before):
         yield f"{table.name}: {count} rows do not end where the chain did"
 
@@ -128,7 +169,7 @@ def _counter_problems(connection: sa.Connection, heads: Mapping[str, Head]) -> I
     """The numbers of all entries run from 1 to the counter; a finished row has taken two."""
     taken = sum(heads[table.name].row_count for table in tables.CHAINED if table.name in heads)
     taken += _count(connection, tables.orders)
-    counter = heads.get(COUNTER, Head(0, 0, ""))
+    counter = heads.get(COUNTER, _NO_HEAD)
     if counter.last_seq != counter.row_count or taken > counter.last_seq:
         yield f"chains: {counter.last_seq} entries were counted, {taken} rows are there"
 

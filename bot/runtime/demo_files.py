@@ -1,8 +1,8 @@
 """A demo's own files: resumed when it was cut off, moved away when it was over.
 
-One earlier demo is kept, as `journal.1.db` and `sandbox.1.jsonl`, until the next one is over. Its
-2FA token is not: a sandbox that begins anew counts its tokens anew, and would take an old one for
-one of its own.
+One earlier demo is kept, as `journal.1.db`, `sandbox.1.jsonl` and so on, until the next one is
+over. Its 2FA token is not: a sandbox that begins anew counts its tokens anew, and would take an old
+one for one of its own.
 """
 
 import fcntl
@@ -12,11 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from bot.journal.heads import FILE, OLDER
 from bot.runtime.token_file import forget_token
 from bot.runtime.worlds import LEDGER
 from bot.sandbox.ledger import is_finished, read_ledger
 
-_FILES: Final = ("journal.db", "journal.db-wal", "journal.db-shm", LEDGER)
+_FILES: Final = ("journal.db", "journal.db-wal", "journal.db-shm", FILE, OLDER, LEDGER)
 
 
 class NotAlone(Exception):

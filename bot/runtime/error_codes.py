@@ -85,6 +85,8 @@ ERROR_CODES: Final[Mapping[str, str]] = {
     "E-ORD-001": "no order answers to that id",
     "E-ORD-002": "several orders answer to that part of an id",
     "E-JNL-001": "the journal was changed, or does not add up",
+    "E-JNL-002": "the journal is not the one whose heads were kept",
+    "E-JNL-003": "the heads that were kept of the journal can't be read",
     "E-DB-001": "the journal's database cannot be reached, or takes no more",
     "E-DB-002": "the journal's schema is another than this program's, or there is none yet",
     "E-DB-003": "the journal's database is damaged, or cannot be used as it is named",

@@ -4,9 +4,11 @@ Order of the start: plans → journal and its lease → broker → account → e
 bot on the same journal is refused before any request is made.
 """
 
+import asyncio
 import os
 import socket
-from contextlib import AsyncExitStack
+from collections.abc import Callable
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from datetime import date, datetime
 
@@ -18,6 +20,7 @@ from bot.domain.account import SubAccount
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.engine.engine import Engine
 from bot.journal.errors import Holder
+from bot.journal.heads_keeper import HeadsKeeper
 from bot.journal.journal import Journal
 from bot.journal.lease import acquire
 from bot.runtime.activity import Activity, Tasks
@@ -144,10 +147,21 @@ class Run:
         lease = acquire(url, Holder(os.getpid(), socket.gethostname(), SystemClock().now()))
         self._stack.callback(lease.release)
         require_unmixed(url, self._loaded.settings.mode)
-        journal = Journal.open(url, epoch=lease.epoch)
+        keeper = HeadsKeeper(self._loaded.state_dir, url, SystemClock(), self._tell_from_thread())
+        journal = Journal.open(url, epoch=lease.epoch, keeper=keeper)
         self._stack.push_async_callback(journal.close)
         self._screen.row("journal", f"{masked_url(url)} ({state})")
         return JournalDesk(journal, lease.epoch)
+
+    def _tell_from_thread(self) -> Callable[[str], None]:
+        """The screen's word on trouble, for a thread beside the loop."""
+        loop, trouble = asyncio.get_running_loop(), self._screen.trouble
+
+        def tell(text: str) -> None:
+            with suppress(RuntimeError):  # the loop has ended: nobody is there to read it
+                loop.call_soon_threadsafe(trouble, text)
+
+        return tell
 
     async def _start_run(self, journal: Journal) -> int:
         return await journal.start_run(

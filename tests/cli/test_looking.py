@@ -64,7 +64,6 @@ GOLDEN = {
     "order ORD10000003 --timeline": PARTLY,
     "order L-0005 --timeline": BLOCKED,
     "decisions --why-not": WHY_NOT,
-    "journal verify": "45 events, chain whole, 3 orders balance with 2 fills\n",
 }
 READING = (
     "orders",
@@ -87,6 +86,17 @@ def test_a_command_prints_the_day_like_this(command: str, config: Path) -> None:
 
     assert (ran.code, ran.err) == (ExitCode.DONE, "")
     assert ran.out == GOLDEN[command]
+
+
+def test_a_journal_whose_heads_nobody_kept_is_compared_with_itself(config: Path) -> None:
+    ran = call("journal", "verify", "-c", str(config))
+
+    file = config.parent / "state" / "heads.jsonl"
+    assert (ran.code, ran.err) == (ExitCode.DONE, "")
+    assert ran.out.splitlines() == [
+        "45 events, chain whole, 3 orders balance with 2 fills",
+        f"compared with itself only: there are no heads in {file}",
+    ]
 
 
 @pytest.mark.parametrize(

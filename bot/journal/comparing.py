@@ -1,0 +1,107 @@
+"""Compares a journal, while it is read from end to end, with heads that were kept of it."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from bot.journal.batch import Head
+from bot.journal.heads import Heads, KeptHeads, heads_of
+from bot.journal.tables import SEALED
+
+SEALS: Final = tuple(f"{table.name}.seals" for table in SEALED)
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """Heads that were written down, and when, in words."""
+
+    who: str
+    heads: Heads
+
+
+class Comparison:
+    """What heads say that the journal must hold; `differences` tells where it does not.
+
+    `kept` are lines of a file or printed ones, `runs` what each run found when it began, by its
+    number.
+    """
+
+    def __init__(self, kept: Sequence[KeptHeads], runs: Mapping[int, str]) -> None:
+        self.differences: list[str] = []
+        self._kept = kept
+        self._found = {
+            run: Witness(f"the heads that run {run} found", heads)
+            for run, text in runs.items()
+            if (heads := _heads_in(text)) is not None
+        }
+        lines = [Witness(str(each), each.heads) for each in kept]
+        self._witnesses = [*lines, *self._found.values()]
+        self._places: dict[str, dict[int, dict[Head, str]]] = {}
+        for witness in self._witnesses:
+            for name, head in witness.heads.items():
+                if head.last_seq and name not in SEALS:
+                    place = self._places.setdefault(name, {}).setdefault(head.last_seq, {})
+                    place.setdefault(head, witness.who)
+        self._told: set[str] = set()
+
+    def see_row(self, name: str, here: Head) -> None:
+        """Compare the row at which a chain stands with what was written down of it."""
+        for kept, who in self._places.get(name, {}).pop(here.last_seq, {}).items():
+            if kept == here:
+                continue
+            if kept.row_count != here.row_count:
+                what = f"{here.row_count:,} rows up to here, {kept.row_count:,} in {who}"
+            else:
+                what = f"not as in {who}: this row, or one before it, was changed and hashed again"
+            self._tell(name, f"{name} {here.last_seq}: {what}")
+
+    def see_end(self, name: str) -> None:
+        """See what was written down of a chain that has ended without it."""
+        if lacking := self._places.get(name):
+            seq = max(lacking)
+            head, who = next(iter(lacking[seq].items()))
+            there = f"{name} {seq} is not there, the last of {head.row_count:,} rows in {who}"
+            self._tell(name, f"{there}: the end was cut off, or this is an older copy")
+
+    def see_heads(self, now: Heads) -> None:
+        """Compare what has no place in a chain: sums of seals, and what each run left behind."""
+        for name in SEALS:
+            self._see_sum(name, now)
+        for each in filter(lambda line: line.is_last, self._kept):
+            after = min((run for run in self._found if run > each.run), default=None)
+            then = now if after is None else self._found[after].heads
+            changed = sorted(name for name in each.heads if each.heads[name] != then.get(name))
+            if changed and self._told.isdisjoint(changed):
+                when = "is now" if after is None else f"was when run {after} began"
+                text = f"{', '.join(changed)}: what {when} is not what run {each.run} left behind"
+                self._tell(changed[0], text)
+
+    def _see_sum(self, name: str, now: Heads) -> None:
+        """Of one table, two sums that were set equally often are one."""
+        table, known = name.removesuffix(".seals"), dict[int, Witness]()
+        for witness in [*self._witnesses, Witness("what is there now", now)]:
+            head = witness.heads.get(name)
+            if head is None:
+                continue
+            first = known.setdefault(head.last_seq, witness)
+            if first.heads[name] != head:
+                between = f"{first.who} and {witness.who}"
+                self._tell(name, f"{table}: rows were changed and sealed again between {between}")
+            if name in now and head.last_seq > now[name].last_seq:
+                text = f"{table}: there were more changes by {witness.who}: this is an older copy"
+                self._tell(name, text)
+
+    def _tell(self, name: str, text: str) -> None:
+        """Say the first thing about a chain or a sum; more of it would say the same again."""
+        if name not in self._told:
+            self._told.add(name)
+            self.differences.append(text)
+
+
+def _heads_in(text: str) -> Heads | None:
+    """The heads in a run's row; what is no heads was changed, which the run's seal tells."""
+    try:
+        return heads_of(json.loads(text))
+    except (ValueError, TypeError, AttributeError):
+        return None
