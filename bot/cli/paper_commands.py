@@ -23,7 +23,11 @@ def paper() -> None:
 @click.option(
     "--speed", type=click.FloatRange(0, min_open=True), metavar="X", help="Of market time."
 )
-@click.option("--now", metavar="ISO", help="When the market starts, like 2026-11-19T09:14:55.")
+@click.option(
+    "--now",
+    metavar="ISO",
+    help="When it is joined, like 2026-11-19T11:45: its day is played until then.",
+)
 def serve(port: int, scenario: str, seed: int | None, speed: float | None, now: str | None) -> None:
     """Serve the broker's API on loopback until SIGTERM or Ctrl-C.
 

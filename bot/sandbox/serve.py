@@ -29,6 +29,7 @@ _PACE_S: Final = 0.05
 _BACKLOG: Final = 128
 _DAYS_BACK_MAX: Final = 30
 _QUIET_START: Final = time(9, 14, 55)
+_BEFORE_OPENING: Final = timedelta(seconds=5)
 
 
 class _Server(uvicorn.Server):
@@ -148,6 +149,23 @@ def credentials_line(sandbox: Sandbox, base_url: str) -> str:
             "accounts": accounts,
         }
     )
+
+
+def market_opening(at: datetime, rulebook: Rulebook) -> datetime:
+    """Return when the trading day of an instant opens: its own day's, else that of the last.
+
+    A market that is joined at `at` is played from then on, so that it has had a day. Where it has
+    not opened on that day there is nothing to play: `at` itself. So it is where the calendar names
+    no trading day in the last month.
+    """
+    local = at.astimezone(EXCHANGE_TZ)
+    for back in range(_DAYS_BACK_MAX):
+        day = local.date() - timedelta(days=back)
+        if rulebook.calendar.is_trading_day(day):
+            midnight = datetime.combine(day, time(), EXCHANGE_TZ).astimezone(UTC)
+            openings = (rulebook.next_phase_change(each, midnight).at for each in Exchange)
+            return min(at, min(openings) - _BEFORE_OPENING)
+    return at
 
 
 def market_start(now: datetime, rulebook: Rulebook) -> datetime:

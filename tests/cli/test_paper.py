@@ -6,6 +6,7 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
+import httpx
 import pytest
 
 from bot.runtime.problems import ExitCode
@@ -39,6 +40,23 @@ def _status_of(url: str) -> int:
     except HTTPError as error:
         with error:
             return error.code
+
+
+def test_a_sandbox_that_is_started_in_the_afternoon_has_had_a_morning(tmp_path: Path) -> None:
+    story = tmp_path / "one.yaml"
+    story.write_text("symbols: [{symbol: HPG, exchange: HOSE, reference: 27_000}]\n")
+    arguments = ("--scenario", str(story), "--now", "2026-11-19T14:35")
+    server = BotProcess("paper", "serve", "--port", "0", *arguments)
+    try:
+        given = json.loads(server.stdout.readline())
+        address = f"{given['base_url']}/market/quotes/stocks/HPG"
+        quote = httpx.get(address, headers={"X-FH-APIKEY": given["api_key"]}).json()["data"]
+    finally:
+        server.end()
+
+    assert quote["low"] <= quote["open"] <= quote["high"]
+    assert quote["volume"] > 0
+    assert quote["updated_at"].startswith("2026-11-19T14:35:0")
 
 
 def test_a_bad_time_is_a_wrong_command_line() -> None:

@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from bot.clock import Clock, ScaledClock, SystemClock
+from bot.clock import Clock, ScaledClock, SimulatedClock, SystemClock
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.rulebook import Rulebook
 from bot.runtime.problems import OperatorMistake
@@ -21,7 +21,7 @@ from bot.runtime.scenario_file import load_scenario
 from bot.sandbox.errors import PortInUse
 from bot.sandbox.sandbox import Sandbox
 from bot.sandbox.scenario import Scenario
-from bot.sandbox.serve import credentials_line, market_start, run_free, serve
+from bot.sandbox.serve import credentials_line, market_opening, market_start, run_free, serve
 
 LOOPBACK: Final = "127.0.0.1"
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
@@ -44,9 +44,11 @@ async def serve_paper(plan: PaperPlan, announce: Callable[[str], None]) -> None:
     Raises OperatorMistake for a bad scenario, or a port in use.
     """
     wire, rulebook = SystemClock(), load_rulebook()
-    scenario = _scenario(plan, wire, rulebook)
-    clock = ScaledClock(wire, start=scenario.starts_at, speed=scenario.speed)
+    scenario, joined_at = _scenario(plan, wire, rulebook)
+    clock = _MarketClock(joined_at)
     sandbox = Sandbox(scenario, rulebook, clock=clock, wire=wire, seed=plan.seed)
+    sandbox.advance(joined_at)
+    clock.run(wire, speed=scenario.speed)
     try:
         async with serve(sandbox, LOOPBACK, plan.port) as base_url:
             announce(credentials_line(sandbox, base_url))
@@ -58,16 +60,37 @@ async def serve_paper(plan: PaperPlan, announce: Callable[[str], None]) -> None:
         sandbox.close()
 
 
-def _scenario(plan: PaperPlan, wire: Clock, rulebook: Rulebook) -> Scenario:
-    """The scenario on its day: the stated one, its own, today, or the last trading day."""
+class _MarketClock:
+    """Market time that stands still until the market has been played up to it."""
+
+    def __init__(self, start: datetime) -> None:
+        self._clock: Clock = SimulatedClock(start)
+
+    def now(self) -> datetime:
+        """Return the instant."""
+        return self._clock.now()
+
+    def run(self, wire: Clock, *, speed: float) -> None:
+        """Let it run by the wire clock from now on."""
+        self._clock = ScaledClock(wire, start=self.now(), speed=speed)
+
+
+def _scenario(plan: PaperPlan, wire: Clock, rulebook: Rulebook) -> tuple[Scenario, datetime]:
+    """The scenario, and when its market is joined: the stated time, its own start, or now.
+
+    A market that is joined within or after its day is played from the day's opening on; one whose
+    file names the day begins as that says.
+    """
     scenario = load_scenario(plan.scenario, Path.cwd())
     if plan.speed is not None:
         scenario = scenario.model_copy(update={"speed": plan.speed})
     if plan.starts_at is not None:
         _require_covered(plan.starts_at, rulebook)
         _require_recorded(plan.starts_at, scenario)
-        return scenario.on(plan.starts_at)
-    return scenario if scenario.day else scenario.on(market_start(wire.now(), rulebook))
+    elif scenario.day is not None:
+        return scenario, scenario.starts_at
+    joined_at = plan.starts_at or market_start(wire.now(), rulebook)
+    return scenario.on(market_opening(joined_at, rulebook)), joined_at
 
 
 def _require_covered(at: datetime, rulebook: Rulebook) -> None:
