@@ -6,7 +6,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from bot.broker.waiter import Waiter
-from bot.clock import Clock, SimulatedClock
+from bot.clock import Clock, SimulatedClock, SystemClock
+from bot.domain.rulebook import Rulebook
 from bot.protocol.secret import Secret
 from bot.runtime.activity import Activity, OneAtATime, Turn
 from bot.runtime.problems import ExitCode, OperatorMistake
@@ -16,10 +17,10 @@ from bot.runtime.stepped import SteppedMarket, SteppedWaiter
 from bot.runtime.world import Access, Driver
 from bot.runtime.worlds import Place, ledger_path
 from bot.sandbox.errors import LedgerBroken, PortInUse
-from bot.sandbox.ledger import resumed_at
+from bot.sandbox.ledger import begun_at, resumed_at
 from bot.sandbox.sandbox import Sandbox
 from bot.sandbox.scenario import Scenario
-from bot.sandbox.serve import serve
+from bot.sandbox.serve import last_morning, serve
 
 _HOST: Final = "127.0.0.1"
 _NO_ADDRESS: Final = "http://127.0.0.1:1"
@@ -108,9 +109,14 @@ def embedded(place: Place) -> SandboxWorld:
 
 
 def wake_sandbox(place: Place, scenario: Scenario) -> tuple[Sandbox, SimulatedClock]:
-    """Make the embedded broker and its clock, going on where its ledger ends."""
+    """Make the embedded broker and its clock, going on where its ledger ends.
+
+    A scenario that names no day begins on the last trading day, and goes on with that one.
+    """
     ledger = ledger_path(place.loaded.state_dir)
     try:
+        if scenario.day is None:
+            scenario = scenario.on(begun_at(ledger) or _last_morning(place.rulebook))
         clock = SimulatedClock(resumed_at(ledger) or scenario.starts_at)
         sandbox = Sandbox(
             scenario,
@@ -123,3 +129,11 @@ def wake_sandbox(place: Place, scenario: Scenario) -> tuple[Sandbox, SimulatedCl
     except LedgerBroken as error:
         raise OperatorMistake.of("E-SBX-001", f"{ledger}: {error}", ExitCode.DATABASE) from error
     return sandbox, clock
+
+
+def _last_morning(rulebook: Rulebook) -> datetime:
+    try:
+        return last_morning(SystemClock().now(), rulebook)
+    except ValueError as unknown:
+        message = f"the scenario names no day, and {unknown}: give it a day"
+        raise OperatorMistake.of("E-MKT-005", message) from unknown

@@ -70,6 +70,12 @@ def resumed_at(path: Path) -> datetime | None:
     return datetime.fromisoformat(instants[-1]) if instants else None
 
 
+def begun_at(path: Path) -> datetime | None:
+    """Market time at which a ledger begins, and its scenario began. None: no ledger."""
+    head = next(_lines(path), None) if path.exists() else None
+    return datetime.fromisoformat(str(head["at"])) if head else None
+
+
 def is_finished(path: Path) -> bool:
     """Tell whether the last thing a ledger says is that its scenario was over."""
     lines = read_ledger(path)

@@ -174,12 +174,15 @@ def market_start(now: datetime, rulebook: Rulebook) -> datetime:
     Raises ValueError where the calendar names no trading day in the last month.
     """
     phases = {rulebook.phase_at(exchange, now) for exchange in Exchange}
-    if phases != {Phase.CLOSED}:
-        return now
+    return last_morning(now, rulebook) if phases == {Phase.CLOSED} else now
+
+
+def last_morning(now: datetime, rulebook: Rulebook) -> datetime:
+    """Return 09:14:55 of the last trading day on which that is past; raises ValueError likewise."""
     today = now.astimezone(EXCHANGE_TZ).date()
     for back in range(_DAYS_BACK_MAX):
         day = today - timedelta(days=back)
         start = datetime.combine(day, _QUIET_START, EXCHANGE_TZ)
         if start <= now and rulebook.calendar.is_trading_day(day):
             return start.astimezone(UTC)
-    raise ValueError("the calendar knows no trading day in the last month; state the time")
+    raise ValueError("the calendar knows no trading day in the last month")

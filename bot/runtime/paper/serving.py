@@ -89,8 +89,16 @@ def _scenario(plan: PaperPlan, wire: Clock, rulebook: Rulebook) -> tuple[Scenari
         _require_recorded(plan.starts_at, scenario)
     elif scenario.day is not None:
         return scenario, scenario.starts_at
-    joined_at = plan.starts_at or market_start(wire.now(), rulebook)
+    joined_at = plan.starts_at or _start(wire, rulebook)
     return scenario.on(market_opening(joined_at, rulebook)), joined_at
+
+
+def _start(wire: Clock, rulebook: Rulebook) -> datetime:
+    try:
+        return market_start(wire.now(), rulebook)
+    except ValueError as unknown:
+        message = f"{unknown}: say with --now when the market starts"
+        raise OperatorMistake.of("E-MKT-005", message) from unknown
 
 
 def _require_covered(at: datetime, rulebook: Rulebook) -> None:

@@ -1,0 +1,43 @@
+"""Every scenario that is shipped can be run by a bot: its broker comes up and an order trades."""
+
+from datetime import datetime, time, timedelta
+from pathlib import Path
+
+import pytest
+
+from bot.clock import SystemClock
+from bot.domain.entry import Fill
+from bot.domain.instrument import EXCHANGE_TZ
+from bot.runtime.rulebook import load_rulebook
+from bot.runtime.scenario_file import scenario_names
+from tests.story import once, tell, write_project
+
+BUYS_SHS = once(symbols=["SHS"], params={"price": 23_000}, when={"sessions": ["continuous"]})
+BROKER = {"account": ".1", "requests_per_minute": 3000}
+
+
+@pytest.mark.parametrize("name", scenario_names())
+async def test_every_shipped_scenario_runs_and_an_order_trades(tmp_path: Path, name: str) -> None:
+    config = write_project(tmp_path, scenario=name, strategies=[BUYS_SHS], broker=BROKER)
+
+    story = await tell(config, minutes=2)
+
+    assert not story.shown.troubles
+    fills = story.shown.all(Fill)
+    assert sum(each.quantity for each in fills) == 100
+
+
+async def test_a_scenario_without_a_day_begins_at_the_end_of_the_last_opening_auction(
+    tmp_path: Path,
+) -> None:
+    config = write_project(tmp_path, scenario="quiet", strategies=[BUYS_SHS], broker=BROKER)
+
+    story = await tell(config, minutes=1)
+    again = await tell(config, minutes=1)
+
+    begun = datetime.fromisoformat(str(story.ledger()[0]["at"])).astimezone(EXCHANGE_TZ)
+    today = SystemClock().now().astimezone(EXCHANGE_TZ).date()
+    assert begun.time() == time(9, 14, 55)
+    assert load_rulebook().calendar.is_trading_day(begun.date())
+    assert today - timedelta(days=7) < begun.date() <= today
+    assert again.ledger()[0] == story.ledger()[0], "and goes on with that day"
