@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from bot.cli.glance import Glance
-from bot.cli.narrator_memory import INDENT, Lines, Memory
+from bot.cli.narrator_memory import INDENT, Lines, Memory, more
 from bot.cli.tell_decisions import tell_decision
 from bot.cli.tell_orders import (
     keep_answer,
@@ -21,7 +21,7 @@ from bot.cli.tell_orders import (
     tell_transition,
 )
 from bot.cli.tell_states import tell_auth, tell_note, tell_state, tell_switch
-from bot.cli.wording import folded
+from bot.cli.wording import LINE_MAX, folded
 from bot.domain.entry import (
     AttemptFinished,
     AuthEvent,
@@ -37,6 +37,7 @@ from bot.domain.entry import (
     Transition,
 )
 from bot.domain.recovery import Recovery
+from bot.domain.scripted import apart
 from bot.domain.visible import visible
 
 _TELLERS: Final[Mapping[type, Callable[..., Lines]]] = {
@@ -75,6 +76,21 @@ class Narrator:
     def tell(self, entry: Entry) -> Lines:
         """Return the lines that an entry is worth; often none."""
         teller = _TELLERS.get(type(entry))
-        lines = teller(self._memory, entry) if teller else []
+        bare, mark = apart(entry)
+        lines = teller(self._memory, bare) if teller else []
+        if isinstance(entry, Transition) and entry.order_id is not None:
+            self._memory.scripted[entry.order_id] = mark
+        if isinstance(entry, Fill):
+            mark = self._memory.scripted.pop(entry.order_id, "")
         self._memory.glance.see(entry)
-        return [part for line in lines for part in folded(visible(line), indent=INDENT)]
+        marked = _marked(lines, mark)
+        return [part for line in marked for part in folded(visible(line), indent=INDENT)]
+
+
+def _marked(lines: Lines, mark: str) -> Lines:
+    """Say on the line itself what the scenario of a sandbox forced, below it where it is full."""
+    if not mark or not lines:
+        return lines
+    first, *others = lines
+    whole = f"{first} {mark}"
+    return [whole, *others] if len(whole) <= LINE_MAX else [first, more(mark), *others]

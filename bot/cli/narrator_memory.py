@@ -19,6 +19,7 @@ class Memory:
     """`announced`: intents whose order's first row is still to come; `told_noes`: see `_is_news`.
 
     `gaps` says how far apart two values of one indicator stood when nothing came of a look.
+    `scripted` is what an order's newest move says of the scenario that forced it.
     `needed` is the newest demand for a token, `ready` the newest token,
     `paused_at` the start of a pause that lasts.
     """
@@ -31,6 +32,7 @@ class Memory:
     told_noes: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     quoted: dict[str, datetime] = field(default_factory=dict)
     gaps: dict[tuple[str, str], float] = field(default_factory=dict)
+    scripted: dict[str, str] = field(default_factory=dict)
     limited_at: datetime | None = None
     needed: AuthEvent | None = None
     ready: AuthEvent | None = None

@@ -104,6 +104,7 @@ class Daemon:
             inbox=staff.inbox,
             carry_out=self._commands(),
             wake_at=self._wake_at,
+            mark=staff.world.mark,
             show=staff.show,
             on_trouble=staff.on_trouble,
         )

@@ -17,6 +17,7 @@ from bot.engine.engine import Engine
 from bot.journal.errors import Unreachable
 from bot.journal.journal import Journal
 from bot.runtime.inbox import Inbox
+from bot.runtime.world import Mark
 
 JOURNAL_RETRY_S: Final = 2.0
 
@@ -38,6 +39,7 @@ class LiveLoop:
         inbox: Inbox,
         carry_out: Mapping[type, CarryOut],
         wake_at: Callable[[datetime | None], None],
+        mark: Mark,
         show: Sequence[Show],
         on_trouble: Callable[[str], None],
     ) -> None:
@@ -46,6 +48,7 @@ class LiveLoop:
         self._inbox = inbox
         self._carry_out = carry_out
         self._wake_at = wake_at
+        self._mark = mark
         self._show = show
         self._on_trouble = on_trouble
 
@@ -61,7 +64,7 @@ class LiveLoop:
     async def handle(self, event: Event) -> None:
         """Take one event all the way through."""
         commands = self._engine.handle(event)
-        entries = [command.entry for command in commands if isinstance(command, Record)]
+        entries = [self._mark(command.entry) for command in commands if isinstance(command, Record)]
         if entries:
             await self._commit(entries)
             self._tell(entries)

@@ -13,8 +13,9 @@ from bot.runtime.activity import Activity, OneAtATime, Turn
 from bot.runtime.problems import ExitCode, OperatorMistake
 from bot.runtime.scenario_file import load_scenario
 from bot.runtime.schedule import Fire, Job, Report, Timetable
+from bot.runtime.scripted import ScenarioMarks
 from bot.runtime.stepped import SteppedMarket, SteppedWaiter
-from bot.runtime.world import Access, Driver
+from bot.runtime.world import Access, Driver, Mark
 from bot.runtime.worlds import Place, ledger_path
 from bot.sandbox.errors import LedgerBroken, PortInUse
 from bot.sandbox.ledger import begun_at, resumed_at
@@ -54,6 +55,7 @@ class SandboxWorld:
         self.max_concurrent: int | None = 1
         self.mailed_code: Secret | None = Secret(sandbox.credentials.otp_code)
         self.story_start: datetime | None = sandbox.scenario.starts_at
+        self.mark: Mark = ScenarioMarks(sandbox.forced)
         self._speed = speed
 
     async def open(self, stack: AsyncExitStack) -> Access:

@@ -8,7 +8,7 @@ and a bot with real orders does not even import what plays a broker.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -17,6 +17,7 @@ from typing import Protocol
 from bot.broker.http import AsgiApp
 from bot.broker.waiter import SystemWaiter, Waiter
 from bot.clock import Clock, SystemClock
+from bot.domain.entry import Entry
 from bot.protocol.secret import Secret
 from bot.runtime.activity import AllAtOnce, Tasks, Turn
 from bot.runtime.paced import PacedDriver, read_market_clock
@@ -31,6 +32,14 @@ class Access:
     api_key: Secret
     api_secret: Secret
     app: AsgiApp | None = None
+
+
+Mark = Callable[[Entry], Entry]
+
+
+def as_it_is(entry: Entry) -> Entry:
+    """Mark nothing: a broker that we do not play has no scenario."""
+    return entry
 
 
 class Driver(Protocol):
@@ -57,6 +66,8 @@ class World(Protocol):
     """The one-time code of a broker that we play ourselves."""
     story_start: datetime | None
     """When the story of an embedded sandbox began, also when it is resumed."""
+    mark: Mark
+    """Says of an entry that the scenario of a broker that we play forced it."""
 
     async def open(self, stack: AsyncExitStack, /) -> Access:
         """Make the broker reachable; what has to be closed again goes on the stack."""
@@ -87,6 +98,7 @@ class SystemWorld:
         self.max_concurrent: int | None = None
         self.mailed_code: Secret | None = None
         self.story_start: datetime | None = None
+        self.mark: Mark = as_it_is
 
     async def open(self, _stack: AsyncExitStack) -> Access:
         """The broker is there already."""
@@ -137,6 +149,7 @@ class ServedSandboxWorld:
         self.max_concurrent: int | None = None
         self.mailed_code: Secret | None = None
         self.story_start: datetime | None = None
+        self.mark: Mark = as_it_is
 
     async def open(self, _stack: AsyncExitStack) -> Access:
         """Learn how its market time runs. Raises BrokerError."""

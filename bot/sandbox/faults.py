@@ -130,6 +130,10 @@ class FaultBook:
             )
         )
 
+    def limits(self, at: datetime) -> bool:
+        """Tell whether a 429 of any rule holds."""
+        return any(is_lasting(rule, at) for rule in self._rules)
+
     def take_changed(self) -> list[Rule]:
         """Hand over the rules whose counts changed since the last call."""
         changed, self._changed = list(self._changed.values()), {}

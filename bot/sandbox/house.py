@@ -28,6 +28,7 @@ from bot.sandbox.exchange.order import Listing
 from bot.sandbox.exchange.venue import Venue
 from bot.sandbox.fault_rule import DropTwoFactor, FaultScript
 from bot.sandbox.faults import FaultBook
+from bot.sandbox.forced import Forced
 from bot.sandbox.ledger import Line
 from bot.sandbox.market_of import market_of
 from bot.sandbox.mirror.market import MirroredMarket, Places
@@ -71,6 +72,7 @@ class House:
         self.faults = FaultBook(
             seed=scenario.seed, at_time=scenario.at, state_of=self._status_in_path
         )
+        self.forced = Forced(scenario, faults=self.faults, otp=self.otp)
         self._corporate_actions = CorporateActions(
             scenario.corporate_actions,
             rulebook=rulebook,
@@ -121,6 +123,7 @@ class House:
     def _note_trade(self, trade: Traded) -> None:
         self._due = None
         self.recorder.record(trade)
+        self.forced.note_trade(trade.symbol, (trade.buy_order_id, trade.sell_order_id), trade.at)
         if self.mirror is not None:
             self.mirror.note_trade(trade)
 
@@ -219,6 +222,8 @@ class House:
         if (hidden_s := line.get("hide_s")) is not None:
             order = self._order(result.order_id)
             order.hidden_until = self.now + timedelta(seconds=float(str(hidden_s)))
+        if rejection is not None:
+            self.forced.note_order(result.order_id)
         if result.order_id:
             self._note_arrival(self._order(result.order_id))
         return Change(result)

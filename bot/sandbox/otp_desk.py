@@ -133,6 +133,12 @@ class OtpDesk:
         """Make every token issued so far answer `code` from now on (a fault)."""
         self._dropped = (self._issued, code)
 
+    @property
+    def is_dropped(self) -> bool:
+        """True while no token was issued since the last drop."""
+        last_dropped, code = self._dropped
+        return bool(code) and self._issued <= last_dropped
+
     def admit(self, token: str | None, at: datetime) -> None:
         """Let a write through, or raise HttpRefusal 403 with one of the four OTP_SESSION codes."""
         code = self._refusal(token, at)

@@ -24,6 +24,7 @@ from bot.sandbox.connection import Sleep
 from bot.sandbox.control import CONTROL_PATH, Controls, control_application
 from bot.sandbox.errors import HttpRefusal, LedgerBroken
 from bot.sandbox.fault_rule import FaultScript
+from bot.sandbox.forced import Forced
 from bot.sandbox.gatekeeper import Gatekeeper
 from bot.sandbox.house import House
 from bot.sandbox.ledger import Ledger, Line, read_ledger
@@ -156,6 +157,11 @@ class Sandbox:
             "speed": self.scenario.speed,
         }
 
+    @property
+    def forced(self) -> Forced:
+        """What the scenario has forced on the client so far."""
+        return self._house.forced
+
     def add_fault(self, script: FaultScript) -> None:
         """Put a fault in force from now on."""
         self._carry_out(self._line("add_fault", script=script.model_dump(mode="json")))
@@ -258,6 +264,7 @@ class Sandbox:
             sleep=sleep,
             too_many=self._gate.too_many,
             on_strike=self._note_faults,
+            on_struck=self._house.forced.note_request,
             drop_two_factor=self.drop_two_factor,
         )
         controls = Controls(self.scenario.key_text, self.clocks, self.add_fault, self.end_faults)

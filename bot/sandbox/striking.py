@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from bot.clock import Clock
 from bot.protocol.envelope import seal_error
+from bot.protocol.signing import HEADER_NONCE
 from bot.sandbox import row_faults
 from bot.sandbox.call import JSON, Call, Head
 from bot.sandbox.connection import Dripped, Nothing, Sleep, Staged, gzip_bomb, huge
@@ -44,6 +45,7 @@ from bot.sandbox.quota import ceil_s
 
 Reach = Callable[[], datetime]
 """Brings the market up to its clock and returns its time."""
+_NONCE: Final = HEADER_NONCE.lower().encode("latin-1")
 _ON_THE_WAY_OUT: Final = (FaultPoint.HEADERS_SENT, FaultPoint.MID_BODY, FaultPoint.AFTER_BODY)
 
 
@@ -56,7 +58,11 @@ class Scripted(Exception):
 
 
 class Striker:
-    """Lets the faults of a book strike. `on_strike` hears of every look that changed a count."""
+    """Lets the faults of a book strike.
+
+    `on_strike` hears of every look that changed a count, `on_struck` the nonce of every request
+    that was struck.
+    """
 
     def __init__(
         self,
@@ -67,6 +73,7 @@ class Striker:
         sleep: Sleep,
         too_many: Callable[[int], HttpRefusal],
         on_strike: Callable[[], None],
+        on_struck: Callable[[str], None],
         drop_two_factor: Callable[[str], None],
     ) -> None:
         self._faults = faults
@@ -75,6 +82,7 @@ class Striker:
         self._sleep = sleep
         self._too_many = too_many
         self._on_strike = on_strike
+        self._on_struck = on_struck
         self._drop_two_factor = drop_two_factor
         self._earlier = EarlierAnswers()
         self._held: list[tuple[Rule, asyncio.Event]] = []
@@ -89,6 +97,9 @@ class Striker:
         verb, path = request.method, request.path
         rule = self._faults.strike(point, verb=verb, path=path, at=self._reach())
         self._on_strike()
+        if rule is not None:
+            head = request.head if isinstance(request, Call) else request
+            self._on_struck(head.headers.get(_NONCE, b"").decode("latin-1"))
         return rule
 
     async def strike(self, point: FaultPoint, head: Head) -> Action | None:

@@ -38,7 +38,7 @@ from bot.runtime.rulebook import load_symbols
 from bot.runtime.schedule import Fire, Job, Report, SystemTimetable, Timetable, every
 from bot.runtime.settings import Loaded
 from bot.runtime.strategy_file import UnknownSymbols
-from bot.runtime.world import Access, Driver, SystemDriver
+from bot.runtime.world import Access, Driver, Mark, SystemDriver, as_it_is
 from bot.sandbox.errors import LedgerBroken
 from bot.sandbox.ledger import resumed_at
 from bot.sandbox.mirror.shell import MirrorShell
@@ -83,6 +83,7 @@ class PaperWorld:
         self.max_concurrent: int | None = None
         self.mailed_code: Secret | None = None
         self.story_start: datetime | None = None
+        self.mark: Mark = as_it_is
         self._tasks = Tasks(activity, self.turn, on_bug)
 
     # ------------------------------------------------------------------------------ opening
