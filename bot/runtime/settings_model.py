@@ -93,7 +93,7 @@ class SandboxSettings(BaseModel):
     """The same seed gives the same market."""
     speed: Annotated[float, Speed()] = 60.0
     """Seconds of market time in a second, or max: as fast as it goes."""
-    scenario: Annotated[str, Text()] = "demo"
+    scenario: Annotated[str, Text()] = "market"
     """The name of a shipped scenario, or a file."""
     port: Annotated[int, Whole(0, 65_535, "a port")] | None = 8790
     """Its port on loopback; 0 takes a free one, null none: it answers in this process alone."""

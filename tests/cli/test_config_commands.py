@@ -63,12 +63,12 @@ def test_a_wrong_configuration_ends_with_3(capsys: Capture, folder: Path) -> Non
 def test_a_scenario_that_is_not_there_is_found_by_the_check(capsys: Capture, folder: Path) -> None:
     called(capsys, "init", "mine")
     config = folder / "mine" / "bot.yaml"
-    config.write_text(config.read_text("utf-8").replace("scenario: demo", "scenario: dmeo"))
+    config.write_text(config.read_text("utf-8").replace("scenario: market", "scenario: markte"))
 
     code, out, err = called(capsys, "config", "check", "-c", "mine/bot.yaml")
 
     assert (code, out) == (3, "")
-    assert "no scenario 'dmeo'" in err
+    assert "no scenario 'markte'" in err
 
 
 def test_each_value_shows_its_origin(capsys: Capture, folder: Path) -> None:

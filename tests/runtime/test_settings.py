@@ -43,7 +43,7 @@ def test_a_flag_outranks_the_environment_which_outranks_the_file(tmp_path: Path)
 
     sandbox = loaded.settings.sandbox
     assert (sandbox.seed, sandbox.speed, sandbox.port) == (100, 20.0, 3)
-    assert sandbox.scenario == "demo"
+    assert sandbox.scenario == "market"
     assert loaded.origin_of("sandbox.seed") == "flag"
     assert loaded.origin_of("sandbox.speed") == "env BOT_SANDBOX__SPEED"
     assert loaded.origin_of("sandbox.port") == f"{file}:1"
