@@ -51,8 +51,13 @@ def list_(invocation: Invocation) -> None:
     cells = [tuple(_cell(row[head.lower()]) for head in heads) for row in files]
     print_table(invocation, heads, cells)
     print_text("")
-    rows = [(p.name, p.where, f"broken: {p.error}" if p.error else "ok") for p in plugins]
-    print_table(invocation, ("USE", "WHERE", "STATE"), rows)
+    rows = [(p.name, "broken" if p.error else "ok", p.where) for p in plugins]
+    print_table(invocation, ("USE", "STATE", "WHERE"), rows)
+    reasons = [str(row["error"]) for row in files if row["error"]]
+    for reason in [*reasons, *(f"{p.where}: {p.error}" for p in plugins if p.error)]:
+        print_text("")
+        for line in reason.splitlines():
+            print_text(line)
 
 
 def _file_rows(loaded: Loaded) -> list[Plain]:

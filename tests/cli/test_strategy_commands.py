@@ -146,7 +146,24 @@ def test_a_broken_one_does_not_hide_the_others(capsys: Capture, folder: Path) ->
     assert code == 0
     assert "broken: bad" in out
     assert "mine" in out
-    assert "own             strategies/own.py:1:5" in out
+    assert "own             broken strategies/own.py:1:5\n" in out
+
+
+def test_the_reasons_of_broken_ones_stand_below_the_table_uncut(
+    capsys: Capture, folder: Path
+) -> None:
+    (folder / "strategies").mkdir()
+    (folder / "strategies" / "good.yaml").write_text(GOOD, "utf-8")
+    (folder / "strategies" / "bad.yaml").write_text("name: bad\n", "utf-8")
+    (folder / "strategies" / "own.py").write_text("x = (\n", "utf-8")
+    (folder / "bot.yaml").write_text("mode: sandbox\n", "utf-8")
+
+    _, out, _ = called(capsys, "strategy", "list", "-c", "bot.yaml")
+
+    below = out.split("strategies/own.py:1:5\n", 1)[1]
+    assert "\nstrategies/bad.yaml:1:1: E-CFG-011 missing key 'use'\n   1 | name: bad\n" in below
+    reason = "this strategy cannot be loaded: SyntaxError: '(' was never closed"
+    assert below.endswith(f"\nstrategies/own.py:1:5: {reason}\n")
 
 
 def test_a_strategy_is_shown_in_the_words_of_its_file(capsys: Capture) -> None:
