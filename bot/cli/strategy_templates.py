@@ -77,13 +77,20 @@ def write_new(files: dict[Path, str]) -> None:
 
 def _write(path: Path, text: str) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("x", encoding="utf-8") as file:
+        missing = [folder for folder in path.parents if not folder.exists()]
+        for folder in reversed(missing):
+            folder.mkdir(0o755, exist_ok=True)
+        with open(path, "x", encoding="utf-8", opener=_not_for_others) as file:
             file.write(text)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         problem = Problem("E-CFG-001", f"cannot write this file: {reason}", shown_path(path))
         raise OperatorMistake((problem,), ExitCode.CONFIG) from error
+
+
+def _not_for_others(path: str, flags: int) -> int:
+    """Make a file that nobody else may write to, whatever the umask: what lies here runs."""
+    return os.open(path, flags, 0o644)
 
 
 def schema_file(folder: Path) -> dict[Path, str]:

@@ -42,7 +42,7 @@ ERROR_CODES: Final[Mapping[str, str]] = {
     "E-CFG-035": "nothing ever wakes the strategy",
     "E-CFG-036": "two strategy files of one name",
     "E-CFG-037": "no strategy file where the configuration looks",
-    "E-CFG-038": "a folder of strategies that others may write to",
+    "E-CFG-038": "a file that runs, or says what runs, can be changed by somebody else",
     "E-CFG-039": "parameters that the strategy itself refuses",
     "E-CFG-041": "a secret in a configuration file",
     "E-CFG-042": "`mode: live` without a dated statement that the broker allows automated orders",

@@ -1,9 +1,10 @@
 """Finds the class that a strategy file's `use` names, and says why a broken one is broken.
 
 Looked for in this order: entry points of the group `bot.strategies`, the files of the project's
-`strategies/` folder and of the shipped one (by class or file name in snake case), a dotted path;
-`path.py:Class` names a file. A file is executed only when it is the one that is wanted, or to
-list all. A plug-in is trusted code in our process: it can do anything, and we say so in the docs.
+`strategies/` folder and of the shipped one (by class or file name in snake case), a dotted path
+below the project; `path.py:Class` names a file. A file is executed only when it is the one that is
+wanted, or to list all, and only when nobody else may write to it. A plug-in is trusted code in our
+process: it can do anything, and we say so in the docs.
 """
 
 import ast
@@ -12,7 +13,6 @@ import importlib.metadata
 import importlib.util
 import inspect
 import re
-import stat
 import sys
 import traceback
 from collections.abc import Iterator
@@ -22,19 +22,19 @@ from hashlib import sha256
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
-from typing import Final, TypeGuard
+from typing import Final, NoReturn, TypeGuard
 
 from bot.runtime.model_check import did_you_mean
 from bot.runtime.plugin_check import FAILURES, require_sound
 from bot.runtime.problems import OperatorMistake, Problem
 from bot.runtime.shipped import shipped
+from bot.runtime.trust import require_trusted
 from bot.runtime.yaml_file import Span, read_text, shown_path, snippet_of
 from bot.strategy import Strategy
 
 GROUP: Final = "bot.strategies"
 FOLDER: Final = "strategies"
 _WORDS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def find_strategy(use: str, base_dir: Path) -> type[Strategy]:
             raise _unknown(f"{path}: a strategy's file is named from its project's folder down")
         found: type[Strategy] | None = _class_of_file(project_of(base_dir) / path, name)
     else:
-        found = _entry_point(use) or _in_folders(use, base_dir) or _dotted(use)
+        found = _entry_point(use) or _in_folders(use, base_dir) or _dotted(use, base_dir)
     if found is None:
         names = _names(base_dir)
         hint = did_you_mean(use, names) or f"known: {', '.join(names)}."
@@ -87,18 +87,6 @@ def find_strategy(use: str, base_dir: Path) -> type[Strategy]:
 def list_plugins(base_dir: Path) -> tuple[PluginRow, ...]:
     """Return everything that can be used, and broken files with the reason."""
     return (*_entry_rows(), *_file_rows(base_dir))
-
-
-def refuse_open_folders(base_dir: Path) -> None:
-    """Raise OperatorMistake when somebody else may write to a folder of strategies."""
-    open_ones = [
-        folder for folder in plugin_folders(base_dir) if folder.stat().st_mode & _OTHERS_WRITE
-    ]
-    if open_ones:
-        text = "others may write to this folder, and what lies in it runs. Do: chmod go-w"
-        raise OperatorMistake(
-            Problem("E-CFG-038", f"{text} {folder}", shown_path(folder)) for folder in open_ones
-        )
 
 
 def snake_case(name: str) -> str:
@@ -227,14 +215,19 @@ def _is_strategy(value: object) -> TypeGuard[type[Strategy]]:
 
 
 class _Loader(SourceFileLoader):
-    """Leaves no bytecode behind: looking at strategies changes no file."""
+    """Neither reads nor writes bytecode: what runs is the text that was looked at."""
 
-    def set_data(self, path: str, data: object, *, _mode: int = 0o666) -> None:
-        """Write nothing."""
+    def path_stats(self, path: str) -> NoReturn:
+        """Say that nothing is known of a cached file."""
+        raise OSError(path)
 
 
 def _run(file: Path) -> ModuleType:
-    """Import a file under a name of its own, so that two `sma.py` do not meet."""
+    """Import a file under a name of its own, so that two `sma.py` do not meet.
+
+    Nothing of it runs when somebody else may write to it, whatever the mode.
+    """
+    require_trusted(file)
     path = file.resolve()
     name = f"bot_plugin_{path.stem}_{sha256(str(path).encode()).hexdigest()[:8]}"
     loader = _Loader(name, str(path))
@@ -275,18 +268,11 @@ def _said(error: BaseException) -> str:
 # ---------------------------------------------------------------------------------------- the rest
 
 
-def _dotted(use: str) -> type[Strategy] | None:
-    module_name, _, name = use.replace(":", ".").rpartition(".")
-    if not module_name:
-        return None
-    try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError:
-        return None
-    except FAILURES as error:
-        message = f"the module {module_name} of {use!r} cannot be imported: {_said(error)}"
-        raise OperatorMistake.of("E-CFG-032", message) from error
-    return _require_strategy(getattr(module, name, None), repr(use))
+def _dotted(use: str, base_dir: Path) -> type[Strategy] | None:
+    """`strategies.sma.SmaCross` is `strategies/sma.py:SmaCross`; nothing else is ever imported."""
+    module, _, name = use.replace(":", ".").rpartition(".")
+    file = project_of(base_dir) / f"{module.replace('.', '/')}.py"
+    return _class_of_file(file, name) if module and file.is_file() else None
 
 
 def _require_strategy(value: object, what: str) -> type[Strategy]:

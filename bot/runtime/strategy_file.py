@@ -23,10 +23,11 @@ from bot.runtime.model_check import problems_in
 from bot.runtime.plan_check import WORDS, Market, Subject, contradictions, refused_parameters
 from bot.runtime.plan_model import STAND_INS, OrderSection, StrategyFile
 from bot.runtime.plugin_check import RefusedParameters, bars_wanted, make
-from bot.runtime.plugins import find_strategy, refuse_open_folders
+from bot.runtime.plugins import find_strategy
 from bot.runtime.problems import OperatorMistake, Problem
 from bot.runtime.rulebook import load_rulebook, load_symbols, rulebook_of
 from bot.runtime.settings import Loaded
+from bot.runtime.trust import require_trusted
 from bot.runtime.yaml_file import YamlDocument, parse_yaml, read_text, read_yaml, shown_path
 from bot.strategy import Strategy
 
@@ -139,10 +140,11 @@ def load_strategies(
 ) -> tuple[LoadedStrategy, ...]:
     """Return the strategies of a configuration, ready for the engine; `only` keeps these names.
 
-    Raises OperatorMistake, in live mode also when others may write to a folder of strategies.
+    Raises OperatorMistake, but in the sandbox also when somebody else may write to the files that
+    say what is traded.
     """
-    if loaded.settings.mode == "live":
-        refuse_open_folders(loaded.base_dir)
+    if loaded.settings.mode != "sandbox":
+        require_trusted(loaded.path, *strategy_files(loaded))
     market = market or market_of(loaded=loaded)
     checked = load_plans(loaded, market=market)
     _require_names(only, [each.plan.name for each in checked])
