@@ -38,6 +38,7 @@ async def tell_by_hand(
     *asks: Ask,
     minutes: float,
     place_in: MakeStoryWorld = in_process,
+    may_fault: bool = False,
     **options: object,
 ) -> HandStory:
     """Run a project for some minutes of market time, with a person who asks."""
@@ -57,6 +58,8 @@ async def tell_by_hand(
         person.cancel()
         with suppress(asyncio.CancelledError):
             await person
+    if not may_fault:
+        shown.require_no_fault()
     return HandStory(Story(end, shown, loaded), replies)
 
 

@@ -19,7 +19,7 @@ from typing import TypeVar
 from ruamel.yaml import YAML
 
 from bot.clock import SimulatedClock
-from bot.domain.entry import Entry
+from bot.domain.entry import Entry, Note
 from bot.domain.recovery import Recovery
 from bot.journal.migrate import migrate
 from bot.protocol.secret import Secret
@@ -87,6 +87,11 @@ class Shown:
 
     def trouble(self, text: str) -> None:
         self.troubles.append(text)
+
+    def require_no_fault(self) -> None:
+        """A fault of the engine ends no run: a story that has one unasked says so here."""
+        faults = [note for note in self.all(Note) if note.kind == "FAULT"]
+        assert not faults, faults[0].numbers["trace"]
 
     def all(self, kind: type[T]) -> list[T]:
         """Every entry of a kind, in order."""
@@ -217,4 +222,5 @@ async def tell(config: Path, *, minutes: float, **options: object) -> Story:
     shown = Shown()
     run_options = RunOptions(run_for=timedelta(minutes=minutes), **options)  # type: ignore[arg-type]
     end = await run_bot(loaded, run_options, shown, make=in_process)
+    shown.require_no_fault()
     return Story(end, shown, loaded)

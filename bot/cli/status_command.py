@@ -91,6 +91,10 @@ def lines_of(found: Fields) -> Iterator[str]:
     yield _first(found)
     if text(found, "reason") and found["state"] != RunState.RUNNING:
         yield _row("why", text(found, "reason"))
+    for row in each(found, "faults"):
+        times = f" ({whole(row, 'count'):,} times)" if whole(row, "count") > 1 else ""
+        report = f"; report: {text(row, 'report')}" if text(row, "report") else ""
+        yield _row("fault", f"{text(row, 'error')}{times}{report}")
     yield _row("strategies", " · ".join(_strategy(row) for row in each(found, "strategies")))
     yield _row("positions", _positions(found))
     yield _row("orders", _orders(found))

@@ -14,6 +14,7 @@ from enum import StrEnum
 
 from bot.domain.account import AccountSnapshot, ShareholderRight
 from bot.domain.entry import AttemptFinished, Entry
+from bot.domain.fault import FaultFound
 from bot.domain.instrument import Exchange, Instrument, Phase
 from bot.domain.order import Intent, OrderReport, OrderType, UnreadRow
 from bot.domain.outcome import Outcome, Resolution
@@ -299,6 +300,7 @@ Event = (
     | OperatorActed
     | AmendAsked
     | CancelAsked
+    | FaultFound
     | Noted
 )
 

@@ -60,6 +60,7 @@ class Recovery:
     next_fill_number: int = 1
     run_state: RunState = RunState.RUNNING
     run_state_reason: str = ""
+    run_state_by: str = ""
     intents: tuple[StoredIntent, ...] = ()
     """Unresolved ones of any day, and all of today's."""
     orders: tuple[OrderUpdated, ...] = ()

@@ -22,6 +22,7 @@ from bot.domain.outcome import Accepted, NotSent, Refused
 from bot.engine import gatekeeping, sends
 from bot.engine.ask_checks import judge_amend, refusal_code
 from bot.engine.book import Book
+from bot.engine.faults import guarded
 from bot.engine.risk_codes import judged
 from bot.engine.tracks import AmendStage, AmendTrack, AmendVerdict, OrderTrack
 
@@ -63,13 +64,17 @@ def instants(book: Book) -> Iterator[datetime]:
 def advance(book: Book) -> None:
     """Take every amendment that is due one step on."""
     for order_id, amend in list(under_way(book)):
-        order = book.orders.get(order_id)
-        if order is None:
-            del book.amends[order_id]
-        elif not order.is_open:
-            _end_with_order(book, amend, order)
-        elif amend.due <= book.now:
-            _ON_DUE[amend.stage](book, amend, order)
+        guarded(book, f"the amendment of {order_id}", _advance, book, order_id, amend)
+
+
+def _advance(book: Book, order_id: str, amend: AmendTrack) -> None:
+    order = book.orders.get(order_id)
+    if order is None:
+        del book.amends[order_id]
+    elif not order.is_open:
+        _end_with_order(book, amend, order)
+    elif amend.due <= book.now:
+        _ON_DUE[amend.stage](book, amend, order)
 
 
 def _give_up_reading(book: Book, amend: AmendTrack, order: OrderTrack) -> None:

@@ -12,13 +12,20 @@ from bot.domain.rulebook import Rulebook
 from bot.engine.bars import BarStore
 from bot.engine.chains import Chains
 from bot.engine.gate import Gate
-from bot.engine.settings import EngineSettings, Invoke, LoadedStrategy
+from bot.engine.settings import (
+    EngineSettings,
+    Guard,
+    Invoke,
+    LoadedStrategy,
+    unguarded,
+)
 from bot.engine.tracks import (
     BEGINNING,
     AccountLedger,
     AmendTrack,
     CancelTrack,
     DepthSeen,
+    FaultTrack,
     Flow,
     HookCall,
     IntentTrack,
@@ -64,10 +71,12 @@ class Book:
         strategies: Sequence[LoadedStrategy],
         settings: EngineSettings,
         invoke: Invoke,
+        guard: Guard = unguarded,
     ) -> None:
         self.rulebook = rulebook
         self.settings = settings
         self.invoke = invoke
+        self.guard = guard
         self.now = BEGINNING
         self.trading_date: date = date.min
         self.gate = Gate()
@@ -99,6 +108,7 @@ class Book:
         self.book_asked_at: datetime | None = None
         self.counts: Counter[str] = Counter()
         self.due_hooks: list[HookCall] = []
+        self.faults: dict[str, FaultTrack] = {}
         self.runners = {loaded.plan.name: self._seated(loaded) for loaded in strategies}
 
     def _seated(self, loaded: LoadedStrategy) -> Runner:

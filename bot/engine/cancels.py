@@ -14,6 +14,7 @@ from bot.domain.entry import Decision, Verdict
 from bot.domain.message import CancelOrder, ReadOrder
 from bot.domain.order import OrderState
 from bot.engine.book import Book
+from bot.engine.faults import guarded
 from bot.engine.tracks import CancelStage, CancelTrack, OrderTrack
 
 _NOT_CANCELLABLE: Final = frozenset({OrderState.PENDING_CANCEL, OrderState.PENDING_REPLACE})
@@ -81,11 +82,15 @@ def advance(book: Book) -> None:
     if book.gate.lacks_token:
         return
     for cancel in list(book.cancels.values()):
-        order = book.orders[cancel.order_id]
-        if not order.is_open:
-            del book.cancels[cancel.order_id]
-        elif cancel.due <= book.now:
-            _begin(book, cancel, order)
+        guarded(book, f"the cancel of {cancel.order_id}", _advance, book, cancel)
+
+
+def _advance(book: Book, cancel: CancelTrack) -> None:
+    order = book.orders[cancel.order_id]
+    if not order.is_open:
+        del book.cancels[cancel.order_id]
+    elif cancel.due <= book.now:
+        _begin(book, cancel, order)
 
 
 def _begin(book: Book, cancel: CancelTrack, order: OrderTrack) -> None:

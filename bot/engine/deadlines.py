@@ -5,16 +5,17 @@ from datetime import datetime
 
 from bot.engine import amends, cancels, operator, polling, resume
 from bot.engine.book import Book
+from bot.engine.faults import guarded
 
 
 def meet(book: Book) -> None:
     """Do everything whose time has come."""
-    resume.expire_held(book)
-    cancels.request_expired(book)
-    cancels.advance(book)
-    amends.advance(book)
-    polling.poll(book)
-    operator.stop_if_settled(book)
+    guarded(book, "held orders", resume.expire_held, book)
+    guarded(book, "orders whose time is over", cancels.request_expired, book)
+    guarded(book, "cancels", cancels.advance, book)
+    guarded(book, "amendments", amends.advance, book)
+    guarded(book, "polls", polling.poll, book)
+    guarded(book, "the stop", operator.stop_if_settled, book)
 
 
 def next_due(book: Book) -> datetime | None:

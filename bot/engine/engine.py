@@ -8,12 +8,14 @@ shell commits them before it does anything else.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import partial
 from typing import Final, Never
 
 from bot.domain import message
 from bot.domain.entry import CheckResult
-from bot.domain.message import AmendAsked, CancelAsked, Command, Event
+from bot.domain.fault import FaultFound
+from bot.domain.message import AmendAsked, CancelAsked, Command, Event, PlaceAnswered
 from bot.domain.order import Intent
 from bot.domain.rulebook import Rulebook
 from bot.engine import (
@@ -22,6 +24,7 @@ from bot.engine import (
     asks,
     day,
     deadlines,
+    faults,
     gatekeeping,
     market,
     operator,
@@ -33,25 +36,30 @@ from bot.engine import (
     wake,
 )
 from bot.engine.book import Book
+from bot.engine.faults import ENGINE_FAULT, guarded
 from bot.engine.settings import (
     EngineSettings,
+    Guard,
     Invoke,
     LoadedStrategy,
     StrategyFault,
     UnknownPolicy,
     invoke_plainly,
+    unguarded,
 )
 from bot.engine.standing import Standing, SymbolStanding, standing_of, symbol_standing_of
 
 __all__ = [
     "Engine",
     "EngineSettings",
+    "Guard",
     "Invoke",
     "LoadedStrategy",
     "Standing",
     "StrategyFault",
     "UnknownPolicy",
     "invoke_plainly",
+    "unguarded",
 ]
 
 HANDLERS: Final[Mapping[type[Event], Callable[[Book, Never], None]]] = {
@@ -80,12 +88,19 @@ HANDLERS: Final[Mapping[type[Event], Callable[[Book, Never], None]]] = {
     message.OperatorActed: operator.on_operator,
     message.AmendAsked: asks.on_amend_asked,
     message.CancelAsked: asks.on_cancel_asked,
+    FaultFound: faults.on_fault_found,
     message.Noted: market.on_noted,
 }
 
 
+AFTER_A_FAULT: Final = timedelta(seconds=1)
+"""When time is looked at again although the deadlines cannot be told."""
+
+
 class Engine:
-    """Decides. `invoke` calls a strategy's hook; the shell's version times it and catches."""
+    """Decides. `invoke` calls a strategy's hook, `guard` makes a step of the engine's own; the
+    shell's versions catch what is raised.
+    """
 
     def __init__(
         self,
@@ -94,19 +109,25 @@ class Engine:
         strategies: Sequence[LoadedStrategy],
         settings: EngineSettings,
         invoke: Invoke,
+        guard: Guard = unguarded,
     ) -> None:
         self._book = Book(
-            rulebook=rulebook, strategies=strategies, settings=settings, invoke=invoke
+            rulebook=rulebook,
+            strategies=strategies,
+            settings=settings,
+            invoke=invoke,
+            guard=guard,
         )
 
     def handle(self, event: Event) -> list[Command]:
         """Take one event in; return what is to be recorded and done, records first."""
         book = self._book
         book.now = max(book.now, event.at)
-        event = book.chains.received(event)
-        market.close_bars(book)
+        guarded(book, "the end of bars", market.close_bars, book)
         wake.call_hooks(book)
-        HANDLERS[type(event)](book, event)  # type: ignore[arg-type]  # the key is the event's type
+        is_done = guarded(book, type(event).__name__, _dispatch, book, event)
+        if not is_done and isinstance(event, PlaceAnswered):
+            guarded(book, "a lost answer", sends.doubt, book, event)
         wake.call_hooks(book)
         deadlines.meet(book)
         wake.call_hooks(book)
@@ -114,15 +135,24 @@ class Engine:
 
     def next_due(self) -> datetime | None:
         """Return the earliest deadline still ahead: send `TimePassed` then."""
-        return deadlines.next_due(self._book)
+        found: list[datetime | None] = []
+        book = self._book
+        if guarded(book, "next deadline", lambda: found.append(deadlines.next_due(book))):
+            return found[0]
+        return book.now + AFTER_A_FAULT
 
     def objection(self, ask: AmendAsked | CancelAsked) -> CheckResult | None:
         """Return why an ask would be refused now; None when it would be taken. Nothing changes."""
         return asks.objection(self._book, ask)
 
     def reason_not_to_send(self, intent: Intent) -> str | None:
-        """Return why an approved order must not leave after all. Nothing changes."""
-        return sends.reason_not_to_send(self._book, intent)
+        """Return why an approved order must not leave after all. Nothing changes but by a fault."""
+        found: list[str | None] = []
+        book = self._book
+        ask = partial(sends.reason_not_to_send, book, intent)
+        if guarded(book, "last look before a send", lambda: found.append(ask())):
+            return found[0]
+        return ENGINE_FAULT
 
     def standing(self) -> Standing:
         """Return how the bot is."""
@@ -131,3 +161,8 @@ class Engine:
     def symbol_standing(self, symbol: str) -> SymbolStanding:
         """Return what is known of a symbol's market, and our open orders in it."""
         return symbol_standing_of(self._book, symbol)
+
+
+def _dispatch(book: Book, event: Event) -> None:
+    event = book.chains.received(event)
+    HANDLERS[type(event)](book, event)  # type: ignore[arg-type]  # the key is the event's type

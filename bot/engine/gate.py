@@ -24,6 +24,10 @@ ASLEEP: Final = frozenset({RunState.STOPPING, RunState.HALTED, RunState.STARTING
 """States in which no strategy is woken; in the others their signals are heard and refused."""
 
 
+BY_ENGINE: Final = "engine"
+"""Who closed the gate when the engine's own fault did: open orders stay, then and at a restart."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cause:
     """Why the gate is closed and who closed it. `code` is the broker's word for a missing token."""

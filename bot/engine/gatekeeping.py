@@ -5,7 +5,7 @@ from typing import Final
 from bot.domain.entry import AuthEvent, RunState, StateChanged
 from bot.domain.message import BrokerHealthChanged, DropToken, TwoFactorMissing
 from bot.engine.book import Book
-from bot.engine.gate import Cause
+from bot.engine.gate import BY_ENGINE, Cause
 
 REFUSAL_CODES: Final = {
     RunState.STOPPING: "STOPPING",
@@ -28,6 +28,14 @@ def close(book: Book, state: RunState, cause: Cause) -> None:
     """Add a cause that closes the gate, or renew it."""
     book.gate.causes[state] = cause
     announce(book, cause)
+
+
+def take_over(book: Book, state: RunState, cause: Cause) -> None:
+    """Close the gate; where the engine itself had closed it, journal that it is another's now."""
+    before = book.gate.causes.get(state)
+    close(book, state, cause)
+    if before is not None and before.by == BY_ENGINE:
+        book.record(StateChanged(book.now, state, state, cause.reason, cause.by))
 
 
 def lift(book: Book, state: RunState, cause: Cause) -> None:

@@ -59,12 +59,13 @@ def _resume(book: Book, event: OperatorActed) -> None:
     gatekeeping.lift(book, RunState.PAUSED, cause)
     gatekeeping.lift(book, RunState.HALTED, cause)
     book.gate.sweeps = ""
+    book.faults.clear()
     book.resume_symbols(event.reason, event.by)
 
 
 def _halt(book: Book, event: OperatorActed) -> None:
     """Block first, then cancel every open order of ours; positions are kept."""
-    gatekeeping.close(book, RunState.HALTED, Cause(event.reason or "halted", event.by))
+    gatekeeping.take_over(book, RunState.HALTED, Cause(event.reason or "halted", event.by))
     resume.expire_held(book, at_once="halted", code="HALTED")
     cancels.request_all(book, "halt")
     blocked = cancels.blocked(book)

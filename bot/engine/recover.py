@@ -7,14 +7,15 @@ is given up: nothing is sent because of an earlier run. Strategies wake at `Reco
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from bot.domain.entry import Decision, RunState, Verdict
+from bot.domain.entry import Decision, OrderUpdated, RunState, Verdict
 from bot.domain.message import ReadAccount, ReadTodaysOrders, Reconciled, Recovered
-from bot.domain.order import OrderState, SendState
+from bot.domain.order import Intent, OrderState, SendState
 from bot.domain.recovery import Recovery, StoredIntent
 from bot.engine import cancels, day, gatekeeping, orders, sends, switches, wake
 from bot.engine.accounts import flow_of
 from bot.engine.book import Book
-from bot.engine.gate import LASTING, Cause
+from bot.engine.faults import guarded
+from bot.engine.gate import BY_ENGINE, LASTING, Cause
 from bot.engine.moves import move_intent, move_unplaced
 from bot.engine.tracks import BackOff, IntentTrack, OrderTrack, Position
 
@@ -38,17 +39,15 @@ def on_recovered(book: Book, event: Recovered) -> None:
     book.halted_symbols.update(recovery.halted_symbols)
     if recovery.run_state in LASTING:
         book.gate.kept = recovery.run_state
-        cause = Cause(recovery.run_state_reason or "as before the restart", "journal")
+        by = recovery.run_state_by if recovery.run_state_by == BY_ENGINE else "journal"
+        cause = Cause(recovery.run_state_reason or "as before the restart", by)
         gatekeeping.close(book, recovery.run_state, cause)
     _restore_strategies(book, recovery)
     _restore_orders(book, recovery)
     for stored in recovery.intents:
-        track = _track(stored)
-        book.intents[stored.intent.intent_id] = track
-        TAKE_OVER.get(stored.state, _leave)(book, track)
-    flows = (flow_of(book, fill, day) for day, fill in recovery.recent_fills)
-    book.early_flows += [flow for flow in flows if flow is not None]
-    _end_earlier_days(book, recovery)
+        guarded(book, f"{stored.intent.intent_id} at the start", _take_over, book, stored)
+    guarded(book, "fills of earlier days", _restore_flows, book, recovery)
+    guarded(book, "orders of earlier days", _end_earlier_days, book, recovery)
     book.command(ReadTodaysOrders("start"))
     book.command(ReadAccount("start"))
 
@@ -68,14 +67,23 @@ def _restore_orders(book: Book, recovery: Recovery) -> None:
     """Own open orders are polled at once; their time to work counts from their intents."""
     created = {one.intent.intent_id: one.intent for one in recovery.intents}
     for row in recovery.orders:
-        order = OrderTrack(row)
         intent = created.get(row.intent_id or "")
-        if order.is_own and order.is_open:
-            order.poll = BackOff(book.now)
-            if intent is not None and intent.expire_after is not None:
-                order.expires_at = intent.created_at + intent.expire_after
-        book.orders[row.order_id] = order
-        book.seen_ids.add(row.order_id)
+        guarded(book, f"{row.order_id} at the start", _restore_order, book, row, intent)
+
+
+def _restore_order(book: Book, row: OrderUpdated, intent: Intent | None) -> None:
+    order = OrderTrack(row)
+    book.orders[row.order_id] = order
+    book.seen_ids.add(row.order_id)
+    if order.is_own and order.is_open:
+        order.poll = BackOff(book.now)
+        if intent is not None and intent.expire_after is not None:
+            order.expires_at = intent.created_at + intent.expire_after
+
+
+def _restore_flows(book: Book, recovery: Recovery) -> None:
+    flows = (flow_of(book, fill, day) for day, fill in recovery.recent_fills)
+    book.early_flows += [flow for flow in flows if flow is not None]
 
 
 def _end_earlier_days(book: Book, recovery: Recovery) -> None:
@@ -88,12 +96,20 @@ def _end_earlier_days(book: Book, recovery: Recovery) -> None:
         row = order.row
         if not order.is_own or row.trading_date >= book.trading_date:
             continue
-        if row.order_id in told:
-            orders.apply(book, order, told[row.order_id], "detail")
-        else:
+        where, report = f"{row.order_id} of an earlier day", told.get(row.order_id)
+        is_taken = report is not None and guarded(
+            book, where, orders.apply, book, order, report, "detail"
+        )
+        if not is_taken:
             text = f"{row.order_id} was open when the bot went down on {row.trading_date}"
             book.halt_symbol(row.symbol, f"{text}: compare the holding")
     day.end_earlier_days(book)
+
+
+def _take_over(book: Book, stored: StoredIntent) -> None:
+    track = _track(stored)
+    book.intents[stored.intent.intent_id] = track
+    TAKE_OVER.get(stored.state, _leave)(book, track)
 
 
 def _track(stored: StoredIntent) -> IntentTrack:
@@ -160,11 +176,12 @@ TAKE_OVER: Final[Mapping[SendState, Callable[[Book, IntentTrack], None]]] = {
 
 
 def on_reconciled(book: Book, _event: Reconciled) -> None:
-    """Day book and account are merged: the bot runs, and strategies wake. A halt of before has
-    its open orders cancelled, as the run that it stopped may have had no time to.
+    """Day book and account are merged: the bot runs, and strategies wake. A person's halt of before
+    has its open orders cancelled, as the run that it stopped may have had no time to.
     """
     gatekeeping.lift(book, RunState.STARTING, Cause("reconciled", "bot"))
-    if RunState.HALTED in book.gate.causes:
+    halted = book.gate.causes.get(RunState.HALTED)
+    if halted is not None and halted.by != BY_ENGINE:
         cancels.request_all(book, "halt")
     for runner in book.runners.values():
         for seat in runner.seats.values():

@@ -4,6 +4,7 @@ from bot.domain.message import OrderRead, ReadTodaysOrders, TodaysOrdersRead
 from bot.domain.order import OrderReport
 from bot.engine import amends, cancels, chains, orders, polling, set_aside, unknown
 from bot.engine.book import Book
+from bot.engine.faults import guarded
 
 
 def on_todays_orders(book: Book, event: TodaysOrdersRead) -> None:
@@ -18,12 +19,12 @@ def on_todays_orders(book: Book, event: TodaysOrdersRead) -> None:
         if order is None:
             unowned.append(report)
         elif not book.chains.is_former(report.order_id):
-            orders.apply(book, order, report, "book")
-    for row in unknown.match(book, event, unowned):
-        _adopt(book, row)
+            guarded(book, f"row {report.order_id}", orders.apply, book, order, report, "book")
     book.seen_ids.update(report.order_id for report in event.reports)
     book.seen_ids.update(row.order_id for row in event.set_aside if row.order_id)
     polling.satisfy(book, event.requested_at)
+    for row in unknown.match(book, event, unowned):
+        guarded(book, f"row {row.order_id}", _adopt, book, row)
 
 
 def _adopt(book: Book, row: OrderReport) -> None:

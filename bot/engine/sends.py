@@ -16,6 +16,7 @@ from bot.domain.order import Intent, OrderState, SendState
 from bot.domain.outcome import Accepted, NotSent, Outcome, Refused, Unknown
 from bot.engine import cancels, gatekeeping, orders, set_aside, switches
 from bot.engine.book import Book
+from bot.engine.faults import ENGINE_FAULT
 from bot.engine.gate import PRIORITY
 from bot.engine.merging import report_of
 from bot.engine.moves import move_intent, move_unplaced
@@ -73,11 +74,24 @@ def on_place_answered(book: Book, event: PlaceAnswered) -> None:
             _unknown(book, track, event.outcome)
 
 
+def doubt(book: Book, event: PlaceAnswered) -> None:
+    """The answer could not be taken: what may have left is asked after, what has not is over."""
+    track = book.intents.get(event.intent_id)
+    if track is None or track.state not in {SendState.READY, SendState.SENDING}:
+        return
+    if isinstance(event.outcome, NotSent):
+        _not_sent(book, track, ENGINE_FAULT)
+        return
+    track.state, track.order_state = SendState.SENDING, OrderState.SUBMITTED
+    track.sent_at = track.sent_at or track.intent.created_at
+    _unknown(book, track, Unknown(ENGINE_FAULT))
+
+
 def _accepted(book: Book, track: IntentTrack, outcome: Accepted) -> None:
     result = outcome.result
+    report = report_of(result, track.sent_at or book.now)
     move_intent(book, track, SendState.ACKED, f"accepted as {result.order_id}")
     gatekeeping.prove(book, result.order_id, track.intent.intent_id)
-    report = report_of(result, track.sent_at or book.now)
     known = book.orders.get(result.order_id)
     if known is not None:
         _claim(book, known.row.order_id)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 
+from bot.domain.fault import Fault
 from bot.domain.instrument import Instrument
 from bot.domain.plan import Limits, StrategyPlan
 from bot.strategy import Strategy
@@ -89,3 +90,12 @@ def invoke_plainly(strategy: Strategy, hook: str, argument: object | None) -> St
     call = getattr(strategy, hook)
     call() if argument is None else call(argument)
     return None
+
+
+Guard = Callable[[Callable[[], object]], Fault | None]
+"""Makes a step and says what it has raised that nobody foresaw."""
+
+
+def unguarded(step: Callable[[], object]) -> None:
+    """Make a step and let it raise: for tests and backtests, where a fault should be seen."""
+    step()

@@ -9,7 +9,7 @@ from bot.domain.instrument import Exchange, Phase
 from bot.domain.order import Intent, SendState
 from bot.engine.book import Book
 from bot.engine.profit import day_result, unrealised
-from bot.engine.tracks import AmendTrack, CancelTrack, DepthSeen, QuoteSeen, Runner
+from bot.engine.tracks import AmendTrack, CancelTrack, DepthSeen, FaultTrack, QuoteSeen, Runner
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,17 @@ class AmendStanding:
 
 
 @dataclass(frozen=True, slots=True)
+class FaultStanding:
+    """A fault of the engine since the last resume: when it was first, and how often."""
+
+    at: datetime
+    where: str
+    error: str
+    report: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class SymbolStanding:
     """What was polled of a symbol last, None where nothing was, and our open orders in it."""
 
@@ -100,6 +111,7 @@ class Standing:
     amends: tuple[AmendStanding, ...]
     held: tuple[HeldOrder, ...]
     unknown: tuple[Intent, ...]
+    faults: tuple[FaultStanding, ...]
     halted_symbols: Mapping[str, str]
     phases: Mapping[Exchange, Phase]
     counts: Mapping[str, int]
@@ -125,6 +137,7 @@ def standing_of(book: Book) -> Standing:
         amends=tuple(_amend(each) for each in book.amends.values()),
         held=_held(book),
         unknown=_unknown(book),
+        faults=tuple(_fault(each) for each in book.faults.values()),
         halted_symbols=dict(book.halted_symbols),
         phases={exchange: seen.phase for exchange, seen in book.phases.items()},
         counts=dict(book.counts),
@@ -197,6 +210,11 @@ def _amend(track: AmendTrack) -> AmendStanding:
         code=track.code,
         text=track.text,
     )
+
+
+def _fault(track: FaultTrack) -> FaultStanding:
+    fault = track.fault
+    return FaultStanding(track.at, track.where, fault.error, fault.report, track.count)
 
 
 def _held(book: Book) -> tuple[HeldOrder, ...]:

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from bot.domain.account import AccountSnapshot
 from bot.domain.entry import OrderUpdated
+from bot.domain.fault import Fault
 from bot.domain.instrument import Phase
 from bot.domain.message import AmendAsked
 from bot.domain.order import (
@@ -251,6 +252,16 @@ class Runner:
     def position(self, symbol: str) -> Position:
         """Return the own position in a symbol; an empty one when there is none."""
         return self.positions.setdefault(symbol, Position())
+
+
+@dataclass(slots=True)
+class FaultTrack:
+    """A kind of fault since the last resume: its first one, and how many there were."""
+
+    at: datetime
+    where: str
+    fault: Fault
+    count: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from bot.domain.order import OrderReport, OrderState, OrderType, SendState
 from bot.domain.outcome import Resolution
 from bot.engine import orders, set_aside
 from bot.engine.book import Book
+from bot.engine.faults import guarded
 from bot.engine.moves import move_intent, move_unplaced
 from bot.engine.settings import UnknownPolicy
 from bot.engine.tracks import IntentTrack
@@ -54,7 +55,7 @@ def match(book: Book, event: TodaysOrdersRead, rows: Sequence[OrderReport]) -> l
             continue
         fitting = [row for row in rows if is_candidate(book, group[0], row)]
         rows = [row for row in rows if row not in fitting]
-        _assign(book, group, fitting)
+        guarded(book, f"the rows of {group[0].intent.intent_id}", _assign, book, group, fitting)
     _count_absences(book, event)
     return [row for row in rows if not any(is_candidate(book, t, row) for t in waiting)]
 
@@ -105,7 +106,8 @@ def _count_absences(book: Book, event: TodaysOrdersRead) -> None:
             and event.requested_at > track.sent_at
         ):
             track.absent_reads += 1
-            _release_if_proven(book, track, event)
+            where = f"the question of {track.intent.intent_id}"
+            guarded(book, where, _release_if_proven, book, track, event)
 
 
 def _release_if_proven(book: Book, track: IntentTrack, event: TodaysOrdersRead) -> None:

@@ -18,6 +18,7 @@ from bot.domain.message import StrategyFailed
 from bot.engine import requests
 from bot.engine.accounts import cash_free, sellable_of
 from bot.engine.book import Book
+from bot.engine.faults import guarded
 from bot.engine.settings import StrategyFault
 from bot.engine.switches import DISABLED, ON, switch
 from bot.engine.tracks import HookCall, Runner, Seat
@@ -61,7 +62,8 @@ def call_hooks(book: Book) -> None:
         due, book.due_hooks = book.due_hooks, []
         for each in due:
             if _is_heard(book, each):
-                call(book, each.runner, each.seat, each.hook, each.argument)
+                where = f"{each.hook} of {each.runner.plan.name}"
+                guarded(book, where, call, book, each.runner, each.seat, each.hook, each.argument)
     for each in book.due_hooks:
         why = f"its hooks led to one another {HOOK_ROUNDS_MAX} times, the last was {each.hook}"
         switch(book, each.runner, DISABLED, why, "engine")

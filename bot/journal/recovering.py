@@ -47,13 +47,14 @@ def read_recovery(connection: sa.Connection, trading_date: date) -> Recovery:
     day = trading_date.isoformat()
     standing = lasting_state(connection, *WHOLE_BOT)
     if standing is None or standing.state not in SURVIVING:
-        standing = Standing(RunState.RUNNING, "")
+        standing = Standing(RunState.RUNNING, "", "")
     return Recovery(
         trading_date=trading_date,
         next_intent_number=_next_intent_number(connection),
         next_fill_number=_next_number(connection, tables.fills.c.fill_id),
         run_state=standing.state,
         run_state_reason=standing.reason,
+        run_state_by=standing.by,
         intents=tuple(_intents(connection, day)),
         orders=tuple(_orders(connection, day)),
         strategies=dict(_books(connection, day)),

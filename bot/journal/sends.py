@@ -30,7 +30,7 @@ _EPOCH: Final = (
     sa.select(tables.lease.c.epoch).where(tables.lease.c.name == NAME).with_for_update(read=True)
 )
 _LASTING: Final = (
-    sa.select(_HALTS.c.to_state, _HALTS.c.reason)
+    sa.select(_HALTS.c.to_state, _HALTS.c.reason, _HALTS.c.by_whom)
     .where(_HALTS.c.scope.in_(sa.bindparam("scopes", expanding=True)))
     .where(_HALTS.c.to_state.in_(LASTING))
     .order_by(_HALTS.c.seq.desc())
@@ -81,16 +81,17 @@ def require_may_send(connection: sa.Connection, entries: Sequence[Entry], finger
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Whether a scope trades, and why."""
+    """Whether a scope trades, why, and by whose word."""
 
     state: RunState
     reason: str
+    by: str
 
 
 def lasting_state(connection: sa.Connection, *scopes: str) -> Standing | None:
     """The newest state of a scope that decides whether it trades; None: nothing was ever said."""
     row = connection.execute(_LASTING, {"scopes": scopes}).first()
-    return Standing(RunState(row.to_state), row.reason) if row else None
+    return Standing(RunState(row.to_state), row.reason, row.by_whom) if row else None
 
 
 def _require_not_halted(connection: sa.Connection, intent_id: str) -> None:

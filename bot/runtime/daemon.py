@@ -8,14 +8,16 @@ Stop: no new intent, outstanding answers are waited for and journalled, then it 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 
 from bot.broker.client import BrokerClient
 from bot.broker.errors import BrokerError, is_unknown
 from bot.domain.account import SubAccount
 from bot.domain.entry import Note
+from bot.domain.fault import FaultFound
 from bot.domain.instrument import EXCHANGE_TZ, Instrument
 from bot.domain.message import (
     Action,
@@ -42,7 +44,7 @@ from bot.domain.plan import StrategyPlan
 from bot.domain.quote import Quote
 from bot.domain.recovery import Recovery
 from bot.domain.rulebook import Rulebook
-from bot.engine.engine import Engine
+from bot.engine.engine import Engine, Guard
 from bot.journal.journal import Journal
 from bot.runtime.activity import Tasks
 from bot.runtime.assemble import unreachable
@@ -86,6 +88,7 @@ class Staff:
     quota: int
     show: tuple[Show, ...]
     on_trouble: Callable[[str], None]
+    guard: Guard
 
 
 class Daemon:
@@ -103,6 +106,7 @@ class Daemon:
             journal=staff.journal,
             inbox=staff.inbox,
             carry_out=self._commands(),
+            guard=staff.guard,
             wake_at=self._wake_at,
             mark=staff.world.mark,
             show=staff.show,
@@ -210,7 +214,9 @@ class Daemon:
 
         def place(command: Command) -> None:
             assert isinstance(command, PlaceOrder)
-            spawn(staff.orders.place(command.intent), f"place {command.intent.intent_id}")
+            intent = command.intent
+            task = spawn(staff.orders.place(intent), f"place {intent.intent_id}")
+            task.add_done_callback(partial(staff.orders.settle, intent))
 
         def cancel(command: Command) -> None:
             assert isinstance(command, CancelOrder)
@@ -247,7 +253,13 @@ class Daemon:
     # ------------------------------------------------------------------------------ the clock
 
     def _make_driver(self, jobs: Sequence[Job]) -> Driver:
-        return self._staff.world.drive(jobs, time_passes(self._staff.inbox), self._report)
+        guarded = [replace(job, fire=partial(self._fire, job)) for job in jobs]
+        return self._staff.world.drive(guarded, time_passes(self._staff.inbox), self._report)
+
+    def _fire(self, job: Job, due: datetime) -> None:
+        fault = self._staff.guard(lambda: job.fire(due))
+        if fault is not None:
+            self._staff.inbox.post(FaultFound(due, f"the job {job.name}", fault))
 
     def _wake_at(self, instant: datetime | None) -> None:
         if self._driver is not None:

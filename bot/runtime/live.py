@@ -3,7 +3,8 @@
 take an event ─► engine decides ─► its records are committed ─► they are shown ─► its commands start
 
 Nothing is shown or sent that is not in the journal first. While the journal cannot be written the
-loop stands still and says so: no order leaves, nothing is forgotten, and it goes on by itself.
+loop stands still and says so: no order leaves, nothing is forgotten, and it goes on by itself. What
+a command raises while it is begun is a fault, and the next event: the other commands are begun.
 """
 
 import asyncio
@@ -12,8 +13,9 @@ from datetime import datetime
 from typing import Final
 
 from bot.domain.entry import Entry
+from bot.domain.fault import FaultFound
 from bot.domain.message import Command, Event, Record, TimePassed
-from bot.engine.engine import Engine
+from bot.engine.engine import Engine, Guard
 from bot.journal.errors import Unreachable
 from bot.journal.journal import Journal
 from bot.runtime.inbox import Inbox
@@ -38,6 +40,7 @@ class LiveLoop:
         journal: Journal,
         inbox: Inbox,
         carry_out: Mapping[type, CarryOut],
+        guard: Guard,
         wake_at: Callable[[datetime | None], None],
         mark: Mark,
         show: Sequence[Show],
@@ -47,6 +50,7 @@ class LiveLoop:
         self._journal = journal
         self._inbox = inbox
         self._carry_out = carry_out
+        self._guard = guard
         self._wake_at = wake_at
         self._mark = mark
         self._show = show
@@ -70,8 +74,13 @@ class LiveLoop:
             self._tell(entries)
         for command in commands:
             if not isinstance(command, Record):
-                self._carry_out[type(command)](command)
+                self._begin(command, event.at)
         self._wake_at(self._engine.next_due())
+
+    def _begin(self, command: Command, at: datetime) -> None:
+        fault = self._guard(lambda: self._carry_out[type(command)](command))
+        if fault is not None:
+            self._inbox.post(FaultFound(at, type(command).__name__, fault))
 
     async def _commit(self, entries: Sequence[Entry]) -> None:
         while True:

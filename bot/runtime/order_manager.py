@@ -30,6 +30,7 @@ from bot.domain.message import (
 from bot.domain.order import Intent, OrderState, SendState
 from bot.domain.outcome import Accepted, NotSent, Outcome, Refused, Resolution, Unknown
 from bot.domain.recovery import StoredAttempt
+from bot.engine.faults import ENGINE_FAULT
 from bot.journal.errors import OutcomeUnknown, SendForbidden, Unreachable
 from bot.journal.journal import Journal
 from bot.protocol.answer import Answer, NoAnswer
@@ -155,6 +156,13 @@ class OrderManager:
             self._post(SendStarted(self._now(), intent.intent_id))
             answer = await self._send_once(signed, committed, lambda: self._objection(intent))
             self._judge_place(intent, started, answer)
+
+    def settle(self, intent: Intent, done: asyncio.Task[None]) -> None:
+        """Answer for a place that has ended with a fault: unknown when it may have left."""
+        if done.cancelled() or done.exception() is None:
+            return
+        is_stored = intent.intent_id in self._open
+        self._answer_place(intent, (Unknown if is_stored else NotSent)(ENGINE_FAULT), None)
 
     async def _reason_not_to_send(self, intent: Intent) -> str | None:
         await self._book.refresh_if_older(BOOK_AGE_MAX)

@@ -17,6 +17,7 @@ from bot.broker.broker import Broker
 from bot.broker.errors import BrokerError
 from bot.clock import SystemClock, performance_s
 from bot.domain.account import SubAccount
+from bot.domain.fault import FaultFound
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.engine.engine import Engine
 from bot.journal.errors import Holder
@@ -36,6 +37,7 @@ from bot.runtime.company import Company, RunOptions, Screen
 from bot.runtime.control_server import ControlServer
 from bot.runtime.daemon import Daemon, Staff
 from bot.runtime.dry_run import dry
+from bot.runtime.faults import FaultGuard, ends_the_run
 from bot.runtime.inbox import Inbox
 from bot.runtime.invoke import invoke
 from bot.runtime.journal_file import TO_RUN, prepare_journal, told
@@ -104,6 +106,7 @@ class Run:
         self._supervisor = Supervisor()
         self._activity = Activity()
         self._inbox = Inbox(self._activity)
+        self._faults = FaultGuard(loaded.state_dir)
         self._rulebook = rulebook_of(loaded)
         self._strategies = load_strategies(loaded, only=options.only)
 
@@ -136,8 +139,16 @@ class Run:
             self._loaded, self._rulebook, self._activity, symbols, on_bug=self._supervisor.fail
         )
         self.world = self._make(place)
-        self._tasks = Tasks(self._activity, self.world.turn, self._supervisor.fail)
+        self._tasks = Tasks(self._activity, self.world.turn, self._on_failed_task)
         self._company = Company(self._options, self.world, self._supervisor)
+
+    def _on_failed_task(self, error: BaseException) -> None:
+        """Go on without a task that was broken by a fault; the rest ends the run."""
+        if ends_the_run(error):
+            self._supervisor.fail(error)
+        else:
+            fault = self._faults.fault_of(error)
+            self._inbox.post(FaultFound(self.world.market.now(), "work in the background", fault))
 
     # -------------------------------------------------------------------------------- journal
 
@@ -205,6 +216,7 @@ class Run:
             strategies=strategies,
             settings=engine_settings(risk),
             invoke=invoke,
+            guard=self._faults.guard,
         )
         return Staff(
             world=world,
@@ -239,6 +251,7 @@ class Run:
             quota=self._loaded.settings.broker.requests_per_minute,
             show=(self._screen.entry, self._company.see),
             on_trouble=self._screen.trouble,
+            guard=self._faults.guard,
         )
 
     async def _serve_control(self, staff: Staff, broker: Broker) -> None:

@@ -14,6 +14,7 @@ from bot.engine.engine import Engine
 from bot.engine.standing import (
     AmendStanding,
     CancelStanding,
+    FaultStanding,
     HeldOrder,
     PositionStanding,
     StrategyStanding,
@@ -64,6 +65,7 @@ def status_of(facts: Facts) -> Fields:
         "amends": [_amend(each) for each in standing.amends],
         "held": [_held(each) for each in standing.held],
         "unknown": [intent.intent_id for intent in standing.unknown],
+        "faults": [_fault(each) for each in standing.faults],
         "halted_symbols": dict(standing.halted_symbols),
         "counts": dict(standing.counts),
         "day_result": standing.day_result,
@@ -125,6 +127,16 @@ def order_fields(each: OrderUpdated) -> Fields:
         "executed": each.executed_quantity,
         "state": each.state,
         "broker_status": each.broker_status,
+    }
+
+
+def _fault(each: FaultStanding) -> Fields:
+    return {
+        "at": instant(each.at),
+        "where": each.where,
+        "error": each.error,
+        "report": each.report,
+        "count": each.count,
     }
 
 

@@ -41,12 +41,15 @@ from bot.domain.outcome import Accepted, Outcome, Refused
 from bot.domain.plan import Limits, OrderPlan, StrategyMode, StrategyPlan, Wake, When
 from bot.domain.quote import Depth, DepthLevel, Quote
 from bot.domain.recovery import Recovery
+from bot.domain.rulebook import Rulebook
 from bot.engine.engine import (
     Engine,
     EngineSettings,
+    Guard,
     LoadedStrategy,
     StrategyFault,
     invoke_plainly,
+    unguarded,
 )
 from bot.runtime.rulebook import load_rulebook
 from bot.strategy import Strategy
@@ -85,6 +88,8 @@ class Stage:
         is_open: bool = True,
         recovery: Recovery | None = None,
         hooks: dict[str, object] | None = None,
+        rulebook: Rulebook | None = None,
+        guard: Guard = unguarded,
     ) -> None:
         self.now = START
         self.entries: list[object] = []
@@ -94,10 +99,11 @@ class Stage:
         self.fault: StrategyFault | None = None
         self._wishes: list[Wisher] = []
         self.engine = Engine(
-            rulebook=RULEBOOK,
+            rulebook=rulebook or RULEBOOK,
             strategies=[LoadedStrategy(plan, self._class(hooks or {}), (HPG,))],
             settings=settings or EngineSettings(),
             invoke=self._invoke,
+            guard=guard,
         )
         self.cash, self.sellable = cash, sellable
         self.handle(Recovered(self.now, recovery or Recovery(DAY)))

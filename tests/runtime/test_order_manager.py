@@ -1,5 +1,6 @@
 """One POST per intent, ever; what is committed before it, and what is known after it."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -18,7 +19,7 @@ from bot.domain.message import (
     SendStarted,
 )
 from bot.domain.order import OrderState, SendState
-from bot.domain.outcome import Accepted, NotSent, Refused, Resolution, Unknown
+from bot.domain.outcome import Accepted, NotSent, Outcome, Refused, Resolution, Unknown
 from bot.domain.recovery import StoredIntent
 from bot.journal.errors import OutcomeUnknown
 from bot.journal.journal import Journal
@@ -309,6 +310,52 @@ async def test_after_a_reboot_an_age_near_the_window_proves_nothing(stage: Stage
 
     [burnt] = [event for event in stage.events if isinstance(event, NonceBurnt)]
     assert burnt.resolution is Resolution.REACHED
+
+
+class Faulty:
+    """The real writer, one of whose methods raises what nobody foresaw."""
+
+    def __init__(self, writer: object, broken: str) -> None:
+        self._writer = writer
+        self._broken = broken
+
+    def __getattr__(self, name: str) -> object:
+        if name == self._broken:
+            raise KeyError(name)
+        return getattr(self._writer, name)
+
+
+@pytest.mark.parametrize(
+    ("broken", "outcome"),
+    [("prepare_place", NotSent("engine fault")), ("send", Unknown("engine fault"))],
+)
+async def test_a_place_that_ends_with_a_fault_is_answered_for(
+    stage: Stage, broken: str, outcome: Outcome
+) -> None:
+    wanted = await stage.ready(intent())
+    stage.orders._writer = Faulty(stage.broker.writer, broken)  # type: ignore[assignment]
+    task = asyncio.ensure_future(stage.orders.place(wanted))
+    await asyncio.wait([task])
+
+    stage.orders.settle(wanted, task)
+
+    assert _answer(stage).outcome == outcome
+
+
+async def test_a_place_that_ended_well_or_was_cut_off_is_not_answered_for_twice(
+    stage: Stage,
+) -> None:
+    wanted = await stage.ready(intent())
+    task = asyncio.ensure_future(stage.orders.place(wanted))
+    await asyncio.wait([task])
+    cut = asyncio.ensure_future(asyncio.sleep(0))
+    cut.cancel()
+    await asyncio.wait([cut])
+
+    stage.orders.settle(wanted, task)
+    stage.orders.settle(wanted, cut)
+
+    assert isinstance(_answer(stage).outcome, Accepted)
 
 
 async def test_ids_of_another_day_are_forgotten(stage: Stage) -> None:

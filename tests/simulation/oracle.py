@@ -48,6 +48,7 @@ def faults_in(outcome: Outcome) -> Sequence[str]:
         *_orders(outcome),
         *_positions(outcome),
         *_chain(outcome),
+        *_faults(outcome),
     ]
 
 
@@ -121,3 +122,9 @@ def _positions(outcome: Outcome) -> list[str]:
 def _chain(outcome: Outcome) -> list[str]:
     report = verify(f"sqlite:///{outcome.journal}")
     return [str(each) for each in report.problems]
+
+
+def _faults(outcome: Outcome) -> list[str]:
+    """The engine raised nowhere."""
+    rows = outcome.rows("select text, numbers from notes where kind = 'FAULT'")
+    return [f"{row['text']}\n{row['numbers']}" for row in rows]

@@ -1,0 +1,78 @@
+"""The guard of the engine's steps, and of what a shell does for it: an exception becomes a `Fault`.
+
+Each kind of fault has its traceback kept in a file of the state directory, for its owner alone.
+What is no fault of ours to go on after, a journal out of order or a mistake of the operator, is
+left to the supervisor.
+"""
+
+import os
+import platform
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from bot import __version__
+from bot.clock import SystemClock
+from bot.domain.fault import Fault
+from bot.domain.visible import visible
+from bot.journal.errors import JournalError
+from bot.protocol.redact import redact
+from bot.runtime.problems import OperatorMistake
+
+REPORTS_MAX: Final = 20
+"""So many kinds of faults have a file in one run; the journal has every kind's traceback."""
+ERROR_CHARACTERS_MAX: Final = 200
+LINE_MAX: Final = 10_000
+"""Characters of a report's line."""
+
+
+class FaultGuard:
+    """Makes steps, catches what they raise, and keeps a report of each kind."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self._folder = state_dir / "bugs"
+        self._reports: dict[str, str] = {}
+
+    def guard(self, step: Callable[[], object]) -> Fault | None:
+        """Make a step; return what it has raised."""
+        try:
+            step()
+        except Exception as error:
+            return self.fault_of(error)
+        return None
+
+    def fault_of(self, error: BaseException) -> Fault:
+        """Describe an exception; the first one of its kind gets a report."""
+        kind = f"{type(error).__name__} at {_innermost(error)}"
+        trace = redact("".join(traceback.format_exception(error)))
+        if kind not in self._reports and len(self._reports) < REPORTS_MAX:
+            self._reports[kind] = str(keep_report(self._folder, "fault", trace) or "")
+        text = " ".join(redact(f"{type(error).__name__}: {error}").split())
+        return Fault(kind, text[:ERROR_CHARACTERS_MAX], trace, self._reports.get(kind, ""))
+
+
+def ends_the_run(error: BaseException) -> bool:
+    """Tell whether nothing can go on after `error`: the journal, the operator, or the system."""
+    return not isinstance(error, Exception) or isinstance(error, JournalError | OperatorMistake)
+
+
+def keep_report(folder: Path, name: str, text: str) -> Path | None:
+    """Write a report of a bug and return where; None when no place for it can be written."""
+    now = SystemClock().now()
+    path = folder / f"{name}-{now:%Y%m%dT%H%M%S.%fZ}-{os.getpid()}.txt"
+    head = f"vnbot {__version__} · python {platform.python_version()} · {sys.platform}\n\n"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(head + "\n".join(visible(line, LINE_MAX) for line in text.splitlines()))
+    except OSError:
+        return None
+    return path
+
+
+def _innermost(error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "?"

@@ -1,0 +1,102 @@
+"""What the guard keeps of an exception, and what it leaves to the supervisor."""
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from bot.journal.errors import SendForbidden
+from bot.runtime.faults import REPORTS_MAX, FaultGuard, ends_the_run
+from bot.runtime.problems import OperatorMistake
+
+
+def _raise(error: BaseException) -> None:
+    raise error
+
+
+def test_a_step_that_raises_becomes_a_fault_with_a_report(tmp_path: Path) -> None:
+    fault = FaultGuard(tmp_path).guard(lambda: _raise(KeyError("HPG")))
+
+    assert fault is not None
+    assert fault.kind.startswith("KeyError at test_faults.py:")
+    assert fault.error == "KeyError: 'HPG'"
+    assert "Traceback" in fault.trace
+    report = Path(fault.report)
+    assert report.parent == tmp_path / "bugs"
+    assert "KeyError" in report.read_text()
+    assert report.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_step_that_does_its_work_is_no_fault(tmp_path: Path) -> None:
+    done: list[int] = []
+
+    assert FaultGuard(tmp_path).guard(lambda: done.append(1)) is None
+    assert done == [1]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failed_assertion_is_a_fault_too(tmp_path: Path) -> None:
+    fault = FaultGuard(tmp_path).guard(lambda: _raise(AssertionError("a verdict carries proof")))
+
+    assert fault is not None
+    assert fault.error == "AssertionError: a verdict carries proof"
+
+
+def test_equal_faults_have_one_kind_and_one_report(tmp_path: Path) -> None:
+    guard = FaultGuard(tmp_path)
+
+    first, second = (guard.guard(partial(_raise, ValueError(number))) for number in (1, 2))
+
+    assert first is not None
+    assert second is not None
+    assert (first.kind, first.report) == (second.kind, second.report)
+    assert len(list((tmp_path / "bugs").iterdir())) == 1
+
+
+def test_no_more_reports_are_written_than_a_folder_should_hold(tmp_path: Path) -> None:
+    guard = FaultGuard(tmp_path)
+    kinds = [type(f"Kind{number}", (Exception,), {}) for number in range(REPORTS_MAX + 5)]
+
+    faults = [guard.guard(partial(_raise, kind())) for kind in kinds]
+
+    assert len(list((tmp_path / "bugs").iterdir())) == REPORTS_MAX
+    assert faults[-1] is not None
+    assert faults[-1].report == ""
+
+
+def test_a_report_that_cannot_be_written_ends_nothing(tmp_path: Path) -> None:
+    (tmp_path / "bugs").write_text("a file where the folder should be")
+
+    fault = FaultGuard(tmp_path).guard(lambda: _raise(KeyError("HPG")))
+
+    assert fault is not None
+    assert fault.report == ""
+
+
+def test_no_secret_of_a_message_is_kept(tmp_path: Path) -> None:
+    fault = FaultGuard(tmp_path).guard(lambda: _raise(ValueError('{"api_secret": "abcdefgh"}')))
+
+    assert fault is not None
+    assert "abcdefgh" not in fault.error + fault.trace + Path(fault.report).read_text()
+
+
+@pytest.mark.parametrize(
+    ("error", "ends"),
+    [
+        (KeyError("HPG"), False),
+        (AssertionError(), False),
+        (OSError(28, "no space"), False),
+        (SendForbidden("the lease is lost"), True),
+        (OperatorMistake.of("E-CFG-001", "wrong"), True),
+        (KeyboardInterrupt(), True),
+    ],
+)
+def test_the_journal_the_operator_and_the_system_end_a_run_and_no_fault_does(
+    error: BaseException, ends: bool
+) -> None:
+    assert ends_the_run(error) is ends
+
+
+def test_an_interrupt_is_not_caught(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        FaultGuard(tmp_path).guard(lambda: _raise(KeyboardInterrupt()))

@@ -1,0 +1,50 @@
+"""The live loop when a command cannot be begun."""
+
+from pathlib import Path
+
+from bot.domain.fault import FaultFound
+from bot.domain.message import Command, ReadAccount, ReadTodaysOrders, Recovered
+from bot.domain.recovery import Recovery
+from bot.engine.engine import Engine, EngineSettings, invoke_plainly
+from bot.runtime.activity import Activity
+from bot.runtime.faults import FaultGuard
+from bot.runtime.inbox import Inbox
+from bot.runtime.live import LiveLoop
+from tests.engine.stage import RULEBOOK
+from tests.staging import DAY, START, set_stage
+
+
+async def test_a_command_that_raises_is_a_fault_and_the_others_are_begun(
+    tmp_path: Path, sqlite_url: str
+) -> None:
+    stage = await set_stage(tmp_path, sqlite_url)
+    engine = Engine(
+        rulebook=RULEBOOK, strategies=[], settings=EngineSettings(), invoke=invoke_plainly
+    )
+    begun: list[Command] = []
+    inbox = Inbox(Activity())
+
+    def broken(command: Command) -> None:
+        raise OSError(28, "no space", str(command))
+
+    loop = LiveLoop(
+        engine=engine,
+        journal=stage.journal,
+        inbox=inbox,
+        carry_out={ReadTodaysOrders: broken, ReadAccount: begun.append},
+        guard=FaultGuard(tmp_path).guard,
+        wake_at=lambda _: None,
+        mark=lambda entry: entry,
+        show=(),
+        on_trouble=print,
+    )
+
+    await loop.handle(Recovered(START, Recovery(DAY)))
+    found = await inbox.take()
+    assert isinstance(found, FaultFound)
+    await loop.handle(found)
+
+    assert [type(each) for each in begun] == [ReadAccount]
+    assert engine.standing().faults[0].where == "ReadTodaysOrders"
+    assert engine.standing().reason == "engine fault"
+    await stage.strike()

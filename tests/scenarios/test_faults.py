@@ -1,0 +1,168 @@
+"""Faults of the engine in a whole run: it halts, goes on, answers, and starts again as halted."""
+
+import sqlite3
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from bot.domain.entry import Note, RunState
+from bot.journal.verify import verify
+from bot.runtime.sandbox_world import wake_sandbox
+from bot.runtime.scenario_file import load_scenario
+from bot.runtime.world import Access
+from bot.runtime.worlds import Place
+from tests.by_hand import Ask, HandStory, tell_by_hand
+from tests.staging import QUIET
+from tests.story import InProcessWorld, once, write_project
+
+ODD = """
+from bot import Strategy
+
+
+class Odd(Strategy):
+    price: int
+
+    def on_quote(self, quote):
+        self.quotes = getattr(self, "quotes", 0) + 1
+        if self.quotes == 1:
+            self.buy(100, limit=self.price, why="first")
+        if self.quotes >= 4:
+            self.desk.wishes.append(None)
+"""
+"""After 20 s it wishes for what no strategy can wish for, at each quote: the engine raises."""
+
+
+def _project(folder: Path, **order: object) -> Path:
+    whole = {"size": {"shares": 100}, "type": "LIMIT", "price": "ask", **order}
+    odd = once("odd", use="odd", params={"price": 26_000}, order=whole)
+    config = write_project(folder, scenario=QUIET, strategies=[odd])
+    (folder / "strategies" / "odd.py").write_text(ODD)
+    return config
+
+
+def _ask(seconds: float, do: str, **more: object) -> Ask:
+    return Ask(timedelta(seconds=seconds), {"do": do, **more})
+
+
+def _faults(told: HandStory) -> list[Note]:
+    return [note for note in told.story.shown.all(Note) if note.kind == "FAULT"]
+
+
+def _status(reply: Mapping[str, object]) -> dict[str, Any]:
+    status = reply["status"]
+    assert isinstance(status, dict)
+    return status
+
+
+def _kept(report: Path) -> tuple[int, bool]:
+    """Who may read it, and whether it says what was raised."""
+    return report.stat().st_mode & 0o777, "AttributeError" in report.read_text()
+
+
+def _report(told: HandStory) -> Path:
+    return Path(_status(told.replies[0])["faults"][0]["report"])
+
+
+async def test_a_fault_of_the_engine_halts_entries_and_the_bot_goes_on(tmp_path: Path) -> None:
+    told = await tell_by_hand(
+        _project(tmp_path, expire="60s"), _ask(40, "status"), minutes=2, may_fault=True
+    )
+
+    status = _status(told.replies[0])
+    assert (status["state"], status["reason"]) == ("HALTED", "engine fault")
+    assert len(_faults(told)) == 1
+    assert str(_report(told)) in _faults(told)[0].text
+    assert _kept(_report(told)) == (0o600, True)
+    [order] = told.story.broker_orders().values()
+    assert order["status"] == "CANCELLED"
+
+
+async def test_the_trace_of_a_fault_is_in_the_journal_and_sealed(tmp_path: Path) -> None:
+    told = await tell_by_hand(_project(tmp_path), minutes=1, may_fault=True)
+    journal = told.story.loaded.state_dir / "journal.db"
+
+    assert "Traceback" in str(_faults(told)[0].numbers["trace"])
+    assert verify(f"sqlite:///{journal}").problems == ()
+    with sqlite3.connect(journal) as connection:
+        connection.execute("drop trigger if exists notes_no_update")
+        connection.execute("update notes set numbers = '{}' where kind = 'FAULT'")
+    assert verify(f"sqlite:///{journal}").problems
+
+
+async def test_a_fault_stays_over_restarts_until_somebody_resumes_with_a_reason(
+    tmp_path: Path,
+) -> None:
+    config = _project(tmp_path)
+    await tell_by_hand(config, minutes=1, may_fault=True)
+
+    again = await tell_by_hand(config, _ask(30, "status"), minutes=2, may_fault=True)
+    resumed = await tell_by_hand(
+        config,
+        _ask(1, "resume", reason="looked into it"),
+        _ask(3, "status"),
+        _ask(40, "status"),
+        minutes=3,
+        may_fault=True,
+    )
+
+    assert _status(again.replies[0])["reason"] == "engine fault"
+    assert again.story.posts() == ["L-0001"]
+    assert [order["status"] for order in again.story.broker_orders().values()] == ["SENT"]
+    states = [_status(each)["state"] for each in resumed.replies[1:]]
+    assert states == [RunState.RUNNING, RunState.HALTED]
+
+
+async def test_after_a_fault_halt_cancels_and_stop_ends_the_bot(tmp_path: Path) -> None:
+    told = await tell_by_hand(
+        _project(tmp_path),
+        _ask(30, "halt", reason="enough"),
+        _ask(40, "status"),
+        _ask(50, "stop", reason="done", by="me"),
+        minutes=5,
+        may_fault=True,
+    )
+
+    assert _status(told.replies[1])["reason"] == "enough"
+    assert [order["status"] for order in told.story.broker_orders().values()] == ["CANCELLED"]
+    assert told.story.end.seconds < 20
+    assert [note.kind for note in told.story.shown.all(Note)].count("FAULT") == 1
+
+
+class BrokenBooks(InProcessWorld):
+    """A world in which each read of the day book from the second minute on raises in our client."""
+
+    async def open(self, stack: AsyncExitStack, /) -> Access:
+        access = await super().open(stack)
+        app, end = access.app, self.market.now() + timedelta(minutes=1)
+        assert app is not None
+
+        async def breaking(scope: Mapping[str, Any], *rest: Any) -> None:
+            if scope["path"].endswith("/order-book") and self.market.now() > end:
+                raise KeyError("of the test")
+            await app(scope, *rest)
+
+        return replace(access, app=breaking)
+
+
+def _broken_books(place: Place) -> InProcessWorld:
+    sandbox, clock = wake_sandbox(place, load_scenario("story.yaml", place.loaded.base_dir))
+    return BrokenBooks(sandbox, clock, place)
+
+
+async def test_work_in_the_background_that_raises_halts_and_does_not_end_the_run(
+    tmp_path: Path,
+) -> None:
+    config = write_project(tmp_path, scenario=QUIET, strategies=[once(params={"price": 26_000})])
+
+    told = await tell_by_hand(
+        config, _ask(150, "status"), minutes=4, place_in=_broken_books, may_fault=True
+    )
+
+    status = _status(told.replies[0])
+    assert (status["state"], status["reason"]) == ("HALTED", "engine fault")
+    assert status["faults"][0]["where"] == "work in the background"
+    assert status["faults"][0]["count"] > 2
+    assert len(_faults(told)) == 1
