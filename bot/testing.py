@@ -53,6 +53,7 @@ from bot.domain.quote import Bar, Depth, DepthLevel, Quote
 from bot.domain.recovery import Recovery
 from bot.domain.rulebook import Rulebook
 from bot.engine.engine import Engine, EngineSettings, LoadedStrategy, invoke_plainly
+from bot.runtime.plugin_check import make
 from bot.runtime.rulebook import load_rulebook
 from bot.strategy import Strategy
 
@@ -89,6 +90,7 @@ def play(
     settled_shares: int = 0,
     order: OrderPlan = PLAIN_ORDER,
     limits: Limits = NO_LIMITS,
+    wake: Wake | None = None,
     rulebook: Rulebook | None = None,
     **parameters: ParameterValue,
 ) -> Played:
@@ -96,12 +98,16 @@ def play(
 
     `bars`: a CSV file (`time,open,high,low,close,volume`, local time of the exchange, plain or
     gzipped) named after its symbol, or a list. `settled_shares` can be sold at once; what is bought
-    settles at T+2. What a hook raises is raised here.
+    settles at T+2. `wake` None: by each bar. What a hook raises or `check` refuses is raised here.
     """
     played = read_bars(bars, symbol) if isinstance(bars, str | Path) else tuple(bars)
     rules = rulebook or load_rulebook()
     instrument = Instrument(played[0].symbol, exchange)
-    plan = _plan(factory, played, order, limits, parameters)
+    make(factory, instrument.symbol, parameters)
+    wake = wake or Wake(bar=timedelta(seconds=played[0].seconds))
+    plan = replace(
+        _plan(factory, instrument.symbol, wake), order=order, limits=limits, parameters=parameters
+    )
     engine = Engine(
         rulebook=rules,
         strategies=[LoadedStrategy(plan, factory, (instrument,))],
@@ -115,24 +121,18 @@ def play(
     return stage.played()
 
 
-def _plan(
-    factory: type[Strategy],
-    bars: Sequence[Bar],
-    order: OrderPlan,
-    limits: Limits,
-    parameters: dict[str, ParameterValue],
-) -> StrategyPlan:
+def _plan(factory: type[Strategy], symbol: str, wake: Wake) -> StrategyPlan:
     return StrategyPlan(
         name=factory.__name__,
         use=factory.__name__,
-        symbols=(bars[0].symbol,),
+        symbols=(symbol,),
         account=ACCOUNT,
         mode=StrategyMode.TRADE,
-        parameters=parameters,
-        wake=Wake(bar=timedelta(seconds=bars[0].seconds)),
+        parameters={},
+        wake=wake,
         when=When(),
-        order=order,
-        limits=limits,
+        order=PLAIN_ORDER,
+        limits=NO_LIMITS,
     )
 
 

@@ -37,7 +37,7 @@ class Parameter(NamedTuple):
     default: ParameterValue | None
 
 
-class RefusedParameters(Exception):
+class RefusedParameters(ValueError):
     """The strategy's own `check` refuses its parameters; the text is its own."""
 
 
