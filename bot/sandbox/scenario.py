@@ -23,7 +23,8 @@ from bot.sandbox.replay.script import RecordKind, ReplayScript
 from bot.sandbox.scenario_part import Part
 
 Price = Annotated[int, Field(gt=0)]
-Volume = Annotated[int, Field(gt=0)]
+Volume = Annotated[int, Field(gt=0, le=1_000_000_000)]
+LevelVolume = Annotated[int, Field(gt=0, le=10_000_000)]
 Money = Annotated[int, Field(ge=0)]
 Level = tuple[Price, Volume]
 Symbol = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9]{2,11}$")]
@@ -84,7 +85,7 @@ class SymbolScript(Part):
     """Of a covered warrant: the listed share that its band follows."""
     ratio: Decimal | None = Field(default=None, gt=0)
     """Of a covered warrant: how many of it buy one share."""
-    level_volume: Volume = 3_000
+    level_volume: LevelVolume = 3_000
     swing_ticks: float = Field(default=3.0, ge=0)
     trade_chance: float = Field(default=0.5, ge=0, le=1)
     path: tuple[Anchor, ...] = ()

@@ -23,6 +23,8 @@ from bot.sandbox.replay.path import place_of
 _THOUSAND: Final = 1_000
 _AGGRESSORS: Final = {"buy": Side.BUY, "sell": Side.SELL, "": None}
 _CLOCK: Final = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?")
+VOLUME_MAX: Final = 1_000_000_000
+"""Shares in one row: about ten times what any share has traded on its greatest day."""
 _PRICES: Final = ("open", "high", "low", "close")
 
 
@@ -139,6 +141,12 @@ def volume_of(row: Row) -> int:
     volume = row.whole("volume")
     if not volume or volume % LOT:
         message = f"a volume is a multiple of {LOT} shares, above 0, found {volume:,}"
+        raise WrongCell("volume", "E-MKT-008", message)
+    if volume > VOLUME_MAX:
+        message = (
+            f"a volume is at most {VOLUME_MAX:,} shares in a row, found {volume:,}; "
+            "is it the value in VND?"
+        )
         raise WrongCell("volume", "E-MKT-008", message)
     return volume
 

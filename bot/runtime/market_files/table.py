@@ -20,6 +20,8 @@ PROBLEMS_MAX: Final = 20
 _WHOLE: Final = re.compile(r"[0-9]+")
 _FRACTION: Final = re.compile(r"[0-9]*\.[0-9]+")
 _SHOWN_MAX: Final = 40
+_DIGITS_MAX: Final = 15
+"""Of a whole number: more than any price, volume or value has."""
 
 
 class WrongCell(Exception):
@@ -42,17 +44,25 @@ class Row:
         """Return a number of at least one digit and nothing else. Raises WrongCell."""
         text = self.cells[column]
         if _WHOLE.fullmatch(text):
-            return int(text)
+            return self._bounded(column, text)
         if _FRACTION.fullmatch(text):
             raise WrongCell(column, "E-MKT-006", _fraction_text(column, text))
         raise WrongCell(
             column, "E-MKT-003", f"{column} is a whole number of 0 or more, found {shown(text)}"
         )
 
+    def _bounded(self, column: str, text: str) -> int:
+        if len(text.lstrip("0")) > _DIGITS_MAX:
+            message = f"{column} has at most {_DIGITS_MAX} digits, found {shown(text)}"
+            raise WrongCell(column, "E-MKT-008", message)
+        return int(text)
+
 
 def _fraction_text(column: str, text: str) -> str:
+    if column == "volume":
+        return f"a volume is whole shares, found {shown(text)}: round it to lots of 100"
     return (
-        f"{column} is whole VND or shares, found {text}: "
+        f"{column} is whole VND, found {shown(text)}: "
         f"if the file is in thousands, multiply its prices by 1,000"
     )
 
@@ -113,13 +123,15 @@ def read_table(path: Path, wanted: Sequence[str]) -> MarketTable:
     text = _decoded(path, _unpacked(path))
     header, *lines = text.splitlines() or [""]
     names = header.strip().split(",")
-    if not header.strip() or not lines:
+    if not header.strip():
         raise _mistake("E-CFG-008", f"the file is empty; wanted {_columns(wanted)} and rows", path)
     missing = [name for name in wanted if name not in names]
     if missing or len(set(names)) < len(names):
         fault = f"lacks {', '.join(missing)}" if missing else "names a column twice"
         message = f"the first line {fault}; wanted {_columns(wanted)}, found {shown(header)}"
         raise _mistake("E-MKT-002", message, path, 1)
+    if not lines:
+        raise _mistake("E-MKT-002", "the file has a header and no rows: add the rows", path, 1)
     return MarketTable(path, names, lines)
 
 
