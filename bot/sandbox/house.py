@@ -3,7 +3,7 @@
 Accounts, orders, exchanges, simulated market, OTP desk and faults, moved by two things only: market
 time (`advance`) and inputs (`carry_out`). An input is a ledger line; the same lines over the same
 scenario and seed give the same house. What is due at one instant happens in a fixed order: the
-exchange's own boundaries, faults, settlement, shares going ex, then the other investors.
+exchange's own boundaries, its halts, faults, settlement, shares going ex, then the other investors.
 
 The next due instant is asked for with every request, so it is kept. What is due changes only when
 something happens: in a step of time (`_run`), by a trade, by an input that is no order, by a quote
@@ -11,6 +11,7 @@ that is shown. Each of these forgets the kept instant; that time passes up to it
 order is due nothing until it trades.
 """
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from fractions import Fraction
@@ -84,6 +85,7 @@ class House:
         self._market = self.mirror or market_of(
             scenario, rulebook=rulebook, venue=self.venue, deliver=self.book.apply
         )
+        self._halts = deque(_halts(scenario))
         self._due: datetime | None = None
         self._accounts_scripts = {script.id: script for script in scenario.accounts}
         self._inputs = self._all_inputs()
@@ -171,7 +173,8 @@ class House:
         """Ask everything that is ever due by itself; nothing is kept."""
         settlements = (account.next_settlement() for account in self.accounts.values())
         due = (self._market.next_due(), self.venue.next_boundary(self.now), self.faults.due_at())
-        others = (*settlements, self._corporate_actions.next_due())
+        halt = self._halts[0][0] if self._halts else None
+        others = (*settlements, self._corporate_actions.next_due(), halt)
         return min(at for at in (*due, *others) if at is not None)
 
     def advance(self, to: datetime) -> None:
@@ -194,6 +197,12 @@ class House:
         self._due = None
         self.recorder.look(at)
         self.book.apply(self.venue.advance(at))
+        while self._halts and self._halts[0][0] <= at:
+            _, symbol, begins = self._halts.popleft()
+            if begins:
+                self.venue.halt(symbol)
+            else:
+                self.book.apply(self.venue.resume(symbol, at))
         for rule in self.faults.pop_due(at):
             if isinstance(rule.script.action, DropTwoFactor):
                 self.otp.drop(rule.script.action.code)
@@ -311,6 +320,17 @@ def _listing(script: SymbolScript) -> Listing:
         underlying=script.underlying,
         ratio=None if script.ratio is None else Fraction(script.ratio),
     )
+
+
+def _halts(scenario: Scenario) -> list[tuple[datetime, str, bool]]:
+    """Return beginnings and ends of the scripted halts by time; what is past has not been."""
+    found = []
+    for script in scenario.symbols:
+        for halt in script.halts:
+            if scenario.at(halt.until) > scenario.starts_at:
+                found.append((max(scenario.at(halt.at), scenario.starts_at), script.symbol, True))
+                found.append((scenario.at(halt.until), script.symbol, False))
+    return sorted(found)
 
 
 def _wire(line: Line) -> datetime:

@@ -5,7 +5,6 @@ The caller parses the YAML text (as YAML 1.2 scalars) and gives the mapping to
 times of day are local to the exchange, on `day`; money and prices are whole VND, volumes shares.
 """
 
-from collections import Counter
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from hashlib import sha256
@@ -31,6 +30,14 @@ Symbol = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9]{2,11}$")]
 """As the exchanges write it: `HPG`, `E1VFVN30`, `CHPG2601`."""
 
 
+class Misplaced(ValueError):
+    """A mistake that the whole scenario shows, and the place in it that has to be put right."""
+
+    def __init__(self, place: tuple[str | int, ...], text: str) -> None:
+        super().__init__(text)
+        self.place = place
+
+
 class Anchor(Part):
     """The market is drawn towards `price` at `at`, along straight lines between anchors."""
 
@@ -54,6 +61,19 @@ class Standstill(Part):
     until: time
     bids: tuple[Level, ...] = ()
     asks: tuple[Level, ...] = ()
+
+
+class Halt(Part):
+    """From `at` to `until` the exchange halts the symbol: orders are refused, none trades."""
+
+    at: time
+    until: time
+
+    @model_validator(mode="after")
+    def _ends_later(self) -> "Halt":
+        if self.until <= self.at:
+            raise ValueError(f"until: wanted a time after {self.at:%H:%M:%S}")
+        return self
 
 
 class Deal(Part):
@@ -92,6 +112,7 @@ class SymbolScript(Part):
     imbalances: tuple[Imbalance, ...] = ()
     standstills: tuple[Standstill, ...] = ()
     deals: tuple[Deal, ...] = ()
+    halts: tuple[Halt, ...] = ()
     flow: FlowScript | None = None
     replay: RecordKind | None = None
 
@@ -101,6 +122,10 @@ class SymbolScript(Part):
         if sum(map(bool, (self.flow, self.replay, scripted))) > 1:
             raise ValueError(
                 "a symbol has either flow, or replay, or path, imbalances, standstills and deals"
+            )
+        if self.is_halted and self.halts:
+            raise ValueError(
+                "a symbol is halted for the whole run (is_halted), or at times (halts)"
             )
         return self
 
@@ -200,43 +225,62 @@ class Scenario(Part):
 
     @model_validator(mode="after")
     def _records_are_named(self) -> "Scenario":
-        for kind in {each.replay for each in self.symbols if each.replay}:
-            if getattr(self.replay, kind) is None:
-                raise ValueError(f"a symbol is replayed from {kind}: name them under replay")
+        for number, each in enumerate(self.symbols):
+            if each.replay and getattr(self.replay, each.replay) is None:
+                text = (
+                    f"{each.symbol} is replayed from {each.replay}: name their place under replay"
+                )
+                raise Misplaced(("symbols", number, "replay"), text)
         return self
 
     @model_validator(mode="after")
     def _names_are_unique(self) -> "Scenario":
-        for what, names in (
-            ("symbol", [script.symbol for script in self.symbols]),
-            ("account id", [script.id for script in self.accounts]),
-            ("extended account id", [script.extended_id for script in self.accounts]),
+        for what, place, names in (
+            ("symbol", ("symbols", "symbol"), [script.symbol for script in self.symbols]),
+            ("account id", ("accounts", "id"), [script.id for script in self.accounts]),
+            (
+                "extended account id",
+                ("accounts", "suffix"),
+                [script.extended_id for script in self.accounts],
+            ),
         ):
-            if twice := [name for name, count in Counter(names).items() if count > 1]:
-                raise ValueError(f"{what} {', '.join(twice)} appears more than once")
+            for number, name in enumerate(names):
+                if name in names[:number]:
+                    text = f"{what} {name} appears more than once"
+                    raise Misplaced((place[0], number, place[1]), text)
         return self
 
     @model_validator(mode="after")
     def _holdings_are_known(self) -> "Scenario":
         known = {script.symbol for script in self.symbols}
-        for account in self.accounts:
-            if unknown := set(account.holdings) - known:
-                raise ValueError(f"holdings of unlisted symbols: {', '.join(sorted(unknown))}")
+        for number, account in enumerate(self.accounts):
+            for symbol in account.holdings:
+                if symbol not in known:
+                    text = f"holdings of {symbol}, which is not among the symbols"
+                    raise Misplaced(("accounts", number, "holdings", symbol), text)
         return self
 
     @model_validator(mode="after")
     def _warrants_follow_listed_shares(self) -> "Scenario":
         warrants = {InstrumentKind.CW}
         shares = {each.symbol for each in self.symbols if each.kind not in warrants}
-        for each in self.symbols:
+        for number, each in enumerate(self.symbols):
             told = {each.underlying is not None, each.ratio is not None}
             is_warrant = each.kind in warrants
             if told not in ({is_warrant}, {is_warrant and self.fill is None}):
-                raise ValueError(f"{each.symbol}: underlying and ratio belong to kind CW, both")
-        named = [each.underlying for each in self.symbols if each.underlying]
-        named += [action.symbol for action in self.corporate_actions]
-        if unknown := set(named) - shares:
-            raise ValueError(f"not listed as shares here: {', '.join(sorted(unknown))}")
+                text = f"{each.symbol}: underlying and ratio belong to kind CW, both"
+                raise Misplaced(("symbols", number), text)
+        named: list[tuple[tuple[str | int, ...], str | None]] = [
+            (("symbols", number, "underlying"), each.underlying)
+            for number, each in enumerate(self.symbols)
+        ]
+        named += [
+            (("corporate_actions", number, "symbol"), action.symbol)
+            for number, action in enumerate(self.corporate_actions)
+        ]
+        for place, symbol in named:
+            if symbol is not None and symbol not in shares:
+                raise Misplaced(place, f"{symbol} is not among the shares of this scenario")
         return self
 
     @property

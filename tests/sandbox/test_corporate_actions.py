@@ -222,7 +222,7 @@ def test_an_account_with_promises_is_read_back_from_its_record():
 @pytest.mark.parametrize(
     ("action", "words"),
     [
-        (CASH | {"symbol": "XXX"}, "not listed as shares here: XXX"),
+        (CASH | {"symbol": "XXX"}, "XXX is not among the shares of this scenario"),
         (CASH | {"pays_on": "2026-11-23"}, "wanted a day after ex_date"),
         (CASH | {"vnd_per_share": 0}, "greater than 0"),
         (STOCK | {"held": 0}, "greater than 0"),

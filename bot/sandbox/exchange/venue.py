@@ -204,6 +204,8 @@ class Venue:
             self._end_limit_orders(day)
         if not day.is_restricted:
             self._floor.events.append(PhaseMoved(self._floor.now, day.exchange, day.phase))
+        for market in self._markets_on(day):
+            self._trade_what_crosses(market)
 
     def _end_collection(self, day: ExchangeDay) -> None:
         for market in self._markets_on(day):
@@ -284,17 +286,23 @@ class Venue:
     def resume(self, symbol: str, at: datetime) -> list[VenueEvent]:
         """End a short halt; books that an auction left crossed are uncrossed first.
 
-        A symbol that is suspended, leaves the board or is halted for its restriction stays so.
+        Outside of continuous trading that waits until it begins: over lunch nothing trades. A
+        symbol that is suspended, leaves the board or is halted for its restriction stays so.
         """
         self._reach(at)
         market = self._market(symbol)
         status = replace(market.listing.instrument.status, is_halted=False)
         market.is_halted = not self._rulebook.statuses.is_tradable(status)
-        if not (market.is_halted or market.day.is_collecting):
-            for book in (market.even, market.odd):
-                if book.is_crossed():
-                    self._floor.uncross(book, market)
+        self._trade_what_crosses(market)
         return self._floor.drain()
+
+    def _trade_what_crosses(self, market: SymbolMarket) -> None:
+        """Trade continuously from here on: what a halted auction has left crossed comes first."""
+        if market.is_halted or market.day.phase is not Phase.PROGRESS:
+            return
+        for book in (market.even, market.odd):
+            if book.is_crossed():
+                self._floor.uncross(book, market)
 
     # --------------------------------------------------------------------------- looking
 

@@ -175,6 +175,37 @@ def test_an_auction_missed_by_a_halt_is_held_when_trading_resumes():
     assert stage.levels("HPG") == ([(25_500, 100)], [])
 
 
+@pytest.mark.parametrize("ends", ["11:30", "12:00", "12:59:59"])
+def test_a_halt_that_ends_over_lunch_trades_at_13_00_and_not_before(ends: str):
+    stage = Stage("09:05")
+    stage.submit("HPG BUY 300 LO 25500", name="b")
+    stage.submit("HPG SELL 200 LO 25300", name="s")
+    stage.venue.halt("HPG")
+    stage.at("09:15")
+    stage.at(ends)
+
+    assert fills(stage.venue.resume("HPG", stage.now)) == {}
+    assert fills(stage.at("12:59:59")) == {}
+    assert fills(stage.at("13:00")) == {"b": 200, "s": 200}
+    assert stage.levels("HPG") == ([(25_500, 100)], [])
+
+
+def test_a_symbol_that_is_halted_still_at_13_00_trades_when_its_halt_ends():
+    stage = Stage("09:05")
+    stage.submit("HPG BUY 200 LO 25500", name="b")
+    stage.submit("HPG SELL 200 LO 25300", name="s")
+    stage.venue.halt("HPG")
+
+    assert fills(stage.at("13:10")) == {}
+    assert fills(stage.venue.resume("HPG", stage.now)) == {"b": 200, "s": 200}
+
+
+def test_a_halt_that_ends_in_the_closing_auction_leaves_the_trade_to_the_auction():
+    stage = Stage("14:31")
+    stage.venue.halt("HPG")
+    assert fills(stage.venue.resume("HPG", stage.now)) == {}
+
+
 def test_the_close_is_the_reference_of_the_next_day():
     stage = Stage("10:00")
     stage.last("HPG", 25_600)
