@@ -49,8 +49,12 @@ def problems_in(
     error: ValidationError, model: type[BaseModel], document: YamlDocument
 ) -> list[Problem]:
     """Return the problems of a failed check, in the order of the file's lines."""
-    found = [problem_of(detail, model, document) for detail in details_of(error)]
-    return sorted(found, key=lambda problem: (problem.line or 0, problem.column or 0))
+    return in_order([problem_of(detail, model, document) for detail in details_of(error)])
+
+
+def in_order(problems: Sequence[Problem]) -> list[Problem]:
+    """Return problems of one file in the order of its lines."""
+    return sorted(problems, key=lambda problem: (problem.line or 0, problem.column or 0))
 
 
 def details_of(error: ValidationError) -> list[ErrorDetails]:
@@ -115,7 +119,9 @@ def did_you_mean(word: str, known: Sequence[str]) -> str:
 def known_keys(model: type[BaseModel], location: Sequence[str | int]) -> tuple[str, ...]:
     """Return the keys that the model knows at a place."""
     for step in location:
-        if not isinstance(step, str) or step not in model.model_fields:
+        if isinstance(step, int):
+            continue
+        if step not in model.model_fields:
             return ()
         inner = _model_in(model.model_fields[step].annotation)
         if inner is None:

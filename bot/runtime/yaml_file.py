@@ -84,8 +84,13 @@ class YamlDocument:
         return self.at_key(code, message, location, hint)
 
     def _nearest_key(self, location: Location) -> Span:
+        """Return where the innermost part stands that is written: a key, or an item of a list."""
         parents = (location[:length] for length in range(len(location), 0, -1))
-        return next((self.keys[each] for each in parents if each in self.keys), Span(1, 1))
+        found = (
+            self.values.get(each) if isinstance(each[-1], int) else self.keys.get(each)
+            for each in parents
+        )
+        return next((span for span in found if span is not None), Span(1, 1))
 
     def _problem(self, code: str, message: str, span: Span, hint: str) -> Problem:
         snippet = snippet_of(self.text, span, hint)
