@@ -3,14 +3,21 @@
 Reads are tried again a few times, each attempt signed anew; nothing here ever repeats a write.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, TypeGuard
 
 from bot.broker.budget import RequestBudget
 from bot.broker.clock_offset import ClockOffset
-from bot.broker.errors import BrokerError, KeyRefused, RateLimited, Timeout, Unreachable
-from bot.broker.http import READ_BOUNDS, Bounds, HttpRequest, LateAnswer, Link
+from bot.broker.errors import (
+    BrokerError,
+    KeyRefused,
+    Malformed,
+    RateLimited,
+    Timeout,
+    Unreachable,
+)
+from bot.broker.http import READ_BOUNDS, Bounds, HttpRequest, LateAnswer, Link, LongAnswer
 from bot.broker.key_breaker import KeyBreaker
 from bot.broker.signer import Signer
 from bot.broker.waiter import Waiter
@@ -19,6 +26,7 @@ from bot.protocol.answer import Answer, NoAnswer
 from bot.protocol.endpoints import Endpoint, Tier
 from bot.protocol.envelope import rate_limit_reset
 from bot.protocol.signing import HEADER_SIGNATURE
+from bot.protocol.sizes import size_of
 
 TOO_MANY_REQUESTS: Final = 429
 READ_TRIES_MAX: Final = 3
@@ -109,8 +117,9 @@ class Reader:
     async def read(self, endpoint: Endpoint, target: str) -> Answer:
         """Return a whole answer of any status but 429.
 
-        Raises RateLimited, KeyRefused, Timeout or Unreachable. A 429, a broken connection, a server
-        error and a used nonce are tried again, signed anew; a deadline that passed is not.
+        Raises RateLimited, KeyRefused, Timeout, Unreachable, or Malformed for a body beyond the
+        size of its call. A 429, a broken connection, a server error and a used nonce are tried
+        again, signed anew; a deadline that passed and a body that is too long are not.
         """
         answer = await self._attempt(endpoint, target)
         for tries in range(1, READ_TRIES_MAX):
@@ -129,7 +138,7 @@ class Reader:
             raise _silence(endpoint, barred)
         await self._budget.take(endpoint.lane, endpoint.name, wait_max=READ_WAIT_MAX)
         request = self._signer.sign_read(endpoint, target, body=body)
-        answer = await self._channel.send(request, self._bounds)
+        answer = await self._channel.send(request, self._bounds_of(endpoint))
         if isinstance(answer, Answer):
             return answer
         raise _silence(endpoint, answer)
@@ -139,7 +148,11 @@ class Reader:
             return barred
         await self._budget.take(endpoint.lane, endpoint.name, wait_max=READ_WAIT_MAX)
         request = self._signer.sign_read(endpoint, target)
-        return await self._channel.send(request, self._bounds)
+        return await self._channel.send(request, self._bounds_of(endpoint))
+
+    def _bounds_of(self, endpoint: Endpoint) -> Bounds:
+        bytes_max = min(self._bounds.body_bytes_max, size_of(endpoint).bytes_max)
+        return replace(self._bounds, body_bytes_max=bytes_max)
 
     async def _before_another(
         self, endpoint: Endpoint, answer: Answer | NoAnswer, tries: int
@@ -167,6 +180,8 @@ def is_limit(answer: Answer | NoAnswer) -> TypeGuard[Answer]:
 def _silence(endpoint: Endpoint, answer: NoAnswer) -> BrokerError:
     if isinstance(answer, Barred):
         return KeyRefused(endpoint.name, answer.reason, answer.until)
+    if isinstance(answer, LongAnswer):
+        return Malformed(endpoint.name, answer.reason)
     kind = Timeout if isinstance(answer, LateAnswer) else Unreachable
     return kind(endpoint.name, answer.reason)
 
@@ -174,6 +189,6 @@ def _silence(endpoint: Endpoint, answer: NoAnswer) -> BrokerError:
 def _may_pass(answer: Answer | NoAnswer) -> bool:
     """Whether another attempt may do better."""
     if isinstance(answer, NoAnswer):
-        return not isinstance(answer, LateAnswer | Barred)
+        return not isinstance(answer, LateAnswer | LongAnswer | Barred)
     is_used_nonce = answer.http_status == 401 and _USED_NONCE in answer.body
     return answer.http_status in _PASSING_STATUSES or is_used_nonce

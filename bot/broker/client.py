@@ -6,6 +6,7 @@ value of the domain or of `protocol/`. `read` makes every read of the API by its
 Nothing here changes an order.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,7 +15,7 @@ from typing import Final, Generic, TypeVar
 
 from bot.broker.channel import Channel, Reader, is_limit
 from bot.broker.checks import check_echo, check_query, check_scale, target_of
-from bot.broker.drift_watch import Drifted, DriftWatch
+from bot.broker.drift_watch import Drifted, DriftWatch, drifted_in
 from bot.broker.errors import BrokerError, Malformed, RateLimited, Refused
 from bot.domain.account import AccountSnapshot, ShareholderRight, SubAccount
 from bot.domain.instrument import Exchange
@@ -27,6 +28,7 @@ from bot.protocol.envelope import Payload, open_envelope
 from bot.protocol.errors import BrokerRefusal, MalformedAnswer
 from bot.protocol.secret import Secret
 from bot.protocol.shaped import Codec
+from bot.protocol.sizes import is_small
 from bot.protocol.values import (
     AccountSummary,
     AvailableTrade,
@@ -264,9 +266,10 @@ class BrokerClient:
         decoder: Callable[[Payload], Value],
     ) -> Heard[Value]:
         answer = await self._reader.read(endpoint, target_of(endpoint, path, query))
-        payload, value = _decoded(endpoint, answer, decoder)
+        payload, value, drift = await _understood(endpoint, answer, decoder)
         check_echo(payload, {**dict(query), **path})
-        return Heard(value, payload, self._watch.look(payload))
+        self._watch.note(drift)
+        return Heard(value, payload, drift)
 
     async def _ask_once(
         self, endpoint: Endpoint, body: bytes, decoder: Callable[[Payload], Value]
@@ -283,6 +286,18 @@ class BrokerClient:
 
 def _path(account: SubAccount) -> dict[str, str]:
     return {"sub_account_id": account.id}
+
+
+async def _understood(
+    endpoint: Endpoint, answer: Answer, decoder: Callable[[Payload], Value]
+) -> tuple[Payload, Value, tuple[Drifted, ...]]:
+    """Read an answer; a large one in a thread, so that nothing else waits for it meanwhile."""
+
+    def understand() -> tuple[Payload, Value, tuple[Drifted, ...]]:
+        payload, value = _decoded(endpoint, answer, decoder)
+        return payload, value, drifted_in(payload)
+
+    return understand() if is_small(answer.body) else await asyncio.to_thread(understand)
 
 
 def _decoded(

@@ -18,6 +18,8 @@ from bot.protocol.redact import redact
 
 KNOWN_MAX: Final = 1_000
 """Fields remembered; a payload of endless new names costs no more than this."""
+ADDED_MAX: Final = 50
+"""New fields of one answer that are told: each is compared with every one that went."""
 NAME_CHARACTERS_MAX: Final = 100
 _LIKENESS_MIN: Final = 0.6
 _SELDOM: Final[Mapping[str, tuple[str, ...]]] = {
@@ -75,16 +77,14 @@ class DriftWatch:
         """Everything that has drifted so far."""
         return tuple(self._seen.values())
 
-    def look(self, payload: Payload) -> tuple[Drifted, ...]:
-        """Compare a payload that could be read with its table; return all that differs in it."""
-        found = drifted_in(payload)
+    def note(self, found: tuple[Drifted, ...]) -> None:
+        """Remember what differs in an answer, and tell what is new."""
         news = tuple(each for each in found if (each.call, each.field) not in self._seen)
         if not news or len(self._seen) + len(news) > KNOWN_MAX:
-            return found
+            return
         self._seen.update({(each.call, each.field): each for each in news})
         if self._on_drift is not None:
             self._on_drift(news)
-        return found
 
 
 def drifted_in(payload: Payload) -> tuple[Drifted, ...]:
@@ -98,7 +98,7 @@ def drifted_in(payload: Payload) -> tuple[Drifted, ...]:
     drift = drift_of(table, payload)
     seldom = _SELDOM.get(payload.call, ())
     gone = tuple(name for name in drift.gone if not (seldom and name.startswith(seldom)))
-    added = tuple(name for name in drift.added if not name.endswith(FIDELITY))
+    added = tuple(name for name in drift.added if not name.endswith(FIDELITY))[:ADDED_MAX]
     return tuple(_told(payload.call, Drift(added, gone)))
 
 

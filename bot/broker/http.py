@@ -23,6 +23,7 @@ from bot.broker.errors import ForbiddenAddress
 from bot.broker.traffic import Traffic
 from bot.clock import performance_s
 from bot.protocol.answer import Answer, NoAnswer
+from bot.protocol.sizes import LARGE, SMALL
 
 IDLE_S_MAX: Final = 4.0
 """A connection idle for longer is not used again: many servers close theirs after 5 s, and a write
@@ -56,9 +57,10 @@ class Bounds:
         return self.deadline_s / 3
 
 
-READ_BOUNDS: Final = Bounds(deadline_s=8.0, body_bytes_max=16 * 2**20)
-ORDER_BOUNDS: Final = Bounds(deadline_s=10.0, body_bytes_max=2**20)
-BURN_BOUNDS: Final = Bounds(deadline_s=4.0, body_bytes_max=2**20)
+READ_BOUNDS: Final = Bounds(deadline_s=8.0, body_bytes_max=LARGE.bytes_max)
+"""Of any read; each call has a size of its own besides."""
+ORDER_BOUNDS: Final = Bounds(deadline_s=10.0, body_bytes_max=SMALL.bytes_max)
+BURN_BOUNDS: Final = Bounds(deadline_s=4.0, body_bytes_max=SMALL.bytes_max)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,11 @@ class HttpRequest:
 @dataclass(frozen=True, slots=True)
 class LateAnswer(NoAnswer):
     """The deadline passed first."""
+
+
+@dataclass(frozen=True, slots=True)
+class LongAnswer(NoAnswer):
+    """More bytes of body came than the bounds allow; the rest was not read."""
 
 
 class _BodyTooLong(Exception):
@@ -183,6 +190,11 @@ class _Trip:
         """There will be no answer."""
         return NoAnswer(reason, is_sent=self.is_sent, latency_ms=self.latency_ms)
 
+    def too_long(self, bounds: Bounds) -> LongAnswer:
+        """The answer goes on beyond its bounds."""
+        reason = f"wanted at most {bounds.body_bytes_max:,} bytes, found more"
+        return LongAnswer(reason, is_sent=self.is_sent, latency_ms=self.latency_ms)
+
     def late(self, bounds: Bounds) -> LateAnswer:
         """The deadline has passed."""
         reason = f"no whole answer within {bounds.deadline_s:g} s"
@@ -222,7 +234,7 @@ class Link:
             self._retire(pool)
             return trip.late(bounds)
         except _BodyTooLong:
-            return trip.failed(f"the answer is longer than {bounds.body_bytes_max} bytes")
+            return trip.too_long(bounds)
         except (httpx.TransportError, OSError) as error:
             return trip.failed(f"{type(error).__name__}: {error}")
 

@@ -35,6 +35,7 @@ from bot.protocol.fields import (
     read,
 )
 from bot.protocol.redact import redact
+from bot.protocol.sizes import ROWS_MAX
 from bot.protocol.status import STATUS_OF_CODE, settle, state_of, status_code_of
 from bot.protocol.strict_json import compact
 
@@ -87,12 +88,17 @@ def decode_todays_orders(
     payload: Payload, *, account: SubAccount, requested_at: datetime
 ) -> TodaysOrders:
     """Return the day book of `account`, asked for at `requested_at` (market time)."""
+    rows = elements(payload)
+    if len(rows) > ROWS_MAX:
+        wanted = f"wanted at most {ROWS_MAX:,} rows, found {len(rows):,}"
+        raise MalformedAnswer(payload.call, wanted, payload.raw)
     reports, set_aside = [], []
-    for element in elements(payload):
+    for row in rows:
+        alone = Payload(row.call, row.value)
         try:
-            reports.append(decode_order_row(element, account=account, requested_at=requested_at))
+            reports.append(decode_order_row(alone, account=account, requested_at=requested_at))
         except MalformedAnswer as error:
-            set_aside.append(_unread(element.value, error.reason))
+            set_aside.append(_unread(row.value, error.reason))
     return TodaysOrders(tuple(reports), tuple(set_aside))
 
 

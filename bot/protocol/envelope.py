@@ -14,6 +14,7 @@ from typing import Any, Final
 from bot.protocol.answer import Answer
 from bot.protocol.endpoints import Endpoint, Shape
 from bot.protocol.errors import BrokerRefusal, MalformedAnswer
+from bot.protocol.sizes import check_size, is_small
 from bot.protocol.strict_json import NotJson, compact, parse
 
 SUCCESS_CODE: Final = "0"
@@ -54,10 +55,12 @@ def open_envelope(endpoint: Endpoint, answer: Answer) -> Payload:
     """Return the payload of a good answer.
 
     Raises BrokerRefusal for an HTTP status other than 200 (2xx for the 2FA calls) and for a 200
-    with an error code; MalformedAnswer when the body is no usable envelope of this call.
+    with an error code; MalformedAnswer when the body is larger than any of this call, or no usable
+    envelope of it.
     """
     if not _is_success(endpoint, answer.http_status):
         raise refusal_of(endpoint, answer)
+    check_size(endpoint, answer.body)
     body = _object_of(endpoint, answer)
     code = body.get("error_code")
     if not is_no_error(code):
@@ -72,7 +75,9 @@ def is_no_error(code: object) -> bool:
 
 
 def read_error_body(body: bytes) -> ErrorBody | None:
-    """Return the API's error, None when the body is anything else (HTML, a success, garbage)."""
+    """Return the API's error, None when the body is anything else (HTML, garbage, very long)."""
+    if not is_small(body):
+        return None
     try:
         value = parse(body)
     except NotJson:

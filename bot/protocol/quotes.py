@@ -24,6 +24,7 @@ from bot.protocol.fields import (
     local_text,
     read,
 )
+from bot.protocol.sizes import LEVELS_MAX
 
 CURRENCY: Final = "VND"
 _PERCENT_DIGITS: Final = 2
@@ -115,6 +116,10 @@ def _percent(change: int | None, reference: int | None) -> float | None:
 def decode_depth(payload: Payload) -> Depth:
     """Return the depth, best first whatever the order sent; levels without a price are left out."""
     found = read(_Depth, payload)
+    many = max(len(found.bids), len(found.asks))
+    if many > LEVELS_MAX:
+        wanted = f"wanted at most {LEVELS_MAX} levels a side, found {many:,}"
+        raise MalformedAnswer(payload.call, wanted, payload.raw)
     return Depth(
         symbol=found.symbol,
         bids=tuple(sorted(_levels(found.bids), key=_price, reverse=True)),

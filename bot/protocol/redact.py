@@ -12,7 +12,7 @@ KEPT_BYTES_MAX: Final = 16 * 1024
 HIDDEN: Final = "***"
 _TAIL: Final = 4
 """Characters of an account number that stay, so that two accounts can be told apart."""
-LOOKED_AT_MAX: Final = 64 * 1024
+LOOKED_AT_MAX: Final = 32 * 1024
 """Characters of a text that are looked at: megabytes of garbage must not hold everything up."""
 _EDGE: Final = 1024
 """Characters before the end of what is looked at that are not kept: a secret may be cut there."""

@@ -233,7 +233,8 @@ def _refused(error: BrokerError) -> Reply:
 
 
 def _reply(asked: Asked, heard: Heard[object]) -> Reply:
-    payload, raw = compact(heard.payload.value), heard.payload.raw.decode("utf-8")
+    raw = heard.payload.raw.decode("utf-8")
+    payload = compact(heard.payload.value) if len(raw) <= REPLY_CHARACTERS_MAX else ""
     if len(payload) + len(raw) > REPLY_CHARACTERS_MAX:
         text = f"the answer has {len(raw):,} characters; ask for less: a page, a shorter range"
         return {"ok": False, "code": "E-API-004", "message": text}

@@ -64,7 +64,7 @@ def test_the_reader_is_told_once_for_each_field() -> None:
     watch = DriftWatch(told.append)
 
     for payload in ({**QUOTE, "lot_size": 100}, {**QUOTE, "lot_size": 1}, {**QUOTE, "lot": 1}):
-        watch.look(Payload("stock_quote", payload))
+        watch.note(drifted_in(Payload("stock_quote", payload)))
 
     assert [[each.field for each in news] for news in told] == [["lot_size"], ["lot"]]
     assert [each.field for each in watch.seen] == ["lot_size", "lot"]
@@ -74,7 +74,7 @@ def test_endless_new_names_are_not_kept() -> None:
     watch = DriftWatch()
 
     for number in range(KNOWN_MAX + 50):
-        watch.look(Payload("stock_quote", {**QUOTE, f"field{number}": 1}))
+        watch.note(drifted_in(Payload("stock_quote", {**QUOTE, f"field{number}": 1})))
 
     assert len(watch.seen) == KNOWN_MAX
 

@@ -1,5 +1,7 @@
 """Typed reads: signed anew each time, tried again within a limit, and a typed error otherwise."""
 
+import threading
+from dataclasses import replace
 from datetime import date, timedelta
 
 import pytest
@@ -9,10 +11,16 @@ from bot.broker.errors import BrokerError, Malformed, RateLimited, Refused
 from bot.domain.account import Holding, ShareholderRight, SubAccount
 from bot.domain.instrument import Exchange, Phase
 from bot.domain.order import OrderState, OrderType, Side
+from bot.protocol import calls
+from bot.protocol.answer import NoAnswer
+from bot.protocol.envelope import Payload
 from bot.protocol.secret import Secret
+from bot.protocol.sizes import SMALL
 from bot.protocol.values import OtpTicket, User
+from bot.protocol.values_quotes import CatalogueItem
 from tests.broker.loopback import START
 from tests.broker.played_broker import ACCOUNT, Reply, desk
+from tests.protocol.samples import INTENT
 
 USER = {"error_code": "0", "message": "success", "data": {"user_id": 42}}
 ACCOUNTS = {
@@ -367,3 +375,40 @@ async def test_no_secret_stands_in_an_error():
         await bench.broker.client.verify_otp("T-1", Secret("canary-code"))
 
     assert "canary" not in f"{caught.value!r} {vars(caught.value)}"
+
+
+async def test_an_answer_beyond_its_size_is_refused_at_once_and_not_asked_for_again() -> None:
+    bench = desk(Reply(b'{"x":"' + b"x" * SMALL.bytes_max + b'"}'), Reply({}))
+
+    with pytest.raises(Malformed, match="wanted at most 65,536 bytes, found more"):
+        await bench.broker.client.depth("HPG")
+
+    assert len(bench.played.asked) == 1
+
+
+async def test_an_order_whose_answer_is_too_long_is_unknown_as_before() -> None:
+    bench = desk(Reply(b"x" * (SMALL.bytes_max + 1)))
+    bench.broker.two_factor.set_token(Secret("canary-token"), START + timedelta(hours=1))
+
+    answer = await bench.broker.writer.send(bench.broker.writer.prepare_place(ACCOUNT, INTENT))
+
+    assert isinstance(answer, NoAnswer)
+    assert (answer.is_sent, answer.reason) == (True, "wanted at most 65,536 bytes, found more")
+
+
+@pytest.mark.parametrize(("text", "is_in_thread"), [("x", False), ("x" * SMALL.bytes_max, True)])
+async def test_a_large_answer_is_read_where_nothing_waits_for_it(
+    text: str, is_in_thread: bool
+) -> None:
+    seen: list[int] = []
+
+    def decode(_: Payload) -> tuple[CatalogueItem, ...]:
+        seen.append(threading.get_ident())
+        return ()
+
+    codec = replace(calls.STOCK_CATALOGUE, decode=decode)
+    bench = desk(Reply({"error_code": "0", "data": [{"symbol": text}]}))
+
+    await bench.broker.client.read(codec)
+
+    assert [each != threading.get_ident() for each in seen] == [is_in_thread]

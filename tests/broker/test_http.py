@@ -240,7 +240,7 @@ async def test_a_body_beyond_the_cap_is_left_unread():
     answer = await exchanged(script, bounds=Bounds(deadline_s=5, body_bytes_max=100_000))
 
     assert isinstance(answer, NoAnswer)
-    assert answer.reason == "the answer is longer than 100000 bytes"
+    assert answer.reason == "wanted at most 100,000 bytes, found more"
     assert sent < 20_000_000
 
 

@@ -19,7 +19,7 @@ import click
 from bot.broker.broker import AllBounds, Broker, open_broker
 from bot.broker.budget import RequestBudget
 from bot.broker.errors import BrokerError
-from bot.broker.http import Bounds
+from bot.broker.http import ORDER_BOUNDS, READ_BOUNDS, Bounds
 from bot.broker.signer import Credentials, SignedRequest
 from bot.broker.waiter import SystemWaiter
 from bot.clock import SystemClock
@@ -30,7 +30,7 @@ from bot.protocol.secret import Secret
 KINDS = range(4)
 """Kinds of floods; the last digit of an account, or of a symbol, says which it meets."""
 DRIP = 3
-BOUNDS = Bounds(deadline_s=1.5, body_bytes_max=16 * 2**20)
+BOUNDS = Bounds(deadline_s=1.5, body_bytes_max=READ_BOUNDS.body_bytes_max)
 
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -86,7 +86,7 @@ async def main(base_url: str, key: str, secret: str) -> None:
         wire=clock,
         waiter=waiter,
         budget=budget,
-        bounds=AllBounds(read=BOUNDS, order=replace(BOUNDS, body_bytes_max=2**20)),
+        bounds=AllBounds(read=BOUNDS, order=replace(ORDER_BOUNDS, deadline_s=1.5)),
     )
     await broker.client.quote("HPG")
     before_kb = peak_kb()

@@ -8,12 +8,14 @@ import pytest
 
 from bot.broker.errors import Malformed
 from bot.domain.entry import IntentMoved
-from bot.domain.order import SendState
+from bot.domain.order import SendState, TodaysOrders
 from bot.domain.outcome import Unknown
 from bot.protocol.classify import classify_amend, classify_cancel, classify_place
 from bot.protocol.endpoints import PLACE_ORDER
 from bot.protocol.envelope import seal
 from bot.protocol.secret import Secret
+from bot.protocol.values import AccountSummary
+from bot.protocol.values_account import OrderHistory
 from bot.sandbox.garbage import GarbageKind, spoil
 from tests.broker.played_broker import ACCOUNT, Reply, desk
 from tests.faults.groups import GROUPS, Group
@@ -43,9 +45,45 @@ async def test_a_good_answer_is_read(group: Group) -> None:
     assert len(bench.played.asked) == 1
 
 
+LEFT_OUT = dict.fromkeys((GarbageKind.VALUES_NULL, GarbageKind.KEYS_RENAMED))
+ROWS = dict.fromkeys(
+    (
+        *LEFT_OUT,
+        GarbageKind.ROWS_OF_NULL,
+        GarbageKind.VALUES_NESTED,
+        GarbageKind.VALUES_TRUE,
+        GarbageKind.NUMBERS_AS_WORDS,
+    )
+)
+EMPTY = {"todays_orders": ROWS, "summary": LEFT_OUT, "order_history": LEFT_OUT}
+"""Garbage that leaves out only what the document does not require, or spoils single rows."""
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [(name, kind) for name, kinds in EMPTY.items() for kind in kinds]
+)
+async def test_what_is_left_out_is_taken_for_nothing_and_for_no_figure(
+    name: str, kind: GarbageKind
+) -> None:
+    group = next(each for each in GROUPS if each.name == name)
+    bench = desk(Reply(spoilt(group.good)[kind]))
+
+    found = await group.ask(bench.broker.client)
+
+    if isinstance(found, TodaysOrders):
+        assert (found.reports, len(found.set_aside)) == ((), 1)
+    elif isinstance(found, AccountSummary):
+        assert (found.cash, found.balance, found.net_asset_value) == (None, None, None)
+    else:
+        assert isinstance(found, OrderHistory)
+        assert [each.executed_quantity for each in found.orders if each.order_id] == []
+
+
 @each_group
 async def test_garbage_is_a_typed_error_that_names_call_and_reason(group: Group) -> None:
     bodies = spoilt(group.good)
+    for kind in EMPTY.get(group.name, {}):
+        bodies.pop(kind)
     bench = desk(*map(Reply, bodies.values()), per_minute=3_000)
 
     for number, kind in enumerate(bodies, start=1):

@@ -27,12 +27,12 @@ FLOODS: list[dict[str, Any]] = [
 POINTS = {"huge": "before_auth", "gzip_bomb": "before_auth"}
 CUT = "RemoteProtocolError: peer closed connection"
 TOLD = [
-    "Unreachable stock_depth: the answer is longer than 16777216 bytes",
-    "Unreachable todays_orders: the answer is longer than 16777216 bytes",
-    *["NoAnswer sent=True the answer is longer than 1048576 bytes"] * 2,
-    "Malformed stock_depth: the body is not UTF-8",
+    "Malformed stock_depth: wanted at most 65,536 bytes, found more",
+    "Malformed todays_orders: wanted at most 4,194,304 bytes, found more",
+    *["NoAnswer sent=True wanted at most 65,536 bytes, found more"] * 2,
+    "Malformed stock_depth: wanted at most 65,536 bytes, found more",
     "Malformed todays_orders: the body is not UTF-8",
-    *["an answer of 0 MB"] * 2,
+    *["NoAnswer sent=True wanted at most 65,536 bytes, found more"] * 2,
     f"Unreachable stock_depth: {CUT}",
     f"Unreachable todays_orders: {CUT}",
     *[f"NoAnswer sent=True {CUT}"] * 2,

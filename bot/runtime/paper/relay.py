@@ -12,10 +12,11 @@ from bot.broker.traffic import Traffic
 from bot.clock import Clock
 from bot.protocol.answer import Answer, NoAnswer
 from bot.protocol.endpoints import Endpoint
+from bot.protocol.sizes import size_of
 from bot.runtime.world import Access
 from bot.sandbox.mirror.relay import relayed
 
-LOOK_BOUNDS: Final = Bounds(deadline_s=3.0, body_bytes_max=16 * 2**20)
+LOOK_S_MAX: Final = 3.0
 """Up to three looks come before an order is taken, whose own deadline is 10 s."""
 
 
@@ -29,7 +30,8 @@ class MarketRelay:
     async def __call__(self, endpoint: Endpoint, target: str) -> Answer | NoAnswer:
         """Send one read, signed anew. Raises NotRelayed for what is none of market data."""
         signed = self._signer.sign_read(relayed(endpoint), target)
-        return await self._link.exchange(HttpRequest("GET", target, signed.headers), LOOK_BOUNDS)
+        bounds = Bounds(LOOK_S_MAX, size_of(endpoint).bytes_max)
+        return await self._link.exchange(HttpRequest("GET", target, signed.headers), bounds)
 
     async def close(self) -> None:
         """Wait for what is under way and close the connection."""

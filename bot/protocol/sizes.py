@@ -1,0 +1,79 @@
+"""How large an answer of each call may be: in bytes, in values, in rows.
+
+What is larger is refused before it is read, so that no answer costs more time or memory than the
+largest that a broker has a reason to send: a day book of thousands of orders, years of bars. A
+small answer is read at once, in a few milliseconds at most; a large one is for a thread. Figures by
+`bench/hostile.py`.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from bot.protocol.endpoints import ENDPOINTS, Endpoint
+from bot.protocol.errors import MalformedAnswer
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """`values`: commas and opening brackets, which are at least the values that JSON can hold."""
+
+    bytes_max: int
+    values_max: int
+
+
+SMALL: Final = Size(64 * KIB, 5_000)
+"""One object: a quote has 17 values, the row of an order 45, ten levels a side 43."""
+MEDIUM: Final = Size(MIB, 50_000)
+"""A portfolio of 1,000 symbols."""
+LARGE: Final = Size(4 * MIB, 150_000)
+"""A day book of 3,000 orders, bars of 5 minutes of a year and a half, a catalogue of 50,000."""
+
+ROWS_MAX: Final = 3_000
+"""Orders of a day book."""
+LEVELS_MAX: Final = 100
+"""Prices on one side of a depth; the exchanges show three to ten."""
+
+_SMALL: Final = frozenset(
+    {"user", "market_phase", "summary", "available_trade", "order_detail", "assets_summary"}
+    | {"pnl_today", "place_order", "amend_order", "cancel_order"}
+    | {"request_otp", "verify_otp", "revoke_token"}
+)
+_MEDIUM: Final = ("sub_accounts", "portfolio", "index_realtime")
+_SMALL_ENDINGS: Final = ("_quote", "_depth")
+
+
+def size_of(endpoint: Endpoint) -> Size:
+    """Return how large an answer of a call may be."""
+    return _SIZES[endpoint.name]
+
+
+def is_small(body: bytes) -> bool:
+    """Tell whether a body may be read at once, whatever call it answers."""
+    return len(body) <= SMALL.bytes_max and _values_in(body) <= SMALL.values_max
+
+
+def check_size(endpoint: Endpoint, body: bytes) -> None:
+    """Raise MalformedAnswer when an answer is larger than one of its call has a reason to be."""
+    size = size_of(endpoint)
+    if len(body) > size.bytes_max:
+        wanted = f"wanted at most {size.bytes_max:,} bytes, found {len(body):,}"
+        raise MalformedAnswer(endpoint.name, wanted)
+    if (found := _values_in(body)) > size.values_max:
+        wanted = f"wanted at most {size.values_max:,} values, found {found:,}"
+        raise MalformedAnswer(endpoint.name, wanted)
+
+
+def _values_in(body: bytes) -> int:
+    return sum(body.count(sign) for sign in (b",", b"[", b"{"))
+
+
+def _size(name: str) -> Size:
+    if name in _SMALL or name.endswith(_SMALL_ENDINGS):
+        return SMALL
+    return MEDIUM if name in _MEDIUM else LARGE
+
+
+_SIZES: Final = {name: _size(name) for name in ENDPOINTS}
