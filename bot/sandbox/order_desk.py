@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, timedelta
 from typing import Final
 
-from bot.domain.instrument import EXCHANGE_TZ, Phase
+from bot.domain.instrument import EXCHANGE_TZ, InstrumentKind, Phase
 from bot.domain.order import OrderResult, OrderState, OrderType
 from bot.domain.rulebook import Rulebook
 from bot.protocol.values import AmendRequest, PlaceRequest
@@ -33,6 +33,13 @@ from bot.sandbox.scenario import AccountScript, Scenario, SymbolScript
 ORDERS_TAKEN_FROM: Final = time(8, 30)
 """Before this, and after the close, a limit order is refused; from here on it waits."""
 ROUTING_SUFFIX: Final = ".4"
+_KINDS: Final = {
+    "BOND": frozenset({InstrumentKind.BOND}),
+    "ETF": frozenset({InstrumentKind.ETF}),
+    "FUND_CERTIFICATE": frozenset({InstrumentKind.CLOSED_END_FUND, InstrumentKind.ETF}),
+    "WARRANT": frozenset({InstrumentKind.CW}),
+}
+"""What a `stock_type` may be said of."""
 _ONLY_ROUTING: Final = Rejection("FAILED", "Chỉ tiểu khoản .4 được đặt lệnh")
 
 
@@ -80,7 +87,7 @@ class OrderDesk:
         if self._switches.row_visible_after_s:
             order.hidden_until = at + timedelta(seconds=self._switches.row_visible_after_s)
         self._book.add(order)
-        rejection = scripted or self._rejection(order)
+        rejection = scripted or self._kind_rejection(request) or self._rejection(order)
         if rejection is not None:
             reject(order, rejection.code, rejection.reason)
             return self._rejected(order)
@@ -115,6 +122,13 @@ class OrderDesk:
             placed_at=at,
             phase=self._venue.phase_of(request.symbol) if script else None,
         )
+
+    def _kind_rejection(self, request: PlaceRequest) -> Rejection | None:
+        """Refuse a symbol that is not of the list named; STOCK, the default, names none."""
+        script, kinds = self._symbols.get(request.symbol), _KINDS.get(request.stock_type)
+        if script is None or kinds is None or script.kind in kinds:
+            return None
+        return rejection_of(Refusal.UNKNOWN_SYMBOL, None)
 
     def _rejection(self, order: OrderRecord) -> Rejection | None:
         if self._switches.only_routing_account_trades and order.account.suffix != ROUTING_SUFFIX:

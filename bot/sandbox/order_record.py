@@ -18,6 +18,8 @@ from bot.domain.order import OrderReport, OrderResult, OrderType, Side
 from bot.protocol.status import settle_quantities, state_of
 from bot.sandbox.scenario import AccountScript, Switches
 
+BOARD_LOT: Final = 100
+
 
 class Standing(StrEnum):
     """Where an order is, apart from its quantities."""
@@ -197,6 +199,7 @@ class OrderRecord:
             tax=self.tax,
             code=self.code,
             reason=self.reason,
-            lot=self.lot,
+            # What is of no lot at all, 150 shares or an unknown symbol's, is named by its size.
+            lot=self.lot or (Lot.EVEN if self.quantity >= BOARD_LOT else Lot.ODD),
             raw="",
         )

@@ -439,3 +439,28 @@ async def test_by_a_switch_only_the_routing_account_may_trade() -> None:
 
     assert pick(refused, "order_status", "code") == ("FAILED", "FAILED")
     assert taken.json()["result"][0]["order_status"] == "SENT"
+
+
+@pytest.mark.parametrize(
+    ("fields", "lot"),
+    [
+        ({"quantity": 150}, "EVEN"),
+        ({"symbol": "QQQ", "quantity": 100}, "EVEN"),
+        ({"symbol": "QQQ", "quantity": 7}, "ODD"),
+    ],
+)
+async def test_an_order_that_is_refused_has_a_lot_too(fields: dict[str, Any], lot: str) -> None:
+    b = await ready()
+
+    refused = await b.place(**fields)
+
+    assert (refused["order_status"], refused["lot"]) == ("REJECTED", lot)
+
+
+@pytest.mark.parametrize("kind", ["BOND", "ETF", "WARRANT", "FUND_CERTIFICATE"])
+async def test_a_share_is_refused_as_what_it_is_not(kind: str) -> None:
+    b = await ready()
+
+    refused = await b.place(stock_type=kind)
+
+    assert (refused["order_status"], refused["code"]) == ("REJECTED", "-400099")

@@ -358,7 +358,10 @@ def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 def _rejection(bad: BadBody, heard: Heard) -> Finding:
     [result] = rows(heard) if len(rows(heard)) == 1 else [{}]
     code, status = str(result.get("code")), result.get("order_status")
+    missing = compare(order_data().result, result, words()).missing
     found = f"{heard.status} {status} code {code}"
+    if missing:
+        return Finding(bad.id, bad.what, Verdict.FAIL, f"{found}, without {shown(missing)}")
     is_rejected = heard.status == 200 and status in REFUSING and not is_no_error(result.get("code"))
     has_reason = bool(result.get("rejected_reason"))
     if is_rejected and has_reason and code in bad.codes:
