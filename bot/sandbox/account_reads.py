@@ -19,6 +19,7 @@ from bot.protocol.encode import (
 from bot.protocol.values import AccountSummary, AvailableTrade, Portfolio, PortfolioRow, User
 from bot.sandbox.call import Call, Handler
 from bot.sandbox.errors import OrderUnknown
+from bot.sandbox.exchange.settlement import Buckets, age_of
 from bot.sandbox.exchange.statement import HoldingView
 from bot.sandbox.gatekeeper import Gatekeeper, not_found
 from bot.sandbox.house import House
@@ -121,7 +122,7 @@ class AccountReads:
         return encode_portfolio(Portfolio(phases == {Phase.CLOSED}, rows))
 
     def _portfolio_row(self, script: AccountScript, view: HoldingView) -> PortfolioRow:
-        board = self._venue.board(view.symbol)
+        board, sending = self._venue.board(view.symbol), self._sending(script, view.symbol)
         return PortfolioRow(
             symbol=view.symbol,
             total=view.total,
@@ -132,12 +133,29 @@ class AccountReads:
             receiving_t1=view.receiving[1],
             receiving_t2=view.receiving[2],
             receiving_right=view.promised,
+            sending_t0=sending[0],
+            sending_t1=sending[1],
+            sending_t2=sending[2],
             in_sell_orders=view.selling,
             cost_price=view.cost_price,
             reference_price=board.reference,
             close_price=board.last or board.reference,
             is_sellable=view.sellable > 0,
         )
+
+    def _sending(self, script: AccountScript, symbol: str) -> Buckets:
+        """Return the shares that were sold and are not settled, by the age of their trade."""
+        found, now = [0, 0, 0], self._venue.now
+        instrument, today = self._symbols[symbol].instrument, now.astimezone(EXCHANGE_TZ).date()
+        for order in self._book.every():
+            is_sale = order.side is Side.SELL and order.account.id == script.id
+            if not is_sale or order.symbol != symbol:
+                continue
+            traded_on = order.placed_at.astimezone(EXCHANGE_TZ).date()
+            if self._rulebook.settles_at(instrument, traded_on) > now:
+                age = age_of(traded_on, today, self._rulebook.calendar)
+                found[age] += order.executed_quantity
+        return found[0], found[1], found[2]
 
     def summary(self, call: Call) -> object:
         """Answer the money; of what is due only dividends are part of the net assets here."""

@@ -26,6 +26,8 @@ from bot.sandbox.fault_rule import DateHeader, DupRequest, FaultPoint
 from bot.sandbox.gatekeeper import Gatekeeper
 from bot.sandbox.striking import Reach, Scripted, Striker
 
+_ALSO: Final = {"stock_technicals": "/market/stocks/{symbol}/technicals/history"}
+"""Paths that answer as well: a range of technicals is a history, and clients ask for it as one."""
 _CONTENT_TYPE: Final = (b"content-type", JSON.encode())
 
 
@@ -47,7 +49,8 @@ class Shell:
         others: Mapping[str, ASGIApp],
     ) -> None:
         self._handlers = handlers
-        self._directory = Directory(ENDPOINTS[name] for name in handlers)
+        also = [replace(ENDPOINTS[name], path=path) for name, path in _ALSO.items()]
+        self._directory = Directory([*(ENDPOINTS[name] for name in handlers), *also])
         self._gate = gate
         self._striker = striker
         self._reach = reach

@@ -174,7 +174,7 @@ def _unit_in_detail(event: Json) -> Json:
 
 def _unit_behind_figures(event: Json) -> Json:
     """Put the percent sign behind the figures; other units are then not said at all."""
-    sign = "%" if event["unit"] == "%" else ""
+    sign = "%" if event["unit"] == "Percent" else ""
     detail = dict(event["detail"])
     for name in _FIGURES:
         detail[name] = None if detail[name] is None else detail[name] + sign

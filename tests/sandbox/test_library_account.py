@@ -159,12 +159,60 @@ async def test_rights_belong_to_shares_that_were_held_and_were_paid_before() -> 
         )
     ]
 
-    assert {right["symbol"]: right["ownNumberOfShare"] for right in rights} == {
-        "HPG": 1_000,
-        "SHS": 500,
+    assert {(right["symbol"], right["ownNumberOfShare"]) for right in rights} == {
+        ("HPG", 1_000),
+        ("SHS", 500),
     }
     dates = [right["reportDate"] for right in rights]
     assert dates == sorted(dates, reverse=True)
     assert max(dates) < "2026-11-19"
     assert all(right["waitingAmountForReturn"] == 0 for right in rights)
-    assert chosen == [1, 2, 0, 2, 0, 0, 0]
+    of_hpg = sum(right["symbol"] == "HPG" for right in rights)
+    assert chosen == [of_hpg, len(rights), 0, len(rights), 0, 0, 0]
+
+
+async def test_rights_events_and_news_tell_one_story() -> None:
+    dividend = {"do": "cash_dividend", "symbol": "HPG", "vnd_per_share": 800}
+    coming = {**dividend, "ex_date": "2026-11-20", "pays_on": "2026-12-10"}
+    b = await ready(scenario(accounts=TWO, corporate_actions=[coming]))
+    b.pass_time(24 * 3_600)
+
+    rights = await b.get(f"/trading/v5/account/{ACCOUNT}/user-rights")
+    events = {each: await b.get(f"/market/stocks/{each}/events") for each in ("HPG", "SHS")}
+    path = "/market/market-news?topic=stock&symbol=HPG&page_size=50&page="
+    news = [each for page in (1, 2, 3) for each in (await b.get(f"{path}{page}"))["results"]]
+    earlier = await b.get("/market/news?stock=HPG&from_date=20/11/2026&to_date=20/11/2026")
+
+    told = {(symbol, e["type"], e["ex_date"]) for symbol in events for e in events[symbol]}
+    of_rights = {(right["symbol"], right["type"], right["actionDate"]) for right in rights}
+    assert of_rights == {each for each in told if each[1] != "SHAREHOLDER_MEETING"}
+    assert ("HPG", "CASH_DIVIDEND", "2026-11-20") in of_rights
+    assert {each["title"] for each in events["HPG"]} <= {each["title"] for each in news}
+    assert [each["title"] for each in earlier] == [
+        "HPG: cash dividend 1:800, ex-date 2026-11-20 (made up)"
+    ]
+
+
+async def test_what_buys_hold_back_is_secured_in_the_summary_of_all() -> None:
+    b = await ready()
+    await b.place(limit_price=26_500)
+
+    account = await b.get(f"/trading/accounts/{ACCOUNT}/summary")
+    whole = await b.get("/users/v3/users/900001/assets/summary")
+
+    assert whole["debt"]["secure_amount"] == account["secure_amt"] >= 26_500 * 100
+
+
+async def test_shares_that_were_sold_are_sent_until_they_settle() -> None:
+    b = await ready()
+    await b.place(side="SELL", limit_price=26_900)
+    path = f"/trading/v2/sub-accounts/{ACCOUNT}/portfolio"
+
+    ages = []
+    for _ in range(7):
+        [held] = (await b.get(path))["portfolio"]
+        ages.append([held[f"sending_t{age}"] for age in range(3)])
+        b.pass_time(24 * 3_600)
+
+    assert ages[:2] == [[100, 0, 0], [0, 100, 0]]
+    assert ages[-1] == [0, 0, 0]

@@ -1,17 +1,26 @@
 """Screener, indicators, reports, funds, news, macro: each agrees with what it is made of."""
 
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from tests.sandbox.client import Bench
-from tests.sandbox.test_library_market import LISTED, market
+from bot.domain.instrument import EXCHANGE_TZ
+from bot.protocol.words import EARLIER_MARKETS
+from tests.sandbox.client import Bench, bench, scenario
+from tests.sandbox.test_library_market import LISTED, SYMBOLS, market
 
 WHOLE = "from=1600000000&to=1900000000"
 NUMBERS = "price,change_percent,market_cap,pe,pb,eps,volume,value,ma50,ma200"
 FLOWS = "foreign_net_value,foreign_buy_value,foreign_sell_value,foreign_room_available"
+
+
+@cache
+def january() -> Bench:
+    """A day on which the last reports are those of a whole year."""
+    return bench(scenario(day="2026-01-12", symbols=SYMBOLS))
 
 
 @pytest.fixture
@@ -200,8 +209,19 @@ async def test_what_is_no_indicator_is_a_400(b: Bench, text: str) -> None:
 # --------------------------------------------------------------------------------------- reports
 
 
+async def test_reports_reach_the_last_quarter_that_is_over(b: Bench) -> None:
+    path = "/market/company-financial/analysis?symbol=FPT"
+
+    years, quarters = await b.get(path), await b.get(f"{path}&period=quarterly")
+
+    assert [row["year"] for row in years] == [2025, 2024, 2023, 2022, 2021]
+    newest = [(row["year"], row["quarter"]) for row in quarters[:4]]
+    assert newest == [(2026, 3), (2026, 2), (2026, 1), (2025, 4)]
+
+
 @pytest.mark.parametrize("symbol", LISTED)
-async def test_reports_add_up(b: Bench, symbol: str) -> None:
+async def test_reports_add_up(symbol: str) -> None:
+    b = january()
     path = f"/market/v2/financial-statement/statement?symbol={symbol}"
 
     statements = {
@@ -341,6 +361,78 @@ async def test_the_calendar_tells_the_macro_figures(b: Bench) -> None:
     ):
         if earlier["detail"]["actual"]:
             assert later["detail"]["previous"] == earlier["detail"]["actual"]
+
+
+async def test_the_calendar_has_something_in_every_week_and_nothing_at_weekends(b: Bench) -> None:
+    first = int(b.clock.now().timestamp())
+
+    page = await b.get(f"/market/calendar?from={first}&to={first + 28 * 86_400}&page_size=50")
+
+    times = [datetime.fromisoformat(event["detail"]["date"]) for event in page["results"]]
+    gaps = [later - earlier for earlier, later in pairwise([b.clock.now(), *times])]
+    assert max(gaps) <= timedelta(days=7)
+    assert {at.weekday() for at in times} <= set(range(5))
+
+
+async def test_units_are_the_words_of_the_document(b: Bench) -> None:
+    indicators = await b.get("/market/macro/indicators")
+
+    units = {each["unit"] for each in indicators}
+
+    assert units == {"Percent", "Points", "Thousand", "USD Billion"}
+
+
+@pytest.mark.parametrize(
+    "path", ["stocks/AAPL", "indices/SP500", "forex/EURUSD", "commodities/GOLD"]
+)
+async def test_what_is_traded_abroad_rests_at_weekends(b: Bench, path: str) -> None:
+    series = (await b.get(f"/market/quotes/{path}/history?{WHOLE}"))["series"]
+
+    days = {datetime.fromtimestamp(bar["t"], EXCHANGE_TZ).weekday() for bar in series}
+
+    assert days == set(range(5))
+
+
+async def test_coins_have_bars_at_weekends(b: Bench) -> None:
+    series = (await b.get(f"/market/quotes/cryptos/BTC/history?{WHOLE}"))["series"]
+
+    days = {datetime.fromtimestamp(bar["t"], EXCHANGE_TZ).weekday() for bar in series}
+
+    assert days == set(range(7))
+
+
+@pytest.mark.parametrize("path", ["stocks/AAPL", "indices/SP500", "commodities/GOLD"])
+async def test_on_a_saturday_a_quote_from_abroad_is_fridays_bar(path: str) -> None:
+    b = bench(scenario().on(datetime(2026, 11, 21, 3, tzinfo=UTC)))
+
+    quote = await b.get(f"/market/quotes/{path}")
+    last = (await b.get(f"/market/quotes/{path}/history?{WHOLE}"))["series"][-1]
+
+    assert last["c"] == quote.get("price", quote.get("value"))
+    assert quote["open"] is not None
+
+
+@pytest.mark.parametrize("kind", EARLIER_MARKETS)
+async def test_every_earlier_market_has_points_up_to_the_limit(b: Bench, kind: str) -> None:
+    points = await b.get(f"/market/financial-data/market?type={kind}&limit=5")
+
+    assert len({point["date"] for point in points}) == 5
+
+
+@pytest.mark.parametrize("kind", ["PCE", "CORE_PCE"])
+async def test_the_earlier_macro_has_consumption_prices(b: Bench, kind: str) -> None:
+    assert await b.get(f"/market/financial-data/macro?type={kind}&country=US")
+
+
+async def test_technicals_are_answered_as_a_history_too(b: Bench) -> None:
+    query = "from=2026-10-01&to=2026-11-18&indicators=RSI(14)"
+
+    one, other = [
+        await b.get(f"/market/stocks/FPT/technicals{more}?{query}") for more in ("", "/history")
+    ]
+
+    assert one == other
+    assert len(one["prices"]) > 20
 
 
 async def test_macro_periods_and_limits_cut(b: Bench) -> None:

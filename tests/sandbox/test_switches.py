@@ -390,8 +390,8 @@ async def test_a_unit_sits_in_one_of_three_places(choice: str) -> None:
 
     event = next(each for each in page["results"] if each["title"].startswith("Consumer"))
     assert (event.get("unit"), event["detail"].get("unit")) == {
-        "item": ("%", None),
-        "detail": (None, "%"),
+        "item": ("Percent", None),
+        "detail": (None, "Percent"),
         "figure": (None, None),
     }[choice]
     assert event["detail"]["previous"].endswith("%") == (choice == "figure")

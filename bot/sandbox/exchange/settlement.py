@@ -69,7 +69,7 @@ class Receivables:
         found = [0, 0, 0]
         for due in self._due.values():
             if due.symbol == symbol:
-                found[_age(due.traded_on, today, self._rulebook.calendar)] += due.quantity
+                found[age_of(due.traded_on, today, self._rulebook.calendar)] += due.quantity
         return found[0], found[1], found[2]
 
     def symbols(self) -> set[str]:
@@ -96,7 +96,7 @@ class Receivables:
             self._due[key] = Due(*key, datetime.fromisoformat(at), record["quantity"])
 
 
-def _age(traded_on: date, today: date, calendar: TradingCalendar) -> int:
+def age_of(traded_on: date, today: date, calendar: TradingCalendar) -> int:
     """Count trading days since the trade, 2 at most; a closed day is as the next one."""
     if traded_on >= today:
         return 0

@@ -18,16 +18,15 @@ from bot.sandbox.exchange.entitlement import Entitlement, EntitlementKind
 from bot.sandbox.gatekeeper import Gatekeeper, not_found
 from bot.sandbox.house import House
 from bot.sandbox.library.asked import Answer, Asked
-from bot.sandbox.library.days import local_day, months_before
+from bot.sandbox.library.corporate import DIVIDEND, MEETING, CompanyEvent, CompanyEvents
+from bot.sandbox.library.days import local_day
 from bot.sandbox.library.figures import percent
 from bot.sandbox.library.stocks import Stocks
-from bot.sandbox.library.walk import stream
 from bot.sandbox.order_record import OrderRecord
 from bot.sandbox.scenario import AccountScript
 
 PAGE_SIZE: Final = 50
 """Of the order history; the document shows no size."""
-_DIVIDEND: Final = 500
 _STANDING: Final[Mapping[tuple[EntitlementKind, bool], tuple[str, str]]] = {
     (EntitlementKind.CASH_DIVIDEND, False): ("WAIT_EXECUTED", "WAIT_RECEIVE"),
     (EntitlementKind.CASH_DIVIDEND, True): ("MONEY_ALLOTTED", "RECEIVED"),
@@ -71,10 +70,13 @@ class Worth:
 class AccountAnswers:
     """Answers about one user's money."""
 
-    def __init__(self, house: House, gate: Gatekeeper, stocks: Stocks) -> None:
+    def __init__(
+        self, house: House, gate: Gatekeeper, stocks: Stocks, events: CompanyEvents
+    ) -> None:
         self._house = house
         self._gate = gate
         self._stocks = stocks
+        self._events = events
         self._scripts = {script.id: script for script in house.scenario.accounts}
 
     def answers(self) -> Mapping[str, Answer]:
@@ -128,7 +130,7 @@ class AccountAnswers:
                 receiving_amt=worth.due,
                 withdrawable=worth.cash - worth.secured,
             ),
-            debt=values.Debts(),
+            debt=values.Debts(secure_amount=worth.secured),
             pnl=values.Profits(
                 values.Profit(profit, percent(profit, worth.cost) or Decimal(0)),
                 values.Profit(0, Decimal(0)),
@@ -223,12 +225,17 @@ class AccountAnswers:
     def user_rights(self, asked: Asked) -> object:
         """Answer the rights of the scenario's corporate actions, and of older ones, newest first.
 
-        The older ones, a dividend for each share held at the start, were paid before the scenario
-        began, so the ledger has nothing to do with them.
+        The older ones, those of the shares held at the start, are over: what was paid and allotted
+        then is in cash and holdings, so the ledger has nothing to do with them.
         """
         script = self._script(asked.path["sub_account_id"])
         account = self._house.accounts[script.id]
-        older = (self._right(script, symbol) for symbol in script.holdings)
+        older = (
+            self._right(script, event)
+            for symbol in script.holdings
+            for event in self._events.past(symbol)
+            if event.kind != MEETING and event.paid_on < self._stocks.first_day
+        )
         promised = (self._promised(script, each) for each in account.entitlements())
         found = [right for right in (*older, *promised) if _is_right_wanted(right, asked)]
         return tuple(sorted(found, key=_report_date, reverse=True))
@@ -259,26 +266,21 @@ class AccountAnswers:
         )
         return self._priced(right, script)
 
-    def _right(self, script: AccountScript, symbol: str) -> values.UserRight:
-        source = stream(self._stocks.seed, "right", symbol)
-        record = self._stocks.days.last(
-            months_before(self._stocks.first_day, source.randrange(2, 9))
-        )
-        paid = self._stocks.days.before(record, -20)
-        owned = script.holdings[symbol]
+    def _right(self, script: AccountScript, event: CompanyEvent) -> values.UserRight:
+        owned = script.holdings[event.symbol]
         right = values.UserRight(
-            symbol=symbol,
-            type="CASH_DIVIDEND",
+            symbol=event.symbol,
+            type=event.kind,
             owned=owned,
-            ratio=f"1:{_DIVIDEND}",
+            ratio=event.ratio,
             status="COMPLETED",
             register_status="RECEIVED",
-            master_id=f"{source.randrange(10**6):06d}",
-            amount=owned * _DIVIDEND,
-            start_date=record,
-            finish_date=paid,
-            action_date=record,
-            report_date=paid,
+            master_id=f"{event.ex_date:%y%m%d}",
+            amount=owned * DIVIDEND if event.kind == "CASH_DIVIDEND" else 0,
+            start_date=event.ex_date,
+            finish_date=event.paid_on,
+            action_date=event.ex_date,
+            report_date=event.paid_on,
             is_read=True,
         )
         return self._priced(right, script)

@@ -15,12 +15,12 @@ from bot.protocol.fields import local_text
 from bot.protocol.values import JsonValue, Unshaped
 from bot.sandbox.library.asked import Answer, Asked
 from bot.sandbox.library.days import start_of
-from bot.sandbox.library.figures import percent, rounded, scaled
+from bot.sandbox.library.figures import percent, scaled
 from bot.sandbox.library.market_assets import Asset, Assets
 from bot.sandbox.library.news import Macro, News, Release, paged
 from bot.sandbox.library.other_quotes import OtherQuotes
 from bot.sandbox.library.tables import Row, table
-from bot.sandbox.library.walk import DayBar, stream
+from bot.sandbox.library.walk import DayBar
 
 _COUNTRIES: Final = {"VN": "Vietnam", "US": "United States", "JP": "Japan", "DE": "Euro Area"}
 _COUNTRY_BONDS: Final = {"VN": "VN10Y", "US": "US10Y", "JP": "JP10Y", "DE": "DE10Y"}
@@ -36,14 +36,11 @@ _METALS: Final = ("GOLD", "SILVER")
 class EarlierFinance:
     """Answers from the walks, the dealers and the macro figures."""
 
-    def __init__(
-        self, assets: Assets, quotes: OtherQuotes, macro: Macro, news: News, *, seed: int
-    ) -> None:
+    def __init__(self, assets: Assets, quotes: OtherQuotes, macro: Macro, news: News) -> None:
         self._assets = assets
         self._quotes = quotes
         self._macro = macro
         self._news = news
-        self._seed = seed
 
     def answers(self) -> Mapping[str, Answer]:
         """Return what answers each call, by its name."""
@@ -231,13 +228,9 @@ class EarlierFinance:
         )
 
     def _closes(self, row: Row, asked: Asked) -> Sequence[tuple[date, Decimal]]:
-        if row["group"]:
-            asset = self._assets.get(row["group"], row["symbol"])
-            bars = reversed(asset.bars(asked.at))
-            return [(bar.day, scaled(bar.close, asset.digits)) for bar in bars]
-        source = stream(self._seed, "market", row["type"])
-        noise = rounded(float(row["value"]) * source.uniform(0.98, 1.02), _DIGITS)
-        return [(asked.today, noise)]
+        asset = self._assets.get(row["group"], row["symbol"])
+        bars = reversed(asset.bars(asked.at))
+        return [(bar.day, scaled(bar.close, asset.digits)) for bar in bars]
 
     def calendar(self, asked: Asked) -> object:
         """Answer the releases of the next weeks."""
@@ -300,7 +293,7 @@ def _datum(release: Release) -> values.EconomicDatum:
 
 
 def _event(number: int, release: Release, at: datetime) -> values.EconomicEvent:
-    row, sign = release.row, "%" if release.row["unit"] == "%" else ""
+    row, sign = release.row, "%" if release.row["unit"] == "Percent" else ""
     before = "" if release.before is None else f"{scaled(release.before, _DIGITS)}{sign}"
     return values.EconomicEvent(
         id=number,

@@ -4,19 +4,19 @@ They answer from the same data as the present ones.
 """
 
 from collections.abc import Mapping
-from datetime import date, datetime
+from datetime import datetime
 from decimal import Decimal
 from typing import Final
 
-from bot.domain.instrument import InstrumentKind
+from bot.domain.instrument import EXCHANGE_TZ, InstrumentKind
 from bot.domain.quote import Depth
 from bot.protocol import values_earlier as values
 from bot.sandbox.house import House
 from bot.sandbox.library.asked import Answer, Asked
+from bot.sandbox.library.corporate import CompanyEvent, CompanyEvents
 from bot.sandbox.library.days import local_day
 from bot.sandbox.library.figures import maybe, percent, ratio
 from bot.sandbox.library.flows import Flows
-from bot.sandbox.library.statistics import Statistics
 from bot.sandbox.library.stock_quotes import listed_bars
 from bot.sandbox.library.stocks import Stocks
 
@@ -35,11 +35,11 @@ _ALL_LEVELS: Final = 10_000
 class EarlierStocks:
     """Answers from exchange, histories and statistics."""
 
-    def __init__(self, house: House, stocks: Stocks, flows: Flows, statistics: Statistics) -> None:
+    def __init__(self, house: House, stocks: Stocks, flows: Flows, events: CompanyEvents) -> None:
         self._house = house
         self._stocks = stocks
         self._flows = flows
-        self._statistics = statistics
+        self._events = events
 
     def answers(self) -> Mapping[str, Answer]:
         """Return what answers each call, by its name."""
@@ -131,8 +131,8 @@ class EarlierStocks:
             _event(number, symbol, event)
             for symbol in self._stocks.shares_only
             if not named or symbol in named
-            for number, event in enumerate(self._statistics.events_of(symbol), start=1)
-            if _is_between(event["ex_date"], first, last)
+            for number, event in enumerate(self._events.of(symbol), start=1)
+            if _is_between(event.ex_date.isoformat(), first, last)
         )
 
 
@@ -156,18 +156,17 @@ def _is_between(day: str, first: str | None, last: str | None) -> bool:
     return (first is None or first <= day) and (last is None or day <= last)
 
 
-def _event(number: int, symbol: str, event: Mapping[str, str]) -> values.StockEvent:
-    day = date.fromisoformat(event["ex_date"])
+def _event(number: int, symbol: str, event: CompanyEvent) -> values.StockEvent:
     return values.StockEvent(
         stock=symbol,
         id=number,
         path=f"/{symbol}/{number}",
-        title=event["title"],
-        body=event["title"],
-        created=day.strftime("%d/%m - 08:30"),
-        action_date=event["action_date"],
-        ex_date=event["ex_date"],
-        event_type=event["type"],
-        event_type_name=event["type"].replace("_", " ").title(),
+        title=event.title,
+        body=event.title,
+        created=event.told_at.astimezone(EXCHANGE_TZ).strftime("%d/%m - %H:%M"),
+        action_date=event.paid_on.isoformat(),
+        ex_date=event.ex_date.isoformat(),
+        event_type=event.kind,
+        event_type_name=event.kind.replace("_", " ").title(),
         url=f"https://news.example/{symbol}/{number}",
     )

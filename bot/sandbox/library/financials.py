@@ -7,6 +7,7 @@ operating + investing + financing = change of cash
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from datetime import date
 from decimal import Decimal
 from functools import lru_cache
 from typing import Final
@@ -31,6 +32,8 @@ _CACHED_MAX: Final = 64
 _BANKS: Final = "financials"
 _LINK: Final = "https://reports.example/"
 _BOOK_GROWTH: Final = 1.07
+_REPORTED: Final = ((4, 30), (7, 30), (10, 30))
+"""Month and day by which the quarters of the present year are reported, thirty days after them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +83,17 @@ class Financials:
         return years if period == "annual" else quarters
 
     def _reported(self, symbol: str) -> tuple[tuple[Report, ...], tuple[Report, ...]]:
-        facts, last = self._stocks.fact(symbol), self._stocks.first_day.year - 1
+        facts, today = self._stocks.fact(symbol), self._stocks.first_day
+        now = self._quarters(symbol, self._year(symbol, facts, today.year, -1))
+        last = today.year - 1
         years = tuple(self._year(symbol, facts, last - back, back) for back in range(YEARS))
         quarters = (self._quarters(symbol, year) for year in years)
-        return years, tuple(quarter for four in quarters for quarter in reversed(four))
+        over = now[: sum(today >= date(today.year, *day) for day in _REPORTED)]
+        known = (quarter for four in (over, *quarters) for quarter in reversed(four))
+        return years, tuple(known)
 
     def _year(self, symbol: str, facts: Facts, year: int, back: int) -> Report:
+        """Make up a year, so many before the last that is over."""
         source = stream(self._stocks.seed, "report", symbol, year)
         profit = facts.eps * facts.shares
         if back:

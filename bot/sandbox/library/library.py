@@ -8,6 +8,7 @@ from bot.sandbox.gatekeeper import Gatekeeper
 from bot.sandbox.house import House
 from bot.sandbox.library.account import AccountAnswers
 from bot.sandbox.library.asked import Answer
+from bot.sandbox.library.corporate import CompanyEvents
 from bot.sandbox.library.days import Days
 from bot.sandbox.library.earlier_finance import EarlierFinance
 from bot.sandbox.library.earlier_stocks import EarlierStocks
@@ -39,6 +40,7 @@ class Library:
         self.stocks = Stocks(house, days)
         self.indices = Indices(self.stocks)
         self.flows = Flows(self.stocks)
+        self.events = CompanyEvents(self.stocks, scenario.corporate_actions)
         self._house = house
         self._gate = gate
 
@@ -61,26 +63,25 @@ class Library:
         )
 
     def _of_stocks(self) -> tuple[Mapping[str, Answer], ...]:
-        statistics = Statistics(self.stocks, self.flows)
         return (
-            statistics.answers(),
+            Statistics(self.stocks, self.flows, self.events).answers(),
             Screener(self.stocks, self.indices, self.flows).answers(),
             TechnicalAnswers(self.stocks).answers(),
             Financials(self.stocks).answers(),
-            EarlierStocks(self._house, self.stocks, self.flows, statistics).answers(),
+            EarlierStocks(self._house, self.stocks, self.flows, self.events).answers(),
         )
 
     def _of_others(self) -> tuple[Mapping[str, Answer], ...]:
         scenario = self._house.scenario
-        news = News(self.stocks.shares_only, seed=scenario.seed)
+        news = News(self.stocks.shares_only, self.events.every(), seed=scenario.seed)
         macro = Macro(seed=scenario.seed, first_day=scenario.trading_day)
         quotes = OtherQuotes(self.assets, self._house.rulebook, seed=scenario.seed)
-        earlier = EarlierFinance(self.assets, quotes, macro, news, seed=scenario.seed)
+        earlier = EarlierFinance(self.assets, quotes, macro, news)
         return (
             news.answers(),
             macro.answers(),
             quotes.answers(),
             earlier.answers(),
             Funds(self.stocks, self.indices).answers(),
-            AccountAnswers(self._house, self._gate, self.stocks).answers(),
+            AccountAnswers(self._house, self._gate, self.stocks, self.events).answers(),
         )

@@ -8,15 +8,18 @@ from datetime import date, datetime, timedelta
 from typing import Final
 
 from bot.sandbox.gatekeeper import not_found
-from bot.sandbox.library.assets import Day, Walked, latest
+from bot.sandbox.library.assets import Day, DaysBetween, Walked, latest
 from bot.sandbox.library.days import Days, local_day
 from bot.sandbox.library.figures import units_of
 from bot.sandbox.library.tables import Row, table
-from bot.sandbox.library.walk import EXCHANGE_HOURS, ROUND_THE_CLOCK, DayBar, Hours, Nature
+from bot.sandbox.library.walk import EXCHANGE_HOURS, ROUND_THE_CLOCK, DayBar, Nature
 
 WALKS_START: Final = date(2023, 1, 1)
 """Their histories are shorter than those of stocks."""
 _DAY: Final = timedelta(days=1)
+_SATURDAY: Final = 5
+_LONGEST_REST: Final = timedelta(days=30)
+"""No market rests longer."""
 _BOND_MOVE: Final = 0.0008
 _YIELD_MOVE: Final = 0.006
 _SHARE_MOVE: Final = 0.015
@@ -32,7 +35,6 @@ class Asset:
     digits: int
     walked: Walked
     days: Days
-    is_round_the_clock: bool
 
     @property
     def symbol(self) -> str:
@@ -51,7 +53,8 @@ class Asset:
     def now(self, at: datetime) -> Day:
         """Return its latest day."""
         today = local_day(at)
-        return latest(self.bars(at), today if self.is_round_the_clock else self.days.last(today))
+        traded = self.walked.days_between(today - _LONGEST_REST, today)
+        return latest(self.bars(at), traded[-1])
 
 
 class Assets:
@@ -88,18 +91,17 @@ class Assets:
 
     def _asset(self, group: str, row: Row) -> Asset:
         digits, text, nature = _MANNER[group](row)
-        is_round = group in _ROUND_THE_CLOCK
         walked = Walked(
             symbol=row["symbol"],
             reference=units_of(text, digits),
             nature=nature,
-            hours=_hours(is_round),
+            hours=ROUND_THE_CLOCK if group in _ELSEWHERE else EXCHANGE_HOURS,
             seed=self._seed,
             first_day=self._first_day,
-            days_between=every_day if is_round else self._days.between,
+            days_between=_ELSEWHERE.get(group, self._days.between),
             starts=WALKS_START,
         )
-        return Asset(row, digits, walked, self._days, is_round)
+        return Asset(row, digits, walked, self._days)
 
 
 def every_day(first: date, last: date) -> Sequence[date]:
@@ -107,8 +109,9 @@ def every_day(first: date, last: date) -> Sequence[date]:
     return [first + number * _DAY for number in range((last - first).days + 1)]
 
 
-def _hours(is_round_the_clock: bool) -> Hours:  # noqa: FBT001
-    return ROUND_THE_CLOCK if is_round_the_clock else EXCHANGE_HOURS
+def weekdays(first: date, last: date) -> Sequence[date]:
+    """Return the days of a range but Saturdays and Sundays."""
+    return [day for day in every_day(first, last) if day.weekday() < _SATURDAY]
 
 
 Manner = tuple[int, str, Nature]
@@ -129,7 +132,14 @@ def _of_foreign_stock(row: Row) -> Manner:
     return _DOLLAR_DIGITS, row["reference"], Nature(_SHARE_MOVE, int(row["volume"]))
 
 
-_ROUND_THE_CLOCK: Final = frozenset({"forex", "crypto", "commodity", "index", "foreign_stock"})
+_ELSEWHERE: Final[Mapping[str, DaysBetween]] = {
+    "crypto": every_day,
+    "forex": weekdays,
+    "commodity": weekdays,
+    "index": weekdays,
+    "foreign_stock": weekdays,
+}
+"""On which days what is traded elsewhere trades, by group; the others keep our own days."""
 _TABLE_OF_GROUP: Final[Mapping[str, str]] = {"bond": "bonds", "foreign_stock": "foreign_stocks"}
 _MANNER: Final[Mapping[str, Callable[[Row], Manner]]] = {
     "forex": _of_asset,

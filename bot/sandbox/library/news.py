@@ -1,7 +1,8 @@
 """News, macro figures, the economic calendar, bank rates: small made-up tables with dates.
 
-News go back from the present, one every few hours, each with an id of its own; macro figures come
-out on the tenth of the month after their period, and the calendar says so.
+News go back from the present, one every few hours, each with an id of its own, and companies'
+decisions among them; macro figures come
+out on days of their own in the month after their period, and the calendar says so.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,6 +28,7 @@ from bot.protocol.values_news import (
 from bot.protocol.wire_types import CommaPercent
 from bot.sandbox.gatekeeper import not_found
 from bot.sandbox.library.asked import Answer, Asked
+from bot.sandbox.library.corporate import CompanyEvent
 from bot.sandbox.library.days import start_of
 from bot.sandbox.library.figures import scaled, units_of
 from bot.sandbox.library.periods import page_of
@@ -38,7 +40,7 @@ NEWS_MAX: Final = 500
 SOURCE: Final = "sandbox"
 _NEWS_EPOCH: Final = datetime(2021, 1, 1, tzinfo=UTC)
 _FIRST_MONTH: Final = (2021, 1)
-_RELEASE_DAY: Final = 10
+_SATURDAY: Final = 5
 _RELEASE_HOUR: Final = timedelta(hours=9)
 _DIGITS: Final = 2
 _AHEAD_MONTHS: Final = 3
@@ -81,20 +83,33 @@ class Story:
 class News:
     """Answers about news."""
 
-    def __init__(self, symbols: Sequence[str], *, seed: int) -> None:
+    def __init__(
+        self, symbols: Sequence[str], events: Iterable[CompanyEvent], *, seed: int
+    ) -> None:
         self._symbols = symbols
         self._seed = seed
+        self._told: dict[int, CompanyEvent] = {}
+        for event in events:
+            number = (event.told_at - _NEWS_EPOCH) // NEWS_EVERY
+            while number in self._told:
+                number += 1
+            self._told[number] = event
 
     def answers(self) -> Mapping[str, Answer]:
         """Return what answers each call, by its name."""
         return {"market_news": self.news, "market_news_item": self.article}
 
     def stories(self, at: datetime) -> list[Story]:
-        """Return the newest, newest first."""
+        """Return the newest, newest first, and behind them what companies have announced."""
         latest = (at - _NEWS_EPOCH) // NEWS_EVERY
-        return [self._story(number) for number in range(latest, max(0, latest - NEWS_MAX), -1)]
+        newest = range(latest, max(0, latest - NEWS_MAX), -1)
+        older = sorted((each for each in self._told if 0 < each <= newest.stop), reverse=True)
+        return [self._story(number) for number in (*newest, *older)]
 
     def _story(self, number: int) -> Story:
+        if (event := self._told.get(number)) is not None:
+            at = _NEWS_EPOCH + number * NEWS_EVERY
+            return Story(number, event.title, "stock", "stock-market", event.symbol, at)
         source = stream(self._seed, "news", number)
         row = source.choice(table("headlines"))
         symbol = source.choice(self._symbols) if row["topic"] == "stock" and self._symbols else None
@@ -181,9 +196,11 @@ class Release:
 
     @property
     def at(self) -> datetime:
-        """Nine o'clock on the tenth of the month after the period."""
+        """Nine o'clock on its day of the month after the period; on Monday for a weekend."""
         index = self.year * 12 + self.month
-        return start_of(date(index // 12, index % 12 + 1, _RELEASE_DAY)) + _RELEASE_HOUR
+        day = date(index // 12, index % 12 + 1, int(self.row["day"]))
+        to_monday = timedelta(days=7 - day.weekday()) if day.weekday() >= _SATURDAY else timedelta()
+        return start_of(day + to_monday) + _RELEASE_HOUR
 
 
 class Macro:

@@ -6,8 +6,9 @@ from decimal import Decimal
 from typing import Final
 
 from bot.protocol import values_stocks as values
-from bot.protocol.values import Unshaped
+from bot.protocol.values import JsonValue, Unshaped
 from bot.sandbox.library.asked import Answer, Asked
+from bot.sandbox.library.corporate import CompanyEvent, CompanyEvents
 from bot.sandbox.library.days import months_before, start_of
 from bot.sandbox.library.facts import Facts, sector_names
 from bot.sandbox.library.figures import percent, ratio, scaled
@@ -18,8 +19,6 @@ from bot.sandbox.library.walk import stream
 
 _DAILY: Final = "1D"
 _ORDERS_START: Final = date(2021, 1, 1)
-_EVENTS: Final = 4
-_EVENT_TYPES: Final = ("CASH_DIVIDEND", "SHAREHOLDER_MEETING", "STOCK_DIVIDEND")
 _PERCENT_DIGITS: Final = 4
 GroupOf = Callable[[Flow], Group]
 
@@ -27,7 +26,8 @@ GroupOf = Callable[[Flow], Group]
 class Statistics:
     """Answers about one stock."""
 
-    def __init__(self, stocks: Stocks, flows: Flows) -> None:
+    def __init__(self, stocks: Stocks, flows: Flows, events: CompanyEvents) -> None:
+        self._events = events
         self._stocks = stocks
         self._flows = flows
         self._days = stocks.days
@@ -216,24 +216,9 @@ class Statistics:
     # --------------------------------------------------------------- shapes that nobody shows
 
     def events(self, asked: Asked) -> object:
-        """Answer made-up corporate events, newest first."""
+        """Answer corporate events, newest first."""
         self._facts(asked)
-        return Unshaped([dict(event) for event in self.events_of(asked.symbol)])
-
-    def events_of(self, symbol: str) -> list[Mapping[str, str]]:
-        """Return a stock's events: one every half year."""
-        source = stream(self._stocks.seed, "events", symbol)
-        days = [months_before(self._stocks.first_day, 2 + 6 * each) for each in range(_EVENTS)]
-        return [
-            {
-                "type": (kind := source.choice(_EVENT_TYPES)),
-                "title": f"{symbol}: {kind.replace('_', ' ').lower()} (made up)",
-                "ex_date": self._days.last(day).isoformat(),
-                "record_date": self._days.last(day).isoformat(),
-                "action_date": self._days.before(day, -15).isoformat(),
-            }
-            for day in days
-        ]
+        return Unshaped([_event(event) for event in self._events.of(asked.symbol)])
 
     def insider(self, asked: Asked) -> object:
         """Answer one made-up trade of an insider."""
@@ -256,6 +241,17 @@ class Statistics:
         day = self._days.before(self._stocks.first_day, 12).isoformat()
         title = f"{asked.symbol}: made-up report"
         return Unshaped([{"title": title, "date": day, "target_price": facts.eps * 15}])
+
+
+def _event(event: CompanyEvent) -> dict[str, JsonValue]:
+    return {
+        "type": event.kind,
+        "title": event.title,
+        "ratio": event.ratio,
+        "ex_date": event.ex_date.isoformat(),
+        "record_date": event.ex_date.isoformat(),
+        "action_date": event.paid_on.isoformat(),
+    }
 
 
 def _foreign(flow: Flow) -> Group:
