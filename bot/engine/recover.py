@@ -185,6 +185,4 @@ def on_reconciled(book: Book, _event: Reconciled) -> None:
         cancels.request_all(book, "halt")
     for runner in book.runners.values():
         for seat in runner.seats.values():
-            if not seat.has_started:
-                seat.has_started = True
-                wake.wake(book, runner, seat, "on_start", None)
+            wake.wake(book, runner, seat, "on_start", None)

@@ -63,11 +63,21 @@ def call_hooks(book: Book) -> None:
         for each in due:
             if _is_heard(book, each):
                 where = f"{each.hook} of {each.runner.plan.name}"
-                guarded(book, where, call, book, each.runner, each.seat, each.hook, each.argument)
+                guarded(book, where, _call_due, book, each)
     for each in book.due_hooks:
         why = f"its hooks led to one another {HOOK_ROUNDS_MAX} times, the last was {each.hook}"
         switch(book, each.runner, DISABLED, why, "engine")
     book.due_hooks = []
+
+
+def _call_due(book: Book, due: HookCall) -> None:
+    """A strategy that a halt or a pause has kept from starting starts when it is first woken."""
+    seat = due.seat
+    if due.hook not in NEWS_HOOKS and not seat.has_started:
+        seat.has_started = True
+        if due.hook != "on_start" and is_overridden(seat.strategy, "on_start"):
+            call(book, due.runner, seat, "on_start", None)
+    call(book, due.runner, seat, due.hook, due.argument)
 
 
 def _is_heard(book: Book, due: HookCall) -> bool:

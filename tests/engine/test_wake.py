@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from bot.domain.entry import Decision, Fill, IntentMoved, Note, StrategySwitched, Verdict
+from bot.domain.entry import (
+    Decision,
+    Fill,
+    IntentMoved,
+    Note,
+    RunState,
+    StrategySwitched,
+    Verdict,
+)
 from bot.domain.instrument import Exchange, Phase
 from bot.domain.message import (
     Action,
@@ -291,3 +299,24 @@ def test_a_view_of_the_depth_notes_what_is_read_from_it_whichever_hook_came_befo
 
     recorded = [one.entry for one in book.outbox.drain() if isinstance(one, Record)]
     assert [one.why for one in recorded if isinstance(one, Decision)] == ["bids 5,000"]
+
+
+@pytest.mark.parametrize("strategy", [None, "test"])
+def test_a_strategy_that_a_halt_kept_from_starting_starts_before_it_is_first_woken(strategy):
+    seen = []
+    hooks: dict[str, object] = {
+        "on_start": lambda _: seen.append("start"),
+        "on_timer": lambda _, __: seen.append("timer"),
+    }
+    book = StrategyBook({}, 0, 0, 0, "disabled" if strategy else "on")
+    state = RunState.RUNNING if strategy else RunState.HALTED
+    recovery = Recovery(DAY, run_state=state, strategies={"test": book})
+    stage = Stage(recovery=recovery, hooks=hooks)
+    stage.wish()
+    assert seen == []
+
+    stage.handle(OperatorActed(stage.now, Action.RESUME, "looked", "me", strategy=strategy))
+    stage.wish()
+    stage.wish()
+
+    assert seen == ["start", "timer", "timer"]
