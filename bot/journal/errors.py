@@ -6,6 +6,7 @@
     │   └── OutcomeUnknown   it went away during the commit; the next write finds out
     ├── NeedsMigration       the schema is older (or newer) than this program
     ├── SendForbidden        an order may not be sent; carries the reason
+    │   └── LeaseLost        another daemon writes this journal now: nothing may be written any more
     ├── LeaseHeld            another daemon writes this journal; carries its holder
     ├── Contradicted         an entry contradicts what is stored (our bug); nothing of it is stored
     ├── Corrupt              the database file is damaged
@@ -83,6 +84,14 @@ class SendForbidden(JournalError):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+class LeaseLost(SendForbidden):
+    """Another bot has taken the lease since; nothing is stored."""
+
+    def __init__(self, *, stored: int, ours: int) -> None:
+        super().__init__(f"another bot has taken the lease: epoch {stored}, ours is {ours}")
+        self.stored, self.ours = stored, ours
 
 
 class LeaseHeld(JournalError):

@@ -96,7 +96,7 @@ class Journal:
     async def write(self, entries: Sequence[Entry]) -> None:
         """Store all entries in one transaction; they survive a power cut once this returns.
 
-        Raises Unreachable, Contradicted, Corrupt, or SendForbidden when the lease is lost.
+        Raises Unreachable, Contradicted, Corrupt, or LeaseLost.
         """
         if entries:
             await self._on_thread(lambda: self._store(tuple(entries), _nothing_more))

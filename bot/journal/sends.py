@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from bot.domain.entry import AttemptStarted, Entry, RunState
 from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS
 from bot.journal import tables
-from bot.journal.errors import SendForbidden
+from bot.journal.errors import LeaseLost, SendForbidden
 from bot.journal.lease import NAME
 
 WHOLE_BOT: Final = ("all", "operator")
@@ -56,10 +56,10 @@ _WORKING_TWIN: Final = (
 
 
 def require_epoch(connection: sa.Connection, epoch: int) -> None:
-    """Raise SendForbidden unless the lease is still this holder's."""
+    """Raise LeaseLost unless the lease is still this holder's."""
     stored = connection.execute(_EPOCH).scalar_one()
     if stored != epoch:
-        raise SendForbidden(f"another bot has taken the lease: epoch {stored}, ours is {epoch}")
+        raise LeaseLost(stored=stored, ours=epoch)
 
 
 def require_may_send(connection: sa.Connection, entries: Sequence[Entry], fingerprint: str) -> None:

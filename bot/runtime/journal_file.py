@@ -9,6 +9,7 @@ from bot.journal.errors import (
     Corrupt,
     JournalError,
     LeaseHeld,
+    LeaseLost,
     NeedsMigration,
     Unreachable,
     UnusableUrl,
@@ -61,6 +62,8 @@ def told(origin: str, *, what_to_do: str = CHECK) -> Iterator[None]:
     except LeaseHeld as error:
         text = f"{error}. One bot at a time: bot stop, or another journal.url"
         raise OperatorMistake.of("E-DB-004", text, ExitCode.NOT_RUNNING) from error
+    except LeaseLost as error:
+        raise taken_over(error) from error
     except NeedsMigration as error:
         text = f"{error}. {MIGRATE if error.is_known else FOREIGN}"
         raise OperatorMistake.of("E-DB-002", text, ExitCode.DATABASE) from error
@@ -72,3 +75,13 @@ def told(origin: str, *, what_to_do: str = CHECK) -> Iterator[None]:
         raise OperatorMistake.of("E-DB-003", f"{error} ({origin})", ExitCode.DATABASE) from error
     except JournalError as error:
         raise OperatorMistake.of("E-DB-009", f"{error} ({origin})", ExitCode.DATABASE) from error
+
+
+def taken_over(error: LeaseLost) -> OperatorMistake:
+    """Say that another bot writes our journal now, and whose the open orders are."""
+    text = (
+        f"another bot has taken this journal over (lease {error.stored}, ours was {error.ours}). "
+        "This one has ended and sends nothing more; orders it left open are the other one's now. "
+        "Let one bot write a journal: bot stop, or another journal.url"
+    )
+    return OperatorMistake.of("E-DB-004", text, ExitCode.NOT_RUNNING)

@@ -20,7 +20,7 @@ from bot.domain.account import SubAccount
 from bot.domain.fault import FaultFound
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.engine.engine import Engine
-from bot.journal.errors import Holder
+from bot.journal.errors import Holder, LeaseLost
 from bot.journal.heads_keeper import HeadsKeeper
 from bot.journal.journal import Journal
 from bot.journal.lease import acquire
@@ -40,7 +40,7 @@ from bot.runtime.dry_run import dry
 from bot.runtime.faults import FaultGuard, ends_the_run
 from bot.runtime.inbox import Inbox
 from bot.runtime.invoke import invoke
-from bot.runtime.journal_file import TO_RUN, prepare_journal, told
+from bot.runtime.journal_file import TO_RUN, prepare_journal, taken_over, told
 from bot.runtime.masking import masked_url
 from bot.runtime.operations import Operations
 from bot.runtime.order_manager import Clocks, OrderManager
@@ -126,7 +126,10 @@ class Run:
         daemon = Daemon(staff, recovery, self._supervisor)
         await self._serve_control(staff, broker)
         with self._company.on_signals():
-            await self._company.around(daemon.run(), staff)
+            try:
+                await self._company.around(daemon.run(), staff)
+            except LeaseLost as error:
+                raise taken_over(error) from error
         reason = self._company.reason
         with told(journal_origin):
             await desk.journal.end_run(run_id, reason, at=self.world.market.now())

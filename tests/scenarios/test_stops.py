@@ -9,7 +9,11 @@ from pathlib import Path
 import pytest
 
 from bot.domain.entry import Decision, Entry, Verdict
+from bot.journal.engines import file_of
+from bot.journal.errors import Holder
+from bot.journal.lease import acquire
 from bot.runtime.company import RunOptions
+from bot.runtime.problems import ExitCode, OperatorMistake
 from bot.runtime.run import run_bot
 from bot.runtime.settings import load_settings
 from tests.staging import QUIET
@@ -64,3 +68,32 @@ async def test_a_stop_ends_although_a_cancel_can_never_be_read_before(tmp_path: 
 
     assert time.monotonic() - started < 20
     assert [order["status"] for order in story.broker_orders().values()] == ["SENT"]
+
+
+@dataclass
+class Robbed(Shown):
+    """A screen that sees the first order approved when another bot takes the journal's lease."""
+
+    url: str = ""
+
+    def entry(self, entry: Entry) -> None:
+        super().entry(entry)
+        if isinstance(entry, Decision) and entry.verdict is Verdict.PASSED:
+            file_of(self.url).with_name("journal.db.lease").unlink()
+            acquire(self.url, Holder(1, "elsewhere", entry.at)).release()
+
+
+async def test_a_bot_whose_journal_another_has_taken_over_ends_as_an_operators_matter(
+    tmp_path: Path,
+) -> None:
+    config = write_project(tmp_path, scenario=QUIET, strategies=[once()])
+    loaded = load_settings(config)
+    shown = Robbed(url=loaded.journal_url)
+
+    with pytest.raises(OperatorMistake) as ended:
+        await run_bot(loaded, RunOptions(run_for=timedelta(minutes=2)), shown, make=in_process)
+
+    assert ended.value.exit_code == ExitCode.NOT_RUNNING
+    assert "another bot has taken this journal over (lease 2, ours was 1)" in str(ended.value)
+    assert "bug" not in str(ended.value)
+    assert Story(None, shown, loaded).posts() == []  # type: ignore[arg-type]
