@@ -6,6 +6,7 @@ the clear, as the systemd unit's own state does; it is worth nothing after midni
 
 import json
 import os
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -16,12 +17,21 @@ NAME: Final = "two-factor.json"
 
 
 def keep_token(state_dir: Path, token: Secret, until: datetime) -> None:
-    """Write the token, mode 0600, replacing an earlier one."""
-    path = state_dir / NAME
-    path.unlink(missing_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        json.dump({"token": token.reveal(), "until": until.isoformat()}, file)
+    """Write the token, mode 0600, replacing an earlier one as a whole.
+
+    Raises OSError, and then leaves nothing half written.
+    """
+    new = state_dir / f"{NAME}.new"
+    try:
+        new.unlink(missing_ok=True)
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            json.dump({"token": token.reveal(), "until": until.isoformat()}, file)
+        new.replace(state_dir / NAME)
+    except OSError:
+        with suppress(OSError):
+            new.unlink(missing_ok=True)
+        raise
 
 
 def kept_token(state_dir: Path, now: datetime) -> tuple[Secret, datetime] | None:

@@ -1,0 +1,48 @@
+"""The kept token: written whole or not at all."""
+
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from bot.protocol.secret import Secret
+from bot.runtime.token_file import NAME, keep_token, kept_token
+
+NOW = datetime(2026, 11, 19, 3, tzinfo=UTC)
+UNTIL = NOW + timedelta(hours=1)
+
+
+@contextmanager
+def no_room() -> Iterator[None]:
+    """Let no file of this process grow."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_token_is_kept_for_its_owner_alone(tmp_path: Path) -> None:
+    keep_token(tmp_path, Secret("a-token"), UNTIL)
+
+    kept = kept_token(tmp_path, NOW)
+    assert kept is not None
+    assert (kept[0].reveal(), kept[1]) == ("a-token", UNTIL)
+    assert (tmp_path / NAME).stat().st_mode & 0o777 == 0o600
+    assert kept_token(tmp_path, UNTIL + timedelta(seconds=1)) is None
+
+
+def test_where_there_is_no_room_the_earlier_token_stays_and_no_half_file(tmp_path: Path) -> None:
+    keep_token(tmp_path, Secret("earlier"), UNTIL)
+
+    with no_room(), pytest.raises(OSError, match="File too large"):
+        keep_token(tmp_path, Secret("later"), UNTIL)
+
+    kept = kept_token(tmp_path, NOW)
+    assert kept is not None
+    assert kept[0].reveal() == "earlier"
+    assert [path.name for path in tmp_path.iterdir()] == [NAME]
