@@ -1,54 +1,68 @@
 """Asks for a 2FA code or token at the terminal of a run, without echo and without stopping the run.
 
-Enter alone leaves the question; `bot otp` in another terminal works all the while.
+The broker mails a code only when the person asks for one. What is typed before a question is asked
+is no answer to it. `bot otp` in another terminal works all the while.
 """
 
 import asyncio
 import os
 import termios
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
-QUESTION: Final = "2FA code or token (hidden, Enter alone leaves it for: bot otp):"
-LEFT: Final = "left it; go on with: bot otp"
+TO_BE_MAILED: Final = (
+    "2FA: Enter has the broker mail a code ({used} of the day's {limit} used), or paste a token "
+    "(hidden):"
+)
+NO_MORE: Final = "2FA: all {limit} codes of the day are used; paste a token (hidden):"
+MAILED: Final = "2FA code or token (hidden):"
 STDIN: Final = 0
 _LINE_MAX: Final = 8_192
 _LOCAL_MODES: Final = 3
 """Where `termios` keeps the local modes, ECHO among them."""
 
 Submit = Callable[[str], None]
+State = Mapping[str, object]
+"""How the second factor stands, as the running bot says it."""
 
 
 class CodePrompt:
     """The question, open from `start` until `stop`.
 
     `talk` writes a line to the person; `terminal` is the descriptor that is read; `hint` is said
-    with the question.
+    when a code has been mailed.
     """
 
     def __init__(
         self, talk: Callable[[str], None], terminal: int = STDIN, *, hint: str = ""
     ) -> None:
         self._talk = talk
-        self._question = [hint, QUESTION] if hint else [QUESTION]
+        self._hint = hint
         self._terminal = terminal
         self._submit: Submit | None = None
+        self._is_asking = False
         self._saved: list[int | list[bytes | int]] | None = None
 
-    def start(self, submit: Submit) -> None:
-        """Ask. What is typed goes to `submit`; the question stays open until `stop`."""
+    def start(self, submit: Submit, state: State) -> None:
+        """Ask. What is typed goes to `submit`; `ask` then asks again, until `stop`."""
         if self._submit is not None:
             return
         self._submit = submit
         self._hide()
         asyncio.get_running_loop().add_reader(self._terminal, self._read)
-        for line in self._question:
-            self._talk(line)
+        self.ask("", state)
 
-    def ask_again(self) -> None:
-        """Say the question once more, where it is still open: what was typed did not do."""
-        if self._submit is not None:
-            self._talk(QUESTION)
+    def ask(self, told: str, state: State) -> None:
+        """Say what came of the answer and ask again, where the question is still open."""
+        if self._submit is None:
+            return
+        if told:
+            self._talk(told)
+        if self._hint and state["has_ticket"]:
+            self._talk(self._hint)
+        termios.tcflush(self._terminal, termios.TCIFLUSH)
+        self._is_asking = True
+        self._talk(_question(state))
 
     def stop(self) -> None:
         """Ask no more; the terminal echoes again."""
@@ -68,16 +82,19 @@ class CodePrompt:
         self._saved = termios.tcgetattr(self._terminal)
         hidden = termios.tcgetattr(self._terminal)
         hidden[_LOCAL_MODES] &= ~termios.ECHO
-        termios.tcsetattr(self._terminal, termios.TCSADRAIN, hidden)
+        termios.tcsetattr(self._terminal, termios.TCSAFLUSH, hidden)
 
     def _read(self) -> None:
-        """A line is there: the terminal gives whole lines."""
+        """A line is there: the terminal gives whole lines. Without an open question it is lost."""
         typed = os.read(self._terminal, _LINE_MAX).decode("utf-8", "replace").strip()
-        submit = self._submit
-        if submit is None:
-            return
-        if typed:
-            submit(typed)
-        else:
-            self.stop()
-            self._talk(LEFT)
+        if self._submit is not None and self._is_asking:
+            self._is_asking = False
+            self._submit(typed)
+
+
+def _question(state: State) -> str:
+    if state["has_ticket"]:
+        return MAILED
+    used, limit = state["codes_used"], state["codes_per_day"]
+    text = NO_MORE if used == limit else TO_BE_MAILED
+    return text.format(used=used, limit=limit)

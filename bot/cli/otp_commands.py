@@ -11,13 +11,15 @@ from bot.cli import messages
 from bot.cli.command import ExampleGroup, child
 from bot.cli.fields import instant, text
 from bot.cli.invocation import Invocation
-from bot.cli.places import Reply, ask_bot, which_bot
-from bot.cli.show import print_json, print_text, say
+from bot.cli.places import Reply, ask_bot, find_bot, no_bot, refusal, which_bot
+from bot.cli.show import print_json, print_text, say, show_mistake, write_line
 from bot.cli.wording import minute_of
 from bot.runtime.problems import ExitCode
 
 STDIN = "-"
 UNPROVEN = " · unproven until the first order"
+_TRY_AGAIN = frozenset({"E-2FA-003", "E-2FA-006"})
+"""A wrong code of which tries are left, and what was no code at all."""
 
 
 class _OtpGroup(ExampleGroup):
@@ -65,8 +67,7 @@ def request(invocation: Invocation) -> None:
     if invocation.json:
         print_json(reply)
     else:
-        sent = f"a code was sent to {text(reply, 'sent_to')}"
-        print_text(f"{which_bot(invocation)}: {sent}. Now: bot otp submit")
+        print_text(f"{which_bot(invocation)}: {text(reply, 'message')}. Now: bot otp submit")
 
 
 @child(otp, "submit", example="pass broker/otp | bot otp submit -", changes=True)
@@ -116,14 +117,24 @@ def _may_ask(invocation: Invocation) -> bool:
 
 
 def _ask_for_it(invocation: Invocation, state: Reply) -> None:
+    """Have a code mailed if the person wants one, and ask for it while tries are left."""
     if not state.get("has_ticket"):
-        if not click.confirm("No 2FA token. Have the broker send a code (five a day)?", err=True):
+        used = f"{state.get('codes_used')} of the day's {state.get('codes_per_day')} used"
+        if not click.confirm(f"No 2FA token. Have the broker mail a code ({used})?", err=True):
             say(invocation, "A token made elsewhere goes in with: bot otp token")
             return
-        reply = ask_bot(invocation, "otp_request")
-        say(invocation, f"a code was sent to {text(reply, 'sent_to')}")
-    code = _typed(invocation, None, "Code")
-    _print_state(invocation, ask_bot(invocation, "otp_submit", code=code), tail=UNPROVEN)
+        say(invocation, text(ask_bot(invocation, "otp_request"), "message"))
+    while True:
+        code = _typed(invocation, None, "Code")
+        reply = find_bot(invocation, "otp_submit", code=code)
+        if reply is None:
+            raise no_bot(invocation)
+        if reply.get("ok"):
+            _print_state(invocation, reply, tail=UNPROVEN)
+            return
+        if reply.get("code") not in _TRY_AGAIN:
+            raise refusal(invocation, reply)
+        show_mistake(refusal(invocation, reply))
 
 
 def _print_state(invocation: Invocation, state: Reply, *, tail: str = "") -> None:
@@ -134,8 +145,17 @@ def _print_state(invocation: Invocation, state: Reply, *, tail: str = "") -> Non
     elif until is not None:
         print_text(f"{which_bot(invocation)}: 2FA ok until {minute_of(until)}{tail}")
     else:
-        asked = "a code has been sent" if state.get("has_ticket") else "no code was asked for yet"
-        next_ = "bot otp request · bot otp submit · bot otp token"
-        print_text(f"{which_bot(invocation)}: 2FA needed: {asked}. {next_}")
+        print_text(f"{which_bot(invocation)}: 2FA needed: {_what_is_missing(state)}")
+    if warning := text(state, "warning"):
+        write_line(f"warning: {warning}", err=True)
     if until is None and state.get("is_ready") is False:
         raise click.exceptions.Exit(ExitCode.NEEDS_2FA)
+
+
+def _what_is_missing(state: Reply) -> str:
+    if not state.get("has_ticket"):
+        used = f"{state.get('codes_used')} of the day's {state.get('codes_per_day')} used"
+        return f"have a code mailed with bot otp request ({used}), or give a token: bot otp token"
+    left = state.get("tries_left")
+    tries = "1 try" if left == 1 else f"{left} tries"
+    return f"a code was mailed to {text(state, 'sent_to')} ({tries} left). Give it: bot otp submit"

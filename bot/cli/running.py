@@ -2,12 +2,13 @@
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 
 from bot.cli import messages
 from bot.cli.code_prompt import CodePrompt
 from bot.cli.invocation import Invocation
 from bot.cli.screen import TerminalScreen
-from bot.cli.show import is_attended
+from bot.cli.show import is_attended, write_line
 from bot.runtime.company import RunOptions
 from bot.runtime.run import RunEnd, run_bot
 from bot.runtime.settings import Loaded
@@ -16,7 +17,8 @@ from bot.runtime.settings import Loaded
 def run_in_foreground(invocation: Invocation, loaded: Loaded, options: RunOptions) -> RunEnd:
     """Run until stopped, showing everything. Raises OperatorMistake."""
     screen = TerminalScreen(invocation, loaded.settings.mode)
-    prompt = CodePrompt(screen.talk, hint=_hint(loaded))
+    talk = partial(write_line, err=True) if invocation.quiet else screen.talk
+    prompt = CodePrompt(talk, hint=_hint(loaded))
     if options.answer_otp_after is None and is_attended(invocation):
         options = replace(options, ask_code=prompt)
     try:
@@ -27,7 +29,7 @@ def run_in_foreground(invocation: Invocation, loaded: Loaded, options: RunOption
 
 
 def _hint(loaded: Loaded) -> str:
-    """The code of a broker that we play ourselves: nobody else could tell it."""
+    """The code that a broker mails which we play ourselves: nobody else could tell it."""
     settings = loaded.settings
     if not settings.is_embedded:
         return ""

@@ -70,7 +70,7 @@ def _paused_for_token(memory: Memory, entry: StateChanged) -> Lines:
         line(entry.at, "PAUSED", _why_paused(memory, entry)),
         more("Off: place, change, cancel.  On: quotes, positions, journal."),
         *([more(cannot)] if orders else []),
-        more("Go on: type the code here, or: bot otp"),
+        more("Go on: bot otp, or at the question here"),
     ]
 
 

@@ -3,6 +3,7 @@ settings.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -167,9 +168,10 @@ def on_account(strategy: LoadedStrategy, account: SubAccount) -> LoadedStrategy:
     return replace(strategy, plan=replace(strategy.plan, account=account.extended_id))
 
 
-async def sign_in(broker: Broker, state_dir: Path, code: Secret | None) -> None:
-    """Use the token kept from before; else, with a broker that we play ourselves, its known
-    code.
+async def sign_in(broker: Broker, state_dir: Path, code: Secret | None) -> bool:
+    """Use the token kept from before; else, with a broker that we play ourselves, its known code.
+
+    Return whether a code was asked for.
     """
     kept = kept_token(state_dir, broker.offset.now())
     if kept is not None:
@@ -178,4 +180,6 @@ async def sign_in(broker: Broker, state_dir: Path, code: Secret | None) -> None:
         ticket = await broker.client.request_otp()
         given = await broker.client.verify_otp(ticket.ticket_id, code)
         broker.two_factor.set_token(given.token, given.expires_at)
-        keep_token(state_dir, given.token, given.expires_at)
+        with suppress(OSError):  # a start that finds none kept asks again, as this one did
+            keep_token(state_dir, given.token, given.expires_at)
+    return kept is None and code is not None

@@ -5,7 +5,7 @@ terminal.
 import asyncio
 import os
 import signal
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -37,10 +37,13 @@ class Screen(Protocol):
 
 
 class AskCode(Protocol):
-    """Asks a person at the terminal for a code or token for as long as one is needed."""
+    """Asks a person at the terminal for a code or token for as long as one is needed.
 
-    def start(self, submit: Callable[[str], None]) -> None: ...
-    def ask_again(self) -> None: ...
+    `state` is how the second factor stands. `ask` asks again, after `told`.
+    """
+
+    def start(self, submit: Callable[[str], None], state: Mapping[str, object]) -> None: ...
+    def ask(self, told: str, state: Mapping[str, object]) -> None: ...
     def stop(self) -> None: ...
 
 
@@ -135,7 +138,7 @@ class Company:
         if self._options.answer_otp_after is not None:
             self._staff.tasks.spawn(self._answer(self._options.answer_otp_after), "answer 2FA")
         elif self._options.ask_code is not None:
-            self._options.ask_code.start(self._take)
+            self._options.ask_code.start(self._take, self._staff.desk.state())
 
     async def _answer(self, delay: timedelta) -> None:
         """Give the sandbox's own code, as a person who has read the mail would.
@@ -154,8 +157,7 @@ class Company:
             self._staff.tasks.spawn(self._submit(self._staff, Secret(text)), "2FA from terminal")
 
     async def _submit(self, staff: Staff, text: Secret) -> None:
+        """Hand over what was typed, and ask on for as long as there is no token."""
         reply = await staff.desk.take(text)
-        if not reply["ok"]:
-            staff.on_trouble(str(reply["message"]))
-            if self._options.ask_code is not None:
-                self._options.ask_code.ask_again()
+        if not staff.desk.is_ready and self._options.ask_code is not None:
+            self._options.ask_code.ask(str(reply["message"]), staff.desk.state())

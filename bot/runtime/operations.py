@@ -17,7 +17,7 @@ from bot.runtime.activity import Tasks
 from bot.runtime.control import Handler, Reply, Request
 from bot.runtime.inbox import Post
 from bot.runtime.problems import OperatorMistake
-from bot.runtime.second_factor import TwoFactorDesk
+from bot.runtime.second_factor import NONE_MAILED, USED_UP, TwoFactorDesk
 from bot.runtime.shapes import (
     depth_fields,
     instant,
@@ -29,6 +29,7 @@ from bot.runtime.status import Facts, order_fields, status_of
 
 _NO_TEXT: Reply = {"ok": False, "code": "E-CTL-002", "message": "the request lacks its text"}
 _BY_HAND: Final = "by hand"
+_GET_ONE: Final = "Have one mailed: bot otp request"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +135,10 @@ class Operations:
         if not isinstance(code, str):
             return _NO_TEXT
         async with self.tasks.part():
-            return await self.desk.submit(Secret(code))
+            reply = await self.desk.submit(Secret(code))
+        if reply.get("code") in {NONE_MAILED, USED_UP}:
+            return {**reply, "message": f"{reply['message']}. {_GET_ONE}"}
+        return reply
 
     async def _otp_token(self, request: Request) -> Reply:
         token = request.get("token")

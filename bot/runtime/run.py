@@ -47,7 +47,7 @@ from bot.runtime.order_manager import Clocks, OrderManager
 from bot.runtime.paper.journal import require_unmixed
 from bot.runtime.reads import DayBook, Health, Reads
 from bot.runtime.rulebook import rulebook_of
-from bot.runtime.second_factor import TwoFactorDesk
+from bot.runtime.second_factor import TwoFactorDesk, codes_asked
 from bot.runtime.settings import Loaded
 from bot.runtime.status import Facts
 from bot.runtime.strategy_file import UnknownSymbols, load_strategies
@@ -108,6 +108,7 @@ class Run:
         self._inbox = Inbox(self._activity)
         self._faults = FaultGuard(loaded.state_dir)
         self._rulebook = rulebook_of(loaded)
+        self._codes_asked: list[datetime] = []
         self._strategies = load_strategies(loaded, only=options.only)
 
     async def to_its_end(self) -> str:
@@ -121,6 +122,7 @@ class Run:
         with told(journal_origin):
             run_id = await self._start_run(desk.journal)
             recovery = await desk.journal.recover(self._today())
+            self._codes_asked += codes_asked(self._loaded.journal_url, self._today())
         self._screen.recovered(recovery)
         staff = self._staff_up(desk, broker, account)
         daemon = Daemon(staff, recovery, self._supervisor)
@@ -198,12 +200,14 @@ class Run:
             self._stack.push_async_callback(broker.close)
             async with standing_still(self.world, self._tasks):
                 account = await choose_account(broker.client, settings.broker.account)
-                await sign_in(broker, self._loaded.state_dir, self.world.mailed_code)
+                has_asked = await sign_in(broker, self._loaded.state_dir, self.world.mailed_code)
         except BrokerError as error:
             raise unreachable(error) from error
         except UnknownSymbols as error:
             plans = [each.plan for each in self._strategies]
             raise UnknownSymbols(error.symbols, plans) from error
+        if has_asked:
+            self._codes_asked.append(self.world.market.now())
         self._show_broker(broker, account)
         return broker, account
 
@@ -248,6 +252,7 @@ class Run:
                 (world.market, world.wire),
                 post,
                 self._loaded.state_dir,
+                self._codes_asked,
             ),
             rulebook=self._rulebook,
             plans=tuple(each.plan for each in strategies),

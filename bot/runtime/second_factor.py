@@ -1,14 +1,15 @@
 """Where a fresh 2FA token comes in: an operator's code or token, by prompt, by `bot otp`, or by
 a demo.
 
-A code is never asked for unattended (the broker allows five a day). Code and token go straight
-to the broker's client and into its memory; no event, row or line carries them.
+A code is never asked for unattended (the broker allows five a day), and nothing is tried against a
+code that was not mailed. Code and token go straight to the broker's client and into its memory; no
+event, row or line carries them.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, time, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +18,9 @@ from bot.broker.errors import BrokerError, Refused
 from bot.broker.two_factor import TwoFactor
 from bot.clock import Clock
 from bot.domain.entry import AuthEvent
+from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.message import Noted, TwoFactorMissing, TwoFactorReady
+from bot.journal.reader import JournalReader
 from bot.protocol.secret import Secret
 from bot.runtime.inbox import Post
 from bot.runtime.token_file import forget_token, keep_token
@@ -26,11 +29,18 @@ Reply = Mapping[str, object]
 _CODE: Final = re.compile("[0-9]{6}")
 TICKET_LIFE: Final = timedelta(minutes=5)
 TRIES_PER_TICKET: Final = 3
-"""Both: broker open API 0.2.0-preview.3, OTP exchange."""
-_NO_TICKET: Final[Reply] = {
-    "ok": False,
-    "code": "E-2FA-001",
-    "message": "no code that is still good has been asked for: bot otp request",
+CODES_PER_DAY: Final = 5
+"""All three: broker open API 0.2.0-preview.3, OTP exchange."""
+CODE_REQUESTED: Final = "CODE_REQUESTED"
+ANOTHER: Final = "send"
+"""What a person types at a prompt to have another code mailed."""
+NONE_MAILED: Final = "E-2FA-001"
+WRONG: Final = "E-2FA-003"
+USED_UP: Final = "E-2FA-005"
+_NO_CODE: Final = "E-2FA-006"
+_NO_MORE_MAILS: Final[Mapping[str, str]] = {
+    "OTP_RATE_LIMIT_EXCEEDED": f"all {CODES_PER_DAY} codes of today are used",
+    "OTP_CONTACT_UNAVAILABLE": "the broker has no e-mail address to send a code to",
 }
 
 
@@ -39,14 +49,13 @@ class _Ticket:
     """What a code has to come with. `asked_at` is wire time."""
 
     ticket_id: str
+    sent_to: str
     asked_at: datetime
-    wrong: int = 0
-    is_locked: bool = False
+    tries_left: int = TRIES_PER_TICKET
 
     def is_good(self, now: datetime) -> bool:
         """Tell whether the broker still takes a code for it."""
-        is_used_up = self.is_locked or self.wrong >= TRIES_PER_TICKET
-        return not is_used_up and now - self.asked_at <= TICKET_LIFE
+        return self.tries_left > 0 and now - self.asked_at <= TICKET_LIFE
 
 
 class TwoFactorDesk:
@@ -59,14 +68,19 @@ class TwoFactorDesk:
         clocks: tuple[Clock, Clock],
         post: Post,
         state_dir: Path,
+        codes_asked: Sequence[datetime] = (),
     ) -> None:
-        """`clocks` are market and wire: events have the first, tickets age by the second."""
+        """`clocks` are market and wire: events have the first, tickets age by the second.
+
+        `codes_asked`: when codes were asked for before this run, market time.
+        """
         self._state_dir = state_dir
         self._client = client
         self._two_factor = two_factor
         self._market, self._wire = clocks
         self._post = post
         self._ticket: _Ticket | None = None
+        self._codes_asked = list(codes_asked)
 
     def report(self) -> None:
         """Tell the engine how it stands, at the start of a run."""
@@ -85,56 +99,90 @@ class TwoFactorDesk:
         return self._two_factor.is_ready
 
     def state(self) -> Reply:
-        """How it stands, for `bot otp`."""
-        until = self._two_factor.until
+        """How it stands, for `bot otp` and the prompt of a run."""
+        until, ticket = self._two_factor.until, self._good_ticket()
         return {
             "ok": True,
             "is_ready": self._two_factor.is_ready,
             "until": until.isoformat() if until and self._two_factor.is_ready else None,
-            "has_ticket": self._has_ticket(),
+            "has_ticket": ticket is not None,
+            "sent_to": ticket.sent_to if ticket else None,
+            "tries_left": ticket.tries_left if ticket else 0,
+            "codes_used": self._codes_used(),
+            "codes_per_day": CODES_PER_DAY,
         }
 
     async def request(self) -> Reply:
-        """Have the broker send a code. One of five a day."""
+        """Have the broker mail a code. One of five a day."""
         try:
             ticket = await self._client.request_otp()
         except BrokerError as error:
-            return _refused(error)
-        self._ticket = _Ticket(ticket.ticket_id, self._wire.now())
-        self._note("CODE_REQUESTED", f"sent to {ticket.masked_destination}")
-        return {"ok": True, "sent_to": ticket.masked_destination}
+            return self._not_mailed(error)
+        self._ticket = _Ticket(ticket.ticket_id, ticket.masked_destination, self._wire.now())
+        self._codes_asked.append(self._market.now())
+        self._note(CODE_REQUESTED, f"sent to {ticket.masked_destination}")
+        used = f"{self._codes_used()} of the day's {CODES_PER_DAY} used"
+        message = f"a code was mailed to {ticket.masked_destination} ({used})"
+        return {**self.state(), "message": message}
+
+    def _not_mailed(self, error: BrokerError) -> Reply:
+        code = error.error_code if isinstance(error, Refused) else ""
+        if code == "OTP_RATE_LIMIT_EXCEEDED":
+            missing = CODES_PER_DAY - self._codes_used()
+            self._codes_asked += [self._market.now()] * missing
+        reason = _NO_MORE_MAILS.get(code, str(error))
+        return _no(WRONG, f"no code was mailed: {reason}. A token does as well: bot otp token")
 
     async def submit(self, code: Secret) -> Reply:
-        """Trade a code for a token; a code without a ticket asks for the code to be sent first."""
-        ticket = self._ticket
-        if ticket is None or not ticket.is_good(self._wire.now()):
-            return _NO_TICKET
+        """Trade a code for a token. Without a mailed code that is still good none is tried."""
+        if not _CODE.fullmatch(code.reveal()):
+            return _no(_NO_CODE, "a code has six digits; this was not tried")
+        ticket = self._good_ticket()
+        if ticket is None and self._ticket is None:
+            return _no(NONE_MAILED, "no code was mailed yet, so this was not tried")
+        if ticket is None:
+            return _no(USED_UP, "the previous code has expired or was already used")
         try:
             token = await self._client.verify_otp(ticket.ticket_id, code)
         except BrokerError as error:
-            ticket.wrong += 1
-            ticket.is_locked = isinstance(error, Refused) and error.error_code == "OTP_LOCKED"
-            self._note("CODE_REFUSED", str(error))
-            return _refused(error)
+            return self._refused(ticket, error)
         self._ticket = None
         return self._take(token.token, token.expires_at, "code")
 
-    def _has_ticket(self) -> bool:
-        return self._ticket is not None and self._ticket.is_good(self._wire.now())
+    def _refused(self, ticket: _Ticket, error: BrokerError) -> Reply:
+        """Say what came of a try. One that was not answered may count for the broker: it does."""
+        code = error.error_code if isinstance(error, Refused) else ""
+        ticket.tries_left = 0 if code == "OTP_LOCKED" else ticket.tries_left - 1
+        self._note("CODE_REFUSED", str(error))
+        told = "wrong code" if code in {"OTP_INVALID", "OTP_LOCKED"} else f"not taken: {error}"
+        left = ticket.tries_left
+        if left == 0:
+            return _no(USED_UP, f"{told}; no try is left for the code that was mailed")
+        tries = "1 try" if left == 1 else f"{left} tries"
+        return _no(WRONG, f"{told}; type the code just mailed ({tries} left)")
+
+    def _good_ticket(self) -> _Ticket | None:
+        ticket = self._ticket
+        return ticket if ticket and ticket.is_good(self._wire.now()) else None
+
+    def _codes_used(self) -> int:
+        """How many codes were asked for today, as far as this bot knows."""
+        today = self._market.now().astimezone(EXCHANGE_TZ).date()
+        return sum(at.astimezone(EXCHANGE_TZ).date() == today for at in self._codes_asked)
 
     async def take(self, text: Secret) -> Reply:
-        """Take what a person typed at a prompt: a code of six digits, or a whole token.
+        """Take what a person typed at a prompt: nothing, `send`, a code, or a whole token.
 
-        The first code has a ticket asked for before it. One whose ticket is too old or used up is
-        not tried: a new code is asked for, and that has to be typed.
+        Nothing at all has a code mailed where none is out.
         """
-        if not _CODE.fullmatch(text.reveal()):
-            return self.submit_token(text)
-        if self._has_ticket():
-            return await self.submit(text)
-        is_first = self._ticket is None
-        asked = await self.request()
-        return await self.submit(text) if asked["ok"] and is_first else _asked_anew(asked)
+        typed, ticket = text.reveal(), self._good_ticket()
+        if typed.lower() == ANOTHER or not (typed or ticket):
+            return await self.request()
+        if not typed:
+            assert ticket is not None, "nothing was typed while a code is out"
+            message = f"a code is out, mailed to {ticket.sent_to}. For another: {ANOTHER}"
+            return {**self.state(), "message": message}
+        return await self.submit(text) if typed.isdecimal() else self.submit_token(text)
 
     def submit_token(self, token: Secret) -> Reply:
         """Use a token that was made elsewhere; the broker will say what it thinks of it."""
@@ -143,23 +191,52 @@ class TwoFactorDesk:
     def _take(self, token: Secret, expires_at: datetime | None, by: str) -> Reply:
         self._two_factor.set_token(token, expires_at)
         if not self._two_factor.is_ready:
-            return {"ok": False, "code": "E-2FA-002", "message": "this token has already ended"}
-        assert self._two_factor.until is not None, "a token that is ready ends some day"
-        keep_token(self._state_dir, token, self._two_factor.until)
+            return _no("E-2FA-002", "this token has already ended")
+        until = self._two_factor.until
+        assert until is not None, "a token that is ready ends some day"
         self._tell_ready(by)
-        return self.state()
+        warning = self._keep(token, until)
+        return {**self.state(), "warning": warning} if warning else self.state()
+
+    def _keep(self, token: Secret, until: datetime) -> str:
+        """Keep the token for a restart; where that fails, return and note what it means."""
+        try:
+            keep_token(self._state_dir, token, until)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            warning = (
+                f"the token is good, but cannot be kept in {self._state_dir} ({reason}): "
+                "after a restart the bot asks for another"
+            )
+            self._note("TOKEN_NOT_KEPT", warning)
+            return warning
+        return ""
 
     def forget(self, code: str) -> None:
         """Drop the token: the broker has refused it with `code`."""
-        forget_token(self._state_dir)
+        self._unkeep()
         self._two_factor.drop(code)
 
     def lose(self) -> Reply:
         """Drop the token on the operator's word; writes stop until there is a new one."""
-        forget_token(self._state_dir)
+        warning = self._unkeep()
         self._two_factor.drop("FORGOTTEN")
         self.report()
-        return self.state()
+        return {**self.state(), "warning": warning} if warning else self.state()
+
+    def _unkeep(self) -> str:
+        """Remove the kept token; where that fails, return and note what it means."""
+        try:
+            forget_token(self._state_dir)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            warning = (
+                f"the kept token cannot be removed from {self._state_dir} ({reason}): "
+                "a restart would take it again"
+            )
+            self._note("TOKEN_NOT_REMOVED", warning)
+            return warning
+        return ""
 
     def _tell_ready(self, by: str) -> None:
         until = self._two_factor.until
@@ -171,12 +248,12 @@ class TwoFactorDesk:
         self._post(Noted(at, AuthEvent(at, kind, "", detail)))
 
 
-def _refused(error: BrokerError) -> Reply:
-    return {"ok": False, "code": "E-2FA-003", "message": f"{error}. A new one: bot otp request"}
+def codes_asked(journal_url: str, day: date) -> list[datetime]:
+    """When codes were asked for on a day, by the journal; another program's are not known."""
+    start = datetime.combine(day, time(), EXCHANGE_TZ)
+    with JournalReader(journal_url) as reader:
+        return [row.at for row in reader.auth_events(since=start) if row.kind == CODE_REQUESTED]
 
 
-def _asked_anew(asked: Reply) -> Reply:
-    if not asked["ok"]:
-        return asked
-    text = f"the code before is too old or used up; a new one was sent to {asked['sent_to']}"
-    return {"ok": False, "code": "E-2FA-005", "message": f"{text}: type that one"}
+def _no(code: str, message: str) -> Reply:
+    return {"ok": False, "code": code, "message": message}

@@ -2,14 +2,20 @@
 
 import asyncio
 import os
+import select
 import termios
 from collections.abc import Iterator
 
 import pytest
 
-from bot.cli.code_prompt import LEFT, QUESTION, CodePrompt
+from bot.cli.code_prompt import MAILED, CodePrompt
 
 CODE = "424242"
+NOTHING_OUT = {"has_ticket": False, "codes_used": 1, "codes_per_day": 5}
+CODE_OUT = {"has_ticket": True, "codes_used": 2, "codes_per_day": 5}
+ENTER_MAILS_ONE = (
+    "2FA: Enter has the broker mail a code (1 of the day's 5 used), or paste a token (hidden):"
+)
 PATIENCE = 5_000
 """Looks until the kernel has handed the line over."""
 
@@ -21,7 +27,7 @@ class Person:
         self.keyboard, self.terminal = os.openpty()
         self.heard: list[str] = []
         self.submitted: list[str] = []
-        self.prompt = CodePrompt(self.heard.append, self.terminal)
+        self.prompt = CodePrompt(self.heard.append, self.terminal, hint="the code")
 
     def echoes(self) -> bool:
         return bool(termios.tcgetattr(self.terminal)[3] & termios.ECHO)
@@ -47,54 +53,79 @@ def person() -> Iterator[Person]:
 
 
 async def test_what_is_typed_is_hidden_and_submitted(person: Person) -> None:
-    person.prompt.start(person.submitted.append)
+    person.prompt.start(person.submitted.append, CODE_OUT)
     assert not person.echoes()
     await person.type(CODE)
 
     assert person.submitted == [CODE]
-    assert person.heard == [QUESTION]
+    assert person.heard == ["the code", MAILED]
     person.prompt.stop()
     assert person.echoes()
 
 
-async def test_after_a_wrong_code_another_can_be_typed(person: Person) -> None:
-    person.prompt.start(person.submitted.append)
-    await person.type("135790")
-    await person.type(CODE)
-    person.prompt.stop()
-
-    assert person.submitted == ["135790", CODE]
-
-
-async def test_a_refused_code_brings_the_question_again_while_it_is_open(person: Person) -> None:
-    person.prompt.start(person.submitted.append)
-    await person.type("135790")
-    person.prompt.ask_again()
-    person.prompt.stop()
-    person.prompt.ask_again()
-
-    assert person.heard == [QUESTION, QUESTION]
-
-
-async def test_enter_alone_leaves_the_question(person: Person) -> None:
-    person.prompt.start(person.submitted.append)
+async def test_before_a_code_is_mailed_none_is_asked_for_and_enter_alone_is_an_answer(
+    person: Person,
+) -> None:
+    person.prompt.start(person.submitted.append, NOTHING_OUT)
     await person.type("")
 
-    assert (person.submitted, person.heard) == ([], [QUESTION, LEFT])
-    assert person.echoes()
+    assert (person.submitted, person.heard) == ([""], [ENTER_MAILS_ONE])
+    person.prompt.stop()
+
+
+async def test_with_all_codes_of_the_day_used_only_a_token_is_asked_for(person: Person) -> None:
+    person.prompt.start(person.submitted.append, {**NOTHING_OUT, "codes_used": 5})
+    person.prompt.stop()
+
+    assert person.heard == ["2FA: all 5 codes of the day are used; paste a token (hidden):"]
+
+
+async def test_what_was_typed_before_the_question_is_no_answer_to_it(person: Person) -> None:
+    os.write(person.keyboard, b"135790\n1357")
+    person.prompt.start(person.submitted.append, CODE_OUT)
+    await person.type(CODE)
+    os.write(person.keyboard, b"246802\n")
+    person.prompt.ask("wrong code", CODE_OUT)
+    await person.type("424243")
+    person.prompt.stop()
+
+    assert person.submitted == [CODE, "424243"]
+
+
+async def test_what_is_typed_while_an_answer_is_looked_at_is_lost(person: Person) -> None:
+    person.prompt.start(person.submitted.append, CODE_OUT)
+    await person.type("135790")
+    os.write(person.keyboard, b"135790\n")
+    for _ in range(PATIENCE):
+        if not select.select([person.terminal], [], [], 0)[0]:
+            break
+        await asyncio.sleep(0.001)
+    person.prompt.ask("wrong code", CODE_OUT)
+    person.prompt.stop()
+
+    assert person.submitted == ["135790"]
+
+
+async def test_what_came_of_an_answer_is_said_before_the_next_question(person: Person) -> None:
+    person.prompt.start(person.submitted.append, NOTHING_OUT)
+    person.prompt.ask("a code was mailed", CODE_OUT)
+    person.prompt.stop()
+    person.prompt.ask("too late", CODE_OUT)
+
+    assert person.heard == [ENTER_MAILS_ONE, "a code was mailed", "the code", MAILED]
 
 
 async def test_a_question_that_is_open_is_not_asked_again(person: Person) -> None:
-    person.prompt.start(person.submitted.append)
-    person.prompt.start(person.submitted.append)
+    person.prompt.start(person.submitted.append, NOTHING_OUT)
+    person.prompt.start(person.submitted.append, NOTHING_OUT)
     person.prompt.stop()
     person.prompt.stop()
 
-    assert person.heard == [QUESTION]
+    assert person.heard == [ENTER_MAILS_ONE]
 
 
 async def test_the_terminal_echoes_again_whatever_ended_the_run(person: Person) -> None:
-    person.prompt.start(person.submitted.append)
+    person.prompt.start(person.submitted.append, NOTHING_OUT)
     person.prompt.restore()
 
     assert person.echoes()

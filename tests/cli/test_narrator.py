@@ -222,7 +222,7 @@ def test_a_pause_for_2fa_says_what_is_off_and_what_cannot_be_cancelled() -> None
         ),
         "                 Off: place, change, cancel.  On: quotes, positions, journal.",
         "                 1 open order can't be cancelled meanwhile: ORD10000003 BUY 500 HPG",
-        "                 Go on: type the code here, or: bot otp",
+        "                 Go on: bot otp, or at the question here",
     ]
 
 

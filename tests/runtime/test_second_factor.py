@@ -13,14 +13,22 @@ from bot.broker.budget import RequestBudget
 from bot.broker.signer import Credentials
 from bot.broker.waiter import SystemWaiter
 from bot.clock import SimulatedClock
-from bot.domain.message import Event, TwoFactorReady
+from bot.domain.entry import AuthEvent
+from bot.domain.message import Event, Noted, TwoFactorReady
 from bot.protocol.secret import Secret
 from bot.runtime.rulebook import load_rulebook
-from bot.runtime.second_factor import TICKET_LIFE, TRIES_PER_TICKET, Reply, TwoFactorDesk
+from bot.runtime.second_factor import (
+    CODES_PER_DAY,
+    TICKET_LIFE,
+    TRIES_PER_TICKET,
+    Reply,
+    TwoFactorDesk,
+)
 from bot.sandbox.sandbox import Sandbox
 from tests.staging import START, scenario
 
 WRONG = Secret("000001")
+SENT_TO = "d***@example.com"
 
 
 @dataclass
@@ -28,12 +36,18 @@ class Office:
     """A desk before the sandbox, on one simulated clock."""
 
     desk: TwoFactorDesk
+    state_dir: Path
     clock: SimulatedClock
     right: Secret
     events: list[Event] = field(default_factory=list)
 
     def wait(self, span: timedelta) -> None:
         self.clock.advance_to(self.clock.now() + span)
+
+    @property
+    def notes(self) -> list[AuthEvent]:
+        entries = [event.entry for event in self.events if isinstance(event, Noted)]
+        return [entry for entry in entries if isinstance(entry, AuthEvent)]
 
     @property
     def has_token(self) -> bool:
@@ -47,7 +61,7 @@ async def office(tmp_path: Path) -> AsyncIterator[Office]:
     broker = _broker(sandbox, clock)
     events: list[Event] = []
     desk = TwoFactorDesk(broker.client, broker.two_factor, (clock, clock), events.append, tmp_path)
-    yield Office(desk, clock, Secret(sandbox.credentials.otp_code), events)
+    yield Office(desk, tmp_path, clock, Secret(sandbox.credentials.otp_code), events)
     await broker.close()
 
 
@@ -67,46 +81,131 @@ def code_of(reply: Reply) -> object:
     return None if reply["ok"] else reply["code"]
 
 
-async def test_the_first_code_has_a_ticket_asked_for_before_it(office: Office) -> None:
-    reply = await office.desk.take(office.right)
+NOTHING = Secret("")
 
-    assert (reply["is_ready"], office.has_token) == (True, True)
+
+async def test_a_code_that_was_not_mailed_is_not_tried_and_mails_none(office: Office) -> None:
+    for reply in (await office.desk.take(office.right), await office.desk.submit(office.right)):
+        assert code_of(reply) == "E-2FA-001"
+
+    assert office.events == []
+    assert office.desk.state()["codes_used"] == 0
+
+
+@pytest.mark.parametrize("typed", ["", "send", "SEND"])
+async def test_enter_or_send_has_a_code_mailed_and_says_where_and_how_many_are_used(
+    office: Office, typed: str
+) -> None:
+    mailed = await office.desk.take(Secret(typed))
+
+    assert mailed["message"] == f"a code was mailed to {SENT_TO} (1 of the day's 5 used)"
+    assert (await office.desk.take(office.right))["is_ready"] is True
+    assert office.has_token
+
+
+async def test_enter_while_a_code_is_out_mails_no_second_one(office: Office) -> None:
+    await office.desk.take(NOTHING)
+    reply = await office.desk.take(NOTHING)
+
+    assert reply["message"] == f"a code is out, mailed to {SENT_TO}. For another: send"
+    assert office.desk.state()["codes_used"] == 1
+
+
+async def test_a_wrong_code_says_how_many_tries_are_left_and_advises_no_other(
+    office: Office,
+) -> None:
+    await office.desk.take(NOTHING)
+    said = [(await office.desk.take(WRONG))["message"] for _ in range(TRIES_PER_TICKET)]
+
+    assert said == [
+        "wrong code; type the code just mailed (2 tries left)",
+        "wrong code; type the code just mailed (1 try left)",
+        "wrong code; no try is left for the code that was mailed",
+    ]
+    assert code_of(await office.desk.take(office.right)) == "E-2FA-005"
 
 
 async def test_a_wrong_code_leaves_the_ticket_for_the_right_one(office: Office) -> None:
-    refused = await office.desk.take(WRONG)
+    await office.desk.take(NOTHING)
+    assert code_of(await office.desk.take(WRONG)) == "E-2FA-003"
 
-    assert code_of(refused) == "E-2FA-003"
     assert code_of(await office.desk.take(office.right)) is None
 
 
-async def test_after_too_many_wrong_codes_a_new_one_is_sent_and_named(office: Office) -> None:
-    for _ in range(TRIES_PER_TICKET):
-        assert code_of(await office.desk.take(WRONG)) == "E-2FA-003"
+@pytest.mark.parametrize("slip", ["12345", "1234567", "42 42 42", "4242a2"])
+async def test_a_slip_costs_no_try(office: Office, slip: str) -> None:
+    await office.desk.request()
 
-    anew = await office.desk.take(office.right)
-
-    assert code_of(anew) == "E-2FA-005"
-    assert "type that one" in str(anew["message"])
-    assert code_of(await office.desk.take(office.right)) is None
+    assert code_of(await office.desk.submit(Secret(slip))) == "E-2FA-006"
+    assert office.desk.state()["tries_left"] == TRIES_PER_TICKET
 
 
 async def test_a_code_whose_ticket_is_too_old_is_not_tried(office: Office) -> None:
-    await office.desk.take(WRONG)
+    await office.desk.take(NOTHING)
     office.wait(TICKET_LIFE + timedelta(seconds=1))
 
-    anew = await office.desk.take(office.right)
+    old = await office.desk.take(office.right)
 
-    assert code_of(anew) == "E-2FA-005"
-    assert code_of(await office.desk.take(office.right)) is None
+    assert code_of(old) == "E-2FA-005"
+    assert old["message"] == "the previous code has expired or was already used"
+    assert office.desk.state()["has_ticket"] is False
+    assert office.desk.state()["codes_used"] == 1
 
 
-async def test_a_code_given_by_command_says_how_to_get_a_new_one(office: Office) -> None:
+async def test_after_all_codes_of_the_day_only_a_token_helps(office: Office) -> None:
+    for _ in range(CODES_PER_DAY):
+        assert code_of(await office.desk.request()) is None
+    refused = await office.desk.request()
+
+    assert refused["message"] == (
+        "no code was mailed: all 5 codes of today are used. A token does as well: bot otp token"
+    )
+    assert office.desk.state()["codes_used"] == CODES_PER_DAY
+
+
+async def test_codes_of_yesterday_are_not_counted_today(office: Office) -> None:
     await office.desk.request()
-    office.wait(TICKET_LIFE + timedelta(seconds=1))
+    office.wait(timedelta(days=1))
 
+    assert office.desk.state()["codes_used"] == 0
+
+
+async def test_a_token_that_was_forgotten_needs_a_code_that_is_mailed_after_it(
+    office: Office,
+) -> None:
+    await office.desk.request()
+    await office.desk.submit(office.right)
+    office.desk.lose()
+
+    assert code_of(await office.desk.take(WRONG)) == "E-2FA-001"
+    assert office.desk.state()["codes_used"] == 1
+
+
+# -------------------------------------------------------------------------- keeping the token
+
+
+async def test_a_token_that_cannot_be_kept_is_good_all_the_same_and_it_is_said(
+    office: Office,
+) -> None:
+    (office.state_dir / "two-factor.json").mkdir()
+
+    await office.desk.request()
     reply = await office.desk.submit(office.right)
 
-    assert code_of(reply) == "E-2FA-001"
-    assert "bot otp request" in str(reply["message"])
-    assert office.desk.state()["has_ticket"] is False
+    assert (reply["is_ready"], office.has_token) == (True, True)
+    warning = (
+        f"the token is good, but cannot be kept in {office.state_dir} (is a directory): "
+        "after a restart the bot asks for another"
+    )
+    assert reply["warning"] == warning
+    assert [each.detail for each in office.notes if each.kind == "TOKEN_NOT_KEPT"] == [warning]
+    assert [path.name for path in office.state_dir.iterdir()] == ["two-factor.json"]
+
+
+async def test_a_kept_token_that_cannot_be_removed_is_dropped_all_the_same(office: Office) -> None:
+    (office.state_dir / "two-factor.json").mkdir()
+
+    reply = office.desk.lose()
+
+    assert reply["is_ready"] is False
+    assert "a restart would take it again" in str(reply["warning"])

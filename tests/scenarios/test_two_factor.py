@@ -121,3 +121,19 @@ async def test_a_cancel_that_is_refused_closes_the_gate_and_goes_first_on_resume
     assert (order["status"], order["cancelled"]) == ("CANCELLED", 100)
     assert RunState.NEEDS_2FA in _states(story)
     assert [verb for verb, _ in story.attempts()] == ["POST", "DELETE", "DELETE"]
+
+
+async def test_a_token_that_cannot_be_kept_does_not_end_the_run(tmp_path: Path) -> None:
+    config = write_project(tmp_path, scenario=QUIET, strategies=[once()])
+    (tmp_path / "state" / "two-factor.json").mkdir()
+    forget = Ask(timedelta(seconds=30), {"do": "otp_forget"})
+    look = Ask(timedelta(seconds=120), {"do": "otp_state"})
+
+    told = await tell_by_hand(
+        config, forget, look, minutes=3, answer_otp_after=timedelta(seconds=30)
+    )
+
+    assert [reply["is_ready"] for reply in told.replies] == [False, True]
+    assert told.replies[1]["codes_used"] == 2, "one was for the sandbox's own sign-in"
+    kinds = [each.kind for each in told.story.shown.all(AuthEvent)]
+    assert kinds[-3:] == ["CODE_REQUESTED", "ready", "TOKEN_NOT_KEPT"]
