@@ -30,11 +30,15 @@ BY_ENGINE: Final = "engine"
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Why the gate is closed and who closed it. `code` is the broker's word for a missing token."""
+    """Why the gate is closed, who closed it, and since when it has been.
+
+    An operator need give no reason. `code` is the broker's word for a missing token.
+    """
 
     reason: str
     by: str
     code: str = ""
+    since: datetime | None = None
 
 
 @dataclass(slots=True)

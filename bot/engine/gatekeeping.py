@@ -1,5 +1,6 @@
 """Opens and closes the gate, and journals each change of the one-word state."""
 
+from dataclasses import replace
 from typing import Final
 
 from bot.domain.entry import AuthEvent, RunState, StateChanged
@@ -26,7 +27,8 @@ def refusal(book: Book) -> tuple[str, str]:
 
 def close(book: Book, state: RunState, cause: Cause) -> None:
     """Add a cause that closes the gate, or renew it."""
-    book.gate.causes[state] = cause
+    before = book.gate.causes.get(state)
+    book.gate.causes[state] = replace(cause, since=before.since if before else book.now)
     announce(book, cause)
 
 
@@ -86,7 +88,7 @@ def _need_token(book: Book, code: str, detail: str, intent_id: str | None) -> No
         gate.missed = 0
     gate.token_until, gate.is_unproven = None, False
     book.record(AuthEvent(book.now, "needed", code, detail, intent_id))
-    close(book, RunState.NEEDS_2FA, Cause(f"needs 2FA: {code}", "2fa", code))
+    close(book, RunState.NEEDS_2FA, Cause(f"needs 2FA ({code})", "2fa", code))
 
 
 def prove(book: Book, order_id: str, intent_id: str | None) -> None:

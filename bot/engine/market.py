@@ -19,6 +19,7 @@ from bot.domain.quote import Bar
 from bot.engine import resume, wake
 from bot.engine.bars import BarSeries
 from bot.engine.book import Book
+from bot.engine.profit import note_holdings
 from bot.engine.tracks import DepthSeen, PhaseSeen, QuoteSeen, Runner, Seat
 from bot.strategy import BarView, DepthView, Indicator, Read
 
@@ -106,6 +107,8 @@ def on_phase(book: Book, event: PhaseChanged) -> None:
         return
     text = f"{event.exchange} {PHASE_WORDS[event.phase]}"
     book.note("PHASE", text, {"exchange": event.exchange, "phase": event.phase})
+    if event.phase is Phase.CLOSED and before is not None:
+        note_holdings(book, event.exchange)
     for runner, seat in _seats_on(book, event):
         wake.wake(book, runner, seat, "on_session", event.phase)
 

@@ -9,6 +9,7 @@ from bot.domain.order import SendState
 from bot.engine import cancels, gatekeeping, resume, switches, wake
 from bot.engine.book import Book
 from bot.engine.gate import Cause
+from bot.engine.profit import note_holdings
 from bot.engine.tracks import Runner
 
 _SWITCHES: Final[Mapping[Action, str]] = {
@@ -44,14 +45,14 @@ def _cancel_of(book: Book, runner: Runner, reason: str) -> None:
 
 
 def _pause(book: Book, event: OperatorActed) -> None:
-    gatekeeping.close(book, RunState.PAUSED, Cause(event.reason or "paused", event.by))
+    gatekeeping.close(book, RunState.PAUSED, Cause(event.reason, event.by))
     if event.cancel_open:
         cancels.request_all(book, event.reason or "pause")
 
 
 def _resume(book: Book, event: OperatorActed) -> None:
     """Leave PAUSED, and HALTED when a reason is given; halted symbols trade again with it."""
-    cause = Cause(event.reason or "resumed", event.by)
+    cause = Cause(event.reason, event.by)
     is_halted = RunState.HALTED in book.gate.causes or bool(book.halted_symbols)
     if is_halted and not event.reason.strip():
         book.note("ALERT", "resume after a halt needs a reason; nothing was changed")
@@ -65,7 +66,7 @@ def _resume(book: Book, event: OperatorActed) -> None:
 
 def _halt(book: Book, event: OperatorActed) -> None:
     """Block first, then cancel every open order of ours; positions are kept."""
-    gatekeeping.take_over(book, RunState.HALTED, Cause(event.reason or "halted", event.by))
+    gatekeeping.take_over(book, RunState.HALTED, Cause(event.reason, event.by))
     resume.expire_held(book, at_once="halted", code="HALTED")
     cancels.request_all(book, "halt")
     blocked = cancels.blocked(book)
@@ -78,11 +79,12 @@ def _stop(book: Book, event: OperatorActed) -> None:
     """Take no more signals; the shell may end once what is in flight has an outcome."""
     if RunState.STOPPING in book.gate.causes:
         return
-    gatekeeping.close(book, RunState.STOPPING, Cause(event.reason or "stopping", event.by))
+    gatekeeping.close(book, RunState.STOPPING, Cause(event.reason, event.by))
     for runner in book.runners.values():
         for seat in runner.seats.values():
             wake.wake(book, runner, seat, "on_stop", None)
     resume.expire_held(book, at_once="stopped", code="STOPPING")
+    note_holdings(book)
     if event.cancel_open:
         cancels.request_all(book, "stop")
 

@@ -40,7 +40,7 @@ def on_recovered(book: Book, event: Recovered) -> None:
     if recovery.run_state in LASTING:
         book.gate.kept = recovery.run_state
         by = recovery.run_state_by if recovery.run_state_by == BY_ENGINE else "journal"
-        cause = Cause(recovery.run_state_reason or "as before the restart", by)
+        cause = Cause(recovery.run_state_reason, by)
         gatekeeping.close(book, recovery.run_state, cause)
     _restore_strategies(book, recovery)
     _restore_orders(book, recovery)
@@ -179,7 +179,7 @@ def on_reconciled(book: Book, _event: Reconciled) -> None:
     """Day book and account are merged: the bot runs, and strategies wake. A person's halt of before
     has its open orders cancelled, as the run that it stopped may have had no time to.
     """
-    gatekeeping.lift(book, RunState.STARTING, Cause("reconciled", "bot"))
+    gatekeeping.lift(book, RunState.STARTING, Cause("reconciled with the broker", "bot"))
     halted = book.gate.causes.get(RunState.HALTED)
     if halted is not None and halted.by != BY_ENGINE:
         cancels.request_all(book, "halt")

@@ -196,6 +196,7 @@ def _deny(
     """Keep a refused order as a row of its own, so that it can be looked up like any other."""
     book.next_intent_number += 1
     book.counts["blocks"] += 1
+    book.counts["denied"] += 1
     code = checks[-1].code
     book.record(_decision(book, request, Verdict.BLOCKED, code, checks, intent.intent_id))
     book.record(IntentRecorded(book.now, intent, SendState.DENIED))

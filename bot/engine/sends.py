@@ -37,7 +37,8 @@ def reason_not_to_send(book: Book, intent: Intent) -> str | None:
     closed = (each for each in PRIORITY if each in causes and each is not RunState.NEEDS_2FA)
     state = next(closed, None)
     if state is not None:
-        return f"{gatekeeping.REFUSAL_CODES[state]}: {causes[state].reason}"
+        reason = causes[state].reason
+        return f"{gatekeeping.REFUSAL_CODES[state]}{f': {reason}' if reason else ''}"
     if intent.symbol in book.halted_symbols:
         return f"{intent.symbol} is halted: {book.halted_symbols[intent.symbol]}"
     held = set_aside.hold(book, intent.account, intent.symbol, intent.side)

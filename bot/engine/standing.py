@@ -1,15 +1,26 @@
 """How the bot is, as one frozen value: what `bot status` and the pulse show."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from bot.domain.entry import OrderUpdated, RunState
 from bot.domain.instrument import Exchange, Phase
-from bot.domain.order import Intent, SendState
+from bot.domain.order import Intent, OrderState, SendState
 from bot.engine.book import Book
+from bot.engine.gate import PRIORITY
 from bot.engine.profit import day_result, unrealised
-from bot.engine.tracks import AmendTrack, CancelTrack, DepthSeen, FaultTrack, QuoteSeen, Runner
+from bot.engine.tracks import (
+    AmendTrack,
+    CancelTrack,
+    DepthSeen,
+    FaultTrack,
+    IntentTrack,
+    QuoteSeen,
+    Runner,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +48,16 @@ class StrategyStanding:
     realised_today: int
     fees_today: int
     day_result: int
+
+
+@dataclass(frozen=True, slots=True)
+class CauseStanding:
+    """One of the causes that keep the bot from sending orders; several may stand at once."""
+
+    state: RunState
+    reason: str
+    by: str
+    since: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +122,7 @@ class Standing:
     state: RunState
     reason: str
     since: datetime | None
+    causes: tuple[CauseStanding, ...]
     token_until: datetime | None
     is_unproven: bool
     missed_signals: int
@@ -115,6 +137,8 @@ class Standing:
     halted_symbols: Mapping[str, str]
     phases: Mapping[Exchange, Phase]
     counts: Mapping[str, int]
+    orders_today: Mapping[str, int]
+    """What has become of the orders of the day, also of those of an earlier run."""
     day_result: int
 
 
@@ -127,6 +151,11 @@ def standing_of(book: Book) -> Standing:
         state=gate.state,
         reason=gate.reason,
         since=gate.since,
+        causes=tuple(
+            CauseStanding(state, cause.reason, cause.by, cause.since)
+            for state in PRIORITY
+            if (cause := gate.causes.get(state)) is not None
+        ),
         token_until=gate.token_until,
         is_unproven=gate.is_unproven,
         missed_signals=gate.missed,
@@ -141,6 +170,7 @@ def standing_of(book: Book) -> Standing:
         halted_symbols=dict(book.halted_symbols),
         phases={exchange: seen.phase for exchange, seen in book.phases.items()},
         counts=dict(book.counts),
+        orders_today=_orders_today(book),
         day_result=sum(day_result(book, runner) for runner in runners),
     )
 
@@ -215,6 +245,48 @@ def _amend(track: AmendTrack) -> AmendStanding:
 def _fault(track: FaultTrack) -> FaultStanding:
     fault = track.fault
     return FaultStanding(track.at, track.where, fault.error, fault.report, track.count)
+
+
+_OUTCOMES: Final[Mapping[SendState, str]] = {
+    SendState.DENIED: "blocked",
+    SendState.READY: "open",
+    SendState.EXPIRED_LOCAL: "expired",
+    SendState.HELD: "held",
+    SendState.SENDING: "open",
+    SendState.ACKED: "open",
+    SendState.REFUSED: "rejected",
+    SendState.NOT_SENT: "expired",
+    SendState.UNKNOWN: "unknown",
+    SendState.FRESH: "unknown",
+    SendState.NOT_PLACED: "never placed",
+    SendState.REACHED: "unknown",
+    SendState.MATCHED: "open",
+    SendState.AMBIGUOUS: "unknown",
+    SendState.EOD_ABSENT: "never placed",
+}
+"""What became of an intent that has no order row yet."""
+
+
+def _orders_today(book: Book) -> Mapping[str, int]:
+    """Count by outcome; of what a limit refused only an earlier run's is kept as an intent."""
+    today = Counter(
+        _outcome(book, track)
+        for track in book.intents.values()
+        if track.intent.trading_date == book.trading_date
+    )
+    return today + Counter(blocked=book.counts["denied"])
+
+
+def _outcome(book: Book, track: IntentTrack) -> str:
+    """One word for an order: a partly filled one is that also when its rest was cancelled."""
+    order = book.orders.get(track.order_id or "")
+    if order is None:
+        was_held = track.state is SendState.REFUSED and track.held_until is not None
+        return "blocked" if was_held else _OUTCOMES[track.state]
+    row = order.row
+    if row.executed_quantity and row.state is not OrderState.FILLED:
+        return "partly filled"
+    return "open" if order.is_open else row.state.lower()
 
 
 def _held(book: Book) -> tuple[HeldOrder, ...]:

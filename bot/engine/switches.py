@@ -32,7 +32,8 @@ def objection(runner: Runner, side: Side) -> str | None:
     is_exit = side is Side.SELL
     if runner.state == ON or (is_exit and (runner.state, runner.state_by) == (PAUSED, BY_LIMIT)):
         return None
-    return f"{runner.plan.name} is {runner.state}: {runner.state_reason}"
+    reason = f": {runner.state_reason}" if runner.state_reason else ""
+    return f"{runner.plan.name} is {runner.state}{reason}"
 
 
 def pause_after_loss(book: Book, runner: Runner) -> None:

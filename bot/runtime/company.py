@@ -20,6 +20,9 @@ from bot.runtime.supervisor import Supervisor
 from bot.runtime.world import World
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+CTRL_C: Final = "Ctrl-C"
+BOT_STOP: Final = "bot stop"
+BY_OPERATOR: Final = "operator"
 _INTERRUPTED: Final = 130
 STOP_GRACE_S: Final = 7.0
 """How long a stop waits (wall clock) for what is in flight; the next start settles the rest."""
@@ -82,6 +85,7 @@ class Company:
         if not isinstance(entry, StateChanged) or entry.scope != "all":
             return
         if entry.to_state is RunState.STOPPING:
+            self._keep_reason(entry)
             self._supervisor.end_within(self._options.stop_grace_s)
             self._wait_no_longer()
         elif entry.to_state is RunState.NEEDS_2FA:
@@ -104,9 +108,10 @@ class Company:
                 loop.remove_signal_handler(number)
 
     def _on_signal(self, number: signal.Signals) -> None:
-        if number is signal.SIGINT and self.reason == number.name:
+        name = CTRL_C if number is signal.SIGINT else number.name
+        if self.reason == name == CTRL_C:
             os._exit(_INTERRUPTED)
-        self._stop(number.name, by="signal")
+        self._stop(name, by="signal")
 
     def _stop(self, reason: str, *, by: str) -> None:
         """Ask for a clean end, and see to it that it comes: the journal may be out of reach."""
@@ -123,7 +128,13 @@ class Company:
         start = self._world.story_start or now
         await self._world.pause(max(start + span - now, timedelta()))
         self._world.finish()
-        self._stop("the hour is over", by="demo")
+        self._stop(f"{_length_of(span)} over", by="demo")
+
+    def _keep_reason(self, entry: StateChanged) -> None:
+        """A stop that came over the control socket has its reason in its entry alone."""
+        if entry.by == BY_OPERATOR:
+            own = entry.reason.removeprefix(BOT_STOP)
+            self.reason = f"{BOT_STOP}: {own}" if own else BOT_STOP
 
     def _wait_no_longer(self) -> None:
         """Give the end of the demo up: a stop waits for what is under way, and this is not."""
@@ -161,3 +172,13 @@ class Company:
         reply = await staff.desk.take(text)
         if not staff.desk.is_ready and self._options.ask_code is not None:
             self._options.ask_code.ask(str(reply["message"]), staff.desk.state())
+
+
+def _length_of(span: timedelta) -> str:
+    """`the hour is`, `3 h 20 are` or `5 min are`."""
+    hours, minutes = divmod(round(span.total_seconds()) // 60, 60)
+    if (hours, minutes) == (1, 0):
+        return "the hour is"
+    if hours:
+        return f"{hours} h {minutes:02} are"
+    return f"{minutes} min are" if minutes else f"{span.total_seconds():g} s are"

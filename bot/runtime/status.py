@@ -14,6 +14,7 @@ from bot.engine.engine import Engine
 from bot.engine.standing import (
     AmendStanding,
     CancelStanding,
+    CauseStanding,
     FaultStanding,
     HeldOrder,
     PositionStanding,
@@ -46,6 +47,7 @@ def status_of(facts: Facts) -> Fields:
         "state": standing.state,
         "reason": standing.reason,
         "since": instant(standing.since),
+        "causes": [_cause(each) for each in standing.causes],
         "mode": facts.mode,
         "dry_run": facts.is_dry_run,
         "at": instant(facts.market.now()),
@@ -68,10 +70,20 @@ def status_of(facts: Facts) -> Fields:
         "faults": [_fault(each) for each in standing.faults],
         "halted_symbols": dict(standing.halted_symbols),
         "counts": dict(standing.counts),
+        "orders_today": dict(standing.orders_today),
         "day_result": standing.day_result,
         "clock_offset_s": facts.offset.value.total_seconds(),
         "rate": _rate(facts.budget),
         "drift": [_drifted(each) for each in facts.drift.seen],
+    }
+
+
+def _cause(each: CauseStanding) -> Fields:
+    return {
+        "state": each.state,
+        "reason": each.reason,
+        "by": each.by,
+        "since": instant(each.since),
     }
 
 

@@ -5,7 +5,7 @@ from bot.domain.entry import RunState, Transition
 from bot.domain.instrument import PHASE_WORDS, Phase
 from bot.domain.message import PlaceOrder, Record, TimePassed
 from bot.domain.order import UNRESOLVED_SENDS, OrderState, SendState
-from bot.engine import recover
+from bot.engine import recover, standing
 from bot.engine.engine import HANDLERS
 from bot.engine.gate import PRIORITY
 from bot.engine.gatekeeping import REFUSAL_CODES
@@ -21,6 +21,7 @@ def test_every_event_has_a_handler():
 
 def test_every_table_is_complete():
     assert set(PHASE_WORDS) == set(Phase)
+    assert set(standing._OUTCOMES) == set(SendState)
     assert set(ACTIONS) == set(message.Action)
     assert (
         set(PRIORITY)

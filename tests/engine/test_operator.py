@@ -455,3 +455,95 @@ def test_a_halted_symbol_is_journalled_and_so_is_its_end():
 
     assert [one.to_state for one in said] == [RunState.HALTED, RunState.RUNNING]
     assert "negative" in said[0].reason
+
+
+# ------------------------------------------------------------------------------ what is told of it
+
+
+def test_a_pause_without_a_reason_has_none_made_up():
+    stage = Stage()
+
+    _act(stage, Action.PAUSE, "")
+    stage.wish(lambda s: s.buy(100))
+
+    assert stage.all(StateChanged)[-1].reason == ""
+    assert stage.decided() == (Verdict.BLOCKED, "PAUSED")
+
+
+def test_every_cause_that_stands_is_told_with_who_and_since_when():
+    stage = Stage()
+    _act(stage, Action.PAUSE, "lunch")
+    paused_at = stage.now
+    stage.after(60).handle(TwoFactorMissing(stage.now, "OTP_SESSION_EXPIRED", "over"))
+
+    standing = stage.engine.standing()
+
+    assert standing.state is RunState.NEEDS_2FA
+    assert [(c.state, c.by, c.reason, c.since) for c in standing.causes] == [
+        (RunState.NEEDS_2FA, "2fa", "needs 2FA (OTP_SESSION_EXPIRED)", stage.now),
+        (RunState.PAUSED, "me", "lunch", paused_at),
+    ]
+
+
+def test_a_pause_that_is_renewed_keeps_its_beginning():
+    stage = Stage()
+    _act(stage, Action.PAUSE, "lunch")
+    began = stage.now
+
+    _act(stage.after(60), Action.PAUSE, "still lunch")
+
+    [cause] = stage.engine.standing().causes
+    assert (cause.reason, cause.since) == ("still lunch", began)
+
+
+def _holding(stage):
+    bought = stage.working(100)
+    stage.after(1).book(report_of(bought, executed=100))
+    stage.after(1).quote(27_500)
+    return stage
+
+
+def _held(stage):
+    return [note.text for note in stage.all(Note) if note.kind == "HOLDS"]
+
+
+def test_a_stop_names_the_position_that_is_left_over():
+    stage = _holding(Stage())
+
+    _act(stage, Action.STOP)
+
+    assert _held(stage) == ["still open: HPG 100, unrealised +50,000"]
+
+
+def test_the_end_of_the_day_names_the_position_that_is_left_over():
+    stage = _holding(Stage())
+
+    stage.phase(Phase.BREAK)
+    stage.phase(Phase.CLOSED)
+
+    assert _held(stage) == ["still open: HPG 100, unrealised +50,000"]
+
+
+def test_an_end_without_a_position_names_none():
+    stage = Stage()
+
+    _act(stage, Action.STOP)
+
+    assert _held(stage) == []
+
+
+def test_the_orders_of_the_day_are_counted_by_what_became_of_them():
+    stage = Stage(limited(max_order_value=10_000_000), sellable=1_000)
+    filled = stage.working(100)
+    stage.after(1).book(report_of(filled, executed=100))
+    stage.wish(lambda s: s.buy(200, limit=27_000))
+    cut = stage.last(PlaceOrder).intent
+    stage.accept(cut, "ORD2")
+    stage.after(1).book(report_of(cut, "ORD2", executed=100, cancelled=100))
+    stage.wish(lambda s: s.buy(500, limit=27_000))
+
+    assert stage.engine.standing().orders_today == {
+        "filled": 1,
+        "partly filled": 1,
+        "blocked": 1,
+    }

@@ -34,7 +34,7 @@ def test_each_code_closes_the_gate_at_once(code):
     assert (change.from_state, change.to_state, change.reason) == (
         RunState.RUNNING,
         RunState.NEEDS_2FA,
-        f"needs 2FA: {code}",
+        f"needs 2FA ({code})",
     )
     assert stage.decided() == (Verdict.HELD, code)
     assert stage.engine.standing().held[0].intent.intent_id == "L-0001"
