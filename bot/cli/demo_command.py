@@ -14,8 +14,8 @@ from bot.cli.invocation import Invocation
 from bot.cli.places import already_running, load_demo, require_none_running
 from bot.cli.rows import fields_of
 from bot.cli.running import run_in_foreground
-from bot.cli.show import is_attended, print_json, print_text, say
-from bot.cli.wording import counted
+from bot.cli.show import is_attended, print_json, print_lines, say, width
+from bot.cli.wording import LINE_MAX, counted, folded
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.runtime.company import RunOptions
 from bot.runtime.demo_files import NotAlone, alone, make_room
@@ -34,6 +34,7 @@ ANSWER_OTP_AFTER_S: Final = 5.0
 """Wall seconds after which a demo without a person answers 2FA by itself."""
 USUAL_SPEED: Final = 60.0
 """What a wall second of `--for` is worth when the pace is no limit."""
+SUMMARY_INDENT: Final = 14
 _PLACES: Final[Mapping[int | None, str]] = {0: "a free port", None: "no port"}
 
 
@@ -150,7 +151,7 @@ def _print_summary(invocation: Invocation, loaded: Loaded, end: RunEnd) -> None:
         print_json({"entry": "Summary", **fields_of(summary), "net": summary.net})
     else:
         for line in summary_lines(summary, report, masked_url(loaded.journal_url)):
-            print_text(line)
+            print_lines(folded(line, indent=SUMMARY_INDENT, limit=min(LINE_MAX, width())))
     if not report.is_whole:
         found = (*report.problems, *report.differences)
         problems = [Problem("E-JNL-001", text) for text in found]

@@ -1,8 +1,10 @@
 """What the status line under a run shows, gathered from the entries as they are told. Pure."""
 
+from collections.abc import Iterable
 from datetime import datetime
+from typing import Final
 
-from bot.cli.wording import clock_of
+from bot.cli.wording import LINE_MAX, clock_of
 from bot.domain.entry import (
     AuthEvent,
     Entry,
@@ -14,6 +16,9 @@ from bot.domain.entry import (
 )
 from bot.domain.order import TERMINAL_STATES
 from bot.domain.recovery import Recovery
+
+SPARE: Final = ("keys", "phases", "open", "result", "2fa")
+"""What is left out of the status line first where the terminal is narrow."""
 
 
 class Glance:
@@ -57,17 +62,27 @@ class Glance:
         ours = [each for each in self.orders.values() if each.intent_id and _is_open(each)]
         return sorted(ours, key=lambda each: each.order_id)
 
-    def text(self, mode: str) -> str:
-        """`RUNNING SANDBOX 09:31:07 | HOSE continuous | open 1 | P&L +38,000 | 2FA until 23:59`."""
-        parts = [
-            f"{self.state} {mode.upper()} {clock_of(self.at) if self.at else ''}".rstrip(),
-            ", ".join(text for _, text in sorted(self.phases.items())),
-            f"open {len(self.open_orders())}",
-            f"P&L {self.result:+,}",
-            f"2FA {self.second_factor}" if self.second_factor else "",
-            "Ctrl-C stops",
-        ]
-        return " | ".join(part for part in parts if part)
+    def text(self, mode: str, limit: int = LINE_MAX) -> str:
+        """`RUNNING SANDBOX 09:31:07 | HOSE continuous | open 1 | P&L +38,000 | 2FA until 23:59`.
+
+        Where `limit` columns have no room for all of it, whole parts are left out.
+        """
+        parts = {
+            "state": f"{self.state} {mode.upper()} {clock_of(self.at) if self.at else ''}".rstrip(),
+            "phases": ", ".join(text for _, text in sorted(self.phases.items())),
+            "open": f"open {len(self.open_orders())}",
+            "result": f"P&L {self.result:+,}",
+            "2fa": f"2FA {self.second_factor}" if self.second_factor else "",
+            "keys": "Ctrl-C stops",
+        }
+        for spare in SPARE:
+            if len(_joined(parts.values())) > limit:
+                del parts[spare]
+        return _joined(parts.values())[:limit]
+
+
+def _joined(parts: Iterable[str]) -> str:
+    return " | ".join(part for part in parts if part)
 
 
 def _is_open(order: OrderUpdated) -> bool:

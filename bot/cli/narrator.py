@@ -73,8 +73,8 @@ class Narrator:
             self._memory.intents[stored.intent.intent_id] = stored.intent
         self._memory.glance.recall(recovery)
 
-    def tell(self, entry: Entry) -> Lines:
-        """Return the lines that an entry is worth; often none."""
+    def tell(self, entry: Entry, limit: int = LINE_MAX) -> Lines:
+        """Return the lines that an entry is worth, `limit` columns each; often none."""
         teller = _TELLERS.get(type(entry))
         bare, mark = apart(entry)
         lines = teller(self._memory, bare) if teller else []
@@ -84,7 +84,9 @@ class Narrator:
             mark = self._memory.scripted.pop(entry.order_id, "")
         self._memory.glance.see(entry)
         marked = _marked(lines, mark)
-        return [part for line in marked for part in folded(visible(line), indent=INDENT)]
+        return [
+            part for line in marked for part in folded(visible(line), indent=INDENT, limit=limit)
+        ]
 
 
 def _marked(lines: Lines, mark: str) -> Lines:

@@ -12,6 +12,7 @@ from bot.cli.invocation import Invocation
 from bot.cli.places import load, require_none_running
 from bot.cli.running import run_in_foreground
 from bot.cli.show import say
+from bot.cli.wording import span_of
 from bot.runtime.company import RunOptions
 from bot.runtime.settings import Loaded
 
@@ -35,7 +36,7 @@ def run(invocation: Invocation, dry_run: bool, only: tuple[str, ...]) -> None:
         dry_run=dry_run, only=only, answer_otp_after=_PLAYED.get(loaded.settings.mode)
     )
     end = run_in_foreground(invocation, loaded, options)
-    say(invocation, f"stopped ({end.reason}) after {end.seconds:.0f} s")
+    say(invocation, f"stopped by {end.reason} after {span_of(timedelta(seconds=end.seconds))}")
 
 
 def _head(loaded: Loaded, *, dry_run: bool) -> str:

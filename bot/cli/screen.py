@@ -14,6 +14,7 @@ from bot.cli.invocation import Invocation
 from bot.cli.narrator import Narrator
 from bot.cli.rows import fields_of
 from bot.cli.show import say, steer, wants_color, width, write_json, write_line
+from bot.cli.wording import LINE_MAX
 from bot.domain.entry import Entry
 from bot.domain.recovery import Recovery
 from bot.domain.visible import visible
@@ -55,7 +56,7 @@ class TerminalScreen:
     def entry(self, entry: Entry) -> None:
         """Tell an entry that is in the journal."""
         self._trouble = ""
-        lines = self._narrator.tell(entry)
+        lines = self._narrator.tell(entry, min(LINE_MAX, width()))
         if self._invocation.json:
             value = {"entry": type(entry).__name__, **fields_of(entry)}
             write_json(json.dumps(value, ensure_ascii=False, default=str))
@@ -106,7 +107,7 @@ class TerminalScreen:
             write_line(self._drawn, err=True, ends=False)
 
     def _status(self) -> str:
-        return visible(self._narrator.glance.text(self._mode))[: width() - 1]
+        return visible(self._narrator.glance.text(self._mode, width() - 1))
 
 
 def _colored(line: str) -> str:

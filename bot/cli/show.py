@@ -161,8 +161,9 @@ def wants_color(invocation: Invocation, stream: TextIO) -> bool:
 
 
 def width() -> int:
-    """Columns of the screen: `COLUMNS`, the terminal's, else 100."""
-    return shutil.get_terminal_size((WIDTH, 24)).columns
+    """Columns of the screen: `COLUMNS`, else the terminal's; into a pipe nothing is cut."""
+    wide = WIDTH if sys.stdout.isatty() else UNCUT
+    return shutil.get_terminal_size((wide, 24)).columns
 
 
 # ----------------------------------------------------------------------------------------- tables
@@ -234,8 +235,11 @@ def text_of(cell: Cell) -> str:
 
 
 def cut(text: str, limit: int) -> str:
-    """Shorten to `limit` characters, the last one `…`."""
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    """Shorten to `limit` characters behind a whole word, then ` …`; one long word is cut itself."""
+    if len(text) <= limit:
+        return text
+    whole = text[: limit - 1].rpartition(" ")[0].rstrip()
+    return f"{whole} …" if len(whole) > limit // 2 else f"{text[: limit - 1]}…"
 
 
 def _dyed(styles: Mapping[str, str], line: str) -> str:

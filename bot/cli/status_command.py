@@ -1,6 +1,6 @@
 """`bot status`, and what `bot` alone shows."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from time import sleep
 from typing import Final
 
@@ -13,8 +13,8 @@ from bot.cli.invocation import Invocation
 from bot.cli.lengths import Length
 from bot.cli.places import find_bot, no_bot
 from bot.cli.repaint import watch, watch_option
-from bot.cli.show import json_text, print_lines, print_text
-from bot.cli.wording import counted, minute_of, order_words, phase_of, span_of
+from bot.cli.show import json_text, print_lines, print_text, width
+from bot.cli.wording import by_words, counted, folded, minute_of, order_words, phase_of, span_of
 from bot.clock import monotonic_s
 from bot.domain.entry import RunState
 from bot.runtime.problems import ExitCode, OperatorMistake
@@ -22,9 +22,15 @@ from bot.runtime.problems import ExitCode, OperatorMistake
 LOOK_EVERY_S: Final = 0.2
 STOPPED: Final[Fields] = {"state": RunState.STOPPED}
 DRIFT_SHOWN_MAX: Final = 5
-COUNTED: Final = ("orders", "filled", "rejected", "cancelled", "expired", "blocks", "unknown")
-"""What is told of the day's counts, in this order."""
-_ONE: Final = {"orders": "order", "blocks": "block"}
+OUTCOMES: Final = (
+    "filled", "partly filled", "open", "rejected", "cancelled", "expired", "blocked", "held",
+    "unknown",
+)  # fmt: skip
+"""What has become of the day's orders, in the order of telling."""
+_WAITS: Final = "WAITING_TO_SEND"
+"""The broker's word for an order that it sends when the next session opens."""
+_INDENT: Final = 12
+_BY_HAND: Final = frozenset({RunState.PAUSED, RunState.HALTED, RunState.STOPPING})
 
 
 @command("status", example="bot status --wait RUNNING --timeout 60s")
@@ -80,7 +86,10 @@ def _print(invocation: Invocation, found: Fields) -> None:
 
 
 def _lines(invocation: Invocation, found: Fields) -> list[str]:
-    return json_text(found).splitlines() if invocation.json else list(lines_of(found))
+    if invocation.json:
+        return json_text(found).splitlines()
+    limit = width()
+    return [part for line in lines_of(found) for part in folded(line, indent=_INDENT, limit=limit)]
 
 
 def lines_of(found: Fields) -> Iterator[str]:
@@ -89,13 +98,13 @@ def lines_of(found: Fields) -> Iterator[str]:
         yield "STOPPED"
         return
     yield _first(found)
-    if text(found, "reason") and found["state"] != RunState.RUNNING:
-        yield _row("why", text(found, "reason"))
+    if text(found, "state") != RunState.RUNNING:
+        yield from _rows("why", [_why(found)])
     for row in each(found, "faults"):
         times = f" ({whole(row, 'count'):,} times)" if whole(row, "count") > 1 else ""
         report = f"; report: {text(row, 'report')}" if text(row, "report") else ""
         yield _row("fault", f"{text(row, 'error')}{times}{report}")
-    yield _row("strategies", " · ".join(_strategy(row) for row in each(found, "strategies")))
+    yield from _rows("strategies", [_strategy(row) for row in each(found, "strategies")])
     yield _row("positions", _positions(found))
     yield _row("orders", _orders(found))
     yield from (_row("open", _order(row)) for row in each(found, "open_orders"))
@@ -106,10 +115,15 @@ def lines_of(found: Fields) -> Iterator[str]:
         yield _row("halted", f"{symbol}: {reason}")
     yield _row("2FA", _second_factor(found))
     yield _row("journal", text(found, "journal"))
-    if inner(found, "rate").get("is_degraded"):
-        yield _row("rate", "the broker limits us in the long term; reads come late")
+    yield from _rows("requests", list(_rate(found)))
     if drift := each(found, "drift"):
         yield _row("drift", ", ".join(_drifted(row) for row in drift[:DRIFT_SHOWN_MAX]))
+
+
+def _rows(name: str, values: Sequence[str]) -> Iterator[str]:
+    """One line each, the name before the first."""
+    for at, value in enumerate(values):
+        yield _row("" if at else name, value)
 
 
 def _row(name: str, value: str) -> str:
@@ -127,10 +141,28 @@ def _first(found: Fields) -> str:
     return "  ".join(part for part in parts if part)
 
 
+def _why(found: Fields) -> str:
+    """Every cause, what an operator did first: `PAUSED by you 10:20, and needs 2FA`."""
+    causes = sorted(each(found, "causes"), key=lambda row: text(row, "by") != "operator")
+    return ", and ".join(_cause(row) for row in causes) or text(found, "reason")
+
+
+def _cause(row: Fields) -> str:
+    since, by, reason = instant(row, "since"), text(row, "by"), text(row, "reason")
+    when = f" {minute_of(since)}" if since else ""
+    if text(row, "state") in _BY_HAND:
+        said = f": {reason}" if reason else ""
+        return f"{text(row, 'state')} {by_words(by, '') or 'by itself'}{when}{said}"
+    return f"{reason} since{when}" if when else reason
+
+
 def _strategy(row: Fields) -> str:
-    reason = f' "{text(row, "reason")}"' if text(row, "reason") else ""
     watch = " (watch)" if text(row, "mode") == "watch" else ""
-    return f"{text(row, 'name')} {text(row, 'state')}{watch}{reason}"
+    reason = text(row, "reason")
+    state = text(row, "state")
+    if state == "warming":
+        return f"{text(row, 'name')}{watch} {reason}"
+    return f"{text(row, 'name')}{watch} {state}{f': {reason}' if reason else ''}"
 
 
 def _positions(found: Fields) -> str:
@@ -145,14 +177,30 @@ def _position(row: Fields) -> str:
 
 
 def _orders(found: Fields) -> str:
-    counts = inner(found, "counts")
-    open_now = counted(len(each(found, "open_orders")), "order")
-    told = [_counted(whole(counts, name), name) for name in COUNTED if whole(counts, name)]
-    return ", ".join([*told, f"{open_now} open"])
+    """`4 today: 2 filled, 1 partly filled, 1 open`."""
+    counts = {
+        name: whole(inner(found, "orders_today"), name) for name in inner(found, "orders_today")
+    }
+    told = ", ".join(
+        f"{counts[name]:,} {name}" for name in sorted(counts, key=_rank) if counts[name]
+    )
+    return f"{sum(counts.values()):,} today{f': {told}' if told else ''}"
 
 
-def _counted(count: int, word: str) -> str:
-    return f"{count:,} {_ONE.get(word, word) if count == 1 else word}"
+def _rank(outcome: str) -> int:
+    return OUTCOMES.index(outcome) if outcome in OUTCOMES else len(OUTCOMES)
+
+
+def _rate(found: Fields) -> Iterator[str]:
+    rate = inner(found, "rate")
+    waiting = whole(rate, "waiting")
+    queued = f", {waiting:,} waiting" if waiting else ""
+    if whole(rate, "per_minute"):
+        yield f"{whole(rate, 'used'):,} of {whole(rate, 'per_minute'):,} this minute{queued}"
+    if rate.get("is_degraded"):
+        yield "the broker limits us in the long term; reads come late"
+    if starved := text(rate, "starved"):
+        yield starved
 
 
 def _order(row: Fields) -> str:
@@ -163,8 +211,9 @@ def _order(row: Fields) -> str:
         order_type=text(row, "order_type"),
         price=maybe_whole(row, "price"),
     )
-    done = f", {whole(row, 'executed'):,} filled" if whole(row, "executed") else ""
-    return f"{text(row, 'order_id')} {wish} {text(row, 'broker_status')}{done}"
+    done = f"{whole(row, 'executed'):,} filled" if whole(row, "executed") else "nothing filled yet"
+    later = ", waits for the next session" if text(row, "broker_status") == _WAITS else ""
+    return f"{text(row, 'order_id')} {wish}, {done}{later}"
 
 
 def _held(row: Fields) -> str:

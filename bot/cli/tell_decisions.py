@@ -49,7 +49,7 @@ def _blocked(memory: Memory, entry: Decision) -> Lines:
     if not _is_news(memory, entry):
         return []
     wish = order_words(side=entry.side, quantity=entry.quantity, symbol=entry.symbol)
-    text = f"{wish} refused by {entry.code}: {_why_blocked(entry)}"
+    text = f"{wish} not sent: {_why_blocked(entry)}"
     name = f" · {entry.request_id}" if entry.request_id else ""
     return [line(entry.at, "BLOCK", text + name, entry.strategy)]
 
@@ -111,7 +111,7 @@ def _wish(entry: Decision) -> str:
 
 def _why_blocked(entry: Decision) -> str:
     if entry.checks:
-        return entry.checks[-1].text
+        return f"{entry.checks[-1].text} ({entry.code})"
     reason = entry.numbers.get("reason")
     if reason is not None:
         return str(reason)

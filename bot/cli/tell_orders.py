@@ -1,10 +1,11 @@
 """The lines of what became of an order: sent, refused, unknown, filled, cancelled."""
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Final
 
 from bot.cli.narrator_memory import Lines, Memory, line, more
-from bot.cli.wording import order_words
+from bot.cli.wording import order_words, rejection_words
 from bot.domain.entry import (
     AttemptFinished,
     Fill,
@@ -69,16 +70,15 @@ def tell_transition(memory: Memory, entry: Transition) -> Lines:
     is_refusal = entry.to_state is OrderState.REJECTED and entry.order_id is None
     if not is_refusal or intent_id in memory.held:
         return []
-    answer = memory.answers.get(intent_id)
-    status = f"HTTP {answer.http_status} " if answer and answer.http_status else ""
-    return [line(entry.at, "REJECT", f"{status}{entry.note}", intent_id), _not_again(intent_id)]
+    code, _, reason = entry.note.partition(" ")
+    return _refused(entry.at, "refused", (code, reason), intent_id)
 
 
 def tell_order(memory: Memory, entry: OrderUpdated) -> Lines:
     before = memory.glance.orders.get(entry.order_id)
     who = entry.intent_id or entry.order_id
     if entry.state is OrderState.REJECTED:
-        return _rejected(memory, entry, who)
+        return _refused(entry.at, "rejected", (entry.code, entry.reason), who)
     if entry.intent_id in memory.announced:
         memory.announced.discard(entry.intent_id or "")
         return [_placed(memory, entry, who)]
@@ -93,14 +93,6 @@ def _placed(memory: Memory, entry: OrderUpdated, who: str) -> str:
     latency = f" ({answer.latency_ms} ms)" if answer else ""
     text = f"{_order_words(entry)} -> {entry.order_id} {entry.broker_status}{latency}"
     return line(entry.at, "ORDER", text, who)
-
-
-def _rejected(memory: Memory, entry: OrderUpdated, who: str) -> Lines:
-    answer = memory.answers.get(who)
-    status = f"HTTP {answer.http_status} but " if answer and answer.http_status == 200 else ""
-    code = f" {entry.code}" if entry.code else ""
-    text = f'{status}{entry.broker_status}{code} "{entry.reason or ""}"'
-    return [line(entry.at, "REJECT", text, who), _not_again(who)]
 
 
 def _amended(entry: OrderUpdated, before: OrderUpdated | None, who: str) -> Lines:
@@ -132,19 +124,25 @@ def _order_words(entry: OrderUpdated) -> str:
     )
 
 
-def _not_again(who: str) -> str:
-    return more(f"not sent again · bot order {who} --timeline")
+def _refused(at: datetime, did: str, own: tuple[str | None, str | None], who: str) -> Lines:
+    """What was wrong in our words, and below it the broker's own text."""
+    code, reason = own
+    quoted = f'"{reason}" · ' if reason else ""
+    return [
+        line(at, "REJECT", f"broker {did} it: {rejection_words(code, reason)}", who),
+        more(f"{quoted}not sent again · bot order {who} --timeline"),
+    ]
 
 
 def _cancelled(entry: OrderUpdated, who: str) -> str:
     left, kept = entry.quantity - entry.executed_quantity, entry.executed_quantity
-    text = entry.note or f"{left:,} left cancelled, {kept:,} kept"
-    return line(entry.at, "CANCEL", f"{text}, status {entry.broker_status}", who)
+    ended = f"{kept:,} filled, {left:,} cancelled" if kept else f"{left:,} cancelled unfilled"
+    return line(entry.at, "CANCEL", entry.note or ended, who)
 
 
 def _lapsed(entry: OrderUpdated, who: str) -> str:
     left = entry.quantity - entry.executed_quantity
-    text = f"{left:,} of {entry.quantity:,} left lapsed, status {entry.broker_status}"
+    text = f"{left:,} of {entry.quantity:,} lapsed unfilled at the close"
     return line(entry.at, "EXPIRED", text, who)
 
 

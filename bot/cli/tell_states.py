@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from bot.cli.narrator_memory import Lines, Memory, line, more
-from bot.cli.wording import LINE_MAX, clock_of, counted, order_words, span_of
+from bot.cli.wording import LINE_MAX, by_words, clock_of, counted, order_words, span_of
 from bot.domain.entry import (
     AuthEvent,
     Note,
@@ -17,6 +17,9 @@ from bot.domain.entry import (
 
 NOTE_KINDS: Final = {"PHASE": "SESSION", "RESUME": "RESUMED", "SCHEDULE": "ALERT"}
 """Kinds of notes that have another word on the screen."""
+LEAVE_HALT: Final = (
+    'open orders are being cancelled, positions stay · to go on: bot resume --reason "…"'
+)
 QUOTE_EVERY_S: Final = 300
 """Market seconds between two quotes of a symbol on the screen."""
 LIMIT_EVERY: Final = timedelta(minutes=5)
@@ -40,7 +43,7 @@ def tell_state(memory: Memory, entry: StateChanged) -> Lines:
         return []  # its ALERT tells it
     if entry.scope != "all":
         kind = _STATE_KINDS.get(entry.to_state, "RESUMED")
-        return [line(entry.at, kind, f"{entry.reason} (by {entry.by})".lstrip())]
+        return [line(entry.at, kind, by_words(entry.by, entry.reason))]
     if entry.to_state is RunState.NEEDS_2FA:
         return _paused_for_token(memory, entry)
     if entry.to_state is RunState.RUNNING:
@@ -49,8 +52,19 @@ def tell_state(memory: Memory, entry: StateChanged) -> Lines:
         memory.paused_at = entry.at
     if entry.to_state is RunState.STOPPING and entry.by == "demo":
         return [line(entry.at, "DEMO", f"{entry.reason} · stopping cleanly")]
-    text = f"{entry.reason} (by {entry.by})".lstrip()
-    return [*_token_taken(memory, entry), line(entry.at, _STATE_KINDS[entry.to_state], text)]
+    lines = [
+        *_token_taken(memory, entry),
+        line(entry.at, _STATE_KINDS[entry.to_state], _why(entry)),
+    ]
+    return [*lines, more(LEAVE_HALT)] if entry.to_state is RunState.HALTED else lines
+
+
+def _why(entry: StateChanged) -> str:
+    if entry.to_state is RunState.DEGRADED:
+        return f"the broker can't be read: {entry.reason}"
+    if entry.by == "signal":
+        return f"by {entry.reason}"
+    return by_words(entry.by, entry.reason)
 
 
 def _token_taken(memory: Memory, entry: StateChanged) -> Lines:
@@ -68,7 +82,7 @@ def _paused_for_token(memory: Memory, entry: StateChanged) -> Lines:
     cannot = f"{counted(len(orders), 'open order')} can't be cancelled meanwhile: {listed}"
     return [
         line(entry.at, "PAUSED", _why_paused(memory, entry)),
-        more("Off: place, change, cancel.  On: quotes, positions, journal."),
+        more("Stopped: placing, changing, cancelling. On: quotes, positions, journal."),
         *([more(cannot)] if orders else []),
         more("Go on: bot otp, or at the question here"),
     ]
@@ -82,7 +96,7 @@ def _why_paused(memory: Memory, entry: StateChanged) -> str:
     if intent is None:
         return f"needs 2FA · {needed.code}: {needed.detail}"
     wish = order_words(side=intent.side, quantity=intent.quantity, symbol=intent.symbol, price=None)
-    return f"needs 2FA · 403 {needed.code} to {intent.intent_id} ({wish}) · not sent again"
+    return f"needs 2FA · 403 {needed.code} on {intent.intent_id} ({wish}) · not sent again"
 
 
 def _running_again(memory: Memory, entry: StateChanged) -> Lines:
@@ -92,14 +106,14 @@ def _running_again(memory: Memory, entry: StateChanged) -> Lines:
     paused = f" · paused {span_of(entry.at - paused_at)}" if paused_at else ""
     proof = " · unproven until the first order"
     tail = proof if entry.from_state is RunState.NEEDS_2FA else ""
-    return [line(entry.at, "RESUMED", f"{entry.reason}{paused}{tail}")]
+    return [line(entry.at, "RESUMED", f"{by_words(entry.by, entry.reason)}{paused}{tail}")]
 
 
 def tell_switch(_memory: Memory, entry: StrategySwitched) -> Lines:
     kind = _SWITCH_KINDS.get(entry.state, "ALERT")
-    reason = f": {entry.reason}" if entry.reason else ""
-    text = f"{entry.state}{reason} (by {entry.by})"
-    return [line(entry.at, kind, text, entry.strategy)]
+    text = by_words(entry.by, entry.reason) or entry.state
+    shown = f"{entry.state}: {text}" if kind == "ALERT" and text != entry.state else text
+    return [line(entry.at, kind, shown, entry.strategy)]
 
 
 def tell_note(memory: Memory, entry: Note) -> Lines:
@@ -171,7 +185,7 @@ _STATE_KINDS: Final[Mapping[RunState, str]] = {
 }
 _SWITCH_KINDS: Final = {"on": "RESUMED", "paused": "PAUSED", "warming": "SKIP"}
 _AUTH_WORDS: Final = {
-    "proved": "ok ",
+    "proved": "ok, ",
     "CODE_REQUESTED": "code ",
     "CODE_REFUSED": "code refused: ",
 }

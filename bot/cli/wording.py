@@ -1,12 +1,15 @@
 """How values read on the screen: local times, orders, lengths of time. Pure."""
 
 from datetime import datetime, timedelta
+from math import ceil
 from textwrap import wrap
 from typing import Final
 
+from bot.cli.refusal_words import in_words
 from bot.domain.instrument import EXCHANGE_TZ, PHASE_WORDS, Phase
 
 LINE_MAX: Final = 100
+_DOERS: Final = {"operator": "by you", "journal": "as before the restart"}
 LINES_MAX: Final = 3
 
 
@@ -68,15 +71,32 @@ def order_words(
     return " ".join(part for part in parts if part)
 
 
+def by_words(by: str, reason: str) -> str:
+    """Who did it, and why: `by you: lunch`; what the bot did by itself is its reason alone."""
+    who = _DOERS.get(by)
+    if who is None:
+        return reason
+    return f"{who}: {reason}" if reason else who
+
+
+def rejection_words(code: str | None, reason: str | None) -> str:
+    """`price outside the day's band (-900017)`: what was wrong, then the broker's code."""
+    words = in_words(code, reason)
+    return f"{words} ({code})" if words and code else words or code or "no code given"
+
+
 def folded(line: str, *, indent: int, limit: int = LINE_MAX) -> list[str]:
-    """A line as at most three of `limit` columns, the further ones indented; then it is cut."""
+    """A line as some of `limit` columns, the further ones indented; past 300 characters it is cut.
+
+    No word is cut in its middle unless it is longer than a line.
+    """
     if len(line) <= limit:
         return [line]
     return wrap(
         line,
         limit,
         subsequent_indent=" " * indent,
-        max_lines=LINES_MAX,
+        max_lines=ceil(LINES_MAX * LINE_MAX / limit),
         placeholder=" …",
         break_on_hyphens=False,
     )

@@ -20,7 +20,7 @@ ORDERS = """\
 TIME     ID          STRATEGY  SIDE SYM QTY   PRICE FILLED     AVG STATUS      WHY / REASON
 09:41:00 L-0008      depth-hpg BUY  HPG 300  27,000      0       - UNKNOWN     the broker said so
 09:16:00 ORD10000001 sma-fpt   BUY  FPT 100 132,000    100 132,000 MATCHED_ALL bids 4.6x asks
-09:21:00 ORD10000003 depth-hpg BUY  HPG 500  27,050    200  27,050 SENT, cut   expire 3m: 200 fille…
+09:21:00 ORD10000003 depth-hpg BUY  HPG 500  27,050    200  27,050 SENT, cut   expire 3m: 200 …
 09:27:00 ORD10000004 sma-fpt   BUY  VNM 100  79,900      0       - REJECTED    Giá nằm ngoài biên độ
 09:31:00 L-0005      sma-fpt   BUY  VNM 900  71,900      -       - BLOCKED     MAX_ORDER_VALUE
 5 orders: 1 unknown, 1 filled, 1 partly, 1 rejected, 1 blocked · bot order ID --timeline

@@ -96,24 +96,24 @@ def test_a_cancel_says_what_is_left_and_what_is_kept() -> None:
     ended = but(
         PARTLY.filled(200, position=200)[1],
         state=OrderState.CANCELLED,
-        note="expire 3m: 300 left cancelled, 200 kept",
+        note="expire 3m: 200 filled, 300 cancelled",
     )
 
     assert told(*placed(), ended)[1:] == [
-        "09:22:30 CANCEL  L-0003     expire 3m: 300 left cancelled, 200 kept, status SENT"
+        "09:22:30 CANCEL  L-0003     expire 3m: 200 filled, 300 cancelled"
     ]
 
 
 def test_a_lapse_at_the_close_is_told() -> None:
     ended = but(PARTLY.accepted, state=OrderState.EXPIRED, broker_status="EXPIRED")
 
-    assert told(ended) == ["09:21:00 EXPIRED L-0003     500 of 500 left lapsed, status EXPIRED"]
+    assert told(ended) == ["09:21:00 EXPIRED L-0003     500 of 500 lapsed unfilled at the close"]
 
 
-def test_a_rejection_inside_an_http_200_says_so() -> None:
+def test_a_rejection_is_told_in_words_before_its_code_and_its_text() -> None:
     assert told(REJECTED.recorded, *rejected()) == [
-        '09:27:00 REJECT  L-0004     HTTP 200 but REJECTED -900017 "Giá nằm ngoài biên độ"',
-        "                 not sent again · bot order L-0004 --timeline",
+        "09:27:00 REJECT  L-0004     broker rejected it: price outside the day's band (-900017)",
+        '                 "Giá nằm ngoài biên độ" · not sent again · bot order L-0004 --timeline',
     ]
 
 
@@ -135,8 +135,8 @@ def refused_outright(code: str) -> list[Entry]:
 
 def test_a_refusal_without_a_row_is_told_once() -> None:
     assert told(*refused_outright("-300015")) == [
-        "09:27:00 REJECT  L-0004     HTTP 400 -300015 Invalid symbol",
-        "                 not sent again · bot order L-0004 --timeline",
+        "09:27:00 REJECT  L-0004     broker refused it: -300015",
+        '                 "Invalid symbol" · not sent again · bot order L-0004 --timeline',
     ]
 
 
@@ -176,8 +176,8 @@ def test_an_order_that_is_not_ours_is_told_once() -> None:
 def test_a_block_says_the_check_and_the_numbers() -> None:
     assert told(*blocked()) == [
         (
-            "09:31:00 BLOCK   sma-fpt    BUY 900 VNM refused by MAX_ORDER_VALUE: "
-            "order 64.7M of 50M · L-0005"
+            "09:31:00 BLOCK   sma-fpt    BUY 900 VNM not sent: "
+            "order 64.7M of 50M (MAX_ORDER_VALUE) · L-0005"
         )
     ]
 
@@ -217,10 +217,10 @@ PAUSED = state(100, RunState.RUNNING, RunState.NEEDS_2FA, "needs 2FA: OTP_SESSIO
 def test_a_pause_for_2fa_says_what_is_off_and_what_cannot_be_cancelled() -> None:
     assert told(*placed(), REJECTED.recorded, NEEDED, PAUSED)[1:] == [
         (
-            "09:22:40 PAUSED  needs 2FA · 403 OTP_SESSION_EXPIRED to L-0004 (BUY 100 VNM) "
+            "09:22:40 PAUSED  needs 2FA · 403 OTP_SESSION_EXPIRED on L-0004 (BUY 100 VNM) "
             "· not sent again"
         ),
-        "                 Off: place, change, cancel.  On: quotes, positions, journal.",
+        "                 Stopped: placing, changing, cancelling. On: quotes, positions, journal.",
         "                 1 open order can't be cancelled meanwhile: ORD10000003 BUY 500 HPG",
         "                 Go on: bot otp, or at the question here",
     ]
@@ -239,7 +239,7 @@ def test_a_token_that_comes_under_a_pause_is_told_too() -> None:
 
     assert told(NEEDED, PAUSED, ready, paused)[-2:] == [
         "09:23:40 2FA     ok until 23:59",
-        "09:23:40 PAUSED  lunch (by operator)",
+        "09:23:40 PAUSED  by you: lunch",
     ]
 
 
@@ -260,13 +260,44 @@ def test_the_end_of_a_demo_is_told_as_such() -> None:
 def test_an_operator_is_named() -> None:
     pause = state(0, RunState.RUNNING, RunState.PAUSED, "earnings", "operator")
 
-    assert told(pause) == ["09:21:00 PAUSED  earnings (by operator)"]
+    assert told(pause) == ["09:21:00 PAUSED  by you: earnings"]
+
+
+@every_row(
+    ("by", "reason", "then", "text"),
+    [
+        ("operator", "", RunState.PAUSED, "PAUSED  by you"),
+        ("operator", "", RunState.HALTED, "HALTED  by you"),
+        ("operator", "looked", RunState.RUNNING, "RESUMED by you: looked"),
+        ("operator", "bot stop", RunState.STOPPING, "STOP    by you: bot stop"),
+        ("signal", "Ctrl-C", RunState.STOPPING, "STOP    by Ctrl-C"),
+        ("journal", "lunch", RunState.PAUSED, "PAUSED  as before the restart: lunch"),
+        ("broker", "HTTP 502", RunState.DEGRADED, "PAUSED  the broker can't be read: HTTP 502"),
+        ("engine", "cash differs", RunState.PAUSED, "PAUSED  cash differs"),
+    ],
+)
+def test_a_change_says_who_made_it_in_a_persons_words(by, reason, then, text) -> None:
+    assert told(state(0, RunState.DEGRADED, then, reason, by))[0] == f"09:21:00 {text}"
+
+
+def test_a_halt_says_what_it_does_and_how_to_go_on() -> None:
+    lines = told(state(0, RunState.RUNNING, RunState.HALTED, "", "operator"))
+
+    assert lines[1].strip() == (
+        'open orders are being cancelled, positions stay · to go on: bot resume --reason "…"'
+    )
+
+
+def test_what_is_still_held_at_the_end_is_told() -> None:
+    note = Note(after(0), "HOLDS", "still open: FPT 100, unrealised +50,000")
+
+    assert told(note) == ["09:21:00 HOLDS   still open: FPT 100, unrealised +50,000"]
 
 
 def test_a_strategy_that_is_paused_is_told() -> None:
     switched = StrategySwitched(after(0), "sma-fpt", "paused", "day loss 6 of 5", "limit")
 
-    assert told(switched) == ["09:21:00 PAUSED  sma-fpt    paused: day loss 6 of 5 (by limit)"]
+    assert told(switched) == ["09:21:00 PAUSED  sma-fpt    day loss 6 of 5"]
 
 
 def test_a_change_of_phase_is_told_as_the_exchange_s() -> None:
@@ -321,9 +352,7 @@ def test_a_line_that_is_too_long_goes_on_below() -> None:
     assert max(map(len, lines)) <= LINE_MAX
 
 
-@pytest.mark.parametrize(
-    ("reason", "text"), [("", "paused (by operator)"), ("lunch", "paused: lunch (by operator)")]
-)
+@pytest.mark.parametrize(("reason", "text"), [("", "by you"), ("lunch", "by you: lunch")])
 def test_a_switch_without_a_reason_has_no_colon(reason: str, text: str) -> None:
     switched = StrategySwitched(after(0), "sma-fpt", "paused", reason, "operator")
 
@@ -377,6 +406,38 @@ def test_the_status_line_shows_state_orders_result_and_token() -> None:
         "RUNNING SANDBOX 09:22:30 | HOSE continuous | open 1 | P&L -8,115 | 2FA until 23:59"
         " | Ctrl-C stops"
     )
+
+
+@every_row(
+    ("columns", "text"),
+    [
+        (80, "RUNNING SANDBOX 09:21:00 | HOSE continuous | open 0 | P&L +0 | 2FA until 23:59"),
+        (60, "RUNNING SANDBOX 09:21:00 | open 0 | P&L +0 | 2FA until 23:59"),
+        (45, "RUNNING SANDBOX 09:21:00 | 2FA until 23:59"),
+        (10, "RUNNING SA"),
+    ],
+)
+def test_a_narrow_terminal_loses_whole_parts_of_the_status_line(columns, text) -> None:
+    narrator = Narrator()
+    ready = AuthEvent(after(0), "ready", "", "until 23:59")
+    phase = Note(after(0), "PHASE", "HOSE continuous", {"exchange": "HOSE"})
+    running = state(0, RunState.STARTING, RunState.RUNNING, "reconciled", "bot")
+    told(phase, ready, running, narrator=narrator)
+
+    assert narrator.glance.text("sandbox", columns) == text
+
+
+@every_row("columns", [60, 80])
+def test_a_narrow_terminal_folds_a_line_between_words(columns) -> None:
+    narrator, pulse = (
+        Narrator(),
+        "1 on, 0 open · 212 quotes, 117 depths, 1 signal, 86 skips, 1 order",
+    )
+
+    lines = narrator.tell(Note(after(0), "PULSE", pulse), columns)
+
+    assert max(map(len, lines)) <= columns
+    assert " ".join(line[17:] for line in lines) == pulse
 
 
 def test_a_run_that_goes_on_knows_the_orders_and_the_result_of_before() -> None:

@@ -8,6 +8,7 @@ from click.testing import CliRunner
 
 from bot.cli.invocation import Invocation
 from bot.cli.screen import TerminalScreen
+from bot.cli.show import UNCUT, cut, width
 from tests.cli.stage import PARTLY, no
 from tests.journal.facts import EVERY_KIND
 
@@ -85,3 +86,20 @@ def test_no_escape_is_written_without_a_terminal() -> None:
         shows.close()
 
     assert "\x1b" not in shown.out + shown.err
+
+
+def width_of(**environment: str | None) -> int:
+    """The width that a command finds whose output is no terminal."""
+    with CliRunner().isolation(env={"COLUMNS": None, **environment}):
+        return width()
+
+
+def test_into_a_pipe_nothing_is_cut_unless_columns_are_asked_for() -> None:
+    assert width_of() == UNCUT
+    assert width_of(COLUMNS="80") == 80
+
+
+def test_a_cut_falls_between_words() -> None:
+    assert cut("expire 3m: 200 filled, 300 cancelled", 20) == "expire 3m: 200 …"
+    assert cut("short enough", 12) == "short enough"
+    assert cut("x" * 30, 10) == "x" * 9 + "…"

@@ -1,10 +1,26 @@
 """`bot status` in words, from what a running bot answers."""
 
+from typing import Any, Final
+
 from bot.cli.status_command import STOPPED, lines_of
 
-RUNNING = {
+RUNNING: Final[dict[str, Any]] = {
     "state": "NEEDS_2FA",
-    "reason": "needs 2FA: OTP_SESSION_EXPIRED",
+    "reason": "needs 2FA (OTP_SESSION_EXPIRED)",
+    "causes": [
+        {
+            "state": "NEEDS_2FA",
+            "by": "2fa",
+            "reason": "needs 2FA (OTP_SESSION_EXPIRED)",
+            "since": "2026-11-19T02:38:00+00:00",
+        },
+        {
+            "state": "PAUSED",
+            "by": "operator",
+            "reason": "earnings",
+            "since": "2026-11-19T02:20:00+00:00",
+        },
+    ],
     "mode": "sandbox",
     "dry_run": False,
     "at": "2026-11-19T02:39:00+00:00",
@@ -15,6 +31,7 @@ RUNNING = {
     "strategies": [
         {"name": "sma-fpt", "state": "on", "reason": "", "mode": "trade"},
         {"name": "depth-hpg", "state": "paused", "reason": "earnings", "mode": "watch"},
+        {"name": "sma-vnm", "state": "warming", "reason": "waiting for 20 bars (7 so far)"},
     ],
     "positions": [{"symbol": "FPT", "shares": 300, "unrealised": 126_000}],
     "open_orders": [
@@ -40,7 +57,9 @@ RUNNING = {
     ],
     "unknown": ["L-0008"],
     "halted_symbols": {"VNM": "executed more than ordered"},
-    "counts": {"orders": 12, "filled": 8, "rejected": 1, "skips": 40},
+    "counts": {"orders": 3, "filled": 2, "cancelled": 1, "skips": 40},
+    "orders_today": {"filled": 8, "rejected": 1, "partly filled": 2, "never placed": 1, "open": 0},
+    "rate": {"used": 12, "per_minute": 60, "waiting": 7, "is_degraded": False, "starved": ""},
     "day_result": 134_000,
 }
 
@@ -48,11 +67,16 @@ RUNNING = {
 def test_a_running_bot_in_words() -> None:
     assert list(lines_of(RUNNING)) == [
         "NEEDS_2FA  sandbox  since 09:14 (24m)  HOSE continuous",
-        "why         needs 2FA: OTP_SESSION_EXPIRED",
-        'strategies  sma-fpt on · depth-hpg paused (watch) "earnings"',
+        (
+            "why         PAUSED by you 09:20: earnings, and needs 2FA (OTP_SESSION_EXPIRED)"
+            " since 09:38"
+        ),
+        "strategies  sma-fpt on",
+        "            depth-hpg (watch) paused: earnings",
+        "            sma-vnm waiting for 20 bars (7 so far)",
         "positions   FPT 300 +126,000   day P&L +134,000",
-        "orders      12 orders, 8 filled, 1 rejected, 1 order open",
-        "open        ORD10000006 BUY 300 HPG LIMIT 27,000 SENT, 100 filled",
+        "orders      12 today: 8 filled, 2 partly filled, 1 rejected, 1 never placed",
+        "open        ORD10000006 BUY 300 HPG LIMIT 27,000, 100 filled",
         "held        L-0007 BUY 100 FPT waits for 2FA until 09:41",
         "unknown     L-0008: nobody knows yet; never sent again (bot order L-0008)",
         "halted      VNM: executed more than ordered",
@@ -61,7 +85,33 @@ def test_a_running_bot_in_words() -> None:
             " · 3 signals missed (bot decisions --missed)"
         ),
         "journal     sqlite:///var/journal.db",
+        "requests    12 of 60 this minute, 7 waiting",
     ]
+
+
+def test_a_halt_stands_before_the_missing_token() -> None:
+    halt = {"state": "HALTED", "by": "operator", "reason": "", "since": "2026-11-19T03:20:00+00:00"}
+    need = {"state": "NEEDS_2FA", "by": "2fa", "reason": "needs 2FA (OTP_SESSION_REQUIRED)"}
+    lines = list(lines_of({**RUNNING, "state": "HALTED", "causes": [halt, need]}))
+
+    assert lines[1] == "why         HALTED by you 10:20, and needs 2FA (OTP_SESSION_REQUIRED)"
+
+
+def test_an_order_that_waits_for_the_next_session_says_so() -> None:
+    order = {**RUNNING["open_orders"][0], "executed": 0, "broker_status": "WAITING_TO_SEND"}
+    lines = list(lines_of({**RUNNING, "open_orders": [order]}))
+
+    assert (
+        "open        ORD10000006 BUY 300 HPG LIMIT 27,000, nothing filled yet, "
+        "waits for the next session"
+    ) in lines
+
+
+def test_polls_that_come_late_are_told_with_their_numbers() -> None:
+    starved = "polls come late: they need 72 requests a minute, the quota leaves 30"
+    lines = list(lines_of({**RUNNING, "rate": {**RUNNING["rate"], "starved": starved}}))
+
+    assert lines[-1] == f"            {starved}"
 
 
 def test_a_bot_that_does_not_run_is_stopped() -> None:
