@@ -20,7 +20,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from bot.runtime.masking import masked_url
 
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600}
-_DURATION: Final = re.compile(r"([1-9][0-9]{0,5})([smh])")
+_DURATION: Final = re.compile(r"(0|[1-9][0-9]{0,5})([smh])")
 _TIME: Final = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?")
 _WHOLE: Final = re.compile(r"[-+]?(0|[1-9][0-9]*(_[0-9]+)*)")
 _LEADING_ZERO: Final = re.compile(r"0[0-9_]+")
@@ -96,6 +96,8 @@ class Whole(Reader):
             return value
         if isinstance(value, str) and _WHOLE.fullmatch(value):
             return int(value)
+        if isinstance(value, str) and _PERCENT.fullmatch(value):
+            raise wrong("E-CFG-013", f"{value.rstrip('% ')}, without %", value)
         if isinstance(value, str) and _LEADING_ZERO.fullmatch(value):
             raise wrong("E-CFG-013", f"{self.what} without a leading zero", value)
         raise wrong("E-CFG-013", self._wanted(), value)
@@ -205,6 +207,8 @@ class Interval(Reader):
         if found is None:
             raise wrong("E-CFG-017", "a length of time with its unit, like 30s, 5m or 1h", value)
         length = timedelta(seconds=int(found[1]) * _SECONDS[found[2]])
+        if not length:
+            raise wrong("E-CFG-017", "a length of time of more than 0", value)
         if not self.minimum <= length <= timedelta(days=1):
             least = f"{self.minimum.total_seconds():.0f}s"
             raise wrong("E-CFG-017", f"a length of time from {least} to 24h", value)

@@ -122,10 +122,10 @@ def _price_fits_type(sound: _Sound) -> Iterator[Problem]:
     order = sound.file.order
     market = order.price.market
     if order.type == "LIMIT" and market is not None:
-        message = f"'order.price' {market} has no price of its own: it goes with 'type: MARKET'"
+        message = f"'order.price' {market} is a market order: write 'type: MARKET' as well"
         yield sound.at("E-CFG-023", message, "order", "price")
     if order.type == "MARKET" and market is None:
-        message = "'order.type' MARKET goes with a market type as its price: MTL, ATO, ATC, …"
+        message = "'order.type: MARKET' needs a market type as 'order.price': MTL, ATO, ATC, …"
         yield sound.at("E-CFG-023", message, "order", "type")
 
 
@@ -140,7 +140,7 @@ def _symbols_once(sound: _Sound) -> Iterator[Problem]:
     symbols = sound.file.symbols
     for index, symbol in enumerate(symbols):
         if symbol in symbols[:index]:
-            yield sound.at("E-CFG-024", f"{symbol} stands here twice", "symbols", index)
+            yield sound.at("E-CFG-024", f"{symbol} is listed twice", "symbols", index)
 
 
 def _known_symbols(sound: _Sound) -> Iterator[Problem]:

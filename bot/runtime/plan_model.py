@@ -33,6 +33,7 @@ _MARKET_TYPES: Final = tuple(kind for kind in OrderType if kind is not OrderType
 _PRICE: Final = re.compile(r"(bid|ask|last|mid)(?: ([+-])([1-9][0-9]?) ticks?)?")
 _BETWEEN: Final = re.compile(r"(\S+) ?- ?(\S+)")
 _SYMBOL: Final = r"[A-Z0-9]*[A-Z][A-Z0-9]*"
+_SYMBOL_LENGTH_MAX: Final = 12
 _Length = Annotated[timedelta | None, Interval()]
 
 
@@ -137,14 +138,18 @@ class SymbolReader(Reader):
 
     def read(self, value: object) -> str:
         """Return the symbol."""
-        if isinstance(value, str) and re.fullmatch(_SYMBOL, value) and len(value) <= 12:
+        is_short = isinstance(value, str) and len(value) <= _SYMBOL_LENGTH_MAX
+        if isinstance(value, str) and is_short and re.fullmatch(_SYMBOL, value):
             return value
-        like = value.upper() if isinstance(value, str) else "FPT (or 'TRUE' in quotes)"
+        like = "FPT (or 'TRUE' in quotes)"
+        if isinstance(value, str):
+            begun = re.match(_SYMBOL, value.upper())
+            like = begun[0] if begun and len(begun[0]) <= _SYMBOL_LENGTH_MAX else "FPT"
         raise wrong("E-CFG-024", f"a symbol in capitals, like {like}", value)
 
     def schema(self) -> JsonSchemaValue:
         """Text in capitals."""
-        return {"type": "string", "pattern": f"^{_SYMBOL}$", "maxLength": 12}
+        return {"type": "string", "pattern": f"^{_SYMBOL}$", "maxLength": _SYMBOL_LENGTH_MAX}
 
 
 @dataclass(frozen=True, slots=True)

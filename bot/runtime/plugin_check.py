@@ -71,8 +71,7 @@ def parameters_of(factory: type[Strategy]) -> Mapping[str, Parameter]:
     }
     for name, kind in own.items():
         if kind not in PARAMETER_TYPES:
-            wanted = "a parameter is an int, float, str or bool"
-            message = f"{name!r} is none that a file can give: {wanted}"
+            message = f"a file cannot give {name!r} a value: annotate it as int, float, str or bool"
             raise OperatorMistake((_class_problem(factory, message),))
         if name in _BASE_NAMES:
             message = f"every strategy has a {name!r} already: give the parameter another name"

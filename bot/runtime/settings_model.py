@@ -19,6 +19,7 @@ Mode = Literal["sandbox", "paper", "live"]
 _SECTION: Final = ConfigDict(
     extra="forbid", frozen=True, arbitrary_types_allowed=True, hide_input_in_errors=True
 )
+_DEVICE_ID: Final = "1 to 64 letters, digits and signs (ASCII only, no blanks), like my-server-01"
 _ACCOUNT: Final = Text(
     r"[A-Za-z0-9._-]{1,40}", "normal, margin, an id, or a suffix like '.1' in quotes"
 )
@@ -33,7 +34,7 @@ class BrokerSettings(BaseModel):
     """The broker's address. Left out in the sandbox mode: the embedded broker."""
     secrets_file: Annotated[str, Text()] | None = None
     """A file of mode 0600 with api_key and api_secret; default: secrets.yaml beside this file."""
-    device_id: Annotated[str, Text(r"[\x21-\x7e]{1,64}", "1 to 64 characters")] = "vnbot"
+    device_id: Annotated[str, Text(r"[\x21-\x7e]{1,64}", _DEVICE_ID)] = "vnbot"
     """What the broker asks for with every order: 1 to 64 characters of your choice."""
     account: Annotated[str, _ACCOUNT] = "normal"
     """normal, margin, the id of a sub-account, its extended id, or the suffix of that."""

@@ -305,7 +305,7 @@ def _same_names(checked: Sequence[CheckedFile]) -> list[Problem]:
     problems = []
     for plan in (each.plan for each in checked):
         if plan.name in first:
-            message = f"another strategy is called {plan.name!r} too: {first[plan.name]}"
+            message = f"the name {plan.name!r} is taken by {first[plan.name]}: give each its own"
             problems.append(Problem("E-CFG-036", message, plan.source, 1, 1))
         first.setdefault(plan.name, plan.source)
     return problems

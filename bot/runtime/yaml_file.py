@@ -6,7 +6,9 @@ duplicate keys, tabs, tags, merge keys, many anchors, large and deep files. Line
 a message have what looks like a secret masked.
 """
 
+import os
 import re
+import stat
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -113,7 +115,9 @@ def read_text(path: Path) -> str:
     """Return the text of a file. Raises OperatorMistake when that cannot be had."""
     name = shown_path(path)
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=_without_waiting) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise _mistake("E-CFG-001", "wanted a plain file; found a pipe or a device", name)
             raw = file.read(BYTES_MAX + 1)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
@@ -126,6 +130,11 @@ def read_text(path: Path) -> str:
     except UnicodeDecodeError as error:
         line = raw[: error.start].count(b"\n") + 1
         raise _mistake("E-CFG-010", "not UTF-8 text; save it as UTF-8", name, line) from error
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Open a file; a pipe that nobody writes to is not waited for."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def parse_yaml(text: str, name: str) -> YamlDocument:
@@ -171,7 +180,7 @@ def _syntax(error: MarkedYAMLError, text: str, name: str) -> Problem:
     if "undefined alias" in what:
         message = "an alias (*name) without its anchor; text that begins with * goes in quotes"
     if "\\t" in what or _has_tab_indent(text, span.line):
-        code, message = "E-CFG-004", "a tab stands here; YAML wants spaces"
+        code, message = "E-CFG-004", "tab character: indent with spaces"
         span = _first_tab(text, span)
     return Problem(code, message, name, span.line, span.column, snippet_of(text, span))
 
@@ -265,7 +274,7 @@ class _Builder:
         self._values[location] = _span(node)
         if str(node.tag) not in _KNOWN_TAGS:
             self._complain(
-                "E-CFG-006", f"the tag {_tag(node)} is not taken: plain values only", node
+                "E-CFG-006", f"the tag {_tag(node)} is not allowed: plain values only", node
             )
             return None
         if isinstance(node, MappingNode):
@@ -281,11 +290,14 @@ class _Builder:
             if key.value in data:
                 first = self._keys[here].line
                 self._complain(
-                    "E-CFG-003", f"{key.value!r} stands here again; first on line {first}", key
+                    "E-CFG-003", f"duplicate key {key.value!r}: it is on line {first} already", key
                 )
                 continue
             self._keys[here] = _span(key)
             data[key.value] = self._value(value, here)
+            if isinstance(value, ScalarNode) and value.style is None and value.value == "":
+                mark = key.end_mark  # nothing stands there; the parser names what comes next
+                self._values[here] = Span(mark.line + 1, mark.column + 2)
         return data
 
     def _entries(self, node: MappingNode) -> Iterable[tuple[ScalarNode, Node]]:
@@ -293,7 +305,7 @@ class _Builder:
             if not isinstance(key, ScalarNode):
                 self._complain("E-CFG-002", "a key is a word, not a list or a mapping", key)
             elif key.tag == _CORE + "merge" and key.style is None:
-                self._complain("E-CFG-005", "'<<' is not taken: write the keys out", key)
+                self._complain("E-CFG-005", "'<<' is not allowed: write the keys out", key)
             else:
                 yield key, value
 

@@ -58,7 +58,7 @@ def test_a_fee_that_is_set_outranks_the_file_s(tmp_path: Path, settings: str, fe
         ("- 2026-11-23\n", "market.yaml:1:1", "something else"),
         ("", "market.yaml:1:1", "found nothing"),
         ("closed: [\n", "market.yaml:", "YAML"),
-        ("closed: []\nclosed: []\n", "market.yaml:2:1", "stands here again"),
+        ("closed: []\nclosed: []\n", "market.yaml:2:1", "duplicate key"),
         ("closed:\n- {date: 2026-13-01, name: x}\n", "market.yaml:2:10", "a date like"),
         ("max_quantity: {HOSE: many}\n", "market.yaml:1:22", "a whole number"),
         ("max_quantity: {HNX: 0}\n", "market.yaml:1:21", "at least one lot of 100"),

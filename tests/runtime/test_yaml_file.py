@@ -1,8 +1,10 @@
+import os
 from pathlib import Path
 
 import pytest
 
 from bot.runtime.problems import OperatorMistake
+from bot.runtime.settings import load_settings
 from bot.runtime.yaml_file import BYTES_MAX, NODES_MAX, Span, parse_yaml, read_yaml, snippet_of
 
 SECRET = "hunter2"
@@ -133,3 +135,19 @@ def test_a_secret_that_begins_on_the_next_line_is_masked_too() -> None:
     text = f"api_secret: |-\n  {SECRET}\nb: 1\n"
 
     assert SECRET not in snippet_of(text, Span(2, 3)) + snippet_of(text, Span(3, 1))
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "link to a pipe"])
+def test_a_pipe_or_a_device_is_refused_and_not_waited_for(tmp_path: Path, kind: str) -> None:
+    file = tmp_path / "bot.yaml"
+    if kind == "device":
+        file.symlink_to("/dev/zero")
+    elif kind == "pipe":
+        os.mkfifo(file)
+    else:
+        os.mkfifo(tmp_path / "pipe")
+        file.symlink_to(tmp_path / "pipe")
+
+    for check in (read_yaml, load_settings):
+        with pytest.raises(OperatorMistake, match="E-CFG-001 wanted a plain file; found a pipe"):
+            check(file)
