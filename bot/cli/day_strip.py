@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, time, timedelta
 from typing import Final
 
+from bot.domain.calendar import day_words
 from bot.domain.instrument import EXCHANGE_TZ, PHASE_WORDS, Exchange, Phase
 from bot.domain.rulebook import Rulebook
 
@@ -34,7 +35,7 @@ def day_strip(rulebook: Rulebook, exchanges: Sequence[Exchange], at: datetime) -
     """
     start = datetime.combine(at.astimezone(EXCHANGE_TZ).date(), time(FIRST_HOUR), EXCHANGE_TZ)
     if not rulebook.calendar.is_trading_day(start.date()):
-        return [f"{start:%a %Y-%m-%d} is no trading day"]
+        return [day_words(rulebook.calendar, start.date())]
     phases = {
         exchange: [rulebook.phase_at(exchange, start + COLUMN * i) for i in range(_COLUMNS)]
         for exchange in exchanges

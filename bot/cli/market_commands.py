@@ -1,5 +1,6 @@
 """`bot quote` and `bot session`: the market now, and the phases of its day."""
 
+import sys
 from datetime import datetime
 from functools import partial
 from math import ceil
@@ -17,16 +18,17 @@ from bot.cli.repaint import watch, watch_option
 from bot.cli.show import aligned, json_text, print_json, print_table, print_text, width
 from bot.cli.wording import clock_of, day_and_clock_of, phase_of, span_of, type_of
 from bot.clock import SystemClock
-from bot.domain.errors import RuleDataError
-from bot.domain.explanation import explain
+from bot.domain.calendar import day_words
+from bot.domain.explanation import Explained, explain
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Lot
 from bot.domain.rule_table import RuleRow
 from bot.domain.rulebook import Rulebook
-from bot.runtime.rulebook import load_symbols, rulebook_of
+from bot.runtime.rulebook import load_rulebook, load_symbols, rulebook_of
 
 LISTED: Final = (Exchange.HOSE, Exchange.HNX, Exchange.UPCOM)
 RULE_HEADS: Final = ("RULE", "SINCE", "CONFIDENCE", "SOURCE", "SAYS")
-WHY_HEADS: Final = ("WHAT", "SAYS", "RULE", "SINCE", "CONFIDENCE", "SOURCE")
+WHY_HEADS: Final = ("WHAT", "CONFIDENCE", "SAYS", "RULE", "SINCE", "SOURCE")
+UNCUT: Final = 10_000
 HEADS: Final = ("EXCHANGE", "PHASE", "UNTIL", "IN", "NEXT", "TAKES")
 
 
@@ -108,11 +110,11 @@ def _moment_of(invocation: Invocation, moment: str | None) -> tuple[datetime, Fi
 
 def _rulebook_at(invocation: Invocation, at: datetime) -> Rulebook:
     day = at.astimezone(EXCHANGE_TZ).date()
-    try:
-        return rulebook_of(load(invocation), on=day)
-    except RuleDataError as unknown:
-        message = f"no rules are known of {day}: {unknown}"
-        raise click.BadParameter(message, param_hint="--at") from None
+    begins = load_rulebook().known_since
+    if day < begins:
+        message = f"{day} is too early: the rules known here are in effect since {begins}"
+        raise click.BadParameter(message, param_hint="--at")
+    return rulebook_of(load(invocation), on=day)
 
 
 def _phase_lines(invocation: Invocation, moment: str | None) -> list[str]:
@@ -121,13 +123,16 @@ def _phase_lines(invocation: Invocation, moment: str | None) -> list[str]:
     found = [_by_rules(rulebook, exchange, at) for exchange in LISTED]
     for told in each(reply or {}, "phases"):
         _overrule(found, told)
+    day = at.astimezone(EXCHANGE_TZ).date()
+    says = day_words(rulebook.calendar, day)
     if invocation.json:
         source = "broker" if reply else "rules"
-        fields = {"at": at.isoformat(), "source": source, "exchanges": found}
+        fields = {"at": at.isoformat(), "source": source, "day": says, "exchanges": found}
         return json_text(fields).splitlines()
     head = f"{day_and_clock_of(at)} by {'the broker' if reply else 'the rules of exchange'}"
     table = aligned(HEADS, [_row(one, at) for one in found], limit=width())
-    return [head, *table, "", *day_strip(rulebook, LISTED, at)]
+    doubt = [says] if day in rulebook.calendar.doubts else []
+    return [head, *table, *doubt, "", *day_strip(rulebook, LISTED, at)]
 
 
 def _explain(invocation: Invocation, rulebook: Rulebook, symbol: str, at: datetime) -> None:
@@ -142,8 +147,14 @@ def _explain(invocation: Invocation, rulebook: Rulebook, symbol: str, at: dateti
         print_json({"at": at.isoformat(), "symbol": symbol, "explained": found})
         return
     print_text(f"{symbol} at {day_and_clock_of(at)} by the rules of exchange")
-    rows = [(x.what, x.says, *_rule_cells(x.rule)) for x in lines]
-    print_table(invocation, WHY_HEADS, rows, spare=("SOURCE", "SINCE"))
+    rows = [_why_cells(line) for line in lines]
+    spare = ("SOURCE", "SINCE", "RULE")
+    print_table(invocation, WHY_HEADS, rows, limit=_limit(), spare=spare)
+
+
+def _why_cells(line: Explained) -> tuple[str | None, ...]:
+    rule, since, confidence, source = _rule_cells(line.rule)
+    return (line.what, confidence, line.says, rule, since, source)
 
 
 def _show_rules(invocation: Invocation, rulebook: Rulebook, at: datetime) -> None:
@@ -154,7 +165,12 @@ def _show_rules(invocation: Invocation, rulebook: Rulebook, at: datetime) -> Non
         print_json({"at": at.isoformat(), "rules": found})
         return
     table = [(*_rule_cells(row), row.says) for row in rows]
-    print_table(invocation, RULE_HEADS, table, spare=("SOURCE",))
+    print_table(invocation, RULE_HEADS, table, limit=_limit(), spare=("SOURCE",))
+
+
+def _limit() -> int:
+    """Columns of a table of rules: the screen's; in a pipe or a file nothing is cut."""
+    return width() if sys.stdout.isatty() else UNCUT
 
 
 def _rule_fields(rule: RuleRow | None) -> dict[str, object]:

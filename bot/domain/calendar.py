@@ -30,6 +30,12 @@ class DayStatus(StrEnum):
     OPERATOR = "OPERATOR"
 
 
+_HOW_SURE = {
+    DayStatus.EXPECTED: "decided, no notice of the exchanges seen",
+    DayStatus.PROVISIONAL: "by the general rule, not announced yet",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Closure:
     """A weekday on which the exchanges do not trade (or, among `doubts`, perhaps do not)."""
@@ -65,6 +71,10 @@ class TradingCalendar:
             closures=_by_day(_closure(row) for row in data["closed"].rows()),
             doubts=_by_day(_closure(row) for row in data["unconfirmed_closures"].rows()),
         )
+
+    def if_doubts_close(self) -> "TradingCalendar":
+        """Return the calendar on which every doubtful day is closed."""
+        return TradingCalendar(self.years, {**self.closures, **self.doubts})
 
     def is_trading_day(self, day: date) -> bool:
         """Return whether the exchanges trade; False on a day that is not covered."""
@@ -116,6 +126,22 @@ class TradingCalendar:
             wanted = "a weekday that the calendar has closed (a weekend never trades)"
             raise RuleDataError(row.place, wanted, str(day))
         return day
+
+
+def day_words(calendar: TradingCalendar, day: date) -> str:
+    """Say whether the exchanges trade on a day, why not, and how sure that is."""
+    name = f"{day:%a} {day}"
+    closure, doubt = calendar.closures.get(day), calendar.doubts.get(day)
+    if closure is not None:
+        sure = _HOW_SURE.get(closure.status)
+        return f"{name}, closed: {closure.name}" + (f" ({closure.status}: {sure})" if sure else "")
+    if doubt is not None:
+        return f"{name}, a trading day unless it is closed: {doubt.name}, not confirmed"
+    if calendar.is_trading_day(day):
+        return f"{name}, a trading day"
+    is_weekend = day.weekday() >= _SATURDAY
+    why = "weekend" if is_weekend else "a year that the calendar does not know"
+    return f"{name}, closed: {why}"
 
 
 def _weekdays(years: Iterable[int]) -> Iterator[date]:

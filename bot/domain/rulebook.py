@@ -58,6 +58,14 @@ class Rulebook:
             rules=(*rule_rows(root), *closure_rows(root["calendar"])),
         )
 
+    @property
+    def known_since(self) -> date:
+        """The first day of which the rules of the exchanges are known."""
+        return max(
+            min(row.since for row in self.rules if row.rule == rule and row.since is not None)
+            for rule in {row.rule for row in self.rules if row.rule.endswith(".phases")}
+        )
+
     def table(self, on: date) -> tuple[RuleRow, ...]:
         """Return the versions in effect on a day: of each rule one, a closed day's reason, changes.
 

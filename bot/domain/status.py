@@ -4,7 +4,7 @@ The codes are those of the market feed since May 2025. What they mean for tradin
 (`status_codes` and `restricted_trading` of the rules); this module only looks it up.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
 from typing import Final
@@ -52,6 +52,8 @@ class SymbolStatus:
     method: TradingMethod = TradingMethod.NRM
     sanction: Sanction = Sanction.NRM
     is_halted: bool = False
+    is_known: bool = field(default=True, compare=False)
+    """False where nobody has said, and normal is only supposed."""
 
     @classmethod
     def from_data(cls, data: RuleData) -> "SymbolStatus":

@@ -7,7 +7,9 @@ from datetime import date
 from bot.domain.errors import RuleDataError
 from bot.domain.instrument import Exchange, Instrument, InstrumentKind
 from bot.domain.rule_data import RuleData
-from bot.domain.status import NORMAL, SymbolStatus
+from bot.domain.status import SymbolStatus
+
+_SUPPOSED = SymbolStatus(is_known=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,8 @@ class SymbolTable:
     def from_rows(cls, rows: Iterable[Mapping[str, str]]) -> "SymbolTable":
         """Read rows of `symbol, exchange, kind, from, to, source` and perhaps `status`.
 
-        An empty `to` means still there; `status` holds codes like `RES/SUS`, empty is normal.
+        An empty `to` means still there; `status` holds codes like `RES/SUS`, empty is normal. A
+        table without that column knows no status, and normal is supposed.
         Raises RuleDataError, which names the line of the row under a header of one line, also when
         two rows claim one day.
         """
@@ -68,7 +71,7 @@ def _listing(row: RuleData) -> Listing:
         _symbol(row["symbol"]),
         row["exchange"].member(Exchange),
         row["kind"].member(InstrumentKind),
-        SymbolStatus.from_data(status) if status and status.value is not None else NORMAL,
+        SymbolStatus.from_data(status) if status and status.value is not None else _SUPPOSED,
     )
     until = row["to"].day() if row["to"].text() else None
     listing = Listing(instrument, row["from"].day(), until, row["source"].text())

@@ -56,6 +56,8 @@ class Venue:
     routed: Renamed
     may_amend: frozenset[Phase]
     may_cancel: frozenset[Phase]
+    moved_by: date | None
+    """The day by which all its shares are to be on HOSE; None: nothing is announced."""
 
     @classmethod
     def from_data(
@@ -76,6 +78,7 @@ class Venue:
             routed=_renamed(data["routed_types"].version(on)["types"]),
             may_amend=frozenset(changes["amend"].members(Phase)),
             may_cancel=frozenset(changes["cancel"].members(Phase)),
+            moved_by=_moved_by(data),
         )
 
     def ticks_of(self, kind: InstrumentKind) -> TickTable:
@@ -138,6 +141,12 @@ def _listed(data: RuleData) -> Listed:
 
 def _renamed(data: RuleData) -> Renamed:
     return {_key(k, v, OrderType): v.member(OrderType) for k, v in data.items()}
+
+
+def _moved_by(data: RuleData) -> date | None:
+    """Return an announced day whatever day the rules are read for: it lies ahead of them all."""
+    moves = data.get("moves_to_hose")
+    return moves.version(None)["all_moved_by"].day() if moves else None
 
 
 def _key(text: str, entry: RuleData, enum: type[Member]) -> Member:

@@ -94,9 +94,7 @@ def test_a_day_is_a_strip_with_a_mark_at_now() -> None:
 def test_a_day_without_trading_is_said() -> None:
     at = datetime(2026, 11, 22, 3, tzinfo=UTC)
 
-    assert day_strip(load_rulebook(on=at.date()), LISTED, at) == [
-        "Sun 2026-11-22 is no trading day"
-    ]
+    assert day_strip(load_rulebook(on=at.date()), LISTED, at) == ["Sun 2026-11-22, closed: weekend"]
 
 
 def test_in_a_pipe_only_changes_are_written() -> None:

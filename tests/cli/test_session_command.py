@@ -1,9 +1,13 @@
 """`bot session`: the phases, a symbol explained, the rulebook of a day."""
 
 import json
+from datetime import date
+from pathlib import Path
 
 import pytest
 
+from bot.runtime.rulebook import load_symbols
+from bot.runtime.scenario_file import load_scenario, scenario_names
 from tests.cli.stage import call
 
 AT = ("--at", "2026-11-19T14:31")
@@ -31,14 +35,14 @@ def test_with_a_symbol_it_says_what_may_be_done_and_by_which_rule():
     assert code == 0
     assert out.splitlines()[0] == "HPG at 2026-11-19 14:31:00 by the rules of exchange"
     cancel = next(line for line in out.splitlines() if line.startswith("cancel"))
-    assert cancel.startswith("cancel     no: closing auction (ATC)")
+    assert cancel.split()[:3] == ["cancel", "high", "no:"]
 
 
 def test_a_symbol_is_explained_where_it_traded_then():
     _, out, _ = called("BSR", "--at", "2026-11-19T14:31", "--json")
 
     found = json.loads(out)
-    assert found["explained"][0]["says"] == "HOSE STOCK, status NRM"
+    assert found["explained"][0]["says"] == "HOSE STOCK, status not known"
     assert found["explained"][2]["source"]
 
 
@@ -55,7 +59,7 @@ def test_the_rulebook_of_a_day_has_a_source_for_each_rule():
     ("arguments", "words"),
     [
         (("NOPE", *AT), "config/symbols.csv has no 'NOPE' on 2026-11-19"),
-        (("--at", "2025-05-04T10:00"), "no rules are known of 2025-05-04"),
+        (("--at", "2025-05-04T10:00"), "2025-05-04 is too early: the rules known here"),
         (("--at", "noon"), "wanted an instant like"),
     ],
 )
@@ -64,3 +68,55 @@ def test_what_is_not_known_is_a_wrong_command_line(arguments, words):
 
     assert (code, out) == (2, "")
     assert words in err
+
+
+def test_in_a_pipe_no_column_and_no_word_is_left_out():
+    _, out, _ = called("FPT", "--at", "2026-11-20T10:00")
+
+    head, *rows = out.splitlines()[1:]
+    assert head.split() == ["WHAT", "CONFIDENCE", "SAYS", "RULE", "SINCE", "SOURCE"]
+    assert "…" not in out
+    doubt = next(row for row in rows if row.startswith("or "))
+    assert "calendar.unconfirmed_closures" in doubt
+    assert "UNCONFIRMED" in doubt
+
+
+def test_a_settlement_over_a_day_in_doubt_is_not_high():
+    _, out, _ = called("FPT", "--at", "2026-11-20T10:00", "--json")
+
+    rows = {row["what"]: row for row in json.loads(out)["explained"]}
+    assert rows["settlement"]["says"].endswith("2026-11-25 13:00, or 2026-11-26 13:00")
+    assert rows["settlement"]["confidence"] == "low"
+
+
+@pytest.mark.parametrize(
+    ("at", "words"),
+    [
+        ("2026-11-23T10:00", "Mon 2026-11-23, a trading day unless it is closed: Proposed swap"),
+        ("2026-11-24T10:00", "Tue 2026-11-24, closed: Vietnam Culture Day (EXPECTED: "),
+    ],
+)
+def test_a_day_in_doubt_or_closed_is_named_without_a_symbol_too(at, words):
+    _, out, _ = called("--at", at)
+    _, told, _ = called("--at", at, "--json")
+
+    assert any(line.startswith(words) for line in out.splitlines())
+    assert json.loads(told)["day"].startswith(words)
+
+
+def test_a_day_before_the_known_rules_is_refused_in_words():
+    code, _, err = called("BSR", "--at", "2025-01-17T09:05")
+
+    assert code == 2
+    assert "2025-01-17 is too early: the rules known here are in effect since 2025-05-05" in err
+    assert "0 of 1" not in err
+
+
+def test_every_symbol_of_a_shipped_scenario_is_in_the_symbol_table():
+    table = load_symbols()
+    for name in scenario_names():
+        scenario = load_scenario(name, Path())
+        for script in scenario.symbols:
+            listed = table.instrument(script.symbol, scenario.day or date(2026, 11, 20))
+            assert listed is not None, script.symbol
+            assert listed.exchange is script.exchange, script.symbol

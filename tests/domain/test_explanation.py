@@ -16,6 +16,7 @@ from tests.rows import every_row
 THURSDAY, MONDAY = date(2026, 11, 19), date(2026, 11, 23)
 HPG = Instrument("HPG", Exchange.HOSE)
 SHS = Instrument("SHS", Exchange.HNX)
+ETF = InstrumentKind.ETF
 
 
 def said(rulebook: Rulebook, instrument: Instrument, text: str, day: date = THURSDAY):
@@ -121,7 +122,11 @@ def test_a_closing_auction_is_explained_with_its_rules(rulebook: Rulebook):
         "cancel": "no: closing auction (ATC)",
         "tick": "10 below 10,000, 50 below 50,000, 100 from there on",
         "band": "7 % up and down from the reference",
-        "settlement": "bought now: sellable 2026-11-23 13:00",
+        "settlement": "bought now: sellable 2026-11-23 13:00, or 2026-11-25 13:00",
+        "or": (
+            "2026-11-25 13:00 if Mon 2026-11-23 is closed: "
+            "Proposed swap (work on Saturday 2026-11-28), not confirmed"
+        ),
         "fee": "0.15 % of the amount",
         "tax": "0.1 % of a sale",
     }
@@ -133,7 +138,18 @@ def test_a_closing_auction_is_explained_with_its_rules(rulebook: Rulebook):
     [
         (HPG, "10:00", "cancel", "a resting LIMIT order"),
         (HPG, "11:45", "cancel", "no: lunch break"),
-        (SHS, "14:50", "phase", "post-close (PLO) (PLO_COLLECT) until 15:00:00, then closed"),
+        (
+            SHS,
+            "14:54:59",
+            "phase",
+            "post-close (PLO), orders gather until 14:55:00, then orders match in one batch; close",
+        ),
+        (
+            SHS,
+            "14:55",
+            "phase",
+            "post-close (PLO), orders match at once until 15:00:00, then closed",
+        ),
         (SHS, "14:50", "even lots", "PLO"),
         (SHS, "14:50", "quantity", "multiples of 100 without a largest, or 1 to 99"),
         (SHS, "10:00", "tick", "100 VND"),
@@ -141,7 +157,13 @@ def test_a_closing_auction_is_explained_with_its_rules(rulebook: Rulebook):
             of_status("RES"),
             "10:12",
             "phase",
-            "periodic auction (LOCKED) until 11:30:00, then lunch break",
+            "periodic auction, no changes any more until 10:15:00, then orders match in one batch",
+        ),
+        (
+            of_status("RES"),
+            "10:02",
+            "phase",
+            "periodic auction, orders gather until 10:10:00; lunch break from 11:30:00",
         ),
         (of_status("RES"), "10:12", "cancel", "no: the last minutes of the auction"),
         (of_status("RES"), "10:02", "cancel", "a resting LIMIT order"),
@@ -163,8 +185,16 @@ def test_each_state_of_a_symbol_is_explained(rulebook: Rulebook, instrument, at,
     ("day", "says", "rule"),
     [
         (date(2026, 11, 21), "Sat 2026-11-21, closed: weekend", None),
-        (date(2026, 11, 24), "Tue 2026-11-24, closed: Vietnam Culture Day", "calendar.closed"),
-        (MONDAY, "Mon 2026-11-23, a trading day unless", "calendar.unconfirmed_closures"),
+        (
+            date(2026, 11, 24),
+            "Tue 2026-11-24, closed: Vietnam Culture Day (EXPECTED: decided,",
+            "calendar.closed",
+        ),
+        (
+            MONDAY,
+            "Mon 2026-11-23, a trading day unless it is closed: Proposed",
+            "calendar.unconfirmed_closures",
+        ),
         (date(2028, 1, 3), "Mon 2028-01-03, closed: a year that the calendar", None),
     ],
 )
@@ -179,3 +209,90 @@ def test_the_end_of_the_calendar_is_told_not_guessed(rulebook: Rulebook):
     line = said(rulebook, HPG, "10:00", date(2027, 12, 31))["settlement"]
 
     assert line.says.startswith("the trading calendar does not cover")
+
+
+# ------------------------------------------------------------------------ what is not certain
+
+DOUBT = "Proposed swap (work on Saturday 2026-11-28)"
+
+
+@pytest.mark.parametrize(
+    ("day", "says", "sure", "late"),
+    [
+        (date(2026, 11, 17), "2026-11-19 13:00", "high", None),
+        (THURSDAY, "2026-11-23 13:00, or 2026-11-25 13:00", "low", "2026-11-25 13:00 if"),
+        (
+            date(2026, 11, 20),
+            "2026-11-25 13:00, or 2026-11-26 13:00",
+            "low",
+            f"2026-11-26 13:00 if Mon 2026-11-23 is closed: {DOUBT}, not confirmed",
+        ),
+        (MONDAY, "2026-11-26 13:00", "high", None),
+    ],
+)
+def test_a_settlement_over_a_day_that_may_be_closed_names_both_days_and_is_less_sure(
+    rulebook: Rulebook, day, says, sure, late
+):
+    found = said(rulebook, HPG, "10:00", day)
+
+    assert found["settlement"].says == f"bought now: sellable {says}"
+    assert found["settlement"].rule.confidence == sure
+    if late is None:
+        assert "or" not in found
+    else:
+        assert found["or"].says.startswith(late)
+        assert found["or"].rule.confidence == "UNCONFIRMED"
+
+
+def test_once_the_operator_has_decided_the_day_there_is_one_settlement(rulebook: Rulebook):
+    closed = rulebook.with_override({"closed": [{"date": "2026-11-23", "name": "Swap"}]})
+
+    found = said(closed, HPG, "10:00", date(2026, 11, 20))
+
+    assert found["settlement"].says == "bought now: sellable 2026-11-26 13:00"
+    assert found["settlement"].rule.confidence == "high"
+
+
+def test_a_phase_of_a_day_that_may_be_closed_is_less_sure(rulebook: Rulebook):
+    assert said(rulebook, HPG, "10:00", MONDAY)["phase"].rule.confidence == "low"
+    assert said(rulebook, HPG, "10:00")["phase"].rule.confidence == "high"
+
+
+@pytest.mark.parametrize("day", [date(2026, 12, 31), date(2027, 1, 4)])
+def test_a_share_that_should_have_left_hnx_is_told_so_and_its_rules_are_doubted(
+    rulebook: Rulebook, day
+):
+    found = said(rulebook, SHS, "14:50", day)
+
+    assert found["move"].says == (
+        "all HNX shares were to be on HOSE by 2026-12-31: ask the broker where it trades"
+    )
+    own = [line.rule for line in found.values() if line.rule and line.rule.rule.startswith("HNX.")]
+    assert len(own) > 5
+    assert {rule.confidence for rule in own} == {"low"}
+    assert found["tax"].rule.confidence == "high"
+
+
+def test_until_then_the_announced_move_of_hnx_shares_is_named(rulebook: Rulebook):
+    found = said(rulebook, SHS, "10:00")
+
+    assert found["move"].says.startswith("all HNX shares move to HOSE by 2026-12-31")
+    assert found["move"].rule.rule == "HNX.moves_to_hose"
+    assert found["band"].rule.confidence == "high"
+
+
+@pytest.mark.parametrize(
+    "instrument", [HPG, Instrument("XYZ", Exchange.UPCOM), Instrument("E1", Exchange.HNX, ETF)]
+)
+def test_what_does_not_move_is_not_said_to(rulebook: Rulebook, instrument):
+    found = said(rulebook, instrument, "10:00", date(2027, 1, 4))
+
+    assert "move" not in found
+    assert found["band"].rule.confidence == "high"
+
+
+def test_a_status_that_nobody_has_told_is_not_called_normal(rulebook: Rulebook):
+    supposed = Instrument("HPG", Exchange.HOSE, status=SymbolStatus(is_known=False))
+
+    assert said(rulebook, supposed, "10:00")["symbol"].says == "HOSE STOCK, status not known"
+    assert said(rulebook, HPG, "10:00")["symbol"].says == "HOSE STOCK, status NRM"
