@@ -10,13 +10,11 @@ from datetime import datetime, time, timedelta
 from math import ceil
 from typing import Final
 
-from bot.broker.budget import LANE_SHARE_PERCENT
 from bot.domain.instrument import Exchange, Instrument, Phase
 from bot.domain.message import TimerFired
 from bot.domain.plan import StrategyPlan
 from bot.domain.rulebook import Rulebook
 from bot.engine.risk import SILENT_PHASES
-from bot.protocol.endpoints import Lane
 from bot.runtime.activity import Tasks
 from bot.runtime.inbox import Post
 from bot.runtime.reads import DayBook, Reads
@@ -54,7 +52,7 @@ class Poll:
 
 def room_for_polls(quota: int) -> int:
     """How many of `quota` requests a minute polls may use; the rest is for orders. Rounded down."""
-    return quota * LANE_SHARE_PERCENT[Lane.QUOTE] // 100
+    return quota * POLLS_SHARE_PERCENT // 100
 
 
 def polls_of(plans: Iterable[StrategyPlan]) -> tuple[Poll, ...]:
@@ -70,15 +68,19 @@ def polls_of(plans: Iterable[StrategyPlan]) -> tuple[Poll, ...]:
     )
 
 
+def slowed_by(polls: Sequence[Poll], quota: int) -> float:
+    """Return by which factor each poll has to be slower than its file says; 1 where all fit."""
+    return max(1.0, sum(poll.per_minute for poll in polls) / room_for_polls(quota))
+
+
 def fitted(polls: Sequence[Poll], quota: int) -> tuple[Poll, ...]:
     """Return the polls as slow as they must be for `quota` requests a minute, all by one factor.
 
     More than their share would keep the reads of phases and account waiting for ever.
     """
-    share, wanted = quota * POLLS_SHARE_PERCENT / 100, sum(poll.per_minute for poll in polls)
-    if wanted <= share:
+    slower = slowed_by(polls, quota)
+    if slower <= 1:
         return tuple(polls)
-    slower = wanted / share
     return tuple(replace(poll, interval=_whole_s(poll.interval * slower)) for poll in polls)
 
 

@@ -7,7 +7,7 @@ bot on the same journal is refused before any request is made.
 import asyncio
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -19,6 +19,7 @@ from bot.clock import SystemClock, performance_s
 from bot.domain.account import SubAccount
 from bot.domain.fault import FaultFound
 from bot.domain.instrument import EXCHANGE_TZ
+from bot.domain.plan import StrategyPlan
 from bot.engine.engine import Engine
 from bot.journal.errors import Holder, LeaseLost
 from bot.journal.heads_keeper import HeadsKeeper
@@ -38,6 +39,7 @@ from bot.runtime.control_server import ControlServer
 from bot.runtime.daemon import Daemon, Staff
 from bot.runtime.dry_run import dry
 from bot.runtime.faults import FaultGuard, ends_the_run
+from bot.runtime.feeds import polls_of, room_for_polls, slowed_by
 from bot.runtime.inbox import Inbox
 from bot.runtime.invoke import invoke
 from bot.runtime.journal_file import TO_RUN, prepare_journal, taken_over, told
@@ -292,6 +294,16 @@ class Run:
         word = "symbol" if len(symbols) == 1 else "symbols"
         counted = f"{len(self._strategies)} {strategies}, {len(symbols)} {word}"
         self._screen.row("config", f"{self._loaded.path}, {counted}")
+        self._show_slow_polls([each.plan for each in self._strategies])
+
+    def _show_slow_polls(self, plans: Sequence[StrategyPlan]) -> None:
+        polls, quota = polls_of(plans), self._loaded.settings.broker.requests_per_minute
+        slower = slowed_by(polls, quota)
+        if slower > 1:
+            wanted = sum(poll.per_minute for poll in polls)
+            may = f"polls may use {room_for_polls(quota)} of {quota} requests a minute"
+            text = f"{wanted:.0f} wanted, {may}: each comes {slower:.1f} times as seldom"
+            self._screen.row("polls", text)
 
     def _show_broker(self, broker: Broker, account: SubAccount) -> None:
         skew_ms = broker.offset.value.total_seconds() * 1000

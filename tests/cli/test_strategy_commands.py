@@ -54,7 +54,7 @@ def test_a_named_file_is_checked_without_any_configuration(capsys: Capture, fold
         "ok mine.yaml: mine, sma_cross on FPT, HPG, woken by bar 1m",
         "  quote FPT      every 10s       6.0 a minute",
         "  quote HPG      every 10s       6.0 a minute",
-        "  together 12.0 a minute, polls may use 39 of 60 requests, the rest is for orders",
+        "  together 12.0 a minute, polls may use 30 of 60 requests, the rest is for orders",
     ]
 
 
@@ -64,7 +64,7 @@ def test_wakes_that_cost_more_than_the_quota_are_told(capsys: Capture, folder: P
 
     _, out, _ = called(capsys, "strategy", "check", "mine.yaml")
 
-    assert "MORE than polls may use (39 of 60): all of them slow down" in out
+    assert "MORE than polls may use (30 of 60): all of them slow down" in out
 
 
 def test_every_mistake_is_on_stderr_and_counted(capsys: Capture, folder: Path) -> None:
