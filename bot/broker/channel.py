@@ -17,7 +17,7 @@ from bot.broker.errors import (
     Timeout,
     Unreachable,
 )
-from bot.broker.http import READ_BOUNDS, Bounds, HttpRequest, LateAnswer, Link, LongAnswer
+from bot.broker.http import READ_BOUNDS, Bounds, HttpRequest, LateAnswer, Link, UnusableAnswer
 from bot.broker.key_breaker import KeyBreaker
 from bot.broker.signer import Signer
 from bot.broker.waiter import Waiter
@@ -117,9 +117,9 @@ class Reader:
     async def read(self, endpoint: Endpoint, target: str) -> Answer:
         """Return a whole answer of any status but 429.
 
-        Raises RateLimited, KeyRefused, Timeout, Unreachable, or Malformed for a body beyond the
-        size of its call. A 429, a broken connection, a server error and a used nonce are tried
-        again, signed anew; a deadline that passed and a body that is too long are not.
+        Raises RateLimited, KeyRefused, Timeout, Unreachable, or Malformed for an answer that
+        cannot be used. A 429, a broken connection, a server error and a used nonce are tried again,
+        signed anew; a deadline that passed and an answer too long or of two lengths are not.
         """
         answer = await self._attempt(endpoint, target)
         for tries in range(1, READ_TRIES_MAX):
@@ -180,7 +180,7 @@ def is_limit(answer: Answer | NoAnswer) -> TypeGuard[Answer]:
 def _silence(endpoint: Endpoint, answer: NoAnswer) -> BrokerError:
     if isinstance(answer, Barred):
         return KeyRefused(endpoint.name, answer.reason, answer.until)
-    if isinstance(answer, LongAnswer):
+    if isinstance(answer, UnusableAnswer):
         return Malformed(endpoint.name, answer.reason)
     kind = Timeout if isinstance(answer, LateAnswer) else Unreachable
     return kind(endpoint.name, answer.reason)
@@ -189,6 +189,6 @@ def _silence(endpoint: Endpoint, answer: NoAnswer) -> BrokerError:
 def _may_pass(answer: Answer | NoAnswer) -> bool:
     """Whether another attempt may do better."""
     if isinstance(answer, NoAnswer):
-        return not isinstance(answer, LateAnswer | LongAnswer | Barred)
+        return not isinstance(answer, LateAnswer | UnusableAnswer | Barred)
     is_used_nonce = answer.http_status == 401 and _USED_NONCE in answer.body
     return answer.http_status in _PASSING_STATUSES or is_used_nonce

@@ -79,12 +79,12 @@ class LateAnswer(NoAnswer):
 
 
 @dataclass(frozen=True, slots=True)
-class LongAnswer(NoAnswer):
-    """More bytes of body came than the bounds allow; the rest was not read."""
+class UnusableAnswer(NoAnswer):
+    """An answer came that no second try would better: too long, or of two lengths."""
 
 
-class _BodyTooLong(Exception):
-    """More bytes of body than the bounds allow."""
+class _Unusable(Exception):
+    """What came is not to be read, or not to be believed; the text says why."""
 
 
 def connect(base_url: str, *, traffic: Traffic, app: AsgiApp | None = None) -> "Link":
@@ -101,7 +101,11 @@ def connect(base_url: str, *, traffic: Traffic, app: AsgiApp | None = None) -> "
 
 
 def _checked(base_url: str) -> httpx.URL:
-    parts = urlsplit(base_url)
+    try:
+        parts = urlsplit(base_url)
+        _ = parts.port
+    except ValueError as error:
+        raise ForbiddenAddress("base_url", f"{error}; write https://HOST") from error
     if parts.path.strip("/") or parts.query or parts.fragment or parts.username:
         raise ForbiddenAddress("base_url", "give scheme, host and port only")
     if not parts.hostname:
@@ -121,7 +125,9 @@ def _is_loopback(host: str) -> bool:
 
 
 def _verifying() -> ssl.SSLContext:
+    """Python itself would write all keys to the file that SSLKEYLOGFILE names."""
     context = httpx.create_ssl_context(verify=True, trust_env=False)
+    context.keylog_filename = None  # type: ignore[assignment]  # which turns it off
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     return context
 
@@ -190,10 +196,9 @@ class _Trip:
         """There will be no answer."""
         return NoAnswer(reason, is_sent=self.is_sent, latency_ms=self.latency_ms)
 
-    def too_long(self, bounds: Bounds) -> LongAnswer:
-        """The answer goes on beyond its bounds."""
-        reason = f"wanted at most {bounds.body_bytes_max:,} bytes, found more"
-        return LongAnswer(reason, is_sent=self.is_sent, latency_ms=self.latency_ms)
+    def unusable(self, reason: str) -> UnusableAnswer:
+        """What came will not be used."""
+        return UnusableAnswer(reason, is_sent=self.is_sent, latency_ms=self.latency_ms)
 
     def late(self, bounds: Bounds) -> LateAnswer:
         """The deadline has passed."""
@@ -233,8 +238,9 @@ class Link:
         except (TimeoutError, httpx.TimeoutException):
             self._retire(pool)
             return trip.late(bounds)
-        except _BodyTooLong:
-            return trip.too_long(bounds)
+        except _Unusable as error:
+            self._retire(pool)
+            return trip.unusable(str(error))
         except (httpx.TransportError, OSError) as error:
             return trip.failed(f"{type(error).__name__}: {error}")
 
@@ -270,10 +276,11 @@ class _Wire:
         )
 
     async def carry(self, request: HttpRequest, bounds: Bounds, trip: _Trip) -> Answer:
-        """Send once and read the whole answer. Raises httpx's TransportError, or _BodyTooLong."""
+        """Send once and read the whole answer. Raises httpx's TransportError, or _Unusable."""
         outgoing = self._outgoing(request, bounds, trip)
         response = await self._transport.handle_async_request(outgoing)
         body = await _body(response, bounds.body_bytes_max)
+        _refuse_two_lengths(response.headers)
         return trip.answered(response.status_code, dict(response.headers), body)
 
     def _outgoing(self, request: HttpRequest, bounds: Bounds, trip: _Trip) -> httpx.Request:
@@ -301,10 +308,20 @@ async def _body(response: httpx.Response, bytes_max: int) -> bytes:
         async for chunk in response.aiter_raw():
             body += chunk
             if len(body) > bytes_max:
-                raise _BodyTooLong
+                raise _too_long(bytes_max)
     finally:
         await response.aclose()
     return bytes(body)
+
+
+def _too_long(bytes_max: int) -> _Unusable:
+    return _Unusable(f"wanted at most {bytes_max:,} bytes, found more")
+
+
+def _refuse_two_lengths(headers: Mapping[str, str]) -> None:
+    """An answer with both lengths ends elsewhere for someone on the way: RFC 9112, 6.3 (3)."""
+    if "content-length" in headers and "transfer-encoding" in headers:
+        raise _Unusable("the answer has both Content-Length and Transfer-Encoding")
 
 
 # ------------------------------------------------------------------------------- in this process
@@ -319,13 +336,14 @@ class _InProcess:
         self._app = app
 
     async def carry(self, request: HttpRequest, bounds: Bounds, trip: _Trip) -> Answer:
-        """Call the application once. Raises OSError as it does, or _BodyTooLong."""
+        """Call the application once. Raises OSError as it does, or _Unusable."""
         said = _Said(request.body)
         await self._app(_scope(request), said.receive, said.send)
         if len(said.body) > bounds.body_bytes_max:
-            raise _BodyTooLong
+            raise _too_long(bounds.body_bytes_max)
         if not said.is_whole:
             raise ConnectionError("the answer ended before its end")
+        _refuse_two_lengths(said.headers)
         return trip.answered(said.status, said.headers, bytes(said.body))
 
     async def close(self) -> None:

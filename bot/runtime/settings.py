@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
@@ -190,6 +191,9 @@ def _address_problem(settings: Settings, merged: Merged) -> Problem | None:
     if url is None:
         message = f"mode {mode!r} needs broker.base_url, the broker's address"
         return None if mode == "sandbox" else merged.blame("E-CFG-043", message, ("mode",))
+    if (wrong := _no_address(url)) is not None:
+        message = f"'broker.base_url': {wrong}; wanted https://HOST or https://HOST:PORT"
+        return merged.blame("E-CFG-043", message, place)
     if mode == "live" and not url.startswith("https://"):
         message = "'broker.base_url': live orders go over https:// only"
         return merged.blame("E-CFG-043", message, place)
@@ -197,6 +201,16 @@ def _address_problem(settings: Settings, merged: Merged) -> Problem | None:
         message = "'broker.base_url': http:// is for this machine only; elsewhere use https://"
         return merged.blame("E-CFG-043", message, place)
     return None
+
+
+def _no_address(url: str) -> str | None:
+    """Why a URL names no host and port; None when it does."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as error:
+        return str(error)
+    return None if parts.hostname else "there is no host in it"
 
 
 def _statement_problem(settings: Settings, merged: Merged) -> Problem | None:

@@ -4,15 +4,18 @@ import asyncio
 import gzip
 import os
 import socket
+import ssl
 from asyncio import StreamReader as Reader
 from asyncio import StreamWriter as Writer
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, MutableMapping
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from shutil import which
 
 import pytest
 
 from bot.broker.errors import ForbiddenAddress
-from bot.broker.http import Bounds, HttpRequest, LateAnswer, Link, connect
+from bot.broker.http import Bounds, HttpRequest, LateAnswer, Link, UnusableAnswer, connect
 from bot.broker.traffic import Traffic
 from bot.protocol.answer import Answer, NoAnswer
 from tests.broker.loopback import RawServer, Script, raw_server, reply, reset
@@ -141,6 +144,60 @@ async def test_a_failed_tls_handshake_means_that_no_byte_left():
     assert isinstance(answer, NoAnswer)
     assert not answer.is_sent
     assert server.requests == []
+
+
+@pytest.mark.wire
+async def test_the_environment_gets_no_key_of_a_connection(tmp_path: Path) -> None:
+    files = {name: str(tmp_path / name) for name in ("key.pem", "certificate.pem", "keys.log")}
+    openssl = which("openssl")
+    if openssl is None:
+        pytest.skip("there is no openssl to make a certificate")
+    made = await asyncio.create_subprocess_exec(
+        openssl, "req", "-x509", "-nodes", "-newkey", "ec", "-pkeyopt",
+        "ec_paramgen_curve:prime256v1", "-subj", "/CN=127.0.0.1", "-days", "1",
+        "-keyout", files["key.pem"], "-out", files["certificate.pem"],
+        stderr=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
+    await made.wait()
+    served = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    served.load_cert_chain(files["certificate.pem"], files["key.pem"])
+    server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0, ssl=served)
+    port = server.sockets[0].getsockname()[1]
+
+    with environment(SSLKEYLOGFILE=files["keys.log"]):
+        async with server, link_to(f"https://127.0.0.1:{port}") as link:
+            answer = await link.exchange(POST, BOUNDS)
+
+    assert isinstance(answer, NoAnswer)
+    assert "CERTIFICATE" in answer.reason.upper()
+    kept = tmp_path / "keys.log"
+    assert "SECRET" not in (kept.read_text() if kept.exists() else "")
+
+
+@pytest.mark.parametrize(
+    "base_url", ["https://host:abc", "https://[::1", "https://host:99999", "http://127.0.0.1:x"]
+)
+def test_an_address_that_is_none_is_refused_and_no_bug(base_url: str) -> None:
+    with pytest.raises(ForbiddenAddress):
+        connect(base_url, traffic=Traffic())
+
+
+BOTH = "Transfer-Encoding: chunked\r\n"
+
+
+@pytest.mark.wire
+@pytest.mark.parametrize("asked", [GET, POST], ids=["read", "write"])
+async def test_an_answer_of_two_lengths_is_not_believed(asked: HttpRequest) -> None:
+    smuggled = reply(b"2\r\n{}\r\n0\r\n\r\n", headers=BOTH)
+
+    async with raw_server(answering(smuggled)) as server, link_to(server.base_url) as link:
+        answers = [await link.exchange(asked, BOUNDS) for _ in range(2)]
+
+    for answer in answers:
+        assert isinstance(answer, UnusableAnswer)
+        assert answer.is_sent
+        assert answer.reason == "the answer has both Content-Length and Transfer-Encoding"
+    assert server.connections == 2, "such a connection is not used again"
 
 
 @pytest.mark.wire

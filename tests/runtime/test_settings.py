@@ -249,3 +249,13 @@ def test_a_sandbox_may_have_no_pace_and_no_port(tmp_path: Path) -> None:
     sandbox = load_settings(write(tmp_path, "sandbox: {speed: max, port: null}\n")).settings.sandbox
 
     assert (sandbox.speed, sandbox.port) == (math.inf, None)
+
+
+@pytest.mark.parametrize("address", ["https://host:abc", "https://[::1", "https://:8443"])
+def test_an_address_that_is_none_is_a_mistake_at_its_line(tmp_path: Path, address: str) -> None:
+    with pytest.raises(OperatorMistake) as raised:
+        load(tmp_path, f"mode: paper\nbroker: {{base_url: '{address}'}}\n")
+
+    [problem] = raised.value.problems
+    assert (problem.code, problem.line) == ("E-CFG-043", 2)
+    assert "wanted https://HOST or https://HOST:PORT" in problem.message
