@@ -51,8 +51,8 @@ class Poll:
 
 
 def room_for_polls(quota: int) -> int:
-    """How many of `quota` requests a minute polls may use; the rest is for orders. Rounded down."""
-    return quota * POLLS_SHARE_PERCENT // 100
+    """How many of `quota` requests a minute polls may use; the rest is for orders. At least one."""
+    return max(1, quota * POLLS_SHARE_PERCENT // 100)
 
 
 def polls_of(plans: Iterable[StrategyPlan]) -> tuple[Poll, ...]:
