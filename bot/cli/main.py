@@ -34,6 +34,7 @@ from bot.cli import messages
 from bot.cli.command import WIDTH_MAX
 from bot.cli.invocation import Invocation, share_options, shared_options
 from bot.cli.show import LogLines, show_mistake, show_traceback, write_line
+from bot.runtime.no_dumps import forbid_dumps
 from bot.runtime.problems import ExitCode, OperatorMistake
 
 INTERRUPTED: Final = 130
@@ -160,6 +161,7 @@ bot.params.extend(shared_options(hidden=False))
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and end the process with its exit code."""
+    forbid_dumps()
     gc.set_threshold(*COLLECT_AFTER)
     logging.getLogger().addHandler(LogLines(logging.WARNING))
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
