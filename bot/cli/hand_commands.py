@@ -124,7 +124,10 @@ def cancel(
     ID is ORD…, L-…, a unique part of either, or 'last'. Strategies go on and may order again; to
     stop that too: bot halt
     """
-    if is_all is bool(references):
+    if is_all and references:
+        named = " ".join(references)
+        raise click.UsageError(f"--all and {named} contradict each other: give one of them")
+    if not (is_all or references):
         raise click.UsageError("name the orders to cancel, or say --all")
     running = _running_status(invocation)
     with open_journal(invocation) as reader:

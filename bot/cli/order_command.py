@@ -7,7 +7,7 @@ import click
 from bot.cli.command import command
 from bot.cli.invocation import Invocation
 from bot.cli.order_story import raw_story, story
-from bot.cli.orders_command import order_fields, reason_of, status_of
+from bot.cli.orders_command import order_fields, reason_of, rest_of, status_of
 from bot.cli.paper_words import paper_line
 from bot.cli.places import open_journal
 from bot.cli.rows import fields_of
@@ -44,8 +44,8 @@ def _body(row: OrderRow, events: Sequence[TimelineRow], *, raw: bool) -> Iterato
     elif raw:
         yield from raw_story(events)
     else:
-        yield from story(events, limit=width())
-        yield "raw requests and answers: --raw · as JSON: --json"
+        yield from story(events, row, limit=width())
+        yield "every step, request and answer: --raw · as JSON: --json"
 
 
 def _find(reader: JournalReader, reference: str) -> OrderRow:
@@ -79,7 +79,7 @@ def _facts(row: OrderRow) -> Iterator[str]:
     average = f" @ {row.average_price:,}" if row.average_price is not None else ""
     facts = {
         "time": day_and_clock_of(row.at),
-        "status": f"{status_of(row)} ({row.outcome})",
+        "status": ", ".join(filter(None, (status_of(row), rest_of(row)))),
         "filled": f"{row.executed_quantity:,}{average}, amount {row.executed_amount:,}",
         "cancelled": f"{row.cancelled_quantity:,}",
         "fee, tax": f"{row.fee:,}, {row.tax:,}",

@@ -1,8 +1,10 @@
 """`bot orders`: what was ordered, blocked requests among it, and why."""
 
+import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
+from difflib import get_close_matches
 from typing import Final
 
 import click
@@ -10,12 +12,15 @@ import click
 from bot.cli.command import command
 from bot.cli.invocation import Invocation
 from bot.cli.paper_words import paper_line
-from bot.cli.places import open_journal
+from bot.cli.places import open_journal, readable
 from bot.cli.rows import Plain, fields_of, form_option, names_of, print_machine
 from bot.cli.show import UNCUT, Row, print_lines, print_table, print_text, say
 from bot.cli.since import since_of, since_option
 from bot.cli.wording import clock_of, counted, day_and_clock_of
 from bot.journal.values import OrderRow
+from bot.runtime.problems import OperatorMistake
+from bot.runtime.settings import Loaded
+from bot.runtime.strategy_file import strategy_files
 
 HEADS: Final = (
     "TIME", "ID", "STRATEGY", "SIDE", "SYM", "QTY", "PRICE", "FILLED", "AVG", "STATUS",
@@ -25,6 +30,7 @@ WIDE_HEADS: Final = (
     "TIME", "ID", "LOCAL", "STRATEGY", "SIDE", "SYM", "QTY", "TYPE", "PRICE", "FILLED", "AVG",
     "FEE", "TAX", "STATUS", "CODE", "WHY / REASON",
 )  # fmt: skip
+_NAME_LINE: Final = re.compile(r"""^name:\s*['"]?([\w.-]+)""", re.MULTILINE)
 SPARE: Final = ("AVG", "STRATEGY", "WHY / REASON", "PRICE", "FILLED")
 """What is left out first where the screen is too narrow."""
 STYLES: Final = {
@@ -32,6 +38,8 @@ STYLES: Final = {
     "REJECTED": "red",
     "FAILED": "red",
     "BLOCKED": "yellow",
+    "EXPIRED": "yellow",
+    "HELD": "yellow",
     "UNKNOWN": "bright_red",
 }
 
@@ -63,6 +71,8 @@ def orders(
             open_only=open_only,
         )
         paper = paper_line(reader)
+        if strategy and not found:
+            _require_strategy(invocation, strategy, reader.strategies())
         if status and not found:
             say(invocation, _statuses(reader.orders(), status))
     machine = [order_fields(row) for row in found]
@@ -70,6 +80,28 @@ def orders(
     if not print_machine(invocation, machine, form, what="orders", names=names):
         _print_table(invocation, found, is_wide=form == "wide")
         print_lines(paper)
+
+
+def _require_strategy(invocation: Invocation, name: str, written: Sequence[str]) -> None:
+    """Refuse a name that neither the journal nor the configuration knows."""
+    names = sorted({*written, *_configured(readable(invocation))})
+    if name in names:
+        return
+    close = get_close_matches(name, names, n=1)
+    meant = f" Did you mean {close[0]}?" if close else ""
+    known = f" There are: {', '.join(names)}" if names else ""
+    raise click.UsageError(f"no strategy is called {name!r}.{meant}{known}")
+
+
+def _configured(loaded: Loaded) -> Iterator[str]:
+    """The names in the strategy files, read without loading what they use."""
+    try:
+        files = strategy_files(loaded)
+    except OperatorMistake:  # there are none; the journal may know some all the same
+        return
+    for file in files:
+        named = _NAME_LINE.search(file.read_text(encoding="utf-8", errors="replace"))
+        yield named[1] if named else file.stem
 
 
 def _statuses(found: Sequence[OrderRow], status: str) -> str:
@@ -98,25 +130,42 @@ def order_fields(row: OrderRow) -> Plain:
 def foot(found: Sequence[OrderRow]) -> str:
     """`5 orders: 1 filled, 2 blocked · bot order ID --timeline`."""
     outcomes = Counter(row.outcome for row in found)
-    listed = ", ".join(f"{count} {word}" for word, count in outcomes.most_common())
+    words = {"partly": "partly filled"}
+    counts = outcomes.most_common()
+    listed = ", ".join(f"{count} {words.get(word, word)}" for word, count in counts)
     colon = ": " if listed else ""
     return f"{counted(len(found), 'order')}{colon}{listed} · bot order ID --timeline"
 
 
 def status_of(row: OrderRow) -> str:
-    """The broker's word; `, cut` when a partly filled order has ended."""
-    is_cut = row.outcome == "partly" and not row.is_open
-    return f"{row.status}, cut" if is_cut else row.status
+    """The broker's word, and ours for what the broker has no order of or no word for."""
+    if rest_of(row):
+        return "PARTLY FILLED"
+    return "HELD" if row.outcome == "held" else row.status
+
+
+def rest_of(row: OrderRow) -> str:
+    """What became of the rest of a partly filled order that has ended: `rest cancelled`."""
+    if row.outcome != "partly" or row.is_open:
+        return ""
+    return "rest lapsed" if row.state == "EXPIRED" else "rest cancelled"
 
 
 def ended_words(row: OrderRow) -> str:
-    """`ORD3 CANCELLED: 300 cancelled, 200 kept`."""
-    quantities = f"{row.cancelled_quantity:,} cancelled, {row.executed_quantity:,} kept"
+    """`ORD3 CANCELLED: 200 filled, 300 cancelled`."""
+    filled, cancelled = row.executed_quantity, row.cancelled_quantity
+    quantities = f"{filled:,} filled, {cancelled:,} cancelled"
+    if not filled:
+        quantities = f"{cancelled:,} cancelled unfilled" if cancelled else "nothing filled"
     return f"{row.id} {row.state or row.status}: {quantities}"
 
 
 def reason_of(row: OrderRow) -> str:
     """Why it is as it is: what refused it, how it ended, else why it was made."""
+    if row.order_id is None and row.outcome == "expired":
+        return f"not sent: {row.reason or row.why}"
+    if rest := rest_of(row):
+        return f"{rest} ({row.note})" if row.note else rest
     if row.status == "BLOCKED":
         return " ".join(part for part in (row.code, row.reason) if part) or row.why or ""
     return row.reason or row.note or row.why or ""
@@ -131,7 +180,7 @@ def _row(row: OrderRow, time_of: Callable[[datetime], str]) -> Row:
         row.symbol,
         row.quantity,
         row.price,
-        None if row.status == "BLOCKED" else row.executed_quantity,
+        row.executed_quantity if row.was_sent else None,
         row.average_price,
         status_of(row),
         reason_of(row),

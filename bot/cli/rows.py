@@ -59,6 +59,8 @@ def print_machine(
 
     `what` is the key of the rows in the JSON object, `names` are the fields of a row.
     """
+    if invocation.json and form != "table":
+        raise click.UsageError(f"--json and -o {form} contradict each other: give one of them")
     if invocation.json:
         print_json({what: rows})
     elif form == "jsonl":

@@ -108,7 +108,7 @@ def _waited(book: Book, track: IntentTrack) -> str:
 
 def _note_expired(book: Book, track: IntentTrack, reason: str, code: str) -> None:
     intent = track.intent
-    book.counts["expired_held"] += 1
+    book.counts["expired"] += 1
     book.record(
         Decision(
             at=book.now,

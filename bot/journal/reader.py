@@ -93,6 +93,12 @@ class JournalReader:
         wanted = [row for row in found if status is None or _answers_to(row, status)]
         return sorted(wanted, key=lambda row: row.status != "UNKNOWN")
 
+    def strategies(self) -> list[str]:
+        """Return the names of all strategies that ever decided something."""
+        query = sa.select(tables.decisions.c.strategy).distinct()
+        with told(self._url), self._engine.connect() as connection:
+            return sorted(connection.execute(query).scalars())
+
     def order(self, reference: str) -> OrderRow:
         """Find one order by `ORD…`, `L-…`, a unique part of either, or `last`.
 

@@ -11,13 +11,23 @@ from bot.journal.encoding import instant_of
 
 R = TypeVar("R")
 
+_NEVER_PLACED: Final = {
+    "EXPIRED_LOCAL": "expired",
+    "NOT_SENT": "expired",
+    "HELD": "held",
+    "NOT_PLACED": "never placed",
+    "EOD_ABSENT": "never placed",
+}
+"""What became of an intent of which the broker has no order, by its send state."""
+
 
 @dataclass(frozen=True, slots=True)
 class OrderRow:
     """An order, a request that did not become one, or one whose answer never came.
 
     `id` is the broker's id, else the local one. `status` is the broker's own word, or BLOCKED (it
-    never left) or UNKNOWN (nobody knows). `average_price` is floored. `at` is when it was decided.
+    was refused here), EXPIRED (it was approved, but never sent) or UNKNOWN (nobody knows).
+    `average_price` is floored. `at` is when it was decided.
     """
 
     seq: int
@@ -50,8 +60,17 @@ class OrderRow:
     is_open: bool
 
     @property
+    def was_sent(self) -> bool:
+        """Whether it may have left this machine."""
+        return self.status != "BLOCKED" and self.send_state not in {"EXPIRED_LOCAL", "NOT_SENT"}
+
+    @property
     def outcome(self) -> str:
-        """One word for it: filled, partly, open, cancelled, rejected, expired, blocked, unknown."""
+        """What became of it: filled, partly, open, cancelled, rejected, expired, held, blocked,
+        never placed, unknown.
+        """
+        if self.order_id is None and self.send_state in _NEVER_PLACED:
+            return _NEVER_PLACED[self.send_state]
         if self.status in {"BLOCKED", "UNKNOWN"}:
             return self.status.lower()
         if self.state == "FILLED":
@@ -67,6 +86,8 @@ class OrderRow:
 class TimelineRow:
     """One thing that happened. `offset_s` counts from the first row; `detail` is raw or JSON.
 
+    `word` is the verdict, verb, outcome, source, new state or kind that the row is about.
+
     `kind` is decided, checked, recorded, sent, answered, sending, moved, polled, result, filled,
     2fa, state, note or account.
     """
@@ -81,6 +102,7 @@ class TimelineRow:
     symbol: str | None
     text: str
     detail: str | None
+    word: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ v_orders: Final = _view(
 )
 v_timeline: Final = _view(
     "v_timeline",
-    "time at kind local_id order_id strategy symbol text detail",
+    "time at kind local_id order_id strategy symbol text detail word",
     "seq part",
 )
 v_decisions: Final = _view(

@@ -14,43 +14,34 @@ from bot.cli.rows import csv_lines
 from bot.journal.reader import JournalReader
 from bot.journal.verify import VerifyReport
 from bot.runtime.problems import ExitCode
-from tests.cli.stage import call
+from tests.cli.stage import call, make_project
 
 ORDERS = """\
-TIME     ID          STRATEGY  SIDE SYM QTY   PRICE FILLED     AVG STATUS      WHY / REASON
-09:41:00 L-0008      depth-hpg BUY  HPG 300  27,000      0       - UNKNOWN     the broker said so
-09:16:00 ORD10000001 sma-fpt   BUY  FPT 100 132,000    100 132,000 MATCHED_ALL bids 4.6x asks
-09:21:00 ORD10000003 depth-hpg BUY  HPG 500  27,050    200  27,050 SENT, cut   expire 3m: 200 …
-09:27:00 ORD10000004 sma-fpt   BUY  VNM 100  79,900      0       - REJECTED    Giá nằm ngoài biên độ
-09:31:00 L-0005      sma-fpt   BUY  VNM 900  71,900      -       - BLOCKED     MAX_ORDER_VALUE
-5 orders: 1 unknown, 1 filled, 1 partly, 1 rejected, 1 blocked · bot order ID --timeline
+TIME     ID          STRATEGY  SIDE SYM QTY   PRICE FILLED     AVG STATUS        WHY / REASON
+09:41:00 L-0008      depth-hpg BUY  HPG 300  27,000      0       - UNKNOWN       the broker said so
+09:16:00 ORD10000001 sma-fpt   BUY  FPT 100 132,000    100 132,000 MATCHED_ALL   bids 4.6x asks
+09:21:00 ORD10000003 depth-hpg BUY  HPG 500  27,050    200  27,050 PARTLY FILLED rest cancelled …
+09:27:00 ORD10000004 sma-fpt   BUY  VNM 100  79,900      0       - REJECTED      Giá nằm ngoài …
+09:31:00 L-0005      sma-fpt   BUY  VNM 900  71,900      -       - BLOCKED       MAX_ORDER_VALUE
+5 orders: 1 unknown, 1 filled, 1 partly filled, 1 rejected, 1 blocked · bot order ID --timeline
 """
 PARTLY = """\
 ORD10000003  L-0003  BUY 500 HPG LIMIT 27,050  depth-hpg  account …001.1
 why  bids 4.6x asks
-+0.000   09:21:00.102  decided   PASSED ok · BUY 500 HPG LO 27,050 · bids 4.6x asks
-+0.000   09:21:00.102  checked   2 of 2 checks ok
-+0.001   09:21:00.103  recorded  BUY 500 HPG LO 27,050
-+0.003   09:21:00.105  sent      POST /trading/v1/accounts/***/orders · nonce 5f0c0003… · body
-                                 sha256 9a319a31…
-+0.003   09:21:00.105  sending   READY → SENDING · the broker said so
-+0.044   09:21:00.146  answered  ACCEPTED · HTTP 200 · 41 ms
-+0.044   09:21:00.146  result    place · SENT
-+0.044   09:21:00.146  sending   SENDING → ACKED · the broker said so
-+0.044   09:21:00.146  moved     SUBMITTED → ACCEPTED · SENT
-+1.000   09:21:01.102  polled    book · SENT
-+90.1    09:22:30.202  moved     ACCEPTED → PARTIALLY_FILLED · SENT
++0.000   09:21:00.102  decided   BUY 500 HPG LIMIT 27,050: bids 4.6x asks
++0.000   09:21:00.102  checked   2 checks ok
++0.003   09:21:00.105  sent      the order to the broker
++0.044   09:21:00.146  answered  accepted as ORD10000003 (41 ms)
 +90.1    09:22:30.202  filled    200 @ 27,050 · 200 of 500 · fee 8,115 · position HPG 200
-+181.2   09:24:01.302  moved     PARTIALLY_FILLED → CANCELLED · SENT
-raw requests and answers: --raw · as JSON: --json
++181.2   09:24:01.302  ended     expire 3m: 200 filled, 300 cancelled
+every step, request and answer: --raw · as JSON: --json
 """
 BLOCKED = """\
 L-0005  BUY 900 VNM LIMIT 71,900  sma-fpt  account …001.1
 why  bids 4.6x asks
-+0.000   09:31:00.102  decided   BLOCKED MAX_ORDER_VALUE · BUY 900 VNM LO 71,900 · SMA crossed
-+0.000   09:31:00.102  checked   refused by MAX_ORDER_VALUE, check 1 · order 64.7M of 50M
-+0.000   09:31:00.102  recorded  BUY 900 VNM LO 71,900
-raw requests and answers: --raw · as JSON: --json
++0.000   09:31:00.102  decided   BUY 900 VNM LIMIT 71,900: SMA crossed
++0.000   09:31:00.102  checked   refused by MAX_ORDER_VALUE: order 64.7M of 50M
+every step, request and answer: --raw · as JSON: --json
 """
 WHY_NOT = """\
 TIME        STRATEGY SYM TIMES VERDICT CODE            WHY
@@ -67,8 +58,8 @@ GOLDEN = {
 }
 READING = (
     "orders",
-    "orders --open -o wide",
-    "orders --since 1h -o csv",
+    "orders --open",
+    "orders --since 1h",
     "order last",
     "order last --timeline",
     "fills",
@@ -153,6 +144,55 @@ def test_a_status_that_no_order_has_names_those_that_there_are(config: Path) -> 
     )
 
 
+@pytest.mark.parametrize("form", ["csv", "jsonl", "wide"])
+def test_json_and_another_form_contradict_each_other(form: str, config: Path) -> None:
+    ran = call("orders", "--json", "-o", form, "-c", str(config))
+
+    assert (ran.code, ran.out) == (ExitCode.USAGE, "")
+    assert f"--json and -o {form} contradict each other" in ran.err
+
+
+def test_a_strategy_that_nobody_has_is_no_empty_list(config: Path) -> None:
+    ran = call("orders", "--strategy", "sma_fpt", "-c", str(config))
+
+    assert (ran.code, ran.out) == (ExitCode.USAGE, "")
+    assert "no strategy is called 'sma_fpt'. Did you mean sma-fpt? There are: depth-hpg," in ran.err
+
+
+def test_a_configured_strategy_without_an_order_is_an_empty_list(tmp_path: Path) -> None:
+    config = make_project(tmp_path)
+    (tmp_path / "strategies").mkdir()
+    (tmp_path / "strategies" / "x.yaml").write_text("name: new-one\nuse: sma\n")
+    (tmp_path / "strategies" / "unnamed.yaml").write_text("use: sma\n")
+
+    for name in ("new-one", "unnamed"):
+        ran = call("orders", "--strategy", name, "-c", str(config))
+        assert (ran.code, ran.err) == (ExitCode.DONE, "")
+
+
+def test_a_partly_filled_order_says_what_became_of_its_rest(config: Path) -> None:
+    lines = call("order", "ORD10000003", "-c", str(config)).out.splitlines()
+
+    assert "status     PARTLY FILLED, rest cancelled" in lines
+    assert "reason     rest cancelled (expire 3m: 200 filled, 300 cancelled)" in lines
+
+
+def test_the_state_machines_are_shown_with_raw_alone(config: Path) -> None:
+    told = call("order", "ORD10000003", "--timeline", "-c", str(config)).out
+    raw = call("order", "ORD10000003", "--raw", "-c", str(config)).out
+
+    for word in ("PASSED ok", "READY → SENDING", "SUBMITTED → ACCEPTED", "POST /trading"):
+        assert word in raw
+        assert word not in told
+
+
+def test_all_and_a_name_contradict_each_other(config: Path) -> None:
+    ran = call("cancel", "--all", "L-1", "-c", str(config))
+
+    assert (ran.code, ran.out) == (ExitCode.USAGE, "")
+    assert "--all and L-1 contradict each other: give one of them" in ran.err
+
+
 def test_csv_hands_a_spreadsheet_no_formula() -> None:
     row = {"why": "=1+1", "name": "@x", "realised": -5, "text": "-900017", "note": "-x"}
 
@@ -178,8 +218,8 @@ def test_a_narrow_screen_leaves_columns_out_and_keeps_the_status(config: Path) -
     ran = call("orders", "-c", str(config), columns=60)
 
     assert ran.out.splitlines()[1:3] == [
-        "09:41:00 L-0008      BUY  HPG 300  27,000      0 UNKNOWN",
-        "09:16:00 ORD10000001 BUY  FPT 100 132,000    100 MATCHED_ALL",
+        "09:41:00 L-0008      BUY  HPG 300      0 UNKNOWN",
+        "09:16:00 ORD10000001 BUY  FPT 100    100 MATCHED_ALL",
     ]
 
 
@@ -226,8 +266,8 @@ def test_an_order_that_ended_is_told_in_our_word_not_in_the_brokers(config: Path
         cut, lost = reader.order("ORD10000003"), reader.order("L-0008")
 
     assert (cut.state, cut.status) == ("CANCELLED", "SENT")
-    assert ended_words(cut) == "ORD10000003 CANCELLED: 300 cancelled, 200 kept"
-    assert ended_words(lost) == "L-0008 UNKNOWN: 0 cancelled, 0 kept"
+    assert ended_words(cut) == "ORD10000003 CANCELLED: 200 filled, 300 cancelled"
+    assert ended_words(lost) == "L-0008 UNKNOWN: nothing filled"
 
 
 def test_an_id_of_nothing_is_no_part_of_every_id(config: Path) -> None:

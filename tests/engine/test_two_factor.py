@@ -93,6 +93,7 @@ def test_past_its_time_a_held_order_expires():
     stage.pass_time(120)
 
     assert stage.new(IntentMoved)[0].reason == "no 2FA within 2 min"
+    assert stage.engine.standing().counts["expired"] == 1
     assert stage.decided() == (Verdict.EXPIRED, "TWO_FACTOR")
     stage.quote()
     stage.token()

@@ -115,8 +115,36 @@ def test_every_order_and_every_order_not_placed_is_listed(reader: JournalReader)
         ("ORD10000003", "SENT", "partly", None),
         ("ORD10000004", "REJECTED", "rejected", "-900017"),
         ("L-0005", "BLOCKED", "blocked", "max_order_value"),
-        ("L-0007", "BLOCKED", "blocked", "OTP_SESSION_EXPIRED"),
+        ("L-0007", "BLOCKED", "held", "OTP_SESSION_EXPIRED"),
     ]
+
+
+@pytest.mark.parametrize("when", ["before its commit", "before its first byte", "waiting for 2FA"])
+async def test_a_signal_that_became_too_old_is_expired_whenever_that_was(
+    when: str, db_url: str
+) -> None:
+    ways: dict[str, list[list[Entry]]] = {
+        "before its commit": [[LOST.moved(_SEND.READY, _SEND.EXPIRED_LOCAL)]],
+        "before its first byte": [LOST.sending, [LOST.moved(_SEND.SENDING, _SEND.NOT_SENT)]],
+        "waiting for 2FA": [
+            LOST.sending,
+            [but(LOST.finished, outcome="REFUSED", code="OTP_SESSION_EXPIRED", reason="a 403")],
+            [LOST.moved(_SEND.SENDING, _SEND.HELD)],
+            [LOST.moved(_SEND.HELD, _SEND.EXPIRED_LOCAL)],
+        ],
+    }
+    journal = Journal.open(db_url)
+    recorded: list[Entry] = [LOST.decision, LOST.recorded]
+    for entries in (recorded, *ways[when]):
+        await journal.write(entries)
+    await journal.close()
+
+    with JournalReader(db_url) as opened:
+        [row] = opened.orders()
+
+    assert (row.status, row.outcome, row.reason) == ("EXPIRED", "expired", "the broker said so")
+    assert not row.was_sent
+    assert not row.is_open
 
 
 def test_a_row_says_all_of_an_order(reader: JournalReader) -> None:
@@ -261,7 +289,8 @@ def test_reasons_that_differ_in_figures_are_told_together(reader: JournalReader)
 def test_a_day_is_summed_up(reader: JournalReader) -> None:
     summary = reader.summary(DAY)
 
-    assert summary.outcomes == {"filled": 1, "partly": 1, "rejected": 1, "blocked": 2, "unknown": 1}
+    outcomes = {"filled": 1, "partly": 1, "rejected": 1, "blocked": 1, "held": 1, "unknown": 1}
+    assert summary.outcomes == outcomes
     assert (summary.orders, summary.fills, summary.net) == (6, 2, -19_800 - 8_115)
     assert summary.decisions == {"PASSED": 5, "BLOCKED": 1, "SKIPPED": 31}
 

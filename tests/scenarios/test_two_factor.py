@@ -14,6 +14,7 @@ from bot.domain.entry import (
     Verdict,
 )
 from bot.domain.outcome import TWO_FACTOR_CODES
+from bot.journal.reader import JournalReader
 from tests.by_hand import Ask, tell_by_hand
 from tests.staging import QUIET
 from tests.story import Story, once, tell, write_project
@@ -60,6 +61,12 @@ async def test_a_held_order_expires_when_no_token_comes_in_time(tmp_path: Path) 
     assert len(story.shown.all(IntentRecorded)) == 1
     assert Verdict.EXPIRED in {each.verdict for each in story.shown.all(Decision)}
     assert story.broker_orders() == {}
+
+    with JournalReader(story.loaded.journal_url) as reader:
+        [row] = reader.orders()
+        said = [each for each in reader.timeline(row.id) if each.word == "EXPIRED_LOCAL"]
+    assert (row.status, row.outcome, row.reason) == ("EXPIRED", "expired", "no 2FA within 1 min")
+    assert [each.text for each in said] == ["HELD → EXPIRED_LOCAL · no 2FA within 1 min"]
 
 
 async def test_reads_go_on_while_the_gate_is_closed(tmp_path: Path) -> None:
