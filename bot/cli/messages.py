@@ -76,3 +76,5 @@ NO_CODE_FOR_CONFORMANCE: Final = (
     "processes. Leave --otp out to be asked, or pipe the code: … | bot conformance --otp -"
 )
 """Why `--otp 123456` is refused."""
+CHANGED: Final = "{files} changed since the start: stop and run again to use it"
+"""Of a strategy that runs."""

@@ -18,6 +18,7 @@ from bot.cli.wording import by_words, counted, folded, minute_of, order_words, p
 from bot.clock import monotonic_s
 from bot.domain.entry import RunState
 from bot.runtime.problems import ExitCode, OperatorMistake
+from bot.runtime.source_files import changed_files
 
 LOOK_EVERY_S: Final = 0.2
 STOPPED: Final[Fields] = {"state": RunState.STOPPED}
@@ -161,8 +162,11 @@ def _strategy(row: Fields) -> str:
     reason = text(row, "reason")
     state = text(row, "state")
     if state == "warming":
-        return f"{text(row, 'name')}{watch} {reason}"
-    return f"{text(row, 'name')}{watch} {state}{f': {reason}' if reason else ''}"
+        line = f"{text(row, 'name')}{watch} {reason}"
+    else:
+        line = f"{text(row, 'name')}{watch} {state}{f': {reason}' if reason else ''}"
+    changed = changed_files(inner(row, "files"))
+    return f"{line} · {messages.CHANGED.format(files=', '.join(changed))}" if changed else line
 
 
 def _positions(found: Fields) -> str:

@@ -3,11 +3,14 @@
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import click
 
+from bot.cli import messages
 from bot.cli.command import child, group
 from bot.cli.config_commands import count, good, report, warn
+from bot.cli.fields import each, inner, text
 from bot.cli.invocation import Invocation
 from bot.cli.places import load
 from bot.cli.show import print_json, print_table, print_text, say, write_json
@@ -25,6 +28,8 @@ from bot.runtime.settings import DEMO, BrokerSettings, Loaded
 from bot.runtime.shipped import shipped
 
 Plain = dict[str, object]
+_ANSWER_S: Final = 2.0
+"""A running bot that is slower is not waited for: the list does not need it."""
 
 
 @group("strategy", example="bot strategy check strategies/mine.yaml")
@@ -44,12 +49,15 @@ def list_(invocation: Invocation) -> None:
     loaded = load(invocation)
     files, plugins = _file_rows(loaded), list_plugins(loaded.base_dir)
     usable = [{"name": p.name, "where": p.where, "error": p.error} for p in plugins]
+    changed = _changed_since_start(loaded)
     if invocation.json:
-        print_json({"strategies": files, "usable": usable})
+        print_json({"strategies": files, "usable": usable, "changed_since_start": changed})
         return
     heads = ("STRATEGY", "USE", "SYMBOLS", "MODE", "WAKE", "FILE")
     cells = [tuple(_cell(row[head.lower()]) for head in heads) for row in files]
     print_table(invocation, heads, cells)
+    for name, names in (changed or {}).items():
+        print_text(f"{name}: {messages.CHANGED.format(files=', '.join(names))}")
     print_text("")
     rows = [(p.name, "broken" if p.error else "ok", p.where) for p in plugins]
     print_table(invocation, ("USE", "STATE", "WHERE"), rows)
@@ -58,6 +66,20 @@ def list_(invocation: Invocation) -> None:
         print_text("")
         for line in reason.splitlines():
             print_text(line)
+
+
+def _changed_since_start(loaded: Loaded) -> dict[str, list[str]] | None:
+    """Return what has been edited of the running strategies, by name; None when no bot runs."""
+    from bot.runtime.control import NoBotRunning, ask
+    from bot.runtime.source_files import changed_files
+
+    try:
+        reply = ask(loaded.state_dir, {"do": "status"}, timeout_s=_ANSWER_S)
+    except (NoBotRunning, OSError):
+        return None
+    rows = each(inner(reply, "status"), "strategies")
+    found = {text(row, "name"): changed_files(inner(row, "files")) for row in rows}
+    return {name: files for name, files in found.items() if files}
 
 
 def _file_rows(loaded: Loaded) -> list[Plain]:

@@ -43,13 +43,19 @@ def place_of(
 
     Without such a frame it could not even be called: then where `function` begins.
     """
-    classes = factory.__mro__[: factory.__mro__.index(Strategy)]
-    modules = (sys.modules.get(cls.__module__) for cls in classes)
-    own = {file for module in modules if (file := getattr(module, "__file__", None))}
+    own = files_of(factory)
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if frame.filename in own:
+        if Path(frame.filename) in own:
             return Path(frame.filename), frame.lineno or 1
     code = getattr(inspect.unwrap(getattr(factory, function)), "__code__", None)
-    if code is None or code.co_filename not in own:
-        return next((Path(file) for file in sorted(own)), None), 1
+    if code is None or Path(code.co_filename) not in own:
+        return next(iter(own), None), 1
     return Path(code.co_filename), code.co_firstlineno
+
+
+def files_of(factory: type[Strategy]) -> tuple[Path, ...]:
+    """Return the files that a strategy's class and its own base classes stand in."""
+    classes = factory.__mro__[: factory.__mro__.index(Strategy)]
+    modules = (sys.modules.get(cls.__module__) for cls in classes)
+    names = (getattr(module, "__file__", None) for module in modules)
+    return tuple(dict.fromkeys(Path(name) for name in names if name))

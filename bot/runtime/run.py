@@ -51,6 +51,7 @@ from bot.runtime.reads import DayBook, Health, Reads
 from bot.runtime.rulebook import rulebook_of
 from bot.runtime.second_factor import TwoFactorDesk, codes_asked
 from bot.runtime.settings import Loaded
+from bot.runtime.source_files import hashes_of
 from bot.runtime.status import Facts
 from bot.runtime.strategy_file import UnknownSymbols, load_strategies
 from bot.runtime.supervisor import Supervisor
@@ -112,6 +113,7 @@ class Run:
         self._rulebook = rulebook_of(loaded)
         self._codes_asked: list[datetime] = []
         self._strategies = load_strategies(loaded, only=options.only)
+        self._files = hashes_of(self._strategies)
 
     async def to_its_end(self) -> str:
         """Start, run, stop; return why it ended."""
@@ -277,6 +279,7 @@ class Run:
             account_id=staff.account.id,
             started_at=self.world.market.now(),
             journal=masked_url(self._loaded.journal_url),
+            files=self._files,
         )
         operations = Operations(
             facts, broker.client, self._tasks, staff.desk, self.world.market, self._inbox.post

@@ -2,6 +2,7 @@
 standing.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -21,6 +22,7 @@ from bot.engine.standing import (
     StrategyStanding,
 )
 from bot.runtime.shapes import Fields, instant
+from bot.runtime.source_files import Hashes
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,8 @@ class Facts:
     account_id: str
     started_at: datetime
     journal: str
+    files: Mapping[str, Hashes]
+    """What each strategy was loaded from, by its name."""
 
 
 def status_of(facts: Facts) -> Fields:
@@ -60,7 +64,7 @@ def status_of(facts: Facts) -> Fields:
             "is_unproven": standing.is_unproven,
             "missed_signals": standing.missed_signals,
         },
-        "strategies": [_strategy(each) for each in standing.strategies],
+        "strategies": [_strategy(each, facts) for each in standing.strategies],
         "positions": [_position(each) for each in standing.positions],
         "open_orders": [order_fields(each) for each in standing.open_orders],
         "cancels": [_cancel(each) for each in standing.cancels],
@@ -102,13 +106,14 @@ def _drifted(each: Drifted) -> Fields:
     return {"call": each.call, "field": each.field, "change": each.change, "was": each.was}
 
 
-def _strategy(each: StrategyStanding) -> Fields:
+def _strategy(each: StrategyStanding, facts: Facts) -> Fields:
     return {
         "name": each.name,
         "state": each.state,
         "reason": each.reason,
         "mode": each.mode,
         "symbols": list(each.symbols),
+        "files": dict(facts.files.get(each.name, {})),
         "orders_today": each.orders_today,
         "day_result": each.day_result,
     }

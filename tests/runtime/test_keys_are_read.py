@@ -200,12 +200,7 @@ def plan_of(folder: Path, text: str) -> StrategyPlan:
 
 @pytest.mark.parametrize(
     ("part", "name"),
-    [
-        (part, field.name)
-        for part, kind in PLAN_PARTS.items()
-        for field in dataclasses.fields(kind)
-        if not field.name.startswith("source")
-    ],
+    [(part, field.name) for part, kind in PLAN_PARTS.items() for field in dataclasses.fields(kind)],
 )
 def test_what_a_plan_holds_is_read(part: str, name: str) -> None:
     assert is_read(f"{part}.{name}"), f"nothing reads {name} of {PLAN_PARTS[part].__name__}"
