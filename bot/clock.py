@@ -75,6 +75,11 @@ def boottime_ns() -> int:
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
+def boottime_s() -> float:
+    """Seconds since boot, suspend included: how long something took or is ago. Nothing steps it."""
+    return boottime_ns() / 1e9
+
+
 def boot_id() -> str:
     """Identify this boot of the machine; boottimes of two boots cannot be compared."""
     try:

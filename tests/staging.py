@@ -133,7 +133,14 @@ async def set_stage(folder: Path, url: str, script: Scenario | None = None) -> S
     events: list[Event] = []
     closed: list[str] = []
     account = given.accounts[0]
-    book = DayBook(broker.client, account, clock, Health(clock, events.append), events.append)
+    book = DayBook(
+        broker.client,
+        account,
+        clock,
+        Health(clock, events.append),
+        events.append,
+        lambda: clock.now().timestamp(),
+    )
     orders = OrderManager(
         writer=broker.writer,
         journal=journal,

@@ -165,10 +165,7 @@ class OrderManager:
         self._answer_place(intent, (Unknown if is_stored else NotSent)(ENGINE_FAULT), None)
 
     async def _reason_not_to_send(self, intent: Intent) -> str | None:
-        await self._book.refresh_if_older(BOOK_AGE_MAX)
-        if not self._book.is_fresh(BOOK_AGE_MAX):
-            return "the day order book could not be read, so known orders are not known"
-        return self._objection(intent)
+        return await self._book.reason_of_age(BOOK_AGE_MAX) or self._objection(intent)
 
     def _objection(self, intent: Intent) -> str | None:
         """Asked again just before the first byte: the request quota may have held it up, and an
@@ -176,7 +173,9 @@ class OrderManager:
         """
         now = self._now()
         if now > intent.ttl_at:
-            return f"the signal was older than its limit at {now:%H:%M:%S}"
+            age_s = (now - intent.created_at).total_seconds()
+            limit_s = (intent.ttl_at - intent.created_at).total_seconds()
+            return f"the signal was {age_s:.1f} s old (limit {limit_s:g} s)"
         return self._gate(intent)
 
     def _judge_place(

@@ -24,6 +24,7 @@ from bot.domain.message import (
     TodaysOrdersRead,
 )
 from bot.runtime.inbox import Post
+from bot.runtime.world import Elapsed
 
 FAILURES_MAX: Final = 3
 MORNING: Final = timedelta(hours=8)
@@ -58,16 +59,24 @@ class DayBook:
     """The day order book: read at once, remembered by its ids, one read at a time."""
 
     def __init__(
-        self, client: BrokerClient, account: SubAccount, clock: Clock, health: Health, post: Post
+        self,
+        client: BrokerClient,
+        account: SubAccount,
+        clock: Clock,
+        health: Health,
+        post: Post,
+        elapsed_s: Elapsed,
     ) -> None:
         self._client = client
         self._account = account
         self._clock = clock
         self._health = health
         self._post = post
+        self._elapsed_s = elapsed_s
         self._ids: set[str] = set()
         self._day: date | None = None
-        self._read_at: datetime | None = None
+        self._read_s: float | None = None
+        self._failure = ""
 
     def known_ids(self) -> tuple[str, ...]:
         """Every order id seen in the book of the day so far, sorted."""
@@ -80,27 +89,35 @@ class DayBook:
     @property
     def has_been_read(self) -> bool:
         """True once the book has been read."""
-        return self._read_at is not None
+        return self._read_s is not None
 
-    def is_fresh(self, age_max: timedelta) -> bool:
-        """True when the last read is not older than `age_max`."""
-        return self._read_at is not None and self._clock.now() - self._read_at <= age_max
-
-    async def refresh_if_older(self, age_max: timedelta) -> None:
-        """Read the book unless it is fresh; a failed read leaves it stale."""
-        if not self.is_fresh(age_max):
+    async def reason_of_age(self, age_max: timedelta) -> str | None:
+        """Read the book unless that was done within `age_max`; return why it is too old even so."""
+        if self._is_older(age_max):
             await self.read()
+        if not self._is_older(age_max):
+            return None
+        failure = f"; reading it again failed: {self._failure}" if self._failure else ""
+        if self._read_s is None:
+            return f"the day order book has not been read yet{failure}"
+        age_s, limit_s = self._elapsed_s() - self._read_s, age_max.total_seconds()
+        return f"the day order book was read {age_s:.1f} s ago, limit {limit_s:g} s{failure}"
+
+    def _is_older(self, age_max: timedelta) -> bool:
+        """An age is a duration: it is not the market clock's, which may step or run faster."""
+        return self._read_s is None or self._elapsed_s() - self._read_s > age_max.total_seconds()
 
     async def read(self) -> None:
         """Read the book and post it."""
-        asked_at = self._clock.now()
+        asked_at, asked_s = self._clock.now(), self._elapsed_s()
         try:
             found = await self._client.todays_orders(self._account, asked_at)
         except BrokerError as error:
             self._health.failed(error)
+            self._failure = str(error)
             return
         self._health.succeeded()
-        self._read_at = asked_at
+        self._read_s, self._failure = asked_s, ""
         self._begin_day(asked_at.astimezone(EXCHANGE_TZ).date())
         self._ids.update(report.order_id for report in found.reports)
         self._ids.update(row.order_id for row in found.set_aside if row.order_id)

@@ -220,7 +220,7 @@ class Run:
     def _staff_up(self, desk: JournalDesk, broker: Broker, account: SubAccount) -> Staff:
         world, post, risk = self.world, self._inbox.post, self._loaded.settings.risk
         health = Health(world.market, post)
-        book = DayBook(broker.client, account, world.market, health, post)
+        book = DayBook(broker.client, account, world.market, health, post, world.elapsed_s)
         strategies = [on_account(each, account) for each in self._strategies]
         engine = Engine(
             rulebook=self._rulebook,

@@ -15,7 +15,7 @@ from bot.runtime.scenario_file import load_scenario
 from bot.runtime.schedule import Fire, Job, Report, Timetable
 from bot.runtime.scripted import ScenarioMarks
 from bot.runtime.stepped import SteppedMarket, SteppedWaiter
-from bot.runtime.world import Access, Driver, Mark
+from bot.runtime.world import Access, Driver, Elapsed, Mark
 from bot.runtime.worlds import Place, ledger_path
 from bot.sandbox.errors import LedgerBroken, PortInUse
 from bot.sandbox.ledger import begun_at, resumed_at
@@ -53,6 +53,7 @@ class SandboxWorld:
         self.waiter: Waiter = self._stepped
         self.turn: Turn = turn
         self.max_concurrent: int | None = 1
+        self.elapsed_s: Elapsed = lambda: clock.now().timestamp()
         self.mailed_code: Secret | None = Secret(sandbox.credentials.otp_code)
         self.story_start: datetime | None = sandbox.scenario.starts_at
         self.mark: Mark = ScenarioMarks(sandbox.forced)

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from bot.broker.http import AsgiApp
 from bot.broker.waiter import SystemWaiter, Waiter
-from bot.clock import Clock, SystemClock
+from bot.clock import Clock, SystemClock, boottime_s
 from bot.domain.entry import Entry
 from bot.protocol.secret import Secret
 from bot.runtime.activity import AllAtOnce, Tasks, Turn
@@ -42,6 +42,9 @@ def as_it_is(entry: Entry) -> Entry:
     return entry
 
 
+Elapsed = Callable[[], float]
+
+
 class Driver(Protocol):
     """Moves or follows the clock, fires the jobs and the engine's deadlines."""
 
@@ -62,6 +65,8 @@ class World(Protocol):
     waiter: Waiter
     turn: Turn
     max_concurrent: int | None
+    elapsed_s: Elapsed
+    """By what the age of a read is measured: nothing steps it, and no speed scales it."""
     mailed_code: Secret | None
     """The one-time code of a broker that we play ourselves."""
     story_start: datetime | None
@@ -96,6 +101,7 @@ class SystemWorld:
         self.waiter: Waiter = SystemWaiter(self.market)
         self.turn: Turn = AllAtOnce()
         self.max_concurrent: int | None = None
+        self.elapsed_s: Elapsed = boottime_s
         self.mailed_code: Secret | None = None
         self.story_start: datetime | None = None
         self.mark: Mark = as_it_is
@@ -147,6 +153,7 @@ class ServedSandboxWorld:
         self.waiter: Waiter = SystemWaiter(self.wire)
         self.turn: Turn = AllAtOnce()
         self.max_concurrent: int | None = None
+        self.elapsed_s: Elapsed = boottime_s
         self.mailed_code: Secret | None = None
         self.story_start: datetime | None = None
         self.mark: Mark = as_it_is

@@ -114,6 +114,7 @@ async def test_a_burn_after_the_nonce_window_proves_nothing(stage: Stage) -> Non
 
     [burnt] = [event for event in stage.events if isinstance(event, NonceBurnt)]
     assert burnt.resolution is Resolution.REACHED
+    assert burnt.detail == "the nonce is older than 270 s"
 
 
 async def test_the_attempt_is_committed_before_the_first_byte(stage: Stage) -> None:
@@ -289,7 +290,7 @@ async def test_a_place_held_up_by_the_quota_past_its_time_is_not_sent(stage: Sta
 
     answer = _answer(stage)
     assert isinstance(answer.outcome, NotSent)
-    assert "older than its limit" in answer.outcome.reason
+    assert answer.outcome.reason == "the signal was 9.0 s old (limit 5 s)"
     assert stage.placed() == []
 
 
@@ -310,6 +311,123 @@ async def test_after_a_reboot_an_age_near_the_window_proves_nothing(stage: Stage
 
     [burnt] = [event for event in stage.events if isinstance(event, NonceBurnt)]
     assert burnt.resolution is Resolution.REACHED
+
+
+# --------------------------------------------------------------- the last look before a send
+
+BOOK = {"verb": "GET", "path": "*/accounts/*/order-book"}
+UNREADABLE = [{"match": {**BOOK, "times": 0}, "action": {"do": "status", "status": 500}}]
+
+
+@pytest.mark.parametrize("stage", [UNREADABLE], indirect=True)
+async def test_no_order_leaves_while_the_day_book_cannot_be_read(stage: Stage) -> None:
+    wanted = await stage.ready(intent())
+
+    await stage.orders.place(wanted)
+
+    outcome = _answer(stage).outcome
+    assert isinstance(outcome, NotSent)
+    assert "the day order book has not been read yet; reading it again failed" in outcome.reason
+    assert stage.placed() == []
+
+
+@pytest.mark.parametrize(
+    ("age_s", "reason"),
+    [(5.0, None), (6.2, "the day order book was read 6.2 s ago, limit 5 s; reading it again")],
+)
+@pytest.mark.parametrize(
+    "stage",
+    [
+        [
+            {
+                "match": {**BOOK, "at": "09:20:01", "times": 0},
+                "action": {"do": "status", "status": 500},
+            }
+        ]
+    ],
+    indirect=True,
+)
+async def test_an_order_kept_back_for_an_old_day_book_says_how_old_it_is(
+    stage: Stage, age_s: float, reason: str | None
+) -> None:
+    await stage.book.read()
+    stage.clock.advance_to(START + timedelta(seconds=age_s))
+    wanted = await stage.ready(intent(ttl_at=START + timedelta(seconds=60)))
+
+    await stage.orders.place(wanted)
+
+    outcome = _answer(stage).outcome
+    if reason is None:
+        assert isinstance(outcome, Accepted)
+    else:
+        assert isinstance(outcome, NotSent)
+        assert outcome.reason.startswith(reason)
+
+
+async def test_the_age_of_the_day_book_is_none_of_a_faster_market_clock(stage: Stage) -> None:
+    passed = [100.0]
+    stage.book._elapsed_s = lambda: passed[-1]
+    await stage.book.read()
+    reads = len(stage.events)
+    stage.clock.advance_to(START + timedelta(minutes=1))
+    passed.append(101.0)
+
+    assert await stage.book.reason_of_age(timedelta(seconds=5)) is None
+    assert len(stage.events) == reads
+    passed.append(105.1)
+    assert await stage.book.reason_of_age(timedelta(seconds=5)) is None
+    assert len(stage.events) == reads + 1
+
+
+@pytest.mark.parametrize(("late_s", "is_sent"), [(0, True), (0.001, False)])
+async def test_a_signal_leaves_until_the_last_instant_of_its_time_and_not_after(
+    stage: Stage, late_s: float, *, is_sent: bool
+) -> None:
+    wanted = await stage.ready(intent())
+    stage.clock.advance_to(START + timedelta(seconds=5 + late_s))
+
+    await stage.orders.place(wanted)
+
+    assert isinstance(_answer(stage).outcome, Accepted if is_sent else NotSent)
+    assert len(stage.placed()) == is_sent
+
+
+async def test_an_accepted_order_is_known_before_the_day_book_shows_it(stage: Stage) -> None:
+    await stage.orders.place(await stage.ready(intent()))
+
+    assert list(stage.book.known_ids()) == stage.placed()
+
+
+@pytest.mark.parametrize(
+    ("answered_s", "resolution"), [(269.9, Resolution.FRESH), (270.1, Resolution.REACHED)]
+)
+@pytest.mark.parametrize(
+    "stage",
+    [[{"match": POST, "point": "before_auth", "action": {"do": "rst"}}]],
+    indirect=True,
+)
+async def test_a_burn_whose_answer_comes_after_the_window_proves_nothing(
+    stage: Stage, answered_s: float, resolution: Resolution
+) -> None:
+    await stage.orders.place(await stage.ready(intent()))
+    stage.clock.advance_to(START + timedelta(seconds=269))
+
+    class Late:
+        """The real writer, whose burn takes until `answered_s` after the send."""
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(stage.broker.writer, name)
+
+        async def burn(self, nonce: str) -> Answer | NoAnswer:
+            answer = await stage.broker.writer.burn(nonce)
+            stage.clock.advance_to(START + timedelta(seconds=answered_s))
+            return answer
+
+    stage.orders._writer = Late()  # type: ignore[assignment]
+    await stage.orders.burn("L-0001")
+
+    [burnt] = [event for event in stage.events if isinstance(event, NonceBurnt)]
+    assert burnt.resolution is resolution
 
 
 class Faulty:

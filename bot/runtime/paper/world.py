@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from bot.broker.errors import BrokerError, ForbiddenAddress, Unreachable
 from bot.broker.waiter import SystemWaiter, Waiter
-from bot.clock import Clock, SystemClock
+from bot.clock import Clock, SystemClock, boottime_s
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.quote import Quote
 from bot.domain.rulebook import Rulebook
@@ -38,7 +38,7 @@ from bot.runtime.rulebook import load_symbols
 from bot.runtime.schedule import Fire, Job, Report, SystemTimetable, Timetable, every
 from bot.runtime.settings import Loaded
 from bot.runtime.strategy_file import UnknownSymbols
-from bot.runtime.world import Access, Driver, Mark, SystemDriver, as_it_is
+from bot.runtime.world import Access, Driver, Elapsed, Mark, SystemDriver, as_it_is
 from bot.sandbox.errors import LedgerBroken
 from bot.sandbox.ledger import resumed_at
 from bot.sandbox.mirror.shell import MirrorShell
@@ -81,6 +81,7 @@ class PaperWorld:
         self.waiter: Waiter = SystemWaiter(self.wire)
         self.turn: Turn = AllAtOnce()
         self.max_concurrent: int | None = None
+        self.elapsed_s: Elapsed = boottime_s
         self.mailed_code: Secret | None = None
         self.story_start: datetime | None = None
         self.mark: Mark = as_it_is
