@@ -2,11 +2,12 @@
 
 import asyncio
 from datetime import datetime
+from functools import partial
 
 import click
 
 from bot.cli.command import child, group
-from bot.cli.show import write_json
+from bot.cli.show import write_json, write_line
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.runtime.paper.serving import PaperPlan, serve_paper
 
@@ -34,7 +35,7 @@ def serve(port: int, scenario: str, seed: int | None, speed: float | None, now: 
     The first line on stdout is JSON: base_url, api_key, api_secret, otp, accounts.
     """
     plan = PaperPlan(port=port, scenario=scenario, seed=seed, speed=speed, starts_at=_instant(now))
-    asyncio.run(serve_paper(plan, announce=write_json))
+    asyncio.run(serve_paper(plan, announce=write_json, remark=partial(write_line, err=True)))
 
 
 def _instant(text: str | None) -> datetime | None:

@@ -3,7 +3,7 @@
 import csv
 import re
 from collections.abc import Mapping
-from datetime import date
+from datetime import date, datetime
 from functools import cache
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from ruamel.yaml.error import YAMLError
 
 import bot.domain
 from bot.domain.errors import RuleDataError
+from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.rulebook import Rulebook
 from bot.domain.symbols import SymbolTable
 from bot.runtime.problems import OperatorMistake
@@ -25,6 +26,17 @@ _RULES = Path(bot.domain.__file__).parent / "rules"
 def load_rulebook(on: date | None = None) -> Rulebook:
     """Return the rules in effect on a day; None: the newest. Raises RuleDataError for no day."""
     return _shipped_rulebook(on)
+
+
+def on_later_rules(rulebook: Rulebook, at: datetime) -> str:
+    """Say so where a market of that time is played by rules that came into effect later.
+
+    Empty where the rules of its day are known.
+    """
+    day, since = at.astimezone(EXCHANGE_TZ).date(), rulebook.known_since
+    if day >= since:
+        return ""
+    return f"{day} is played by those in effect since {since}; the earlier ones are not known here"
 
 
 def rulebook_of(loaded: Loaded, on: date | None = None) -> Rulebook:

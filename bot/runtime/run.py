@@ -48,7 +48,7 @@ from bot.runtime.operations import Operations
 from bot.runtime.order_manager import Clocks, OrderManager
 from bot.runtime.paper.journal import require_unmixed
 from bot.runtime.reads import DayBook, Health, Reads
-from bot.runtime.rulebook import rulebook_of
+from bot.runtime.rulebook import on_later_rules, rulebook_of
 from bot.runtime.second_factor import TwoFactorDesk, codes_asked
 from bot.runtime.settings import Loaded
 from bot.runtime.source_files import hashes_of
@@ -148,6 +148,9 @@ class Run:
             self._loaded, self._rulebook, self._activity, symbols, on_bug=self._supervisor.fail
         )
         self.world = self._make(place)
+        start = self.world.story_start
+        if start is not None and (words := on_later_rules(self._rulebook, start)):
+            self._screen.row("rules", words)
         self._tasks = Tasks(self._activity, self.world.turn, self._on_failed_task)
         self._company = Company(self._options, self.world, self._supervisor)
 

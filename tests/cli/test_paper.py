@@ -90,4 +90,4 @@ def test_a_day_outside_the_calendar_is_refused() -> None:
     ran = call("paper", "serve", "--port", "0", "--now", "2031-01-06T10:00:00")
 
     assert ran.code == 3
-    assert "E-MKT-005 --now 2031-01-06: the calendar covers 2025 to 2027" in ran.err
+    assert "E-MKT-005 --now 2031-01-06: the calendar covers 2024 to 2027" in ran.err

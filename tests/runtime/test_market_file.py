@@ -129,13 +129,22 @@ def test_a_symbol_without_a_file_is_told(tmp_path: Path) -> None:
     assert line == f"bars: E-MKT-009 {fault}"
 
 
-@pytest.mark.parametrize("day", ["2026-11-21", "2024-07-01"])
-def test_a_day_outside_the_calendar_is_refused(day: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("day", "words"),
+    [("2026-11-21", "day 2026-11-21 is no trading day"), ("2023-07-03", "day 2023-07-03")],
+)
+def test_a_day_outside_the_calendar_is_refused(day: str, words: str, tmp_path: Path) -> None:
     put(tmp_path, MINUTES + GOOD)
 
-    assert told(tmp_path, day=day) == [
-        f"E-MKT-005 day {day} is no trading day; the calendar covers 2025 to 2027"
-    ]
+    assert told(tmp_path, day=day) == [f"E-MKT-005 {words}: the calendar covers 2024 to 2027"]
+
+
+def test_a_recorded_day_of_2024_is_played(tmp_path: Path) -> None:
+    put(tmp_path, MINUTES + GOOD.replace("2026-11-19", "2024-08-05"))
+
+    played = load(tmp_path, day="2024-08-05")
+
+    assert played.recording.days["HPG"][date(2024, 8, 5)].minutes
 
 
 def test_a_daily_file_gives_bars_and_references(tmp_path: Path) -> None:

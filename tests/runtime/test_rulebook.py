@@ -1,14 +1,14 @@
 """Reading the rules from the package and from the operator."""
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from pathlib import Path
 
 import pytest
 
-from bot.domain.instrument import Exchange, Phase
+from bot.domain.instrument import EXCHANGE_TZ, Exchange, Phase
 from bot.domain.rulebook import Rulebook
 from bot.runtime.problems import OperatorMistake
-from bot.runtime.rulebook import load_rulebook, load_symbols, rulebook_of
+from bot.runtime.rulebook import load_rulebook, load_symbols, on_later_rules, rulebook_of
 from bot.runtime.settings import load_settings
 from bot.runtime.shipped import shipped, shipped_dir
 
@@ -97,3 +97,20 @@ def test_a_checkout_finds_its_own_files():
 def test_a_file_that_did_not_come_along_is_named():
     with pytest.raises(FileNotFoundError, match=r"config/nothing.yaml did not come"):
         shipped("config/nothing.yaml")
+
+
+@pytest.mark.parametrize(
+    ("day", "words"),
+    [
+        (date(2024, 8, 5), "2024-08-05 is played by those in effect since 2025-05-05"),
+        (date(2025, 5, 2), "2025-05-02 is played by those in effect since 2025-05-05"),
+        (date(2025, 5, 5), ""),
+        (date(2026, 11, 19), ""),
+    ],
+)
+def test_a_day_before_the_known_rules_is_said_to_be_played_by_later_ones(
+    day: date, words: str
+) -> None:
+    at = datetime.combine(day, time(9, 15), EXCHANGE_TZ)
+
+    assert on_later_rules(load_rulebook(), at).partition(";")[0] == words

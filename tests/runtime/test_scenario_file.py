@@ -15,7 +15,7 @@ DIVIDEND = "corporate_actions:\n  - {do: cash_dividend, symbol: HPG, "
 @pytest.mark.parametrize(
     ("text", "place", "words"),
     [
-        (f"day: 2031-01-06\n{HPG}", "1:6", "wanted a day of the calendar, 2025 to 2027"),
+        (f"day: 2031-01-06\n{HPG}", "1:6", "wanted a day of the calendar, 2024 to 2027"),
         (HPG.replace("HOSE", "UPCOM, kind: ETF"), "2:5", "tick size of ETF on UPCOM"),
         (HPG.replace("HOSE", "HCX, kind: BOND"), "2:5", "band of BOND on HCX"),
         (

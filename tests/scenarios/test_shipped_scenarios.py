@@ -41,3 +41,26 @@ async def test_a_scenario_without_a_day_begins_at_the_end_of_the_last_opening_au
     assert load_rulebook().calendar.is_trading_day(begun.date())
     assert today - timedelta(days=7) < begun.date() <= today
     assert again.ledger()[0] == story.ledger()[0], "and goes on with that day"
+
+
+async def test_a_recorded_day_before_the_known_rules_says_by_which_it_is_played(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "SHS.csv").write_text(
+        "time,open,high,low,close,volume\n2024-08-05 09:00,16000,16000,16000,16000,50000\n"
+    )
+    symbol = {"symbol": "SHS", "exchange": "HNX", "reference": 16_000, "replay": "minutes"}
+    recorded = {"day": "2024-08-05", "start": "09:00:30", "replay": {"minutes": "."}}
+    config = write_project(
+        tmp_path,
+        scenario={**recorded, "symbols": [symbol]},
+        strategies=[once(symbols=["SHS"], params={"price": 16_500})],
+        broker=BROKER,
+    )
+
+    story = await tell(config, minutes=2)
+
+    assert ("rules", "2024-08-05 is played by those in effect since 2025-05-05") in [
+        (name, text.partition(";")[0]) for name, text in story.shown.rows
+    ]
+    assert story.shown.all(Fill)

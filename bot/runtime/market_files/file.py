@@ -63,7 +63,8 @@ def _window(scenario: Scenario, rulebook: Rulebook) -> tuple[date, ...]:
     if day is None:
         raise OperatorMistake.of("E-MKT-005", "a scenario that replays names its day: add day")
     if not calendar.is_trading_day(day):
-        raise OperatorMistake.of("E-MKT-005", f"day {day} is no trading day; {years}")
+        why = f"day {day} is no trading day" if calendar.covers(day) else f"day {day}"
+        raise OperatorMistake.of("E-MKT-005", f"{why}: {years}")
     try:
         return tuple(calendar.add_trading_days(day, n) for n in range(scenario.replay.days))
     except CalendarEnds as error:

@@ -16,7 +16,7 @@ from bot.clock import Clock, ScaledClock, SimulatedClock, SystemClock
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.rulebook import Rulebook
 from bot.runtime.problems import OperatorMistake
-from bot.runtime.rulebook import load_rulebook
+from bot.runtime.rulebook import load_rulebook, on_later_rules
 from bot.runtime.scenario_file import load_scenario
 from bot.sandbox.errors import PortInUse
 from bot.sandbox.sandbox import Sandbox
@@ -38,13 +38,20 @@ class PaperPlan:
     starts_at: datetime | None = None
 
 
-async def serve_paper(plan: PaperPlan, announce: Callable[[str], None]) -> None:
+Say = Callable[[str], None]
+
+
+async def serve_paper(plan: PaperPlan, announce: Say, remark: Say) -> None:
     """Serve until a signal. `announce` gets the JSON of address and credentials once it is bound.
+
+    `remark` gets what a person should know of the market that is played.
 
     Raises OperatorMistake for a bad scenario, or a port in use.
     """
     wire, rulebook = SystemClock(), load_rulebook()
     scenario, joined_at = _scenario(plan, wire, rulebook)
+    if words := on_later_rules(rulebook, scenario.starts_at):
+        remark(f"rules: {words}")
     clock = _MarketClock(joined_at)
     sandbox = Sandbox(scenario, rulebook, clock=clock, wire=wire, seed=plan.seed)
     sandbox.advance(joined_at)
