@@ -13,6 +13,9 @@ from bot.cli.invocation import Invocation
 
 Body = Callable[..., object]
 WIDTH_MAX: Final = 100
+ALSO: Final = (
+    "Also: -c FILE, --state-dir DIR, --json, -q, -v, --color, --no-input, --debug (see bot -h)."
+)
 _HELP: Final = {"help_option_names": ["-h", "--help"], "max_content_width": WIDTH_MAX}
 
 
@@ -35,7 +38,12 @@ class _Example:
 
 
 class ExampleCommand(_Example, click.Command):
-    """A command whose help opens with an example."""
+    """A command whose help opens with an example and ends with what every command takes."""
+
+    def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Name the options of `bot` itself, which may stand here too."""
+        super().format_epilog(context, formatter)
+        formatter.write(f"\n{ALSO}\n")
 
 
 class ExampleGroup(_Example, click.Group):

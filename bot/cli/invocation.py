@@ -58,7 +58,12 @@ def shared_options(*, hidden: bool) -> list[click.Option]:
         click.Option(["-v", "--verbose"], is_flag=True, help="More talk on stderr."),
         click.Option(["--color"], type=click.Choice(COLORS), help="When to write colours."),
         click.Option(["--no-input"], is_flag=True, help="Never ask."),
-        click.Option(["--state-dir"], type=path, metavar="DIR", help="Where a bot keeps it."),
+        click.Option(
+            ["--state-dir"],
+            type=path,
+            metavar="DIR",
+            help="Where the bot keeps journal, token and socket.",
+        ),
         click.Option(["--debug", "is_debug"], is_flag=True, help="Show the traceback of an error."),
     ]
     for option in options:

@@ -9,7 +9,7 @@ vnbot trades on Vietnam's exchanges through a broker's open API. Nothing is runn
   bot orders                    what was ordered, and what came of it
   bot order last --timeline     everything that happened to the last order
   bot init ~/mybot              a configuration of your own
-  bot strategy list             the strategies that there are
+  bot strategy list             available strategies
   bot run -c ~/mybot/bot.yaml   run it in the foreground
 
 All commands: bot -h
@@ -42,9 +42,9 @@ USED_JOURNAL: Final = (
     "{journal} holds an earlier run already, and a demo that begins anew needs an empty journal. "
     "Give another database with --db, or empty this one"
 )
-TAKEN: Final = "the {do} is taken; what is shown is {state} until that is over too"
+TAKEN: Final = "{do} accepted; the bot stays {state} until that cause clears"
 """Said where another cause stands above what an operator has done."""
-SYSTEM: Final = "See to the rights and the room there, or take another place: --state-dir DIR"
+SYSTEM: Final = "Check permissions and free space, or choose another directory: --state-dir DIR"
 BUG: Final = "this is a bug of ours, not a mistake of yours: {error}"
 BUG_REPORT: Final = "the report is in {path}; it holds no secrets"
 

@@ -20,6 +20,7 @@ from bot.cli.show import write_line
 from bot.runtime.control import NoBotRunning, ask
 from bot.runtime.problems import ExitCode, OperatorMistake
 from bot.runtime.settings import DEMO, Loaded, load_settings
+from bot.runtime.settings_sources import COMMAND_LINE
 from bot.runtime.shipped import shipped, shipped_dir
 
 if TYPE_CHECKING:
@@ -50,7 +51,12 @@ def _load(invocation: Invocation, path: Path | None, flags: Mapping[str, object]
     overrides = {name.replace("__", "."): value for name, value in flags.items()}
     if invocation.state_dir is not None:
         overrides["state_dir"] = str(invocation.state_dir.absolute())
-    return load_settings(path, overrides=overrides)
+    try:
+        return load_settings(path, overrides=overrides)
+    except OperatorMistake as mistake:
+        if all(problem.message.startswith(COMMAND_LINE) for problem in mistake.problems):
+            raise OperatorMistake(mistake.problems, ExitCode.USAGE) from mistake
+        raise
 
 
 def which_bot(invocation: Invocation) -> str:

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Sequence
 from itertools import count
+from math import inf
 from time import sleep
 from typing import Final
 
@@ -34,7 +35,9 @@ class Seconds(click.ParamType[float]):
         except ValueError:
             wanted = "how often to look, in seconds like 2 or 2s; write it behind the symbol"
             self.fail(f"{str(value)!r}: wanted {wanted}", param, context)
-        return max(seconds, EVERY_S_MIN)
+        if not EVERY_S_MIN <= seconds < inf:
+            self.fail(f"{str(value)!r}: wanted at least {EVERY_S_MIN:g} seconds", param, context)
+        return seconds
 
 
 watch_option = click.option(

@@ -16,6 +16,9 @@ from bot.domain.visible import csv_text, visible_json
 
 FORMS: Final = ("table", "wide", "csv", "jsonl")
 
+BYTE_ORDER_MARK: Final = "\ufeff"
+"""Before CSV, as in an export: a spreadsheet takes Vietnamese text for UTF-8 by it."""
+
 Plain = dict[str, object]
 
 
@@ -67,7 +70,9 @@ def print_machine(
         for row in rows:
             write_json(json.dumps(row, ensure_ascii=False, default=str))
     elif form == "csv":
-        for line in csv_lines(rows, names):
+        first, *others = csv_lines(rows, names)
+        write_line(first, limit=len(first), dye=lambda text: BYTE_ORDER_MARK + text)
+        for line in others:
             write_line(line, limit=len(line))
     return invocation.json or form in {"jsonl", "csv"}
 

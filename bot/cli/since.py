@@ -16,23 +16,38 @@ from bot.journal.reader import JournalReader
 _SPAN: Final = re.compile(r"([0-9]{1,4})([smhdw])")
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
+
+class When(click.ParamType[str]):
+    """What `--since` takes; read against the journal's time by `since_of`."""
+
+    name = "when"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, context: click.Context | None
+    ) -> str:
+        """Return it as it was written, or say what was wanted."""
+        written = str(value)
+        try:
+            _ = _SPAN.fullmatch(written) or datetime.fromisoformat(written)
+        except ValueError:
+            wanted = "a length of time like 1d, 2h or 30m, a day like 2026-11-19, or an instant"
+            self.fail(f"{written!r}: wanted {wanted}", param, context)
+        return written
+
+
 since_option: Final = click.option(
-    "--since", metavar="WHEN", help="1d, 2h, 30m, 2026-11-19 or 2026-11-19T09:30."
+    "--since", type=When(), metavar="WHEN", help="1d, 2h, 30m, 2026-11-19 or 2026-11-19T09:30."
 )
 
 
 def since_of(text: str | None, reader: JournalReader) -> datetime | None:
-    """Return the instant that `--since` means, None without it. Raises click.BadParameter."""
+    """Return the instant that `--since` means, None without it."""
     if text is None:
         return None
     found = _SPAN.fullmatch(text)
     if found:
         return now_of(reader) - timedelta(**{_UNITS[found[2]]: int(found[1])})
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError as error:
-        wanted = "a length of time like 1d, 2h or 30m, a day like 2026-11-19, or an instant"
-        raise click.BadParameter(f"{text!r}: wanted {wanted}", param_hint="--since") from error
+    at = datetime.fromisoformat(text)
     return at if at.tzinfo else at.replace(tzinfo=EXCHANGE_TZ)
 
 

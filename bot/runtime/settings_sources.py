@@ -18,6 +18,8 @@ NESTING: Final = "__"
 SECRET_KEYS: Final = ("api_key", "api_secret")
 FLAG: Final = "flag"
 _ENV: Final = "env "
+COMMAND_LINE: Final = "command line"
+"""How a problem begins that lies in an option and in no file."""
 
 Tree = dict[str, object]
 Steps = tuple[str, ...]
@@ -156,7 +158,7 @@ def _of_variable(origin: str, message: str) -> str:
 
 
 def _of_flag(message: str) -> str:
-    return f"command line: {message}"
+    return f"{COMMAND_LINE}: {message}"
 
 
 def _origin(detail: ErrorDetails, merged: Merged) -> str:

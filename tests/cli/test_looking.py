@@ -129,7 +129,8 @@ def test_an_order_as_json_has_these_keys(config: Path) -> None:
 def test_csv_holds_one_row_for_each_order(config: Path) -> None:
     ran = call("orders", "-o", "csv", "-c", str(config))
 
-    rows = list(csv.DictReader(io.StringIO(ran.out)))
+    rows = list(csv.DictReader(io.StringIO(ran.out.removeprefix("\ufeff"))))
+    assert ran.out.startswith("\ufeffseq,"), "a spreadsheet takes it for UTF-8 by its first mark"
     assert [row["id"] for row in rows][:2] == ["L-0008", "ORD10000001"]
     assert rows[3]["reason"] == "Giá nằm ngoài biên độ"
 

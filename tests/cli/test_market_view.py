@@ -106,9 +106,15 @@ def test_in_a_pipe_only_changes_are_written() -> None:
     assert written == "a\nb\n"
 
 
-@pytest.mark.parametrize(("said", "seconds"), [("2", 2.0), ("5s", 5.0), ("0", EVERY_S_MIN)])
-def test_seconds_may_have_their_unit_and_are_not_too_few(said: str, seconds: float) -> None:
+@pytest.mark.parametrize(("said", "seconds"), [("2", 2.0), ("5s", 5.0), ("0.5", EVERY_S_MIN)])
+def test_seconds_may_have_their_unit(said: str, seconds: float) -> None:
     assert Seconds().convert(said, None, None) == seconds
+
+
+@pytest.mark.parametrize("said", ["0", "-1", "0.4s", "nan", "inf"])
+def test_to_watch_every_zero_seconds_is_refused(said: str) -> None:
+    with pytest.raises(click.BadParameter, match=r"wanted at least 0\.5 seconds"):
+        Seconds().convert(said, None, None)
 
 
 def test_what_is_no_number_of_seconds_is_refused() -> None:

@@ -54,6 +54,25 @@ def test_a_length_of_time_has_a_unit_or_means_seconds(length: str, config: Path)
     assert ran.code == ExitCode.TIMED_OUT
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "demo --speed -1",
+        "demo --speed fast",
+        "demo --db mysql://x",
+        "status --watch 0",
+        "orders --since x",
+        "fills --since 5y",
+        "decisions --since x",
+    ],
+)
+def test_a_wrong_value_of_an_option_is_a_wrong_command_line(command: str, tmp_path: Path) -> None:
+    ran = call(*command.split(), "--state-dir", str(tmp_path))
+
+    assert ran.code == ExitCode.USAGE
+    assert "wanted" in ran.err
+
+
 def test_a_length_of_time_that_is_none_is_a_wrong_command_line(config: Path) -> None:
     ran = call("status", "--wait", "RUNNING", "--timeout", "soon", "-c", str(config))
 

@@ -145,7 +145,7 @@ def test_a_token_is_forgotten_and_a_code_brings_a_new_one(running: RunningBot) -
     assert running.call("status", "--wait", "NEEDS_2FA").code == ExitCode.DONE
 
     paused = running.call("pause", "--reason", "lunch").out.splitlines()
-    assert paused[-1] == "the pause is taken; what is shown is NEEDS_2FA until that is over too"
+    assert paused[-1] == "pause accepted; the bot stays NEEDS_2FA until that cause clears"
     running.call("resume")
 
     assert running.call("otp", "request").code == ExitCode.DONE

@@ -83,6 +83,10 @@ def test_every_command_takes_the_shared_options() -> None:
         assert not missing, words
 
 
+def test_the_help_of_a_command_names_what_every_command_takes() -> None:
+    assert "Also: -c FILE, --state-dir DIR, --json" in call("run", "-h").out
+
+
 def test_a_wrong_command_line_is_exit_code_2() -> None:
     for wrong in (["frobnicate"], ["orders", "--frobnicate"], ["order"]):
         ran = call(*wrong)
