@@ -24,7 +24,7 @@ from bot.runtime.problems import ExitCode, OperatorMistake
 _PAGE: Final = "page"
 LIST: Final = "list"
 HEADS: Final = ("NAME", "TIER", "PATH", "PARAMETERS")
-_EXIT_CODES: Final = {"E-API-005": ExitCode.SECRET}
+_EXIT_CODES: Final = {"E-API-005": ExitCode.SECRET, "E-API-006": ExitCode.USAGE}
 
 Reply = Mapping[str, object]
 
@@ -46,7 +46,8 @@ def api_call(
 
     Names of path and query parameters are the API's own. `user_id` and `sub_account_id` may be left
     out; where the API wants Unix seconds, a day or an instant will do. A list that comes in pages
-    is read to its end; page=N reads that page alone.
+    is read to its end; page=N reads that page alone. A name that the broker does not know is exit
+    code 2, for asking again would not help; a broker that does not answer is 6.
     """
     if name == LIST:
         _print_list(invocation, pairs, limit=UNCUT if wide else width())

@@ -17,7 +17,7 @@ from typing import Final
 from bot.broker.broker import Broker
 from bot.broker.checks import check_query
 from bot.broker.client import BrokerClient, Heard
-from bot.broker.errors import BrokerError, WrongQuery, refuses_key
+from bot.broker.errors import BrokerError, Refused, WrongQuery, is_unknown, refuses_key
 from bot.broker.paging import PAGE, PAGES_MAX, has_next, is_paged
 from bot.domain.account import SubAccount
 from bot.domain.instrument import EXCHANGE_TZ
@@ -38,6 +38,7 @@ from bot.runtime.worlds import access_of
 
 REPLY_CHARACTERS_MAX: Final = LINE_MAX * 9 // 10
 _SUGGESTIONS_MAX: Final = 3
+_NO_DEPTH: Final = "ORDER_BOOK_NOT_SUPPORTED"
 _FILLED_IN: Final = ("user_id", "sub_account_id")
 """Holes of paths that need not be given: they are the key's own user, the configured account."""
 _ANYBODY: Final = SubAccount("", "", "")
@@ -213,7 +214,7 @@ async def answer(client: BrokerClient, asked: Asked, account: str) -> Reply:
         path = await _filled(client, asked, account)
         heard = await client.hear(asked.codec, path, tuple(asked.query.items()))
     except BrokerError as error:
-        return _refused(error)
+        return _refused(error, asked)
     return _reply(asked, heard)
 
 
@@ -227,9 +228,24 @@ async def _filled(client: BrokerClient, asked: Asked, account: str) -> Mapping[s
     return found
 
 
-def _refused(error: BrokerError) -> Reply:
+def _refused(error: BrokerError, asked: Asked) -> Reply:
+    if isinstance(error, Refused) and is_unknown(error):
+        return _not_found(error, asked)
     code = "E-API-005" if refuses_key(error) else "E-NET-002"
     return {"ok": False, "code": code, "message": str(error)}
+
+
+def _not_found(error: Refused, asked: Asked) -> Reply:
+    """Say which name the broker does not know, or that it has no such read at all."""
+    symbol = asked.path.get("symbol") or asked.query.get("symbol")
+    if error.error_code == _NO_DEPTH:
+        message = f"the broker has no order book of {symbol}"
+        return {"ok": False, "code": "E-API-006", "message": message}
+    if symbol is not None and len(asked.path) <= 1:
+        return {"ok": False, "code": "E-SYM-001", "message": f"the broker knows no '{symbol}'"}
+    names = " ".join(f"'{name}'" for name in asked.path.values())
+    message = f"the broker knows no {names}" if names else f"{error}: it has no such read"
+    return {"ok": False, "code": "E-API-006", "message": message}
 
 
 def _reply(asked: Asked, heard: Heard[object]) -> Reply:

@@ -103,6 +103,7 @@ ERROR_CODES: Final[Mapping[str, str]] = {
     "E-API-003": "missing parameter",
     "E-API-004": "the broker's answer is too long to pass on",
     "E-API-005": "the broker refused the API key",
+    "E-API-006": "name unknown to the broker",
     "E-CNF-001": "the server under test refused the key or its signature",
     "E-CNF-002": "order checks need a key for play money, not for real money",
     "E-SYM-001": "symbol unknown to the broker",

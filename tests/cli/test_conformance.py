@@ -101,6 +101,24 @@ def test_another_reads_of_the_api_without_a_running_bot(served: Served) -> None:
     assert json.loads(ran.out)["payload"]["symbol"] == "HPG"
 
 
+@pytest.mark.parametrize(
+    ("asked", "code", "said"),
+    [
+        (("stock_quote", "symbol=ZZZ"), "E-SYM-001", "the broker knows no 'ZZZ'"),
+        (("financial_overview", "symbol=ZZZ"), "E-SYM-001", "the broker knows no 'ZZZ'"),
+        (("sector_breadth", "slug=money"), "E-API-006", "the broker knows no 'money'"),
+        (("bond_depth", "symbol=VN10Y"), "E-API-006", "the broker has no order book of VN10Y"),
+    ],
+)
+def test_a_name_that_the_broker_does_not_know_is_nothing_to_retry(
+    served: Served, asked: tuple[str, ...], code: str, said: str
+) -> None:
+    ran = served.call("api", *asked)
+
+    assert (ran.code, ran.out) == (ExitCode.USAGE, "")
+    assert ran.err.splitlines()[-1] == f"{code} {said}"
+
+
 def test_every_page_of_the_screener(served: Served) -> None:
     ran = served.call("api", "screener", "page_size=2", "--json")
 
