@@ -9,7 +9,7 @@ import pytest
 from bot.protocol.endpoints import ENDPOINTS
 from bot.runtime.conformance.access import check_access
 from bot.runtime.conformance.data import Read, reads
-from bot.runtime.conformance.facts import Facts, rows
+from bot.runtime.conformance.facts import Facts, find_facts, rows
 from bot.runtime.conformance.finding import Report, Verdict
 from bot.runtime.conformance.reads import NO_SHAPE, check_read
 from bot.runtime.problems import ExitCode, OperatorMistake
@@ -297,3 +297,43 @@ def test_the_reads_cover_every_read_of_the_document() -> None:
     assert {read.call for read in reads()} == {
         name for name, endpoint in ENDPOINTS.items() if endpoint.method == "GET"
     }
+
+
+async def test_a_server_whose_fund_paths_are_gone_is_told_so_once() -> None:
+    report = await server(switches={"fund_paths": "gone"}).run(writes=False)
+
+    funds = [one for one in report.findings if "fund" in f"{one.id} {one.what}"]
+    told = [one for one in report.findings if one.verdict not in {Verdict.OK, Verdict.SKIPPED}]
+    assert [(one.id, one.verdict) for one in told] == [("4.9 paths", Verdict.DRIFT)]
+    assert sum("no fund paths" in one.found for one in report.findings) > 20
+    assert len(funds) > 20
+
+
+def only_these_bonds(*symbols: str) -> Change:
+    """A catalogue of these alone, in this order."""
+
+    def change(path: str, status: int, body: Any) -> tuple[int, Any]:
+        if path == "/market/quotes/bonds":
+            rows_of = {row["symbol"]: row for row in body["data"]}
+            body["data"] = [rows_of[symbol] for symbol in symbols]
+        return status, body
+
+    return change
+
+
+BOND_DEPTH = next(read for read in reads() if read.call == "bond_depth")
+
+
+@pytest.mark.parametrize(
+    ("symbols", "verdict"),
+    [(("VN10Y", "CSB125001"), Verdict.OK), (("VN10Y", "US10Y"), Verdict.SKIPPED)],
+)
+async def test_a_bond_that_has_a_yield_alone_is_no_failure(
+    symbols: tuple[str, ...], verdict: Verdict
+) -> None:
+    talker = server(only_these_bonds(*symbols)).talker
+    facts = await find_facts(talker, account=".1", stock=None)
+
+    found = [one async for one in check_read(talker, facts, BOND_DEPTH)]
+
+    assert {one.verdict for one in found} == {verdict}

@@ -26,7 +26,7 @@ class Read:
 
     `is_free`: more fields than these are to be expected. `seldom`: endings of names that may be
     missing in good answers. `is_nullable`: the whole payload may be null. `is_optional`: no source
-    promises the path, so that a 404 is no failure.
+    promises the path, so that a 404 is no failure; nor is one with an error code of `absent`.
     """
 
     id: str
@@ -39,6 +39,7 @@ class Read:
     is_nullable: bool = False
     is_optional: bool = False
     seldom: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +175,7 @@ def _read(row: Mapping[str, Any]) -> Read:
         is_nullable=bool(row.get("nullable")),
         is_optional=bool(row.get("optional")),
         seldom=tuple(row.get("seldom", ())),
+        absent=tuple(row.get("absent", ())),
     )
 
 

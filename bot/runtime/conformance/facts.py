@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
+from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -44,6 +45,8 @@ class Facts:
 
     known: dict[str, str] = field(default_factory=dict)
     unknown: dict[str, MissingFact] = field(default_factory=dict)
+    absent: dict[str, str] = field(default_factory=dict)
+    """What paths begin with that this server does not have at all, and why that is thought."""
 
     def __getitem__(self, name: str) -> str:
         if name in self.known:
@@ -52,6 +55,9 @@ class Facts:
 
     def target(self, path: str, query: Mapping[str, str]) -> str:
         """Return the target with every fact in its place. Raises MissingFact."""
+        for start, why in self.absent.items():
+            if path.startswith(start):
+                raise MissingFact(start, why, is_failure=False)
         filled = _FACT.sub(lambda found: quote(self[found[1]], safe=""), path)
         return target_of(filled, {name: self.fill(value) for name, value in query.items()})
 
@@ -89,6 +95,9 @@ async def find_facts(talker: Talker, *, account: str, stock: str | None) -> Fact
     await _find_time(talker, facts)
     for name, path, query, read in _LISTS:
         await _find_first(talker, facts, name, path, query, read)
+    heard = await talker.get(FUND_COMPANIES)
+    if heard.status == HTTPStatus.NOT_FOUND:
+        facts.absent[FUND_PATHS] = f"this server has no fund paths: {FUND_COMPANIES} is {heard}"
     return facts
 
 
@@ -114,8 +123,10 @@ def _is_wanted(each: Mapping[str, Any], wanted: str) -> bool:
 
 
 def _liked(kind: str, symbols: Sequence[str]) -> str | None:
+    """Choose from a catalogue; a bond that has a yield alone, without depth, only at last."""
     liked = [symbol for symbol in LIKED.get(kind, ()) if symbol in symbols]
-    return next(iter([*liked, *symbols]), None)
+    priced = [symbol for symbol in symbols if symbol not in YIELD_ONLY]
+    return next(iter([*liked, *priced, *symbols]), None)
 
 
 def _find_specials(facts: Facts, kind: str, symbols: Sequence[str], heard: Heard) -> None:
@@ -257,7 +268,9 @@ _CATALOGUES: Final[Mapping[str, str]] = {
     "bond": "bonds",
     "etf": "etfs",
 }
-_CERTIFICATES: Final = "/fund-trading/public/fund-certificates"
+FUND_PATHS: Final = "/fund-trading/public/"
+FUND_COMPANIES: Final = FUND_PATHS + "fund-companies"
+_CERTIFICATES: Final = FUND_PATHS + "fund-certificates"
 _NONE: Final[Mapping[str, str]] = {}
 _LISTS: Final[tuple[tuple[str, str, Mapping[str, str], Callable[[Heard], object]], ...]] = (
     ("order_id", "/trading/v1/accounts/{account}/order-book", _NONE, _first("orderid")),

@@ -45,6 +45,9 @@ async def check_read(talker: Talker, facts: Facts, read: Read) -> AsyncIterator[
     if heard.status == 404 and read.is_optional:
         yield skipped(f"{read.id} {STATUS}", what, f"{heard}: no source promises this path")
         return
+    if heard.status == 404 and heard.code in read.absent:
+        yield skipped(f"{read.id} {STATUS}", what, f"{heard}: the document allows that")
+        return
     yield judged(f"{read.id} {STATUS}", what, is_met=heard.status == 200, found=str(heard))
     if heard.status != 200:
         return

@@ -19,8 +19,8 @@ from bot.broker.waiter import Waiter
 from bot.clock import Clock
 from bot.runtime.conformance.access import ME, check_access, check_tiers
 from bot.runtime.conformance.data import reads, refusals
-from bot.runtime.conformance.facts import Facts, find_facts
-from bot.runtime.conformance.finding import Finding, Report, Show, Verdict, nobody
+from bot.runtime.conformance.facts import FUND_PATHS, Facts, find_facts
+from bot.runtime.conformance.finding import Finding, Report, Show, Verdict, judged, nobody
 from bot.runtime.conformance.orders import check_orders
 from bot.runtime.conformance.reads import check_read, check_refusal
 from bot.runtime.conformance.sense import check_sense
@@ -105,6 +105,11 @@ async def _everything(
     may_write = plan.ask_code is not None
     await _require_an_answer(talker)
     facts = await find_facts(talker, account=plan.account, stock=plan.stock)
+    why = facts.absent.get(FUND_PATHS, "")
+    what = "the fund paths are there: one description has them, a newer one has not"
+    yield judged(
+        "4.9 paths", what, is_met=not why, found=why or "so it is", otherwise=Verdict.DRIFT
+    )
     for check in (
         check_access(talker, facts, may_post=may_write),
         check_tiers(talker, facts, reads()),
