@@ -208,7 +208,7 @@ def test_a_server_that_is_not_there_is_unreachable(served: Served) -> None:
 def test_an_unsafe_address_is_refused(served: Served) -> None:
     ran = served.call("conformance", "--read-only", "--base-url", "http://broker.example")
 
-    assert ran.code == ExitCode.CONFIG
+    assert ran.code == ExitCode.USAGE
     assert "http:// is for this machine only" in ran.err
 
 
