@@ -19,6 +19,7 @@ from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.order import OrderType
 from bot.domain.plan import OrderPlan, PriceBasis, SizeUnit, StrategyPlan, Wake, When
 from bot.engine.settings import LoadedStrategy
+from bot.runtime.invoke import files_of
 from bot.runtime.model_check import problems_in
 from bot.runtime.plan_check import WORDS, Market, Subject, contradictions, refused_parameters
 from bot.runtime.plan_model import STAND_INS, OrderSection, StrategyFile
@@ -141,12 +142,14 @@ def load_strategies(
     """Return the strategies of a configuration, ready for the engine; `only` keeps these names.
 
     Raises OperatorMistake, but in the sandbox also when somebody else may write to the files that
-    say what is traded.
+    say what is traded, or to a shipped strategy.
     """
     if loaded.settings.mode != "sandbox":
         require_trusted(loaded.path, *strategy_files(loaded))
     market = market or market_of(loaded=loaded)
     checked = load_plans(loaded, market=market)
+    if loaded.settings.mode != "sandbox":
+        require_trusted(*(file for each in checked for file in files_of(each.factory)))
     _require_names(only, [each.plan.name for each in checked])
     return tuple(
         LoadedStrategy(each.plan, each.factory, market.instruments(each.plan))

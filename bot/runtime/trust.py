@@ -25,7 +25,7 @@ def require_trusted(*files: Path) -> None:
     found = {place: why for file in files for place, why in _open_places(file)}
     if found:
         raise OperatorMistake(
-            Problem("E-CFG-038", f"{why}, and could change what runs here", shown_path(place))
+            Problem("E-CFG-038", f"others could change what runs: {why}", shown_path(place))
             for place, why in found.items()
         )
 
@@ -51,7 +51,7 @@ def _complaint(
     path: Path, found: os.stat_result, *, may_be_sticky: bool
 ) -> Iterator[tuple[Path, str]]:
     if found.st_uid not in {os.geteuid(), 0, Path(bot.__file__).stat().st_uid}:
-        yield path, f"user {found.st_uid} owns this, not you"
+        yield path, f"user {found.st_uid} owns this, not you. Do: chown, or run as that user"
     elif may_be_sticky and found.st_mode & stat.S_ISVTX:
         return
     elif found.st_mode & stat.S_IWOTH:

@@ -1,6 +1,7 @@
 """What somebody else could change is not run, and not even looked into."""
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -8,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
+import bot
 from bot.cli.main import run
 from bot.runtime.problems import OperatorMistake
 from bot.runtime.settings import load_settings
 from bot.runtime.strategy_file import load_strategies
 from bot.runtime.trust import require_trusted
 
+ROOT = Path(bot.__file__).parents[1]
 PYTHON = "from pathlib import Path\n\nfrom bot import Strategy\n\nPath({0!r}).touch()\n\n\n"
 PYTHON += "class Mine(Strategy):\n    def on_bar(self, bar): ...\n"
 FILE = (
@@ -113,7 +116,7 @@ def test_no_command_executes_what_somebody_else_could_change(
 
     shown = "".join(capsys.readouterr())
     assert not (folder / "it-ran").exists()
-    assert "could change what runs here" in shown
+    assert "could change what runs" in shown
     assert code == (0 if command == "strategy list" else 3)
 
 
@@ -170,6 +173,30 @@ def test_what_init_writes_runs_whatever_the_umask(tmp_path: Path, umask: int) ->
 
     loaded = load_settings(tmp_path / "bots" / "mine" / "bot.yaml", environment={})
     assert [each.plan.name for each in load_strategies(loaded)] == ["mine"]
+
+
+@pytest.mark.process
+def test_a_checkout_that_everybody_may_write_to_still_plays_its_own_strategies(
+    tmp_path: Path,
+) -> None:
+    """As on a disk that knows no modes: who could change these could change the program."""
+    checkout = tmp_path / "checkout"
+    for name in ("bot", "config", "strategies"):
+        shutil.copytree(ROOT / name, checkout / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", checkout)
+    for path in (checkout, checkout / "strategies", checkout / "strategies" / "sma_cross.py"):
+        path.chmod(0o777)
+
+    ran = subprocess.run(
+        [sys.executable, "-m", "bot", "config", "check", "-c", "config/bot.yaml"],
+        cwd=checkout,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert ran.stderr == ""
+    assert ran.returncode == 0
 
 
 @pytest.mark.process
