@@ -13,6 +13,7 @@ from bot.cli.places import open_journal
 from bot.cli.rows import fields_of
 from bot.cli.show import print_json, print_text, width
 from bot.cli.wording import day_and_clock_of, order_words
+from bot.domain.account import masked_account
 from bot.journal.errors import AmbiguousOrder, UnknownOrder
 from bot.journal.reader import JournalReader
 from bot.journal.values import OrderRow, TimelineRow
@@ -67,7 +68,7 @@ def _head(row: OrderRow) -> Iterator[str]:
         order_type=row.order_type,
         price=row.price,
     )
-    account = f"account …{row.account[-5:]}" if row.account else None
+    account = f"account {masked_account(row.account)}" if row.account else None
     names = dict.fromkeys((row.order_id, row.local_id))
     parts = (*names, wish, row.strategy, account)
     yield "  ".join(part for part in parts if part)

@@ -12,6 +12,7 @@ import click
 
 from bot.cli.invocation import Invocation
 from bot.cli.show import print_json, write_json, write_line
+from bot.domain.account import masked_account
 from bot.domain.visible import csv_text, visible_json
 
 FORMS: Final = ("table", "wide", "csv", "jsonl")
@@ -31,10 +32,12 @@ def form_option(body: Callable[..., object]) -> Callable[..., object]:
 
 
 def fields_of(row: object) -> Plain:
-    """A frozen row as JSON-ready fields; instants are ISO 8601 in UTC."""
+    """A frozen row as JSON-ready fields; instants are ISO 8601 in UTC, an account is masked."""
     assert is_dataclass(row), "rows are frozen values"
     assert not isinstance(row, type), "a row, not its class"
-    return {field.name: plain(getattr(row, field.name)) for field in fields(row)}
+    found = {field.name: plain(getattr(row, field.name)) for field in fields(row)}
+    account = found.get("account")
+    return {**found, "account": masked_account(account)} if isinstance(account, str) else found
 
 
 def plain(value: object) -> object:

@@ -3,6 +3,18 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
+from typing import Final
+
+SHOWN_OF_ACCOUNT: Final = 5
+"""Characters of an account's id that a person sees: enough to tell one's accounts apart."""
+
+
+def masked_account(account: str) -> str:
+    """Return an account's id as it may be shown or exported: its last characters only.
+
+    The journal keeps it whole, as it tells whose an order is.
+    """
+    return f"…{account[-SHOWN_OF_ACCOUNT:]}" if account else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +31,7 @@ class SubAccount:
     @property
     def masked(self) -> str:
         """The extended id as it may be shown: its last characters only."""
-        return f"…{self.extended_id[-5:]}"
+        return masked_account(self.extended_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from typing import Final, TextIO
 
 import sqlalchemy as sa
 
+from bot.domain.account import masked_account
 from bot.domain.visible import csv_text, visible_json
 from bot.journal.encoding import Plain, instant_text, local_text
 from bot.journal.engines import reading_engine, told
@@ -143,7 +144,9 @@ def _rows(
     found = connection.execute(query, execution_options={"yield_per": ROWS_AT_ONCE})
     for stored in found.mappings():
         row = {"time": local_text(stored["at"]), **stored}
-        yield {name: row[name] for name in COLUMNS[what]}
+        account = row.get("account")
+        shown = {"account": masked_account(account)} if account else {}
+        yield {name: {**row, **shown}[name] for name in COLUMNS[what]}
 
 
 def _cell(value: Plain) -> Plain:

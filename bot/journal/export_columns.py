@@ -22,7 +22,7 @@ _LISTED: Final[Mapping[str, str]] = {
 COLUMNS: Final = {what: tuple(listed.split()) for what, listed in _LISTED.items()}
 
 MEANINGS: Final[Mapping[str, str]] = {
-    "account": "extended id of the sub-account",
+    "account": "the last characters of the sub-account's id; the journal has it whole",
     "amount": "exact money of the fill",
     "average_price": "money per share of what was executed, rounded down",
     "broker_status": "the broker's own word",

@@ -3,6 +3,8 @@
 import csv
 import io
 import json
+import re
+import sqlite3
 from hashlib import sha256
 from pathlib import Path
 
@@ -332,3 +334,25 @@ def test_a_read_makes_no_journal(tmp_path: Path) -> None:
 def _fingerprints(folder: Path) -> dict[str, str]:
     files = (path for path in folder.rglob("*") if path.is_file())
     return {path.name: sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+ACCOUNT = re.compile(r"\d{3}C\d{6}")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "orders --json", "orders -o csv", "orders -o jsonl", "orders -o wide", "fills --json",
+        "fills -o csv", "order last --raw", "order last --json", "journal export --what orders",
+        "journal export --what fills --format jsonl",
+    ],
+)  # fmt: skip
+def test_an_account_is_shown_and_exported_by_its_last_characters(words: str, config: Path) -> None:
+    with sqlite3.connect(config.parent / "journal.db") as connection:
+        kept = connection.execute("select account from orders").fetchone()
+
+    ran = call(*words.split(), "-c", str(config))
+
+    assert ACCOUNT.search(kept[0]), "the journal knows whose an order is"
+    assert ran.code == 0
+    assert not ACCOUNT.search(ran.out)
