@@ -1,17 +1,20 @@
 """The sandbox on a socket: an HTTP server in this process, and a pacer for its market.
 
-The server leaves the process's signals alone: whoever embeds it decides what SIGTERM means.
+The server leaves the process's signals alone: whoever embeds it decides what SIGTERM means. It
+answers those alone who ask for this machine: a web page could have its own name point here.
 """
 
 import asyncio
 import contextlib
 import json
+import re
 import socket
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from datetime import UTC, datetime, time, timedelta
 from typing import Final
 
 import uvicorn
+from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -69,10 +72,24 @@ class _Watched(H11Protocol):
 
 def _on(transport: asyncio.Transport, app: ASGIApp) -> ASGIApp:
     def answer(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        if not _THIS_MACHINE.fullmatch(_host_of(scope)):
+            return _MISDIRECTED(scope, receive, send)
         scope.setdefault("extensions", {})[TRANSPORT] = transport
         return app(scope, receive, send)
 
     return answer
+
+
+def _host_of(scope: Scope) -> bytes:
+    return next((text for name, text in scope["headers"] if name == b"host"), b"")
+
+
+_THIS_MACHINE: Final = re.compile(
+    rb"(?:localhost|127(?:\.[0-9]{1,3}){3}|\[::1\])(?::[0-9]{1,5})?", re.IGNORECASE
+)
+"""What a client asks for that means this machine, on whatever port. A web page whose name has been
+bent to point here asks for its own name."""
+_MISDIRECTED: Final = PlainTextResponse("ask for 127.0.0.1 or localhost", status_code=421)
 
 
 @contextlib.asynccontextmanager

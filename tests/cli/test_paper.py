@@ -8,8 +8,11 @@ from urllib.request import urlopen
 
 import httpx
 import pytest
+from pydantic import SecretStr
 
+from bot.runtime.paper.serving import with_key
 from bot.runtime.problems import ExitCode
+from bot.runtime.scenario_file import load_scenario
 from tests.cli.stage import call
 from tests.processes import BotProcess
 
@@ -30,6 +33,21 @@ def test_the_first_line_is_the_address_and_the_keys(tmp_path: Path) -> None:
     assert refused >= 400
     assert (server.returncode, rest) == (ExitCode.DONE, "")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("is_set", [False, True])
+def test_nobody_can_know_the_key_of_a_served_sandbox_unless_its_file_says_it(is_set: bool) -> None:
+    plain = load_scenario("quiet", Path.cwd())
+    key = SecretStr("ak_test_of_the_file")
+    scenario = plain.model_copy(update={"api_key": key}) if is_set else plain
+
+    first, second = with_key(scenario), with_key(scenario)
+
+    assert (first.key_text == "ak_test_of_the_file") is is_set
+    assert (first.key_text == second.key_text) is is_set
+    assert first.key_text.startswith("ak_test_")
+    assert first.secret_text != second.secret_text != plain.secret_text
+    assert len(first.secret_text) == 64
 
 
 def _status_of(url: str) -> int:

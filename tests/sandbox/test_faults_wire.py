@@ -35,7 +35,9 @@ class Wire:
         """Send a GET and leave the answer unread."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=2**20)
         key = self.sandbox.credentials.api_key
-        writer.write(f"GET {target} HTTP/1.1\r\nHost: x\r\nX-FH-APIKEY: {key}\r\n\r\n".encode())
+        writer.write(
+            f"GET {target} HTTP/1.1\r\nHost: localhost\r\nX-FH-APIKEY: {key}\r\n\r\n".encode()
+        )
         return reader, writer
 
     async def end(
@@ -246,7 +248,7 @@ async def test_the_control_path_takes_faults_over_the_wire() -> None:
         body = b'{"action": {"do": "status", "status": 418}}'
         reader, writer = await asyncio.open_connection("127.0.0.1", wire.port)
         key = wire.sandbox.credentials.api_key
-        headers = f"Host: x\r\nX-FH-APIKEY: {key}\r\nContent-Length: {len(body)}\r\n\r\n"
+        headers = f"Host: localhost\r\nX-FH-APIKEY: {key}\r\nContent-Length: {len(body)}\r\n\r\n"
         writer.write(f"POST /_sandbox/control HTTP/1.1\r\n{headers}".encode() + body)
         taken = await reader.readuntil(b"\r\n")
         writer.close()

@@ -84,6 +84,29 @@ async def test_the_control_path_answers_on_loopback() -> None:
     }
 
 
+@pytest.mark.wire
+@pytest.mark.parametrize("path", ["/_sandbox/control", QUOTE])
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("evil.example:8790", 421), ("evil.example", 421), ("127.0.0.1.evil.example", 421),
+        ("localhost.", 421), ("10.0.0.7:8790", 421), ("[::2]", 421), ("[", 421),
+        ("@127.0.0.1", 421),
+        ("localhost:9000", 200), ("127.0.0.1", 200), ("[::1]:8790", 200), ("LOCALHOST", 200),
+    ],
+)  # fmt: skip
+async def test_a_web_page_whose_name_points_here_gets_no_answer(
+    path: str, host: str, status: int
+) -> None:
+    sandbox = bench().sandbox
+    headers = {**keyed(sandbox), "Host": host}
+
+    async with serve(sandbox) as base_url, httpx.AsyncClient(base_url=base_url) as client:
+        answer = await client.get(path, headers=headers)
+
+    assert answer.status_code == status
+
+
 async def test_a_pacer_keeps_the_market_up_with_its_clock() -> None:
     played = scenario()
     wire = SystemClock()
