@@ -89,6 +89,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "conformance": _entry(
         "set up", "conformance_command", "conformance", "Check a server against the document."
     ),
+    "docs": _entry("set up", "docs_command", "docs", "The pages of the documentation."),
     "version": _entry("set up", "version_command", "version", "The version."),
 }
 

@@ -1,4 +1,4 @@
-"""Where the files that come with the project lie: configuration, strategies and migrations.
+"""Where the files that come with the project lie: configuration, strategies, migrations, docs.
 
 In a checkout they are at its top level; in an installed wheel under `bot/_shipped/`.
 """
@@ -11,7 +11,7 @@ _PACKAGE = Path(bot.__file__).parent
 
 
 def shipped_dir() -> Path:
-    """Return the folder that holds `config/`, `strategies/` and `migrations/`.
+    """Return the folder that holds `config/`, `strategies/`, `migrations/` and `docs/`.
 
     A checkout is known by its `pyproject.toml`; the folder beside an installed package may hold a
     `config/` of somebody else.
