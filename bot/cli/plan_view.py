@@ -87,7 +87,7 @@ def cost_lines(plans: Sequence[StrategyPlan], quota: int) -> list[str]:
         f"{poll.per_minute:>6.1f} a minute"
         for poll in polls
     ]
-    return [*lines, f"  together {total:.1f} a minute, {left(total, quota)}"]
+    return [*lines, f"  together {left(total, quota)}"]
 
 
 def cost_fields(plans: Sequence[StrategyPlan], quota: int) -> Plain:
@@ -113,10 +113,9 @@ def left(total: float, quota: int) -> str:
     """How the polls stand to their share of the quota."""
     room = room_for_polls(quota)
     if total > room:
-        return (
-            f"{total - room:.1f} MORE than polls may use ({room} of {quota}): all of them slow down"
-        )
-    return f"polls may use {room} of {quota} requests, the rest is for orders"
+        return f"needs {total:.0f} a minute, quota leaves {room}: every poll will be slower"
+    may = f"polls may use {room} of {quota} requests, the rest is for orders"
+    return f"{total:.1f} a minute, {may}"
 
 
 def span_words(span: timedelta) -> str:

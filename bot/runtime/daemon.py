@@ -53,6 +53,7 @@ from bot.runtime.feeds import Feeds
 from bot.runtime.inbox import Inbox
 from bot.runtime.live import CarryOut, LiveLoop, Show, time_passes
 from bot.runtime.order_manager import OrderManager
+from bot.runtime.poll_watch import PollWatch
 from bot.runtime.pulse import Pulse, quote_note
 from bot.runtime.reads import DayBook, Reads
 from bot.runtime.schedule import Job
@@ -86,6 +87,7 @@ class Staff:
     rulebook: Rulebook
     plans: tuple[StrategyPlan, ...]
     quota: int
+    polls: PollWatch
     show: tuple[Show, ...]
     on_trouble: Callable[[str], None]
     guard: Guard
@@ -282,6 +284,7 @@ class Daemon:
             on_pulse=self._pulse,
             pulse_every=PULSE,
             quota=staff.quota,
+            on_poll=staff.polls,
         )
 
     def _start_day(self, due: datetime) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, time, timedelta
 from math import ceil
-from typing import Final
+from typing import Final, Protocol
 
 from bot.domain.instrument import Exchange, Instrument, Phase
 from bot.domain.message import TimerFired
@@ -107,6 +107,13 @@ def _wanted(plan: StrategyPlan) -> list[tuple[str, timedelta]]:
     return wanted
 
 
+class OnPoll(Protocol):
+    """Is told of each poll that is due, and whether the one before it still waits."""
+
+    def plan(self, polls: Sequence[Poll]) -> None: ...
+    def due(self, poll: str, at: datetime, *, is_waiting: bool) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Feeds:
     """Turns plans into jobs. All that a job does is to start a read or to post an event."""
@@ -121,14 +128,17 @@ class Feeds:
     on_pulse: Callable[[datetime], None]
     pulse_every: timedelta
     quota: int
+    on_poll: OnPoll
 
     def jobs(self, plans: Sequence[StrategyPlan], *, start: datetime) -> list[Job]:
         """Return the whole timetable, in the order in which jobs due at one instant fire."""
         exchanges = sorted({instrument.exchange for instrument in self.instruments.values()})
+        polls = fitted(polls_of(plans), self.quota)
+        self.on_poll.plan(polls)
         return [
             Job("day", daily_at(DAY_START), self.on_day),
             *(self._phase_job(exchange) for exchange in exchanges),
-            *(self._poll_job(poll, start) for poll in fitted(polls_of(plans), self.quota)),
+            *(self._poll_job(poll, start) for poll in polls),
             *self._timer_jobs(plans),
             Job("reconcile", every(RECONCILE, start=start + RECONCILE), self._reconcile),
             Job("pulse", every(self.pulse_every, start=start + self.pulse_every), self.on_pulse),
@@ -143,13 +153,15 @@ class Feeds:
     def _poll_job(self, poll: Poll, start: datetime) -> Job:
         read = {"quote": self.reads.quote, "depth": self.reads.depth}[poll.kind]
         exchange = self.instruments[poll.symbol].exchange
+        name = f"{poll.kind} {poll.symbol}"
 
         def fire(due: datetime) -> None:
             if self.rulebook.phase_at(exchange, due) not in SILENT_PHASES:
-                self.tasks.spawn(read(poll.symbol), f"{poll.kind} {poll.symbol}")
+                self.on_poll.due(name, due, is_waiting=self.reads.is_under_way(name))
+                self.tasks.spawn(read(poll.symbol), name)
 
         trigger = every(poll.interval, start=start + poll.interval)
-        return Job(f"{poll.kind} {poll.symbol}", trigger, fire, POLL_MISFIRE_GRACE_S)
+        return Job(name, trigger, fire, POLL_MISFIRE_GRACE_S)
 
     def _timer_jobs(self, plans: Sequence[StrategyPlan]) -> list[Job]:
         return [

@@ -157,6 +157,10 @@ class Reads:
         finally:
             self._under_way.discard(key)
 
+    def is_under_way(self, key: str) -> bool:
+        """Whether a read of that kind and symbol has no answer yet: `quote FPT`."""
+        return key in self._under_way
+
     async def quote(self, symbol: str) -> None:
         """Poll the quote of a symbol."""
 

@@ -47,6 +47,7 @@ from bot.runtime.masking import masked_url
 from bot.runtime.operations import Operations
 from bot.runtime.order_manager import Clocks, OrderManager
 from bot.runtime.paper.journal import require_unmixed
+from bot.runtime.poll_watch import PollWatch
 from bot.runtime.reads import DayBook, Health, Reads
 from bot.runtime.rulebook import on_later_rules, rulebook_of
 from bot.runtime.second_factor import TwoFactorDesk, codes_asked
@@ -222,6 +223,7 @@ class Run:
 
     def _staff_up(self, desk: JournalDesk, broker: Broker, account: SubAccount) -> Staff:
         world, post, risk = self.world, self._inbox.post, self._loaded.settings.risk
+        quota = self._loaded.settings.broker.requests_per_minute
         health = Health(world.market, post)
         book = DayBook(broker.client, account, world.market, health, post, world.elapsed_s)
         strategies = [on_account(each, account) for each in self._strategies]
@@ -263,7 +265,8 @@ class Run:
             ),
             rulebook=self._rulebook,
             plans=tuple(each.plan for each in strategies),
-            quota=self._loaded.settings.broker.requests_per_minute,
+            quota=quota,
+            polls=PollWatch(quota=quota, speed=world.quota_speed, post=post),
             show=(self._screen.entry, self._company.see),
             on_trouble=self._screen.trouble,
             guard=self._faults.guard,
@@ -283,6 +286,7 @@ class Run:
             started_at=self.world.market.now(),
             journal=masked_url(self._loaded.journal_url),
             files=self._files,
+            polls=staff.polls,
         )
         operations = Operations(
             facts, broker.client, self._tasks, staff.desk, self.world.market, self._inbox.post
@@ -307,9 +311,8 @@ class Run:
         slower = slowed_by(polls, quota)
         if slower > 1:
             wanted = sum(poll.per_minute for poll in polls)
-            may = f"polls may use {room_for_polls(quota)} of {quota} requests a minute"
-            text = f"{wanted:.0f} wanted, {may}: each comes {slower:.1f} times as seldom"
-            self._screen.row("polls", text)
+            needs = f"need {wanted:.0f} a minute, the quota leaves {room_for_polls(quota)}"
+            self._screen.row("polls", f"{needs}: each comes {slower:.1f} times as seldom")
 
     def _show_broker(self, broker: Broker, account: SubAccount) -> None:
         skew_ms = broker.offset.value.total_seconds() * 1000

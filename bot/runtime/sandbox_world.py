@@ -53,6 +53,7 @@ class SandboxWorld:
         self.waiter: Waiter = self._stepped
         self.turn: Turn = turn
         self.max_concurrent: int | None = 1
+        self.quota_speed = 1.0
         self.elapsed_s: Elapsed = lambda: clock.now().timestamp()
         self.mailed_code: Secret | None = Secret(sandbox.credentials.otp_code)
         self.story_start: datetime | None = sandbox.scenario.starts_at

@@ -21,6 +21,7 @@ from bot.engine.standing import (
     PositionStanding,
     StrategyStanding,
 )
+from bot.runtime.poll_watch import PollWatch
 from bot.runtime.shapes import Fields, instant
 from bot.runtime.source_files import Hashes
 
@@ -42,6 +43,7 @@ class Facts:
     journal: str
     files: Mapping[str, Hashes]
     """What each strategy was loaded from, by its name."""
+    polls: PollWatch
 
 
 def status_of(facts: Facts) -> Fields:
@@ -77,7 +79,7 @@ def status_of(facts: Facts) -> Fields:
         "orders_today": dict(standing.orders_today),
         "day_result": standing.day_result,
         "clock_offset_s": facts.offset.value.total_seconds(),
-        "rate": _rate(facts.budget),
+        "rate": _rate(facts.budget, facts.polls),
         "drift": [_drifted(each) for each in facts.drift.seen],
     }
 
@@ -91,13 +93,14 @@ def _cause(each: CauseStanding) -> Fields:
     }
 
 
-def _rate(budget: RequestBudget) -> Fields:
+def _rate(budget: RequestBudget, polls: PollWatch) -> Fields:
     """Requests of this minute; degraded means that the broker limits us in the long term."""
     return {
         "used": budget.used,
         "per_minute": budget.per_minute,
         "waiting": budget.waiting,
         "is_degraded": budget.is_degraded,
+        "starved": polls.starved,
     }
 
 

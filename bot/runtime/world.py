@@ -65,6 +65,8 @@ class World(Protocol):
     waiter: Waiter
     turn: Turn
     max_concurrent: int | None
+    quota_speed: float
+    """Market seconds in a second of the clock by which the broker counts requests."""
     elapsed_s: Elapsed
     """By what the age of a read is measured: nothing steps it, and no speed scales it."""
     mailed_code: Secret | None
@@ -101,6 +103,7 @@ class SystemWorld:
         self.waiter: Waiter = SystemWaiter(self.market)
         self.turn: Turn = AllAtOnce()
         self.max_concurrent: int | None = None
+        self.quota_speed = 1.0
         self.elapsed_s: Elapsed = boottime_s
         self.mailed_code: Secret | None = None
         self.story_start: datetime | None = None
@@ -147,7 +150,7 @@ class ServedSandboxWorld:
 
     def __init__(self, access: Access) -> None:
         self._access = access
-        self._speed = 1.0
+        self.quota_speed = 1.0
         self.wire: Clock = SystemClock()
         self.market: Clock = self.wire
         self.waiter: Waiter = SystemWaiter(self.wire)
@@ -162,17 +165,17 @@ class ServedSandboxWorld:
         """Learn how its market time runs. Raises BrokerError."""
         told = await read_market_clock(self._access.base_url, self.wire)
         if told is not None:
-            self.market, self._speed = told
+            self.market, self.quota_speed = told
         return self._access
 
     def drive(self, jobs: Sequence[Job], on_due: Fire, _report: Report) -> Driver:
         """Follow its clock."""
         timetable = Timetable(jobs, self.market.now())
-        return PacedDriver(self.market, timetable, on_due, speed=self._speed)
+        return PacedDriver(self.market, timetable, on_due, speed=self.quota_speed)
 
     async def pause(self, span: timedelta) -> None:
         """Let a span of its market time pass."""
-        await asyncio.sleep(span.total_seconds() / self._speed)
+        await asyncio.sleep(span.total_seconds() / self.quota_speed)
 
     def finish(self) -> None:
         """Its day goes on without us."""

@@ -64,7 +64,7 @@ def test_wakes_that_cost_more_than_the_quota_are_told(capsys: Capture, folder: P
 
     _, out, _ = called(capsys, "strategy", "check", "mine.yaml")
 
-    assert "MORE than polls may use (30 of 60): all of them slow down" in out
+    assert "needs 132 a minute, quota leaves 30: every poll will be slower" in out
 
 
 def test_every_mistake_is_on_stderr_and_counted(capsys: Capture, folder: Path) -> None:

@@ -49,4 +49,4 @@ async def test_a_run_says_at_its_start_that_polls_are_slower_than_asked_for(tmp_
     assert ("polls", SLOWER) in story.shown.rows
 
 
-SLOWER = "120 wanted, polls may use 30 of 60 requests a minute: each comes 4.0 times as seldom"
+SLOWER = "need 120 a minute, the quota leaves 30: each comes 4.0 times as seldom"

@@ -81,6 +81,7 @@ class PaperWorld:
         self.waiter: Waiter = SystemWaiter(self.wire)
         self.turn: Turn = AllAtOnce()
         self.max_concurrent: int | None = None
+        self.quota_speed = 1.0
         self.elapsed_s: Elapsed = boottime_s
         self.mailed_code: Secret | None = None
         self.story_start: datetime | None = None
