@@ -189,3 +189,30 @@ def test_a_cancel_that_never_reached_the_desk_is_never_given_up(outcome):
 
     assert len(stage.all(CancelOrder)) == 20
     assert [note for note in stage.all(Note) if "is still open" in note.text] == []
+
+
+@pytest.mark.parametrize(
+    ("asked_s", "state"), [(5, OrderState.ACCEPTED), (10, OrderState.CANCELLED)]
+)
+def test_a_row_asked_for_before_the_cancel_was_taken_ends_nothing(asked_s, state):
+    stage = Stage()
+    intent = stage.working()
+    stage.after(10)
+
+    _answered(stage, intent)
+    stage.after(1)
+    row = report_of(intent, cancelled=100, state=OrderState.CANCELLED, status="CANCELLED")
+    stage.book(row, asked_at=START + timedelta(seconds=asked_s))
+
+    assert stage.entries_of_order().state is state
+
+
+def test_a_cancel_that_was_taken_proves_the_token():
+    stage = Stage()
+    intent = stage.working()
+    stage.token()
+    assert stage.engine.standing().is_unproven
+
+    _answered(stage, intent)
+
+    assert not stage.engine.standing().is_unproven

@@ -259,3 +259,62 @@ def test_a_late_ghost_of_an_earlier_run_still_halts_its_symbol():
     stage.book(report_of(_intent(), "ORD7"))
 
     assert "looks like L-0001" in stage.engine.standing().halted_symbols["HPG"]
+
+
+# ------------------------------------------------------------- guards of a start, on both sides
+
+
+def _working_before(**changes):
+    """A stage that starts with a working order of an earlier run, and that order's intent."""
+    first = Stage()
+    intent = first.working()
+    stored = StoredIntent(intent, SendState.ACKED, "ORD1", None)
+    row = replace(first.entries_of_order(), **changes)
+    return Stage(recovery=Recovery(DAY, 2, 1, intents=(stored,), orders=(row,))), intent
+
+
+def test_a_restart_with_a_working_order_of_today_halts_nothing_and_buys_again_when_it_has_ended():
+    stage, intent = _working_before()
+
+    assert stage.engine.standing().halted_symbols == {}
+    assert [one.order_id for one in stage.engine.standing().open_orders] == ["ORD1"]
+    stage.after(1).book(report_of(intent, executed=100))
+
+    assert stage.buy(200).intent_id == "L-0002"
+
+
+def test_a_working_order_of_somebody_else_of_an_earlier_day_halts_nothing():
+    stage, _ = _working_before(intent_id=None, strategy=None, trading_date=DAY - timedelta(days=1))
+
+    assert stage.engine.standing().halted_symbols == {}
+    assert stage.entries_of_order().state is OrderState.EXPIRED
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_polled"),
+    [
+        ({}, True),
+        ({"intent_id": None, "strategy": None}, False),
+        ({"state": OrderState.CANCELLED}, False),
+    ],
+    ids=["own and open", "somebody else's", "ended"],
+)
+def test_only_an_own_open_order_is_polled_from_the_start_on(changes, is_polled):
+    stage, _ = _working_before(**changes)
+    stage.book()
+
+    stage.pass_time(60)
+
+    polls = [one.why for one in stage.new(ReadTodaysOrders)]
+    assert polls == (["poll L-0001"] if is_polled else [])
+
+
+@pytest.mark.parametrize("state", [SendState.FRESH, SendState.REACHED])
+def test_a_question_that_an_earlier_run_had_begun_is_asked_on(state):
+    stage = _recovered(state)
+    stage.open()
+    stage.book()
+
+    stage.pass_time(60)
+
+    assert [one.why for one in stage.new(ReadTodaysOrders)] == ["poll L-0001"]

@@ -10,13 +10,15 @@ from bot.domain.message import (
     PlaceOrder,
     ReadTodaysOrders,
     Record,
+    SendStarted,
+    TodaysOrdersRead,
     TradingDayStarted,
 )
 from bot.domain.order import OrderState, OrderType, SendState, Side
-from bot.domain.outcome import Refused, Resolution, Unknown
+from bot.domain.outcome import NotSent, Refused, Resolution, Unknown
 from bot.domain.plan import OrderPlan
 from bot.engine.settings import EngineSettings, UnknownPolicy
-from tests.engine.stage import DAY, PLAN, Stage, report_of
+from tests.engine.stage import ACCOUNT, DAY, PLAN, START, Stage, report_of, result_of
 from tests.rows import every_row
 
 
@@ -295,3 +297,103 @@ def test_a_place_refused_by_the_quota_is_looked_for_at_once_as_a_copy_may_have_p
     assert [type(one) for one in stage.done if not isinstance(one, Record)] == [ReadTodaysOrders]
     stage.after(1).book(report_of(intent, "ORD9"))
     assert "looks like L-0001" in stage.engine.standing().halted_symbols["HPG"]
+
+
+# ------------------------------------------------------- guards of a question, on both sides
+
+HORIZON_S = 100
+"""30 s of a signature, twice 5 s of skew, 60 s of a book's lag."""
+
+
+@pytest.mark.parametrize(
+    ("last_read_s", "state"),
+    [(HORIZON_S, SendState.FRESH), (HORIZON_S + 0.001, SendState.NOT_PLACED)],
+)
+def test_a_place_is_released_after_the_horizon_and_not_at_it(last_read_s, state):
+    stage, intent = _unknown()
+    _burn(stage, intent, Resolution.FRESH)
+
+    for at_s in (40, 80, last_read_s):
+        stage.now = START + timedelta(seconds=at_s)
+        stage.book()
+
+    assert _states(stage)[-1] is state
+
+
+@pytest.mark.parametrize(
+    ("first_read_s", "state"), [(0, SendState.FRESH), (0.001, SendState.NOT_PLACED)]
+)
+def test_a_read_asked_for_at_the_instant_of_the_send_shows_no_absence(first_read_s, state):
+    stage, intent = _unknown()
+    _burn(stage, intent, Resolution.FRESH)
+
+    stage.book(asked_at=START + timedelta(seconds=first_read_s))
+    stage.after(100).book()
+    stage.after(20).book()
+
+    assert _states(stage)[-1] is state
+
+
+@pytest.mark.parametrize(
+    ("account", "state"),
+    [("120C900001.6", SendState.FRESH), (ACCOUNT, SendState.NOT_PLACED)],
+)
+def test_the_day_book_of_another_account_shows_no_absence(account, state):
+    stage, intent = _unknown()
+    _burn(stage, intent, Resolution.FRESH)
+
+    for _ in range(4):
+        stage.after(40)
+        stage.handle(TodaysOrdersRead(stage.now, account, (), stage.now))
+
+    assert _states(stage)[-1] is state
+
+
+@pytest.mark.parametrize(
+    ("placed_s", "is_ours"),
+    [(-5, True), (-5.001, False), (HORIZON_S, True), (HORIZON_S + 0.001, False)],
+)
+def test_the_rows_own_time_lies_around_the_send(placed_s, is_ours):
+    stage, intent = _unknown()
+
+    placed_at = START + timedelta(seconds=placed_s)
+    stage.after(200).book(report_of(intent, "ORD7", placed_at=placed_at))
+
+    assert (stage.entries_of_order("ORD7").intent_id == "L-0001") is is_ours
+
+
+@pytest.mark.parametrize(("placed_s", "is_ours"), [(-5, True), (-5.001, False)])
+def test_a_send_is_as_old_as_its_own_event_says(placed_s, is_ours):
+    stage = Stage()
+    intent = stage.buy()
+    stage.pass_time(3)
+
+    stage.handle(SendStarted(START, intent.intent_id))
+    stage.answer(intent, Unknown("deadline"))
+    placed_at = START + timedelta(seconds=placed_s)
+    stage.after(1).book(report_of(intent, "ORD7", placed_at=placed_at))
+
+    assert (stage.entries_of_order("ORD7").intent_id == "L-0001") is is_ours
+
+
+def test_a_row_like_an_order_that_was_certainly_not_sent_halts_the_symbol():
+    stage = Stage()
+    intent = stage.buy()
+    stage.send(intent)
+    stage.answer(intent, NotSent("no connection"))
+
+    stage.after(1).book(report_of(intent, "ORD7"))
+
+    assert "looks like L-0001" in stage.engine.standing().halted_symbols["HPG"]
+
+
+def test_a_row_like_an_order_that_was_refused_with_a_row_of_its_own_is_somebody_elses():
+    stage = Stage()
+    intent = stage.buy()
+    stage.send(intent)
+    result = result_of(intent, state=OrderState.REJECTED, status="REJECTED")
+    stage.answer(intent, Refused("-900017", "price", 200, result=result))
+
+    stage.after(1).book(report_of(intent, "ORD7"))
+
+    assert stage.engine.standing().halted_symbols == {}
