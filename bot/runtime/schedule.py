@@ -6,6 +6,8 @@ market (`stepped.py`) walks from one to the next. A job only starts a poll or po
 never the place where something is decided, and never holds a request that a shutdown could cut off.
 """
 
+import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
@@ -33,6 +35,10 @@ _TROUBLES: Final = {
     EVENT_JOB_MAX_INSTANCES: "was still running",
     EVENT_JOB_ERROR: "failed",
 }
+
+
+logging.getLogger("apscheduler").addHandler(logging.NullHandler())
+"""What it has to say is told by `SystemTimetable`, with the job's name, and is no second time."""
 
 
 class PhaseTrigger(BaseTrigger):  # type: ignore[misc]
@@ -135,6 +141,7 @@ class SystemTimetable:
             job.trigger,
             args=[job.fire],
             id=job.name,
+            name=job.name,
             misfire_grace_time=job.misfire_grace_s,
         )
 
@@ -155,14 +162,18 @@ class SystemTimetable:
             DateTrigger(instant, timezone=EXCHANGE_TZ),
             args=[self._on_due],
             id=_DUE_JOB,
+            name=_DUE_JOB,
             replace_existing=True,
             misfire_grace_time=None,
         )
 
-    def stop(self) -> None:
-        """Fire no more. Jobs hold no work of their own, so nothing is cut off."""
+    async def stop(self) -> None:
+        """Fire no more. What fires at this moment ends first: cut off, it would be an error."""
         if self._scheduler.running:
+            self._scheduler.pause()
+            await asyncio.sleep(0)
             self._scheduler.shutdown(wait=False)
+            await asyncio.sleep(0)
 
 
 async def _run(fire: Fire) -> None:

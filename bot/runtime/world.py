@@ -141,8 +141,7 @@ class SystemDriver:
         try:
             await stopping.wait()
         finally:
-            self._timetable.stop()
-            await asyncio.sleep(0)
+            await self._timetable.stop()
 
 
 class ServedSandboxWorld:

@@ -2,9 +2,13 @@
 
 import asyncio
 from datetime import UTC, datetime, time, timedelta
+from functools import partial
+
+import pytest
+from apscheduler.triggers.date import DateTrigger
 
 from bot.clock import SystemClock
-from bot.domain.instrument import Exchange
+from bot.domain.instrument import EXCHANGE_TZ, Exchange
 from bot.runtime.rulebook import load_rulebook
 from bot.runtime.schedule import (
     Fire,
@@ -105,8 +109,61 @@ async def test_the_system_timetable_fires_jobs_and_the_engines_deadline_on_the_l
     timetable.start()
     timetable.wake_at(SystemClock().now())
     await asyncio.sleep(0.02)
-    timetable.stop()
-    await asyncio.sleep(0)
+    await timetable.stop()
 
     assert "due" in fired
     assert all(word in {"due", "poll"} for word in fired)
+
+
+def _note(fired: list[str], name: str, _: datetime) -> None:
+    fired.append(name)
+
+
+@pytest.mark.parametrize("rounds", range(5))
+async def test_jobs_that_fire_while_the_timetable_stops_end_without_a_word(
+    caplog: pytest.LogCaptureFixture, rounds: int
+) -> None:
+    fired: list[str] = []
+    told: list[tuple[str, str]] = []
+    start = SystemClock().now() + timedelta(milliseconds=20)
+    names = [f"depth {symbol}" for symbol in ("VNM", "HPG", "SHS")]
+    timetable = SystemTimetable(
+        [
+            Job(name, every(timedelta(hours=1), start=start), partial(_note, fired, name))
+            for name in names
+        ],
+        lambda _: None,
+        lambda job, trouble: told.append((job, trouble)),
+    )
+    timetable.start()
+    for _ in range(3):
+        await asyncio.sleep(0)
+    while SystemClock().now() <= start:
+        pass
+    for _ in range(rounds):
+        await asyncio.sleep(0)
+
+    await timetable.stop()
+
+    assert (told, caplog.text) == ([], "")
+    assert sorted(fired) in ([], sorted(names))
+
+
+async def test_a_job_that_comes_too_late_is_told_once_and_by_its_name(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    told: list[tuple[str, str]] = []
+    start = SystemClock().now() - timedelta(seconds=5)
+    timetable = SystemTimetable(
+        [Job("depth VNM", DateTrigger(start, timezone=EXCHANGE_TZ), print, 1)],
+        lambda _: None,
+        lambda job, trouble: told.append((job, trouble)),
+    )
+
+    timetable.start()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    await timetable.stop()
+
+    assert told == [("depth VNM", "missed its time")]
+    assert capfd.readouterr().err == ""
