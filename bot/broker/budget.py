@@ -138,22 +138,21 @@ class RequestBudget:
 
         `reset_at` is the broker's X-RateLimit-Reset on this budget's clock, None when it sent none.
         `tries` counts how often this very request has been refused: from the second time on the
-        limit is a long-term one and the budget is degraded.
+        limit is a long-term one and the budget is degraded. One stretch of waiting may bring
+        several 429s, to requests that were under way together: it is announced once.
         """
-        self._count_refusal()
+        is_news = self._closed_until is None or self._waiter.now() >= self._closed_until
+        self._refusals += is_news
         reset_at = self._believable(reset_at)
         jitter_ms = self._jitter.randint(*JITTER_MS)
         until = reset_at + timedelta(milliseconds=jitter_ms)
         self._closed_until = max(until, self._closed_until or until)
         self._paced_until = self._closed_until + WINDOW
+        is_news = is_news or (tries > 1 and not self._is_degraded)
         self._is_degraded = self._is_degraded or tries > 1
-        self._announce(until, self.waiting + 1, call)
+        if is_news:
+            self._announce(until, self.waiting + 1, call)
         return self._closed_until
-
-    def _count_refusal(self) -> None:
-        """Count the stretches of 429s since anything was served; one may bring several 429s."""
-        if self._closed_until is None or self._waiter.now() >= self._closed_until:
-            self._refusals += 1
 
     def _believable(self, reset_at: datetime | None) -> datetime:
         """A reset that is missing, past or far away is replaced by one that we can live with.

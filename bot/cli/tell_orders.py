@@ -83,7 +83,9 @@ def tell_order(memory: Memory, entry: OrderUpdated) -> Lines:
         memory.announced.discard(entry.intent_id or "")
         return [_placed(memory, entry, who)]
     if before is None and entry.intent_id is None:
-        return [line(entry.at, "ORDER", f"not ours: {_order_words(entry)}", who)]
+        is_doubted = entry.note.startswith(("may be ", "looks like "))
+        whose = entry.note if is_doubted else "not ours"
+        return [line(entry.at, "ORDER", f"{whose}: {_order_words(entry)}", who)]
     told = _ORDER_ENDS.get(entry.state)
     return [told(entry, who)] if told else _amended(entry, before, who)
 

@@ -93,7 +93,7 @@ def _ambiguous(book: Book, group: list[IntentTrack], rows: list[OrderReport]) ->
     text = f"{ours} may be any of {ids}: none of them is touched"
     book.alert_once(f"ambiguous {ours}", text, symbol=rows[0].symbol)
     for row in rows:
-        orders.external_order(book, row, "ambiguous")
+        orders.external_order(book, row, f"may be {ours}")
 
 
 def _count_absences(book: Book, event: TodaysOrdersRead) -> None:

@@ -251,6 +251,22 @@ async def test_a_429_is_announced_with_its_end_and_the_length_of_the_line():
     assert told == [(until, 1, "stock_quote")]
 
 
+def test_one_429_to_six_calls_under_way_is_announced_once():
+    waiter = SteppingWaiter()
+    told: list[tuple[datetime, int, str]] = []
+    budget = RequestBudget(
+        per_minute=60, waiter=waiter, jitter=Random(7), on_wait=lambda *said: told.append(said)
+    )
+
+    for _ in range(6):
+        budget.note_limit(START + timedelta(seconds=30), "stock_quote", tries=1)
+    assert len(told) == 1
+    budget.note_limit(START + timedelta(seconds=30), "stock_quote", tries=2)
+    budget.note_limit(START + timedelta(seconds=30), "stock_quote", tries=2)
+
+    assert (len(told), budget.is_degraded) == (2, True)
+
+
 async def test_a_full_window_is_announced_once_and_not_for_every_request():
     waiter = SteppingWaiter()
     told: list[tuple[datetime, int, str]] = []

@@ -170,6 +170,12 @@ def test_an_order_that_is_not_ours_is_told_once() -> None:
     assert told(row, row) == ["09:21:00 ORDER   ORD10000003 not ours: BUY 500 HPG LIMIT 27,050"]
 
 
+def test_an_order_that_may_be_ours_is_not_told_as_somebody_elses() -> None:
+    row = but(PARTLY.accepted, intent_id=None, strategy=None, note="may be L-0277")
+
+    assert told(row) == ["09:21:00 ORDER   ORD10000003 may be L-0277: BUY 500 HPG LIMIT 27,050"]
+
+
 # -------------------------------------------------------------------------------------- the noes
 
 

@@ -235,7 +235,8 @@ def test_more_rows_than_orders_are_ambiguous_and_all_count():
     stage.after(1).book(report_of(intent, "ORD1"), report_of(intent, "ORD2"))
 
     assert _states(stage)[-1] is SendState.AMBIGUOUS
-    assert [row.intent_id for row in stage.engine.standing().open_orders] == [None, None]
+    rows = stage.engine.standing().open_orders
+    assert [(row.intent_id, row.note) for row in rows] == [(None, "may be L-0001")] * 2
     assert [one.intent_id for one in stage.engine.standing().unknown] == ["L-0001"]
 
 
