@@ -1,16 +1,22 @@
-"""How a command line reaches the running bot: a socket file beside the journal, for its owner only.
+"""How a command line reaches the running bot: a socket in a folder that is its owner's alone.
 
 One JSON object per line in, one out. The socket is what `bot status`, `pause`, `otp` and the like
 talk to; `control_server.py` holds its other end. Codes and tokens pass through it and are never
-kept or logged.
+kept or logged, so each side makes sure of the other: folder and process must be of one user. The
+folder is opened once and reached by its descriptor, so that nobody can exchange it in between, and
+a state directory may have a path of any length (a socket's own path holds 107 bytes).
 """
 
 import json
+import os
 import socket
-from collections.abc import Awaitable, Callable, Mapping
-from hashlib import sha256
+import struct
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
+
+from bot.runtime.problems import ExitCode, OperatorMistake
 
 Request = Mapping[str, object]
 Reply = Mapping[str, object]
@@ -18,8 +24,11 @@ Handler = Callable[[Request], Awaitable[Reply]]
 
 LINE_MAX: Final = 1 << 20
 ASK_TIMEOUT_S: Final = 30.0
-_PATH_MAX: Final = 100
-"""A socket path holds 107 bytes; longer ones move to a short directory of their own."""
+FOLDER: Final = "control"
+SOCKET: Final = "socket"
+_OTHERS: Final = 0o077
+_CREDENTIALS: Final = struct.Struct("3i")
+"""Process, user and group, as SO_PEERCRED gives them."""
 
 
 class NoBotRunning(Exception):
@@ -30,13 +39,38 @@ class NoBotRunning(Exception):
         self.state_dir = state_dir
 
 
-def socket_path(state_dir: Path) -> Path:
-    """Return where the control socket of a state directory is."""
-    path = state_dir / "control.sock"
-    if len(str(path).encode()) <= _PATH_MAX:
-        return path
-    short = sha256(str(state_dir.resolve()).encode()).hexdigest()[:16]
-    return Path("/tmp") / f"vnbot-{short}" / "control.sock"  # noqa: S108 - made 0700 below
+@contextmanager
+def control_folder(state_dir: Path) -> Iterator[Path]:
+    """Open the folder of the control socket; yield a path to it that stays the same folder.
+
+    Raises OSError, and OperatorMistake for a folder that is not its owner's alone.
+    """
+    folder = state_dir / FOLDER
+    if folder.is_symlink():
+        raise not_ours(f"{folder} is a link, and could lead to somebody else's bot. Remove it")
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        found = os.fstat(descriptor)
+        if found.st_uid != os.geteuid():
+            raise not_ours(f"{folder} belongs to user {found.st_uid}: do it as that user")
+        if found.st_mode & _OTHERS:
+            mode = found.st_mode & 0o777
+            raise not_ours(f"{folder} is open to others (mode {mode:04o}). Do: chmod 700 {folder}")
+        yield Path(f"/proc/self/fd/{descriptor}")
+    finally:
+        os.close(descriptor)
+
+
+def user_of_peer(connection: socket.socket) -> int:
+    """Return the user whose process is at the other end."""
+    packed = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    _, user, _ = _CREDENTIALS.unpack(packed)
+    return int(user)
+
+
+def not_ours(text: str) -> OperatorMistake:
+    """Say why nothing was asked or answered there."""
+    return OperatorMistake.of("E-CTL-004", f"{text}. Nothing was sent", ExitCode.DATABASE)
 
 
 def ask(
@@ -44,20 +78,24 @@ def ask(
 ) -> dict[str, object]:
     """Send one request to the running bot and return its reply.
 
-    Raises NoBotRunning, TimeoutError, and PermissionError for the bot of somebody else.
+    Raises NoBotRunning, TimeoutError, OperatorMistake where it is not surely ours, and
+    PermissionError for the bot of somebody else.
     """
-    path = socket_path(state_dir)
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(timeout_s)
-        try:
-            connection.connect(str(path))
+    path = state_dir / FOLDER / SOCKET
+    try:
+        with control_folder(state_dir) as folder, socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(timeout_s)
+            connection.connect(str(folder / SOCKET))
+            user = user_of_peer(connection)
+            if user != os.geteuid():
+                raise not_ours(f"a process of user {user}, not of yours, listens at {path}")
             connection.sendall(json.dumps(dict(request)).encode() + b"\n")
             with connection.makefile("rb") as stream:
                 line = stream.readline(LINE_MAX)
-        except (FileNotFoundError, NotADirectoryError, ConnectionError) as error:
-            raise NoBotRunning(state_dir) from error
-        except PermissionError as error:
-            raise PermissionError(error.errno, error.strerror, str(path)) from error
+    except (FileNotFoundError, NotADirectoryError, ConnectionError) as error:
+        raise NoBotRunning(state_dir) from error
+    except PermissionError as error:
+        raise PermissionError(error.errno, error.strerror, str(path)) from error
     if not line:
         raise NoBotRunning(state_dir)
     reply: dict[str, object] = json.loads(line)

@@ -1,41 +1,71 @@
-"""The bot's end of the control socket, which exists exactly while a bot runs."""
+"""The bot's end of the control socket, which exists exactly while a bot runs.
+
+Only its own user and root are answered.
+"""
 
 import asyncio
 import json
+import os
+import socket
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
-from bot.runtime.control import LINE_MAX, Handler, Reply, socket_path
+from bot.runtime.control import (
+    FOLDER,
+    LINE_MAX,
+    SOCKET,
+    Handler,
+    Reply,
+    control_folder,
+    user_of_peer,
+)
+
+_ROOT: Final = 0
+_NOT_YOURS: Final[Reply] = {
+    "ok": False,
+    "code": "E-CTL-004",
+    "message": "this bot answers its own user only",
+}
 
 
 class ControlServer:
     """Serves the handlers by the request's word `do`; every reply carries its `sender`."""
 
     def __init__(self, state_dir: Path, handlers: Mapping[str, Handler], sender: Reply) -> None:
-        self._path = socket_path(state_dir)
+        self._state_dir = state_dir
         self._handlers = handlers
         self._sender = sender
         self._server: asyncio.Server | None = None
 
     async def start(self) -> None:
         """Listen; a socket left by a killed bot is replaced (the lease has proved that it is
-        dead).
+        dead). Raises OperatorMistake where the folder is not ours alone.
         """
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._path.unlink(missing_ok=True)
-        self._server = await asyncio.start_unix_server(self._serve, self._path, limit=LINE_MAX)
-        self._path.chmod(0o600)
+        (self._state_dir / FOLDER).mkdir(mode=0o700, exist_ok=True)
+        with control_folder(self._state_dir) as folder:
+            (folder / SOCKET).unlink(missing_ok=True)
+            listening = socket.socket(socket.AF_UNIX)
+            try:
+                listening.bind(str(folder / SOCKET))
+                (folder / SOCKET).chmod(0o600)
+            except OSError:
+                listening.close()
+                raise
+        self._server = await asyncio.start_unix_server(self._serve, sock=listening, limit=LINE_MAX)
 
     async def stop(self) -> None:
         """Listen no more and remove the socket."""
         if self._server is not None:
             self._server.close()
-            self._path.unlink(missing_ok=True)
+            (self._state_dir / FOLDER / SOCKET).unlink(missing_ok=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             line = await reader.readline()
-            reply = {**await self._reply(line), **self._sender}
+            peer = user_of_peer(writer.get_extra_info("socket"))
+            is_ours = peer in {os.geteuid(), _ROOT}
+            reply = {**await self._reply(line), **self._sender} if is_ours else _NOT_YOURS
             writer.write(json.dumps(reply, ensure_ascii=False, default=str).encode() + b"\n")
             await writer.drain()
         except (ConnectionError, ValueError, asyncio.CancelledError):

@@ -1,11 +1,22 @@
-"""The bot's end of the control socket."""
+"""Both ends of the control socket, and who is kept from them."""
 
 import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from bot.runtime.control import Reply, Request, socket_path
+import pytest
+
+from bot.runtime.control import FOLDER, SOCKET, NoBotRunning, Reply, Request, ask
 from bot.runtime.control_server import ControlServer
+from bot.runtime.problems import ExitCode, OperatorMistake
+
+SOMEBODY_ELSE = 65_534
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as two users")
 
 
 async def test_a_stop_in_the_midst_of_an_answer_is_no_bug(tmp_path: Path) -> None:
@@ -23,7 +34,7 @@ async def test_a_stop_in_the_midst_of_an_answer_is_no_bug(tmp_path: Path) -> Non
     before = asyncio.all_tasks()
     server = ControlServer(tmp_path, {"quote": forever}, {})
     await server.start()
-    reader, writer = await asyncio.open_unix_connection(socket_path(tmp_path))
+    reader, writer = await asyncio.open_unix_connection(tmp_path / FOLDER / SOCKET)
     writer.write(b'{"do": "quote"}\n')
     await asked.wait()
 
@@ -34,3 +45,135 @@ async def test_a_stop_in_the_midst_of_an_answer_is_no_bug(tmp_path: Path) -> Non
     assert await reader.read() == b""
     assert troubles == []
     writer.close()
+
+
+async def _pong(_: Request) -> Reply:
+    return {"ok": True}
+
+
+@asynccontextmanager
+async def serving(state_dir: Path) -> AsyncIterator[None]:
+    server = ControlServer(state_dir, {"ping": _pong}, {"bot": "mine"})
+    await server.start()
+    try:
+        yield
+    finally:
+        await server.stop()
+
+
+async def ping(state_dir: Path) -> Reply:
+    return await asyncio.to_thread(ask, state_dir, {"do": "ping"})
+
+
+async def test_the_socket_lies_in_a_folder_for_its_owner_alone(tmp_path: Path) -> None:
+    async with serving(tmp_path):
+        folder = tmp_path / FOLDER
+
+        assert folder.stat().st_mode & 0o777 == 0o700
+        assert (folder / SOCKET).stat().st_mode & 0o777 == 0o600
+        assert await ping(tmp_path) == {"ok": True, "bot": "mine"}
+
+    assert not (folder / SOCKET).exists()
+    with pytest.raises(NoBotRunning):
+        await ping(tmp_path)
+
+
+async def test_a_state_directory_with_a_long_path_keeps_its_socket_to_itself(
+    tmp_path: Path,
+) -> None:
+    deep = tmp_path / ("d" * 120) / ("e" * 120)
+    deep.mkdir(parents=True)
+
+    async with serving(deep):
+        assert (deep / FOLDER / SOCKET).is_socket()
+        assert (await ping(deep))["ok"] is True
+
+
+async def refused_by_both_sides(state_dir: Path) -> list[str]:
+    """What server and asker say of a folder that both have to refuse."""
+    found = []
+    for act in (ControlServer(state_dir, {}, {}).start, lambda: ping(state_dir)):
+        with pytest.raises(OperatorMistake, match="E-CTL-004") as caught:
+            await act()
+        assert caught.value.exit_code == ExitCode.DATABASE
+        found.append(caught.value.problems[0].message)
+    return found
+
+
+async def test_a_folder_that_is_open_to_others_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / FOLDER).mkdir(mode=0o700)
+    (tmp_path / FOLDER).chmod(0o770)
+
+    for text in await refused_by_both_sides(tmp_path):
+        assert text.endswith(f"(mode 0770). Do: chmod 700 {tmp_path / FOLDER}. Nothing was sent")
+
+
+async def test_a_folder_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "theirs").mkdir(mode=0o700)
+    (tmp_path / FOLDER).symlink_to(tmp_path / "theirs")
+
+    for text in await refused_by_both_sides(tmp_path):
+        assert "is a link" in text
+
+
+@as_root
+async def test_a_folder_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / FOLDER).mkdir(mode=0o700)
+    os.chown(tmp_path / FOLDER, SOMEBODY_ELSE, SOMEBODY_ELSE)
+
+    for text in await refused_by_both_sides(tmp_path):
+        assert f"belongs to user {SOMEBODY_ELSE}" in text
+
+
+LISTEN = f"""
+import os, socket
+os.chdir("{FOLDER}")
+listening = socket.socket(socket.AF_UNIX)
+listening.bind("{SOCKET}")
+os.setuid({SOMEBODY_ELSE})
+listening.listen()
+print("ready", flush=True)
+taken, _ = listening.accept()
+print(taken.recv(100), flush=True)
+"""
+
+
+@as_root
+def test_nothing_is_sent_to_a_process_of_somebody_else(tmp_path: Path) -> None:
+    (tmp_path / FOLDER).mkdir(mode=0o700)
+    command = [sys.executable, "-S", "-c", LISTEN]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE) as thief:
+        assert thief.stdout is not None
+        assert thief.stdout.readline() == b"ready\n"
+
+        with pytest.raises(OperatorMistake, match=f"a process of user {SOMEBODY_ELSE}"):
+            ask(tmp_path, {"do": "ping"})
+
+        assert thief.stdout.read() == b"b''\n"
+
+
+ASK = f"""
+import os, socket
+os.chdir("{FOLDER}")
+os.setuid({SOMEBODY_ELSE})
+asking = socket.socket(socket.AF_UNIX)
+asking.connect("{SOCKET}")
+asking.sendall(b'{{"do": "ping"}}\\n')
+print(asking.makefile().readline(), end="")
+"""
+
+
+@as_root
+async def test_somebody_else_is_not_answered_even_where_the_folder_lets_them_in(
+    tmp_path: Path,
+) -> None:
+    async with serving(tmp_path):
+        (tmp_path / FOLDER).chmod(0o711)
+        (tmp_path / FOLDER / SOCKET).chmod(0o666)
+        asked = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-S", "-c", ASK), cwd=tmp_path, stdout=subprocess.PIPE
+        )
+        said, _ = await asked.communicate()
+
+    assert b"E-CTL-004" in said
+    assert b"mine" not in said

@@ -39,7 +39,7 @@ async def test_an_operator_signs_in_by_the_control_socket_and_an_order_is_filled
         secrets = {"BOT_BROKER__API_KEY": given.api_key, "BOT_BROKER__API_SECRET": given.api_secret}
         loaded = load_settings(config, environment=secrets)
         running = asyncio.create_task(run_bot(loaded, RunOptions(), shown))
-        await _until((loaded.state_dir / "control.sock").exists)
+        await _until((loaded.state_dir / "control" / "socket").exists)
         await asyncio.to_thread(ask, loaded.state_dir, {"do": "otp_request"})
         code = {"do": "otp_submit", "code": given.otp_code}
         reply = await asyncio.to_thread(ask, loaded.state_dir, code)
