@@ -20,6 +20,7 @@ from bot.runtime.control import (
     control_folder,
     user_of_peer,
 )
+from bot.runtime.state_dir import make_state_dir
 
 _ROOT: Final = 0
 _NOT_YOURS: Final[Reply] = {
@@ -42,6 +43,7 @@ class ControlServer:
         """Listen; a socket left by a killed bot is replaced (the lease has proved that it is
         dead). Raises OperatorMistake where the folder is not ours alone.
         """
+        make_state_dir(self._state_dir)
         (self._state_dir / FOLDER).mkdir(mode=0o700, exist_ok=True)
         with control_folder(self._state_dir) as folder:
             (folder / SOCKET).unlink(missing_ok=True)

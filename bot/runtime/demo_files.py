@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from bot.journal.heads import FILE, OLDER
+from bot.runtime.state_dir import make_state_dir
 from bot.runtime.token_file import forget_token
 from bot.runtime.worlds import LEDGER
 from bot.sandbox.ledger import is_finished, read_ledger
@@ -28,10 +29,10 @@ class NotAlone(Exception):
 def alone(state_dir: Path) -> Iterator[None]:
     """Be the only demo of a state directory: files are moved there before there is a lease.
 
-    The lock is on the directory itself and ends with the process. Raises NotAlone.
+    The lock is on the directory itself and ends with the process. Raises NotAlone, and
+    OperatorMistake where the directory cannot be made.
     """
-    if not state_dir.exists():
-        state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_state_dir(state_dir)
     folder = os.open(state_dir, os.O_RDONLY | os.O_DIRECTORY)
     try:
         _lock(folder, state_dir)

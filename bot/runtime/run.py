@@ -53,6 +53,7 @@ from bot.runtime.rulebook import on_later_rules, rulebook_of
 from bot.runtime.second_factor import TwoFactorDesk, codes_asked
 from bot.runtime.settings import Loaded
 from bot.runtime.source_files import hashes_of
+from bot.runtime.state_dir import make_state_dir
 from bot.runtime.status import Facts
 from bot.runtime.strategy_file import UnknownSymbols, load_strategies
 from bot.runtime.supervisor import Supervisor
@@ -118,6 +119,7 @@ class Run:
 
     async def to_its_end(self) -> str:
         """Start, run, stop; return why it ended."""
+        make_state_dir(self._loaded.state_dir)
         self._show_config()
         journal_origin = self._loaded.origin_of("journal.url")
         with told(journal_origin, what_to_do=TO_RUN):

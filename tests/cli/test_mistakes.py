@@ -14,6 +14,8 @@ from bot.cli.bug_report import write_report
 from bot.cli.invocation import Invocation
 from bot.cli.main import BROKEN_PIPE, told_by_system
 from bot.runtime.problems import ExitCode
+from bot.runtime.settings import DEMO
+from bot.runtime.shipped import shipped
 from tests.cli.stage import call, make_project
 
 CODE = "424242"
@@ -209,6 +211,31 @@ def test_a_state_directory_that_is_a_file_is_a_mistake_of_the_operator(tmp_path:
     assert (ran.code, ran.out) == (ExitCode.DATABASE, "")
     assert f"E-SYS-001 {taken}" in ran.err
     assert "Traceback" not in ran.err
+
+
+@pytest.mark.parametrize("command", [("run", "-c", str(shipped(DEMO))), ("demo",)], ids=" ".join)
+@pytest.mark.parametrize(
+    ("place", "reason"),
+    [
+        ("bot.yaml", "something that is no folder is there"),
+        ("bot.yaml/state", "not a directory"),
+        ("/proc/nope/state", "no such file or directory"),
+    ],
+)
+def test_a_state_folder_that_cannot_be_made_is_said_with_what_to_do(
+    tmp_path: Path, command: tuple[str, ...], place: str, reason: str
+) -> None:
+    (tmp_path / "bot.yaml").touch()
+    folder = tmp_path / place
+
+    ran = call(*command, environment={"BOT_STATE_DIR": str(folder), "BOT_SANDBOX__PORT": "0"})
+
+    assert (ran.code, ran.out) == (ExitCode.DATABASE, "")
+    assert ran.err.splitlines()[-1] == (
+        f"E-SYS-001 {folder}: this folder, for journal and state, cannot be made ({reason}). "
+        "Check permissions and free space there, or choose another: "
+        "--state-dir DIR, or state_dir in bot.yaml"
+    )
 
 
 def test_a_new_demo_wants_a_journal_that_nobody_has_used(tmp_path: Path) -> None:
