@@ -242,7 +242,7 @@ class StrategyFile(FileModel):
     ]
     """Shown in every order, notice and report."""
     use: Annotated[str, Text(r"[A-Za-z0-9_./:-]{1,200}", "a strategy's name, or path.py:Class")]
-    """A built-in or plug-in's name, a dotted path, or mystrategies/sma.py:SmaCross."""
+    """A strategy's name in snake_case, or its file and class: mystrategies/sma.py:SmaCross."""
     symbols: Annotated[
         tuple[Annotated[str, SymbolReader()], ...],
         Field(json_schema_extra={"minItems": 1, "maxItems": SYMBOLS_MAX}),

@@ -22,6 +22,9 @@ from bot.runtime.yaml_file import Span, read_text, shown_path, snippet_of
 from bot.strategy import BARS_MAX, BARS_MIN, BarView, Desk, Indicator, Strategy
 
 HOOKS: Final = tuple(name for name in vars(Strategy) if name.startswith("on_"))
+_CALLED: Final = (*HOOKS, "check")
+"""What a strategy's class may have of its own, and is then called as `Strategy` declares it."""
+
 PARAMETER_TYPES: Final = (int, float, str, bool)
 FAILURES: Final = (Exception, SystemExit)
 """What a plug-in may raise when it is loaded or made: its author's to mend, whatever it is."""
@@ -138,7 +141,7 @@ def _constructor_problems(factory: type[Strategy]) -> Iterator[Problem]:
 
 def _hook_problems(factory: type[Strategy]) -> Iterator[Problem]:
     for name in _own_methods(factory):
-        if name in HOOKS:
+        if name in _CALLED:
             yield from _one_hook(factory, name)
         elif hint := _hook_hint(name):
             yield _function_problem(factory, name, f"{name} is no hook, nothing calls it: {hint}")
@@ -147,7 +150,7 @@ def _hook_problems(factory: type[Strategy]) -> Iterator[Problem]:
 def _one_hook(factory: type[Strategy], name: str) -> Iterator[Problem]:
     call = inspect.unwrap(getattr(factory, name))
     if not callable(call):
-        yield _class_problem(factory, f"{name} is a hook, and wanted a function")
+        yield _class_problem(factory, f"wanted {name} to be a function; found something else")
         return
     kinds = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
     if any(is_kind(call) for is_kind in kinds):
@@ -169,7 +172,7 @@ def _own_methods(factory: type[Strategy]) -> list[str]:
     return [
         name
         for name in dict.fromkeys(names)
-        if name in HOOKS or inspect.isroutine(getattr(factory, name, None))
+        if name in _CALLED or inspect.isroutine(getattr(factory, name, None))
     ]
 
 

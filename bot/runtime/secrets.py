@@ -57,7 +57,7 @@ def _in_environment(mode: Mode, environment: Mapping[str, str]) -> Found:
     given = {key: name for key, name in names.items() if environment.get(name)}
     if given and mode == "live":
         message = (
-            f"{' and '.join(given.values())} stand in the environment, which other processes can "
+            f"{' and '.join(given.values())} are set in the environment, which other processes can "
             f"read: in live mode use {SECRETS_FILE} (mode 0600) or systemd credentials"
         )
         raise OperatorMistake.of("E-SEC-003", message, ExitCode.SECRET)

@@ -64,6 +64,13 @@ def link_by_way_of_an_open_folder(folder: Path) -> None:
     file.symlink_to("../open/mine.py")
 
 
+def linked_folder_below_an_open_one(folder: Path) -> None:
+    (folder / "open").mkdir()
+    (folder / "open").chmod(0o777)
+    (folder / "strategies").rename(folder / "open" / "strategies")
+    (folder / "strategies").symlink_to("open/strategies")
+
+
 def another_group(folder: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can give a file to another group")
@@ -84,6 +91,7 @@ OPEN = [
     open_project,
     link_to_an_open_file,
     link_by_way_of_an_open_folder,
+    linked_folder_below_an_open_one,
     another_group,
     another_owner,
 ]
