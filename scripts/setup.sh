@@ -84,8 +84,12 @@ make_venv() {
         fail 'could not make .venv; remove it and try again'
 }
 
-# Compiled here, on all cores, a process that may write no bytecode still starts fast.
-sync() { "$UV" pip sync --quiet --compile-bytecode --python .venv --require-hashes "$@" requirements.lock; }
+# Wheels only: what is built here runs its own code while it is installed. Compiled here, on all cores,
+# a process that may write no bytecode still starts fast.
+sync() {
+    "$UV" pip sync --quiet --compile-bytecode --python .venv --require-hashes \
+        --only-binary :all: "$@" requirements.lock
+}
 
 install() {
     say 'installing the packages of requirements.lock'
