@@ -185,14 +185,14 @@ def write_project(
         **settings,
     }
     if journal_url is None:
-        _lay_journal(folder / str(facts["state_dir"]) / "journal.db")
+        lay_journal(folder / str(facts["state_dir"]) / "journal.db")
     else:
         facts["journal"] = {"url": journal_url}
     yaml.dump(_plain(facts), folder / "bot.yaml")
     return folder / "bot.yaml"
 
 
-def _lay_journal(file: Path) -> None:
+def lay_journal(file: Path) -> None:
     """Put an empty journal in place: tests of the start make theirs, stories need not."""
     if not file.exists():
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

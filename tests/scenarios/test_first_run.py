@@ -5,7 +5,7 @@ from pathlib import Path
 from bot.cli.main import run
 from bot.domain.entry import Decision, Fill, Note, Verdict
 from tests.scenarios.test_scripted import lines_of
-from tests.story import tell
+from tests.story import lay_journal, tell
 
 MINUTES = 50
 """Of market time; at the speed that is written, under a minute."""
@@ -19,6 +19,8 @@ async def test_the_first_run_of_a_new_folder_shows_life_and_nothing_scripted(
     config = folder / "bot.yaml"
     written = config.read_text("utf-8")
     assert "speed: 60, scenario: market" in written
+    assert "account: '.1'" in written, "normal is ambiguous where there is an account for routing"
+    lay_journal(folder / "var" / "journal.db")
     config.write_text(written.replace("speed: 60", "speed: max"), "utf-8")
 
     story = await tell(config, minutes=MINUTES)
