@@ -12,6 +12,7 @@ from typing import Final
 from bot.cli.tell_decisions import CHECKS_SHOWN
 from bot.cli.wording import folded, millis_of, rejection_words, type_of
 from bot.domain.order import OrderState, SendState
+from bot.domain.scripted import split
 from bot.journal.values import OrderRow, TimelineRow
 
 _INDENT: Final = " " * 8
@@ -113,8 +114,8 @@ def _answered(each: TimelineRow, order: OrderRow) -> Told | None:
     found = [part for part in parts if not part.startswith("HTTP ")]
     why = ": ".join(found) or "no reason given"
     if each.word == "REFUSED" and len(found) > 1:
-        own = _PART.join(found[1:])
-        why = f'{rejection_words(found[0], own)}, "{own}"'
+        own, scripted = split(_PART.join(found[1:]))
+        why = f'{rejection_words(found[0], own)}, "{own}" {scripted}'.rstrip()
     is_place = each.order_id is None
     accepted = f"accepted as {order.order_id}" if is_place and order.order_id else "accepted"
     words = {

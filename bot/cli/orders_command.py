@@ -17,6 +17,7 @@ from bot.cli.rows import Plain, fields_of, form_option, names_of, print_machine
 from bot.cli.show import UNCUT, Row, print_lines, print_table, print_text, say
 from bot.cli.since import since_of, since_option
 from bot.cli.wording import clock_of, counted, day_and_clock_of
+from bot.domain.scripted import split
 from bot.journal.values import OrderRow
 from bot.runtime.problems import OperatorMistake
 from bot.runtime.settings import Loaded
@@ -168,6 +169,9 @@ def reason_of(row: OrderRow) -> str:
         return f"{rest} ({row.note})" if row.note else rest
     if row.status == "BLOCKED":
         return " ".join(part for part in (row.code, row.reason) if part) or row.why or ""
+    scripted = split(row.note or "")[1]
+    if row.reason and scripted:
+        return f"{row.reason} {scripted}"
     return row.reason or row.note or row.why or ""
 
 

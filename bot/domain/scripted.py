@@ -34,9 +34,14 @@ def with_mark(entry: Entry, scenario: str) -> Entry:
 
 def apart(entry: Entry) -> tuple[Entry, str]:
     """Return the entry without those words, and the words; empty for what no scenario forced."""
-    words = _words_of(entry)
-    found = _MARK.search(words)
-    return (_saying(entry, words[: found.start()].rstrip()), found[0]) if found else (entry, "")
+    words, mark = split(_words_of(entry))
+    return (_saying(entry, words), mark) if mark else (entry, "")
+
+
+def split(text: str) -> tuple[str, str]:
+    """Return a text without those words, and the words."""
+    found = _MARK.search(text)
+    return (text[: found.start()].rstrip(), found[0]) if found else (text, "")
 
 
 def _saying(entry: Entry, words: str) -> Entry:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from bot.cli.narrator import Narrator
+from tests.cli.stage import call
 from tests.staging import QUIET
 from tests.story import Story, once, tell, write_project
 
@@ -113,3 +114,15 @@ async def test_what_the_market_and_the_rules_do_carries_no_mark(tmp_path: Path) 
     story = await tell(config, minutes=5)
 
     assert not [line for line in lines_of(story) if "scripted" in line]
+
+
+async def test_what_was_forced_is_told_by_those_who_look_later(tmp_path: Path) -> None:
+    reject = {"match": {"verb": "POST", "path": "*/orders"}, "action": {"do": "reject"}}
+    config = write_project(tmp_path, scenario={**DEEP, "faults": [reject]}, strategies=[once()])
+    await tell(config, minutes=1)
+
+    listed = call("orders", "-o", "wide", "-c", str(config)).out
+    story = call("order", "L-0001", "--timeline", "-c", str(config)).out
+
+    assert MARK in listed
+    assert f'" {MARK}' in story, "beside the broker's words, not among them"
