@@ -1,6 +1,5 @@
 """`bot quote` and `bot session`: the market now, and the phases of its day."""
 
-import sys
 from datetime import datetime
 from functools import partial
 from math import ceil
@@ -28,7 +27,6 @@ from bot.runtime.rulebook import load_rulebook, load_symbols, rulebook_of
 LISTED: Final = (Exchange.HOSE, Exchange.HNX, Exchange.UPCOM)
 RULE_HEADS: Final = ("RULE", "SINCE", "CONFIDENCE", "SOURCE", "SAYS")
 WHY_HEADS: Final = ("WHAT", "CONFIDENCE", "SAYS", "RULE", "SINCE", "SOURCE")
-UNCUT: Final = 10_000
 HEADS: Final = ("EXCHANGE", "PHASE", "UNTIL", "IN", "NEXT", "TAKES")
 
 
@@ -149,7 +147,7 @@ def _explain(invocation: Invocation, rulebook: Rulebook, symbol: str, at: dateti
     print_text(f"{symbol} at {day_and_clock_of(at)} by the rules of exchange")
     rows = [_why_cells(line) for line in lines]
     spare = ("SOURCE", "SINCE", "RULE")
-    print_table(invocation, WHY_HEADS, rows, limit=_limit(), spare=spare)
+    print_table(invocation, WHY_HEADS, rows, spare=spare)
 
 
 def _why_cells(line: Explained) -> tuple[str | None, ...]:
@@ -165,12 +163,7 @@ def _show_rules(invocation: Invocation, rulebook: Rulebook, at: datetime) -> Non
         print_json({"at": at.isoformat(), "rules": found})
         return
     table = [(*_rule_cells(row), row.says) for row in rows]
-    print_table(invocation, RULE_HEADS, table, limit=_limit(), spare=("SOURCE",))
-
-
-def _limit() -> int:
-    """Columns of a table of rules: the screen's; in a pipe or a file nothing is cut."""
-    return width() if sys.stdout.isatty() else UNCUT
+    print_table(invocation, RULE_HEADS, table, spare=("SOURCE",))
 
 
 def _rule_fields(rule: RuleRow | None) -> dict[str, object]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from bot.cli.show import UNCUT
 from bot.runtime.rulebook import load_symbols
 from bot.runtime.scenario_file import load_scenario, scenario_names
 from tests.cli.stage import call
@@ -70,8 +71,8 @@ def test_what_is_not_known_is_a_wrong_command_line(arguments, words):
     assert words in err
 
 
-def test_in_a_pipe_no_column_and_no_word_is_left_out():
-    _, out, _ = called("FPT", "--at", "2026-11-20T10:00")
+def test_into_a_pipe_no_column_and_no_word_is_left_out():
+    out = call("session", "FPT", "--at", "2026-11-20T10:00", columns=UNCUT).out
 
     head, *rows = out.splitlines()[1:]
     assert head.split() == ["WHAT", "CONFIDENCE", "SAYS", "RULE", "SINCE", "SOURCE"]
@@ -79,6 +80,13 @@ def test_in_a_pipe_no_column_and_no_word_is_left_out():
     doubt = next(row for row in rows if row.startswith("or "))
     assert "calendar.unconfirmed_closures" in doubt
     assert "UNCONFIRMED" in doubt
+
+
+def test_on_a_narrow_screen_it_still_says_how_sure_a_line_is():
+    out = call("session", "FPT", "--at", "2026-11-20T10:00", columns=80).out
+
+    rows = {line.split()[0]: line.split()[1] for line in out.splitlines()[1:]}
+    assert (rows["settlement"], rows["band"], rows["or"]) == ("low", "high", "UNCONFIRMED")
 
 
 def test_a_settlement_over_a_day_in_doubt_is_not_high():
