@@ -78,7 +78,7 @@ class Temper:
 TEMPERS: Final = {
     Exchange.HOSE: Temper(1.0, 0.7, 0.01, 0.0),
     Exchange.HNX: Temper(1.25, 0.7, 0.008, 0.14),
-    Exchange.UPCOM: Temper(0.9, 1.1, 0.002, 0.03),
+    Exchange.UPCOM: Temper(0.9, 0.95, 0.002, 0.03),
 }
 """Set beside days of 23 stocks, July 2024 to June 2025; `bench/README.md` has the figures. An
 exchange without an opening auction begins now and then with a small trade near the band's end."""
