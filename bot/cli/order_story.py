@@ -65,11 +65,6 @@ def _as_it_is(each: TimelineRow, _order: OrderRow) -> Told | None:
     return each.kind, each.text
 
 
-def _nothing(_each: TimelineRow, _order: OrderRow) -> Told | None:
-    """Told by another row already."""
-    return None
-
-
 def _decided(each: TimelineRow, _order: OrderRow) -> Told | None:
     """`BUY 500 HPG LIMIT 27,050: bids 4.6x asks`, `cancel: expire 3m`."""
     head, *parts = each.text.split(_PART)
@@ -148,6 +143,14 @@ def _moved(each: TimelineRow, order: OrderRow) -> Told | None:
     return ("ended", words) if words else None
 
 
+def _matched(each: TimelineRow, _order: OrderRow) -> Told | None:
+    """How a paper broker came to a fill; a real one's rows are told by the fills."""
+    row = _parsed(each.detail)
+    stamp = _first(row, ("fidelity",)) if isinstance(row, Mapping) else ""
+    executed = _executed(row) if isinstance(row, Mapping) else ""
+    return ("matched", f"{executed}, {stamp}") if stamp and executed else None
+
+
 def _two_factor(each: TimelineRow, _order: OrderRow) -> Told | None:
     """That a token is needed is in the answer; that it works is no news of this order."""
     return None if each.word in {"needed", "proved"} else ("2fa", each.text)
@@ -182,8 +185,8 @@ _TOLD: Final[Mapping[str, Callable[[TimelineRow, OrderRow], Told | None]]] = {
     "recorded": _recorded,
     "sent": _sent,
     "answered": _answered,
-    "result": _nothing,
-    "polled": _nothing,
+    "result": _matched,
+    "polled": _matched,
     "sending": _sending,
     "moved": _moved,
     "2fa": _two_factor,
@@ -208,15 +211,19 @@ def _row(parsed: object) -> str:
     how it came about.
     """
     row = parsed if isinstance(parsed, Mapping) else {}
-    executed = _first(row, _EXECUTED)
     parts = (
         _first(row, _STATUS),
-        f"executed {executed} @ {_first(row, _PRICE)}" if executed not in {"", "0"} else "",
+        _executed(row),
         _first(row, ("code",)),
         _first(row, _REASON),
         _first(row, ("fidelity",)),
     )
     return ", ".join(part for part in parts if part)
+
+
+def _executed(row: Mapping[object, object]) -> str:
+    executed = _first(row, _EXECUTED)
+    return f"executed {executed} @ {_first(row, _PRICE)}" if executed not in {"", "0"} else ""
 
 
 def _first(row: Mapping[object, object], names: Sequence[str]) -> str:

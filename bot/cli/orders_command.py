@@ -32,6 +32,8 @@ WIDE_HEADS: Final = (
     "FEE", "TAX", "STATUS", "CODE", "WHY / REASON",
 )  # fmt: skip
 _NAME_LINE: Final = re.compile(r"""^name:\s*['"]?([\w.-]+)""", re.MULTILINE)
+_ASKED: Final = {"partly filled": "partly"}
+"""A word of the screen, and the one that `--json` has for it."""
 SPARE: Final = ("AVG", "STRATEGY", "WHY / REASON", "PRICE", "FILLED")
 """What is left out first where the screen is too narrow."""
 STYLES: Final = {
@@ -66,7 +68,7 @@ def orders(
     with open_journal(invocation) as reader:
         found = reader.orders(
             since=since_of(since, reader),
-            status=status,
+            status=_ASKED.get((status or "").lower(), status),
             symbol=symbol.upper() if symbol else None,
             strategy=strategy,
             open_only=open_only,

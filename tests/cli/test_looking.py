@@ -180,6 +180,12 @@ def test_a_partly_filled_order_says_what_became_of_its_rest(config: Path) -> Non
     assert "reason     rest cancelled (expire 3m: 200 filled, 300 cancelled)" in lines
 
 
+def test_an_order_is_found_by_the_word_that_the_screen_has_for_it(config: Path) -> None:
+    found = call("orders", "--status", "partly filled", "-c", str(config)).out
+
+    assert "1 order: 1 partly filled" in found
+
+
 def test_the_state_machines_are_shown_with_raw_alone(config: Path) -> None:
     told = call("order", "ORD10000003", "--timeline", "-c", str(config)).out
     raw = call("order", "ORD10000003", "--raw", "-c", str(config)).out
