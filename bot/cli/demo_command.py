@@ -13,7 +13,7 @@ from bot.cli.command import command
 from bot.cli.invocation import Invocation
 from bot.cli.places import already_running, load_demo, require_none_running
 from bot.cli.rows import fields_of
-from bot.cli.running import run_in_foreground
+from bot.cli.running import run_in_foreground, with_free_port
 from bot.cli.show import is_attended, print_json, print_lines, say, width
 from bot.cli.wording import LINE_MAX, counted, folded
 from bot.domain.instrument import EXCHANGE_TZ
@@ -95,6 +95,7 @@ def demo(
     """
     loaded = load_demo(invocation, sandbox__seed=seed, sandbox__speed=speed, journal__url=db)
     require_none_running(loaded.state_dir)
+    loaded = with_free_port(invocation, loaded)
     is_alone = auto_otp or not is_attended(invocation)
     try:
         with alone(loaded.state_dir):

@@ -62,6 +62,9 @@ NOT_THE_DEMO: Final = (
     "The demo is running; if that is the one you mean: {command} -c {demo}"
 )
 """A bot of one's own is never taken for the demo, nor the demo for it."""
+OTHER_PORT: Final = (
+    "(port {taken} is taken: the sandbox broker listens on 127.0.0.1:{free}; sandbox.port sets one)"
+)
 MAILED_CODE: Final = 'The sandbox broker "mailed" this code: {code}'
 
 LIVE_KEY: Final = (

@@ -10,7 +10,7 @@ from bot import __version__
 from bot.cli.command import command
 from bot.cli.invocation import Invocation
 from bot.cli.places import load, require_none_running
-from bot.cli.running import run_in_foreground
+from bot.cli.running import run_in_foreground, with_free_port
 from bot.cli.show import say
 from bot.cli.wording import span_of
 from bot.runtime.company import RunOptions
@@ -31,6 +31,7 @@ def run(invocation: Invocation, dry_run: bool, only: tuple[str, ...]) -> None:
     """
     loaded = load(invocation)
     require_none_running(loaded.state_dir)
+    loaded = with_free_port(invocation, loaded)
     say(invocation, _head(loaded, dry_run=dry_run))
     options = RunOptions(
         dry_run=dry_run, only=only, answer_otp_after=_PLAYED.get(loaded.settings.mode)

@@ -8,7 +8,7 @@ from bot.cli import messages
 from bot.cli.code_prompt import CodePrompt
 from bot.cli.invocation import Invocation
 from bot.cli.screen import TerminalScreen
-from bot.cli.show import is_attended, write_line
+from bot.cli.show import is_attended, say, write_line
 from bot.runtime.company import RunOptions
 from bot.runtime.run import RunEnd, run_bot
 from bot.runtime.settings import Loaded
@@ -26,6 +26,22 @@ def run_in_foreground(invocation: Invocation, loaded: Loaded, options: RunOption
     finally:
         prompt.restore()
         screen.close()
+
+
+def with_free_port(invocation: Invocation, loaded: Loaded) -> Loaded:
+    """See that the embedded sandbox can listen, and say so where its port is not the usual one.
+
+    Raises OperatorMistake.
+    """
+    if not loaded.settings.is_embedded:
+        return loaded
+    from bot.runtime.sandbox_world import settle_port
+
+    settled = settle_port(loaded)
+    if settled is not loaded:
+        taken, free = loaded.settings.sandbox.port, settled.settings.sandbox.port
+        say(invocation, messages.OTHER_PORT.format(taken=taken, free=free))
+    return settled
 
 
 def _hint(loaded: Loaded) -> str:

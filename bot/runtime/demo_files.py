@@ -49,15 +49,17 @@ def _lock(folder: int, state_dir: Path) -> None:
 
 
 def make_room(state_dir: Path, *, seed: int) -> bool:
-    """Move a finished demo, or one of another seed, out of the way; True when one is resumed."""
+    """Move a demo that is over, or of another seed, out of the way; True when one is resumed.
+
+    A start that came to nothing is none to go on with.
+    """
     lines = read_ledger(state_dir / LEDGER)
-    if not lines:
-        _move_away(state_dir)
-        return False
-    if is_finished(state_dir / LEDGER) or lines[0].get("seed") != seed:
-        _move_away(state_dir)
-        return False
-    return True
+    has_begun = any(line.get("kind") != "start" for line in lines)
+    is_over = has_begun and is_finished(state_dir / LEDGER)
+    if has_begun and not is_over and lines[0].get("seed") == seed:
+        return True
+    _move_away(state_dir)
+    return False
 
 
 def _move_away(state_dir: Path) -> None:

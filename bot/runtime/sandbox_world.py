@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -14,6 +15,7 @@ from bot.runtime.problems import ExitCode, OperatorMistake
 from bot.runtime.scenario_file import load_scenario
 from bot.runtime.schedule import Fire, Job, Report, Timetable
 from bot.runtime.scripted import ScenarioMarks
+from bot.runtime.settings import DEFAULT, Loaded
 from bot.runtime.stepped import SteppedMarket, SteppedWaiter
 from bot.runtime.world import Access, Driver, Elapsed, Mark
 from bot.runtime.worlds import Place, ledger_path
@@ -21,7 +23,7 @@ from bot.sandbox.errors import LedgerBroken, PortInUse
 from bot.sandbox.ledger import begun_at, resumed_at
 from bot.sandbox.sandbox import Sandbox
 from bot.sandbox.scenario import Scenario
-from bot.sandbox.serve import last_morning, serve
+from bot.sandbox.serve import free_port, is_free, last_morning, serve
 
 _HOST: Final = "127.0.0.1"
 _NO_ADDRESS: Final = "http://127.0.0.1:1"
@@ -73,8 +75,7 @@ class SandboxWorld:
         try:
             base_url = await stack.enter_async_context(serve(self._sandbox, _HOST, self._port))
         except PortInUse as error:
-            text = f"{error}. Set sandbox.port to a free one, or 0 to take any"
-            raise OperatorMistake.of("E-NET-003", text) from error
+            raise _port_taken(error.port, "the default") from error
         return Access(base_url, key, secret)
 
     def drive(self, jobs: Sequence[Job], on_due: Fire, _report: Report) -> Driver:
@@ -96,6 +97,31 @@ class SandboxWorld:
     def finish(self) -> None:
         """Have the ledger say so."""
         self._sandbox.finish()
+
+
+def settle_port(loaded: Loaded) -> Loaded:
+    """Return the settings of an embedded sandbox with a port that can be listened on.
+
+    Where the usual one is taken and nobody chose it, that is any free one. Raises OperatorMistake
+    for a chosen one that is taken.
+    """
+    sandbox = loaded.settings.sandbox
+    if not sandbox.port or is_free(_HOST, sandbox.port):
+        return loaded
+    origin = loaded.origin_of("sandbox.port")
+    if origin != DEFAULT:
+        raise _port_taken(sandbox.port, origin)
+    free = sandbox.model_copy(update={"port": free_port(_HOST)})
+    return replace(loaded, settings=loaded.settings.model_copy(update={"sandbox": free}))
+
+
+def _port_taken(port: int, origin: str) -> OperatorMistake:
+    text = (
+        f"port {port} on this machine is taken by another program, or not ours to take; it is "
+        f"sandbox.port ({origin}). Set another, 0 for any free one, or null for none. "
+        "For this run alone: BOT_SANDBOX__PORT=0"
+    )
+    return OperatorMistake.of("E-NET-003", text)
 
 
 def embedded(place: Place) -> SandboxWorld:

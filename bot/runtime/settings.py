@@ -52,6 +52,8 @@ __all__ = [
 ]
 
 DEMO: Final = "config/demo/bot.yaml"
+DEFAULT: Final = "default"
+"""The origin of a setting that nobody has set."""
 CONFIG_VARIABLE: Final = "BOT_CONFIG"
 JOURNAL_FILE: Final = "journal.db"
 _SQLITE: Final = "sqlite:///"
@@ -98,7 +100,7 @@ class Loaded:
 
     def origin_of(self, key: str) -> str:
         """Return where a dotted key was set; `default` when nowhere."""
-        return self.origins.get(key, "default")
+        return self.origins.get(key, DEFAULT)
 
     @property
     def strategy_patterns(self) -> tuple[Path, ...]:

@@ -122,6 +122,21 @@ async def serve(sandbox: Sandbox, host: str = "127.0.0.1", port: int = 0) -> Asy
         listening.close()
 
 
+def is_free(host: str, port: int) -> bool:
+    """Tell whether a port can be listened on."""
+    try:
+        _listen(host, port).close()
+    except PortInUse:
+        return False
+    return True
+
+
+def free_port(host: str) -> int:
+    """Return a port that can be listened on."""
+    with _listen(host, 0) as listening:
+        return int(listening.getsockname()[1])
+
+
 def _listen(host: str, port: int) -> socket.socket:
     # asyncio switches Nagle's delay off (40 ms an answer) only where the protocol is named.
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)

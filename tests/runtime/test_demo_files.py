@@ -53,10 +53,17 @@ def test_a_demo_of_another_seed_begins_without_the_token(state_dir: Path) -> Non
 
 
 def test_a_demo_that_was_cut_off_goes_on_with_its_token(state_dir: Path) -> None:
-    write_ledger(state_dir, {"kind": "start", "seed": 7})
+    write_ledger(state_dir, {"kind": "start", "seed": 7}, {"kind": "otp_request"})
 
     is_resumed = make_room(state_dir, seed=7)
 
     assert is_resumed
     assert kept_token(state_dir, NOW) is not None
     assert (state_dir / "journal.db").read_text() == "journal"
+
+
+def test_a_demo_whose_start_failed_is_not_gone_on_with(state_dir: Path) -> None:
+    write_ledger(state_dir, {"kind": "start", "seed": 7})
+
+    assert not make_room(state_dir, seed=7)
+    assert not (state_dir / LEDGER).exists()
