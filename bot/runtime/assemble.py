@@ -60,13 +60,14 @@ def connect_broker(loaded: Loaded, access: Access, world: World, post: Post) -> 
 def tell_waits(world: World, post: Post, is_degraded: Callable[[], bool]) -> OnWait:
     """Return what journals and shows that requests wait for the broker's quota.
 
-    The budget waits on a clock that need not be the market's: what is told is told in the latter's.
+    The budget waits on a clock that need not be the market's, nor go at its pace: what is told is
+    told in the latter's time.
     """
 
     def on_wait(until: datetime, waiting: int, call: str) -> None:
         now = world.market.now()
         numbers: dict[str, Number] = {
-            "until": (now + (until - world.waiter.now())).isoformat(),
+            "until": (now + (until - world.waiter.now()) * world.quota_speed).isoformat(),
             "waiting": waiting,
             "call": call,
         }
