@@ -5,7 +5,11 @@ from pathlib import Path
 import pytest
 
 from bot.cli.main import run
+from bot.runtime.assemble import matching_accounts
 from bot.runtime.plan_model import schema_text
+from bot.runtime.scenario_file import load_scenario
+from bot.runtime.settings import load_settings
+from bot.sandbox.account_reads import sub_accounts
 
 Capture = pytest.CaptureFixture[str]
 
@@ -113,3 +117,16 @@ def test_a_password_is_written_nowhere(capsys: Capture, tmp_path: Path) -> None:
     assert "~/.pgpass" in told
     assert "hunter2" not in told
     assert not folder.exists()
+
+
+def test_its_account_is_one_also_where_a_routing_account_is_of_the_same_type(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "mybot"
+    run(["init", str(folder)])
+
+    wanted = load_settings(folder / "bot.yaml", environment={}).settings.broker.account
+
+    listed = sub_accounts(load_scenario("quiet", Path()))
+    assert [each.extended_id[-2:] for each in listed] == [".1", ".6", ".4"]
+    assert [each.extended_id[-2:] for each in matching_accounts(listed, wanted)] == [".1"]
