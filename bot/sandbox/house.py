@@ -13,12 +13,13 @@ order is due nothing until it trades.
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from fractions import Fraction
 from typing import Final, cast
 
 from pydantic import JsonValue, TypeAdapter
 
+from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.quote import Quote
 from bot.domain.rulebook import Rulebook
 from bot.protocol.values import AmendRequest, PlaceRequest
@@ -86,6 +87,9 @@ class House:
             scenario, rulebook=rulebook, venue=self.venue, deliver=self.book.apply
         )
         self._halts = deque(_halts(scenario))
+        self.on_day_over: Callable[[], None] | None = None
+        """Called when a day of the boards is over, before the next one begins."""
+        self._day_over: date | None = None
         self._due: datetime | None = None
         self._accounts_scripts = {script.id: script for script in scenario.accounts}
         self._inputs = self._all_inputs()
@@ -195,6 +199,7 @@ class House:
 
     def _run(self, at: datetime) -> None:
         self._due = None
+        self._end_day(at)
         self.recorder.look(at)
         self.book.apply(self.venue.advance(at))
         while self._halts and self._halts[0][0] <= at:
@@ -211,6 +216,14 @@ class House:
         self._corporate_actions.run_due(at)
         while self._market.next_due() <= at:
             self._market.run_next()
+
+    def _end_day(self, at: datetime) -> None:
+        day = self.venue.board_day
+        if self.on_day_over is None or day == self._day_over:
+            return
+        if at.astimezone(EXCHANGE_TZ).date() > day:
+            self._day_over = day
+            self.on_day_over()
 
     # ---------------------------------------------------------------------------- inputs
 

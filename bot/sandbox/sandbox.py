@@ -76,6 +76,7 @@ class Sandbox:
         self._wire = wire
         self._house = House(scenario, rulebook)
         self._gate = Gatekeeper(scenario, self._house.otp, on_nonce=self._note_nonce)
+        self._library = LibraryReads(self._house, self._gate)
         self._noted_at: datetime | None = None
         lines = read_ledger(ledger) if ledger else ()
         missing = self._replay(lines) if lines else []
@@ -282,7 +283,7 @@ class Sandbox:
         house, gate = self._house, self._gate
         reads = AccountReads(house, gate)
         writes = OrderWrites(self.scenario, reads=reads, gate=gate, carry_out=self._carry_out_order)
-        library = LibraryReads(house, gate)
+        library = self._library
         market = MarketReads(house, gate, foreign=library.foreign_quote)
         switches = self.scenario.switches
         status = None if switches.otp_refusal_status == "suggested" else 400

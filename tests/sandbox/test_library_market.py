@@ -414,6 +414,55 @@ async def test_a_sector_performs_as_its_stocks_do(seed: int, minutes: int) -> No
     assert nobody["change_percent"] is None
 
 
+INDEX_SPAN = "from=1795000000&to=1800000000"
+
+
+async def index_days(b: Bench, code: str) -> list[dict[str, Any]]:
+    return list((await b.get(f"/market/quotes/indices/{code}/history?{INDEX_SPAN}"))["series"])
+
+
+async def test_the_bar_of_an_index_is_the_same_on_the_day_after() -> None:
+    b = bench(scenario(start="09:10", symbols=SYMBOLS[1:4]))
+    b.pass_time(6 * 3_600)
+
+    before = {code: await index_days(b, code) for code in ("VNINDEX", "HNXINDEX")}
+    b.pass_time(20 * 3_600)
+    after = {code: await index_days(b, code) for code in before}
+
+    assert {code: days[: len(before[code])] for code, days in after.items()} == before
+    assert {len(days) - len(before[code]) for code, days in after.items()} == {1}
+
+
+async def test_a_dividend_moves_no_index() -> None:
+    dividend = {"do": "cash_dividend", "symbol": "HPG", "vnd_per_share": 2_000}
+    action = {**dividend, "ex_date": "2026-11-20", "pays_on": "2026-12-10"}
+    b = bench(scenario(start="14:50", corporate_actions=[action]))
+    before = await b.get("/market/quotes/indices/VNINDEX")
+    b.pass_time(17.5 * 3_600)
+
+    after = await b.get("/market/quotes/indices/VNINDEX")
+    stock = await b.get("/market/quotes/stocks/HPG")
+
+    assert stock["reference"] == 25_000
+    assert after["reference"] == before["value"] == after["value"]
+
+
+async def test_an_index_opens_where_its_members_did_and_not_at_the_end_of_that_minute() -> None:
+    levels = {"bids": [[21_400, 1_000]], "asks": [[21_900, 1_000]]}
+    deals = [
+        {"at": "09:16:10", "do": "take", "price": 21_900, "volume": 100},
+        {"at": "09:16:20", "do": "give", "price": 21_400, "volume": 100},
+    ]
+    still = {"standstills": [{"at": "09:16", "until": "16:00", **levels}], "deals": deals}
+    b = bench(scenario(symbols=[{**SYMBOLS[3], **still}], accounts=[]))
+    b.pass_time(90)
+
+    index = await b.get("/market/quotes/indices/HNXINDEX")
+
+    points = [index[name] for name in ("reference", "open", "high", "low", "value")]
+    assert points == [268.00, 272.99, 272.99, 266.75, 266.75]
+
+
 async def test_the_depth_is_taken_every_five_minutes_while_the_market_trades() -> None:
     b = market(8, 360)
 

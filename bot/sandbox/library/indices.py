@@ -1,8 +1,10 @@
 """The indices of our exchanges, made of the stocks that are listed.
 
-An index is its value at the start times the worth of its members now over their worth at the start;
-a member weighs by all of its shares. So today's value, its days and its minutes follow from the
-members' own, and the counts of rising and falling stocks from their quotes.
+An index of a day is its close before times the worth of its members over their worth at the day's
+references; a member weighs by all of its shares. So a reference that a dividend or new shares have
+lowered moves no index, and value, days and minutes follow from the members' own, as the counts of
+rising and falling stocks from their quotes. A day that is over is kept as it was: the minutes that
+it is made of are not.
 """
 
 from collections import Counter
@@ -46,21 +48,31 @@ class Minute:
 
 
 @dataclass(frozen=True, slots=True)
+class Scale:
+    """An index stood at `base` hundredths when all shares of its members were worth `worth` VND."""
+
+    base: int
+    worth: int
+
+    def level(self, worth: int) -> int:
+        """Return the value when they are worth so much, in hundredths, rounded half up."""
+        return (2 * self.base * worth + self.worth) // (2 * self.worth)
+
+
+@dataclass(frozen=True, slots=True)
 class Index:
-    """An index and its members by weight; `base` is the value at the start in hundredths, when
-    all shares of the members were worth `start_worth` VND.
-    """
+    """An index and its members by weight; `scale` is that of the start."""
 
     code: str
     name: str
     exchange: Exchange
-    base: int
+    scale: Scale
     members: tuple[str, ...]
-    start_worth: int
 
-    def level(self, worth: int) -> int:
-        """Return the value when the members are worth so much, in hundredths, rounded half up."""
-        return (2 * self.base * worth + self.start_worth) // (2 * self.start_worth)
+    @property
+    def base(self) -> int:
+        """The value at the start in hundredths."""
+        return self.scale.base
 
 
 class Indices:
@@ -71,6 +83,14 @@ class Indices:
         made = (_index(row, stocks) for row in table("indices"))
         self.all = {index.code: index for index in made if index.members}
         self._past = lru_cache(len(self.all) + 1)(self._past_of)
+        self._kept: dict[str, dict[date, DayBar]] = {code: {} for code in self.all}
+
+    def keep_day(self) -> None:
+        """Keep the day that is ending, while its boards and minutes are still there."""
+        for index in self.all.values():
+            bar = self.today(index)
+            if bar is not None:
+                self._kept[index.code][bar.day] = bar
 
     def get(self, code: str) -> Index:
         """Return an index; raises HttpRefusal 404."""
@@ -85,20 +105,28 @@ class Indices:
         """Return what all shares of a company are worth."""
         return self._stocks.facts[symbol].shares * price
 
-    def level(self, index: Index, prices: Mapping[str, int]) -> int:
-        """Return the value at these prices, in hundredths, rounded half up."""
-        return index.level(sum(self.worth(each, prices[each]) for each in index.members))
-
     def reference(self, index: Index) -> int:
-        """Return the value at today's references."""
-        return self.level(
-            index, {each: self._stocks.board(each).reference for each in index.members}
-        )
+        """Return the close before the latest trading day."""
+        return self._close_before(index, self._stocks.trading_day)
+
+    def _close_before(self, index: Index, day: date) -> int:
+        kept = [bar.close for at, bar in self._kept[index.code].items() if at < day]
+        return kept[-1] if kept else self._past(index)[-1].close
+
+    def _scale(self, index: Index, day: date) -> Scale:
+        """Return what a day's values are reckoned from."""
+        if day < self._stocks.first_day:
+            return index.scale
+        return Scale(self._close_before(index, day), self._worth_before(index, day))
+
+    def _worth_before(self, index: Index, day: date) -> int:
+        return sum(self.worth(each, self._opening(each, day)) for each in index.members)
 
     def now(self, index: Index) -> Day:
         """Return the day of the index so far."""
         day, reference = self._stocks.trading_day, self.reference(index)
-        price = self.level(index, {each: self._stocks.price(each) for each in index.members})
+        worth = sum(self.worth(each, self._stocks.price(each)) for each in index.members)
+        price = self._scale(index, day).level(worth)
         bar = self.today(index)
         if bar is None:
             return Day(day, reference, price, None, None, None, 0)
@@ -106,7 +134,7 @@ class Indices:
 
     def today(self, index: Index) -> DayBar | None:
         """Return the bar of the latest trading day, None before a member has traded."""
-        return self._played(index, self._stocks.trading_day)
+        return self._bar(index, self._stocks.trading_day)
 
     def value(self, index: Index) -> int:
         """Return the VND that today's members have traded."""
@@ -140,12 +168,13 @@ class Indices:
         )
         worth = {each: self.worth(each, self._opening(each, day)) for each in index.members}
         whole, volume = sum(worth.values()), 0
+        scale = self._scale(index, day)
         found: dict[datetime, Minute] = {}
         for start, symbol, close, traded in trades:
             before, worth[symbol] = worth[symbol], self.worth(symbol, close)
             whole += worth[symbol] - before
             volume += traded
-            found[start] = Minute(start, index.level(whole), volume, Breadth())
+            found[start] = Minute(start, scale.level(whole), volume, Breadth())
         return list(found.values())
 
     def counted_minutes(self, index: Index, day: date) -> list[Minute]:
@@ -187,26 +216,35 @@ class Indices:
 
     def _together(self, index: Index, bars: Sequence[DayBar]) -> DayBar:
         columns = zip(*(bar[1:5] for bar in bars), strict=True)
-        levels = (
-            self.level(index, dict(zip(index.members, prices, strict=True))) for prices in columns
+        opened, high, low, close = (
+            index.scale.level(sum(map(self.worth, index.members, prices))) for prices in columns
         )
-        opened, high, low, close = levels
         volume, value = sum(bar.volume for bar in bars), sum(bar.value for bar in bars)
         return DayBar(bars[0].day, opened, high, low, close, volume, value)
 
     def _since(self, index: Index) -> Iterable[DayBar]:
-        days = {bar.day for each in index.members for bar in self._stocks.played(each)}
-        played = (self._played(index, day) for day in sorted(days))
-        return (bar for bar in played if bar is not None)
+        today = self.today(index)
+        days = self._kept[index.code] | ({} if today is None else {today.day: today})
+        return days.values()
 
-    def _played(self, index: Index, day: date) -> DayBar | None:
+    def _bar(self, index: Index, day: date) -> DayBar | None:
+        """Return a day so far; it opens where the members that traded in its first minute did."""
         minutes = self.minutes(index, day)
         if not minutes:
             return None
-        values = [minute.value for minute in minutes]
+        slots = (next(iter(self._stocks.slots(each, day)), None) for each in index.members)
+        first = {
+            each: slot.open
+            for each, slot in zip(index.members, slots, strict=True)
+            if slot is not None and slot.start == minutes[0].at
+        }
+        worth = sum(
+            self.worth(each, first.get(each) or self._opening(each, day)) for each in index.members
+        )
+        values = [self._scale(index, day).level(worth), *(minute.value for minute in minutes)]
         money = sum(bar.value for each in index.members if (bar := self._stocks.bar(each, day)))
-        high, low, volume = max(values), min(values), minutes[-1].volume
-        return DayBar(day, values[0], high, low, values[-1], volume, money)
+        volume = minutes[-1].volume
+        return DayBar(day, values[0], max(values), min(values), values[-1], volume, money)
 
 
 def _index(row: Mapping[str, str], stocks: Stocks) -> Index:
@@ -216,4 +254,4 @@ def _index(row: Mapping[str, str], stocks: Stocks) -> Index:
     members = tuple(sorted(listed, key=lambda each: -worth[each])[: int(row["members_max"])])
     start_worth = sum(worth[each] for each in members)
     base = units_of(row["reference"], DIGITS)
-    return Index(row["code"], row["name"], exchange, base, members, start_worth)
+    return Index(row["code"], row["name"], exchange, Scale(base, start_worth), members)

@@ -1,7 +1,7 @@
 """The library as calls: a question read and checked, a value found, its payload answered.
 
-The library and the tables of the payloads are loaded with the first question: a sandbox that is
-only traded with starts without them.
+The library and the tables of the payloads are loaded with the first question, or when a day ends
+that the library has to keep: a sandbox that is only traded with starts without them.
 """
 
 from collections.abc import Mapping
@@ -34,6 +34,10 @@ class LibraryReads:
     def __init__(self, house: House, gate: Gatekeeper) -> None:
         self._house = house
         self._gate = gate
+        house.on_day_over = self._keep_day
+
+    def _keep_day(self) -> None:
+        self._loaded.library.indices.keep_day()
 
     @cached_property
     def _loaded(self) -> _Loaded:
