@@ -101,6 +101,8 @@ def lines_of(found: Fields) -> Iterator[str]:
     yield _first(found)
     if text(found, "state") != RunState.RUNNING:
         yield from _rows("why", [_why(found)])
+    if "strategies" not in found:
+        return
     for row in each(found, "faults"):
         times = f" ({whole(row, 'count'):,} times)" if whole(row, "count") > 1 else ""
         report = f"; report: {text(row, 'report')}" if text(row, "report") else ""

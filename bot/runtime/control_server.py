@@ -7,16 +7,19 @@ import asyncio
 import json
 import os
 import socket
+from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from bot.domain.entry import RunState
 from bot.runtime.control import (
     FOLDER,
     LINE_MAX,
     SOCKET,
     Handler,
     Reply,
+    Request,
     control_folder,
     user_of_peer,
 )
@@ -56,6 +59,10 @@ class ControlServer:
                 raise
         self._server = await asyncio.start_unix_server(self._serve, sock=listening, limit=LINE_MAX)
 
+    def serve(self, handlers: Mapping[str, Handler], sender: Reply) -> None:
+        """Answer by other handlers from now on: those of a bot that has started."""
+        self._handlers, self._sender = handlers, sender
+
     async def stop(self) -> None:
         """Listen no more and remove the socket."""
         if self._server is not None:
@@ -82,3 +89,17 @@ class ControlServer:
         except (ValueError, KeyError, TypeError):
             return {"ok": False, "code": "E-CTL-001", "message": "not a request this bot knows"}
         return await handler(request)
+
+
+def while_starting(fields: Mapping[str, object]) -> Mapping[str, Handler]:
+    """Return what answers until all parts are there: the state, and a no to all else."""
+
+    async def status(_: Request) -> Reply:
+        reason = "reading the journal and the broker; nothing is sent yet"
+        return {"ok": True, "status": {"state": RunState.STARTING, "reason": reason, **fields}}
+
+    async def not_yet(_: Request) -> Reply:
+        text = "the bot is STARTING and sends nothing yet; ask again when it runs"
+        return {"ok": False, "code": "E-CTL-005", "message": f"{text}: bot status --wait RUNNING"}
+
+    return defaultdict(lambda: not_yet, status=status)

@@ -76,6 +76,7 @@ ERROR_CODES: Final[Mapping[str, str]] = {
     "E-CTL-002": "text missing in a request to the running bot",
     "E-CTL-003": "the running bot did not answer in time",
     "E-CTL-004": "the control socket may be somebody else's, so nothing was sent",
+    "E-CTL-005": "the bot is starting and takes no commands yet",
     "E-2FA-001": "no code has been requested yet, so none was tried",
     "E-2FA-002": "that 2FA token has already expired",
     "E-2FA-003": "the broker refused the code, or refused to send one",

@@ -35,7 +35,7 @@ from bot.runtime.assemble import (
     unreachable,
 )
 from bot.runtime.company import Company, RunOptions, Screen
-from bot.runtime.control_server import ControlServer
+from bot.runtime.control_server import ControlServer, while_starting
 from bot.runtime.daemon import Daemon, Staff
 from bot.runtime.dry_run import dry
 from bot.runtime.faults import FaultGuard, ends_the_run
@@ -124,6 +124,7 @@ class Run:
         journal_origin = self._loaded.origin_of("journal.url")
         with told(journal_origin, what_to_do=TO_RUN):
             desk = self._open_journal()
+        server = await self._listen()
         self._enter_world()
         broker, account = await self._meet_broker()
         with told(journal_origin):
@@ -133,7 +134,7 @@ class Run:
         self._screen.recovered(recovery)
         staff = self._staff_up(desk, broker, account)
         daemon = Daemon(staff, recovery, self._supervisor)
-        await self._serve_control(staff, broker)
+        self._serve_control(server, staff, broker)
         with self._company.on_signals():
             try:
                 await self._company.around(daemon.run(), staff)
@@ -274,7 +275,16 @@ class Run:
             guard=self._faults.guard,
         )
 
-    async def _serve_control(self, staff: Staff, broker: Broker) -> None:
+    async def _listen(self) -> ControlServer:
+        """Say from the first moment that the bot is there: the lease has proved it the only one."""
+        loaded = self._loaded
+        fields = {"mode": loaded.settings.mode, "journal": masked_url(loaded.journal_url)}
+        server = ControlServer(loaded.state_dir, while_starting(fields), {"bot": loaded.bot})
+        await server.start()
+        self._stack.push_async_callback(server.stop)
+        return server
+
+    def _serve_control(self, server: ControlServer, staff: Staff, broker: Broker) -> None:
         facts = Facts(
             engine=staff.engine,
             market=self.world.market,
@@ -294,9 +304,7 @@ class Run:
             facts, broker.client, self._tasks, staff.desk, self.world.market, self._inbox.post
         )
         sender = {"bot": self._loaded.bot, "account": staff.account.masked}
-        server = ControlServer(self._loaded.state_dir, operations.handlers(), sender)
-        await server.start()
-        self._stack.push_async_callback(server.stop)
+        server.serve(operations.handlers(), sender)
 
     # ---------------------------------------------------------------------------- the first lines
 

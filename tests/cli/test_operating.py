@@ -106,7 +106,7 @@ def test_the_status_tells_rate_and_drift(running: RunningBot) -> None:
     found = json.loads(running.call("status", "--json").out)
 
     assert found["drift"] == []
-    assert set(found["rate"]) == {"used", "per_minute", "waiting", "is_degraded"}
+    assert set(found["rate"]) == {"used", "per_minute", "waiting", "is_degraded", "starved"}
 
 
 def test_the_phases_are_the_broker_s_word(running: RunningBot) -> None:

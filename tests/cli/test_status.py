@@ -118,6 +118,15 @@ def test_a_bot_that_does_not_run_is_stopped() -> None:
     assert list(lines_of(STOPPED)) == ["STOPPED"]
 
 
+def test_a_bot_that_has_just_begun_says_that_it_is_starting() -> None:
+    found = {"state": "STARTING", "mode": "live", "reason": "reading the journal and the broker"}
+
+    assert list(lines_of(found)) == [
+        "STARTING  live",
+        "why         reading the journal and the broker",
+    ]
+
+
 def test_an_unproven_token_is_called_so() -> None:
     token = {"until": "2026-11-19T16:59:59+00:00", "is_unproven": True}
     lines = list(lines_of({**RUNNING, "state": "RUNNING", "two_factor": token}))

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from bot.runtime.control import FOLDER, SOCKET, NoBotRunning, Reply, Request, ask
-from bot.runtime.control_server import ControlServer
+from bot.runtime.control_server import ControlServer, while_starting
 from bot.runtime.problems import ExitCode, OperatorMistake
 
 SOMEBODY_ELSE = 65_534
@@ -177,3 +177,35 @@ async def test_somebody_else_is_not_answered_even_where_the_folder_lets_them_in(
 
     assert b"E-CTL-004" in said
     assert b"mine" not in said
+
+
+async def ask_it(state_dir: Path, do: str) -> Reply:
+    return await asyncio.to_thread(ask, state_dir, {"do": do})
+
+
+async def test_a_bot_in_its_first_seconds_is_starting_not_stopped(tmp_path: Path) -> None:
+    server = ControlServer(tmp_path, while_starting({"mode": "live"}), {})
+    await server.start()
+
+    status, halt = await ask_it(tmp_path, "status"), await ask_it(tmp_path, "halt")
+
+    assert status["status"]["state"] == "STARTING"  # type: ignore[index]
+    assert status["status"]["mode"] == "live"  # type: ignore[index]
+    assert (halt["ok"], halt["code"]) == (False, "E-CTL-005")
+    await server.stop()
+
+
+async def test_a_bot_that_has_started_answers_for_itself(tmp_path: Path) -> None:
+    async def running(_: Request) -> Reply:
+        return {"ok": True, "status": {"state": "RUNNING"}}
+
+    server = ControlServer(tmp_path, while_starting({}), {})
+    await server.start()
+    server.serve({"status": running}, {"account": "…001.1"})
+
+    assert await ask_it(tmp_path, "status") == {
+        "ok": True,
+        "status": {"state": "RUNNING"},
+        "account": "…001.1",
+    }
+    await server.stop()
