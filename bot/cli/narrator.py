@@ -38,7 +38,6 @@ from bot.domain.entry import (
 )
 from bot.domain.recovery import Recovery
 from bot.domain.scripted import apart
-from bot.domain.visible import visible
 
 _TELLERS: Final[Mapping[type, Callable[..., Lines]]] = {
     Decision: tell_decision,
@@ -84,9 +83,7 @@ class Narrator:
             mark = self._memory.scripted.pop(entry.order_id, "")
         self._memory.glance.see(entry)
         marked = _marked(lines, mark)
-        return [
-            part for line in marked for part in folded(visible(line), indent=INDENT, limit=limit)
-        ]
+        return [part for line in marked for part in folded(line, indent=INDENT, limit=limit)]
 
 
 def _marked(lines: Lines, mark: str) -> Lines:

@@ -13,7 +13,7 @@ import click
 from bot.cli.invocation import Invocation
 from bot.cli.narrator import Narrator
 from bot.cli.rows import fields_of
-from bot.cli.show import say, steer, wants_color, width, write_json, write_line
+from bot.cli.show import cut, say, steer, wants_color, width, write_json, write_line
 from bot.cli.wording import LINE_MAX
 from bot.domain.entry import Entry
 from bot.domain.recovery import Recovery
@@ -107,7 +107,7 @@ class TerminalScreen:
             write_line(self._drawn, err=True, ends=False)
 
     def _status(self) -> str:
-        return visible(self._narrator.glance.text(self._mode, width() - 1))
+        return cut(visible(self._narrator.glance.text(self._mode, width() - 1)), width() - 1)
 
 
 def _colored(line: str) -> str:

@@ -7,6 +7,7 @@ from typing import Final
 
 from bot.cli.refusal_words import in_words
 from bot.domain.instrument import EXCHANGE_TZ, PHASE_WORDS, Phase
+from bot.domain.visible import visible
 
 LINE_MAX: Final = 100
 _DOERS: Final = {"operator": "by you", "journal": "as before the restart"}
@@ -88,8 +89,10 @@ def rejection_words(code: str | None, reason: str | None) -> str:
 def folded(line: str, *, indent: int, limit: int = LINE_MAX) -> list[str]:
     """A line as some of `limit` columns, the further ones indented; past 300 characters it is cut.
 
-    No word is cut in its middle unless it is longer than a line.
+    No word is cut in its middle unless it is longer than a line. What a text from outside holds is
+    made visible before it is measured.
     """
+    line = visible(line)
     if len(line) <= limit:
         return [line]
     return wrap(

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from bot.cli.invocation import Invocation
 from bot.cli.rows import csv_lines
-from bot.cli.show import LogLines, print_json, print_table, print_text, show_mistake
-from bot.cli.wording import clock_of
+from bot.cli.show import LogLines, aligned, print_json, print_table, print_text, show_mistake
+from bot.cli.wording import clock_of, folded
 from bot.domain.entry import Entry, OrderUpdated
 from bot.runtime.problems import OperatorMistake, Problem
 from tests.cli.stage import call
@@ -183,6 +183,25 @@ def test_what_a_library_logs_stands_set_in_where_it_goes_on(
     assert err.startswith("job no \\x1b[31m")
     assert "\n  09:16:00 FILL" in err
     assert not acting(err)
+
+
+@settings(max_examples=50)
+@given(OUTSIDE)
+def test_a_table_is_measured_as_it_is_shown(text: str) -> None:
+    lines = aligned(["WHY", "QTY"], [[text, 100], ["plain", 2_000]], limit=10_000)
+
+    assert {len(line) for line in lines} == {len(lines[0])}
+    assert not acting("".join(lines))
+
+
+@settings(max_examples=50)
+@given(OUTSIDE)
+def test_a_folded_line_is_measured_as_it_is_shown(text: str) -> None:
+    lines = folded(f"09:16:00 REJECT  {text}", indent=17, limit=60)
+
+    assert all(len(line) <= 60 for line in lines)
+    assert all(line.startswith(17 * " ") for line in lines[1:])
+    assert not acting("".join(lines))
 
 
 def test_nothing_is_written_past_the_one_way_out() -> None:
