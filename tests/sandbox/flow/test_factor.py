@@ -1,5 +1,8 @@
 """A simulated day is a day of the whole market: statistics over many days, drawn without a flow."""
 
+import csv
+import gzip
+import os
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +25,16 @@ from tests.sandbox.client import RULEBOOK
 SCRIPTS = load_scenario("market", Path()).symbols
 FIRST = date(2026, 1, 1)
 DAYS = 200
+BY_EXCHANGE = pytest.mark.parametrize(
+    ("exchange", "deviation", "locked"),
+    [
+        (Exchange.HOSE, (1.6, 2.3), (1.4, 3.4)),
+        (Exchange.HNX, (2.0, 2.8), (1.0, 3.0)),
+        (Exchange.UPCOM, (2.1, 2.9), (0.2, 1.1)),
+    ],
+)
+TOGETHER = (1.1, 1.6)
+DATA = os.environ.get("VNBOT_MARKET_DATA")
 END_S = 14 * 3_600 + 1_800
 
 
@@ -81,7 +94,8 @@ def percent_of(found: Sequence[bool]) -> float:
 def test_there_are_bad_days_for_all_as_recorded(closes: list[list[Close]]) -> None:
     together = [statistics.fmean(each.percent for each in day) for day in closes]
 
-    assert 1.1 < statistics.pstdev(together) < 1.6, "1.30 % recorded, 0.3 % without a factor"
+    low, high = TOGETHER
+    assert low < statistics.pstdev(together) < high, "1.30 % recorded, 0.3 % without a factor"
     assert abs(statistics.fmean(together)) < 0.3
     assert max(map(abs, together)) > 3.5, "and now and then a crash"
 
@@ -97,14 +111,7 @@ def test_most_symbols_go_with_the_market_and_none_in_step(closes: list[list[Clos
     assert with_market[-1] < 0.95
 
 
-@pytest.mark.parametrize(
-    ("exchange", "deviation", "locked"),
-    [
-        (Exchange.HOSE, (1.6, 2.3), (1.4, 3.4)),
-        (Exchange.HNX, (2.0, 2.8), (1.0, 3.0)),
-        (Exchange.UPCOM, (2.1, 2.9), (0.2, 1.1)),
-    ],
-)
+@BY_EXCHANGE
 def test_each_exchange_moves_and_locks_as_recorded(
     closes: list[list[Close]],
     exchange: Exchange,
@@ -169,3 +176,43 @@ def test_a_day_that_the_scenario_names_goes_as_named_on_the_worst_day_too() -> N
 
     assert draw.wanted(END_S) > draw.wanted(0)
     assert draw.lock == 0
+
+
+# ------------------------------------------------------------------------ the bounds themselves
+
+
+@pytest.fixture(scope="module")
+def recorded() -> dict[str, list[Close]]:
+    """Every recorded day of every stock, by date."""
+    if DATA is None:
+        pytest.skip("VNBOT_MARKET_DATA names no recorded days")
+    days: dict[str, list[Close]] = {}
+    file = Path(DATA) / "daily" / "daily_2023_2025.csv.gz"
+    with gzip.open(file, "rt", encoding="utf-8", newline="") as lines:
+        for row in csv.DictReader(lines):
+            if row["reference"]:
+                percent = 100 * (int(row["close"]) / int(row["reference"]) - 1)
+                is_locked = row["close"] in (row["ceiling"], row["floor"])
+                close = Close(Exchange(row["exchange"]), percent, is_locked, is_stray=False)
+                days.setdefault(row["date"], []).append(close)
+    return days
+
+
+@BY_EXCHANGE
+def test_recorded_days_of_each_exchange_lie_within_the_same_bounds(
+    recorded: dict[str, list[Close]],
+    exchange: Exchange,
+    deviation: tuple[float, float],
+    locked: tuple[float, float],
+) -> None:
+    ours = [each for day in recorded.values() for each in day if each.exchange is exchange]
+
+    assert deviation[0] < statistics.pstdev(each.percent for each in ours) < deviation[1]
+    assert locked[0] < percent_of([each.is_locked for each in ours]) < locked[1]
+
+
+def test_so_does_the_mean_of_all_recorded_symbols(recorded: dict[str, list[Close]]) -> None:
+    together = [statistics.fmean(each.percent for each in day) for day in recorded.values()]
+
+    low, high = TOGETHER
+    assert low < statistics.pstdev(together) < high
