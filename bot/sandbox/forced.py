@@ -34,7 +34,7 @@ class Forced:
         self._struck.append(nonce)
 
     def note_order(self, order_id: str) -> None:
-        """A fault has refused the order."""
+        """A fault, or a scripted halt, has refused the order."""
         self._orders.add(order_id)
 
     def note_trade(self, symbol: str, order_ids: tuple[str, ...], at: datetime) -> None:

@@ -45,6 +45,7 @@ from bot.sandbox.scenario import AccountScript, Scenario, SymbolScript
 _Place: Final = TypeAdapter(PlaceRequest)
 _Amend: Final = TypeAdapter(AmendRequest)
 _Rejection: Final = TypeAdapter(Rejection)
+_REJECTED: Final = "REJECTED"
 _ORDERS: Final = frozenset({"place", "amend", "cancel"})
 
 
@@ -87,6 +88,7 @@ class House:
             scenario, rulebook=rulebook, venue=self.venue, deliver=self.book.apply
         )
         self._halts = deque(_halts(scenario))
+        self._halted: set[str] = set()
         self.on_day_over: Callable[[], None] | None = None
         """Called when a day of the boards is over, before the next one begins."""
         self._day_over: date | None = None
@@ -206,8 +208,10 @@ class House:
             _, symbol, begins = self._halts.popleft()
             if begins:
                 self.venue.halt(symbol)
+                self._halted.add(symbol)
             else:
                 self.book.apply(self.venue.resume(symbol, at))
+                self._halted.discard(symbol)
         for rule in self.faults.pop_due(at):
             if isinstance(rule.script.action, DropTwoFactor):
                 self.otp.drop(rule.script.action.code)
@@ -244,7 +248,7 @@ class House:
         if (hidden_s := line.get("hide_s")) is not None:
             order = self._order(result.order_id)
             order.hidden_until = self.now + timedelta(seconds=float(str(hidden_s)))
-        if rejection is not None:
+        if rejection is not None or (body.symbol in self._halted and result.status == _REJECTED):
             self.forced.note_order(result.order_id)
         if result.order_id:
             self._note_arrival(self._order(result.order_id))

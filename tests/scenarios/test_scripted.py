@@ -106,6 +106,15 @@ async def test_a_fill_of_a_part_before_scripted_levels_says_so(tmp_path: Path) -
     assert MARK in journalled(story, "transitions", "note")
 
 
+async def test_an_order_that_a_scripted_halt_refuses_says_so(tmp_path: Path) -> None:
+    symbol = {**DEEP["symbols"][0], "halts": [{"at": "09:20", "until": "09:40"}]}
+
+    story = await told(tmp_path, scenario={**DEEP, "symbols": [symbol]}, minutes=1)
+
+    assert MARK in line_of(story, "REJECT")
+    assert MARK in journalled(story, "orders", "note")
+
+
 async def test_what_the_market_and_the_rules_do_carries_no_mark(tmp_path: Path) -> None:
     """A price outside the band is refused by the rules, the rest just trades."""
     other = once("wild", params={"price": 50_000}, limits={"max_order_value": 500_000_000})
