@@ -100,11 +100,11 @@ class JournalReader:
             return sorted(connection.execute(query).scalars())
 
     def order(self, reference: str) -> OrderRow:
-        """Find one order by `ORD…`, `L-…`, a unique part of either, or `last`.
+        """Find one order by `ORD…`, `L-…`, a unique part of either, a later `ORD…`, or `last`.
 
         Raises UnknownOrder, or AmbiguousOrder with the candidates.
         """
-        found = self._named(reference)
+        found = self._named(reference) or self._renamed(reference)
         if not found:
             raise UnknownOrder(reference)
         if len({row.id for row in found}) > 1:
@@ -253,6 +253,16 @@ class JournalReader:
         ids = (sa.func.lower(column) for column in (view.c.order_id, view.c.local_id))
         part = sa.or_(*(column.contains(reference.lower(), autoescape=True) for column in ids))
         return self._newest([part], CANDIDATES_MAX)
+
+    def _renamed(self, reference: str) -> list[OrderRow]:
+        """The order to which an amendment gave this id: it is kept under its first one, and only
+        the broker's own rows name the later.
+        """
+        table, named = tables.order_results, f'"orderid":{json.dumps(reference)}'
+        query = sa.select(table.c.order_id).where(table.c.raw.contains(named, autoescape=True))
+        with told(self._url), self._engine.connect() as connection:
+            first = connection.execute(query.order_by(table.c.seq.desc()).limit(1)).scalar()
+        return self._named(first) if first else []
 
     def _newest(self, filters: Filters, limit: int) -> list[OrderRow]:
         query = sa.select(v_orders).where(*filters).order_by(v_orders.c.seq.desc()).limit(limit)

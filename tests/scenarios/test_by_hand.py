@@ -1,5 +1,6 @@
 """Stories of an order that a person changes or cancels: done, in part, refused, lost."""
 
+import sqlite3
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -18,6 +19,8 @@ from bot.domain.entry import (
 )
 from bot.domain.order import OrderState
 from bot.domain.outcome import TWO_FACTOR_CODES
+from bot.journal.errors import UnknownOrder
+from bot.journal.reader import JournalReader
 from tests.by_hand import Ask, HandStory, tell_by_hand
 from tests.staging import QUIET
 from tests.story import once, write_project
@@ -210,3 +213,19 @@ async def test_all_orders_are_cancelled_by_hand_and_a_second_ask_is_refused(tmp_
         f"refused by OPEN_ORDER: {_last(told).order_id} is CANCELLED; nothing was sent"
     )
     assert _verbs(told) == ["POST", "DELETE"]
+
+
+async def test_an_order_is_found_by_the_id_that_an_amendment_gave_it(tmp_path: Path) -> None:
+    told = await _story(tmp_path, _modify(limit=26_500), switches={"modify_id": "new"})
+    journal = told.story.loaded.state_dir / "journal.db"
+    with sqlite3.connect(journal) as connection:
+        query = "select distinct json_extract(raw, '$.orderid') from order_results where source = "
+        ids = {row[0] for row in connection.execute(query + "'book'")}
+
+    with JournalReader(f"sqlite:///{journal}") as reader:
+        found = [reader.order(order_id).local_id for order_id in ids]
+        with pytest.raises(UnknownOrder):
+            reader.order("SENT")
+
+    assert ids == {"ORD10000001-1"}
+    assert found == ["L-0001"]
