@@ -111,9 +111,9 @@ class Company:
         name = CTRL_C if number is signal.SIGINT else number.name
         if self.reason == name == CTRL_C:
             os._exit(_INTERRUPTED)
-        self._stop(name, by="signal")
+        self.stop(name, "signal")
 
-    def _stop(self, reason: str, *, by: str) -> None:
+    def stop(self, reason: str, by: str) -> None:
         """Ask for a clean end, and see to it that it comes: the journal may be out of reach."""
         self.reason = reason
         self._supervisor.end_within(self._options.stop_grace_s)
@@ -128,7 +128,7 @@ class Company:
         start = self._world.story_start or now
         await self._world.pause(max(start + span - now, timedelta()))
         self._world.finish()
-        self._stop(f"{_length_of(span)} over", by="demo")
+        self.stop(f"{_length_of(span)} over", "demo")
 
     def _keep_reason(self, entry: StateChanged) -> None:
         """A stop that came over the control socket has its reason in its entry alone."""

@@ -58,6 +58,7 @@ from bot.runtime.pulse import Pulse, quote_note
 from bot.runtime.reads import DayBook, Reads
 from bot.runtime.schedule import Job
 from bot.runtime.second_factor import TwoFactorDesk
+from bot.runtime.starting import Insistence
 from bot.runtime.strategy_file import UnknownSymbols
 from bot.runtime.supervisor import Supervisor
 from bot.runtime.world import Driver, World, standing_still
@@ -91,6 +92,7 @@ class Staff:
     show: tuple[Show, ...]
     on_trouble: Callable[[str], None]
     guard: Guard
+    insistence: Insistence
 
 
 class Daemon:
@@ -122,7 +124,8 @@ class Daemon:
         loop = asyncio.create_task(self._supervisor.guard(self._loop.run(self._supervisor.stopped)))
         try:
             async with standing_still(self._staff.world, self._staff.tasks):
-                await self._supervisor.guard(self._read_everything())
+                reading = self._supervisor.guard(self._read_everything())
+                await self._supervisor.unless_stopped(reading)
             self._supervisor.is_up.set()
             await self._drive(self._feeds())
             await self._settle(loop)
@@ -193,7 +196,8 @@ class Daemon:
         quotes, unknown = [], []
         for symbol in sorted({symbol for plan in self._staff.plans for symbol in plan.symbols}):
             try:
-                quotes.append(await self._staff.client.quote(symbol))
+                ask = partial(self._staff.client.quote, symbol)
+                quotes.append(await self._staff.insistence.ask(ask))
             except BrokerError as error:
                 if not is_unknown(error):
                     raise unreachable(error) from error
@@ -203,11 +207,11 @@ class Daemon:
         return quotes
 
     async def _read_account(self) -> None:
-        staff = self._staff
-        await staff.book.read()
-        if not staff.book.has_been_read:
-            raise unreachable(BrokerError("todays_orders", "the day order book could not be read"))
-        await staff.reads.account()
+        try:
+            await self._staff.insistence.ask(self._staff.book.read_first)
+        except BrokerError as error:
+            raise unreachable(error) from error
+        await self._staff.reads.account()
 
     # --------------------------------------------------------------------------- the commands
 

@@ -86,10 +86,11 @@ class DayBook:
         """An order of ours was accepted; its id is known before the book shows it."""
         self._ids.add(order_id)
 
-    @property
-    def has_been_read(self) -> bool:
-        """True once the book has been read."""
-        return self._read_s is not None
+    async def read_first(self) -> None:
+        """Read the book for the first time of a run. Raises BrokerError when it cannot be."""
+        await self.read()
+        if self._read_s is None:
+            raise BrokerError("todays_orders", f"the day order book can't be read: {self._failure}")
 
     async def reason_of_age(self, age_max: timedelta) -> str | None:
         """Read the book unless that was done within `age_max`; return why it is too old even so."""

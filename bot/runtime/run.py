@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from datetime import date, datetime
+from functools import partial
 
 from bot import __version__
 from bot.broker.broker import Broker
@@ -53,6 +54,7 @@ from bot.runtime.rulebook import on_later_rules, rulebook_of
 from bot.runtime.second_factor import TwoFactorDesk, codes_asked
 from bot.runtime.settings import Loaded
 from bot.runtime.source_files import hashes_of
+from bot.runtime.starting import Insistence, handlers_of, has_open_work
 from bot.runtime.state_dir import make_state_dir
 from bot.runtime.status import Facts
 from bot.runtime.strategy_file import UnknownSymbols, load_strategies
@@ -126,11 +128,17 @@ class Run:
             desk = self._open_journal()
         server = await self._listen()
         self._enter_world()
-        broker, account = await self._meet_broker()
+        with told(journal_origin):
+            left = await desk.journal.recover(_date_of(SystemClock().now()))
+        met = await self._meet_broker(server, has_work=has_open_work(left))
+        if met is None:
+            return self._company.reason
+        broker, account = met
         with told(journal_origin):
             run_id = await self._start_run(desk.journal)
-            recovery = await desk.journal.recover(self._today())
-            self._codes_asked += codes_asked(self._loaded.journal_url, self._today())
+            today = _date_of(self.world.market.now())
+            recovery = await desk.journal.recover(today)
+            self._codes_asked += codes_asked(self._loaded.journal_url, today)
         self._screen.recovered(recovery)
         staff = self._staff_up(desk, broker, account)
         daemon = Daemon(staff, recovery, self._supervisor)
@@ -198,20 +206,33 @@ class Run:
             config_sha256=self._loaded.sha256,
         )
 
-    def _today(self) -> date:
-        return self.world.market.now().astimezone(EXCHANGE_TZ).date()
-
     # --------------------------------------------------------------------------------- broker
 
-    async def _meet_broker(self) -> tuple[Broker, SubAccount]:
-        settings = self._loaded.settings
+    async def _meet_broker(
+        self, server: ControlServer, *, has_work: bool
+    ) -> tuple[Broker, SubAccount] | None:
+        """Find the broker and our account there; None when the bot was stopped before that.
+
+        With open work it is asked until it answers; the socket says so, and takes a stop.
+        """
+        self._insistence = Insistence(self.world.waiter, self._screen.trouble, has_work)
+        if not has_work:
+            return await self._sign_in()
+        handlers = handlers_of(self._insistence, self._fields, self._company.stop)
+        server.serve(handlers, {"bot": self._loaded.bot})
+        with self._company.on_signals():
+            return await self._supervisor.unless_stopped(self._sign_in())
+
+    async def _sign_in(self) -> tuple[Broker, SubAccount]:
+        wanted, ask = self._loaded.settings.broker.account, self._insistence.ask
         try:
-            access = await self.world.open(self._stack)
+            access = await ask(partial(self.world.open, self._stack))
             broker = connect_broker(self._loaded, access, self.world, self._inbox.post)
             self._stack.push_async_callback(broker.close)
             async with standing_still(self.world, self._tasks):
-                account = await choose_account(broker.client, settings.broker.account)
-                has_asked = await sign_in(broker, self._loaded.state_dir, self.world.mailed_code)
+                account = await ask(partial(choose_account, broker.client, wanted))
+                code = self.world.mailed_code
+                has_asked = await ask(partial(sign_in, broker, self._loaded.state_dir, code))
         except BrokerError as error:
             raise unreachable(error) from error
         except UnknownSymbols as error:
@@ -273,13 +294,14 @@ class Run:
             show=(self._screen.entry, self._company.see),
             on_trouble=self._screen.trouble,
             guard=self._faults.guard,
+            insistence=self._insistence,
         )
 
     async def _listen(self) -> ControlServer:
         """Say from the first moment that the bot is there: the lease has proved it the only one."""
         loaded = self._loaded
-        fields = {"mode": loaded.settings.mode, "journal": masked_url(loaded.journal_url)}
-        server = ControlServer(loaded.state_dir, while_starting(fields), {"bot": loaded.bot})
+        self._fields = {"mode": loaded.settings.mode, "journal": masked_url(loaded.journal_url)}
+        server = ControlServer(loaded.state_dir, while_starting(self._fields), {"bot": loaded.bot})
         await server.start()
         self._stack.push_async_callback(server.stop)
         return server
@@ -332,3 +354,7 @@ class Run:
         until = broker.two_factor.until
         known = f"token until {until.astimezone(EXCHANGE_TZ):%H:%M}" if until else "no token yet"
         self._screen.row("2FA", known)
+
+
+def _date_of(instant: datetime) -> date:
+    return instant.astimezone(EXCHANGE_TZ).date()

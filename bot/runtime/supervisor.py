@@ -5,7 +5,10 @@ starting: the run ends at once, nothing more is sent, and the next start recover
 """
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Coroutine
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 class Supervisor:
@@ -25,6 +28,17 @@ class Supervisor:
             raise
         except BaseException as failure:
             self.fail(failure)
+
+    async def unless_stopped(self, work: Coroutine[object, object, T]) -> T | None:
+        """Await `work`, but no longer than until the run is to end; None then: it is cut off."""
+        doing, ending = asyncio.ensure_future(work), asyncio.ensure_future(self.stopping.wait())
+        try:
+            await asyncio.wait({doing, ending}, return_when=asyncio.FIRST_COMPLETED)
+            return doing.result() if doing.done() else None
+        finally:
+            doing.cancel()
+            ending.cancel()
+            await asyncio.wait({doing, ending})
 
     def fail(self, failure: BaseException) -> None:
         """End the run at once; the first failure is the one that counts."""

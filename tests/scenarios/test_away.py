@@ -1,0 +1,132 @@
+"""A broker that is away at a start: waited for where orders may be open, and said so."""
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.runtime.company import RunOptions
+from bot.runtime.control import NoBotRunning, ask
+from bot.runtime.problems import ExitCode, OperatorMistake
+from bot.runtime.run import RunEnd, run_bot
+from bot.runtime.sandbox_world import wake_sandbox
+from bot.runtime.scenario_file import load_scenario
+from bot.runtime.settings import load_settings
+from bot.runtime.world import Access
+from bot.runtime.worlds import Place
+from tests.staging import QUIET
+from tests.story import InProcessWorld, Shown, once, tell, write_project
+
+RESTING = once(params={"price": 26_000})
+FOR_EVER = 10**9
+
+
+class Away(InProcessWorld):
+    """A world whose broker answers neither of the first `silent` requests to a path."""
+
+    silent = 0
+    path = ""
+
+    async def open(self, stack: AsyncExitStack, /) -> Access:
+        access = await super().open(stack)
+        app, asked = access.app, 0
+        assert app is not None
+
+        async def dead(scope: Mapping[str, Any], *rest: Any) -> None:
+            nonlocal asked
+            asked += self.path in scope["path"]
+            if self.path in scope["path"] and asked <= self.silent:
+                raise ConnectionResetError
+            await app(scope, *rest)
+
+        return replace(access, app=dead)
+
+
+@dataclass
+class Listening(Shown):
+    """A screen that says when it has been told of trouble."""
+
+    has_trouble: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def trouble(self, text: str) -> None:
+        super().trouble(text)
+        self.has_trouble.set()
+
+
+def _run(config: Path, shown: Shown, path: str, silent: int) -> "asyncio.Task[RunEnd]":
+    loaded = load_settings(config)
+
+    def make(place: Place) -> Away:
+        script = load_scenario("story.yaml", place.loaded.base_dir)
+        world = Away(*wake_sandbox(place, script), place)
+        world.silent, world.path = silent, path
+        return world
+
+    options = RunOptions(run_for=timedelta(minutes=3), stop_grace_s=1)
+    return asyncio.create_task(run_bot(loaded, options, shown, make=make))
+
+
+async def _with_an_open_order(folder: Path) -> Path:
+    config = write_project(folder, scenario=QUIET, strategies=[RESTING])
+    told = await tell(config, minutes=1)
+    assert [order["status"] for order in told.broker_orders().values()] == ["SENT"]
+    return config
+
+
+@pytest.mark.parametrize("path", ["/users/me", "/quotes/stocks/", "/order-book"])
+async def test_a_broker_that_is_away_at_a_start_is_waited_for_while_an_order_is_open(
+    tmp_path: Path, path: str
+) -> None:
+    config, shown = await _with_an_open_order(tmp_path), Shown()
+
+    end = await _run(config, shown, path, silent=9)
+
+    assert end.reason == "3 min are over"
+    asked_again = [text for text in shown.troubles if "asks again in" in text]
+    assert asked_again
+    assert "Orders may be open, so the bot stays" in asked_again[0]
+    shown.require_no_fault()
+
+
+async def test_a_broker_that_is_away_at_a_start_ends_a_bot_without_open_work_at_once(
+    tmp_path: Path,
+) -> None:
+    config, shown = write_project(tmp_path, scenario=QUIET, strategies=[RESTING]), Shown()
+
+    with pytest.raises(OperatorMistake) as ended:
+        await _run(config, shown, "/users/me", FOR_EVER)
+
+    assert ended.value.exit_code == ExitCode.UNREACHABLE
+    assert shown.troubles == []
+
+
+@pytest.mark.parametrize("path", ["/users/me", "/quotes/stocks/"])
+async def test_while_the_broker_is_away_the_bot_tells_its_state_and_can_be_stopped(
+    tmp_path: Path, path: str
+) -> None:
+    config, shown = await _with_an_open_order(tmp_path), Listening()
+    state_dir = load_settings(config).state_dir
+    run = _run(config, shown, path, FOR_EVER)
+
+    await asyncio.wait_for(shown.has_trouble.wait(), 5)
+    status = await _answer(state_dir, {"do": "status"})
+    halted = await _answer(state_dir, {"do": "halt", "reason": "x"})
+    stopped = await _answer(state_dir, {"do": "stop", "reason": "no broker", "by": "me"})
+    await asyncio.wait_for(run, 5)
+
+    told = status["status"]
+    assert isinstance(told, dict)
+    assert told["state"] == "STARTING"
+    assert halted["ok"] is (path != "/users/me")
+    assert stopped["ok"]
+    with pytest.raises(NoBotRunning):
+        ask(state_dir, {"do": "status"})
+
+
+async def _answer(state_dir: Path, request: Mapping[str, object]) -> Mapping[str, object]:
+    return await asyncio.to_thread(ask, state_dir, request)
