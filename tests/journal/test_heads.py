@@ -4,8 +4,10 @@ import asyncio
 import random
 import shutil
 import sqlite3
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -327,6 +329,32 @@ async def test_a_file_that_can_not_be_written_is_told_once_and_stops_nothing(
     assert verify(sqlite_url).is_whole
     if there is a_file_of_somebody:
         assert (folder / FILE).read_text() == "my notes\n"
+
+
+class StuckClock:
+    """Stands for a disk that hangs: who writes the line gets no further until it is let go."""
+
+    def __init__(self) -> None:
+        self.may_go_on = threading.Event()
+
+    def now(self) -> datetime:
+        self.may_go_on.wait()
+        return T0
+
+
+async def test_a_file_that_hangs_delays_no_commit(sqlite_url: str, tmp_path: Path) -> None:
+    clock = StuckClock()
+    keeper = HeadsKeeper(tmp_path, sqlite_url, clock, print)
+    journal = Journal.open(sqlite_url, keeper=keeper)
+    await journal.start_run(at=T0, mode="paper", version="1", config_sha256="ab")
+    for entries in Story().placed():
+        await journal.write(entries)
+
+    assert verify(sqlite_url).orders == 1
+    assert Kept(sqlite_url, tmp_path).file().kept == ()
+    clock.may_go_on.set()
+    await journal.close()
+    assert Kept(sqlite_url, tmp_path).file().kept[-1].is_last
 
 
 async def test_a_line_a_minute_and_one_at_the_end(sqlite_url: str, tmp_path: Path) -> None:
