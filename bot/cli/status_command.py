@@ -116,6 +116,7 @@ def lines_of(found: Fields) -> Iterator[str]:
         yield _row("unknown", f"{name}: nobody knows yet; never sent again (bot order {name})")
     for symbol, reason in inner(found, "halted_symbols").items():
         yield _row("halted", f"{symbol}: {reason}")
+    yield from _rows("unread", words(found, "unread_rows"))
     yield _row("2FA", _second_factor(found))
     yield _row("journal", text(found, "journal"))
     yield from _rows("requests", list(_rate(found)))

@@ -32,9 +32,17 @@ def _tell_once(book: Book, row: UnreadRow) -> None:
     key = f"unread {row.order_id or symbol or ''}"
     if key not in book.alerted:
         book.alerted.add(key)
-        held = symbol or "anything"
-        text = f"{_named(row)} ({row.reason}): nothing is bought in {held} until it can"
-        book.note("ALERT", text, {"row": row.raw}, symbol=symbol)
+        book.note("ALERT", _told(book, row), {"row": row.raw}, symbol=symbol)
+
+
+def told(book: Book) -> tuple[str, ...]:
+    """Return what is set aside now and what waits for it, in words."""
+    return tuple(_told(book, row) for read in book.set_aside.values() for row in read.set_aside)
+
+
+def _told(book: Book, row: UnreadRow) -> str:
+    held = _symbol_of(book, row) or "anything"
+    return f"{_named(row)} ({row.reason}): nothing is bought in {held} until it can"
 
 
 def _named(row: UnreadRow) -> str:

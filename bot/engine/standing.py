@@ -9,6 +9,7 @@ from typing import Final
 from bot.domain.entry import OrderUpdated, RunState
 from bot.domain.instrument import Exchange, Phase
 from bot.domain.order import Intent, OrderState, SendState
+from bot.engine import set_aside
 from bot.engine.book import Book
 from bot.engine.gate import PRIORITY
 from bot.engine.profit import day_result, unrealised
@@ -135,6 +136,7 @@ class Standing:
     unknown: tuple[Intent, ...]
     faults: tuple[FaultStanding, ...]
     halted_symbols: Mapping[str, str]
+    unread_rows: tuple[str, ...]
     phases: Mapping[Exchange, Phase]
     counts: Mapping[str, int]
     orders_today: Mapping[str, int]
@@ -168,6 +170,7 @@ def standing_of(book: Book) -> Standing:
         unknown=_unknown(book),
         faults=tuple(_fault(each) for each in book.faults.values()),
         halted_symbols=dict(book.halted_symbols),
+        unread_rows=set_aside.told(book),
         phases={exchange: seen.phase for exchange, seen in book.phases.items()},
         counts=dict(book.counts),
         orders_today=_orders_today(book),

@@ -75,6 +75,7 @@ def status_of(facts: Facts) -> Fields:
         "unknown": [intent.intent_id for intent in standing.unknown],
         "faults": [_fault(each) for each in standing.faults],
         "halted_symbols": dict(standing.halted_symbols),
+        "unread_rows": list(standing.unread_rows),
         "counts": dict(standing.counts),
         "orders_today": dict(standing.orders_today),
         "day_result": standing.day_result,
