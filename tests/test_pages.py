@@ -8,6 +8,7 @@ import click
 import pytest
 
 from bot.cli.main import walk
+from bot.runtime.api import READS
 from bot.runtime.settings import load_settings
 from tests.cli.test_tree import assert_parses
 from tests.rows import every_row
@@ -52,6 +53,8 @@ def test_every_command_that_a_page_names_exists_and_parses(page: str, line: str)
             assert_parses(line)
     elif line not in NAMES:
         assert_parses(line)
+    if read := re.match(r"bot api (\w+)", line):
+        assert read[1] in {"list", *READS}
 
 
 def test_the_commands_of_the_pages_are_found() -> None:

@@ -146,7 +146,7 @@ class TwoFactorDesk:
             token = await self._client.verify_otp(ticket.ticket_id, code)
         except BrokerError as error:
             return self._refused(ticket, error)
-        self._ticket = None
+        ticket.tries_left = 0
         return self._take(token.token, token.expires_at, "code")
 
     def _refused(self, ticket: _Ticket, error: BrokerError) -> Reply:
