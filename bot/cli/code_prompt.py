@@ -82,7 +82,7 @@ class CodePrompt:
         self._saved = termios.tcgetattr(self._terminal)
         hidden = termios.tcgetattr(self._terminal)
         hidden[_LOCAL_MODES] &= ~termios.ECHO
-        termios.tcsetattr(self._terminal, termios.TCSAFLUSH, hidden)
+        termios.tcsetattr(self._terminal, termios.TCSADRAIN, hidden)
 
     def _read(self) -> None:
         """A line is there: the terminal gives whole lines. Without an open question it is lost."""

@@ -1,7 +1,7 @@
 """`bot halt`: the kill switch, and what came of each cancel.
 
-The halt goes first and nothing is asked before it. A cancel that was taken is not a cancelled
-order, so each order's end is looked for in the journal, and one that has none is named.
+With --yes the halt goes first and nothing is asked before it. A cancel that was taken is not a
+cancelled order, so each order's end is looked for in the journal, and one that has none is named.
 """
 
 import sys
@@ -21,7 +21,7 @@ from bot.cli.operate_commands import (
     wait_until,
 )
 from bot.cli.orders_command import ended_words
-from bot.cli.places import ask_bot, open_journal
+from bot.cli.places import ask_bot, open_journal, which_bot
 from bot.cli.show import print_json, print_text, show_mistake
 from bot.cli.status_command import find_status
 from bot.cli.wording import counted
@@ -39,7 +39,10 @@ CANCELS_S: Final = 8.0
 def halt(invocation: Invocation, yes: bool, reason: str) -> None:
     """Stop trading at once: no new orders, all open ones are cancelled, positions are kept."""
     if not yes and not invocation.no_input and sys.stdin.isatty():
-        click.confirm("Halt: cancel all open orders and send no new ones?", abort=True, err=True)
+        ask_bot(invocation, "status")
+        which = which_bot(invocation)
+        question = f"Halt {which}: cancel all open orders and send no new ones?"
+        click.confirm(question, abort=True, err=True)
     ask_bot(invocation, "halt", strategy=None, reason=reason, by=OPERATOR)
     asked = _open(find_status(invocation))
     found = wait_until(invocation, lambda now: text(now, "state") == RunState.HALTED)

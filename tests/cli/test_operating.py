@@ -152,6 +152,8 @@ def test_a_token_is_forgotten_and_a_code_brings_a_new_one(running: RunningBot) -
     refused = running.call("otp", "submit", "-", stdin=WRONG_CODE + "\n")
     assert refused.code == ExitCode.NEEDS_2FA
     assert WRONG_CODE not in refused.err
+    told = f"{WHICH}: wrong code; type the code just mailed (2 tries left)"
+    assert refused.err == f"E-2FA-003 {told}\n"
 
     given = running.call("otp", "submit", "-", stdin=CODE + "\n")
     assert given.code == ExitCode.DONE
