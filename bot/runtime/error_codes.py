@@ -77,6 +77,7 @@ ERROR_CODES: Final[Mapping[str, str]] = {
     "E-CTL-003": "the running bot did not answer in time",
     "E-CTL-004": "the control socket may be somebody else's, so nothing was sent",
     "E-CTL-005": "the bot is starting and takes no commands yet",
+    "E-CTL-006": "the running bot could not answer, because of a bug of its own",
     "E-2FA-001": "no code has been requested yet, so none was tried",
     "E-2FA-002": "that 2FA token has already expired",
     "E-2FA-003": "the broker refused the code, or refused to send one",

@@ -19,6 +19,7 @@ from bot.domain.fault import Fault
 from bot.domain.visible import visible
 from bot.journal.errors import JournalError
 from bot.protocol.redact import redact
+from bot.runtime.control import Handler, Reply, Request
 from bot.runtime.problems import OperatorMistake
 
 REPORTS_MAX: Final = 20
@@ -42,6 +43,20 @@ class FaultGuard:
         except Exception as error:
             return self.fault_of(error)
         return None
+
+    def handler(self, handler: Handler) -> Handler:
+        """Return a handler of the control socket that answers for a fault too."""
+
+        async def answer(request: Request) -> Reply:
+            try:
+                return await handler(request)
+            except Exception as error:
+                fault = self.fault_of(error)
+            kept = f" Report: {fault.report}" if fault.report else ""
+            text = f"the bot runs, but met a bug of its own ({fault.error}).{kept}"
+            return {"ok": False, "code": "E-CTL-006", "message": text}
+
+        return answer
 
     def fault_of(self, error: BaseException) -> Fault:
         """Describe an exception; the first one of its kind gets a report."""

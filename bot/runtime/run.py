@@ -326,7 +326,8 @@ class Run:
             facts, broker.client, self._tasks, staff.desk, self.world.market, self._inbox.post
         )
         sender = {"bot": self._loaded.bot, "account": staff.account.masked}
-        server.serve(operations.handlers(), sender)
+        handlers = {word: self._faults.handler(do) for word, do in operations.handlers().items()}
+        server.serve(handlers, sender)
 
     # ---------------------------------------------------------------------------- the first lines
 

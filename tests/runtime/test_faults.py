@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from bot.journal.errors import SendForbidden
+from bot.runtime.control import Reply, Request
 from bot.runtime.faults import REPORTS_MAX, FaultGuard, ends_the_run
 from bot.runtime.problems import OperatorMistake
 
@@ -100,3 +101,20 @@ def test_the_journal_the_operator_and_the_system_end_a_run_and_no_fault_does(
 def test_an_interrupt_is_not_caught(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         FaultGuard(tmp_path).guard(lambda: _raise(KeyboardInterrupt()))
+
+
+async def test_a_command_that_cannot_be_answered_is_told_so_and_kept(tmp_path: Path) -> None:
+    async def broken(request: Request) -> Reply:
+        raise KeyError(request["do"])
+
+    async def sound(_: Request) -> Reply:
+        return {"ok": True}
+
+    guard = FaultGuard(tmp_path)
+
+    reply = await guard.handler(broken)({"do": "status"})
+
+    assert reply["code"] == "E-CTL-006"
+    assert "KeyError: 'status'" in str(reply["message"])
+    assert str(tmp_path / "bugs") in str(reply["message"])
+    assert await guard.handler(sound)({}) == {"ok": True}

@@ -59,11 +59,13 @@ def test_a_second_bot_on_the_same_journal_is_refused(tmp_path: Path) -> None:
     first = _demo(state, "--speed", "60")
     first.stdout.readline()
 
-    second = _demo(state, "--speed", "60")
-    _, told = second.communicate(timeout=DEADLINE_S)
+    second = _demo(state, "--speed", "max", "--for", "1s")
+    try:
+        _, told = second.communicate(timeout=DEADLINE_S)
+    finally:
+        first.send_signal(signal.SIGTERM)
+        first.communicate(timeout=DEADLINE_S)
 
-    first.send_signal(signal.SIGTERM)
-    first.communicate(timeout=DEADLINE_S)
     assert second.returncode == 10
     assert "already running" in told
 
