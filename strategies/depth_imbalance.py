@@ -17,4 +17,4 @@ class DepthImbalance(Strategy):
             return self.buy(limit=book.ask, why=f"bids {r:.1f}x asks")
         if r < 1 / self.ratio and self.position:
             return self.close(limit=book.bid, why=f"bids only {r:.2f}x asks")
-        return self.skip(f"bids {r:.1f}x asks, needs {self.ratio:.1f}x to buy")
+        return self.skip("holding" if self.position else f"bids {r:.1f}x asks, needs {self.ratio}x")
