@@ -11,15 +11,25 @@ from bot.cli.rows import fields_of, form_option, names_of, print_machine
 from bot.cli.show import UNCUT, Row, print_table, print_text
 from bot.cli.since import since_of, since_option
 from bot.cli.wording import clock_of, counted, minute_of
-from bot.journal.grouping import group
+from bot.journal.grouping import group, reason_of
 from bot.journal.values import DecisionGroup, DecisionRow
 
-HEADS: Final = ("TIME", "STRATEGY", "SYM", "VERDICT", "CODE", "ID", "WHY")
-GROUP_HEADS: Final = ("TIME", "STRATEGY", "SYM", "TIMES", "VERDICT", "CODE", "WHY")
-SPARE: Final = {HEADS: ("ID", "VERDICT"), GROUP_HEADS: ("VERDICT", "TIMES")}
+HEADS: Final = ("TIME", "STRATEGY", "SYM", "WHAT", "CODE", "ID", "WHY")
+GROUP_HEADS: Final = ("TIME", "STRATEGY", "SYM", "TIMES", "WHAT", "CODE", "WHY")
+SPARE: Final = {HEADS: ("ID", "WHAT"), GROUP_HEADS: ("WHAT", "TIMES")}
 """What is left out first where the screen is too narrow."""
-LOOKED_ONLY: Final = "NO_SIGNAL"
-"""The code of a look that came to nothing: its reason is its figures."""
+INTERNAL: Final = "CODE"
+"""A column of our own codes: for `-o wide` alone."""
+WORDS: Final = {
+    "PASSED": "ORDER",
+    "SKIPPED": "SKIP",
+    "BLOCKED": "BLOCK",
+    "WATCHED": "WATCH",
+    "HELD": "HELD",
+    "EXPIRED": "EXPIRED",
+    "FAILED": "FAULT",
+}
+"""What became of a decision, in the words of a run's lines."""
 
 
 @command("decisions", example="bot decisions --why-not --symbol FPT --since 1h")
@@ -54,8 +64,12 @@ def decisions(
     if not print_machine(invocation, machine, form, what="decisions", names=names):
         rows = [_group_row(row) for row in groups] if why_not or missed else list(map(_row, found))
         heads = GROUP_HEADS if why_not or missed else HEADS
-        limit = UNCUT if form == "wide" else None
-        print_table(invocation, heads, rows, limit=limit, spare=SPARE[heads])
+        if form == "wide":
+            print_table(invocation, heads, rows, limit=UNCUT)
+        else:
+            at = heads.index(INTERNAL)
+            rows = [[*row[:at], *row[at + 1 :]] for row in rows]
+            print_table(invocation, [*heads[:at], *heads[at + 1 :]], rows, spare=SPARE[heads])
         print_text(counted(len(found), "decision"))
 
 
@@ -64,34 +78,14 @@ def _row(row: DecisionRow) -> Row:
         clock_of(row.at),
         row.strategy,
         row.symbol,
-        row.verdict,
+        WORDS[row.verdict],
         row.code,
         row.order_id or row.local_id,
-        _why(row),
+        reason_of(row),
     )
-
-
-def _why(row: DecisionRow) -> str:
-    """The reason, after what the refusing check compared."""
-    refused = [check.text for check in row.checks if not check.passed and check.text]
-    return " · ".join([*refused, row.why])
 
 
 def _group_row(row: DecisionGroup) -> Row:
     first, last = minute_of(row.first_at), minute_of(row.last_at)
-    ranges = ", ".join(
-        f"{name} {_range(least, most)}" for name, (least, most) in row.ranges.items()
-    )
-    why = f"{row.why} ({ranges})" if ranges and row.count > 1 else row.why
-    if ranges and row.code == LOOKED_ONLY:
-        why = ranges
     time = first if first == last else f"{first}-{last}"
-    return (time, row.strategy, row.symbol, f"{row.count}x", row.verdict, row.code, why)
-
-
-def _range(least: float, most: float) -> str:
-    return _figure(least) if least == most else f"{_figure(least)} to {_figure(most)}"
-
-
-def _figure(value: float) -> str:
-    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"
+    return (time, row.strategy, row.symbol, f"{row.count}x", WORDS[row.verdict], row.code, row.why)

@@ -46,10 +46,10 @@ why  bids 4.6x asks
 every step, request and answer: --raw · as JSON: --json
 """
 WHY_NOT = """\
-TIME        STRATEGY SYM TIMES VERDICT CODE            WHY
-09:31       sma-fpt  VNM 1x    BLOCKED MAX_ORDER_VALUE SMA crossed
-09:22-09:23 sma-fpt  FPT 2x    SKIPPED SKIP            no cross (gap 0.05%) (gap 0.05 to 0.40)
-09:41       sma-fpt  FPT 1x    BLOCKED TWO_FACTOR      SMA crossed
+TIME        STRATEGY SYM TIMES WHAT  WHY
+09:31       sma-fpt  VNM 1x    BLOCK order 64.7M of 50M · SMA crossed
+09:22-09:23 sma-fpt  FPT 2x    SKIP  no cross (gap 0.05 to 0.40%)
+09:41       sma-fpt  FPT 1x    BLOCK SMA crossed
 4 decisions
 """
 GOLDEN = {
@@ -256,7 +256,7 @@ def test_missed_signals_are_those_that_2fa_blocked(config: Path) -> None:
     ran = call("decisions", "--missed", "-c", str(config))
 
     assert ran.out.splitlines()[1:] == [
-        "09:41 sma-fpt  FPT 1x    BLOCKED TWO_FACTOR SMA crossed",
+        "09:41 sma-fpt  FPT 1x    BLOCK SMA crossed",
         "1 decision",
     ]
 

@@ -279,7 +279,7 @@ def test_reasons_that_differ_in_figures_are_told_together(reader: JournalReader)
 
     assert len(groups) == 1
     told = groups[0]
-    assert (told.count, told.code, told.why) == (31, "skip", "no cross (gap 0.35%)")
+    assert (told.count, told.code, told.why) == (31, "skip", "no cross (gap 0.05 to 0.35%)")
     assert told.last_at - told.first_at == timedelta(minutes=30)
     assert {name: (round(a, 2), round(b, 2)) for name, (a, b) in told.ranges.items()} == {
         "gap": (0.05, 0.35)
