@@ -41,6 +41,7 @@ DEFAULTS: dict[str, Any] = {
             "standstills": [{"at": "09:16", "until": "16:00", **LEVELS}],
         },
         {"symbol": "SHS", "exchange": "HNX", "reference": 21_500},
+        {"symbol": "E1VFVN30", "exchange": "HOSE", "kind": "ETF", "reference": 32_500},
     ],
     "accounts": [{"id": ACCOUNT, "cash": 100_000_000, "holdings": {"HPG": 1_000}}],
 }

@@ -9,7 +9,7 @@ import pytest
 
 from bot.domain.instrument import EXCHANGE_TZ
 from tests.rows import every_row
-from tests.sandbox.client import Bench, bench, scenario
+from tests.sandbox.client import Bench, bench, ready, scenario
 
 SYMBOLS = [
     {"symbol": "FPT", "exchange": "HOSE", "reference": 131_500},
@@ -18,6 +18,7 @@ SYMBOLS = [
     {"symbol": "SHS", "exchange": "HNX", "reference": 21_500},
     {"symbol": "VEA", "exchange": "UPCOM", "reference": 38_700},
 ]
+ETF = {"symbol": "E1VFVN30", "exchange": "HOSE", "kind": "ETF", "reference": 32_500}
 LISTED = [str(each["symbol"]) for each in SYMBOLS]
 INDICES = ["VNINDEX", "VN30", "HNXINDEX", "HNX30", "UPCOMINDEX"]
 ACCOUNTS = [{"id": "0009000011", "holdings": {"HPG": 1_000}}]
@@ -30,7 +31,8 @@ each_market = every_row(("seed", "minutes"), PLAYED)
 @cache
 def market(seed: int, minutes: int) -> Bench:
     """A market that has been played for some minutes."""
-    made = bench(scenario(start="09:10", symbols=SYMBOLS, accounts=ACCOUNTS, seed=seed))
+    symbols = [*SYMBOLS, ETF]
+    made = bench(scenario(start="09:10", symbols=symbols, accounts=ACCOUNTS, seed=seed))
     made.pass_time(minutes * 60)
     return made
 
@@ -140,8 +142,6 @@ async def test_the_parts_of_a_day_are_together_the_day(
 
     for day in days:
         of_day = [part for part in parts if local_day(part) == local_day(day)]
-        if path.startswith("etfs") and local_day(day) != date(2026, 11, 19):
-            continue  # its days are scaled from the index's days, its parts from the minutes
         assert (of_day[0]["o"], of_day[-1]["c"]) == (day["o"], day["c"])
         assert max(part["h"] for part in of_day) == day["h"]
         assert min(part["l"] for part in of_day) == day["l"]
@@ -228,17 +228,18 @@ async def test_the_day_of_an_index_ends_at_its_value(seed: int, minutes: int) ->
             assert each["volumes"] == sorted(each["volumes"])
 
 
-@each_market
-async def test_a_fund_on_the_exchange_follows_its_index(seed: int, minutes: int) -> None:
-    b = market(seed, minutes)
+async def test_a_fund_on_the_exchange_is_taken_where_it_is_quoted_and_nowhere_else() -> None:
+    b = await ready()
 
-    etf = await b.get("/market/quotes/etfs/E1VFVN30")
-    index = await b.get("/market/quotes/indices/VN30")
+    quote = await b.get("/market/quotes/etfs/E1VFVN30")
+    placed = await b.place(symbol="E1VFVN30", stock_type="ETF", limit_price=int(quote["floor"]))
+    catalogue = await b.get("/market/quotes/etfs")
+    absent = await b.call("GET", "/market/quotes/etfs/FUEVFVND")
+    refused = await b.place(symbol="FUEVFVND", stock_type="ETF")
 
-    moved = index["value"] / index["reference"]
-    assert etf["price"] == pytest.approx(etf["reference"] * moved, abs=25)
-    assert etf["floor"] <= etf["price"] <= etf["ceiling"]
-    assert etf["price"] % 10 == 0
+    assert (placed["order_status"], placed["code"]) == ("SENT", None)
+    assert [each["symbol"] for each in catalogue] == ["E1VFVN30"]
+    assert (absent.status_code, refused["code"]) == (404, "-400099")
 
 
 # ------------------------------------------------------------------------------------------ flows

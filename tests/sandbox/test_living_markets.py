@@ -31,7 +31,8 @@ def flowing() -> Scenario:
 
 def replayed() -> Scenario:
     bar = RecordedBar(0, 27_000, 27_400, 26_800, 27_300, 900_000)
-    symbols = [HPG | {"replay": "daily"}, *FLOWING["symbols"][1:]]
+    etf = {"symbol": "E1VFVN30", "exchange": "HOSE", "kind": "ETF", "reference": 32_500}
+    symbols = [HPG | {"replay": "daily"}, etf, *FLOWING["symbols"][1:]]
     told = scenario(symbols=symbols, replay={"daily": "daily.csv"})
     days = {"HPG": {DAY: RecordedDay(27_000, whole=bar)}}
     return told.with_recording(Recording(days, "one bar"))

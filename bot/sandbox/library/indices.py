@@ -202,14 +202,6 @@ class Indices:
         """Return every day of an index, oldest first; today's once a member has traded."""
         return [*self._past(index), *self._since(index)]
 
-    def past(self, index: Index) -> tuple[DayBar, ...]:
-        """Return the days before the scenario's."""
-        return self._past(index)
-
-    def volume_before(self, index: Index) -> int:
-        """Return the shares that were traded on the day before the scenario's."""
-        return sum(self._stocks.past(each)[-1].volume for each in index.members)
-
     def _past_of(self, index: Index) -> tuple[DayBar, ...]:
         members = [self._stocks.past(each) for each in index.members]
         return tuple(self._together(index, bars) for bars in zip(*members, strict=True))

@@ -58,7 +58,7 @@ class Library:
         digits = _DIGITS_OF_SCALE[self._house.scenario.switches.history_scale]
         return (
             StockQuotes(self.stocks, self.assets, history_digits=digits).answers(),
-            Etfs(self._house, self.stocks, self.indices).answers(),
+            Etfs(self._house, self.stocks).answers(),
             IndexAnswers(self.stocks, self.indices, self.assets, self.flows).answers(),
         )
 
