@@ -118,7 +118,7 @@ class Operations:
         return {
             "ok": False,
             "code": "E-2FA-004" if lacks_token else "E-ASK-001",
-            "message": f"refused by {refused.code}: {refused.text}; nothing was sent",
+            "message": f"{refused.text} ({refused.code}); nothing was sent",
             "check": refused.code,
             "numbers": dict(refused.numbers),
         }

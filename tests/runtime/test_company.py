@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import cast
 
 from bot.clock import Clock, SimulatedClock
+from bot.domain.entry import RunState, StateChanged
 from bot.domain.message import Action, OperatorActed
 from bot.runtime.activity import Activity, AllAtOnce, Tasks
 from bot.runtime.company import Company, RunOptions
@@ -14,6 +15,7 @@ from bot.runtime.daemon import Staff
 from bot.runtime.inbox import Inbox
 from bot.runtime.supervisor import Supervisor
 from bot.runtime.world import World
+from tests.rows import every_row
 from tests.staging import START
 
 
@@ -57,3 +59,38 @@ async def test_a_run_without_an_end_is_never_asked_to_stop() -> None:
 
     assert not inbox.has_more
     assert world.pauses == []
+
+
+@every_row(
+    ("span", "told"),
+    [
+        (timedelta(hours=1), "the hour is over"),
+        (timedelta(minutes=200), "3 h 20 are over"),
+        (timedelta(minutes=5), "5 min are over"),
+        (timedelta(seconds=30), "30 s are over"),
+    ],
+)
+def test_the_end_of_a_demo_says_how_long_it_was(span: timedelta, told: str) -> None:
+    inbox, _ = asyncio.run(_around(RunOptions(run_for=span)))
+    asked = asyncio.run(inbox.take())
+
+    assert isinstance(asked, OperatorActed)
+    assert asked.reason == told
+
+
+@every_row(
+    ("by", "reason", "told"),
+    [
+        ("operator", "bot stop", "bot stop"),
+        ("operator", "", "bot stop"),
+        ("operator", "lunch", "bot stop: lunch"),
+        ("signal", "Ctrl-C", "stopped"),
+    ],
+)
+def test_a_stop_over_the_socket_keeps_its_reason(by: str, reason: str, told: str) -> None:
+    async def stopped() -> str:
+        company = Company(RunOptions(), cast("World", Still()), Supervisor())
+        company.see(StateChanged(START, RunState.RUNNING, RunState.STOPPING, reason, by))
+        return company.reason
+
+    assert asyncio.run(stopped()) == told
