@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bot.clock import ScaledClock, SystemClock
-from bot.domain.entry import OrderUpdated
+from bot.domain.entry import AuthEvent, OrderUpdated
 from bot.domain.order import OrderState
 from bot.runtime.company import RunOptions
 from bot.runtime.control import ask
@@ -39,7 +39,7 @@ async def test_an_operator_signs_in_by_the_control_socket_and_an_order_is_filled
         secrets = {"BOT_BROKER__API_KEY": given.api_key, "BOT_BROKER__API_SECRET": given.api_secret}
         loaded = load_settings(config, environment=secrets)
         running = asyncio.create_task(run_bot(loaded, RunOptions(), shown))
-        await _until((loaded.state_dir / "control" / "socket").exists)
+        await _until(lambda: any(each.kind == "needed" for each in shown.all(AuthEvent)))
         await asyncio.to_thread(ask, loaded.state_dir, {"do": "otp_request"})
         code = {"do": "otp_submit", "code": given.otp_code}
         reply = await asyncio.to_thread(ask, loaded.state_dir, code)
