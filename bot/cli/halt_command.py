@@ -47,7 +47,7 @@ def halt(invocation: Invocation, yes: bool, reason: str) -> None:
     asked = _open(find_status(invocation))
     found = wait_until(invocation, lambda now: text(now, "state") == RunState.HALTED)
     if not invocation.json:
-        print_state(invocation, found, f"{counted(len(_open(found)), 'order')} open")
+        print_state(invocation, found, how_many_open(found))
         tell_taken(invocation, found, "halt", RunState.HALTED)
     found = wait_until(invocation, _is_settled, CANCELS_S)
     if invocation.json:
@@ -57,6 +57,13 @@ def halt(invocation: Invocation, yes: bool, reason: str) -> None:
         _tell_each(invocation, list(asked | _open(found)), _open(found))
     except OperatorMistake as unread:
         show_mistake(unread)
+
+
+def how_many_open(found: Fields) -> str:
+    """`2 orders open`; a bot that has not read the broker yet cannot tell."""
+    if "open_orders" not in found:
+        return "the broker is still to be read; what is open there is cancelled then"
+    return f"{counted(len(_open(found)), 'order')} open"
 
 
 def _open(found: Fields) -> dict[str, Fields]:

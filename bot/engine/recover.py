@@ -37,7 +37,7 @@ def on_recovered(book: Book, event: Recovered) -> None:
     book.next_intent_number = recovery.next_intent_number
     book.next_fill_number = recovery.next_fill_number
     book.halted_symbols.update(recovery.halted_symbols)
-    if recovery.run_state in LASTING:
+    if recovery.run_state in LASTING and recovery.run_state not in book.gate.causes:
         book.gate.kept = recovery.run_state
         by = recovery.run_state_by if recovery.run_state_by == BY_ENGINE else "journal"
         cause = Cause(recovery.run_state_reason, by)

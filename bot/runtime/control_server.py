@@ -91,12 +91,17 @@ class ControlServer:
         return await handler(request)
 
 
+STARTING: Final = {
+    "state": RunState.STARTING,
+    "reason": "reading the journal and the broker; nothing is sent yet",
+}
+
+
 def while_starting(fields: Mapping[str, object]) -> Mapping[str, Handler]:
     """Return what answers until all parts are there: the state, and a no to all else."""
 
     async def status(_: Request) -> Reply:
-        reason = "reading the journal and the broker; nothing is sent yet"
-        return {"ok": True, "status": {"state": RunState.STARTING, "reason": reason, **fields}}
+        return {"ok": True, "status": {**STARTING, **fields}}
 
     async def not_yet(_: Request) -> Reply:
         text = "the bot is STARTING and sends nothing yet; ask again when it runs"

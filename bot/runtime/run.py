@@ -54,7 +54,7 @@ from bot.runtime.rulebook import on_later_rules, rulebook_of
 from bot.runtime.second_factor import TwoFactorDesk, codes_asked
 from bot.runtime.settings import Loaded
 from bot.runtime.source_files import hashes_of
-from bot.runtime.starting import Insistence, handlers_of, has_open_work
+from bot.runtime.starting import EarlyHalt, Insistence, handlers_of, has_open_work
 from bot.runtime.state_dir import make_state_dir
 from bot.runtime.status import Facts
 from bot.runtime.strategy_file import UnknownSymbols, load_strategies
@@ -128,6 +128,8 @@ class Run:
             desk = self._open_journal()
         server = await self._listen()
         self._enter_world()
+        self._halt = EarlyHalt(desk.journal, self.world.market)
+        server.serve(handlers_of(self._halt, self._fields), {"bot": self._loaded.bot})
         with told(journal_origin):
             left = await desk.journal.recover(_date_of(SystemClock().now()))
         met = await self._meet_broker(server, has_work=has_open_work(left))
@@ -143,6 +145,8 @@ class Run:
         staff = self._staff_up(desk, broker, account)
         daemon = Daemon(staff, recovery, self._supervisor)
         self._serve_control(server, staff, broker)
+        if self._halt.asked is not None:
+            self._inbox.post(self._halt.asked)
         with self._company.on_signals():
             try:
                 await self._company.around(daemon.run(), staff)
@@ -218,7 +222,7 @@ class Run:
         self._insistence = Insistence(self.world.waiter, self._screen.trouble, has_work)
         if not has_work:
             return await self._sign_in()
-        handlers = handlers_of(self._insistence, self._fields, self._company.stop)
+        handlers = handlers_of(self._halt, self._fields, self._insistence, self._company.stop)
         server.serve(handlers, {"bot": self._loaded.bot})
         with self._company.on_signals():
             return await self._supervisor.unless_stopped(self._sign_in())

@@ -1,23 +1,28 @@
-"""A broker that is away at a start while orders may be open: it is asked until it answers.
+"""What a bot does until its engine is there: it asks the broker, and answers its operator.
 
-A bot without open work ends at once, so that its operator sees why. With open work somebody has to
-be there when the broker comes back: the bot asks again, at growing distances, says so, and answers
-`bot status` and `bot stop` meanwhile.
+Without open work a broker that is away ends the start at once, so that its operator sees why. With
+open work somebody has to be there when the broker comes back: the bot asks again, at growing
+distances, says so, and takes a stop meanwhile. A halt is taken in every start.
 """
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, TypeVar
 
 from bot.broker.errors import BrokerError, is_unknown, refuses_key
 from bot.broker.waiter import Waiter
-from bot.domain.entry import RunState
+from bot.clock import Clock
+from bot.domain.entry import RunState, StateChanged
+from bot.domain.message import Action, OperatorActed
 from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS
 from bot.domain.recovery import Recovery
+from bot.journal.errors import Unreachable
+from bot.journal.journal import Journal
 from bot.runtime.control import Handler, Reply, Request
-from bot.runtime.control_server import while_starting
+from bot.runtime.control_server import STARTING, while_starting
 
 RETRY_S: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 """How long is waited before the broker is asked again; the last one repeats until somebody stops
@@ -68,22 +73,53 @@ class Insistence:
             await self.waiter.sleep_until(self.waiter.now() + timedelta(seconds=pause_s))
 
 
+@dataclass(slots=True)
+class EarlyHalt:
+    """A halt that is asked for before the engine is there: journalled at once, so that this start,
+    or the next, begins with it. `asked` is for an engine that has read the journal before.
+    """
+
+    journal: Journal
+    market: Clock
+    asked: OperatorActed | None = None
+
+    async def take(self, request: Request) -> Reply:
+        """Take the halt, also when the journal cannot be written."""
+        now, by = self.market.now(), str(request.get("by") or "operator")
+        self.asked = OperatorActed(now, Action.HALT, str(request.get("reason") or ""), by)
+        states = RunState.STARTING, RunState.HALTED
+        row = StateChanged(now, *states, self.asked.reason, by, scope="operator")
+        with suppress(Unreachable):
+            await self.journal.write([row])
+        return {"ok": True}
+
+
 def handlers_of(
-    insistence: Insistence, fields: Mapping[str, object], stop: Callable[[str, str], None]
+    halt: EarlyHalt,
+    fields: Mapping[str, object],
+    insistence: Insistence | None = None,
+    stop: Callable[[str, str], None] | None = None,
 ) -> Mapping[str, Handler]:
-    """Return what answers until the broker does: as at every start, with why it takes so long, and
-    the stop.
+    """Return what answers until the engine does: the state, with why it takes so long, the halt,
+    and a `stop` where the broker is waited for.
     """
     usual = while_starting(fields)
 
-    async def status(request: Request) -> Reply:
-        if not insistence.trouble:
-            return await usual["status"](request)
-        state = {"state": RunState.STARTING, "reason": insistence.trouble, **fields}
-        return {"ok": True, "status": state}
+    async def status(_: Request) -> Reply:
+        told: dict[str, object] = {**STARTING, **fields}
+        if insistence is not None and insistence.trouble:
+            told["reason"] = insistence.trouble
+        if halt.asked is not None:
+            told["state"] = RunState.HALTED
+            told["reason"] = "; ".join(filter(None, (halt.asked.reason, str(told["reason"]))))
+        return {"ok": True, "status": told}
 
     async def end(request: Request) -> Reply:
+        assert stop is not None
         stop(str(request.get("reason") or "stopped"), str(request.get("by") or "operator"))
         return {"ok": True}
 
-    return defaultdict(lambda: usual["any other"], status=status, stop=end)
+    own: dict[str, Handler] = {"status": status, "halt": halt.take}
+    if stop is not None:
+        own["stop"] = end
+    return defaultdict(lambda: usual["any other"], own)

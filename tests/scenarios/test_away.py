@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from bot.domain.entry import IntentRecorded, OrderUpdated
+from bot.domain.order import OrderState
 from bot.runtime.company import RunOptions
 from bot.runtime.control import NoBotRunning, ask
 from bot.runtime.problems import ExitCode, OperatorMistake
@@ -115,17 +117,46 @@ async def test_while_the_broker_is_away_the_bot_tells_its_state_and_can_be_stopp
 
     await asyncio.wait_for(shown.has_trouble.wait(), 5)
     status = await _answer(state_dir, {"do": "status"})
-    halted = await _answer(state_dir, {"do": "halt", "reason": "x"})
+    paused = await _answer(state_dir, {"do": "pause", "reason": "x"})
     stopped = await _answer(state_dir, {"do": "stop", "reason": "no broker", "by": "me"})
     await asyncio.wait_for(run, 5)
 
     told = status["status"]
     assert isinstance(told, dict)
     assert told["state"] == "STARTING"
-    assert halted["ok"] is (path != "/users/me")
+    assert paused["ok"] is (path != "/users/me")
     assert stopped["ok"]
     with pytest.raises(NoBotRunning):
         ask(state_dir, {"do": "status"})
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+async def test_a_halt_while_the_broker_is_away_cancels_what_is_open_when_it_is_back(
+    tmp_path: Path,
+    is_killed: bool,
+) -> None:
+    config, shown = await _with_an_open_order(tmp_path), Listening()
+    state_dir = load_settings(config).state_dir
+    run = _run(config, shown, "/users/me", FOR_EVER if is_killed else 3)
+
+    await asyncio.wait_for(shown.has_trouble.wait(), 5)
+    halted = await _answer(state_dir, {"do": "halt", "reason": "wrong prices", "by": "me"})
+    status = await _answer(state_dir, {"do": "status"})
+    if is_killed:
+        run.cancel()
+        await asyncio.wait({run}, timeout=5)
+        run = _run(config, shown, "/users/me", 0)
+    await asyncio.wait_for(run, 20)
+
+    told = status["status"]
+    assert isinstance(told, dict)
+    assert halted["ok"]
+    assert told["state"] == "HALTED"
+    assert str(told["reason"]).startswith("wrong prices; ")
+    ends = {row.state for row in shown.all(OrderUpdated)}
+    assert ends >= {OrderState.CANCELLED}
+    assert OrderState.FILLED not in ends
+    assert not shown.all(IntentRecorded)
 
 
 async def _answer(state_dir: Path, request: Mapping[str, object]) -> Mapping[str, object]:
