@@ -1,10 +1,10 @@
 """The rows of the broker's day order book, which we call today's orders.
 
-The document requires no field of a row; we need id, symbol, side and quantity. A row without them,
-or with nonsense in another field, is set aside and not overlooked: whoever reads the book hears of
-it, and of the id and symbol that it does name. Times are Vietnam
-local without an offset. Quantities are taken as they are, also impossible ones: who counts fills
-halts on them. Source: broker open API 0.2.0-preview.3, order-book row and 5.2.
+The document requires no field of a row; we need id, symbol, side and quantity, and have to know
+what was executed. A row that does not tell these, or with nonsense in another field, is set aside
+and not overlooked: whoever reads the book hears of it, and of the id and symbol that it does name.
+Times are Vietnam local without an offset. Quantities are taken as they are, also impossible ones:
+who counts fills halts on them. Source: broker open API 0.2.0-preview.3, order-book row and 5.2.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,13 +30,14 @@ from bot.protocol.fields import (
     Whole,
     Wire,
     Word,
+    average_of,
     elements,
     local_instant,
     read,
 )
 from bot.protocol.redact import redact
 from bot.protocol.sizes import ROWS_MAX
-from bot.protocol.status import STATUS_OF_CODE, settle, state_of, status_code_of
+from bot.protocol.status import REJECTED_STATUSES, STATUS_OF_CODE, settle, state_of, status_code_of
 from bot.protocol.strict_json import compact
 
 _ROWS_REMEMBERED: Final = 1_024
@@ -70,9 +71,9 @@ class _Row(Wire):
     price: PriceOrNone = None
     limitprice: PriceOrNone = None
     pricetype: Word = ""
-    execqtty: Whole = 0
-    execprice: Floored = 0
-    execamt: Rounded = 0
+    execqtty: Whole | None = None
+    execprice: Floored | None = None
+    execamt: Rounded | None = None
     remainqtty: Whole | None = None
     cancelqtty: Whole = 0
     status: Word = ""
@@ -119,6 +120,7 @@ def decode_order_row(
     """Return one row. Its account is the one asked for, unless the row names another."""
     row = read(_Row, payload)
     status = row.status or STATUS_OF_CODE.get(row.status_code, "")
+    executed, amount = _executed(row, status, payload)
     return OrderReport(
         order_id=row.orderid,
         root_order_id=row.rootorderid or row.orderid,
@@ -129,10 +131,10 @@ def decode_order_row(
         quantity=row.qtty,
         order_type=row.pricetype,
         price=row.price or row.limitprice,
-        executed_quantity=row.execqtty,
-        average_price=row.execprice,
-        executed_amount=row.execamt,
-        remaining_quantity=_remaining(row),
+        executed_quantity=executed,
+        average_price=average_of(row.execprice, amount, executed),
+        executed_amount=amount,
+        remaining_quantity=_remaining(row, executed),
         cancelled_quantity=row.cancelqtty,
         status=status,
         state=state_of(status),
@@ -158,10 +160,29 @@ def _side(row: _Row, payload: Payload) -> Side:
     return side
 
 
-def _remaining(row: _Row) -> int:
+def _executed(row: _Row, status: str, payload: Payload) -> tuple[int, int]:
+    """Return executed shares and their amount. What is left out is not zero.
+
+    Without `execqtty` none were executed only where the rest of the order is all of it, or where it
+    was rejected. Shares without an amount would become fills that cost nothing.
+    """
+    executed = row.execqtty
+    if executed is None:
+        rest = (row.remainqtty or 0) + row.cancelqtty
+        if rest != row.qtty and status not in REJECTED_STATUSES:
+            reason = "execqtty: left out, and nothing else tells how many shares were executed"
+            raise MalformedAnswer(payload.call, reason, payload.raw)
+        executed = 0
+    if 0 < executed <= row.qtty and not row.execamt:
+        reason = f"execamt: wanted what {executed:,} executed shares came to; found nothing"
+        raise MalformedAnswer(payload.call, reason, payload.raw)
+    return executed, row.execamt or 0
+
+
+def _remaining(row: _Row, executed: int) -> int:
     if row.remainqtty is not None:
         return row.remainqtty
-    return row.qtty - row.execqtty - row.cancelqtty
+    return row.qtty - executed - row.cancelqtty
 
 
 def _account(row: _Row, asked: SubAccount) -> str:

@@ -193,6 +193,13 @@ def said_of(error: ValidationError) -> str:
     return "; ".join(said[:_ERRORS_SHOWN_MAX])
 
 
+def average_of(stated: int | None, amount: int, executed: int) -> int:
+    """Return an average execution price; where it is left out, the amount's, rounded down."""
+    if stated is not None:
+        return stated
+    return amount // executed if executed > 0 else 0
+
+
 def local_instant(day: date | None, clock: str, stamp: str) -> datetime | None:
     """Return the instant of a row in UTC, from its date and time or from its stamp.
 

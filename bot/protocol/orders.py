@@ -23,6 +23,7 @@ from bot.protocol.fields import (
     Whole,
     Wire,
     Word,
+    average_of,
     elements,
     read,
 )
@@ -43,7 +44,7 @@ class _OrderResult(Wire):
     limit_price: PriceOrNone = None
     market_price: Word = ""
     execute_quantity: Whole = 0
-    execute_price: Floored = 0
+    execute_price: Floored | None = None
     order_status: Word
     fee_amount: Rounded = 0
     tax_amount: Rounded = 0
@@ -63,6 +64,7 @@ def _decode(element: Payload) -> OrderResult:
     found = read(_OrderResult, element)
     if found.order_side not in Side.__members__:
         raise MalformedAnswer(element.call, "order_side: neither BUY nor SELL", element.raw)
+    executed = _executed(found)
     return OrderResult(
         order_id=found.order_id,
         account=found.account_id,
@@ -72,11 +74,11 @@ def _decode(element: Payload) -> OrderResult:
         quantity=found.order_quantity,
         limit_price=found.limit_price,
         market_price=found.market_price or None,
-        executed_quantity=found.execute_quantity,
-        average_price=found.execute_price,
+        executed_quantity=executed,
+        average_price=average_of(found.execute_price, found.execute_amount, executed),
         executed_amount=found.execute_amount,
         status=found.order_status,
-        state=_state(found),
+        state=_state(found, executed),
         order_type=found.order_type,
         fee=found.fee_amount,
         tax=found.tax_amount,
@@ -87,15 +89,27 @@ def _decode(element: Payload) -> OrderResult:
     )
 
 
-def _state(found: _OrderResult) -> OrderState:
-    """Read name and quantities; an answer tells nothing of a cancelled part."""
+def _executed(found: _OrderResult) -> int:
+    """Shares without their amount would be fills that cost nothing: the order's row tells both."""
+    is_told = found.execute_amount or not 0 < found.execute_quantity <= found.order_quantity
+    return found.execute_quantity if is_told else 0
+
+
+def _state(found: _OrderResult, executed: int) -> OrderState:
+    """Read name and quantities; an answer tells nothing of a cancelled part.
+
+    What is matched by its name, but not by its figures, goes on until its row tells the fills.
+    """
+    state = state_of(found.order_status)
+    if state is OrderState.FILLED and executed < found.order_quantity:
+        state = OrderState.ACCEPTED
     return settle_quantities(
-        state_of(found.order_status),
+        state,
         status=found.order_status,
         quantity=found.order_quantity,
-        executed=found.execute_quantity,
+        executed=executed,
         cancelled=0,
-        remaining=found.order_quantity - found.execute_quantity,
+        remaining=found.order_quantity - executed,
     )
 
 

@@ -52,12 +52,13 @@ async def test_impossible_figures_halt_the_symbol_and_book_nothing(
     assert len(story.posts()) == 1
 
 
-async def test_a_row_without_its_symbol_spoils_no_book_and_its_order_goes_on(
-    tmp_path: Path,
+@pytest.mark.parametrize("lacking", [["symbol"], ["execqtty", "remainqtty"], ["execamt"]])
+async def test_a_row_that_leaves_something_out_spoils_no_book_and_its_order_goes_on(
+    tmp_path: Path, lacking: list[str]
 ) -> None:
     listed = {"verb": "GET", "path": "/trading/v1/accounts/*/order-book", "times": 0}
-    unnamed = {"match": listed, "action": {"do": "set_fields", "fields": {"symbol": None}}}
-    scenario = {**QUIET, "faults": [unnamed]}
+    left_out = {"do": "set_fields", "fields": dict.fromkeys(lacking)}
+    scenario = {**QUIET, "faults": [{"match": listed, "action": left_out}]}
     strategy = once(name="again", use="again")
     config = write_project(tmp_path, scenario=scenario, strategies=[strategy])
     (config.parent / "strategies" / "again.py").write_text(AGAIN)

@@ -69,8 +69,8 @@ def test_what_is_no_row_at_all_is_set_aside_without_a_name():
     assert (row.order_id, row.symbol, row.raw) == (None, None, "7")
 
 
-def test_a_row_needs_no_more_than_id_symbol_side_and_quantity():
-    least = {"orderid": "ORD1", "symbol": "hpg", "side": "sell", "qtty": "300"}
+def test_a_row_needs_no_more_than_id_symbol_side_quantity_and_what_was_executed():
+    least = {"orderid": "ORD1", "symbol": "hpg", "side": "sell", "qtty": "300", "execqtty": 0}
 
     row = decode_order_row(
         payload(dict.fromkeys(ROW_JSON) | least), account=ACCOUNT, requested_at=NOW
@@ -89,6 +89,52 @@ def test_a_row_needs_no_more_than_id_symbol_side_and_quantity():
         None,
     )
     assert (row.trading_date, row.account) == (TODAY, ACCOUNT.extended_id)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"remainqtty": 300},
+        {"cancelqtty": 300, "status": "CANCELLED"},
+        {"remainqtty": 200, "cancelqtty": 100},
+        {"status": "REJECTED"},
+        {"status_code": "05"},
+    ],
+)
+def test_a_row_without_execqtty_has_executed_nothing_where_the_rest_is_all_of_it(
+    told: dict[str, object],
+) -> None:
+    least = {"orderid": "ORD1", "symbol": "HPG", "side": "SELL", "qtty": 300}
+
+    [row] = read_book(least | told).reports
+
+    assert (row.executed_quantity, row.executed_amount, row.average_price) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    "lacking",
+    [
+        {"execqtty": None},
+        {"execqtty": None, "remainqtty": 0, "cancelqtty": 200, "status": "CANCELLED"},
+        {"execqtty": None, "remainqtty": 0, "status": "MATCHED_ALL"},
+        {"execqtty": None, "remainqtty": None},
+        {"execamt": None},
+        {"execamt": 0, "execprice": 0},
+    ],
+)
+def test_a_row_that_leaves_out_what_was_executed_or_what_it_cost_is_set_aside(
+    lacking: dict[str, object],
+) -> None:
+    found = read_book(ROW_JSON | lacking)
+
+    [row] = found.set_aside
+    assert found.reports == ()
+    assert (row.order_id, row.symbol) == ("ORD700001", "HPG")
+    assert row.reason.startswith("exec")
+
+
+def test_an_average_price_that_is_left_out_is_that_of_the_amount():
+    assert read_row(execprice=None, execamt=2_549_999).average_price == 25_499
 
 
 @every_row(

@@ -59,6 +59,21 @@ def test_a_full_execution_is_filled_whatever_the_status_says():
     )
 
 
+@pytest.mark.parametrize(
+    "lacking",
+    [
+        {"execute_quantity": None},
+        {"execute_amount": None},
+        {"execute_amount": 0, "execute_price": 0},
+    ],
+)
+def test_an_answer_that_leaves_out_fills_or_their_amount_leaves_them_to_the_row(lacking):
+    whole = {"order_status": "MATCHED_ALL", "execute_quantity": 300, "execute_price": 25_500}
+    found = read_one(**whole | {"execute_amount": 7_650_000} | lacking)
+
+    assert (found.state, found.executed_quantity) == (OrderState.ACCEPTED, 0)
+
+
 def test_fee_and_tax_are_rounded_half_up():
     found = read_one(fee_amount=Decimal("1147.5"), tax_amount="0.4")
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bot.domain.account import SubAccount
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Phase
-from bot.domain.order import OrderReport, OrderResult, OrderType, Side
+from bot.domain.order import OrderReport, OrderResult, OrderState, OrderType, Side
 from bot.domain.quote import Depth, DepthLevel, Quote
 from bot.protocol import decode, encode
 from bot.protocol.endpoints import (
@@ -122,7 +122,8 @@ statuses = st.sampled_from([*STATUSES, "NEWS"])
 @st.composite
 def order_results(draw: st.DrawFn) -> OrderResult:
     quantity, status = draw(positives), draw(statuses)
-    executed = draw(st.integers(0, quantity))
+    is_filled = state_of(status) is OrderState.FILLED
+    executed = quantity if is_filled else draw(st.integers(0, quantity))
     return OrderResult(
         order_id=draw(order_ids),
         account=draw(extended_ids),
@@ -134,7 +135,7 @@ def order_results(draw: st.DrawFn) -> OrderResult:
         market_price=draw(st.none() | st.sampled_from(["MP", "ATC"])),
         executed_quantity=executed,
         average_price=draw(counts),
-        executed_amount=draw(counts),
+        executed_amount=draw(positives),
         status=status,
         state=settle_quantities(
             state_of(status),
@@ -169,7 +170,7 @@ def order_reports(draw: st.DrawFn, account: SubAccount) -> OrderReport:
         price=draw(prices),
         executed_quantity=draw(counts),
         average_price=draw(counts),
-        executed_amount=draw(counts),
+        executed_amount=draw(positives),
         remaining_quantity=draw(st.integers(0, 10**9)),
         cancelled_quantity=draw(counts),
         status=status,
