@@ -17,7 +17,6 @@ def plan_fields(plan: StrategyPlan) -> Plain:
         "name": plan.name,
         "use": plan.use,
         "symbols": list(plan.symbols),
-        "account": plan.account,
         "mode": plan.mode.value,
         "params": dict(plan.parameters),
         "wake": wakes(plan),

@@ -85,7 +85,9 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class StrategyPlan:
-    """One strategy file, checked. `hold_2fa` is None for `on_2fa: drop`."""
+    """One strategy file, checked. `hold_2fa` is None for `on_2fa: drop`; `account` is the extended
+    id of the bot's sub-account, empty until the broker has named it.
+    """
 
     name: str
     use: str

@@ -233,6 +233,7 @@ class StrategyFile(FileModel):
 
     model_config = ConfigDict(**_SECTION, title=TITLE)
     not_yet: ClassVar = {
+        "account": "every strategy trades on 'broker.account' of bot.yaml",
         "approve": "orders cannot wait for your approval yet",
         "notify": "no notices are sent yet",
     }
@@ -248,8 +249,6 @@ class StrategyFile(FileModel):
         Field(json_schema_extra={"minItems": 1, "maxItems": SYMBOLS_MAX}),
     ]
     """What it trades; the strategy runs once for each."""
-    account: Annotated[str, Text(r"[A-Za-z0-9._-]{1,40}", "normal, margin or an id")] = "normal"
-    """normal, margin, or an id."""
     mode: StrategyMode = StrategyMode.TRADE
     """trade, or watch: decides and journals, and never orders."""
     params: dict[str, Annotated[ParameterValue, ParameterReader()]] = Field(default_factory=dict)

@@ -271,7 +271,7 @@ def _plan(file: StrategyFile) -> StrategyPlan:
         name=file.name,
         use=file.use,
         symbols=file.symbols,
-        account=file.account,
+        account="",
         mode=file.mode,
         parameters=dict(file.params),
         wake=Wake(wake.bar, wake.quote, wake.depth, wake.timer, wake.session),

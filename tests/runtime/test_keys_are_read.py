@@ -51,7 +51,6 @@ CHANGED: Mapping[str, str] = {
     "name": "name: other",
     "use": "use: own",
     "symbols": "symbols: [HPG]",
-    "account": "account: margin",
     "mode": "mode: watch",
     "params": "params: {fast: 6}",
     "wake.bar": "wake: {bar: 5m}",

@@ -53,7 +53,7 @@ def test_the_file_of_the_documentation_means_what_it_says() -> None:
         name="sma-fpt",
         use="sma_cross",
         symbols=("FPT", "HPG"),
-        account="normal",
+        account="",
         mode=StrategyMode.TRADE,
         parameters={"fast": 5, "slow": 20},
         wake=Wake(bar=timedelta(minutes=1)),
@@ -128,11 +128,6 @@ def test_what_happens_to_an_order_that_2fa_blocked(
     tmp_path: Path, hold: str, means: timedelta | None
 ) -> None:
     assert plan_of(tmp_path, f"{BASE}on_2fa: {hold}\n").hold_2fa == means
-
-
-def test_an_account_written_as_a_number_is_its_id(tmp_path: Path) -> None:
-    assert plan_of(tmp_path, f"{BASE}account: 120001\n").account == "120001"
-    assert plan_of(tmp_path, f"{BASE}account: 0001\n").account == "0001"
 
 
 @pytest.mark.parametrize(
