@@ -134,7 +134,7 @@ def apply(book: Book, order: OrderTrack, report: OrderReport, source: str) -> No
     after = merged(before, report, is_newer=is_newer)
     after = _with_fees(book, _with_legal_state(book, before, _while_changing(order, after)))
     _learn(book, order, report, grew=after.executed_quantity > before.executed_quantity)
-    if replace(after, at=before.at) == before:
+    if after == before:
         return
     order.row = replace(after, at=book.now, note=_note(book, before, after))
     if order.poll is not None:
