@@ -28,7 +28,7 @@ from bot.protocol.envelope import Payload, open_envelope
 from bot.protocol.errors import BrokerRefusal, MalformedAnswer
 from bot.protocol.secret import Secret
 from bot.protocol.shaped import Codec
-from bot.protocol.sizes import is_small
+from bot.protocol.sizes import is_for_a_moment
 from bot.protocol.values import (
     AccountSummary,
     AvailableTrade,
@@ -297,7 +297,7 @@ async def _understood(
         payload, value = _decoded(endpoint, answer, decoder)
         return payload, value, drifted_in(payload)
 
-    return understand() if is_small(answer.body) else await asyncio.to_thread(understand)
+    return understand() if is_for_a_moment(answer.body) else await asyncio.to_thread(understand)
 
 
 def _decoded(

@@ -14,7 +14,7 @@ from typing import Any, Final
 from bot.protocol.answer import Answer
 from bot.protocol.endpoints import Endpoint, Shape
 from bot.protocol.errors import BrokerRefusal, MalformedAnswer
-from bot.protocol.sizes import check_size, is_small
+from bot.protocol.sizes import check_size, is_for_a_moment
 from bot.protocol.strict_json import NotJson, compact, parse
 
 SUCCESS_CODE: Final = "0"
@@ -76,7 +76,7 @@ def is_no_error(code: object) -> bool:
 
 def read_error_body(body: bytes) -> ErrorBody | None:
     """Return the API's error, None when the body is anything else (HTML, garbage, very long)."""
-    if not is_small(body):
+    if not is_for_a_moment(body):
         return None
     try:
         value = parse(body)

@@ -1,8 +1,8 @@
 """How large an answer of each call may be: in bytes, in values, in rows.
 
 What is larger is refused before it is read, so that no answer costs more time or memory than the
-largest that a broker has a reason to send: a day book of thousands of orders, years of bars. A
-small answer is read at once, in a few milliseconds at most; a large one is for a thread. Figures by
+largest that a broker has a reason to send: a day book of thousands of orders, years of bars. What
+is for a moment is read at once, in a few milliseconds at most; all else is for a thread. Figures by
 `bench/hostile.py`.
 """
 
@@ -24,6 +24,8 @@ class Size:
     values_max: int
 
 
+FOR_A_MOMENT: Final = Size(16 * KIB, 1_000)
+"""What may be read where everything else waits for it: a quote, a depth, a few orders."""
 SMALL: Final = Size(64 * KIB, 5_000)
 """One object: a quote has 17 values, the row of an order 45, ten levels a side 43."""
 MEDIUM: Final = Size(MIB, 50_000)
@@ -50,9 +52,10 @@ def size_of(endpoint: Endpoint) -> Size:
     return _SIZES[endpoint.name]
 
 
-def is_small(body: bytes) -> bool:
+def is_for_a_moment(body: bytes) -> bool:
     """Tell whether a body may be read at once, whatever call it answers."""
-    return len(body) <= SMALL.bytes_max and _values_in(body) <= SMALL.values_max
+    is_short = len(body) <= FOR_A_MOMENT.bytes_max
+    return is_short and _values_in(body) <= FOR_A_MOMENT.values_max
 
 
 def check_size(endpoint: Endpoint, body: bytes) -> None:

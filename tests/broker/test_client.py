@@ -15,7 +15,7 @@ from bot.protocol import calls
 from bot.protocol.answer import NoAnswer
 from bot.protocol.envelope import Payload
 from bot.protocol.secret import Secret
-from bot.protocol.sizes import SMALL
+from bot.protocol.sizes import FOR_A_MOMENT, SMALL
 from bot.protocol.values import OtpTicket, User
 from bot.protocol.values_quotes import CatalogueItem
 from tests.broker.loopback import START
@@ -396,7 +396,9 @@ async def test_an_order_whose_answer_is_too_long_is_unknown_as_before() -> None:
     assert (answer.is_sent, answer.reason) == (True, "wanted at most 65,536 bytes, found more")
 
 
-@pytest.mark.parametrize(("text", "is_in_thread"), [("x", False), ("x" * SMALL.bytes_max, True)])
+@pytest.mark.parametrize(
+    ("text", "is_in_thread"), [("x", False), ("x" * FOR_A_MOMENT.bytes_max, True)]
+)
 async def test_a_large_answer_is_read_where_nothing_waits_for_it(
     text: str, is_in_thread: bool
 ) -> None:

@@ -8,12 +8,13 @@ from bot.protocol.endpoints import ENDPOINTS, STOCK_DEPTH, TODAYS_ORDERS
 from bot.protocol.envelope import open_envelope, read_error_body
 from bot.protocol.errors import MalformedAnswer
 from bot.protocol.sizes import (
+    FOR_A_MOMENT,
     LARGE,
     LEVELS_MAX,
     ROWS_MAX,
     SMALL,
     check_size,
-    is_small,
+    is_for_a_moment,
     size_of,
 )
 from bot.protocol.strict_json import compact
@@ -94,12 +95,21 @@ def test_what_a_market_needs_fits(name: str, row: object, many: int) -> None:
     check_size(ENDPOINTS[name], body)
 
 
-def test_what_is_small_is_read_at_once_and_nothing_else() -> None:
+def test_what_takes_a_moment_is_read_at_once_and_nothing_else() -> None:
     quote = sealed({"symbol": "HPG", "price": 27_000})
+    a_few_orders = sealed([ROW_JSON] * 8)
 
-    assert is_small(quote)
-    assert not is_small(b"x" * (SMALL.bytes_max + 1))
-    assert not is_small(b"[]," * SMALL.values_max)
+    assert is_for_a_moment(quote)
+    assert is_for_a_moment(a_few_orders)
+    assert not is_for_a_moment(b"x" * (FOR_A_MOMENT.bytes_max + 1))
+    assert not is_for_a_moment(b"[]," * FOR_A_MOMENT.values_max)
+
+
+def test_the_levels_of_a_side_are_counted_before_they_are_read() -> None:
+    many = {"symbol": "HPG", "bids": [], "asks": ["no level"] * (LEVELS_MAX + 1)}
+
+    with pytest.raises(MalformedAnswer, match="wanted at most 100 levels a side, found 101"):
+        decode_depth(payload(many))
 
 
 def test_a_very_long_error_is_no_word_of_the_api() -> None:
