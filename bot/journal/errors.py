@@ -57,7 +57,8 @@ class Unreachable(JournalError):
         user: str | None = None,
         is_absent: bool = False,
     ) -> None:
-        server = f"postgres at {host}:{port} as user '{user}', database '{database}'"
+        who = f"user '{user}'" if user else "this system's user"
+        server = f"postgres at {host}:{port} as {who}, database '{database}'"
         super().__init__(f"can't reach {server if host else database} ({reason})")
         self.reason, self.database = reason, database
         self.host, self.port, self.user, self.is_absent = host, port, user, is_absent

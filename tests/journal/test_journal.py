@@ -240,6 +240,11 @@ def test_a_url_without_a_journal_is_refused(url: str) -> None:
         Journal.open(url)
 
 
+def test_an_unreachable_server_whose_url_names_no_user_is_asked_as_the_systems() -> None:
+    with pytest.raises(Unreachable, match=r"127\.0\.0\.1:1 as this system's user, database"):
+        Journal.open("postgresql+psycopg://127.0.0.1:1/journal")
+
+
 def test_an_unreachable_server_is_named_without_its_password() -> None:
     with pytest.raises(Unreachable) as caught:
         Journal.open("postgresql+psycopg://bot:hunter2@127.0.0.1:1/journal")
