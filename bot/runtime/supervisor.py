@@ -21,11 +21,18 @@ class Supervisor:
         self.failure: BaseException | None = None
 
     async def guard(self, work: Awaitable[None]) -> None:
-        """Await `work`; whatever it raises ends the run."""
+        """Await `work`; whatever it raises ends the run, also a cancellation that nobody asked for:
+        the run would stand still without it, and nobody would know.
+        """
         try:
             await work
-        except asyncio.CancelledError:
-            raise
+        except asyncio.CancelledError as cancelled:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            stray = RuntimeError("work was cancelled, but not by the bot")
+            stray.__cause__ = cancelled
+            self.fail(stray)
         except BaseException as failure:
             self.fail(failure)
 

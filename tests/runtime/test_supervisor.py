@@ -1,0 +1,31 @@
+"""What ends a run, and what does not."""
+
+import asyncio
+from contextlib import suppress
+
+from bot.runtime.supervisor import Supervisor
+
+
+async def test_a_cancellation_that_nobody_asked_for_ends_the_run() -> None:
+    async def stray() -> None:
+        raise asyncio.CancelledError
+
+    supervisor = Supervisor()
+
+    await supervisor.guard(stray())
+
+    assert supervisor.stopped.is_set()
+    assert str(supervisor.failure) == "work was cancelled, but not by the bot"
+
+
+async def test_work_that_the_bot_cancels_has_not_failed() -> None:
+    supervisor = Supervisor()
+    work = asyncio.create_task(supervisor.guard(asyncio.Event().wait()))  # type: ignore[arg-type]
+    await asyncio.sleep(0)
+
+    work.cancel()
+    with suppress(asyncio.CancelledError):
+        await work
+
+    assert work.cancelled()
+    assert supervisor.failure is None
