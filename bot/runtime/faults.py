@@ -64,8 +64,17 @@ class FaultGuard:
         trace = redact("".join(traceback.format_exception(error)))
         if kind not in self._reports and len(self._reports) < REPORTS_MAX:
             self._reports[kind] = str(keep_report(self._folder, "fault", trace) or "")
-        text = " ".join(redact(f"{type(error).__name__}: {error}").split())
-        return Fault(kind, text[:ERROR_CHARACTERS_MAX], trace, self._reports.get(kind, ""))
+        return Fault(kind, words_of(error), trace, self._reports.get(kind, ""))
+
+
+def words_of(error: BaseException) -> str:
+    """Name an exception and what it says, in one short line; some can't even say that."""
+    name = type(error).__name__
+    try:
+        text = f"{name}: {error}"
+    except Exception:
+        text = f"{name}, which can't be put into words"
+    return " ".join(redact(text).split())[:ERROR_CHARACTERS_MAX]
 
 
 def ends_the_run(error: BaseException) -> bool:

@@ -2,8 +2,10 @@
 
 Strategies are trusted code in our process; a plug-in can do anything, and we say so in the docs.
 What this guards against is a mistake: an exception or a slow callback stops its strategy, not the
-others. A fault is named by the line of the plug-in's own file, also where one of our functions
-raised it: that is the line which its writer can mend.
+others. Whatever a hook raises is its own, a `CancelledError` or `SystemExit` too: nobody cancels a
+call that does not wait. Only an interrupt from the keyboard passes. A fault is named by the line of
+the plug-in's own file, also where one of our functions raised it: that is the line which its writer
+can mend.
 """
 
 import inspect
@@ -14,6 +16,7 @@ from typing import Final
 
 from bot.clock import performance_s
 from bot.engine.settings import StrategyFault
+from bot.runtime.faults import words_of
 from bot.strategy import Strategy
 
 BUDGET_S: Final = 0.25
@@ -26,10 +29,12 @@ def invoke(strategy: Strategy, hook: str, argument: object | None) -> StrategyFa
     started = performance_s()
     try:
         call() if argument is None else call(argument)
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         file, line = place_of(error, type(strategy), hook)
         place = f"{file.name}:{line}" if file else type(strategy).__name__
-        return StrategyFault(error=f"{type(error).__name__}: {error} ({place})", is_overrun=False)
+        return StrategyFault(error=f"{words_of(error)} ({place})", is_overrun=False)
     took = performance_s() - started
     if took > BUDGET_S:
         return StrategyFault(error=f"took longer than {BUDGET_S:.2f} s", is_overrun=True)

@@ -43,6 +43,20 @@ def test_a_failed_assertion_is_a_fault_too(tmp_path: Path) -> None:
     assert fault.error == "AssertionError: a verdict carries proof"
 
 
+class Wordless(Exception):
+    """Raises when it is asked what it says."""
+
+    def __str__(self) -> str:
+        raise ZeroDivisionError
+
+
+def test_a_fault_that_can_not_be_put_into_words_is_a_fault_too(tmp_path: Path) -> None:
+    fault = FaultGuard(tmp_path).guard(lambda: _raise(Wordless()))
+
+    assert fault is not None
+    assert fault.error == "Wordless, which can't be put into words"
+
+
 def test_equal_faults_have_one_kind_and_one_report(tmp_path: Path) -> None:
     guard = FaultGuard(tmp_path)
 

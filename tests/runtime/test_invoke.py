@@ -1,5 +1,6 @@
 """What a plug-in raises is its own fault and stops nobody else."""
 
+import asyncio
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,14 +32,41 @@ def _hostile(error: BaseException) -> Hostile:
     return strategy
 
 
-@pytest.mark.parametrize("error", [ValueError("no"), SystemExit(3), RecursionError()])
+class Wordless(Exception):
+    """Raises when it is asked what it says."""
+
+    def __str__(self) -> str:
+        raise ZeroDivisionError
+
+
+RAISED = [
+    ValueError("no"),
+    SystemExit(3),
+    RecursionError(),
+    MemoryError(),
+    AssertionError(),
+    asyncio.CancelledError(),
+    GeneratorExit(),
+    BaseException("no"),
+    Wordless(),
+    ValueError("x" * 1_000_000),
+]
+
+
+@pytest.mark.parametrize("error", RAISED, ids=lambda error: type(error).__name__)
 def test_whatever_a_hook_raises_is_named_with_its_line(error: BaseException) -> None:
     fault = invoke(_hostile(error), "on_start", None)
 
     assert fault is not None
     assert fault.error.startswith(type(error).__name__)
     assert "test_invoke.py" in fault.error
+    assert len(fault.error) < 300
     assert not fault.is_overrun
+
+
+def test_an_interrupt_from_the_keyboard_is_not_the_plug_ins() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        invoke(_hostile(KeyboardInterrupt()), "on_start", None)
 
 
 def test_a_plug_in_that_exits_ends_itself_and_not_the_bot() -> None:
