@@ -121,6 +121,8 @@ class Rejection:
     reason: str
 
 
+WISH_MAX: Final = 10**12
+"""No order has more shares, and no share a higher price in VND: such a number is a mistake."""
 BARS_MIN: Final = 2
 BARS_MAX: Final = 5_000
 """How short and how long an average may be, in bars."""
@@ -298,9 +300,10 @@ class Strategy:
         """Wish to buy. What is left out is as the strategy file says.
 
         `limit` is whole VND, `market` one of MTL, MAK, MOK, ATO, ATC, PLO. Raises TypeError for a
-        quantity or price that is no whole number, ValueError for an unknown market type.
+        quantity or price that is no whole number and for a `why` that is no text, ValueError for an
+        absurd number or an unknown market type.
         """
-        self.desk.wishes.append(_wish(WishKind.BUY, quantity, limit, market, why))
+        self.desk.wishes.append(_wish(WishKind.BUY, quantity, limit, market, why=why))
 
     def sell(
         self,
@@ -311,7 +314,7 @@ class Strategy:
         why: str | None = None,
     ) -> None:
         """Wish to sell; like `buy`. Only settled shares can be sold."""
-        self.desk.wishes.append(_wish(WishKind.SELL, quantity, limit, market, why))
+        self.desk.wishes.append(_wish(WishKind.SELL, quantity, limit, market, why=why))
 
     def close(
         self,
@@ -322,15 +325,15 @@ class Strategy:
     ) -> None:
         """Wish to sell what is sellable of the own position; nothing without a position."""
         if self.position:
-            self.desk.wishes.append(_wish(WishKind.CLOSE, None, limit, market, why))
+            self.desk.wishes.append(_wish(WishKind.CLOSE, None, limit, market, why=why))
 
     def cancel(self, *, why: str | None = None) -> None:
         """Wish to cancel the own working orders in this symbol."""
-        self.desk.wishes.append(Wish(WishKind.CANCEL, why=why))
+        self.desk.wishes.append(_wish(WishKind.CANCEL, why=why))
 
     def skip(self, why: str) -> None:
         """Journal a no and its reason."""
-        self.desk.wishes.append(Wish(WishKind.SKIP, why=why))
+        self.desk.wishes.append(_wish(WishKind.SKIP, why=why))
 
     # --------------------------------------------------------------------------------- parameters
 
@@ -372,11 +375,14 @@ class Strategy:
 
 def _wish(
     kind: WishKind,
-    quantity: int | None,
-    limit: int | Default | None,
-    market: str | None,
-    why: str | None,
+    quantity: int | None = None,
+    limit: int | Default | None = FROM_FILE,
+    market: str | None = None,
+    *,
+    why: object,
 ) -> Wish:
+    if not isinstance(why, str | None):
+        raise TypeError(f"why must be a text, not {why!r}")
     if quantity is not None:
         _require_whole("quantity", quantity)
     if limit is None or isinstance(limit, Default):
@@ -390,3 +396,5 @@ def _wish(
 def _require_whole(name: str, value: object) -> None:
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(f"{name} must be a whole number, not {value!r}")
+    if abs(value) > WISH_MAX:
+        raise ValueError(f"{name} must be at most {WISH_MAX:,}")

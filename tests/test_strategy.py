@@ -49,6 +49,10 @@ def test_wishes_lie_on_the_desk_until_they_are_taken():
         ({"quantity": True}, TypeError),
         ({"market": "NOW"}, ValueError),
         ({"market": "MTL", "limit": 27_000}, ValueError),
+        ({"quantity": 10**20}, ValueError),
+        ({"limit": -(10**20)}, ValueError),
+        ({"why": object()}, TypeError),
+        ({"why": 5}, TypeError),
     ],
 )
 def test_a_wish_that_is_no_order_raises_where_it_is_made(arguments, error):
@@ -56,6 +60,16 @@ def test_a_wish_that_is_no_order_raises_where_it_is_made(arguments, error):
 
     with pytest.raises(error):
         strategy.buy(**arguments)
+
+    assert strategy.desk.wishes == []
+
+
+@pytest.mark.parametrize("wish", [Strategy.sell, Strategy.cancel, Strategy.skip])
+def test_a_reason_that_is_no_text_raises_where_it_is_given(wish):
+    strategy = Strategy(_desk())
+
+    with pytest.raises(TypeError, match="why must be a text, not 5"):
+        wish(strategy, why=5)
 
     assert strategy.desk.wishes == []
 

@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
-from bot.domain.entry import IntentMoved
+import pytest
+
+from bot.domain.entry import Decision, IntentMoved, StrategySwitched, Verdict
 from bot.domain.order import SendState
 from tests.staging import QUIET
 from tests.story import once, tell, write_project
@@ -48,4 +50,41 @@ async def test_a_strategy_that_orders_again_in_on_reject_neither_ends_the_run_no
         told = await tell(config, minutes=8)
 
     assert told.posts() == ["L-0001", "L-0002"]
+    assert len(told.broker_orders()) == 1
+
+
+HARMFUL = """
+from asyncio import CancelledError
+
+from bot import Strategy
+
+
+class Harmful(Strategy):
+    def on_quote(self, quote):
+        {does}
+"""
+
+
+@pytest.mark.parametrize(
+    "does",
+    [
+        "raise CancelledError",
+        "raise BaseException",
+        "self.buy(10**20)",
+        "self.buy(limit=10**20)",
+        "self.buy(why=object())",
+    ],
+)
+async def test_a_strategy_that_raises_or_wishes_anything_at_all_stops_itself_alone(
+    tmp_path: Path, does: str
+) -> None:
+    harmful = once("harmful", use="harmful", params={}, symbols=["SHS"])
+    config = write_project(tmp_path, scenario=QUIET, strategies=[harmful, once()])
+    (tmp_path / "strategies" / "harmful.py").write_text(HARMFUL.format(does=does))
+
+    told = await tell(config, minutes=1)
+
+    failed = [one for one in told.shown.all(Decision) if one.verdict is Verdict.FAILED]
+    assert {one.strategy for one in failed} == {"harmful"}
+    assert [one.strategy for one in told.shown.all(StrategySwitched)] == ["harmful"]
     assert len(told.broker_orders()) == 1
