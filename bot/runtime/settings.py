@@ -149,14 +149,26 @@ def find_config(environment: Mapping[str, str], folder: Path | None = None) -> P
     """Return the configuration in effect where the command line names none.
 
     It is what BOT_CONFIG names, there or not; else ./bot.yaml, ./config/bot.yaml, the user's own in
-    the XDG folder; else the shipped demo's, which is always there.
+    the XDG folder; else the shipped demo's, which is always there. One that stands there and cannot
+    be read, like a link to a disk that is away, is the one that is meant: reading it says why not.
     """
     if named := environment.get(CONFIG_VARIABLE):
         return Path(named).expanduser()
     here = folder or Path.cwd()
     user = _xdg(environment, "XDG_CONFIG_HOME", ".config") / "vnbot"
     own = (here / "bot.yaml", here / "config" / "bot.yaml", user / "bot.yaml")
-    return next((path for path in own if path.is_file()), None) or shipped(DEMO)
+    return next((path for path in own if _stands(path)), None) or shipped(DEMO)
+
+
+def _stands(path: Path) -> bool:
+    """Whether anything has this name, as far as can be seen."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _read(path: Path) -> YamlDocument:

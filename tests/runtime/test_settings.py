@@ -172,6 +172,29 @@ def test_the_configuration_is_looked_for_here_then_at_home_then_in_the_demo(
     assert find_config(named, here.parents[1]) == Path("/elsewhere/live.yaml")
 
 
+def test_a_configuration_whose_disk_is_away_is_the_one_that_is_meant_not_the_demo(
+    tmp_path: Path,
+) -> None:
+    link = tmp_path / "bot.yaml"
+    link.symlink_to("/not/mounted/bot.yaml")
+    environment = {"HOME": str(tmp_path)}
+
+    found = find_config(environment, tmp_path)
+
+    assert found == link
+    with pytest.raises(OperatorMistake, match="cannot read this file: no such file"):
+        load_settings(found, environment=environment)
+
+
+def test_a_configuration_behind_a_name_that_cannot_be_looked_up_is_not_passed_over(
+    tmp_path: Path,
+) -> None:
+    loop = tmp_path / "config"
+    loop.symlink_to(loop)
+
+    assert find_config({"HOME": str(tmp_path)}, tmp_path) == loop / "bot.yaml"
+
+
 def test_a_named_configuration_that_is_missing_is_a_mistake_and_no_other_is_taken(
     tmp_path: Path,
 ) -> None:
