@@ -11,7 +11,7 @@ from bot.cli.command import command
 from bot.cli.fields import Fields, each, inner, instant, maybe_whole, text, whole, words
 from bot.cli.invocation import Invocation
 from bot.cli.lengths import Length
-from bot.cli.places import find_bot, no_bot
+from bot.cli.places import find_bot, no_bot, which_bot
 from bot.cli.repaint import watch, watch_option
 from bot.cli.show import json_text, print_lines, print_text, width
 from bot.cli.wording import by_words, counted, folded, minute_of, order_words, phase_of, span_of
@@ -89,16 +89,16 @@ def _print(invocation: Invocation, found: Fields) -> None:
 def _lines(invocation: Invocation, found: Fields) -> list[str]:
     if invocation.json:
         return json_text(found).splitlines()
-    limit = width()
-    return [part for line in lines_of(found) for part in folded(line, indent=_INDENT, limit=limit)]
+    lines, limit = lines_of(found, which_bot(invocation)), width()
+    return [part for line in lines for part in folded(line, indent=_INDENT, limit=limit)]
 
 
-def lines_of(found: Fields) -> Iterator[str]:
-    """The status in words; STOPPED is one line."""
+def lines_of(found: Fields, which: str) -> Iterator[str]:
+    """The status in words, first of all `which` bot it is of; STOPPED is one line."""
     if found["state"] == RunState.STOPPED:
-        yield "STOPPED"
+        yield f"STOPPED  {which}"
         return
-    yield _first(found)
+    yield _first(found, which)
     if text(found, "state") != RunState.RUNNING:
         yield from _rows("why", [_why(found)])
     if "strategies" not in found:
@@ -134,14 +134,14 @@ def _row(name: str, value: str) -> str:
     return f"{name:<11} {value or '-'}"
 
 
-def _first(found: Fields) -> str:
+def _first(found: Fields, which: str) -> str:
     since, now = instant(found, "started_at"), instant(found, "at")
     started = f"since {minute_of(since)} ({span_of(now - since)})" if since and now else ""
     phases = ", ".join(
         f"{name} {phase_of(str(phase))}" for name, phase in inner(found, "phases").items()
     )
     dry = "dry run, nothing is sent" if found.get("dry_run") else ""
-    parts = (text(found, "state"), text(found, "mode"), dry, started, phases)
+    parts = (text(found, "state"), which, dry, started, phases)
     return "  ".join(part for part in parts if part)
 
 

@@ -72,8 +72,8 @@ def test_status_says_how_it_is(running: RunningBot) -> None:
     ran = running.call("status")
 
     assert (ran.code, ran.err) == (ExitCode.DONE, "")
-    assert ran.out.startswith("RUNNING  sandbox  since ")
-    assert running.call().out.startswith("RUNNING  sandbox  since ")
+    assert ran.out.startswith(f"RUNNING  {WHICH}  since ")
+    assert running.call().out.startswith(f"RUNNING  {WHICH}  since ")
 
 
 def test_a_quote_comes_from_the_broker(running: RunningBot) -> None:

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from bot.cli.status_command import STOPPED, lines_of
 
+WHICH: Final = "mybot (sandbox, account …001.1)"
 RUNNING: Final[dict[str, Any]] = {
     "state": "NEEDS_2FA",
     "reason": "needs 2FA (OTP_SESSION_EXPIRED)",
@@ -66,8 +67,8 @@ RUNNING: Final[dict[str, Any]] = {
 
 
 def test_a_running_bot_in_words() -> None:
-    assert list(lines_of(RUNNING)) == [
-        "NEEDS_2FA  sandbox  since 09:14 (24m)  HOSE continuous",
+    assert list(lines_of(RUNNING, WHICH)) == [
+        f"NEEDS_2FA  {WHICH}  since 09:14 (24m)  HOSE continuous",
         (
             "why         PAUSED by you 09:20: earnings, and needs 2FA (OTP_SESSION_EXPIRED)"
             " since 09:38"
@@ -94,14 +95,14 @@ def test_a_running_bot_in_words() -> None:
 def test_a_halt_stands_before_the_missing_token() -> None:
     halt = {"state": "HALTED", "by": "operator", "reason": "", "since": "2026-11-19T03:20:00+00:00"}
     need = {"state": "NEEDS_2FA", "by": "2fa", "reason": "needs 2FA (OTP_SESSION_REQUIRED)"}
-    lines = list(lines_of({**RUNNING, "state": "HALTED", "causes": [halt, need]}))
+    lines = list(lines_of({**RUNNING, "state": "HALTED", "causes": [halt, need]}, WHICH))
 
     assert lines[1] == "why         HALTED by you 10:20, and needs 2FA (OTP_SESSION_REQUIRED)"
 
 
 def test_an_order_that_waits_for_the_next_session_says_so() -> None:
     order = {**RUNNING["open_orders"][0], "executed": 0, "broker_status": "WAITING_TO_SEND"}
-    lines = list(lines_of({**RUNNING, "open_orders": [order]}))
+    lines = list(lines_of({**RUNNING, "open_orders": [order]}, WHICH))
 
     assert (
         "open        ORD10000006 BUY 300 HPG LIMIT 27,000, nothing filled yet, "
@@ -111,27 +112,27 @@ def test_an_order_that_waits_for_the_next_session_says_so() -> None:
 
 def test_polls_that_come_late_are_told_with_their_numbers() -> None:
     starved = "polls come late: they need 72 requests a minute, the quota leaves 30"
-    lines = list(lines_of({**RUNNING, "rate": {**RUNNING["rate"], "starved": starved}}))
+    lines = list(lines_of({**RUNNING, "rate": {**RUNNING["rate"], "starved": starved}}, WHICH))
 
     assert lines[-1] == f"            {starved}"
 
 
 def test_a_bot_that_does_not_run_is_stopped() -> None:
-    assert list(lines_of(STOPPED)) == ["STOPPED"]
+    assert list(lines_of(STOPPED, WHICH)) == [f"STOPPED  {WHICH}"]
 
 
 def test_a_bot_that_has_just_begun_says_that_it_is_starting() -> None:
     found = {"state": "STARTING", "mode": "live", "reason": "reading the journal and the broker"}
 
-    assert list(lines_of(found)) == [
-        "STARTING  live",
+    assert list(lines_of(found, WHICH)) == [
+        f"STARTING  {WHICH}",
         "why         reading the journal and the broker",
     ]
 
 
 def test_an_unproven_token_is_called_so() -> None:
     token = {"until": "2026-11-19T16:59:59+00:00", "is_unproven": True}
-    lines = list(lines_of({**RUNNING, "state": "RUNNING", "two_factor": token}))
+    lines = list(lines_of({**RUNNING, "state": "RUNNING", "two_factor": token}, WHICH))
 
     assert "2FA         ok until 23:59, unproven until the first order" in lines
     assert not [line for line in lines if line.startswith("why")]
@@ -139,6 +140,6 @@ def test_an_unproven_token_is_called_so() -> None:
 
 def test_drift_is_a_line_of_its_own() -> None:
     field = {"call": "stock_quote", "field": "price_vnd", "change": "renamed", "was": "price"}
-    lines = list(lines_of({**RUNNING, "drift": [field]}))
+    lines = list(lines_of({**RUNNING, "drift": [field]}, WHICH))
 
     assert lines[-1] == "drift       stock_quote price_vnd renamed (was price)"

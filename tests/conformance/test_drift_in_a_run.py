@@ -70,7 +70,7 @@ async def test_drift_in_a_run_is_journalled_once_told_and_shown(tmp_path: Path) 
     assert [row["text"] for row in stored] == notes
     [reply] = told.replies
     answered: Any = reply["status"]
-    [line] = [line for line in lines_of(answered) if line.startswith("drift")]
+    [line] = [line for line in lines_of(answered, "mybot (sandbox)") if line.startswith("drift")]
     assert "stock_quote lot_size added" in line
     assert "todays_orders [].custody_cd renamed (was [].custodycd)" in line
     assert shown.all(OrderUpdated)[-1].executed_quantity == 100

@@ -56,10 +56,10 @@ def test_a_file_that_was_edited_or_removed_since_is_named(
 
 def test_status_shows_a_strategy_whose_file_has_changed(folder: Path) -> None:
     row = {"name": "mine", "state": "on", "files": loaded_from(folder)}
-    before = list(lines_of({**RUNNING, "strategies": [row]}))
+    before = list(lines_of({**RUNNING, "strategies": [row]}, "mybot (sandbox)"))
     (folder / "strategies" / "mine.yaml").write_text(FILE.replace("100", "200"))
 
-    after = list(lines_of({**RUNNING, "strategies": [row]}))
+    after = list(lines_of({**RUNNING, "strategies": [row]}, "mybot (sandbox)"))
 
     text = f"{folder}/strategies/mine.yaml changed since the start: stop and run again to use it"
     assert "strategies  mine on" in before
