@@ -84,6 +84,7 @@ ERROR_CODES: Final[Mapping[str, str]] = {
     "E-2FA-004": "changing or cancelling needs a 2FA token first",
     "E-2FA-005": "the previous code has expired or was already used",
     "E-2FA-006": "what was given is no code of six digits; it was not tried",
+    "E-2FA-007": "what was given can't be a 2FA token; it was not used",
     "E-ASK-001": "a manual change or cancel failed a check; nothing was sent",
     "E-ASK-002": "the outcome of a manual change or cancel is not known yet",
     "E-ORD-001": "no order with that id",

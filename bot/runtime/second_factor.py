@@ -27,6 +27,8 @@ from bot.runtime.token_file import forget_token, keep_token
 
 Reply = Mapping[str, object]
 _CODE: Final = re.compile("[0-9]{6}")
+_TOKEN: Final = re.compile("[!-~]{10,4096}")
+"""What can be sent as a header, and is no code or word that a person meant to type."""
 TICKET_LIFE: Final = timedelta(minutes=5)
 TRIES_PER_TICKET: Final = 3
 CODES_PER_DAY: Final = 5
@@ -38,6 +40,7 @@ NONE_MAILED: Final = "E-2FA-001"
 WRONG: Final = "E-2FA-003"
 USED_UP: Final = "E-2FA-005"
 _NO_CODE: Final = "E-2FA-006"
+_UNUSABLE: Final = "E-2FA-007"
 _NO_MORE_MAILS: Final[Mapping[str, str]] = {
     "OTP_RATE_LIMIT_EXCEEDED": f"all {CODES_PER_DAY} codes of today are used",
     "OTP_CONTACT_UNAVAILABLE": "the broker has no e-mail address to send a code to",
@@ -186,6 +189,9 @@ class TwoFactorDesk:
 
     def submit_token(self, token: Secret) -> Reply:
         """Use a token that was made elsewhere; the broker will say what it thinks of it."""
+        if not _TOKEN.fullmatch(token.reveal()):
+            text = "a token is one long word of letters, digits and signs; this was not used"
+            return _no(_UNUSABLE, text)
         return self._take(token, None, "token")
 
     def _take(self, token: Secret, expires_at: datetime | None, by: str) -> Reply:

@@ -182,6 +182,20 @@ async def test_a_token_that_was_forgotten_needs_a_code_that_is_mailed_after_it(
     assert office.desk.state()["codes_used"] == 1
 
 
+@pytest.mark.parametrize(
+    "typed",
+    ["42424O", "sned", "tök-from-elsewhere", "a token of\x1bwords", "\udcff" * 16, "x" * 4_097],
+)
+async def test_what_no_header_can_carry_or_a_slip_at_the_prompt_is_not_taken_for_a_token(
+    office: Office, typed: str
+) -> None:
+    reply = await office.desk.take(Secret(typed))
+
+    assert code_of(reply) == "E-2FA-007"
+    assert (office.has_token, office.desk.is_ready) == (False, False)
+    assert list(office.state_dir.iterdir()) == []
+
+
 # -------------------------------------------------------------------------- keeping the token
 
 
