@@ -143,18 +143,25 @@ def find_bot(invocation: Invocation, do: str, **request: object) -> Reply | None
     """Ask the running bot and return its reply, also when it is a no; None when no bot runs."""
     assert do in READING or invocation.does_change, f"who sends {do} is a command that changes"
     for state_dir in _state_dirs(invocation):
-        try:
-            reply = ask(state_dir, {"do": do, **request})
-        except NoBotRunning:
+        reply = _reply_of(state_dir, {"do": do, **request})
+        if reply is None:
             continue
-        except TimeoutError as error:
-            text = f"the bot on {state_dir} did not answer in time"
-            raise OperatorMistake.of("E-CTL-003", text, ExitCode.TIMED_OUT) from error
         _know(invocation, reply)
         if invocation.bot == load_demo(invocation).bot:
             _say_demo(invocation, messages.DEMO_BOT)
         return reply
     return None
+
+
+def _reply_of(state_dir: Path, request: Reply) -> Reply | None:
+    """Ask the bot of a state directory; None where none runs. Raises OperatorMistake."""
+    try:
+        return ask(state_dir, request)
+    except NoBotRunning:
+        return None
+    except TimeoutError as error:
+        text = f"the bot on {state_dir} did not answer in time"
+        raise OperatorMistake.of("E-CTL-003", text, ExitCode.TIMED_OUT) from error
 
 
 def _know(invocation: Invocation, reply: Reply) -> None:
@@ -186,17 +193,14 @@ def _is_found(invocation: Invocation) -> bool:
 
 def _require_demo(demo: Loaded) -> None:
     """Raise OperatorMistake unless the demo runs: without a configuration no other is meant."""
-    if not _runs(demo):
+    if not runs(demo.state_dir):
         text = messages.WHICH_BOT.format(command=_command())
         raise OperatorMistake.of("E-RUN-007", text, ExitCode.USAGE)
 
 
-def _runs(loaded: Loaded) -> bool:
-    try:
-        ask(loaded.state_dir, {"do": "status"})
-    except NoBotRunning:
-        return False
-    return True
+def runs(state_dir: Path) -> bool:
+    """Whether a bot answers there. Raises OperatorMistake where one is there and does not."""
+    return _reply_of(state_dir, {"do": "status"}) is not None
 
 
 def _command() -> str:
@@ -209,11 +213,8 @@ def require_none_running(state_dir: Path) -> None:
 
     The journal's lease is what makes sure; this says it before anything is touched.
     """
-    try:
-        ask(state_dir, {"do": "status"})
-    except NoBotRunning:
-        return
-    raise already_running(state_dir)
+    if runs(state_dir):
+        raise already_running(state_dir)
 
 
 def already_running(state_dir: Path) -> OperatorMistake:
@@ -227,7 +228,7 @@ def no_bot(invocation: Invocation) -> OperatorMistake:
     state_dir = _state_dirs(invocation)[0]
     if _is_found(invocation) and invocation.does_change:
         demo = load_demo(invocation)
-        if demo.state_dir != state_dir and _runs(demo):
+        if demo.state_dir != state_dir and runs(demo.state_dir):
             own, command = load(invocation).path, _command()
             text = messages.NOT_THE_DEMO.format(
                 state_dir=state_dir, config=own, command=command, demo=demo.path

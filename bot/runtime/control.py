@@ -23,6 +23,8 @@ Reply = Mapping[str, object]
 Handler = Callable[[Request], Awaitable[Reply]]
 
 LINE_MAX: Final = 1 << 20
+REPLY_MAX: Final = 1 << 26
+"""More than the largest answer of the broker that a bot passes on."""
 ASK_TIMEOUT_S: Final = 30.0
 FOLDER: Final = "control"
 SOCKET: Final = "socket"
@@ -78,10 +80,14 @@ def ask(
 ) -> dict[str, object]:
     """Send one request to the running bot and return its reply.
 
-    Raises NoBotRunning, TimeoutError, OperatorMistake where it is not surely ours, and
-    PermissionError for the bot of somebody else.
+    Raises NoBotRunning, TimeoutError, OperatorMistake where it is not surely ours or the request is
+    too long, and PermissionError for the bot of somebody else.
     """
     path = state_dir / FOLDER / SOCKET
+    said = json.dumps(dict(request)).encode() + b"\n"
+    if len(said) > LINE_MAX:
+        text = f"the bot takes at most {LINE_MAX:,} bytes at once, and this is {len(said):,}"
+        raise OperatorMistake.of("E-CTL-001", f"{text}. Nothing was sent", ExitCode.USAGE)
     try:
         with control_folder(state_dir) as folder, socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(timeout_s)
@@ -89,14 +95,16 @@ def ask(
             user = user_of_peer(connection)
             if user != os.geteuid():
                 raise not_ours(f"a process of user {user}, not of yours, listens at {path}")
-            connection.sendall(json.dumps(dict(request)).encode() + b"\n")
+            connection.sendall(said)
             with connection.makefile("rb") as stream:
-                line = stream.readline(LINE_MAX)
+                line = stream.readline(REPLY_MAX)
+    except BlockingIOError as error:
+        raise TimeoutError("as many as may wait for the bot do") from error
     except (FileNotFoundError, NotADirectoryError, ConnectionError) as error:
         raise NoBotRunning(state_dir) from error
     except PermissionError as error:
         raise PermissionError(error.errno, error.strerror, str(path)) from error
-    if not line:
+    if not line.endswith(b"\n"):
         raise NoBotRunning(state_dir)
     reply: dict[str, object] = json.loads(line)
     return reply

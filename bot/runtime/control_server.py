@@ -86,7 +86,7 @@ class ControlServer:
         try:
             request = json.loads(line)
             handler = self._handlers[request["do"]]
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             return {"ok": False, "code": "E-CTL-001", "message": "not a request this bot knows"}
         return await handler(request)
 

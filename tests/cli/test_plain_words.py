@@ -70,7 +70,8 @@ def test_bot_status_names_no_inner_state() -> None:
             ],
             "open_orders": [order_fields(each) for each in standing.open_orders],
             "orders_today": dict(standing.orders_today),
-        }
+        },
+        "mybot (live)",
     )
 
     assert internal_names(lines) == set()

@@ -2,16 +2,19 @@
 
 import asyncio
 import os
+import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bot.runtime.control import FOLDER, SOCKET, NoBotRunning, Reply, Request, ask
+from bot.cli.places import require_none_running
+from bot.runtime.control import FOLDER, LINE_MAX, SOCKET, NoBotRunning, Reply, Request, ask
 from bot.runtime.control_server import ControlServer, while_starting
 from bot.runtime.problems import ExitCode, OperatorMistake
 
@@ -209,3 +212,67 @@ async def test_a_bot_that_has_started_answers_for_itself(tmp_path: Path) -> None
         "account": "…001.1",
     }
     await server.stop()
+
+
+async def test_an_answer_of_any_length_comes_whole(tmp_path: Path) -> None:
+    rows = ["x" * 1_000] * (2 * LINE_MAX // 1_000)
+
+    async def history(_: Request) -> Reply:
+        return {"ok": True, "rows": rows}
+
+    server = ControlServer(tmp_path, {"api": history}, {})
+    await server.start()
+
+    assert (await ask_it(tmp_path, "api"))["rows"] == rows
+    await server.stop()
+
+
+async def test_a_request_that_is_too_long_is_told_and_not_sent(tmp_path: Path) -> None:
+    with pytest.raises(OperatorMistake, match="takes at most 1,048,576 bytes at once") as caught:
+        await asyncio.to_thread(ask, tmp_path, {"do": "otp_token", "token": "x" * LINE_MAX})
+
+    assert caught.value.exit_code == ExitCode.USAGE
+    assert "xxx" not in str(caught.value)
+
+
+async def test_a_request_nested_without_end_is_no_bug(tmp_path: Path) -> None:
+    async with serving(tmp_path):
+        reader, writer = await asyncio.open_unix_connection(tmp_path / FOLDER / SOCKET)
+        writer.write(b"[" * 500_000 + b"\n")
+
+        assert b"E-CTL-001" in await reader.readline()
+        writer.close()
+
+
+@contextmanager
+def wedged(state_dir: Path) -> Iterator[socket.socket]:
+    """A bot that listens and takes nobody: it hangs, or was stopped in a debugger."""
+    (state_dir / FOLDER).mkdir(mode=0o700)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(state_dir / FOLDER / SOCKET))
+        listening.listen(0)
+        yield listening
+
+
+def test_a_bot_that_hangs_and_has_a_full_queue_is_one_that_does_not_answer(tmp_path: Path) -> None:
+    with wedged(tmp_path), socket.socket(socket.AF_UNIX) as waiting:
+        waiting.connect(str(tmp_path / FOLDER / SOCKET))
+
+        with pytest.raises(TimeoutError):
+            ask(tmp_path, {"do": "status"})
+        with pytest.raises(OperatorMistake, match="did not answer in time"):
+            require_none_running(tmp_path)
+
+
+def test_a_bot_that_dies_in_the_midst_of_its_answer_is_gone(tmp_path: Path) -> None:
+    def die(listening: socket.socket) -> None:
+        connection, _ = listening.accept()
+        with connection:
+            connection.recv(LINE_MAX)
+            connection.sendall(b'{"ok": tr')
+
+    with wedged(tmp_path) as listening, ThreadPoolExecutor(1) as other:
+        other.submit(die, listening)
+
+        with pytest.raises(NoBotRunning):
+            ask(tmp_path, {"do": "status"})
