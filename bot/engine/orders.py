@@ -11,7 +11,7 @@ from bot.engine import cancels, positions, switches, wake
 from bot.engine.accounts import add_flow
 from bot.engine.book import Book
 from bot.engine.merging import contradiction, merged, settled
-from bot.engine.tracks import BackOff, IntentTrack, OrderTrack, Runner, Seat
+from bot.engine.tracks import BackOff, IntentTrack, OrderTrack, Position, Runner, Seat
 from bot.strategy import Rejection
 
 _AT_WORK: Final = frozenset({OrderState.ACCEPTED, OrderState.PARTIALLY_FILLED})
@@ -119,6 +119,9 @@ def _first_state(report: OrderReport) -> OrderState:
 def apply(book: Book, order: OrderTrack, report: OrderReport, source: str) -> None:
     """Merge a row into an order; journal what changed, then tell its strategy.
 
+    All that looks at the row's numbers comes before the first change: a row that raises changes
+    nothing, and is merged whole when it is shown again.
+
     While an amendment may have given it a new id, a row that shows it cancelled may be the end of
     the old id only, and says nothing.
     """
@@ -136,11 +139,13 @@ def apply(book: Book, order: OrderTrack, report: OrderReport, source: str) -> No
     _learn(book, order, report, grew=after.executed_quantity > before.executed_quantity)
     if after == before:
         return
-    order.row = replace(after, at=book.now, note=_note(book, before, after))
+    after = replace(after, at=book.now, note=_note(book, before, after))
+    fill = _fill_of(book, before, after)
+    order.row = after
     if order.poll is not None:
         order.poll.restart(book.now, book.settings.poll_backoff)
     _record_move(book, order, before.state, report.raw, source)
-    _follow(book, order, before)
+    _follow(book, order, before, fill)
 
 
 def _while_changing(order: OrderTrack, after: OrderUpdated) -> OrderUpdated:
@@ -224,15 +229,14 @@ def _record_move(
     book.record(row)
 
 
-def _follow(book: Book, order: OrderTrack, before: OrderUpdated) -> None:
+def _follow(book: Book, order: OrderTrack, before: OrderUpdated, fill: Fill | None) -> None:
     """Do what a changed row entails: fill, position, counters, the strategy's hooks."""
     row = order.row
     if not order.is_open:
         order.poll = None
         book.cancels.pop(row.order_id, None)
-    seat = seat_of(book, row.strategy, row.symbol)
-    if row.executed_quantity > before.executed_quantity and row.intent_id is not None:
-        _fill(book, row, before, seat)
+    if fill is not None:
+        _take_fill(book, fill)
     if row.state in TERMINAL_STATES and row.state is not before.state:
         book.counts[row.state.lower()] += 1
         if row.state is OrderState.REJECTED:
@@ -240,18 +244,18 @@ def _follow(book: Book, order: OrderTrack, before: OrderUpdated) -> None:
             reject(book, track, row.code or row.broker_status, row.reason or "")
 
 
-def _fill(
-    book: Book, row: OrderUpdated, before: OrderUpdated, seat: tuple[Runner, Seat] | None
-) -> None:
+def _fill_of(book: Book, before: OrderUpdated, row: OrderUpdated) -> Fill | None:
+    """Return what a row shows as traded since the one before; nothing is changed yet."""
     quantity = row.executed_quantity - before.executed_quantity
+    if quantity <= 0 or row.intent_id is None:
+        return None
     amount = row.executed_amount - before.executed_amount
-    realised = 0
-    position = 0
-    if seat is not None:
-        held = seat[0].position(row.symbol)
-        realised = positions.take(held, row.side, quantity, amount)
-        position = held.shares
-    fill = Fill(
+    realised, position = 0, Position()
+    found = seat_of(book, row.strategy, row.symbol)
+    if found is not None:
+        position = replace(found[0].position(row.symbol))
+        realised = positions.take(position, row.side, quantity, amount)
+    return Fill(
         at=book.now,
         fill_id=f"F-{book.next_fill_number:04d}",
         order_id=row.order_id,
@@ -268,16 +272,22 @@ def _fill(
         order_quantity=row.quantity,
         order_executed=row.executed_quantity,
         broker_status=row.broker_status,
-        position=position,
+        position=position.shares,
         realised=realised,
     )
+
+
+def _take_fill(book: Book, fill: Fill) -> None:
     book.next_fill_number += 1
     book.counts["fills"] += 1
     book.record(fill)
+    found = seat_of(book, fill.strategy, fill.symbol)
+    if found is not None:
+        positions.take(found[0].position(fill.symbol), fill.side, fill.quantity, fill.amount)
     add_flow(book, fill)
     book.command(ReadAccount(f"fill {fill.fill_id}"))
-    if seat is not None:
-        _tell_fill(book, fill, *seat)
+    if found is not None:
+        _tell_fill(book, fill, *found)
 
 
 def _tell_fill(book: Book, fill: Fill, runner: Runner, seat: Seat) -> None:

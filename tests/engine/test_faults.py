@@ -160,6 +160,25 @@ def test_one_row_of_the_day_book_that_raises_hides_no_other():
     assert stage.last(Fill).order_id == "ORD1"
 
 
+def test_a_fill_that_raises_is_not_lost_but_taken_when_its_row_is_shown_again():
+    stage = stage_with()
+    intent = stage.working()
+    runner = stage.engine._book.runners["test"]
+    runner.positions["HPG"] = NO_ROW
+
+    stage.book(report_of(intent, executed=100))
+    assert stage.entries_of_order().executed_quantity == 0
+    del runner.positions["HPG"]
+    assert stage.engine.standing().reason == "engine fault"
+    stage.after(15).book(report_of(intent, executed=100))
+    stage.after(15).book(report_of(intent, executed=100))
+
+    [fill] = stage.all(Fill)
+    assert (fill.quantity, fill.position) == (100, 100)
+    assert runner.position("HPG").shares == 100
+    assert stage.entries_of_order().executed_quantity == 100
+
+
 def test_one_cancel_that_raises_holds_back_no_other():
     stage = stage_with()
     stage.working()
