@@ -22,7 +22,7 @@ from bot.cli.operate_commands import (
 )
 from bot.cli.orders_command import ended_words
 from bot.cli.places import ask_bot, open_journal, which_bot
-from bot.cli.show import print_json, print_text, show_mistake
+from bot.cli.show import confirm, print_json, print_text, show_mistake
 from bot.cli.status_command import find_status
 from bot.cli.wording import counted
 from bot.domain.entry import RunState
@@ -42,7 +42,8 @@ def halt(invocation: Invocation, yes: bool, reason: str) -> None:
         ask_bot(invocation, "status")
         which = which_bot(invocation)
         question = f"Halt {which}: cancel all open orders and send no new ones?"
-        click.confirm(question, abort=True, err=True)
+        if not confirm(question):
+            raise click.Abort
     ask_bot(invocation, "halt", strategy=None, reason=reason, by=OPERATOR)
     asked = _open(find_status(invocation))
     found = wait_until(invocation, lambda now: text(now, "state") == RunState.HALTED)

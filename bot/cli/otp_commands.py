@@ -12,7 +12,15 @@ from bot.cli.command import ExampleGroup, child
 from bot.cli.fields import instant, text
 from bot.cli.invocation import Invocation
 from bot.cli.places import Reply, ask_bot, find_bot, no_bot, refusal, which_bot
-from bot.cli.show import print_json, print_text, say, show_mistake, write_line
+from bot.cli.show import (
+    ask_hidden,
+    confirm,
+    print_json,
+    print_text,
+    say,
+    show_mistake,
+    write_line,
+)
 from bot.cli.wording import minute_of
 from bot.runtime.problems import ExitCode
 
@@ -105,7 +113,7 @@ def _typed(invocation: Invocation, source: str | None, what: str) -> str:
     elif invocation.no_input:
         typed = ""
     else:
-        typed = str(click.prompt(f"{what} (hidden)", hide_input=True, err=True)).strip()
+        typed = ask_hidden(f"{what} (hidden)").strip()
     if not typed:
         raise click.UsageError(f"no {what.lower()} was given: type it, or pipe it to '-'")
     return typed
@@ -120,7 +128,7 @@ def _ask_for_it(invocation: Invocation, state: Reply) -> None:
     """Have a code mailed if the person wants one, and ask for it while tries are left."""
     if not state.get("has_ticket"):
         used = f"{state.get('codes_used')} of the day's {state.get('codes_per_day')} used"
-        if not click.confirm(f"No 2FA token. Have the broker mail a code ({used})?", err=True):
+        if not confirm(f"No 2FA token. Have the broker mail a code ({used})?"):
             say(invocation, "A token made elsewhere goes in with: bot otp token")
             return
         say(invocation, text(ask_bot(invocation, "otp_request"), "message"))

@@ -108,6 +108,16 @@ def is_attended(invocation: Invocation) -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty() and not invocation.no_input
 
 
+def confirm(question: str) -> bool:
+    """Ask on stderr; ends the command when nothing is answered."""
+    return click.confirm(visible(question), err=True)
+
+
+def ask_hidden(question: str) -> str:
+    """Ask on stderr for what is not echoed."""
+    return str(click.prompt(visible(question), hide_input=True, err=True))
+
+
 def print_text(text: str) -> None:
     """Print a result of one line."""
     write_line(text)

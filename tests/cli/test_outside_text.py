@@ -31,7 +31,9 @@ SHOWN = "no \\x1b[31mOWNED \\x1b]0;T\\x07\\x0a09:16:00 FILL"
 OUTSIDE = st.lists(
     st.one_of(st.text(st.characters(codec=None), max_size=20), st.just(FORGED)), max_size=4
 ).map("".join)
-PAST = re.compile(r"(?<![\w.])(?:print|click\.s?echo|sys\.std(?:out|err)\.write(?:lines)?)\(.*")
+PAST = re.compile(
+    r"(?<![\w.])(?:print|click\.(?:s?echo|confirm|prompt)|sys\.std(?:out|err)\.write(?:lines)?)\(.*"
+)
 ROOT = Path(__file__).resolve().parents[2]
 
 
