@@ -1,13 +1,14 @@
 """Whether somebody else could change a file that runs in our process, or says what runs.
 
-A strategy's Python can do anything, so whoever may write to it trades. Looked at are the file, what
-a link leads to, and every folder above both. The owner's own group may write: Debian gives each
-user one, and a plain `umask 002` then harms nobody.
+A strategy's Python can do anything, so whoever may write to it trades. Looked at are the file, all
+that a link in its path leads to, and every folder above these. The owner's own group may write:
+Debian gives each user one, and a plain `umask 002` then harms nobody.
 """
 
 import grp
 import os
 import pwd
+import shlex
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,32 +33,55 @@ def require_trusted(*files: Path) -> None:
 
 def _open_places(file: Path) -> Iterator[tuple[Path, str]]:
     for path in _followed(file.absolute()):
-        yield from _complaint(path, path.stat(), may_be_sticky=False)
+        yield from _complaint(path, may_be_sticky=False)
         for folder in path.parents:
-            yield from _complaint(folder, folder.stat(), may_be_sticky=folder != path.parent)
+            yield from _complaint(folder, may_be_sticky=folder != path.parent)
 
 
 def _followed(path: Path) -> Iterator[Path]:
-    """Yield a path, each link that it leads to, and the end of them all."""
+    """Yield a path, then what it is with one link more of it followed, until none is left."""
     for _ in range(LINKS_MAX):
         yield path
-        if not path.is_symlink():
-            break
-        path = path.parent / path.readlink()
+        link = next((each for each in (*reversed(path.parents), path) if each.is_symlink()), None)
+        if link is None:
+            return
+        path = link.parent / link.readlink() / path.relative_to(link)
     yield path.resolve()
 
 
-def _complaint(
-    path: Path, found: os.stat_result, *, may_be_sticky: bool
-) -> Iterator[tuple[Path, str]]:
-    if found.st_uid not in {os.geteuid(), 0, Path(bot.__file__).stat().st_uid}:
-        yield path, f"user {found.st_uid} owns this, not you. Do: chown, or run as that user"
-    elif may_be_sticky and found.st_mode & stat.S_ISVTX:
+def _complaint(path: Path, *, may_be_sticky: bool) -> Iterator[tuple[Path, str]]:
+    found, ours = path.stat(), {os.geteuid(), 0, Path(bot.__file__).stat().st_uid}
+    mode, place = found.st_mode, shlex.quote(str(path))
+    if others := {found.st_uid, path.lstat().st_uid} - ours:
+        owner, me = _name_of(others.pop()), _name_of(os.geteuid())
+        yield path, f"{owner} owns this, not you. Do: sudo chown -h {me} {place}, or run as {owner}"
+    elif may_be_sticky and mode & stat.S_ISVTX:
         return
-    elif found.st_mode & stat.S_IWOTH:
-        yield path, f"everybody may write here. Do: chmod o-w {path}"
-    elif found.st_mode & stat.S_IWGRP and not _is_private(found.st_gid, found.st_uid):
-        yield path, f"the group {found.st_gid} may write here. Do: chmod g-w {path}"
+    elif mode & stat.S_IWOTH:
+        yield path, f"everybody may write here. {_how_to_shut('o-w', place, found.st_uid)}"
+    elif mode & stat.S_IWGRP and not _is_private(found.st_gid, found.st_uid):
+        how = _how_to_shut("g-w", place, found.st_uid)
+        yield path, f"the group {_group_name(found.st_gid)} may write here. {how}"
+
+
+def _how_to_shut(change: str, place: str, owner: int) -> str:
+    """Say what to do; on a drive without modes of its own, as Windows has, chmod does nothing."""
+    sudo = "" if os.geteuid() in {owner, 0} else "sudo "
+    return f"Do: {sudo}chmod {change} {place}. If that can't be done, move the bot to your home"
+
+
+def _name_of(user: int) -> str:
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return str(user)
+
+
+def _group_name(group: int) -> str:
+    try:
+        return grp.getgrgid(group).gr_name
+    except KeyError:
+        return str(group)
 
 
 def _is_private(group: int, owner: int) -> bool:

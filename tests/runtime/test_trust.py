@@ -71,6 +71,25 @@ def linked_folder_below_an_open_one(folder: Path) -> None:
     (folder / "strategies").symlink_to("open/strategies")
 
 
+def linked_folder_by_way_of_an_open_one(folder: Path) -> None:
+    (folder / "open").mkdir()
+    (folder / "open").chmod(0o777)
+    (folder / "strategies").rename(folder / "shut")
+    (folder / "open" / "on").symlink_to("../shut")
+    (folder / "strategies").symlink_to("open/on")
+
+
+def a_link_of_somebody_else_in_a_sticky_folder(folder: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a link away")
+    (folder / "tmp").mkdir()
+    (folder / "tmp").chmod(0o1777)
+    (folder / "strategies").rename(folder / "shut")
+    (folder / "tmp" / "on").symlink_to("../shut")
+    os.chown(folder / "tmp" / "on", 54_321, -1, follow_symlinks=False)
+    (folder / "strategies").symlink_to("tmp/on")
+
+
 def another_group(folder: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can give a file to another group")
@@ -92,6 +111,8 @@ OPEN = [
     link_to_an_open_file,
     link_by_way_of_an_open_folder,
     linked_folder_below_an_open_one,
+    linked_folder_by_way_of_an_open_one,
+    a_link_of_somebody_else_in_a_sticky_folder,
     another_group,
     another_owner,
 ]
