@@ -28,7 +28,8 @@ WHATS: Final = tuple(each.value for each in What)
 FORMS: Final = tuple(each.value for each in Format)
 STDOUT: Final = Path("-")
 RESTORED: Final = (
-    "Did you put an older copy back yourself? Then move {path} away: the next run begins a new one"
+    "Did you put an older copy back yourself, or begin anew? Then move {files} away: the next run "
+    "begins a new one"
 )
 NO_FILE: Final = (
     "If you moved the journal, bring that file along. If it is lost, the next run begins a new "
@@ -68,7 +69,7 @@ def _problems(report: VerifyReport, kept: HeadsFile, *, has_given: bool) -> Iter
     yield from (Problem("E-JNL-001", text) for text in report.problems)
     yield from (Problem("E-JNL-002", text) for text in report.differences)
     if report.differences:
-        yield Problem("E-JNL-002", RESTORED.format(path=kept.path))
+        yield Problem("E-JNL-002", RESTORED.format(files=" and ".join(map(str, kept.files))))
     if kept.trouble:
         yield Problem("E-JNL-003", f"{kept.path} can't be read ({kept.trouble})")
     elif report.keeps_heads and not (kept.kept or has_given):

@@ -114,12 +114,15 @@ class HeadsFile:
     unreadable: int = 0
     trouble: str | None = None
     """Why the file could not be read."""
+    files: tuple[Path, ...] = ()
+    """Those that are there."""
 
 
 def read_heads_file(folder: Path, url: str) -> HeadsFile:
     """Read the lines about the journal at `url`. Nothing there: no lines."""
     path, label = folder / FILE, label_of(url)
     kept, others, unreadable = [], 0, 0
+    files = []
     for each in (folder / OLDER, path):
         try:
             lines = each.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -127,6 +130,7 @@ def read_heads_file(folder: Path, url: str) -> HeadsFile:
             continue
         except OSError as error:
             return HeadsFile(path, (), trouble=error.strerror or str(error))
+        files.append(each)
         for line in filter(None, lines):
             try:
                 found = kept_of(line)
@@ -137,4 +141,4 @@ def read_heads_file(folder: Path, url: str) -> HeadsFile:
                 kept.append(found)
             else:
                 others += 1
-    return HeadsFile(path, tuple(kept), others, unreadable)
+    return HeadsFile(path, tuple(kept), others, unreadable, files=tuple(files))

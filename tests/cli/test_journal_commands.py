@@ -60,6 +60,18 @@ def test_a_cut_off_end_that_fits_again_is_found_with_what_to_do(own: Path) -> No
     assert f"move {file} away: the next run begins a new one" in ran.err
 
 
+def test_who_put_an_older_copy_back_is_told_each_file_that_speaks_against_it(own: Path) -> None:
+    file = keep_heads(own)
+    older = shutil.copy(file, file.with_name("heads.older.jsonl"))
+    cut_off_decisions(own)
+    ran = call("journal", "verify", "-c", str(own))
+    file.unlink()
+    older_alone = call("journal", "verify", "-c", str(own))
+
+    assert f"move {older} and {file} away: the next run begins a new one" in ran.err
+    assert f"move {older} away: the next run begins a new one" in older_alone.err
+
+
 def test_a_head_that_was_printed_is_compared_with(own: Path) -> None:
     printed = call("journal", "head", "-c", str(own))
     before = call("journal", "verify", "--head", "-", "-c", str(own), stdin=printed.out)

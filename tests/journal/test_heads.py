@@ -376,6 +376,7 @@ async def test_the_file_does_not_grow_without_end(sqlite_url: str, tmp_path: Pat
     full = file.with_name("heads.older.jsonl").stat().st_size
 
     kept = Kept(sqlite_url, tmp_path)
+    assert kept.file().files == (file.with_name("heads.older.jsonl"), file)
     assert full <= 1_048_576
     assert len(file.read_text().splitlines()) <= 2
     assert len(kept.file().kept) > 500
