@@ -1,10 +1,13 @@
 """Asks for a 2FA code or token at the terminal of a run, without echo and without stopping the run.
 
 The broker mails a code only when the person asks for one. What is typed before a question is asked
-is no answer to it. `bot otp` in another terminal works all the while.
+is no answer to it, nor is the end of the input (Ctrl-D, a window that was closed). A run in the
+background does not touch the terminal: the kernel would stop it. `bot otp` in another terminal
+works all the while.
 """
 
 import asyncio
+import errno
 import os
 import termios
 from collections.abc import Callable, Mapping
@@ -16,6 +19,7 @@ TO_BE_MAILED: Final = (
 )
 NO_MORE: Final = "2FA: all {limit} codes of the day are used; paste a token (hidden):"
 MAILED: Final = "2FA code or token (hidden):"
+ELSEWHERE: Final = "2FA: not asked for here. In another terminal: bot otp"
 STDIN: Final = 0
 _LINE_MAX: Final = 8_192
 _LOCAL_MODES: Final = 3
@@ -47,6 +51,9 @@ class CodePrompt:
         """Ask. What is typed goes to `submit`; `ask` then asks again, until `stop`."""
         if self._submit is not None:
             return
+        if not _is_at_hand(self._terminal):
+            self._talk(ELSEWHERE)
+            return
         self._submit = submit
         self._hide()
         asyncio.get_running_loop().add_reader(self._terminal, self._read)
@@ -58,6 +65,9 @@ class CodePrompt:
             return
         if told:
             self._talk(told)
+        if not _is_at_hand(self._terminal):
+            self._leave()
+            return
         if self._hint and state["has_ticket"]:
             self._talk(self._hint)
         termios.tcflush(self._terminal, termios.TCIFLUSH)
@@ -74,9 +84,14 @@ class CodePrompt:
 
     def restore(self) -> None:
         """Have the terminal echo again."""
-        if self._saved is not None:
+        if self._saved is not None and _is_at_hand(self._terminal):
             termios.tcsetattr(self._terminal, termios.TCSADRAIN, self._saved)
-            self._saved = None
+        self._saved = None
+
+    def _leave(self) -> None:
+        """Ask no more here, though the question is open."""
+        self.stop()
+        self._talk(ELSEWHERE)
 
     def _hide(self) -> None:
         self._saved = termios.tcgetattr(self._terminal)
@@ -86,10 +101,25 @@ class CodePrompt:
 
     def _read(self) -> None:
         """A line is there: the terminal gives whole lines. Without an open question it is lost."""
-        typed = os.read(self._terminal, _LINE_MAX).decode("utf-8", "replace").strip()
+        given = os.read(self._terminal, _LINE_MAX) if _is_at_hand(self._terminal) else b""
+        if not given:
+            self._leave()
+            return
+        typed = given.decode("utf-8", "replace").strip()
         if self._submit is not None and self._is_asking:
             self._is_asking = False
             self._submit(typed)
+
+
+def _is_at_hand(terminal: int) -> bool:
+    """Whether the terminal is there, and not another program's that runs in front of us."""
+    try:
+        termios.tcgetattr(terminal)
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except termios.error:
+        return False
+    except OSError as error:
+        return error.errno == errno.ENOTTY  # not the one that controls us, so nobody can stop us
 
 
 def _question(state: State) -> str:

@@ -3,12 +3,14 @@
 import asyncio
 import os
 import select
+import subprocess
+import sys
 import termios
 from collections.abc import Iterator
 
 import pytest
 
-from bot.cli.code_prompt import MAILED, CodePrompt
+from bot.cli.code_prompt import ELSEWHERE, MAILED, CodePrompt
 
 CODE = "424242"
 NOTHING_OUT = {"has_ticket": False, "codes_used": 1, "codes_per_day": 5}
@@ -130,3 +132,64 @@ async def test_the_terminal_echoes_again_whatever_ended_the_run(person: Person) 
 
     assert person.echoes()
     person.prompt.stop()
+
+
+async def test_the_end_of_the_input_has_no_code_mailed(person: Person) -> None:
+    person.prompt.start(person.submitted.append, NOTHING_OUT)
+    os.write(person.keyboard, b"\x04")
+    await person.type("")
+
+    assert (person.submitted, person.heard) == ([], [ENTER_MAILS_ONE, ELSEWHERE])
+    assert person.echoes()
+
+
+async def test_a_terminal_that_was_closed_has_no_code_mailed_and_is_no_bug() -> None:
+    keyboard, terminal = os.openpty()
+    heard: list[str] = []
+    submitted: list[str] = []
+    prompt = CodePrompt(heard.append, terminal)
+    prompt.start(submitted.append, NOTHING_OUT)
+    os.close(keyboard)
+    for _ in range(PATIENCE):
+        if len(heard) > 1:
+            break
+        await asyncio.sleep(0.001)
+    prompt.restore()
+    os.close(terminal)
+
+    assert (submitted, heard) == ([], [ENTER_MAILS_ONE, ELSEWHERE])
+
+
+IN_THE_BACKGROUND = f"""
+import asyncio, fcntl, os, termios
+from bot.cli.code_prompt import CodePrompt
+
+async def ask():
+    prompt = CodePrompt(print)
+    prompt.start(print, {NOTHING_OUT})
+    prompt.ask("", {NOTHING_OUT})
+    prompt.restore()
+
+fcntl.ioctl(0, termios.TIOCSCTTY)
+child = os.fork()
+if not child:
+    os.setpgid(0, 0)
+    asyncio.run(ask())
+    os._exit(0)
+_, status = os.waitpid(child, os.WUNTRACED)
+assert status == 0, status
+"""
+
+
+@pytest.mark.process
+def test_a_run_in_the_background_is_not_stopped_by_the_question(person: Person) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", IN_THE_BACKGROUND],
+        stdin=person.terminal,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+        text=True,
+        check=True,
+    )
+
+    assert ran.stdout == f"{ELSEWHERE}\n"
