@@ -145,7 +145,9 @@ def _in_folders(use: str, base_dir: Path) -> type[Strategy] | None:
 
 
 def _files(folder: Path) -> list[Path]:
-    return [file for file in sorted(folder.glob("*.py")) if not file.stem.startswith("_")]
+    """A pipe would be waited for, a link that leads nowhere cannot be read: neither is a file."""
+    found = sorted(folder.glob("*.py"))
+    return [file for file in found if file.is_file() and not file.stem.startswith("_")]
 
 
 def _class_names(file: Path) -> list[str]:

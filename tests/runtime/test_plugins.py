@@ -125,6 +125,19 @@ def test_a_broken_file_does_not_keep_others_from_being_found(tmp_path: Path) -> 
     assert "SyntaxError" in (rows["broken"] or "")
 
 
+@pytest.mark.timeout(5)
+def test_a_pipe_or_a_link_to_nowhere_among_the_strategies_is_waited_for_by_nobody(
+    tmp_path: Path,
+) -> None:
+    folder = project(tmp_path, mine=GOOD)
+    os.mkfifo(folder / "strategies" / "a_pipe.py")
+    (folder / "strategies" / "a_link.py").symlink_to("nowhere.py")
+
+    assert find_strategy("mine", folder).__name__ == "Mine"
+    assert {row.name for row in list_plugins(folder)}.isdisjoint({"a_pipe", "a_link"})
+    assert problem_of("a_pipe", folder).code == "E-CFG-031"
+
+
 @pytest.mark.parametrize(
     ("use", "says"),
     [
