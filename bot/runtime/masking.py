@@ -24,8 +24,10 @@ _SHOWN_PARAMETERS: Final = frozenset(
 _HIDDEN_PARAMETERS: Final = ("password", "sslpassword")
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(?=://)")
 _SECRET_VALUE: Final = re.compile(
-    r"(?i)((?:key|secret|token|password|otp|code)\w*['\"]?\s*:\s*|pass(?!file)\w*=)\S.*"
+    r"(?i)((?:key|secret|token|password|otp|code)\w*['\"]?\s*:\s*|pass(?!file)\w*\s*=\s*)\S.*"
 )
+_SAID_PASSWORD: Final = re.compile(r"(?is)(pass(?!file)\w*\s*=\s*)\S.*")
+"""A parameter where none belongs, or an address in the words of libpq: `host=db password=…`."""
 _SECRET_BEGUN: Final = re.compile(
     r"(?i)(?:key|secret|token|password|otp|code)\w*['\"]?\s*:\s*[|>]?[-+]?\s*(#.*)?$"
 )
@@ -33,9 +35,16 @@ _SECRET_BEGUN: Final = re.compile(
 
 def masked_url(url: str) -> str:
     """Return an address without its password; of a scheme that we do not know, the scheme alone."""
+    return _SAID_PASSWORD.sub(rf"\1{MASK}", _without_password(url))
+
+
+def _without_password(url: str) -> str:
     scheme, separator, rest = url.partition("://")
-    if not separator or scheme == "sqlite":
+    if scheme == "sqlite":
         return url
+    if not separator:
+        name, colon, rest = url.partition(":")
+        return f"{name}:{MASK}@{rest.rpartition('@')[2]}" if colon and "@" in rest else url
     if not _SHOWN_SCHEMES.fullmatch(scheme):
         return f"{scheme}://{MASK}"
     names = _NAMES.match(rest)

@@ -27,6 +27,14 @@ FORMS = (
     "postgresql:///bot#{0}",
     "mysql://bot:{0}@db/bot",
     "tgram://{0}/1",
+    "host=db user=bot password={0} dbname=bot",
+    "host=db password = {0}",
+    "postgresql:bot:{0}@db/bot",
+    "bot:{0}@db/bot",
+    "postgresql://db/bot&password={0}",
+    "postgresql://db/bot?sslmode=require;password={0}",
+    "postgresql://db/bot?options=-c password={0}",
+    "sqlite:///bot.db?password={0}",
 )
 
 
