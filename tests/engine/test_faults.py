@@ -14,13 +14,14 @@ from bot.domain.message import (
     BurnNonce,
     CancelAsked,
     CancelOrder,
+    NonceBurnt,
     OperatorActed,
     PlaceOrder,
     ReadOrder,
     ReadTodaysOrders,
 )
 from bot.domain.order import OrderState, SendState
-from bot.domain.outcome import Accepted, NotSent
+from bot.domain.outcome import Accepted, NotSent, Resolution
 from bot.domain.plan import Wake
 from bot.domain.recovery import Recovery, StoredAttempt, StoredIntent
 from bot.domain.rulebook import Rulebook
@@ -251,6 +252,10 @@ def test_an_answer_that_cannot_be_taken_is_doubted_even_when_no_send_was_told_of
     stage.answer(intent, Accepted(NO_ROW))
 
     assert stage.last(IntentMoved).to_state is SendState.UNKNOWN
+    stage.handle(NonceBurnt(stage.now, intent.intent_id, Resolution.FRESH, "burn"))
+    for _ in range(9):
+        stage.after(60).book()
+    assert stage.last(IntentMoved).to_state is SendState.NOT_PLACED
 
 
 class Wordless(NotSent):
@@ -307,6 +312,19 @@ def test_a_halt_by_a_person_after_a_fault_cancels_and_is_the_persons_from_then_o
     halted = stage.last(StateChanged)
     assert (halted.to_state, halted.reason, halted.by) == (RunState.HALTED, "enough", "me")
     assert [one.order_id for one in stage.engine.standing().cancels] == ["ORD1"]
+
+
+def test_a_fault_after_a_persons_halt_leaves_it_the_persons():
+    stage = _in_a_shell()
+    _act(stage, Action.RESUME, "looked into it")
+    _act(stage, Action.HALT, "enough")
+
+    fault = Fault("OSError of the test", "no room", "its trace", "/bugs/1.txt")
+    stage.handle(FaultFound(stage.now, "DropToken", fault))
+
+    standing = stage.engine.standing()
+    assert (standing.state, standing.reason) == (RunState.HALTED, "enough")
+    assert len(standing.faults) == 1
 
 
 @pytest.mark.parametrize(("by", "cancelled"), [("engine", []), ("me", ["ORD1"])])

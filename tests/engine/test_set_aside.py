@@ -116,6 +116,18 @@ def test_a_read_with_a_row_set_aside_is_no_proof_that_an_order_is_absent() -> No
     assert SendState.NOT_PLACED not in [move.to_state for move in stage.all(IntentMoved)]
 
 
+def test_a_row_that_was_there_before_the_send_hides_no_lost_order() -> None:
+    stage = Stage()
+    intent = stage.buy()
+    stage.book(set_aside=[OF_HPG])
+    stage.send(intent)
+    stage.after(1).answer(intent, Unknown("deadline"))
+
+    stage.after(1).book(report_of(intent, "ORD8"), set_aside=[OF_HPG])
+
+    assert stage.all(IntentMoved)[-1].to_state is SendState.MATCHED
+
+
 def test_a_row_that_may_be_the_lost_order_keeps_another_from_being_taken_for_it() -> None:
     stage = Stage()
     _lost(stage)
