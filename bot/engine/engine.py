@@ -1,10 +1,10 @@
 """The engine: an event goes in, commands come out. Pure, synchronous, and told the time by events.
 
-    bars that have ended close ─► the event's handler ─► deadlines that have passed ─► commands
+    bars that have ended close ─► hooks ─► the event's handler ─► hooks ─► deadlines ─► commands
 
-Hooks of strategies are called after each of the three, when the state has settled: nothing that a
-strategy wishes for comes into the middle of one. All `Record` commands of an event come first; the
-shell commits them before it does anything else.
+Hooks of strategies are called when the state has settled: nothing that a strategy wishes for comes
+into the middle of a handler, and no deadline wakes a strategy. All `Record` commands of an event
+come first; the shell commits them before it does anything else.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -130,7 +130,6 @@ class Engine:
             guarded(book, "a lost answer", sends.doubt, book, event)
         wake.call_hooks(book)
         deadlines.meet(book)
-        wake.call_hooks(book)
         return book.outbox.drain()
 
     def next_due(self) -> datetime | None:
