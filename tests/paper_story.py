@@ -107,6 +107,7 @@ class SteppedPaperWorld(PaperWorld):
             timetable=Timetable([*jobs, self._watch_job()], now),
             on_due=on_due,
             speed=math.inf,
+            is_code_out=self._second.sandbox.is_code_out,
         )
 
     async def pause(self, span: timedelta) -> None:

@@ -33,15 +33,11 @@ State = Mapping[str, object]
 class CodePrompt:
     """The question, open from `start` until `stop`.
 
-    `talk` writes a line to the person; `terminal` is the descriptor that is read; `hint` is said
-    when a code has been mailed.
+    `talk` writes a line to the person; `terminal` is the descriptor that is read.
     """
 
-    def __init__(
-        self, talk: Callable[[str], None], terminal: int = STDIN, *, hint: str = ""
-    ) -> None:
+    def __init__(self, talk: Callable[[str], None], terminal: int = STDIN) -> None:
         self._talk = talk
-        self._hint = hint
         self._terminal = terminal
         self._submit: Submit | None = None
         self._is_asking = False
@@ -68,8 +64,6 @@ class CodePrompt:
         if not _is_at_hand(self._terminal):
             self._leave()
             return
-        if self._hint and state["has_ticket"]:
-            self._talk(self._hint)
         termios.tcflush(self._terminal, termios.TCIFLUSH)
         self._is_asking = True
         self._talk(_question(state))

@@ -65,7 +65,6 @@ NOT_THE_DEMO: Final = (
 OTHER_PORT: Final = (
     "(port {taken} is taken: the sandbox broker listens on 127.0.0.1:{free}; sandbox.port sets one)"
 )
-MAILED_CODE: Final = 'The sandbox broker "mailed" this code: {code}'
 
 LIVE_KEY: Final = (
     "this key is for real money. Without --read-only an order is placed (one lot at the day's "

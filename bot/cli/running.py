@@ -18,7 +18,7 @@ def run_in_foreground(invocation: Invocation, loaded: Loaded, options: RunOption
     """Run until stopped, showing everything. Raises OperatorMistake."""
     screen = TerminalScreen(invocation, loaded.settings.mode)
     talk = partial(write_line, err=True) if invocation.quiet else screen.talk
-    prompt = CodePrompt(talk, hint=_hint(loaded))
+    prompt = CodePrompt(talk)
     if options.answer_otp_after is None and is_attended(invocation):
         options = replace(options, ask_code=prompt)
     try:
@@ -42,14 +42,3 @@ def with_free_port(invocation: Invocation, loaded: Loaded) -> Loaded:
         taken, free = loaded.settings.sandbox.port, settled.settings.sandbox.port
         say(invocation, messages.OTHER_PORT.format(taken=taken, free=free))
     return settled
-
-
-def _hint(loaded: Loaded) -> str:
-    """The code that a broker mails which we play ourselves: nobody else could tell it."""
-    settings = loaded.settings
-    if not settings.is_embedded:
-        return ""
-    from bot.runtime.scenario_file import load_scenario
-
-    scenario = load_scenario(settings.sandbox.scenario, loaded.base_dir)
-    return messages.MAILED_CODE.format(code=scenario.otp_code.get_secret_value())

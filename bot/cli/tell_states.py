@@ -187,5 +187,4 @@ _SWITCH_KINDS: Final = {"on": "RESUMED", "paused": "PAUSED", "warming": "SKIP"}
 _AUTH_WORDS: Final = {
     "proved": "ok, ",
     "CODE_REQUESTED": "code ",
-    "CODE_REFUSED": "code refused: ",
 }

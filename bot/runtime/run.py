@@ -290,6 +290,7 @@ class Run:
                 post,
                 self._loaded.state_dir,
                 self._codes_asked,
+                played_code=world.mailed_code,
             ),
             rulebook=self._rulebook,
             plans=tuple(each.plan for each in strategies),

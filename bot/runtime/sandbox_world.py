@@ -88,6 +88,7 @@ class SandboxWorld:
             timetable=Timetable(jobs, self._clock.now()),
             on_due=on_due,
             speed=self._speed,
+            is_code_out=self._sandbox.is_code_out,
         )
 
     async def pause(self, span: timedelta) -> None:

@@ -36,6 +36,7 @@ CODES_PER_DAY: Final = 5
 CODE_REQUESTED: Final = "CODE_REQUESTED"
 ANOTHER: Final = "send"
 """What a person types at a prompt to have another code mailed."""
+_TOLD_CODE: Final = ". The sandbox mails nothing, its code is {}"
 NONE_MAILED: Final = "E-2FA-001"
 WRONG: Final = "E-2FA-003"
 USED_UP: Final = "E-2FA-005"
@@ -72,10 +73,13 @@ class TwoFactorDesk:
         post: Post,
         state_dir: Path,
         codes_asked: Sequence[datetime] = (),
+        *,
+        played_code: Secret | None = None,
     ) -> None:
         """`clocks` are market and wire: events have the first, tickets age by the second.
 
-        `codes_asked`: when codes were asked for before this run, market time.
+        `codes_asked`: when codes were asked for before this run, market time. `played_code`: the
+        code of a broker that we play; it mails to nobody, so who asks for it is told.
         """
         self._state_dir = state_dir
         self._client = client
@@ -84,6 +88,7 @@ class TwoFactorDesk:
         self._post = post
         self._ticket: _Ticket | None = None
         self._codes_asked = list(codes_asked)
+        self._told_code = _TOLD_CODE.format(played_code.reveal()) if played_code else ""
 
     def report(self) -> None:
         """Tell the engine how it stands, at the start of a run."""
@@ -125,7 +130,7 @@ class TwoFactorDesk:
         self._codes_asked.append(self._market.now())
         self._note(CODE_REQUESTED, f"sent to {ticket.masked_destination}")
         used = f"{self._codes_used()} of the day's {CODES_PER_DAY} used"
-        message = f"a code was mailed to {ticket.masked_destination} ({used})"
+        message = f"a code was mailed to {ticket.masked_destination} ({used}){self._told_code}"
         return {**self.state(), "message": message}
 
     def _not_mailed(self, error: BrokerError) -> Reply:
@@ -156,12 +161,12 @@ class TwoFactorDesk:
         """Say what came of a try. One that was not answered may count for the broker: it does."""
         code = error.error_code if isinstance(error, Refused) else ""
         ticket.tries_left = 0 if code == "OTP_LOCKED" else ticket.tries_left - 1
-        self._note("CODE_REFUSED", str(error))
-        told = "wrong code" if code in {"OTP_INVALID", "OTP_LOCKED"} else f"not taken: {error}"
+        told = "wrong code" if code in {"OTP_INVALID", "OTP_LOCKED"} else f"code not taken: {error}"
         left = ticket.tries_left
+        tries = "1 try" if left == 1 else f"{left or 'no'} tries"
+        self._note("CODE_REFUSED", f"{told} ({tries} left)")
         if left == 0:
             return _no(USED_UP, f"{told}; no try is left for the code that was mailed")
-        tries = "1 try" if left == 1 else f"{left} tries"
         return _no(WRONG, f"{told}; type the code just mailed ({tries} left)")
 
     def _good_ticket(self) -> _Ticket | None:
@@ -183,8 +188,8 @@ class TwoFactorDesk:
             return await self.request()
         if not typed:
             assert ticket is not None, "nothing was typed while a code is out"
-            message = f"a code is out, mailed to {ticket.sent_to}. For another: {ANOTHER}"
-            return {**self.state(), "message": message}
+            out = f"a code is out, mailed to {ticket.sent_to}{self._told_code}"
+            return {**self.state(), "message": f"{out}. For another: {ANOTHER}"}
         return await self.submit(text) if typed.isdecimal() else self.submit_token(text)
 
     def submit_token(self, token: Secret) -> Reply:

@@ -5,6 +5,9 @@ the sandbox's market, a job of the timetable, a deadline of the engine, or the e
 wait, in this fixed order. Between jumps it sleeps to keep the pace. So the same seed tells the same
 story whatever the machine, the database or the speed.
 
+While a 2FA code is out the pace is a second for a second at most: whoever has to
+type it is no faster in a sandbox, where its five minutes would otherwise be over in five seconds.
+
 Without a pace to keep (infinite speed) it does not stop at the market's own instants: nobody looks
 at the market in between, and what is due there happens on the way to the next instant of ours.
 """
@@ -12,7 +15,8 @@ at the market in between, and what is due there happens on the way to the next i
 import asyncio
 import math
 from collections.abc import Callable, Coroutine
-from datetime import datetime
+from contextlib import suppress
+from datetime import datetime, timedelta
 from heapq import heappop, heappush
 from typing import Final, Protocol
 
@@ -22,6 +26,8 @@ from bot.runtime.schedule import Timetable
 
 LAG_MAX_S: Final = 5.0
 """Behind the pace by more than this, the pace starts anew instead of rushing."""
+_GLANCE_S: Final = 0.2
+"""A wait is cut into parts of at most this, as the pace may change meanwhile."""
 
 
 class Market(Protocol):
@@ -97,6 +103,7 @@ class SteppedMarket:
         timetable: Timetable,
         on_due: Callable[[datetime], None],
         speed: float,
+        is_code_out: Callable[[], bool],
     ) -> None:
         self._clock = clock
         self._activity = activity
@@ -105,6 +112,8 @@ class SteppedMarket:
         self._timetable = timetable
         self._on_due = on_due
         self._speed = speed
+        self._is_code_out = is_code_out
+        self._pace = speed
         self._engine_due: datetime | None = None
         self._anchor = (monotonic_s(), clock.now())
 
@@ -118,8 +127,10 @@ class SteppedMarket:
             if not self._activity.is_idle:
                 await _either(self._activity.idle(), stopping.wait())
             due = self._next_due()
-            await self._keep_pace(due, stopping)
-            if self._activity.is_idle and not stopping.is_set():
+            if (ahead := self._ahead_s(due)) > 0:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(stopping.wait(), min(ahead, _GLANCE_S))
+            elif self._activity.is_idle and not stopping.is_set():
                 self._step(due)
             await asyncio.sleep(0)
 
@@ -130,16 +141,24 @@ class SteppedMarket:
             parts += [due for due in (self._market.next_due(),) if due is not None]
         return max(min(parts), self._clock.now())
 
-    async def _keep_pace(self, due: datetime, stopping: asyncio.Event) -> None:
+    def _ahead_s(self, due: datetime) -> float:
+        """How long the wall clock still has to `due`."""
+        self._choose_pace()
         wall, market = self._anchor
-        ahead = wall + (due - market).total_seconds() / self._speed - monotonic_s()
+        ahead = wall + (due - market).total_seconds() / self._pace - monotonic_s()
         if ahead < -LAG_MAX_S:
             self._anchor = (monotonic_s(), due)
-        if ahead > 0:
-            try:
-                await asyncio.wait_for(stopping.wait(), ahead)
-            except TimeoutError:
-                return
+        return ahead
+
+    def _choose_pace(self) -> None:
+        """Slow down while a code is out, and go on from the same instant at the other pace."""
+        is_slow = math.isfinite(self._speed) and self._is_code_out()
+        pace = min(self._speed, 1.0) if is_slow else self._speed
+        if pace != self._pace:
+            wall, market = self._anchor
+            now = monotonic_s()
+            self._anchor = (now, market + timedelta(seconds=(now - wall) * self._pace))
+            self._pace = pace
 
     def _step(self, due: datetime) -> None:
         self._clock.advance_to(due)

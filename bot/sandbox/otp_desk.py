@@ -133,6 +133,13 @@ class OtpDesk:
         """Make every token issued so far answer `code` from now on (a fault)."""
         self._dropped = (self._issued, code)
 
+    def is_code_out(self, at: datetime) -> bool:
+        """Tell whether the code mailed last may still be given."""
+        last = next(reversed(self._tickets.values()), None)
+        if last is None or last.is_used or last.wrong >= TRIES_PER_TICKET:
+            return False
+        return at - last.issued_at <= TICKET_LIFE
+
     @property
     def is_dropped(self) -> bool:
         """True while no token was issued since the last drop."""

@@ -91,6 +91,10 @@ class Sandbox:
         """Market time up to which everything has happened."""
         return self._house.now
 
+    def is_code_out(self) -> bool:
+        """Tell whether a person may be typing the code that was mailed last."""
+        return self._house.otp.is_code_out(self._wire.now())
+
     def next_due(self) -> datetime | None:
         """Market time of the next thing that happens by itself."""
         return self._house.next_due()

@@ -29,7 +29,7 @@ class Person:
         self.keyboard, self.terminal = os.openpty()
         self.heard: list[str] = []
         self.submitted: list[str] = []
-        self.prompt = CodePrompt(self.heard.append, self.terminal, hint="the code")
+        self.prompt = CodePrompt(self.heard.append, self.terminal)
 
     def echoes(self) -> bool:
         return bool(termios.tcgetattr(self.terminal)[3] & termios.ECHO)
@@ -60,7 +60,7 @@ async def test_what_is_typed_is_hidden_and_submitted(person: Person) -> None:
     await person.type(CODE)
 
     assert person.submitted == [CODE]
-    assert person.heard == ["the code", MAILED]
+    assert person.heard == [MAILED]
     person.prompt.stop()
     assert person.echoes()
 
@@ -114,7 +114,7 @@ async def test_what_came_of_an_answer_is_said_before_the_next_question(person: P
     person.prompt.stop()
     person.prompt.ask("too late", CODE_OUT)
 
-    assert person.heard == [ENTER_MAILS_ONE, "a code was mailed", "the code", MAILED]
+    assert person.heard == [ENTER_MAILS_ONE, "a code was mailed", MAILED]
 
 
 async def test_a_question_that_is_open_is_not_asked_again(person: Person) -> None:

@@ -103,6 +103,37 @@ async def test_enter_or_send_has_a_code_mailed_and_says_where_and_how_many_are_u
     assert office.has_token
 
 
+async def test_a_sandbox_tells_its_code_to_whoever_asked_for_it(tmp_path: Path) -> None:
+    clock = SimulatedClock(START)
+    sandbox = Sandbox(scenario(), load_rulebook(), clock=clock, wire=clock)
+    code = sandbox.credentials.otp_code
+    broker = _broker(sandbox, clock)
+    events: list[Event] = []
+    desk = TwoFactorDesk(
+        broker.client,
+        broker.two_factor,
+        (clock, clock),
+        events.append,
+        tmp_path,
+        played_code=Secret(code),
+    )
+
+    mailed, again = await desk.request(), await desk.take(NOTHING)
+    await broker.close()
+
+    told = f"The sandbox mails nothing, its code is {code}"
+    assert mailed["message"] == f"a code was mailed to {SENT_TO} (1 of the day's 5 used). {told}"
+    assert again["message"] == f"a code is out, mailed to {SENT_TO}. {told}. For another: send"
+    assert code not in str(events)
+
+
+async def test_a_wrong_code_is_told_on_the_screen_in_words(office: Office) -> None:
+    await office.desk.request()
+    await office.desk.submit(WRONG)
+
+    assert office.notes[-1].detail == "wrong code (2 tries left)"
+
+
 async def test_enter_while_a_code_is_out_mails_no_second_one(office: Office) -> None:
     await office.desk.take(NOTHING)
     reply = await office.desk.take(NOTHING)

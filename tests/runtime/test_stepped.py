@@ -38,6 +38,7 @@ class Stand:
 
     def __init__(self, speed: float = FAST) -> None:
         self.log: list[str] = []
+        self.is_code_out = False
         self.clock = SimulatedClock(START)
         self.activity = Activity()
         self.turn = OneAtATime()
@@ -55,6 +56,7 @@ class Stand:
             timetable=timetable,
             on_due=lambda due: self.log.append(f"engine {due:%M:%S}"),
             speed=speed,
+            is_code_out=lambda: self.is_code_out,
         )
 
     def _job(self, due: datetime) -> None:
@@ -151,3 +153,27 @@ async def test_the_walk_ends_when_told_even_while_something_is_under_way() -> No
     stand.stopping.set()
 
     await asyncio.wait_for(walking, 1)
+
+
+async def test_a_code_that_is_out_is_not_over_before_a_person_has_typed_it() -> None:
+    stand = Stand()
+    stand.is_code_out = True
+
+    walking = asyncio.create_task(stand.market.run(stand.stopping))
+    for _ in range(100):
+        await asyncio.sleep(0)
+    log_while_typed = list(stand.log)
+    stand.is_code_out = False
+    await walking
+
+    assert log_while_typed == ["job 14:55"]
+    assert stand.log[-1] == "job 15:03"
+
+
+async def test_without_a_pace_a_code_that_is_out_delays_nothing() -> None:
+    stand = Stand(speed=math.inf)
+    stand.is_code_out = True
+
+    await stand.market.run(stand.stopping)
+
+    assert stand.log[-1] == "job 15:03"

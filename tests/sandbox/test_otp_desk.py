@@ -67,6 +67,21 @@ def test_a_ticket_is_used_once_and_an_unknown_one_is_invalid() -> None:
         assert answer == (400, "OTP_INVALID")
 
 
+def test_a_code_is_out_until_it_is_used_spent_or_old() -> None:
+    otp = desk()
+    before = otp.is_code_out(MORNING)
+    otp.request(MORNING)
+    after_five_minutes = otp.is_code_out(MORNING + timedelta(seconds=301))
+    while_new = otp.is_code_out(MORNING)
+    for _ in range(3):
+        refusal(lambda: otp.verify("T-1", MORNING, is_right=False))
+    when_spent = otp.is_code_out(MORNING)
+    otp.verify(otp.request(MORNING).ticket_id, MORNING, is_right=True)
+
+    assert (before, while_new, after_five_minutes, when_spent) == (False, True, False, False)
+    assert otp.is_code_out(MORNING) is False
+
+
 def test_the_sixth_code_of_a_day_waits_for_tomorrow() -> None:
     otp = desk()
     for _ in range(5):
