@@ -6,6 +6,8 @@ after it. With `--json` each entry of the journal is one JSON value in a line, a
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import click
@@ -57,18 +59,19 @@ class TerminalScreen:
         """Tell an entry that is in the journal."""
         self._trouble = ""
         lines = self._narrator.tell(entry, min(LINE_MAX, width()))
-        if self._invocation.json:
-            value = {"entry": type(entry).__name__, **fields_of(entry)}
-            write_json(json.dumps(value, ensure_ascii=False, default=str))
-        elif lines:
-            self._wipe()
-            dye = _colored if self._is_colored else str
-            for line in lines:
-                write_line(line, dye=dye, color=self._is_colored)
-            self._draw()
-        elif self._has_status_line and self._status() != self._drawn:
-            self._wipe()
-            self._draw()
+        with _shown_or_not():
+            if self._invocation.json:
+                value = {"entry": type(entry).__name__, **fields_of(entry)}
+                write_json(json.dumps(value, ensure_ascii=False, default=str))
+            elif lines:
+                self._wipe()
+                dye = _colored if self._is_colored else str
+                for line in lines:
+                    write_line(line, dye=dye, color=self._is_colored)
+                self._draw()
+            elif self._has_status_line and self._status() != self._drawn:
+                self._wipe()
+                self._draw()
 
     def recovered(self, recovery: Recovery) -> None:
         """Know what an earlier run of the day has left, without telling it again."""
@@ -83,18 +86,21 @@ class TerminalScreen:
         if text == self._trouble:
             return
         self._trouble = text
-        self._wipe()
-        write_line(f" !! {text}", err=True)
-        self._draw()
+        with _shown_or_not():
+            self._wipe()
+            write_line(f" !! {text}", err=True)
+            self._draw()
 
     def talk(self, text: str) -> None:
         """Say something to the person at the terminal."""
-        self._wipe()
-        say(self._invocation, text)
+        with _shown_or_not():
+            self._wipe()
+            say(self._invocation, text)
 
     def close(self) -> None:
         """Leave the terminal clean."""
-        self._wipe()
+        with _shown_or_not():
+            self._wipe()
         self._has_status_line = False
 
     def _wipe(self) -> None:
@@ -108,6 +114,20 @@ class TerminalScreen:
 
     def _status(self) -> str:
         return cut(visible(self._narrator.glance.text(self._mode, width() - 1)), width() - 1)
+
+
+@contextmanager
+def _shown_or_not() -> Iterator[None]:
+    """Go on where a line can't be written: the window was closed, or the disk of the log is full.
+
+    Orders may be open, and the journal has it all. Who hangs a pipe up ends the run.
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError:
+        return
 
 
 def _colored(line: str) -> str:

@@ -1,9 +1,12 @@
 """The screen of a run: session lines on stdout, talk on stderr, no animation for nobody."""
 
 import json
+import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from bot.cli.invocation import Invocation
@@ -103,3 +106,29 @@ def test_a_cut_falls_between_words() -> None:
     assert cut("expire 3m: 200 filled, 300 cancelled", 20) == "expire 3m: 200 …"
     assert cut("short enough", 12) == "short enough"
     assert cut("x" * 30, 10) == "x" * 9 + "…"
+
+
+def test_a_full_disk_behind_the_log_does_not_end_the_run() -> None:
+    is_at_the_end = False
+    with (
+        suppress(OSError),
+        Path("/dev/full").open("w") as full,
+    ):  # what closes it can't write either
+        with redirect_stdout(full), redirect_stderr(full):
+            shows = TerminalScreen(Invocation(), "sandbox")
+            shows.entry(no(1, 0.4))
+            shows.trouble("the journal can't be written")
+            shows.talk("type the code")
+            shows.close()
+        is_at_the_end = True
+
+    assert is_at_the_end
+
+
+def test_who_hangs_up_a_pipe_ends_the_run() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with suppress(OSError), os.fdopen(writing, "w") as pipe, redirect_stdout(pipe):
+        shows = TerminalScreen(Invocation(), "sandbox")
+        with pytest.raises(BrokenPipeError):
+            shows.entry(no(1, 0.4))
