@@ -58,7 +58,7 @@ CODES: Final[Mapping[str, CheckCode]] = {
     "PRICE": CheckCode(
         "R05",
         "price {price} for {order_type}",
-        "{order_type} order at price {price}",
+        "price {price} does not go with order type {order_type}",
         "{order_type} order without a price",
     ),
     "TICK": CheckCode(
@@ -95,7 +95,9 @@ CODES: Final[Mapping[str, CheckCode]] = {
         "R08", "day {orders} of {limit}", "{orders} orders today already, at most {limit}"
     ),
     "MAX_LOSS": CheckCode(
-        "R12", "loss {loss_vnd} of {limit_vnd}", "{loss_vnd} VND lost today, at most {limit_vnd}"
+        "R12",
+        "loss {loss_vnd} of {limit_vnd}",
+        "{loss_vnd} VND lost today; from {limit_vnd} on nothing is bought",
     ),
     "CASH": CheckCode(
         "R13",
@@ -113,7 +115,7 @@ CODES: Final[Mapping[str, CheckCode]] = {
     "UNKNOWN_ORDERS": CheckCode(
         "R23",
         "unknown {unknown} of {limit}",
-        "orders whose outcome nobody knows yet: {unknown}, at most {limit}",
+        "orders whose outcome nobody knows yet: {unknown}; from {limit} on nothing new is sent",
     ),
 }
 
@@ -150,7 +152,7 @@ ASK_CODES: Final[Mapping[str, CheckCode]] = {
     "ROW_ALLOWS": CheckCode(
         "R22",
         "the broker's row: {status}, may be changed {allowed}",
-        "the broker lets it not be changed now ({status})",
+        "the broker does not let it be changed now ({status})",
     ),
     "ROW_READ": CheckCode(
         "R18",

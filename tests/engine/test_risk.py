@@ -191,7 +191,7 @@ def test_a_passed_check_says_exactly_what_reads_alike_when_short():
         ("the day's band is not known", REQUEST, {"quote": replace(QUOTE, floor=None)}),
         ("free cash is not known", REQUEST, {"cash_free": None}),
         ("LIMIT order without a price", replace(REQUEST, limit_price=None), {}),
-        ("MTL order at price 27,000", replace(MARKET, limit_price=27_000), {}),
+        ("price 27,000 does not go with order type MTL", replace(MARKET, limit_price=27_000), {}),
         ("no order in this phase: HOSE lunch break", REQUEST, {"phase": Phase.BREAK}),
         (
             "no PLO order in this phase (continuous), which takes LIMIT/MTL",
@@ -199,11 +199,22 @@ def test_a_passed_check_says_exactly_what_reads_alike_when_short():
             {},
         ),
         ("99 of 100 shares can be sold now", SELL, {"sellable": 99}),
+        (
+            "orders whose outcome nobody knows yet: 2; from 2 on nothing new is sent",
+            REQUEST,
+            {"unknown": 2},
+        ),
         ("150 shares is no lot: multiples of 100, or 1 to 99", replace(REQUEST, quantity=150), {}),
     ],
 )
 def test_a_refusal_is_a_sentence_for_a_trader(text, request_, changes):
     assert refusal(request_, **changes) == text
+
+
+def test_a_loss_that_has_just_reached_its_limit_is_told_as_reached():
+    assert refusal(REQUEST, Limits(max_loss_per_day=500_000), loss_today=500_000) == (
+        "500,000 VND lost today; from 500,000 on nothing is bought"
+    )
 
 
 def test_a_gap_is_told_in_percent():
