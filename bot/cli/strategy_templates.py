@@ -62,7 +62,9 @@ def config_text(journal_url: str | None = None) -> str:
     text = shipped("config/bot.yaml").read_text("utf-8").replace("../var", "var")
     if journal_url is None:
         return text
-    return re.sub(r"^journal: .*$", f'journal: {{url: "{journal_url}"}}', text, flags=re.MULTILINE)
+    return re.sub(
+        r"^# journal: .*$", f'journal: {{url: "{journal_url}"}}', text, flags=re.MULTILINE
+    )
 
 
 def write_new(files: dict[Path, str]) -> None:

@@ -59,6 +59,18 @@ def test_four_files_are_written_and_the_journal_stays_in_the_folder(
     assert "secrets.yaml" in (folder / ".gitignore").read_text("utf-8")
 
 
+def test_another_state_dir_is_enough_for_another_mode(capsys: Capture, tmp_path: Path) -> None:
+    folder = tmp_path / "mybot"
+    run(["init", str(folder)])
+    config = folder / "bot.yaml"
+    text = config.read_text("utf-8")
+    config.write_text(text.replace("state_dir: var ", "state_dir: var-paper ", 1), "utf-8")
+
+    run(["config", "path", "journal", "-c", str(config)])
+
+    assert capsys.readouterr().out.splitlines()[-1] == f"{folder}/var-paper/journal.db"
+
+
 def test_nothing_is_written_over(capsys: Capture, tmp_path: Path) -> None:
     (tmp_path / "bot.yaml").write_text("mine\n", "utf-8")
 
