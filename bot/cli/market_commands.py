@@ -100,10 +100,14 @@ def phases(
 
 
 def _moment_of(invocation: Invocation, moment: str | None) -> tuple[datetime, Fields | None]:
-    """The instant that is meant, and what the running bot says of it."""
-    reply = find_bot(invocation, "phases") if moment is None else None
-    at = instant(reply, "at") if reply else _instant_of(moment)
-    return at or SystemClock().now(), reply
+    """The instant that is meant, and what the running bot says of it where that is now.
+
+    A time of day is one of the running bot's day: a sandbox plays another one than today.
+    """
+    is_of_today = moment is None or "-" not in moment
+    reply = find_bot(invocation, "phases") if is_of_today else None
+    now = (instant(reply, "at") if reply else None) or SystemClock().now()
+    return (now, reply) if moment is None else (_instant_of(moment, now), None)
 
 
 def _rulebook_at(invocation: Invocation, at: datetime) -> Rulebook:
@@ -127,7 +131,8 @@ def _phase_lines(invocation: Invocation, moment: str | None) -> list[str]:
         source = "broker" if reply else "rules"
         fields = {"at": at.isoformat(), "source": source, "day": says, "exchanges": found}
         return json_text(fields).splitlines()
-    head = f"{day_and_clock_of(at)} by {'the broker' if reply else 'the rules of exchange'}"
+    by = "the broker" if reply else "the exchanges' rules"
+    head = f"{day_and_clock_of(at)} by {by}"
     table = aligned(HEADS, [_row(one, at) for one in found], limit=width())
     doubt = [says] if day in rulebook.calendar.doubts else []
     return [head, *table, *doubt, "", *day_strip(rulebook, LISTED, at)]
@@ -138,13 +143,13 @@ def _explain(invocation: Invocation, rulebook: Rulebook, symbol: str, at: dateti
     instrument = load_symbols().instrument(symbol, at.astimezone(EXCHANGE_TZ).date())
     if instrument is None:
         day = at.astimezone(EXCHANGE_TZ).date()
-        raise click.BadParameter(f"config/symbols.csv has no {symbol!r} on {day}")
+        raise click.BadParameter(f"the shipped table of symbols has no {symbol!r} on {day}")
     lines = explain(rulebook, instrument, at)
     if invocation.json:
         found = [{"what": x.what, "says": x.says, **_rule_fields(x.rule)} for x in lines]
         print_json({"at": at.isoformat(), "symbol": symbol, "explained": found})
         return
-    print_text(f"{symbol} at {day_and_clock_of(at)} by the rules of exchange")
+    print_text(f"{symbol} at {day_and_clock_of(at)} by the exchange's rules")
     rows = [_why_cells(line) for line in lines]
     spare = ("SOURCE", "SINCE", "RULE")
     print_table(invocation, WHY_HEADS, rows, spare=spare)
@@ -219,10 +224,8 @@ def _moment(until: datetime, at: datetime) -> str:
     return clock_of(until) if local.date() == now.date() else f"{local:%a %m-%d %H:%M}"
 
 
-def _instant_of(moment: str | None) -> datetime | None:
-    if moment is None:
-        return None
-    today = SystemClock().now().astimezone(EXCHANGE_TZ).date()
+def _instant_of(moment: str, now: datetime) -> datetime:
+    today = now.astimezone(EXCHANGE_TZ).date()
     for written in (moment, f"{today}T{moment}"):
         try:
             at = datetime.fromisoformat(written)

@@ -109,6 +109,12 @@ def test_the_status_tells_rate_and_drift(running: RunningBot) -> None:
     assert set(found["rate"]) == {"used", "per_minute", "waiting", "is_degraded", "starved"}
 
 
+def test_a_time_of_day_is_one_of_the_day_that_the_bot_trades(running: RunningBot) -> None:
+    found = running.call("session", "HPG", "--at", "14:31")
+
+    assert found.out.splitlines()[0] == "HPG at 2026-11-19 14:31:00 by the exchange's rules"
+
+
 def test_the_phases_are_the_broker_s_word(running: RunningBot) -> None:
     found = json.loads(running.call("session", "--json").out)
 

@@ -34,7 +34,7 @@ def test_with_a_symbol_it_says_what_may_be_done_and_by_which_rule():
     code, out, _ = called("hpg", *AT)
 
     assert code == 0
-    assert out.splitlines()[0] == "HPG at 2026-11-19 14:31:00 by the rules of exchange"
+    assert out.splitlines()[0] == "HPG at 2026-11-19 14:31:00 by the exchange's rules"
     cancel = next(line for line in out.splitlines() if line.startswith("cancel"))
     assert cancel.split()[:3] == ["cancel", "high", "no:"]
 
@@ -59,7 +59,7 @@ def test_the_rulebook_of_a_day_has_a_source_for_each_rule():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("NOPE", *AT), "config/symbols.csv has no 'NOPE' on 2026-11-19"),
+        (("NOPE", *AT), "the shipped table of symbols has no 'NOPE' on 2026-11-19"),
         (("--at", "2025-05-04T10:00"), "2025-05-04 is too early: the rules known here"),
         (("--at", "noon"), "wanted an instant like"),
     ],
