@@ -56,7 +56,11 @@ def access_of(loaded: Loaded) -> Access:
     """Return the configured broker. Raises OperatorMistake without an address, key or secret."""
     broker = loaded.settings.broker
     if broker.base_url is None:
-        raise OperatorMistake.of("E-CFG-043", "this mode needs broker.base_url", ExitCode.CONFIG)
+        text = (
+            "there is no broker to ask: broker.base_url is not set, and the one of mode sandbox is "
+            "there only while the bot runs. Set it in bot.yaml, or start one: bot paper serve"
+        )
+        raise OperatorMistake.of("E-CFG-043", text, ExitCode.CONFIG)
     if broker.api_key is None or broker.api_secret is None:
         raise OperatorMistake.of(
             "E-SEC-001",

@@ -212,6 +212,16 @@ def test_an_unsafe_address_is_refused(served: Served) -> None:
     assert "http:// is for this machine only" in ran.err
 
 
+def test_a_bot_that_plays_its_broker_has_none_to_check_and_says_so(tmp_path: Path) -> None:
+    config = tmp_path / "bot.yaml"
+    config.write_text("mode: sandbox\nstate_dir: s\n")
+
+    ran = call("conformance", "--read-only", "-c", str(config))
+
+    assert (ran.code, ran.out) == (ExitCode.CONFIG, "")
+    assert "there is no broker to ask: broker.base_url is not set" in ran.err
+
+
 def test_a_live_key_places_nothing_unless_that_is_meant(tmp_path: Path) -> None:
     secrets, config = tmp_path / "secrets.yaml", tmp_path / "bot.yaml"
     secrets.write_text("api_key: ak_live_0001\napi_secret: '00'\n")
