@@ -50,13 +50,20 @@ class TwoFactor:
 
     def set_token(self, token: Secret, expires_at: datetime | None = None) -> None:
         """Hold this token from now on; one that has ended already is held but never ready."""
+        self._token = token
+        self._until = self._end_of(token, expires_at)
+        self._dropped_for = None
+
+    def has_ended(self, token: Secret, expires_at: datetime | None = None) -> bool:
+        """Tell whether a token would never be ready, without holding it."""
+        return self._clock.now() > self._end_of(token, expires_at)
+
+    def _end_of(self, token: Secret, expires_at: datetime | None) -> datetime:
         claims = _claims(token)
         now = self._clock.now()
         issued_at = min(claims.get("iat", now), now)
         ends = (expires_at, claims.get("exp"), _end_of_day(issued_at))
-        self._token = token
-        self._until = min(end for end in ends if end is not None)
-        self._dropped_for = None
+        return min(end for end in ends if end is not None)
 
     def drop(self, code: str) -> None:
         """Forget the token. `code` is why: the broker's refusal, or the operator's word."""

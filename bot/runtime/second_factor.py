@@ -200,9 +200,9 @@ class TwoFactorDesk:
         return self._take(token, None, "token")
 
     def _take(self, token: Secret, expires_at: datetime | None, by: str) -> Reply:
+        if self._two_factor.has_ended(token, expires_at):
+            return _no("E-2FA-002", "this token has already ended; it was not used")
         self._two_factor.set_token(token, expires_at)
-        if not self._two_factor.is_ready:
-            return _no("E-2FA-002", "this token has already ended")
         until = self._two_factor.until
         assert until is not None, "a token that is ready ends some day"
         self._tell_ready(by)

@@ -6,6 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 from random import Random
 
+import jwt
 import pytest
 
 from bot.broker.broker import Broker, open_broker
@@ -225,6 +226,21 @@ async def test_what_no_header_can_carry_or_a_slip_at_the_prompt_is_not_taken_for
     assert code_of(reply) == "E-2FA-007"
     assert (office.has_token, office.desk.is_ready) == (False, False)
     assert list(office.state_dir.iterdir()) == []
+
+
+async def test_yesterdays_token_pasted_beside_a_good_one_does_not_take_its_place(
+    office: Office,
+) -> None:
+    await office.desk.request()
+    await office.desk.submit(office.right)
+    good = dict(office.desk.state())
+    yesterday = {"exp": int((office.clock.now() - timedelta(days=1)).timestamp())}
+
+    reply = office.desk.submit_token(Secret(jwt.encode(yesterday, "k" * 32)))
+
+    assert code_of(reply) == "E-2FA-002"
+    assert office.desk.state() == good
+    assert good["is_ready"] is True
 
 
 # -------------------------------------------------------------------------- keeping the token
