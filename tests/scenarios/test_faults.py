@@ -1,18 +1,23 @@
 """Faults of the engine in a whole run: it halts, goes on, answers, and starts again as halted."""
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
+
+import pytest
 
 from bot.domain.entry import Note, RunState
+from bot.journal.errors import Contradicted
 from bot.journal.verify import verify
 from bot.runtime.sandbox_world import wake_sandbox
 from bot.runtime.scenario_file import load_scenario
-from bot.runtime.world import Access
+from bot.runtime.schedule import Fire, Job, Report
+from bot.runtime.world import Access, Driver
 from bot.runtime.worlds import Place
 from tests.by_hand import Ask, HandStory, tell_by_hand
 from tests.staging import QUIET
@@ -134,6 +139,8 @@ async def test_after_a_fault_halt_cancels_and_stop_ends_the_bot(tmp_path: Path) 
 class BrokenBooks(InProcessWorld):
     """A world in which each read of the day book from the second minute on raises in our client."""
 
+    error: Exception = KeyError("of the test")
+
     async def open(self, stack: AsyncExitStack, /) -> Access:
         access = await super().open(stack)
         app, end = access.app, self.market.now() + timedelta(minutes=1)
@@ -141,15 +148,15 @@ class BrokenBooks(InProcessWorld):
 
         async def breaking(scope: Mapping[str, Any], *rest: Any) -> None:
             if scope["path"].endswith("/order-book") and self.market.now() > end:
-                raise KeyError("of the test")
+                raise self.error
             await app(scope, *rest)
 
         return replace(access, app=breaking)
 
 
-def _broken_books(place: Place) -> InProcessWorld:
+def _place(world: type[InProcessWorld], place: Place) -> InProcessWorld:
     sandbox, clock = wake_sandbox(place, load_scenario("story.yaml", place.loaded.base_dir))
-    return BrokenBooks(sandbox, clock, place)
+    return world(sandbox, clock, place)
 
 
 async def test_work_in_the_background_that_raises_halts_and_does_not_end_the_run(
@@ -158,7 +165,11 @@ async def test_work_in_the_background_that_raises_halts_and_does_not_end_the_run
     config = write_project(tmp_path, scenario=QUIET, strategies=[once(params={"price": 26_000})])
 
     told = await tell_by_hand(
-        config, _ask(150, "status"), minutes=4, place_in=_broken_books, may_fault=True
+        config,
+        _ask(150, "status"),
+        minutes=4,
+        place_in=partial(_place, BrokenBooks),
+        may_fault=True,
     )
 
     status = _status(told.replies[0])
@@ -166,3 +177,49 @@ async def test_work_in_the_background_that_raises_halts_and_does_not_end_the_run
     assert status["faults"][0]["where"] == "work in the background"
     assert status["faults"][0]["count"] > 2
     assert len(_faults(told)) == 1
+
+
+class BrokenJournal(BrokenBooks):
+    """What raises there is of the journal: nothing can go on after it."""
+
+    error = Contradicted("of the test")
+
+
+async def test_work_in_the_background_that_finds_the_journal_wrong_ends_the_run(
+    tmp_path: Path,
+) -> None:
+    config = write_project(tmp_path, scenario=QUIET, strategies=[once(params={"price": 26_000})])
+
+    with pytest.raises(Contradicted):
+        await tell_by_hand(config, minutes=4, place_in=partial(_place, BrokenJournal))
+
+
+class OddTime(datetime):
+    """An instant whose local time nobody can tell."""
+
+    def astimezone(self, tz: tzinfo | None = None) -> Self:  # noqa: ARG002
+        raise KeyError("astimezone")
+
+
+class OddDays(InProcessWorld):
+    """A world in which the day's own job is told an odd time."""
+
+    def drive(self, jobs: Sequence[Job], on_due: Fire, report: Report) -> Driver:
+        now = self.market.now()
+        for day in (job for job in jobs if job.name == "day"):
+            day.fire(OddTime(now.year, now.month, now.day, tzinfo=UTC))
+        return super().drive(jobs, on_due, report)
+
+
+async def test_a_job_of_the_timetable_that_raises_halts_and_does_not_end_the_run(
+    tmp_path: Path,
+) -> None:
+    config = write_project(tmp_path, scenario=QUIET, strategies=[once(params={"price": 26_000})])
+
+    told = await tell_by_hand(
+        config, _ask(30, "status"), minutes=1, place_in=partial(_place, OddDays), may_fault=True
+    )
+
+    status = _status(told.replies[0])
+    assert (status["state"], status["reason"]) == ("HALTED", "engine fault")
+    assert status["faults"][0]["where"] == "the job day"

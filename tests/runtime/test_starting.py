@@ -1,0 +1,97 @@
+"""When a start waits for a broker that is away."""
+
+from dataclasses import replace
+from datetime import datetime
+
+import pytest
+
+from bot.broker.errors import BrokerError, Refused, Unreachable
+from bot.domain.order import OrderState, SendState
+from bot.domain.recovery import Recovery, StoredIntent
+from bot.runtime.starting import Insistence, has_open_work
+from tests.engine.stage import DAY, START, Stage
+
+STAGE = Stage()
+INTENT = STAGE.working()
+ROW = STAGE.entries_of_order()
+
+
+@pytest.mark.parametrize(
+    ("state", "is_work"),
+    [
+        (SendState.SENDING, True),
+        (SendState.UNKNOWN, True),
+        (SendState.REACHED, True),
+        (SendState.READY, False),
+        (SendState.ACKED, False),
+        (SendState.NOT_PLACED, False),
+    ],
+)
+def test_a_place_whose_outcome_is_not_known_is_open_work(state: SendState, is_work: bool) -> None:
+    stored = StoredIntent(INTENT, state, None, None)
+
+    assert has_open_work(Recovery(DAY, intents=(stored,))) is is_work
+
+
+def test_an_own_order_that_has_not_ended_is_open_work() -> None:
+    ended = replace(ROW, state=OrderState.CANCELLED)
+    nobodys = replace(ROW, intent_id=None)
+
+    assert has_open_work(Recovery(DAY, orders=(ROW,)))
+    assert not has_open_work(Recovery(DAY, orders=(ended, nobodys)))
+    assert not has_open_work(Recovery(DAY))
+
+
+class NoWait:
+    """A clock on which every instant has come already."""
+
+    def now(self) -> datetime:
+        return START
+
+    async def sleep_until(self, instant: datetime) -> None:
+        """Return at once."""
+
+
+async def _asked(error: BrokerError, *, is_needed: bool) -> tuple[str, list[str]]:
+    """Ask a broker that fails once and then answers: return the trouble in between, and the told.
+
+    Raises the error when it is not asked again.
+    """
+    told: list[str] = []
+    troubles: list[str] = []
+    insistence = Insistence(NoWait(), told.append, is_needed)
+    errors = [error]
+
+    async def answer() -> None:
+        troubles.append(insistence.trouble)
+        if errors:
+            raise errors.pop()
+
+    await insistence.ask(answer)
+    assert insistence.trouble == ""
+    return troubles[-1], told
+
+
+async def test_with_open_work_the_broker_is_asked_again_and_its_trouble_is_known_meanwhile() -> (
+    None
+):
+    trouble, told = await _asked(Unreachable("users", "no route"), is_needed=True)
+
+    assert trouble == "the broker does not answer (users: no route)"
+    assert [text.startswith(trouble) for text in told] == [True]
+    assert "asks again in 1 s" in told[0]
+
+
+@pytest.mark.parametrize(
+    ("error", "is_needed"),
+    [
+        (Unreachable("users", "no route"), False),
+        (Refused("users", "no", http_status=401, error_code="AUTH_INVALID_KEY"), True),
+        (Refused("quote", "no", http_status=404, error_code="NOT_FOUND"), True),
+    ],
+)
+async def test_what_waiting_does_not_mend_ends_a_start_at_once(
+    error: BrokerError, is_needed: bool
+) -> None:
+    with pytest.raises(type(error)):
+        await _asked(error, is_needed=is_needed)
