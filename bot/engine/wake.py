@@ -29,6 +29,8 @@ MARKET_HOOKS: Final = frozenset({"on_bar", "on_quote", "on_depth", "on_timer"})
 NEWS_HOOKS: Final = frozenset({"on_fill", "on_reject", "on_stop"})
 HOOK_ROUNDS_MAX: Final = 20
 """How often hooks of one event may lead to hooks again."""
+WISHES_MAX: Final = 100
+"""How many wishes of one call are heard; a plug-in with more is in a loop."""
 
 
 def seats_of(book: Book, symbol: str) -> Iterable[tuple[Runner, Seat]]:
@@ -108,6 +110,9 @@ def call(book: Book, runner: Runner, seat: Seat, hook: str, argument: object | N
         _skip(book, runner, seat, "WARMING", _cold_text(reads))
     elif fault is not None:
         failed(book, runner, seat.symbol, hook, fault)
+    elif len(wishes) > WISHES_MAX:
+        error = f"{len(wishes):,} wishes in one call, at most {WISHES_MAX} are heard: none was"
+        failed(book, runner, seat.symbol, hook, StrategyFault(error, is_overrun=False))
     elif wishes:
         for wish in wishes:
             why = wish.why or reason_of(reads, hook)

@@ -64,6 +64,21 @@ def test_the_third_fault_disables_the_strategy(fault, code):
     assert stage.wish(lambda s: s.buy(100, limit=27_000)) == []
 
 
+def test_a_hook_that_wishes_without_an_end_is_a_fault_and_nothing_of_it_is_heard():
+    stage = Stage()
+
+    def wish(count: int) -> None:
+        stage.wish(*[lambda s: s.skip("and on")] * count)
+
+    wish(wake.WISHES_MAX)
+    assert len(stage.new(Decision)) == wake.WISHES_MAX
+    wish(wake.WISHES_MAX + 1)
+
+    [decision] = stage.new(Decision)
+    assert (decision.verdict, decision.code) == (Verdict.FAILED, "EXCEPTION")
+    assert decision.why == "on_timer: 101 wishes in one call, at most 100 are heard: none was"
+
+
 def test_a_fault_told_later_counts_like_any_other():
     stage = Stage()
 
