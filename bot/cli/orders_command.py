@@ -13,6 +13,7 @@ from bot.cli.command import command
 from bot.cli.invocation import Invocation
 from bot.cli.paper_words import paper_line
 from bot.cli.places import open_journal, readable
+from bot.cli.refusal_words import in_words
 from bot.cli.rows import Plain, fields_of, form_option, names_of, print_machine
 from bot.cli.show import UNCUT, Row, print_lines, print_table, print_text, say
 from bot.cli.since import since_of, since_option
@@ -171,10 +172,12 @@ def reason_of(row: OrderRow) -> str:
         return f"{rest} ({row.note})" if row.note else rest
     if row.status == "BLOCKED":
         return " ".join(part for part in (row.code, row.reason) if part) or row.why or ""
+    words = in_words(row.code, row.reason) if row.outcome == "rejected" else ""
+    told = f'{words}: "{row.reason}"' if words and row.reason else words or row.reason
     scripted = split(row.note or "")[1]
-    if row.reason and scripted:
-        return f"{row.reason} {scripted}"
-    return row.reason or row.note or row.why or ""
+    if told and scripted:
+        return f"{told} {scripted}"
+    return told or row.note or row.why or ""
 
 
 def _row(row: OrderRow, time_of: Callable[[datetime], str]) -> Row:
