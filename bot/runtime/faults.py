@@ -15,6 +15,7 @@ from typing import Final
 
 from bot import __version__
 from bot.clock import SystemClock
+from bot.domain.entry import Entry
 from bot.domain.fault import Fault
 from bot.domain.visible import visible
 from bot.journal.errors import JournalError
@@ -43,6 +44,24 @@ class FaultGuard:
         except Exception as error:
             return self.fault_of(error)
         return None
+
+    def screen(
+        self, show: Callable[[Entry], None], tell: Callable[[Fault], None]
+    ) -> Callable[[Entry], None]:
+        """Return what shows an entry, and tells of a bug in that: the entry is journalled already.
+
+        Where nothing can be written any more (a pipe that nobody reads, a full disk) the run ends.
+        """
+
+        def shown(entry: Entry) -> None:
+            try:
+                show(entry)
+            except OSError:
+                raise
+            except Exception as error:
+                tell(self.fault_of(error))
+
+        return shown
 
     def handler(self, handler: Handler) -> Handler:
         """Return a handler of the control socket that answers for a fault too."""

@@ -18,7 +18,7 @@ from bot.broker.broker import Broker
 from bot.broker.errors import BrokerError
 from bot.clock import SystemClock, performance_s
 from bot.domain.account import SubAccount
-from bot.domain.fault import FaultFound
+from bot.domain.fault import Fault, FaultFound
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.plan import StrategyPlan
 from bot.engine.engine import Engine
@@ -175,8 +175,10 @@ class Run:
         if ends_the_run(error):
             self._supervisor.fail(error)
         else:
-            fault = self._faults.fault_of(error)
-            self._inbox.post(FaultFound(self.world.market.now(), "work in the background", fault))
+            self._on_fault("work in the background", self._faults.fault_of(error))
+
+    def _on_fault(self, where: str, fault: Fault) -> None:
+        self._inbox.post(FaultFound(self.world.market.now(), where, fault))
 
     # -------------------------------------------------------------------------------- journal
 
@@ -296,7 +298,10 @@ class Run:
             plans=tuple(each.plan for each in strategies),
             quota=quota,
             polls=PollWatch(quota=quota, speed=world.quota_speed, post=post),
-            show=(self._screen.entry, self._company.see),
+            show=(
+                self._faults.screen(self._screen.entry, partial(self._on_fault, "the screen")),
+                self._company.see,
+            ),
             on_trouble=self._screen.trouble,
             guard=self._faults.guard,
             insistence=self._insistence,

@@ -1,10 +1,13 @@
 """What the guard keeps of an exception, and what it leaves to the supervisor."""
 
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from bot.domain.entry import Note
+from bot.domain.fault import Fault
 from bot.journal.errors import SendForbidden
 from bot.runtime.control import Reply, Request
 from bot.runtime.faults import REPORTS_MAX, FaultGuard, ends_the_run
@@ -132,3 +135,14 @@ async def test_a_command_that_cannot_be_answered_is_told_so_and_kept(tmp_path: P
     assert "KeyError: 'status'" in str(reply["message"])
     assert str(tmp_path / "bugs") in str(reply["message"])
     assert await guard.handler(sound)({}) == {"ok": True}
+
+
+def test_a_bug_in_the_screen_is_told_and_a_screen_that_is_gone_is_not(tmp_path: Path) -> None:
+    guard, told = FaultGuard(tmp_path), list[Fault]()
+    note = Note(datetime(2026, 11, 19, tzinfo=UTC), "ALERT", "text")
+
+    guard.screen(lambda _: _raise(KeyError("colour")), told.append)(note)
+    with pytest.raises(BrokenPipeError):
+        guard.screen(lambda _: _raise(BrokenPipeError()), told.append)(note)
+
+    assert [fault.error for fault in told] == ["KeyError: 'colour'"]

@@ -11,17 +11,20 @@ from typing import Any, Self
 
 import pytest
 
-from bot.domain.entry import Note, RunState
+from bot.domain.entry import Entry, Fill, Note, RunState
 from bot.journal.errors import Contradicted
 from bot.journal.verify import verify
+from bot.runtime.company import RunOptions
+from bot.runtime.run import run_bot
 from bot.runtime.sandbox_world import wake_sandbox
 from bot.runtime.scenario_file import load_scenario
 from bot.runtime.schedule import Fire, Job, Report
+from bot.runtime.settings import load_settings
 from bot.runtime.world import Access, Driver
 from bot.runtime.worlds import Place
 from tests.by_hand import Ask, HandStory, tell_by_hand
 from tests.staging import QUIET
-from tests.story import InProcessWorld, once, write_project
+from tests.story import InProcessWorld, Shown, in_process, once, write_project
 
 ODD = """
 from bot import Strategy
@@ -223,3 +226,24 @@ async def test_a_job_of_the_timetable_that_raises_halts_and_does_not_end_the_run
     status = _status(told.replies[0])
     assert (status["state"], status["reason"]) == ("HALTED", "engine fault")
     assert status["faults"][0]["where"] == "the job day"
+
+
+class OddScreen(Shown):
+    """A screen that cannot show a fill."""
+
+    def entry(self, entry: Entry) -> None:
+        if isinstance(entry, Fill):
+            raise KeyError("of the test")
+        super().entry(entry)
+
+
+async def test_a_line_that_cannot_be_shown_halts_and_does_not_end_the_run(tmp_path: Path) -> None:
+    config = write_project(tmp_path, scenario=QUIET, strategies=[once()])
+    shown, options = OddScreen(), RunOptions(run_for=timedelta(minutes=2))
+
+    end = await run_bot(load_settings(config), options, shown, make=in_process)
+
+    assert end.reason == "2 min are over"
+    assert [note.numbers["where"] for note in shown.all(Note) if note.kind == "FAULT"] == [
+        "the screen"
+    ]
