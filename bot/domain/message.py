@@ -115,10 +115,7 @@ class AccountRead:
 
 @dataclass(frozen=True, slots=True)
 class TodaysOrdersRead:
-    """The day order book as asked for at `requested_at`: it tells nothing newer.
-
-    It is whole unless rows were `set_aside` because they could not be read.
-    """
+    """The day order book, asked for at `requested_at`: whole but for rows `set_aside`."""
 
     at: datetime
     account: str
@@ -129,11 +126,12 @@ class TodaysOrdersRead:
 
 @dataclass(frozen=True, slots=True)
 class OrderRead:
-    """One row of the day book, asked for by id. None: the broker does not know the id (yet)."""
+    """One row of the day book, asked for by id. None: not known (yet), or `is_unreadable`."""
 
     at: datetime
     order_id: str
     report: OrderReport | None
+    is_unreadable: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,12 +39,17 @@ def _adopt(book: Book, row: OrderReport) -> None:
 
 
 def on_order(book: Book, event: OrderRead) -> None:
-    """Merge one detail row; a cancel or an amendment that waited for it goes on."""
+    """Merge one detail row; a cancel or an amendment that waited for it goes on.
+
+    A cancel goes on without a row that cannot be read: waiting would not better it.
+    """
     order = book.orders.get(event.order_id)
     if order is not None and event.report is not None:
         orders.apply(book, order, event.report, "detail")
-    if order is not None and event.report is None and order.change is not None:
+    is_gone = event.report is None and not event.is_unreadable
+    if order is not None and is_gone and order.change is not None:
         book.command(ReadTodaysOrders(f"{event.order_id} is gone: another id"))
-    if event.report is not None:
+    if event.report is not None or event.is_unreadable:
         cancels.on_row(book, event.order_id)
+    if event.report is not None:
         amends.on_row(book, event.order_id, event.report)

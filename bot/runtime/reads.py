@@ -10,7 +10,7 @@ from datetime import date, datetime, timedelta
 from typing import Final
 
 from bot.broker.client import BrokerClient
-from bot.broker.errors import BrokerError
+from bot.broker.errors import BrokerError, Malformed
 from bot.clock import Clock
 from bot.domain.account import ShareholderRight, SubAccount
 from bot.domain.instrument import EXCHANGE_TZ, Exchange
@@ -190,10 +190,14 @@ class Reads:
         await self._once(f"phase {exchange}", read)
 
     async def order(self, order_id: str) -> None:
-        """Poll one order's detail row."""
+        """Poll one order's detail row; one that cannot be read keeps no cancel waiting."""
 
         async def read(asked_at: datetime) -> None:
-            report = await self._client.order(self._account, order_id, asked_at)
+            try:
+                report = await self._client.order(self._account, order_id, asked_at)
+            except Malformed:
+                self._post(OrderRead(asked_at, order_id, None, is_unreadable=True))
+                raise
             self._post(OrderRead(asked_at, order_id, report))
 
         await self._once(f"order {order_id}", read)

@@ -73,6 +73,24 @@ async def test_a_row_that_leaves_something_out_spoils_no_book_and_its_order_goes
     assert "SYMBOL_HALTED" in {each.code for each in story.shown.all(Decision)}
 
 
+@pytest.mark.parametrize("lacking", [["symbol"], ["execqtty", "remainqtty"]])
+async def test_an_order_whose_rows_all_leave_something_out_is_cancelled_all_the_same(
+    tmp_path: Path, lacking: list[str]
+) -> None:
+    left_out = {"do": "set_fields", "fields": dict.fromkeys(lacking)}
+    order = {"size": {"shares": 100}, "type": "LIMIT", "price": "ask", "expire": "30s"}
+    config = write_project(
+        tmp_path,
+        scenario={**QUIET, "faults": [{"match": ROWS, "action": left_out}]},
+        strategies=[once(params={"price": 26_000}, order=order)],
+    )
+
+    story = await tell(config, minutes=3)
+
+    [placed] = story.broker_orders().values()
+    assert (placed["status"], len(story.posts())) == ("CANCELLED", 1)
+
+
 AGAIN = """
 from bot import Strategy
 
