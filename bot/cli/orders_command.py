@@ -171,7 +171,8 @@ def reason_of(row: OrderRow) -> str:
     if rest := rest_of(row):
         return f"{rest} ({row.note})" if row.note else rest
     if row.status == "BLOCKED":
-        return " ".join(part for part in (row.code, row.reason) if part) or row.why or ""
+        code = f"({row.code})" if row.code and row.reason else row.code
+        return " ".join(part for part in (row.reason, code) if part) or row.why or ""
     words = in_words(row.code, row.reason) if row.outcome == "rejected" else ""
     told = f'{words}: "{row.reason}"' if words and row.reason else words or row.reason
     scripted = split(row.note or "")[1]

@@ -80,11 +80,15 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class IntentRecorded:
-    """A new intent, READY to be sent (or DENIED: kept so that a refused order has a row too)."""
+    """A new intent, READY to be sent (or DENIED: kept so that a refused order has a row too).
+
+    `reason` is why it was denied.
+    """
 
     at: datetime
     intent: Intent
     state: SendState
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -199,7 +199,7 @@ def _deny(
     book.counts["denied"] += 1
     code = checks[-1].code
     book.record(_decision(book, request, Verdict.BLOCKED, code, checks, intent.intent_id))
-    book.record(IntentRecorded(book.now, intent, SendState.DENIED))
+    book.record(IntentRecorded(book.now, intent, SendState.DENIED, checks[-1].text))
     if code == "MAX_LOSS":
         switches.switch(book, runner, switches.PAUSED, checks[-1].text, switches.BY_LIMIT)
 

@@ -55,7 +55,7 @@ def intent_row(entry: IntentRecorded) -> Row:
         "fingerprint": intent.fingerprint,
         "state": entry.state,
         "state_at": plain(entry.at),
-        "state_reason": "",
+        "state_reason": entry.reason,
         "proof": None,
         "order_id": None,
     }

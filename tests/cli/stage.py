@@ -92,7 +92,7 @@ def blocked() -> list[Entry]:
         why="SMA crossed",
         checks=(check,),
     )
-    return [decision, IntentRecorded(BLOCKED.at(0), BLOCKED.intent, _SEND.DENIED)]
+    return [decision, IntentRecorded(BLOCKED.at(0), BLOCKED.intent, _SEND.DENIED, check.text)]
 
 
 def cut() -> list[Entry]:

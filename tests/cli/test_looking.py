@@ -24,7 +24,7 @@ TIME     ID          STRATEGY  SIDE SYM QTY   PRICE FILLED     AVG STATUS       
 09:16:00 ORD10000001 sma-fpt   BUY  FPT 100 132,000    100 132,000 MATCHED_ALL   bids 4.6x asks
 09:21:00 ORD10000003 depth-hpg BUY  HPG 500  27,050    200  27,050 PARTLY FILLED rest cancelled …
 09:27:00 ORD10000004 sma-fpt   BUY  VNM 100  79,900      0       - REJECTED      price outside the …
-09:31:00 L-0005      sma-fpt   BUY  VNM 900  71,900      -       - BLOCKED       MAX_ORDER_VALUE
+09:31:00 L-0005      sma-fpt   BUY  VNM 900  71,900      -       - BLOCKED       order 64.7M of …
 5 orders: 1 unknown, 1 filled, 1 partly filled, 1 rejected, 1 blocked · bot order ID --timeline
 """
 PARTLY = """\
@@ -200,6 +200,12 @@ def test_all_and_a_name_contradict_each_other(config: Path) -> None:
 
     assert (ran.code, ran.out) == (ExitCode.USAGE, "")
     assert "--all and L-1 contradict each other: give one of them" in ran.err
+
+
+def test_an_order_that_a_check_refused_has_the_figures_that_decided(config: Path) -> None:
+    ran = call("order", "L-0005", "-c", str(config))
+
+    assert "reason     order 64.7M of 50M (MAX_ORDER_VALUE)\n" in ran.out
 
 
 def test_csv_hands_a_spreadsheet_no_formula() -> None:

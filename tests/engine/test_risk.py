@@ -315,6 +315,16 @@ def test_a_loss_at_the_limit_pauses_the_strategy():
     assert stage.wish(lambda s: s.buy()) == []
 
 
+def test_a_denied_orders_row_says_why_in_the_words_of_the_decision():
+    stage = Stage(limited(max_order_value=2_690_000))
+
+    stage.wish(lambda s: s.buy(100, limit=27_000))
+
+    [denied] = [one for one in stage.new(IntentRecorded) if one.state is SendState.DENIED]
+    assert denied.reason == "an order of 2,700,000 VND, at most 2,690,000"
+    assert stage.last(Decision).checks[-1].text == denied.reason
+
+
 def test_watching_decides_and_never_orders():
     stage = Stage(replace(PLAN, mode=StrategyMode.WATCH))
 
