@@ -230,7 +230,7 @@ def _found(reader: JournalReader, reference: str) -> OrderRow:
     try:
         return reader.order(reference)
     except UnknownOrder as error:
-        message = f"no order answers to '{reference}'. All of them: bot orders"
+        message = f"{error}. All of them: bot orders"
         raise OperatorMistake.of("E-ORD-001", message, ExitCode.USAGE) from error
     except AmbiguousOrder as error:
         message = f"'{reference}' could be {', '.join(error.candidates)}: give more of it"

@@ -53,7 +53,7 @@ def _find(reader: JournalReader, reference: str) -> OrderRow:
     try:
         return reader.order(reference)
     except UnknownOrder as error:
-        text = f"no order answers to '{reference}'. All of them: bot orders"
+        text = f"{error}. All of them: bot orders"
         raise OperatorMistake.of("E-ORD-001", text, ExitCode.USAGE) from error
     except AmbiguousOrder as error:
         text = f"'{reference}' could be {', '.join(error.candidates)}: give more of it"

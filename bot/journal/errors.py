@@ -115,7 +115,10 @@ class UnknownOrder(JournalError):
     """No order, intent or blocked request answers to `reference`."""
 
     def __init__(self, reference: str) -> None:
-        super().__init__(f"no order answers to '{reference}'")
+        is_first = reference == "last"
+        super().__init__(
+            "no order was made yet" if is_first else f"no order has the id '{reference}'"
+        )
         self.reference = reference
 
 

@@ -286,7 +286,17 @@ def test_an_order_that_ended_is_told_in_our_word_not_in_the_brokers(config: Path
 
 
 def test_an_id_of_nothing_is_no_part_of_every_id(config: Path) -> None:
-    assert call("order", "", "-c", str(config)).err.startswith("E-ORD-001 no order answers to ''")
+    assert call("order", "", "-c", str(config)).err.startswith("E-ORD-001 no order has the id ''")
+
+
+def test_the_last_order_of_a_journal_without_orders_is_none_yet(tmp_path: Path) -> None:
+    config = tmp_path / "bot.yaml"
+    config.write_text("state_dir: state\n")
+    assert call("db", "migrate", "-c", str(config)).code == ExitCode.DONE
+
+    assert call("order", "last", "-c", str(config)).err == (
+        "E-ORD-001 no order was made yet. All of them: bot orders\n"
+    )
 
 
 def test_an_unknown_order_says_where_all_of_them_are(config: Path) -> None:
@@ -294,7 +304,7 @@ def test_an_unknown_order_says_where_all_of_them_are(config: Path) -> None:
 
     assert (ran.code, ran.err) == (
         ExitCode.USAGE,
-        "E-ORD-001 no order answers to 'nope'. All of them: bot orders\n",
+        "E-ORD-001 no order has the id 'nope'. All of them: bot orders\n",
     )
 
 
