@@ -9,6 +9,7 @@ import inspect
 import math
 import typing
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar, Final, NamedTuple, get_origin
@@ -105,11 +106,21 @@ def make(
     return strategy
 
 
-def bars_wanted(strategy: Strategy) -> int:
-    """Return how many bars it needs before it can decide, as far as its first bar tells.
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """What a strategy's first bar tells: the bars it needs before it can decide, and a name in it
+    that nothing has (None when all are known).
+    """
 
-    It is started and shown one bar whose indicators know nothing yet; what it does then is
-    forgotten. Raises RefusedParameters when it asks for an average that cannot be had.
+    bars: int
+    unknown_name: str | None
+
+
+def rehearsal_of(strategy: Strategy) -> Rehearsal:
+    """Start it and show it one bar whose indicators know nothing yet; forget what it does then.
+
+    What it raises may be that bar's fault, but for a name that nothing has: that is mistyped.
+    Raises RefusedParameters when it asks for an average that cannot be had.
     """
     windows = {f"warm_up = {type(strategy).warm_up}": type(strategy).warm_up}
 
@@ -119,12 +130,16 @@ def bars_wanted(strategy: Strategy) -> int:
         return Indicator(math.nan)
 
     bar = Bar(strategy.symbol, _MIDNIGHT, 60, 10_000, 10_000, 10_000, 10_000, 100)
-    invoke(strategy, "on_start", None)
-    invoke(strategy, "on_bar", BarView(bar, read))
+    faults = (
+        invoke(strategy, "on_start", None),
+        invoke(strategy, "on_bar", BarView(bar, read)),
+    )
     for name, bars in windows.items():
         if bars > BARS_MAX or (bars < BARS_MIN and not name.startswith("warm_up")):
             raise RefusedParameters(f"{name}: wanted {BARS_MIN} to {BARS_MAX} bars")
-    return max(windows.values())
+    names = ("NameError:", f"AttributeError: '{type(strategy).__name__}' object has no attribute")
+    unknown = (fault.error for fault in faults if fault and fault.error.startswith(names))
+    return Rehearsal(max(windows.values()), next(unknown, None))
 
 
 # ------------------------------------------------------------------------------------ the class

@@ -23,7 +23,7 @@ from bot.runtime.invoke import files_of
 from bot.runtime.model_check import problems_in
 from bot.runtime.plan_check import WORDS, Market, Subject, contradictions, refused_parameters
 from bot.runtime.plan_model import STAND_INS, OrderSection, StrategyFile
-from bot.runtime.plugin_check import RefusedParameters, bars_wanted, make
+from bot.runtime.plugin_check import RefusedParameters, Rehearsal, make, rehearsal_of
 from bot.runtime.plugins import find_strategy
 from bot.runtime.problems import OperatorMistake, Problem
 from bot.runtime.rulebook import load_rulebook, load_symbols, rulebook_of
@@ -99,7 +99,8 @@ def check_files(
 
 
 def rehearse(checked: Sequence[CheckedFile]) -> tuple[CheckedFile, ...]:
-    """Show each strategy one made-up bar, and warn of those that want more bars than a day has.
+    """Show each strategy one made-up bar, and warn of those that want more bars than a day has, or
+    use a name that nothing has.
 
     For checks alone: a run begins with classes that have seen nothing. Raises OperatorMistake for
     an average that is longer than can be had.
@@ -109,7 +110,7 @@ def rehearse(checked: Sequence[CheckedFile]) -> tuple[CheckedFile, ...]:
     for each in checked:
         try:
             strategy = make(each.factory, each.plan.symbols[0], each.plan.parameters)
-            warnings = [*each.warnings, *_long_wait(each, bars_wanted(strategy))]
+            warnings = [*each.warnings, *_doubts(each, rehearsal_of(strategy))]
         except RefusedParameters as error:
             problems.append(refused_parameters(each.document, error))
         else:
@@ -119,8 +120,11 @@ def rehearse(checked: Sequence[CheckedFile]) -> tuple[CheckedFile, ...]:
     return tuple(warned)
 
 
-def _long_wait(checked: CheckedFile, bars: int) -> Iterator[Problem]:
-    width = checked.plan.wake.bar
+def _doubts(checked: CheckedFile, seen: Rehearsal) -> Iterator[Problem]:
+    if seen.unknown_name is not None:
+        message = f"{checked.plan.use} fails on its first bar: {seen.unknown_name}"
+        yield checked.document.at_value("E-CFG-032", message, ("use",))
+    width, bars = checked.plan.wake.bar, seen.bars
     if width is not None and bars * width > CONTINUOUS:
         message = (
             f"{checked.plan.use} needs {bars:,} bars of {width.total_seconds() / 60:g}m before it "

@@ -167,6 +167,30 @@ def test_a_window_longer_than_a_day_says_how_much_history_it_needs(
     assert says in warning.message
 
 
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("        self.lenght\n", "AttributeError: 'Mine' object has no attribute 'lenght'"),
+        ("        sef.buy()\n", "NameError: name 'sef' is not defined"),
+    ],
+)
+def test_a_name_mistyped_in_a_hook_is_told_before_the_run(
+    tmp_path: Path, body: str, says: str
+) -> None:
+    own = f"    def on_bar(self, bar):\n{body}"
+
+    [warning] = check(project(tmp_path, HEAD + own)).warnings
+
+    assert (warning.code, warning.line) == ("E-CFG-032", 2)
+    assert warning.message == f"mine fails on its first bar: {says} (mine.py:7)"
+
+
+def test_what_only_the_made_up_bar_makes_a_hook_raise_is_no_warning(tmp_path: Path) -> None:
+    own = "    def on_bar(self, bar):\n        self.quote.last\n"
+
+    assert check(project(tmp_path, HEAD + own)).warnings == ()
+
+
 def test_a_run_begins_with_classes_that_have_seen_no_bar(tmp_path: Path) -> None:
     body = "    seen = []\n\n    def on_bar(self, bar):\n        self.seen.append(bar)\n"
 
