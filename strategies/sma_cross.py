@@ -16,4 +16,4 @@ class SmaCross(Strategy):
         if fast.crossed_above(slow) and not self.position:
             self.buy(why=f"SMA{self.fast} {fast:,.0f} crossed above SMA{self.slow} {slow:,.0f}")
         elif fast.crossed_below(slow):
-            self.close(why="SMA crossed down")
+            self.close(why=f"SMA{self.fast} {fast:,.0f} crossed below SMA{self.slow} {slow:,.0f}")

@@ -48,7 +48,7 @@ def test_sma_cross_buys_the_cross_up_and_sells_the_cross_down():
     assert [one.side for one in r.orders] == [Side.BUY, Side.SELL]
     why = r.of(Verdict.PASSED)[0].why
     assert why == "SMA3 131,400 crossed above SMA6 131,250"
-    assert r.of(Verdict.PASSED)[1].why == "SMA crossed down"
+    assert r.of(Verdict.PASSED)[1].why == "SMA3 132,400 crossed below SMA6 132,600"
 
 
 def test_sma_cross_is_warming_until_it_has_its_bars():
