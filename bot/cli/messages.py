@@ -59,7 +59,7 @@ WHICH_BOT: Final = (
 )
 NOT_THE_DEMO: Final = (
     "no bot is running on {state_dir}, which {config} names, and nothing was done. "
-    "The demo is running; if that is the one you mean: {command} -c {demo}"
+    "The demo is running; if that is the one you mean, say the same with -c {demo}"
 )
 """A bot of one's own is never taken for the demo, nor the demo for it."""
 OTHER_PORT: Final = (

@@ -229,10 +229,8 @@ def no_bot(invocation: Invocation) -> OperatorMistake:
     if _is_found(invocation) and invocation.does_change:
         demo = load_demo(invocation)
         if demo.state_dir != state_dir and runs(demo.state_dir):
-            own, command = load(invocation).path, _command()
-            text = messages.NOT_THE_DEMO.format(
-                state_dir=state_dir, config=own, command=command, demo=demo.path
-            )
+            own = load(invocation).path
+            text = messages.NOT_THE_DEMO.format(state_dir=state_dir, config=own, demo=demo.path)
             return OperatorMistake.of("E-RUN-007", text, ExitCode.USAGE)
     return OperatorMistake.of(
         "E-RUN-001", messages.NO_BOT.format(state_dir=state_dir), ExitCode.NOT_RUNNING

@@ -133,7 +133,7 @@ def test_beside_a_running_demo_a_bot_of_ones_own_that_does_not_run_is_not_mistak
 
     assert (ran.code, ran.out) == (ExitCode.USAGE, "")
     assert ran.err.startswith(f"E-RUN-007 no bot is running on {bots.idle}/state, which ")
-    assert ran.err.endswith(f"if that is the one you mean: {words} -c {shipped(DEMO)}\n")
+    assert ran.err.endswith(f"if that is the one you mean, say the same with -c {shipped(DEMO)}\n")
     assert bots.state_of_the_demo() == "RUNNING"
 
 
