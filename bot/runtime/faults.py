@@ -50,7 +50,7 @@ class FaultGuard:
     ) -> Callable[[Entry], None]:
         """Return what shows an entry, and tells of a bug in that: the entry is journalled already.
 
-        Where nothing can be written any more (a pipe that nobody reads, a full disk) the run ends.
+        A pipe that nobody reads ends the run; a screen bears a full disk or a closed window itself.
         """
 
         def shown(entry: Entry) -> None:
