@@ -89,6 +89,8 @@ def _act(
     _print(invocation, found)
     if strategy is None:
         tell_taken(invocation, found, do, wanted)
+    elif not invocation.json and _state(found, strategy) == "on":
+        print_text(f"{strategy} on")
 
 
 def wait_until(

@@ -135,7 +135,8 @@ def test_one_strategy_pauses_alone(running: RunningBot) -> None:
     assert "sma-fpt paused: earnings" in paused.out.splitlines()
     assert running.state() == "RUNNING"
 
-    assert "sma-fpt" not in running.call("resume", "--strategy", "sma-fpt").out
+    resumed = running.call("resume", "--strategy", "sma-fpt")
+    assert resumed.out.splitlines()[1:] == ["sma-fpt on"]
 
 
 def test_an_unknown_strategy_is_a_wrong_command_line(running: RunningBot) -> None:
