@@ -19,7 +19,7 @@ from bot.domain.entry import RunState, StateChanged
 from bot.domain.message import Action, OperatorActed
 from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS
 from bot.domain.recovery import Recovery
-from bot.journal.errors import Unreachable
+from bot.journal.errors import JournalError
 from bot.journal.journal import Journal
 from bot.runtime.control import Handler, Reply, Request
 from bot.runtime.control_server import STARTING, while_starting
@@ -89,7 +89,7 @@ class EarlyHalt:
         self.asked = OperatorActed(now, Action.HALT, str(request.get("reason") or ""), by)
         states = RunState.STARTING, RunState.HALTED
         row = StateChanged(now, *states, self.asked.reason, by, scope="operator")
-        with suppress(Unreachable):
+        with suppress(JournalError):  # whatever it is ends the run, or passes: the halt stands
             await self.journal.write([row])
         return {"ok": True}
 

@@ -2,13 +2,19 @@
 
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 
 import pytest
 
 from bot.broker.errors import BrokerError, Refused, Unreachable
+from bot.clock import SimulatedClock
 from bot.domain.order import OrderState, SendState
 from bot.domain.recovery import Recovery, StoredIntent
-from bot.runtime.starting import Insistence, has_open_work
+from bot.journal.errors import Holder
+from bot.journal.journal import Journal
+from bot.journal.lease import acquire
+from bot.runtime.journal_file import prepare_journal
+from bot.runtime.starting import EarlyHalt, Insistence, has_open_work
 from tests.engine.stage import DAY, START, Stage
 
 STAGE = Stage()
@@ -95,3 +101,20 @@ async def test_what_waiting_does_not_mend_ends_a_start_at_once(
 ) -> None:
     with pytest.raises(type(error)):
         await _asked(error, is_needed=is_needed)
+
+
+async def test_a_halt_of_a_start_stands_where_the_journal_takes_nothing(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'journal.db'}"
+    prepare_journal(url)
+    ours = acquire(url, Holder(1, "here", START))
+    ours.release()
+    acquire(url, Holder(2, "elsewhere", START)).release()
+    journal = Journal.open(url, epoch=ours.epoch)
+    halt = EarlyHalt(journal, SimulatedClock(START))
+
+    reply = await halt.take({"do": "halt", "reason": "wrong prices", "by": "me"})
+    await journal.close()
+
+    assert reply == {"ok": True}
+    assert halt.asked is not None
+    assert (halt.asked.reason, halt.asked.by) == ("wrong prices", "me")
