@@ -22,9 +22,9 @@ from pathlib import Path
 
 import click
 
+from bot.config.rulebook import load_rulebook
+from bot.config.scenario_file import load_scenario
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Phase
-from bot.runtime.rulebook import load_rulebook
-from bot.runtime.scenario_file import load_scenario
 from bot.sandbox.house import House
 
 DATA = "VNBOT_MARKET_DATA"

@@ -17,10 +17,10 @@ from pathlib import Path
 import click
 from pydantic import JsonValue
 
+from bot.config.rulebook import load_rulebook
+from bot.config.scenario_file import load_scenario
 from bot.domain.order import OrderType, Side
 from bot.domain.quote import Quote
-from bot.runtime.rulebook import load_rulebook
-from bot.runtime.scenario_file import load_scenario
 from bot.sandbox.house import House
 from bot.sandbox.ledger import Line
 from bot.sandbox.mirror.market import depth_facts, quote_facts

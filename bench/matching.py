@@ -22,9 +22,9 @@ from typing import Any, NamedTuple
 
 import click
 
+from bot.config.rulebook import load_rulebook
 from bot.domain.instrument import Exchange, Instrument
 from bot.domain.order import OrderType, Side
-from bot.runtime.rulebook import load_rulebook
 from bot.sandbox.exchange.order import CROWD, Listing, NewOrder
 from bot.sandbox.exchange.venue import Venue
 

@@ -21,7 +21,7 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 
 from bot.clock import Clock, ScaledClock, SystemClock
-from bot.runtime.rulebook import load_rulebook
+from bot.config.rulebook import load_rulebook
 from bot.sandbox.sandbox import Sandbox
 from bot.sandbox.scenario import Scenario
 from bot.sandbox.serve import credentials_line, run_free, serve

@@ -20,12 +20,12 @@ from tempfile import TemporaryDirectory
 import click
 from ruamel.yaml import YAML
 
+from bot.config.scenario_file import load_scenario
+from bot.config.settings.load import load_settings
 from bot.domain.entry import Entry, Note
 from bot.domain.recovery import Recovery
 from bot.runtime.company import RunOptions
 from bot.runtime.run import RunEnd, run_bot
-from bot.runtime.scenario_file import load_scenario
-from bot.runtime.settings import load_settings
 from bot.sandbox.ledger import read_ledger
 
 SMA = {

@@ -14,6 +14,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
+from bot.config.rulebook import load_rulebook
+from bot.config.strategies.plugin_check import make
 from bot.domain.account import AccountSnapshot, Holding
 from bot.domain.entry import Decision, Entry, Fill, OrderUpdated, Verdict
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument, Phase
@@ -53,8 +55,6 @@ from bot.domain.quote import Bar, Depth, DepthLevel, Quote
 from bot.domain.recovery import Recovery
 from bot.domain.rulebook import Rulebook
 from bot.engine.engine import Engine, EngineSettings, LoadedStrategy, invoke_plainly
-from bot.runtime.plugin_check import make
-from bot.runtime.rulebook import load_rulebook
 from bot.strategy import Strategy
 
 ACCOUNT: Final = "TEST.1"

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
+from bot.config.settings.load import load_settings
 from bot.runtime.company import RunOptions
 from bot.runtime.control import ask
 from bot.runtime.run import run_bot
-from bot.runtime.settings import load_settings
 from bot.runtime.worlds import Place
 from tests.story import InProcessWorld, Shown, Story, in_process
 

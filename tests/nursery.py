@@ -16,14 +16,14 @@ from importlib import import_module
 from typing import Final
 
 from bot.cli.main import main, walk
-from bot.runtime.rulebook import load_rulebook
+from bot.config.rulebook import load_rulebook
 
 MESSAGE_MAX: Final = 1 << 17
 STREAMS: Final = 2
 _LATER: Final = (
     "alembic.command",
     "bot.runtime.sandbox_world",
-    "bot.runtime.settings_environment",
+    "bot.config.settings.environment",
     "bot.sandbox.library.library",
     "uvicorn.protocols.http.h11_impl",
 )

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from bot.clock import SimulatedClock
+from bot.config.rulebook import load_rulebook
+from bot.config.settings.load import load_settings
 from bot.protocol.secret import Secret
 from bot.runtime.activity import OneAtATime, Tasks
 from bot.runtime.company import RunOptions
 from bot.runtime.paper.world import PaperWorld
-from bot.runtime.rulebook import load_rulebook
 from bot.runtime.run import run_bot
 from bot.runtime.schedule import Fire, Job, Report, Timetable
-from bot.runtime.settings import load_settings
 from bot.runtime.stepped import SteppedMarket, SteppedWaiter
 from bot.runtime.world import Access, Driver
 from bot.runtime.worlds import Place

@@ -14,6 +14,7 @@ from bot.broker.budget import RequestBudget
 from bot.broker.signer import Credentials
 from bot.broker.waiter import SystemWaiter
 from bot.clock import SimulatedClock
+from bot.config.rulebook import load_rulebook
 from bot.domain.account import SubAccount
 from bot.domain.entry import IntentRecorded
 from bot.domain.instrument import Exchange
@@ -25,7 +26,6 @@ from bot.journal.lease import Lease, acquire
 from bot.protocol.secret import Secret
 from bot.runtime.order_manager import Clocks, OrderManager
 from bot.runtime.reads import DayBook, Health
-from bot.runtime.rulebook import load_rulebook
 from bot.sandbox.ledger import read_ledger
 from bot.sandbox.sandbox import Sandbox
 from bot.sandbox.scenario import Scenario

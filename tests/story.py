@@ -19,6 +19,8 @@ from typing import TypeVar
 from ruamel.yaml import YAML
 
 from bot.clock import SimulatedClock
+from bot.config.scenario_file import load_scenario
+from bot.config.settings.load import Loaded, load_settings
 from bot.domain.entry import Entry, Note
 from bot.domain.recovery import Recovery
 from bot.journal.migrate import migrate
@@ -26,8 +28,6 @@ from bot.protocol.secret import Secret
 from bot.runtime.company import RunOptions
 from bot.runtime.run import RunEnd, run_bot
 from bot.runtime.sandbox_world import SandboxWorld, wake_sandbox
-from bot.runtime.scenario_file import load_scenario
-from bot.runtime.settings import Loaded, load_settings
 from bot.runtime.world import Access
 from bot.runtime.worlds import Place
 from bot.sandbox.ledger import read_ledger

@@ -8,8 +8,8 @@ import click
 import pytest
 
 from bot.cli.main import walk
+from bot.config.settings.load import load_settings
 from bot.runtime.api import READS
-from bot.runtime.settings import load_settings
 from tests.cli.test_tree import assert_parses
 from tests.rows import every_row
 

@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # The table of imports: a part of `bot`, and the parts it may import besides itself.
 _PURE = {"domain", "clock"}
-_SHELLS = _PURE | {"strategy", "engine", "protocol", "broker", "sandbox", "journal"}
+_SHELLS = _PURE | {"strategy", "engine", "protocol", "broker", "sandbox", "journal", "config"}
 MAY_IMPORT: dict[str, set[str]] = {
     "domain": set(),
     "clock": set(),
@@ -38,12 +38,25 @@ MAY_IMPORT: dict[str, set[str]] = {
     "broker": _PURE | {"protocol"},
     "sandbox": _PURE | {"protocol"},
     "journal": _PURE,
+    "config": _PURE | {"strategy", "protocol", "engine", "sandbox"},
     "runtime": _SHELLS,
+    "conformance": _PURE | {"runtime", "config", "broker", "protocol"},
     "testing": _SHELLS | {"runtime"},
-    "cli": _PURE | {"runtime", "journal"},
-    "web": _PURE | {"runtime", "journal"},
+    "cli": _PURE | {"runtime", "config", "conformance", "journal"},
+    "web": _PURE | {"runtime", "config", "journal"},
     "__main__": {"cli"},
     "__init__": {"strategy"},
+}
+# Of some parts, a part may import these modules alone.
+ONLY = {
+    ("config", "engine"): ("bot.engine.settings",),
+    ("config", "sandbox"): (
+        "bot.sandbox.scenario",
+        "bot.sandbox.flow",
+        "bot.sandbox.mirror",
+        "bot.sandbox.replay",
+    ),
+    ("conformance", "runtime"): ("bot.runtime.api",),
 }
 PLUGIN_MAY_IMPORT = {"strategy"}
 # Parts that know few libraries: only these besides the standard library.
@@ -83,7 +96,7 @@ CLOCK_READS |= {("date", "today"), ("dt", "now"), ("dt", "utcnow"), ("dt", "toda
 # Where an unforeseen exception may be caught: the supervisor of the daemon's tasks, the call of a
 # strategy's hook, the guard of the engine's steps (a fault halts entries and ends nothing), and the
 # command line's report of a bug. (Loading a plug-in names its own set.)
-MAY_CATCH_ALL = {"bot/runtime/supervisor.py", "bot/runtime/invoke.py", "bot/cli/main.py"}
+MAY_CATCH_ALL = {"bot/runtime/supervisor.py", "bot/config/strategies/invoke.py", "bot/cli/main.py"}
 MAY_CATCH_ALL |= {"bot/runtime/faults.py"}
 
 NAMELESS = {"util", "utils", "helper", "helpers", "common", "manager"}
@@ -187,6 +200,10 @@ def imports_go_down_only(source: Source) -> Iterator[str]:
         part = imported_part(imported)
         if part is not None and part not in allowed:
             yield f"{source.path}:{imported.line}: {importer} may not import bot.{part}"
+        only = ONLY.get((source.part, part)) if in_bot and part is not None else None
+        if only is not None and not any(is_within(imported.name, module) for module in only):
+            wanted = " and ".join(only)
+            yield f"{source.path}:{imported.line}: {importer} may import {wanted} alone there"
 
 
 @rule
@@ -408,6 +425,10 @@ BROKEN = [
     (imports_go_down_only, "bot/journal/writer.py", "from bot import Strategy"),
     (imports_go_down_only, "bot/cli/run.py", "def f():\n    import bot.broker.client"),
     (imports_go_down_only, "bot/novelty/thing.py", ""),
+    (imports_go_down_only, "bot/config/limits.py", "from bot.runtime import live"),
+    (imports_go_down_only, "bot/config/limits.py", "from bot.engine.risk import checks"),
+    (imports_go_down_only, "bot/conformance/reads.py", "from bot.runtime.run import run"),
+    (imports_go_down_only, "bot/runtime/api.py", "from bot.conformance.run import run"),
     (imports_go_down_only, "strategies/sma.py", "from bot.runtime import live"),
     (imports_are_absolute, "bot/engine/risk.py", "from . import orders"),
     (libraries_are_declared, "bot/cli/show.py", "def f():\n    from rich.table import Table"),
@@ -434,7 +455,7 @@ KEPT = [
     (imports_go_down_only, "bot/cli/run.py", "from bot import __version__"),
     (imports_go_down_only, "strategies/sma.py", "from bot import Strategy"),
     (libraries_have_one_home, "bot/broker/http.py", "import httpx"),
-    (libraries_are_declared, "bot/runtime/yaml_file.py", "from ruamel.yaml import YAML"),
+    (libraries_are_declared, "bot/config/yaml_file.py", "from ruamel.yaml import YAML"),
     (libraries_have_one_home, "bot/engine/indicators.py", "import talib.stream"),
     (pure_parts_do_no_io, "bot/protocol/codec.py", "from http import HTTPStatus"),
     (only_the_clock_reads_the_time, "bot/runtime/live.py", "x = clock.now()"),

@@ -17,9 +17,9 @@ from bot.cli.invocation import Invocation
 from bot.cli.payload_view import lines_of_payload
 from bot.cli.places import find_bot, load, refusal
 from bot.cli.show import UNCUT, cut, print_json, print_lines, print_table, say, width, write_json
+from bot.config.problems import ExitCode, OperatorMistake
 from bot.runtime import api
 from bot.runtime.api import Asked
-from bot.runtime.problems import ExitCode, OperatorMistake
 
 _PAGE: Final = "page"
 LIST: Final = "list"

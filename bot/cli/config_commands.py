@@ -9,10 +9,10 @@ from bot.cli.command import child, group
 from bot.cli.invocation import Invocation
 from bot.cli.places import load
 from bot.cli.show import aligned, print_json, print_text, say, show_mistake, show_problem
-from bot.runtime.masking import masked_url
-from bot.runtime.problems import ExitCode, OperatorMistake, Problem
-from bot.runtime.secrets import SECRETS_FILE
-from bot.runtime.settings import Loaded
+from bot.config.masking import masked_url
+from bot.config.problems import ExitCode, OperatorMistake, Problem
+from bot.config.settings.load import Loaded
+from bot.config.settings.secrets import SECRETS_FILE
 
 PLACES: Final = ("config", "journal", "state", "secrets")
 UNCUT: Final = 10_000
@@ -29,8 +29,8 @@ def config() -> None:
 def check(invocation: Invocation) -> int:
     """Check configuration and strategy files. Talks to no network and changes nothing."""
     from bot.cli.plan_view import cost_fields, cost_lines
-    from bot.runtime.scenario_file import load_scenario
-    from bot.runtime.strategy_file import load_plans, rehearse
+    from bot.config.scenario_file import load_scenario
+    from bot.config.strategies.load import load_plans, rehearse
 
     try:
         loaded = load(invocation)

@@ -30,13 +30,13 @@ from bot.cli.show import (
     write_line,
 )
 from bot.cli.wording import clock_of
+from bot.config.problems import ExitCode, OperatorMistake
+from bot.conformance.finding import Finding, Report, Show, Verdict
+from bot.conformance.interruption import Interrupted, until_signal
+from bot.conformance.run import PER_MINUTE, ConformancePlan, conform
+from bot.conformance.talk import Key
+from bot.conformance.two_factor import AskCode
 from bot.domain.visible import visible
-from bot.runtime.conformance.finding import Finding, Report, Show, Verdict
-from bot.runtime.conformance.interruption import Interrupted, until_signal
-from bot.runtime.conformance.run import PER_MINUTE, ConformancePlan, conform
-from bot.runtime.conformance.talk import Key
-from bot.runtime.conformance.two_factor import AskCode
-from bot.runtime.problems import ExitCode, OperatorMistake
 from bot.runtime.world import SystemWorld
 from bot.runtime.worlds import access_of
 

@@ -7,13 +7,13 @@ from bot.cli.invocation import Invocation
 from bot.cli.places import load, readable
 from bot.cli.rows import fields_of
 from bot.cli.show import print_json, print_text, say
+from bot.config.masking import masked_url
+from bot.config.problems import ExitCode, OperatorMistake
+from bot.config.settings.load import Loaded
 from bot.journal.migrate import check as check_schema
 from bot.journal.migrate import migrate as migrate_schema
 from bot.journal.schema import SchemaState
 from bot.runtime.journal_file import FOREIGN, told
-from bot.runtime.masking import masked_url
-from bot.runtime.problems import ExitCode, OperatorMistake
-from bot.runtime.settings import Loaded
 
 
 @group("db", example="bot db check")

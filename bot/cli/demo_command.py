@@ -16,15 +16,15 @@ from bot.cli.rows import fields_of
 from bot.cli.running import run_in_foreground, with_free_port
 from bot.cli.show import is_attended, print_json, print_lines, say, width
 from bot.cli.wording import LINE_MAX, counted, folded
+from bot.config.field_types import FULL_SPEED, speed_text
+from bot.config.masking import masked_url
+from bot.config.problems import ExitCode, OperatorMistake, Problem
+from bot.config.settings.load import Loaded
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.runtime.company import RunOptions
 from bot.runtime.demo_files import NotAlone, alone, make_room
-from bot.runtime.field_types import FULL_SPEED, speed_text
 from bot.runtime.journal_file import holds_runs, told
-from bot.runtime.masking import masked_url
-from bot.runtime.problems import ExitCode, OperatorMistake, Problem
 from bot.runtime.run import RunEnd
-from bot.runtime.settings import Loaded
 
 if TYPE_CHECKING:
     from bot.journal.values import DaySummary

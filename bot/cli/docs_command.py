@@ -12,7 +12,7 @@ import click
 from bot.cli.command import command
 from bot.cli.invocation import Invocation
 from bot.cli.show import print_json, print_lines, print_text
-from bot.runtime.shipped import shipped
+from bot.config.shipped import shipped
 
 DOCS: Final = "docs"
 _TITLE: Final = re.compile(r"^# +(.+)$", re.MULTILINE)

@@ -25,8 +25,8 @@ from bot.cli.places import ask_bot, open_journal, which_bot
 from bot.cli.show import confirm, print_json, print_text, show_mistake
 from bot.cli.status_command import find_status
 from bot.cli.wording import counted
+from bot.config.problems import OperatorMistake
 from bot.domain.entry import RunState
-from bot.runtime.problems import OperatorMistake
 
 CANCELS_S: Final = 8.0
 """How long the ends of the cancelled orders are looked for."""

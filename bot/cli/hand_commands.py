@@ -20,12 +20,12 @@ from bot.cli.show import print_json, print_text, say, show_mistake
 from bot.cli.status_command import find_status
 from bot.cli.wording import counted, minute_of
 from bot.clock import monotonic_s
+from bot.config.problems import ExitCode, OperatorMistake
 from bot.domain.entry import RunState
 from bot.domain.order import OrderState
 from bot.journal.errors import AmbiguousOrder, UnknownOrder
 from bot.journal.reader import JournalReader
 from bot.journal.values import OrderRow
-from bot.runtime.problems import ExitCode, OperatorMistake
 
 LOOK_EVERY_S: Final = 0.1
 

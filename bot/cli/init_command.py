@@ -21,8 +21,8 @@ from bot.cli.strategy_templates import (
     strategy_text,
     write_new,
 )
-from bot.runtime.masking import masked_url
-from bot.runtime.settings import JOURNAL_URLS, is_journal_url, load_settings
+from bot.config.masking import masked_url
+from bot.config.settings.load import JOURNAL_URLS, is_journal_url, load_settings
 
 _FILE: Final = "sqlite"
 """The word for what there is without `--db`: a file in the folder."""

@@ -15,13 +15,13 @@ from bot.cli.show import print_json, print_lines, print_text, say
 from bot.cli.since import since_of, since_option
 from bot.cli.wording import counted, day_and_clock_of
 from bot.clock import SystemClock
+from bot.config.problems import ExitCode, OperatorMistake, Problem
 from bot.journal.export import Format, What, export_directory, export_stream
 from bot.journal.heads import HeadsFile, KeptHeads, kept_of, read_heads_file
 from bot.journal.reader import JournalReader
 from bot.journal.verify import VerifyReport, heads_now
 from bot.journal.verify import verify as verify_journal
 from bot.runtime.journal_file import told
-from bot.runtime.problems import ExitCode, OperatorMistake, Problem
 
 ALL: Final = "all"
 WHATS: Final = tuple(each.value for each in What)

@@ -34,8 +34,8 @@ from bot.cli import messages
 from bot.cli.command import WIDTH_MAX
 from bot.cli.invocation import Invocation, share_options, shared_options
 from bot.cli.show import LogLines, show_mistake, show_traceback, write_line
+from bot.config.problems import ExitCode, OperatorMistake
 from bot.runtime.no_dumps import forbid_dumps
-from bot.runtime.problems import ExitCode, OperatorMistake
 
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141

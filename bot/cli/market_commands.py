@@ -17,12 +17,12 @@ from bot.cli.repaint import watch, watch_option
 from bot.cli.show import aligned, json_text, print_json, print_table, print_text, width
 from bot.cli.wording import clock_of, day_and_clock_of, phase_of, span_of, type_of
 from bot.clock import SystemClock
+from bot.config.rulebook import load_rulebook, load_symbols, rulebook_of
 from bot.domain.calendar import day_words
 from bot.domain.explanation import Explained, explain
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Lot
 from bot.domain.rule_table import RuleRow
 from bot.domain.rulebook import Rulebook
-from bot.runtime.rulebook import load_rulebook, load_symbols, rulebook_of
 
 LISTED: Final = (Exchange.HOSE, Exchange.HNX, Exchange.UPCOM)
 RULE_HEADS: Final = ("RULE", "SINCE", "CONFIDENCE", "SOURCE", "SAYS")

@@ -16,8 +16,8 @@ from bot.cli.show import print_json, print_text
 from bot.cli.status_command import find_status
 from bot.cli.wording import counted
 from bot.clock import monotonic_s
+from bot.config.problems import ExitCode, OperatorMistake
 from bot.domain.entry import RunState
-from bot.runtime.problems import ExitCode, OperatorMistake
 
 SETTLE_S: Final = 2.0
 """How long to look for the effect of an order to the bot, which is carried out a moment later."""

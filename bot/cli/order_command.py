@@ -13,11 +13,11 @@ from bot.cli.places import open_journal
 from bot.cli.rows import fields_of
 from bot.cli.show import print_json, print_text, width
 from bot.cli.wording import day_and_clock_of, order_words
+from bot.config.problems import ExitCode, OperatorMistake
 from bot.domain.account import masked_account
 from bot.journal.errors import AmbiguousOrder, UnknownOrder
 from bot.journal.reader import JournalReader
 from bot.journal.values import OrderRow, TimelineRow
-from bot.runtime.problems import ExitCode, OperatorMistake
 
 
 @command("order", example="bot order last --timeline")

@@ -18,11 +18,11 @@ from bot.cli.rows import Plain, fields_of, form_option, names_of, print_machine
 from bot.cli.show import UNCUT, Row, print_lines, print_table, print_text, say
 from bot.cli.since import since_of, since_option
 from bot.cli.wording import clock_of, counted, day_and_clock_of
+from bot.config.problems import OperatorMistake
+from bot.config.settings.load import Loaded
+from bot.config.strategies.load import strategy_files
 from bot.domain.scripted import split
 from bot.journal.values import OrderRow
-from bot.runtime.problems import OperatorMistake
-from bot.runtime.settings import Loaded
-from bot.runtime.strategy_file import strategy_files
 
 HEADS: Final = (
     "TIME", "ID", "STRATEGY", "SIDE", "SYM", "QTY", "PRICE", "FILLED", "AVG", "STATUS",

@@ -22,7 +22,7 @@ from bot.cli.show import (
     write_line,
 )
 from bot.cli.wording import minute_of
-from bot.runtime.problems import ExitCode
+from bot.config.problems import ExitCode
 
 STDIN = "-"
 UNPROVEN = " · unproven until the first order"

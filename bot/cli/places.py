@@ -17,11 +17,11 @@ from bot.cli import messages
 from bot.cli.fields import inner, text
 from bot.cli.invocation import Invocation
 from bot.cli.show import write_line
+from bot.config.problems import ExitCode, OperatorMistake
+from bot.config.settings.load import DEMO, Loaded, load_settings
+from bot.config.settings.sources import COMMAND_LINE
+from bot.config.shipped import shipped, shipped_dir
 from bot.runtime.control import NoBotRunning, ask
-from bot.runtime.problems import ExitCode, OperatorMistake
-from bot.runtime.settings import DEMO, Loaded, load_settings
-from bot.runtime.settings_sources import COMMAND_LINE
-from bot.runtime.shipped import shipped, shipped_dir
 
 if TYPE_CHECKING:
     from bot.journal.reader import JournalReader

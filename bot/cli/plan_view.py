@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from datetime import timedelta
 
+from bot.config.strategies.check import WORD_OF
 from bot.domain.plan import OrderPlan, StrategyPlan
 from bot.runtime.feeds import polls_of, room_for_polls
-from bot.runtime.plan_check import WORD_OF
 
 Plain = dict[str, object]
 

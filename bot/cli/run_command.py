@@ -13,8 +13,8 @@ from bot.cli.places import load, require_none_running
 from bot.cli.running import run_in_foreground, with_free_port
 from bot.cli.show import say
 from bot.cli.wording import span_of
+from bot.config.settings.load import Loaded
 from bot.runtime.company import RunOptions
-from bot.runtime.settings import Loaded
 
 _PLAYED: Final[Mapping[str, timedelta]] = {"paper": timedelta(seconds=5)}
 """Modes whose second factor is played here: nobody has to give a code each morning."""

@@ -9,9 +9,9 @@ from bot.cli.code_prompt import CodePrompt
 from bot.cli.invocation import Invocation
 from bot.cli.screen import TerminalScreen
 from bot.cli.show import is_attended, say, write_line
+from bot.config.settings.load import Loaded
 from bot.runtime.company import RunOptions
 from bot.runtime.run import RunEnd, run_bot
-from bot.runtime.settings import Loaded
 
 
 def run_in_foreground(invocation: Invocation, loaded: Loaded, options: RunOptions) -> RunEnd:

@@ -19,8 +19,8 @@ from typing import Final, NoReturn, TextIO
 import click
 
 from bot.cli.invocation import Invocation
+from bot.config.problems import OperatorMistake, Problem
 from bot.domain.visible import visible, visible_json
-from bot.runtime.problems import OperatorMistake, Problem
 
 WIDTH: Final = 100
 """Columns where the terminal does not say."""

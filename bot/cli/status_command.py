@@ -16,9 +16,9 @@ from bot.cli.repaint import watch, watch_option
 from bot.cli.show import json_text, print_lines, print_text, width
 from bot.cli.wording import by_words, counted, folded, minute_of, order_words, phase_of, span_of
 from bot.clock import monotonic_s
+from bot.config.problems import ExitCode, OperatorMistake
+from bot.config.strategies.source_files import changed_files
 from bot.domain.entry import RunState
-from bot.runtime.problems import ExitCode, OperatorMistake
-from bot.runtime.source_files import changed_files
 
 LOOK_EVERY_S: Final = 0.2
 STOPPED: Final[Fields] = {"state": RunState.STOPPED}

@@ -23,9 +23,9 @@ from bot.cli.strategy_templates import (
     strategy_text,
     write_new,
 )
-from bot.runtime.problems import ExitCode, OperatorMistake
-from bot.runtime.settings import DEMO, BrokerSettings, Loaded
-from bot.runtime.shipped import shipped
+from bot.config.problems import ExitCode, OperatorMistake
+from bot.config.settings.load import DEMO, BrokerSettings, Loaded
+from bot.config.shipped import shipped
 
 Plain = dict[str, object]
 _ANSWER_S: Final = 2.0
@@ -44,7 +44,7 @@ def strategy() -> None:
 @click.pass_obj
 def list_(invocation: Invocation) -> None:
     """List the configured strategies, and what `use` can name. Broken ones say why."""
-    from bot.runtime.plugins import list_plugins
+    from bot.config.strategies.plugins import list_plugins
 
     loaded = load(invocation)
     files, plugins = _file_rows(loaded), list_plugins(loaded.base_dir)
@@ -70,8 +70,8 @@ def list_(invocation: Invocation) -> None:
 
 def _changed_since_start(loaded: Loaded) -> dict[str, list[str]] | None:
     """Return what has been edited of the running strategies, by name; None when no bot runs."""
+    from bot.config.strategies.source_files import changed_files
     from bot.runtime.control import NoBotRunning, ask
-    from bot.runtime.source_files import changed_files
 
     try:
         reply = ask(loaded.state_dir, {"do": "status"}, timeout_s=_ANSWER_S)
@@ -84,8 +84,8 @@ def _changed_since_start(loaded: Loaded) -> dict[str, list[str]] | None:
 
 def _file_rows(loaded: Loaded) -> list[Plain]:
     from bot.cli.plan_view import wake_words
-    from bot.runtime.strategy_file import check_file, market_of, strategy_files
-    from bot.runtime.yaml_file import shown_path
+    from bot.config.strategies.load import check_file, market_of, strategy_files
+    from bot.config.yaml_file import shown_path
 
     market, rows = market_of(), list[Plain]()
     for file in strategy_files(loaded):
@@ -116,7 +116,7 @@ def _cell(value: object) -> str | None:
 @click.pass_obj
 def show(invocation: Invocation, name: str) -> None:
     """Show a configured strategy, or the parameters of one that `use` can name."""
-    from bot.runtime.strategy_file import load_plans
+    from bot.config.strategies.load import load_plans
 
     loaded = load(invocation)
     plans = {each.plan.name: each.plan for each in load_plans(loaded)}
@@ -129,8 +129,8 @@ def show(invocation: Invocation, name: str) -> None:
 
 
 def _class_fields(name: str, loaded: Loaded, known: Sequence[str]) -> Plain:
-    from bot.runtime.plugin_check import parameters_of
-    from bot.runtime.plugins import find_strategy
+    from bot.config.strategies.plugin_check import parameters_of
+    from bot.config.strategies.plugins import find_strategy
 
     try:
         factory = find_strategy(name, loaded.base_dir)
@@ -172,7 +172,7 @@ def _lines(key: str, value: object) -> list[str]:
 @click.pass_obj
 def new(invocation: Invocation, name: str, template: str) -> None:
     """Write a strategy file of that name; `-t blank` also writes its Python."""
-    from bot.runtime.yaml_file import shown_path
+    from bot.config.yaml_file import shown_path
 
     if not NAME.fullmatch(name):
         raise click.UsageError(f"a name has a-z, 0-9, _ and -, at most 40; not {name!r}")
@@ -195,7 +195,7 @@ def new(invocation: Invocation, name: str, template: str) -> None:
 
 def _folders_of(loaded: Loaded) -> tuple[Path, Path]:
     """Return where strategy files go, and the project; the shipped demo is nobody's to write to."""
-    from bot.runtime.plugins import project_of
+    from bot.config.strategies.plugins import project_of
 
     if _is_demo(loaded):
         return Path("strategies"), Path()
@@ -220,7 +220,7 @@ def check(invocation: Invocation, files: tuple[Path, ...]) -> int:
     Named files need no other configuration. Without one: the configured ones. Talks to no network.
     """
     from bot.cli.plan_view import cost_fields, cost_lines, plan_fields, wake_words
-    from bot.runtime.strategy_file import check_files, market_of, rehearse, strategy_files
+    from bot.config.strategies.load import check_files, market_of, rehearse, strategy_files
 
     try:
         loaded = None if files and invocation.config is None else load(invocation)
@@ -250,7 +250,7 @@ def check(invocation: Invocation, files: tuple[Path, ...]) -> int:
 @click.pass_obj
 def schema(invocation: Invocation, output: Path | None) -> None:
     """Print the JSON schema of a strategy file, for editors; with `-o` write it."""
-    from bot.runtime.plan_model import schema_text
+    from bot.config.strategies.model import schema_text
 
     if output is None:
         write_json(schema_text().rstrip())

@@ -8,10 +8,10 @@ import re
 from pathlib import Path
 from typing import Final
 
-from bot.runtime.plan_model import schema_text
-from bot.runtime.problems import ExitCode, OperatorMistake, Problem
-from bot.runtime.shipped import shipped
-from bot.runtime.yaml_file import shown_path
+from bot.config.problems import ExitCode, OperatorMistake, Problem
+from bot.config.shipped import shipped
+from bot.config.strategies.model import schema_text
+from bot.config.yaml_file import shown_path
 
 TEMPLATES: Final = ("sma", "depth", "blank")
 NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")

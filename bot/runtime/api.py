@@ -19,6 +19,8 @@ from bot.broker.checks import check_query
 from bot.broker.client import BrokerClient, Heard
 from bot.broker.errors import BrokerError, Refused, WrongQuery, is_unknown, refuses_key
 from bot.broker.paging import PAGE, PAGES_MAX, has_next, is_paged
+from bot.config.problems import ExitCode, OperatorMistake, Problem
+from bot.config.settings.load import Loaded
 from bot.domain.account import SubAccount
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.protocol.calls import CODECS
@@ -31,8 +33,6 @@ from bot.protocol.shaped import Codec
 from bot.protocol.strict_json import compact
 from bot.runtime.assemble import choose_account, connect_broker
 from bot.runtime.control import LINE_MAX, Reply, Request
-from bot.runtime.problems import ExitCode, OperatorMistake, Problem
-from bot.runtime.settings import Loaded
 from bot.runtime.world import SystemWorld
 from bot.runtime.worlds import access_of
 

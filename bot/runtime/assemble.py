@@ -17,14 +17,14 @@ from bot.broker.clock_offset import OnSkew
 from bot.broker.drift_watch import Drifted, OnDrift
 from bot.broker.errors import BrokerError, ForbiddenAddress, Refused, refuses_key
 from bot.broker.signer import Credentials
+from bot.config.problems import ExitCode, OperatorMistake
+from bot.config.settings.load import Loaded, RiskSettings
 from bot.domain.account import SubAccount
 from bot.domain.entry import Note, Number
 from bot.domain.message import Noted
 from bot.engine.settings import EngineSettings, LoadedStrategy
 from bot.protocol.secret import Secret
 from bot.runtime.inbox import Post
-from bot.runtime.problems import ExitCode, OperatorMistake
-from bot.runtime.settings import Loaded, RiskSettings
 from bot.runtime.token_file import keep_token, kept_token
 from bot.runtime.world import Access, World
 

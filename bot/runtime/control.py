@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from bot.runtime.problems import ExitCode, OperatorMistake
+from bot.config.problems import ExitCode, OperatorMistake
 
 Request = Mapping[str, object]
 Reply = Mapping[str, object]

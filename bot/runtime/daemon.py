@@ -15,6 +15,7 @@ from typing import Final
 
 from bot.broker.client import BrokerClient
 from bot.broker.errors import BrokerError, is_unknown
+from bot.config.strategies.load import UnknownSymbols
 from bot.domain.account import SubAccount
 from bot.domain.entry import Note
 from bot.domain.fault import FaultFound
@@ -59,7 +60,6 @@ from bot.runtime.reads import DayBook, Reads
 from bot.runtime.schedule import Job
 from bot.runtime.second_factor import TwoFactorDesk
 from bot.runtime.starting import Insistence
-from bot.runtime.strategy_file import UnknownSymbols
 from bot.runtime.supervisor import Supervisor
 from bot.runtime.world import Driver, World, standing_still
 

@@ -15,17 +15,17 @@ from typing import Final
 
 from bot import __version__
 from bot.clock import SystemClock
+from bot.config.problems import OperatorMistake
+from bot.config.strategies.invoke import words_of
 from bot.domain.entry import Entry
 from bot.domain.fault import Fault
 from bot.domain.visible import visible
 from bot.journal.errors import JournalError
 from bot.protocol.redact import redact
 from bot.runtime.control import Handler, Reply, Request
-from bot.runtime.problems import OperatorMistake
 
 REPORTS_MAX: Final = 20
 """So many kinds of faults have a file in one run; the journal has every kind's traceback."""
-ERROR_CHARACTERS_MAX: Final = 200
 LINE_MAX: Final = 10_000
 """Characters of a report's line."""
 
@@ -84,16 +84,6 @@ class FaultGuard:
         if kind not in self._reports and len(self._reports) < REPORTS_MAX:
             self._reports[kind] = str(keep_report(self._folder, "fault", trace) or "")
         return Fault(kind, words_of(error), trace, self._reports.get(kind, ""))
-
-
-def words_of(error: BaseException) -> str:
-    """Name an exception and what it says, in one short line; some can't even say that."""
-    name = type(error).__name__
-    try:
-        text = f"{name}: {error}"
-    except Exception:
-        text = f"{name}, which can't be put into words"
-    return " ".join(redact(text).split())[:ERROR_CHARACTERS_MAX]
 
 
 def ends_the_run(error: BaseException) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from bot.config.problems import ExitCode, OperatorMistake
 from bot.journal.engines import file_of, is_sqlite
 from bot.journal.errors import (
     Corrupt,
@@ -15,7 +16,6 @@ from bot.journal.errors import (
     UnusableUrl,
 )
 from bot.journal.migrate import check, migrate
-from bot.runtime.problems import ExitCode, OperatorMistake
 
 
 def prepare_journal(url: str) -> str:

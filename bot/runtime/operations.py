@@ -9,6 +9,7 @@ from typing import Final
 from bot.broker.client import BrokerClient
 from bot.broker.errors import BrokerError, Refused
 from bot.clock import Clock
+from bot.config.problems import OperatorMistake
 from bot.domain.entry import RunState
 from bot.domain.message import Action, AmendAsked, CancelAsked, OperatorActed
 from bot.protocol.secret import Secret
@@ -16,7 +17,6 @@ from bot.runtime import api
 from bot.runtime.activity import Tasks
 from bot.runtime.control import Handler, Reply, Request
 from bot.runtime.inbox import Post
-from bot.runtime.problems import OperatorMistake
 from bot.runtime.second_factor import NONE_MAILED, USED_UP, TwoFactorDesk
 from bot.runtime.shapes import (
     depth_fields,

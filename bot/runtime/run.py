@@ -17,6 +17,12 @@ from bot import __version__
 from bot.broker.broker import Broker
 from bot.broker.errors import BrokerError
 from bot.clock import SystemClock, performance_s
+from bot.config.masking import masked_url
+from bot.config.rulebook import on_later_rules, rulebook_of
+from bot.config.settings.load import Loaded
+from bot.config.strategies.invoke import invoke
+from bot.config.strategies.load import UnknownSymbols, load_strategies
+from bot.config.strategies.source_files import hashes_of
 from bot.domain.account import SubAccount
 from bot.domain.fault import Fault, FaultFound
 from bot.domain.instrument import EXCHANGE_TZ
@@ -42,22 +48,16 @@ from bot.runtime.dry_run import dry
 from bot.runtime.faults import FaultGuard, ends_the_run
 from bot.runtime.feeds import polls_of, room_for_polls, slowed_by
 from bot.runtime.inbox import Inbox
-from bot.runtime.invoke import invoke
 from bot.runtime.journal_file import TO_RUN, prepare_journal, taken_over, told
-from bot.runtime.masking import masked_url
 from bot.runtime.operations import Operations
 from bot.runtime.order_manager import Clocks, OrderManager
 from bot.runtime.paper.journal import require_unmixed
 from bot.runtime.poll_watch import PollWatch
 from bot.runtime.reads import DayBook, Health, Reads
-from bot.runtime.rulebook import on_later_rules, rulebook_of
 from bot.runtime.second_factor import TwoFactorDesk, codes_asked
-from bot.runtime.settings import Loaded
-from bot.runtime.source_files import hashes_of
 from bot.runtime.starting import EarlyHalt, Insistence, handlers_of, has_open_work
 from bot.runtime.state_dir import make_state_dir
 from bot.runtime.status import Facts
-from bot.runtime.strategy_file import UnknownSymbols, load_strategies
 from bot.runtime.supervisor import Supervisor
 from bot.runtime.world import standing_still
 from bot.runtime.worlds import MakeWorld, Place, make_world

@@ -8,14 +8,14 @@ from typing import Final
 
 from bot.broker.waiter import Waiter
 from bot.clock import Clock, SimulatedClock, SystemClock
+from bot.config.problems import ExitCode, OperatorMistake
+from bot.config.scenario_file import load_scenario
+from bot.config.settings.load import DEFAULT, Loaded
 from bot.domain.rulebook import Rulebook
 from bot.protocol.secret import Secret
 from bot.runtime.activity import Activity, OneAtATime, Turn
-from bot.runtime.problems import ExitCode, OperatorMistake
-from bot.runtime.scenario_file import load_scenario
 from bot.runtime.schedule import Fire, Job, Report, Timetable
 from bot.runtime.scripted import ScenarioMarks
-from bot.runtime.settings import DEFAULT, Loaded
 from bot.runtime.stepped import SteppedMarket, SteppedWaiter
 from bot.runtime.world import Access, Driver, Elapsed, Mark
 from bot.runtime.worlds import Place, ledger_path

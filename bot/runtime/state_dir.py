@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from bot.runtime.problems import ExitCode, OperatorMistake
+from bot.config.problems import ExitCode, OperatorMistake
 
 
 def make_state_dir(path: Path) -> None:

@@ -10,6 +10,7 @@ from bot.broker.budget import RequestBudget
 from bot.broker.clock_offset import ClockOffset
 from bot.broker.drift_watch import Drifted, DriftWatch
 from bot.clock import Clock
+from bot.config.strategies.source_files import Hashes
 from bot.domain.entry import OrderUpdated
 from bot.engine.engine import Engine
 from bot.engine.standing import (
@@ -23,7 +24,6 @@ from bot.engine.standing import (
 )
 from bot.runtime.poll_watch import PollWatch
 from bot.runtime.shapes import Fields, instant
-from bot.runtime.source_files import Hashes
 
 
 @dataclass(frozen=True, slots=True)

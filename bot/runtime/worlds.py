@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from bot.config.problems import ExitCode, OperatorMistake
+from bot.config.settings.load import Loaded
 from bot.domain.rulebook import Rulebook
 from bot.runtime.activity import Activity
-from bot.runtime.problems import ExitCode, OperatorMistake
-from bot.runtime.settings import Loaded
 from bot.runtime.world import Access, ServedSandboxWorld, SystemWorld, World
 
 LEDGER: Final = "sandbox.jsonl"

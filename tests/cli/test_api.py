@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from bot.cli.payload_view import lines_of_payload
+from bot.config.problems import ExitCode
 from bot.protocol.endpoints import ENDPOINTS
 from bot.runtime.api import READS, asked_for, follow
-from bot.runtime.problems import ExitCode
 from tests.cli.stage import call
 
 

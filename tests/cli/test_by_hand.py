@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.runtime.problems import ExitCode
+from bot.config.problems import ExitCode
 from tests.cli.stage import Ran, call
 from tests.processes import BotProcess
 from tests.staging import QUIET

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from bot.cli.main import run
-from bot.runtime.problems import ExitCode
-from bot.runtime.settings import DEMO
-from bot.runtime.shipped import shipped
+from bot.config.problems import ExitCode
+from bot.config.settings.load import DEMO
+from bot.config.shipped import shipped
 
 Capture = pytest.CaptureFixture[str]
 

@@ -13,8 +13,8 @@ import pytest
 
 from bot.cli import conformance_command
 from bot.cli.invocation import Invocation
-from bot.runtime.conformance.finding import Finding, Verdict
-from bot.runtime.problems import ExitCode
+from bot.config.problems import ExitCode
+from bot.conformance.finding import Finding, Verdict
 from tests.cli.stage import Ran, call
 from tests.processes import BotProcess
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.runtime.problems import ExitCode
+from bot.config.problems import ExitCode
 from tests.cli.stage import call
 from tests.processes import BotProcess
 

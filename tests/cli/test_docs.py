@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.runtime.problems import ExitCode
-from bot.runtime.shipped import shipped
+from bot.config.problems import ExitCode
+from bot.config.shipped import shipped
 from tests.cli.stage import call
 
 ROOT = Path(__file__).resolve().parents[2]

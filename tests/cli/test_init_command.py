@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from bot.cli.main import run
+from bot.config.scenario_file import load_scenario
+from bot.config.settings.load import load_settings
+from bot.config.strategies.model import schema_text
 from bot.runtime.assemble import matching_accounts
-from bot.runtime.plan_model import schema_text
-from bot.runtime.scenario_file import load_scenario
-from bot.runtime.settings import load_settings
 from bot.sandbox.account_reads import sub_accounts
 
 Capture = pytest.CaptureFixture[str]

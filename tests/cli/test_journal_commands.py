@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from bot.config.problems import ExitCode
 from bot.journal import tables
 from bot.journal.verify import heads_now
-from bot.runtime.problems import ExitCode
 from tests.cli.stage import call
 from tests.journal.facts import T0
 from tests.journal.forging import Row, forge, without_guards

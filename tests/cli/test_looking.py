@@ -13,9 +13,9 @@ import pytest
 from bot.cli.journal_commands import verdict_of
 from bot.cli.orders_command import ended_words
 from bot.cli.rows import csv_lines
+from bot.config.problems import ExitCode
 from bot.journal.reader import JournalReader
 from bot.journal.verify import VerifyReport
-from bot.runtime.problems import ExitCode
 from tests.cli.stage import call, make_project
 
 ORDERS = """\

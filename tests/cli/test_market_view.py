@@ -10,8 +10,8 @@ from bot.cli.day_strip import day_strip
 from bot.cli.invocation import Invocation
 from bot.cli.market_view import headline, picture
 from bot.cli.repaint import EVERY_S_MIN, Seconds, watch
+from bot.config.rulebook import load_rulebook
 from bot.domain.instrument import Exchange
-from bot.runtime.rulebook import load_rulebook
 
 LISTED = (Exchange.HOSE, Exchange.HNX, Exchange.UPCOM)
 

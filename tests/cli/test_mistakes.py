@@ -13,9 +13,9 @@ import pytest
 from bot.cli.bug_report import write_report
 from bot.cli.invocation import Invocation
 from bot.cli.main import BROKEN_PIPE, told_by_system
-from bot.runtime.problems import ExitCode
-from bot.runtime.settings import DEMO
-from bot.runtime.shipped import shipped
+from bot.config.problems import ExitCode
+from bot.config.settings.load import DEMO
+from bot.config.shipped import shipped
 from tests.cli.stage import call, make_project
 
 CODE = "424242"

@@ -17,8 +17,8 @@ from bot.cli.invocation import Invocation
 from bot.cli.rows import csv_lines
 from bot.cli.show import LogLines, aligned, print_json, print_table, print_text, show_mistake
 from bot.cli.wording import clock_of, folded
+from bot.config.problems import OperatorMistake, Problem
 from bot.domain.entry import Entry, OrderUpdated
-from bot.runtime.problems import OperatorMistake, Problem
 from tests.cli.stage import call
 from tests.cli.test_screen import screen
 from tests.journal.facts import EVERY_KIND

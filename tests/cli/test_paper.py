@@ -10,9 +10,9 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
+from bot.config.problems import ExitCode
+from bot.config.scenario_file import load_scenario
 from bot.runtime.paper.serving import with_key
-from bot.runtime.problems import ExitCode
-from bot.runtime.scenario_file import load_scenario
 from tests.cli.stage import call
 from tests.processes import BotProcess
 

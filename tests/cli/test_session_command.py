@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from bot.cli.show import UNCUT
-from bot.runtime.rulebook import load_symbols
-from bot.runtime.scenario_file import load_scenario, scenario_names
+from bot.config.rulebook import load_symbols
+from bot.config.scenario_file import load_scenario, scenario_names
 from tests.cli.stage import call
 
 AT = ("--at", "2026-11-19T14:31")

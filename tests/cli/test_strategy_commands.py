@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from bot.cli.main import run
-from bot.runtime.settings import DEMO
-from bot.runtime.shipped import shipped
+from bot.config.settings.load import DEMO
+from bot.config.shipped import shipped
 
 GOOD = """\
 name: mine

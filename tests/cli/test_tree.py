@@ -14,7 +14,7 @@ from bot.cli import messages
 from bot.cli.command import ExampleCommand, ExampleGroup
 from bot.cli.invocation import Invocation
 from bot.cli.main import COMMANDS, bot, walk
-from bot.runtime.problems import ExitCode
+from bot.config.problems import ExitCode
 from tests.cli.stage import call
 from tests.rows import every_row
 

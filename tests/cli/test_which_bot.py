@@ -11,9 +11,9 @@ import pytest
 from bot.cli.invocation import Invocation
 from bot.cli.main import walk
 from bot.cli.places import find_bot
-from bot.runtime.problems import ExitCode
-from bot.runtime.settings import DEMO
-from bot.runtime.shipped import shipped
+from bot.config.problems import ExitCode
+from bot.config.settings.load import DEMO
+from bot.config.shipped import shipped
 from tests.cli.stage import Ran, call
 from tests.processes import BotProcess
 from tests.staging import QUIET

@@ -15,11 +15,11 @@ from typing import Any, Final, get_args, get_origin
 
 from bot.broker.client import BrokerClient
 from bot.broker.writes import OrderWriter
+from bot.conformance.data import Read, reads, refusals, sense_rows
 from bot.protocol.calls import CODECS
 from bot.protocol.endpoints import ENDPOINTS, Endpoint
 from bot.protocol.shaped import Codec
 from bot.runtime.api import READS
-from bot.runtime.conformance.data import Read, reads, refusals, sense_rows
 from bot.sandbox.directory import Directory
 from bot.sandbox.library.library import Library
 from tests.protocol.test_calls import PATHS, route

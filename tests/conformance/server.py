@@ -13,12 +13,12 @@ from bot.broker.clock_offset import ClockOffset
 from bot.broker.http import AsgiApp, connect
 from bot.broker.traffic import Traffic
 from bot.clock import SimulatedClock
+from bot.config.rulebook import load_rulebook
+from bot.config.scenario_file import load_scenario
+from bot.conformance.finding import Finding, Report, Show, Verdict, nobody
+from bot.conformance.run import ConformancePlan, conform
+from bot.conformance.talk import Key, Talker
 from bot.protocol.secret import Secret
-from bot.runtime.conformance.finding import Finding, Report, Show, Verdict, nobody
-from bot.runtime.conformance.run import ConformancePlan, conform
-from bot.runtime.conformance.talk import Key, Talker
-from bot.runtime.rulebook import load_rulebook
-from bot.runtime.scenario_file import load_scenario
 from bot.sandbox.sandbox import Sandbox
 from bot.sandbox.scenario import Switches
 from tests.broker.loopback import JumpingWaiter

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from bot.clock import SimulatedClock, SystemClock
-from bot.runtime.rulebook import load_rulebook
+from bot.config.rulebook import load_rulebook
 from bot.sandbox.sandbox import Sandbox
 from bot.sandbox.scenario import Scenario
 from bot.sandbox.serve import serve

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from bot.protocol.endpoints import ENDPOINTS
-from bot.runtime.conformance.data import (
+from bot.conformance.data import (
     access_cases,
     order_data,
     reads,
@@ -15,10 +14,11 @@ from bot.runtime.conformance.data import (
     sense_rows,
     words,
 )
-from bot.runtime.conformance.sense import JUDGES
-from bot.runtime.conformance.shape import _CHECKS, compare, words_in
-from bot.runtime.conformance.slips import SLIPS, STAMPS
-from bot.runtime.conformance.talk import Signed
+from bot.conformance.sense import JUDGES
+from bot.conformance.shape import _CHECKS, compare, words_in
+from bot.conformance.slips import SLIPS, STAMPS
+from bot.conformance.talk import Signed
+from bot.protocol.endpoints import ENDPOINTS
 
 SECRET = "3f9a1c7e5b2d8064af13c95e70b8d246e1f0a39c5d7b28464c6e8a0f2b4d6e80"
 PLACE = (

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from bot.config.problems import ExitCode, OperatorMistake
+from bot.conformance.access import check_access
+from bot.conformance.data import Read, reads
+from bot.conformance.facts import Facts, find_facts, rows
+from bot.conformance.finding import Report, Verdict
+from bot.conformance.reads import NO_SHAPE, check_read
 from bot.protocol.endpoints import ENDPOINTS
-from bot.runtime.conformance.access import check_access
-from bot.runtime.conformance.data import Read, reads
-from bot.runtime.conformance.facts import Facts, find_facts, rows
-from bot.runtime.conformance.finding import Report, Verdict
-from bot.runtime.conformance.reads import NO_SHAPE, check_read
-from bot.runtime.problems import ExitCode, OperatorMistake
 from tests.conformance.server import CONTINUOUS, Change, Server, server, verdicts
 
 pytestmark = pytest.mark.wire

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from bot.runtime.conformance.facts import find_facts, rows
-from bot.runtime.conformance.finding import Finding, Report, Verdict
-from bot.runtime.conformance.interruption import SIGNALS, Interrupted, until_signal
-from bot.runtime.conformance.orders import check_orders
-from bot.runtime.conformance.two_factor import AskCode, sign_in
+from bot.conformance.facts import find_facts, rows
+from bot.conformance.finding import Finding, Report, Verdict
+from bot.conformance.interruption import SIGNALS, Interrupted, until_signal
+from bot.conformance.orders import check_orders
+from bot.conformance.two_factor import AskCode, sign_in
 from tests.conformance.server import ACCOUNT, Change, Server, server
 
 pytestmark = pytest.mark.wire

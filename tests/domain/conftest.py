@@ -2,8 +2,8 @@
 
 import pytest
 
+from bot.config.rulebook import load_rulebook
 from bot.domain.rulebook import Rulebook
-from bot.runtime.rulebook import load_rulebook
 
 
 @pytest.fixture(scope="session")

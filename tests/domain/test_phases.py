@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.config.rulebook import load_rulebook
 from bot.domain.errors import RuleDataError
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Phase
 from bot.domain.rule_data import RuleData
 from bot.domain.rulebook import Rulebook
 from bot.domain.timetable import PhaseBoundary, Timetable
-from bot.runtime.rulebook import load_rulebook
 from tests.domain.vectors import VECTORS
 from tests.rows import every_row
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.config.rulebook import load_rulebook
 from bot.domain.errors import NoRule, RuleDataError
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Lot, Phase
 from bot.domain.order import OrderType
@@ -14,7 +15,6 @@ from bot.domain.rule_data import RuleData
 from bot.domain.rulebook import Rulebook
 from bot.domain.status import NORMAL, Administration, Sanction, SymbolStatus, TradingMethod
 from bot.domain.timetable import PhaseBoundary
-from bot.runtime.rulebook import load_rulebook
 from tests.domain.test_rulebook import read
 from tests.rows import every_row
 

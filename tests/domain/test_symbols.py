@@ -4,10 +4,10 @@ from datetime import date
 
 import pytest
 
+from bot.config.rulebook import load_symbols
 from bot.domain.errors import RuleDataError
 from bot.domain.instrument import Exchange, Instrument, InstrumentKind
 from bot.domain.symbols import SymbolTable
-from bot.runtime.rulebook import load_symbols
 
 HEADER = ["symbol", "exchange", "kind", "from", "to", "source"]
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
+from bot.config.rulebook import load_rulebook
 from bot.domain.account import AccountSnapshot, Holding
 from bot.domain.entry import AttemptFinished, Decision, OrderUpdated
 from bot.domain.instrument import Exchange, Instrument, Phase
@@ -51,7 +52,6 @@ from bot.engine.engine import (
     invoke_plainly,
     unguarded,
 )
-from bot.runtime.rulebook import load_rulebook
 from bot.strategy import Strategy
 
 DAY = date(2026, 11, 19)

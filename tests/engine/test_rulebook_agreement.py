@@ -16,6 +16,7 @@ from datetime import date, datetime, timedelta
 from random import Random
 from typing import Final
 
+from bot.config.rulebook import load_rulebook
 from bot.domain.bands import Band
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument, InstrumentKind, Lot, Phase
 from bot.domain.order import OrderType, Side
@@ -25,7 +26,6 @@ from bot.domain.rule_data import RuleData
 from bot.domain.status import SymbolStatus
 from bot.engine import risk
 from bot.engine.sizing import Request
-from bot.runtime.rulebook import load_rulebook
 from bot.sandbox.exchange.event import OrderAccepted, OrderRefused
 from bot.sandbox.exchange.market import Board
 from bot.sandbox.exchange.order import CROWD, Listing, NewOrder, Refusal

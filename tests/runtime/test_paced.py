@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from bot.clock import ScaledClock, SystemClock
+from bot.config.rulebook import load_rulebook
 from bot.runtime.paced import PacedDriver, read_market_clock
-from bot.runtime.rulebook import load_rulebook
 from bot.runtime.schedule import Job, Timetable, every
 from bot.sandbox.sandbox import Sandbox
 from bot.sandbox.serve import serve

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.runtime.problems import OperatorMistake
+from bot.config.problems import OperatorMistake
+from bot.config.settings.load import load_settings
 from bot.runtime.sandbox_world import settle_port
-from bot.runtime.settings import load_settings
 from tests.cli.stage import call
 
 USUAL = 8_790

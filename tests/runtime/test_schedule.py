@@ -8,8 +8,8 @@ import pytest
 from apscheduler.triggers.date import DateTrigger
 
 from bot.clock import SystemClock
+from bot.config.rulebook import load_rulebook
 from bot.domain.instrument import EXCHANGE_TZ, Exchange
-from bot.runtime.rulebook import load_rulebook
 from bot.runtime.schedule import (
     Fire,
     Job,

@@ -14,10 +14,10 @@ from bot.broker.budget import RequestBudget
 from bot.broker.signer import Credentials
 from bot.broker.waiter import SystemWaiter
 from bot.clock import SimulatedClock
+from bot.config.rulebook import load_rulebook
 from bot.domain.entry import AuthEvent
 from bot.domain.message import Event, Noted, TwoFactorReady
 from bot.protocol.secret import Secret
-from bot.runtime.rulebook import load_rulebook
 from bot.runtime.second_factor import (
     CODES_PER_DAY,
     TICKET_LIFE,

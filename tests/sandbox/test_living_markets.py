@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from bot.config.scenario_file import load_scenario
 from bot.protocol.calls import CODECS
 from bot.protocol.drift import drift_of
-from bot.runtime.scenario_file import load_scenario
 from bot.sandbox.replay.data import RecordedBar, RecordedDay, Recording
 from bot.sandbox.scenario import Scenario
 from tests.sandbox.client import ACCOUNT, Bench, bench, ready, scenario

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
+from bot.config.problems import ExitCode, OperatorMistake
+from bot.config.scenario_file import load_scenario
+from bot.config.settings.load import load_settings
 from bot.domain.entry import IntentRecorded, OrderUpdated
 from bot.domain.order import OrderState
 from bot.runtime.company import RunOptions
 from bot.runtime.control import NoBotRunning, ask
-from bot.runtime.problems import ExitCode, OperatorMistake
 from bot.runtime.run import RunEnd, run_bot
 from bot.runtime.sandbox_world import wake_sandbox
-from bot.runtime.scenario_file import load_scenario
-from bot.runtime.settings import load_settings
 from bot.runtime.world import Access
 from bot.runtime.worlds import Place
 from tests.staging import QUIET

@@ -11,15 +11,15 @@ from typing import Any, Self
 
 import pytest
 
+from bot.config.scenario_file import load_scenario
+from bot.config.settings.load import load_settings
 from bot.domain.entry import Entry, Fill, Note, RunState
 from bot.journal.errors import Contradicted
 from bot.journal.verify import verify
 from bot.runtime.company import RunOptions
 from bot.runtime.run import run_bot
 from bot.runtime.sandbox_world import wake_sandbox
-from bot.runtime.scenario_file import load_scenario
 from bot.runtime.schedule import Fire, Job, Report
-from bot.runtime.settings import load_settings
 from bot.runtime.world import Access, Driver
 from bot.runtime.worlds import Place
 from tests.by_hand import Ask, HandStory, tell_by_hand

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from bot.config.problems import OperatorMistake
 from bot.domain.entry import Decision, Fill, Note, OrderResultSeen, OrderUpdated
 from bot.domain.order import OrderState
-from bot.runtime.problems import OperatorMistake
 from bot.sandbox.fault_rule import FaultScript
 from bot.sandbox.ledger import read_ledger
 from tests.cli.stage import call

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from bot.clock import ScaledClock, SystemClock
+from bot.config.problems import ExitCode, OperatorMistake
+from bot.config.rulebook import load_rulebook
+from bot.config.settings.load import load_settings
 from bot.domain.entry import AuthEvent, OrderUpdated
 from bot.domain.order import OrderState
 from bot.runtime.company import RunOptions
 from bot.runtime.control import ask
-from bot.runtime.problems import ExitCode, OperatorMistake
-from bot.runtime.rulebook import load_rulebook
 from bot.runtime.run import run_bot
-from bot.runtime.settings import load_settings
 from bot.sandbox.sandbox import Sandbox
 from bot.sandbox.serve import run_free, serve
 from tests.staging import START, scenario

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from bot.clock import SystemClock
+from bot.config.rulebook import load_rulebook
+from bot.config.scenario_file import scenario_names
 from bot.domain.entry import Fill
 from bot.domain.instrument import EXCHANGE_TZ
-from bot.runtime.rulebook import load_rulebook
-from bot.runtime.scenario_file import scenario_names
 from tests.story import once, tell, write_project
 
 BUYS_SHS = once(symbols=["SHS"], params={"price": 23_000}, when={"sessions": ["continuous"]})

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.runtime.problems import ExitCode, OperatorMistake
+from bot.config.problems import ExitCode, OperatorMistake
 from tests.staging import QUIET
 from tests.story import once, tell, write_project
 

@@ -23,14 +23,14 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from bot.clock import SimulatedClock
+from bot.config.rulebook import load_rulebook
+from bot.config.scenario_file import load_scenario
+from bot.config.settings.load import load_settings
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.protocol.secret import Secret
 from bot.runtime.company import RunOptions
-from bot.runtime.rulebook import load_rulebook
 from bot.runtime.run import run_bot
 from bot.runtime.sandbox_world import SandboxWorld
-from bot.runtime.scenario_file import load_scenario
-from bot.runtime.settings import load_settings
 from bot.runtime.world import Access
 from bot.runtime.worlds import Place, ledger_path
 from bot.sandbox.ledger import read_ledger

@@ -22,12 +22,12 @@ import sqlalchemy as sa
 from sqlalchemy.pool import Pool
 
 from bot.broker.http import AsgiApp
+from bot.config.scenario_file import load_scenario
+from bot.config.settings.load import load_settings
 from bot.runtime.activity import AllAtOnce
 from bot.runtime.company import RunOptions
 from bot.runtime.run import run_bot
 from bot.runtime.sandbox_world import wake_sandbox
-from bot.runtime.scenario_file import load_scenario
-from bot.runtime.settings import load_settings
 from bot.runtime.stepped import SteppedWaiter
 from bot.runtime.world import Access
 from bot.runtime.worlds import Place

@@ -10,13 +10,13 @@ import pytest
 
 import bot.strategy
 from bot.cli.strategy_templates import class_name
+from bot.config.strategies.invoke import BUDGET_S
+from bot.config.strategies.load import CheckedFile, check_file, market_of, rehearse
+from bot.config.strategies.plugin_check import HOOKS
+from bot.config.strategies.plugins import find_strategy
 from bot.domain.entry import Verdict
 from bot.domain.plan import Limits
 from bot.domain.quote import Bar
-from bot.runtime.invoke import BUDGET_S
-from bot.runtime.plugin_check import HOOKS
-from bot.runtime.plugins import find_strategy
-from bot.runtime.strategy_file import CheckedFile, check_file, market_of, rehearse
 from bot.testing import play
 
 PAGE = (Path(__file__).parents[2] / "docs" / "strategies.md").read_text("utf-8")

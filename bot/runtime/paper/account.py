@@ -15,11 +15,11 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
+from bot.config.problems import ExitCode, OperatorMistake
+from bot.config.settings.load import Settings
 from bot.domain.instrument import Exchange, Instrument, InstrumentKind
 from bot.domain.quote import Quote
 from bot.domain.symbols import SymbolTable
-from bot.runtime.problems import ExitCode, OperatorMistake
-from bot.runtime.settings import Settings
 from bot.sandbox.mirror.model import FillName
 from bot.sandbox.scenario import AccountScript, Scenario, SymbolScript
 

@@ -6,8 +6,8 @@ journal for both would have shares bought on paper sold for real.
 
 from typing import Final
 
+from bot.config.problems import ExitCode, OperatorMistake
 from bot.journal.reader import JournalReader
-from bot.runtime.problems import ExitCode, OperatorMistake
 
 PAPER: Final = "paper"
 

@@ -16,11 +16,11 @@ from typing import Final
 from pydantic import SecretStr
 
 from bot.clock import Clock, ScaledClock, SimulatedClock, SystemClock
+from bot.config.problems import OperatorMistake
+from bot.config.rulebook import load_rulebook, on_later_rules
+from bot.config.scenario_file import load_scenario
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.rulebook import Rulebook
-from bot.runtime.problems import OperatorMistake
-from bot.runtime.rulebook import load_rulebook, on_later_rules
-from bot.runtime.scenario_file import load_scenario
 from bot.sandbox.errors import PortInUse
 from bot.sandbox.sandbox import Sandbox
 from bot.sandbox.scenario import Scenario

@@ -14,6 +14,10 @@ from urllib.parse import urlsplit
 from bot.broker.errors import BrokerError, ForbiddenAddress, Unreachable
 from bot.broker.waiter import SystemWaiter, Waiter
 from bot.clock import Clock, SystemClock, boottime_s
+from bot.config.problems import ExitCode, OperatorMistake
+from bot.config.rulebook import load_symbols
+from bot.config.settings.load import Loaded
+from bot.config.strategies.load import UnknownSymbols
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.quote import Quote
 from bot.domain.rulebook import Rulebook
@@ -33,11 +37,7 @@ from bot.runtime.paper.account import (
     terms_of,
 )
 from bot.runtime.paper.relay import MarketRelay
-from bot.runtime.problems import ExitCode, OperatorMistake
-from bot.runtime.rulebook import load_symbols
 from bot.runtime.schedule import Fire, Job, Report, SystemTimetable, Timetable, every
-from bot.runtime.settings import Loaded
-from bot.runtime.strategy_file import UnknownSymbols
 from bot.runtime.world import Access, Driver, Elapsed, Mark, SystemDriver, as_it_is
 from bot.sandbox.errors import LedgerBroken
 from bot.sandbox.ledger import resumed_at

@@ -7,10 +7,10 @@ from functools import cache
 from itertools import count
 from typing import Any, TypeVar
 
+from bot.config.rulebook import load_rulebook
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument
 from bot.domain.order import OrderType, Side
 from bot.domain.rulebook import Rulebook
-from bot.runtime.rulebook import load_rulebook
 from bot.sandbox.exchange.event import OrderAccepted, OrderRefused, Traded, VenueEvent
 from bot.sandbox.exchange.order import CROWD, AmendmentRule, Listing, NewOrder, Refusal
 from bot.sandbox.exchange.venue import Venue

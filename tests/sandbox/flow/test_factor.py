@@ -13,8 +13,8 @@ from random import Random
 
 import pytest
 
+from bot.config.scenario_file import load_scenario
 from bot.domain.instrument import Exchange
-from bot.runtime.scenario_file import load_scenario
 from bot.sandbox.exchange.grid import price_grid
 from bot.sandbox.flow.day import DayDraw, draw_day, inside
 from bot.sandbox.flow.factor import market_day

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from bot.config.rulebook import load_rulebook
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.order import OrderType, Side
-from bot.runtime.rulebook import load_rulebook
 from bot.sandbox.house import House
 from bot.sandbox.order_record import OrderRecord
 from bot.sandbox.scenario import Scenario

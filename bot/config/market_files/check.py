@@ -1,0 +1,164 @@
+"""Whether a recorded row could have been: on a trading day, on the tick, in the band.
+
+The limits are those of the rulebook for the day's reference. A check that fails raises WrongCell
+with what was wanted, what was found and what to do.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Final
+
+from bot.config.market_files.table import Row, WrongCell, shown
+from bot.domain.bands import Band
+from bot.domain.instrument import Instrument, Phase
+from bot.domain.order import Side
+from bot.domain.rulebook import Rulebook
+from bot.sandbox.flow.day import FlowSpan
+from bot.sandbox.flow.hand import LOT
+from bot.sandbox.replay.data import Print, RecordedBar
+from bot.sandbox.replay.path import place_of
+
+_THOUSAND: Final = 1_000
+_AGGRESSORS: Final = {"buy": Side.BUY, "sell": Side.SELL, "": None}
+_CLOCK: Final = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?")
+VOLUME_MAX: Final = 1_000_000_000
+"""Shares in one row: about ten times what any share has traded on its greatest day."""
+_PRICES: Final = ("open", "high", "low", "close")
+
+
+@dataclass(frozen=True, slots=True)
+class DayLimits:
+    """What a symbol may trade at on one day; `spans` in seconds of the local day."""
+
+    rulebook: Rulebook
+    instrument: Instrument
+    reference: int
+    band: Band
+    spans: Sequence[FlowSpan]
+
+    def price(self, row: Row, column: str) -> int:
+        """Return a price that the exchange could have quoted. Raises WrongCell."""
+        price = row.whole(column)
+        if not self.band.holds(price):
+            raise WrongCell(column, *self._outside(price))
+        if not self.rulebook.is_on_tick(self.instrument, price):
+            tick = self.rulebook.tick_size(self.instrument, price)
+            message = f"{price:,} is off the tick of {tick:,} VND on {self.instrument.exchange}"
+            raise WrongCell(column, "E-MKT-007", f"{message}; adjusted prices are not replayed")
+        return price
+
+    def _outside(self, price: int) -> tuple[str, str]:
+        low, high = f"{self.band.floor:,}", f"{self.band.ceiling:,}"
+        around = f"{low} to {high} VND around the reference {self.reference:,}"
+        if self.band.holds(price * _THOUSAND) or self.band.holds(price // _THOUSAND):
+            factor = (
+                "small: multiply by" if self.band.holds(price * _THOUSAND) else "large: divide by"
+            )
+            return "E-MKT-006", f"{price:,} is 1,000 times too {factor} 1,000; wanted {around}"
+        hint = "give the day's reference in a daily file if it went ex"
+        return "E-MKT-007", f"{price:,} is outside the band {around}; {hint}"
+
+    def bar(self, row: Row, second: int) -> RecordedBar:
+        """Return a bar whose prices and volume agree. Raises WrongCell."""
+        opened, high, low, closed = (self.price(row, column) for column in _PRICES)
+        if not low <= min(opened, closed) <= max(opened, closed) <= high:
+            message = (
+                f"high {high:,} and low {low:,} do not hold open {opened:,} and close {closed:,}"
+            )
+            raise WrongCell("high", "E-MKT-008", message)
+        return RecordedBar(second, opened, high, low, closed, volume_of(row))
+
+    def minute(self, row: Row, text: str) -> RecordedBar:
+        """Return a bar of a minute in which the exchange trades. Raises WrongCell."""
+        second = second_of(text)
+        bar, span = self.bar(row, second), place_of(second, self.spans)
+        if span is None:
+            raise WrongCell("time", "E-MKT-005", self._closed(text))
+        if span.phase is Phase.PRE_CLOSED and bar.high != bar.low:
+            message = f"the closing auction has one price, found {bar.low:,} to {bar.high:,}"
+            raise WrongCell("high", "E-MKT-008", message)
+        return bar
+
+    def trade(self, row: Row, text: str) -> Print:
+        """Return a trade of a second in which the exchange trades. Raises WrongCell."""
+        second, price = second_of(text), self.price(row, "price")
+        side = aggressor_of(row)
+        held = [span for span in self.spans if _holds(span, second, side)]
+        if not held:
+            raise WrongCell("time", "E-MKT-005", self._closed(text))
+        return Print(second, price, volume_of(row), side)
+
+    def _closed(self, text: str) -> str:
+        trading = [
+            f"{_clock(span.start)} to {_clock(span.end)}"
+            if span.phase is Phase.PROGRESS
+            else f"an auction at {_clock(span.end)}"
+            for span in self.spans
+            if span.phase in (Phase.OPEN, Phase.PROGRESS, Phase.PRE_CLOSED)
+        ]
+        return f"{self.instrument.exchange} does not trade at {text}; it does: {', '.join(trading)}"
+
+
+def _holds(span: FlowSpan, second: int, side: Side | None) -> bool:
+    if side is None:
+        return span.phase in (Phase.OPEN, Phase.PRE_CLOSED) and second == span.end
+    return span.phase is Phase.PROGRESS and span.start <= second < span.end
+
+
+def second_of(text: str) -> int:
+    """Return the second of the day of `HH:MM` or `HH:MM:SS`. Raises WrongCell."""
+    found = _CLOCK.fullmatch(text)
+    if found is None:
+        raise WrongCell("time", "E-MKT-003", f"a time is HH:MM or HH:MM:SS, found {shown(text)}")
+    hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return hours * 3_600 + minutes * 60 + seconds
+
+
+def day_of(text: str, column: str) -> date:
+    """Return a day written YYYY-MM-DD. Raises WrongCell."""
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        message = f"a day is YYYY-MM-DD, found {shown(text)}"
+        raise WrongCell(column, "E-MKT-003", message) from None
+
+
+def traded_on(rulebook: Rulebook, day: date, column: str) -> None:
+    """Raise WrongCell when the calendar knows the day and the exchanges are closed on it."""
+    if rulebook.calendar.covers(day) and not rulebook.calendar.is_trading_day(day):
+        message = f"{day} ({day:%A}) is no trading day; was the time moved to another zone?"
+        raise WrongCell(column, "E-MKT-005", message)
+
+
+def volume_of(row: Row) -> int:
+    """Return a volume in whole lots. Raises WrongCell."""
+    text = row.cells["volume"]
+    if text.startswith("-"):
+        message = f"a volume is at least {LOT} shares, found {shown(text)}"
+        raise WrongCell("volume", "E-MKT-008", message)
+    volume = row.whole("volume")
+    if not volume or volume % LOT:
+        message = f"a volume is a multiple of {LOT} shares, above 0, found {volume:,}"
+        raise WrongCell("volume", "E-MKT-008", message)
+    if volume > VOLUME_MAX:
+        message = (
+            f"a volume is at most {VOLUME_MAX:,} shares in a row, found {volume:,}; "
+            "is it the value in VND?"
+        )
+        raise WrongCell("volume", "E-MKT-008", message)
+    return volume
+
+
+def aggressor_of(row: Row) -> Side | None:
+    """Return who took; None for the trade of an auction. Raises WrongCell."""
+    text = row.cells["aggressor"]
+    if text not in _AGGRESSORS:
+        message = f"aggressor is buy, sell, or empty in an auction, found {shown(text)}"
+        raise WrongCell("aggressor", "E-MKT-003", message)
+    return _AGGRESSORS[text]
+
+
+def _clock(second: int) -> str:
+    return f"{second // 3_600:02}:{second // 60 % 60:02}"

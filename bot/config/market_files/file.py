@@ -1,0 +1,231 @@
+"""Reads the recorded days that a scenario replays, and refuses all of them before the first event.
+
+Formats: docs/market-files.md. The rows of the played days are checked in full. A day's reference is
+that of the daily file, if it has one; else, on the first day, the scenario's; else the close before
+(UPCOM: the average of the bars' closes by volume, to the nearest tick).
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import date
+from hashlib import sha256
+from pathlib import Path
+from typing import Final, TypeVar
+
+from bot.config.market_files.check import DayLimits
+from bot.config.market_files.rows import CLOCK, Rows, daily_rows, timed_rows
+from bot.config.market_files.table import MarketTable, Row, WrongCell, read_table
+from bot.config.problems import OperatorMistake, Problem
+from bot.domain.errors import CalendarEnds
+from bot.domain.instrument import Exchange
+from bot.domain.rulebook import Rulebook
+from bot.sandbox.replay.data import Print, RecordedDay, Recording
+from bot.sandbox.replay.market import day_spans
+from bot.sandbox.replay.script import RecordKind
+from bot.sandbox.scenario import Scenario, SymbolScript
+
+_BARS: Final = ("open", "high", "low", "close", "volume")
+_COLUMNS: Final = {
+    RecordKind.MINUTES: ("time", *_BARS),
+    RecordKind.TRADES: ("time", "price", "volume", "aggressor"),
+    RecordKind.DAILY: ("symbol", "date", *_BARS),
+}
+_ENDINGS: Final = (".csv", ".csv.gz")
+_OPENING: Final = 0
+_Value = TypeVar("_Value")
+
+
+def with_recording(scenario: Scenario, rulebook: Rulebook, base_dir: Path) -> Scenario:
+    """Return the scenario with the days that it replays, on the references of its first one.
+
+    Unchanged when it replays nothing. Raises OperatorMistake with all that is wrong.
+    """
+    replayed = {each.symbol: each for each in scenario.symbols if each.replay is not None}
+    if not replayed:
+        return scenario
+    reader = _Reader(scenario, rulebook, base_dir, tuple(replayed))
+    days = {symbol: reader.days_of(script) for symbol, script in replayed.items()}
+    if problems := reader.problems():
+        raise OperatorMistake(problems)
+    first = {symbol: found[reader.window[0]].reference for symbol, found in days.items()}
+    symbols = tuple(
+        each.model_copy(update={"reference": first.get(each.symbol, each.reference)})
+        for each in scenario.symbols
+    )
+    digest = sha256(repr(days).encode()).hexdigest()
+    return scenario.model_copy(update={"symbols": symbols}).with_recording(Recording(days, digest))
+
+
+def _window(scenario: Scenario, rulebook: Rulebook) -> tuple[date, ...]:
+    """Return the days that are played. Raises OperatorMistake for one that none can be."""
+    day, calendar = scenario.day, rulebook.calendar
+    years = f"the calendar covers {min(calendar.years)} to {max(calendar.years)}"
+    if day is None:
+        raise OperatorMistake.of("E-MKT-005", "a scenario that replays names its day: add day")
+    if not calendar.is_trading_day(day):
+        why = f"day {day} is no trading day" if calendar.covers(day) else f"day {day}"
+        raise OperatorMistake.of("E-MKT-005", f"{why}: {years}")
+    try:
+        return tuple(calendar.add_trading_days(day, n) for n in range(scenario.replay.days))
+    except CalendarEnds as error:
+        message = f"{scenario.replay.days} days from {day} go past the calendar; {years}"
+        raise OperatorMistake.of("E-MKT-005", message) from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Traded:
+    """What the reference of the next day needs of a day."""
+
+    close: int
+    volume: int
+    value: int
+
+
+class _Reader:
+    """One reading of all files. Tables keep their problems until the end."""
+
+    def __init__(
+        self, scenario: Scenario, rulebook: Rulebook, base_dir: Path, symbols: tuple[str, ...]
+    ) -> None:
+        self.window = _window(scenario, rulebook)
+        self._rulebook, self._places, self._base_dir = rulebook, scenario.replay, base_dir
+        self._tables: list[MarketTable] = []
+        self._missing: list[Problem] = []
+        self._daily: dict[str, dict[date, list[Row]]] = {symbol: {} for symbol in symbols}
+        self._daily_table: MarketTable | None = None
+        if self._places.daily is not None:
+            table = self._table(base_dir / self._places.daily, RecordKind.DAILY)
+            self._daily = daily_rows(table, symbols, self.window, rulebook)
+            self._daily_table = table
+
+    def problems(self) -> list[Problem]:
+        """Return all that is wrong, file by file."""
+        told = [problem for table in self._tables for problem in table.all_problems()]
+        return [*self._missing, *told]
+
+    def days_of(self, script: SymbolScript) -> dict[date, RecordedDay]:
+        """Return the played days of a symbol, without those that are wrong."""
+        kind = script.replay
+        assert kind is not None, "only replayed symbols are read"
+        table = self._daily_table if kind is RecordKind.DAILY else self._own_table(script, kind)
+        if table is None:
+            return self._tell_missing(script, kind, "there is no file of it")
+        rows = self._rows(script, kind, table)
+        if self.window[0] not in rows:
+            return self._tell_missing(script, kind, f"it has no row on {self.window[0]}")
+        return dict(self._recorded(script, kind, table, rows))
+
+    def _rows(self, script: SymbolScript, kind: RecordKind, table: MarketTable) -> Rows:
+        if kind is RecordKind.DAILY:
+            return self._daily[script.symbol]
+        may_repeat = kind is RecordKind.TRADES
+        return timed_rows(table, self.window, self._rulebook, may_repeat=may_repeat)
+
+    def _own_table(self, script: SymbolScript, kind: RecordKind) -> MarketTable | None:
+        folder = self._base_dir / str(getattr(self._places, kind))
+        files = [folder / f"{script.symbol}{ending}" for ending in _ENDINGS]
+        found = next((file for file in files if file.is_file()), None)
+        return None if found is None else self._table(found, kind)
+
+    def _table(self, path: Path, kind: RecordKind) -> MarketTable:
+        table = read_table(path, _COLUMNS[kind])
+        self._tables.append(table)
+        return table
+
+    def _tell_missing(
+        self, script: SymbolScript, kind: RecordKind, fault: str
+    ) -> dict[date, RecordedDay]:
+        place = str(self._base_dir / str(getattr(self._places, kind)))
+        message = f"{script.symbol} is replayed from {kind}, but {fault}; add it, or leave it out"
+        self._missing.append(Problem("E-MKT-009", message, place))
+        return {}
+
+    # ------------------------------------------------------------------------------- days
+
+    def _recorded(
+        self, script: SymbolScript, kind: RecordKind, table: MarketTable, rows: Rows
+    ) -> Iterator[tuple[date, RecordedDay]]:
+        carried = script.reference
+        for day in self.window:
+            reference = self._reference(script, day) or carried
+            instrument = script.instrument
+            limits = DayLimits(
+                self._rulebook,
+                instrument,
+                reference,
+                self._rulebook.band(instrument, reference, special=script.is_special),
+                day_spans(self._rulebook, script.exchange, day),
+            )
+            found = _day(kind, table, rows.get(day, []), limits)
+            traded = _traded(found)
+            carried = _carried(self._rulebook, limits, traded) if traded else reference
+            yield day, found
+
+    def _reference(self, script: SymbolScript, day: date) -> int | None:
+        """Return the daily file's reference, None when it has none; check its exchange too."""
+        table = self._daily_table
+        for row in self._daily[script.symbol].get(day, []):
+            assert table is not None, "a daily row is of the daily file"
+            try:
+                _check_exchange(row, script)
+                return row.whole("reference") if row.cells.get("reference") else None
+            except WrongCell as error:
+                table.wrong(row, error)
+        return None
+
+
+def _check_exchange(row: Row, script: SymbolScript) -> None:
+    found = row.cells.get("exchange", script.exchange)
+    if found != script.exchange:
+        message = f"{script.symbol} is on {found} here, on {script.exchange} in the scenario"
+        raise WrongCell("exchange", "E-MKT-009", message)
+
+
+def _day(kind: RecordKind, table: MarketTable, rows: list[Row], limits: DayLimits) -> RecordedDay:
+    """Return a day of the rows that are right; the others are told."""
+    if kind is RecordKind.DAILY:
+        whole = list(_right(table, rows, lambda row: limits.bar(row, _OPENING)))
+        return RecordedDay(limits.reference, whole=whole[0] if whole else None)
+    if kind is RecordKind.MINUTES:
+        bars = _right(table, rows, lambda row: limits.minute(row, row.cells["time"][CLOCK]))
+        return RecordedDay(limits.reference, minutes=tuple(bars))
+    auctions: dict[int, int] = {}
+    trades = _right(table, rows, lambda row: _trade(row, limits, auctions))
+    return RecordedDay(limits.reference, trades=tuple(trades))
+
+
+def _trade(row: Row, limits: DayLimits, auctions: dict[int, int]) -> Print:
+    """Return a trade; `auctions` keeps the price of each."""
+    made = limits.trade(row, row.cells["time"][CLOCK])
+    if made.aggressor is None and auctions.setdefault(made.second, made.price) != made.price:
+        message = f"an auction has one price, found {auctions[made.second]:,} and {made.price:,}"
+        raise WrongCell("price", "E-MKT-008", message)
+    return made
+
+
+def _right(
+    table: MarketTable, rows: Iterable[Row], taken: Callable[[Row], _Value]
+) -> Iterator[_Value]:
+    for row in rows:
+        try:
+            yield taken(row)
+        except WrongCell as error:
+            table.wrong(row, error)
+
+
+def _traded(day: RecordedDay) -> _Traded | None:
+    """Return close, shares and VND of a day; None when nothing traded."""
+    bars = [(bar.close, bar.volume) for bar in (*day.minutes, *([day.whole] if day.whole else []))]
+    sold = bars or [(each.price, each.quantity) for each in day.trades]
+    if not sold:
+        return None
+    return _Traded(sold[-1][0], sum(volume for _, volume in sold), sum(p * v for p, v in sold))
+
+
+def _carried(rulebook: Rulebook, limits: DayLimits, traded: _Traded) -> int:
+    """Return the next day's reference: the close, on UPCOM the average to the nearest tick."""
+    if limits.instrument.exchange is not Exchange.UPCOM:
+        return traded.close
+    below = rulebook.tick_down(limits.instrument, traded.value // traded.volume + 1)
+    above = rulebook.tick_up(limits.instrument, below)
+    return above if 2 * traded.value >= (below + above) * traded.volume else below

@@ -1,0 +1,172 @@
+"""A market file as a table of text: CSV or gzipped CSV, with the place of every cell.
+
+Commas separate, nothing is quoted, the first line names the columns; their order is free, columns
+that nobody asks for are passed over. Whatever is wrong is a `Problem` with file, line and column.
+"""
+
+import gzip
+import re
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from bot.config.problems import OperatorMistake, Problem
+
+BYTES_MAX: Final = 200_000_000
+"""Unpacked. A year of minutes of one stock is about 3 MB."""
+PROBLEMS_MAX: Final = 20
+_WHOLE: Final = re.compile(r"[0-9]+")
+_FRACTION: Final = re.compile(r"[0-9]*\.[0-9]+")
+_SHOWN_MAX: Final = 40
+_DIGITS_MAX: Final = 15
+"""Of a whole number: more than any price, volume or value has."""
+
+
+class WrongCell(Exception):
+    """A row cannot be taken: which column, which code, and what an operator should know."""
+
+    def __init__(self, column: str, code: str, message: str) -> None:
+        super().__init__(message)
+        self.column, self.code, self.message = column, code, message
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line: `cells` by column; `starts` says at which character, from 1, each begins."""
+
+    number: int
+    cells: Mapping[str, str]
+    starts: Mapping[str, int]
+
+    def whole(self, column: str) -> int:
+        """Return a number of at least one digit and nothing else. Raises WrongCell."""
+        text = self.cells[column]
+        if _WHOLE.fullmatch(text):
+            return self._bounded(column, text)
+        if _FRACTION.fullmatch(text):
+            raise WrongCell(column, "E-MKT-006", _fraction_text(column, text))
+        raise WrongCell(
+            column, "E-MKT-003", f"{column} is a whole number of 0 or more, found {shown(text)}"
+        )
+
+    def _bounded(self, column: str, text: str) -> int:
+        if len(text.lstrip("0")) > _DIGITS_MAX:
+            message = f"{column} has at most {_DIGITS_MAX} digits, found {shown(text)}"
+            raise WrongCell(column, "E-MKT-008", message)
+        return int(text)
+
+
+def _fraction_text(column: str, text: str) -> str:
+    if column == "volume":
+        return f"a volume is whole shares, found {shown(text)}: round it to lots of 100"
+    return (
+        f"{column} is whole VND, found {shown(text)}: "
+        f"if the file is in thousands, multiply its prices by 1,000"
+    )
+
+
+@dataclass(slots=True)
+class MarketTable:
+    """A file's lines, and what was found wrong with them, at most PROBLEMS_MAX."""
+
+    path: Path
+    header: Sequence[str]
+    lines: Sequence[str]
+    problems: list[Problem] = field(default_factory=list)
+    untold: int = 0
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the rows that have all their columns."""
+        for number, line in enumerate(self.lines, start=2):
+            row = self.row(number, line)
+            if row is not None:
+                yield row
+
+    def row(self, number: int, line: str) -> Row | None:
+        """Split a line; None, and a problem, when it has not one cell for each column."""
+        cells = line.split(",")
+        if len(cells) != len(self.header):
+            text = f"{len(self.header)} columns are wanted as in line 1, found {len(cells)}"
+            self.tell(Problem("E-MKT-003", text, str(self.path), number, 1))
+            return None
+        starts, at = {}, 1
+        for name, cell in zip(self.header, cells, strict=True):
+            starts[name] = at
+            at += len(cell) + 1
+        return Row(number, dict(zip(self.header, cells, strict=True)), starts)
+
+    def wrong(self, row: Row, error: WrongCell) -> None:
+        """Note that a cell is wrong."""
+        column = row.starts.get(error.column, 1)
+        self.tell(Problem(error.code, error.message, str(self.path), row.number, column))
+
+    def tell(self, problem: Problem) -> None:
+        """Note a problem, or only count it when there are many already."""
+        if len(self.problems) < PROBLEMS_MAX:
+            self.problems.append(problem)
+        else:
+            self.untold += 1
+
+    def all_problems(self) -> list[Problem]:
+        """Return the problems by line, and one that says how many more there are."""
+        told = sorted(self.problems, key=lambda problem: (problem.line or 0, problem.column or 0))
+        if not self.untold:
+            return told
+        text = f"{self.untold} more rows are wrong; put these right first"
+        return [*told, Problem("E-MKT-003", text, str(self.path))]
+
+
+def read_table(path: Path, wanted: Sequence[str]) -> MarketTable:
+    """Read a file that has the columns `wanted`. Raises OperatorMistake."""
+    text = _decoded(path, _unpacked(path))
+    header, *lines = text.splitlines() or [""]
+    names = header.strip().split(",")
+    if not header.strip():
+        raise _mistake("E-CFG-008", f"the file is empty; wanted {_columns(wanted)} and rows", path)
+    missing = [name for name in wanted if name not in names]
+    if missing or len(set(names)) < len(names):
+        fault = f"lacks {', '.join(missing)}" if missing else "names a column twice"
+        message = f"the first line {fault}; wanted {_columns(wanted)}, found {shown(header)}"
+        raise _mistake("E-MKT-002", message, path, 1)
+    if not lines:
+        raise _mistake("E-MKT-002", "the file has a header and no rows: add the rows", path, 1)
+    return MarketTable(path, names, lines)
+
+
+def _unpacked(path: Path) -> bytes:
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            content = file.read(BYTES_MAX + 1)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        message = "the compressed file is cut short or damaged; fetch it again"
+        raise _mistake("E-MKT-001", message, path) from error
+    except OSError as error:
+        raise _mistake("E-CFG-001", f"cannot be read: {error.strerror}", path) from error
+    if len(content) > BYTES_MAX:
+        raise _mistake("E-CFG-007", f"more than {BYTES_MAX:,} bytes; split the file", path)
+    return content
+
+
+def _decoded(path: Path, content: bytes) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = content[: error.start]
+        line, column = before.count(b"\n") + 1, error.start - before.rfind(b"\n")
+        message = f"the file is UTF-8 text, found byte 0x{content[error.start]:02x}; convert it"
+        raise OperatorMistake([Problem("E-CFG-010", message, str(path), line, column)]) from error
+
+
+def _columns(wanted: Sequence[str]) -> str:
+    return "a header " + ",".join(wanted)
+
+
+def shown(text: str) -> str:
+    """Return a found text in quotes, cut to a line's length."""
+    return repr(text if len(text) <= _SHOWN_MAX else text[:_SHOWN_MAX] + "…")
+
+
+def _mistake(code: str, message: str, path: Path, line: int | None = None) -> OperatorMistake:
+    return OperatorMistake([Problem(code, message, str(path), line, line)])

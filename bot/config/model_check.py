@@ -1,0 +1,141 @@
+"""Checks data of a file against its model, and says what is wrong as an operator reads it.
+
+The model's own errors become `Problem`s: at the key when it is unknown, at the value when it is
+wrong, at the parent's key when something is missing.
+"""
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Final, TypeVar, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from bot.config.field_types import shown
+from bot.config.problems import OperatorMistake, Problem
+from bot.config.yaml_file import YamlDocument
+
+Model = TypeVar("Model", bound=BaseModel)
+
+_QUOTED: Final = re.compile(r"'([^']*)'")
+_WANTED: Final[Mapping[str, str]] = {
+    "dict_type": "keys and values",
+    "model_type": "keys and values",
+    "model_attributes_type": "keys and values",
+    "list_type": "a list, like [a, b]",
+    "tuple_type": "a list, like [a, b]",
+    "frozen_set_type": "a list, like [a, b]",
+}
+
+
+class FileModel(BaseModel):
+    """The keys of a whole file. `not_yet` names keys that a later release will know, and why they
+    are refused today: a key that nothing reads would be a promise that nobody keeps.
+    """
+
+    not_yet: ClassVar[Mapping[str, str]] = {}
+
+
+def check(model: type[Model], document: YamlDocument) -> Model:
+    """Return the model of a document's data. Raises OperatorMistake with everything wrong in it."""
+    try:
+        return model.model_validate(document.data)
+    except ValidationError as error:
+        raise OperatorMistake(problems_in(error, model, document)) from error
+
+
+def problems_in(
+    error: ValidationError, model: type[BaseModel], document: YamlDocument
+) -> list[Problem]:
+    """Return the problems of a failed check, in the order of the file's lines."""
+    return in_order([problem_of(detail, model, document) for detail in details_of(error)])
+
+
+def in_order(problems: Sequence[Problem]) -> list[Problem]:
+    """Return problems of one file in the order of its lines."""
+    return sorted(problems, key=lambda problem: (problem.line or 0, problem.column or 0))
+
+
+def details_of(error: ValidationError) -> list[ErrorDetails]:
+    """Return the single errors, without addresses of documentation."""
+    return error.errors(include_url=False)
+
+
+def problem_of(detail: ErrorDetails, model: type[BaseModel], document: YamlDocument) -> Problem:
+    """Return one error of the model as a problem of the document."""
+    location, kind = detail["loc"], detail["type"]
+    code, message, hint = describe(detail, model)
+    if kind == "extra_forbidden":
+        return document.at_key(code, message, location, hint)
+    if kind == "missing":
+        return document.at_key(code, message, location[:-1], hint)
+    return document.at_value(code, message, location, hint)
+
+
+def describe(detail: ErrorDetails, model: type[BaseModel]) -> tuple[str, str, str]:
+    """Return code, message and hint of one error."""
+    location, kind = detail["loc"], detail["type"]
+    name = dotted(location)
+    if kind == "missing":
+        return "E-CFG-011", f"missing key {str(location[-1])!r}{_under(location[:-1])}", ""
+    if kind == "extra_forbidden" and len(location) == 1 and name in later_keys(model):
+        message = f"{name!r} does nothing in this release: {later_keys(model)[name]}"
+        return "E-CFG-028", message, "take this key out"
+    if kind == "extra_forbidden":
+        hint = did_you_mean(str(location[-1]), known_keys(model, location[:-1]))
+        known = ", ".join(known_keys(model, location[:-1]))
+        where = _under(location[:-1])
+        return "E-CFG-012", f"unknown key {str(location[-1])!r}{where}", hint or f"known: {known}"
+    if kind in {"literal_error", "enum"}:
+        words = _QUOTED.findall(str(detail.get("ctx", {}).get("expected", "")))
+        found = detail["input"]
+        message = f"{name!r}: wanted one of {', '.join(words)}; found {shown(found)}"
+        return "E-CFG-014", message, did_you_mean(str(found), words)
+    if kind.startswith("E-"):
+        return kind, f"{name!r}: {detail['msg']}" if name else detail["msg"], ""
+    wanted = _WANTED.get(kind, detail["msg"])
+    return "E-CFG-013", f"{name!r}: wanted {wanted}; found {shown(detail['input'])}", ""
+
+
+def later_keys(model: type[BaseModel]) -> Mapping[str, str]:
+    """Return the keys of a file that a later release will know, and what is missing today."""
+    return model.not_yet if issubclass(model, FileModel) else {}
+
+
+def dotted(location: Sequence[str | int]) -> str:
+    """Return `order.size.shares`, `symbols[1]`."""
+    name = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in location)
+    return name.removeprefix(".")
+
+
+def did_you_mean(word: str, known: Sequence[str]) -> str:
+    """Return a suggestion when a known word is close; empty otherwise."""
+    by_lower = {each.lower(): each for each in known}
+    close = difflib.get_close_matches(word.lower(), list(by_lower), n=1, cutoff=0.6)
+    return f"did you mean {by_lower[close[0]]!r}?" if close else ""
+
+
+def known_keys(model: type[BaseModel], location: Sequence[str | int]) -> tuple[str, ...]:
+    """Return the keys that the model knows at a place."""
+    for step in location:
+        if isinstance(step, int):
+            continue
+        if step not in model.model_fields:
+            return ()
+        inner = _model_in(model.model_fields[step].annotation)
+        if inner is None:
+            return ()
+        model = inner
+    return tuple(field.alias or name for name, field in model.model_fields.items())
+
+
+def _model_in(annotation: object) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    found = (_model_in(argument) for argument in get_args(annotation))
+    return next((each for each in found if each is not None), None)
+
+
+def _under(location: Sequence[str | int]) -> str:
+    return f" under {dotted(location)!r}" if location else ""

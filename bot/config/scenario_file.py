@@ -1,0 +1,161 @@
+"""Scenario files of the sandbox: found by name among the shipped ones or by path, read, checked."""
+
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Final
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from bot.config.field_types import shown
+from bot.config.market_files.file import with_recording
+from bot.config.model_check import details_of, dotted, in_order, problem_of
+from bot.config.problems import ExitCode, OperatorMistake, Problem
+from bot.config.rulebook import load_rulebook
+from bot.config.yaml_file import Location, YamlDocument, read_yaml
+from bot.domain.errors import NoRule
+from bot.domain.instrument import InstrumentKind
+from bot.domain.rulebook import Rulebook
+from bot.sandbox.scenario import Misplaced, Scenario
+
+_WANTED: Final[Mapping[str, str]] = {
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "date_type": "a day, like 2026-11-19",
+    "date_from_datetime_parsing": "a day, like 2026-11-19",
+    "decimal_parsing": "a number",
+    "decimal_type": "a number",
+    "float_parsing": "a number",
+    "float_type": "a number",
+    "greater_than": "more than {gt:g}",
+    "greater_than_equal": "{ge:g} or more",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "int_type": "a whole number",
+    "less_than_equal": "at most {le:,}",
+    "string_pattern_mismatch": "a text of the form {pattern}",
+    "string_type": "a text",
+    "time_parsing": "a time, like 09:15",
+    "time_type": "a time, like 09:15",
+    "too_long": "at most {max_length}",
+    "too_short": "at least {min_length}",
+    "union_tag_invalid": "one of {expected_tags} after 'do'",
+    "union_tag_not_found": "what it does: do, and its keys",
+}
+"""Kinds of errors of the model that say how a value should be."""
+_LIKE: Final[Mapping[str, str]] = {
+    "symbol": "a symbol in capitals, like HPG",
+    "underlying": "a symbol in capitals, like HPG",
+    "depository_number": "a number like 120C900001",
+    "suffix": "a suffix, like .1",
+}
+"""What a text of a fixed form is like, by its key."""
+_SHIPPED: Final = Path(str(files("bot.sandbox"))) / "scenarios"
+
+
+def load_scenario(name: str, base_dir: Path) -> Scenario:
+    """Return the scenario of a shipped name or a file, with the records that it replays.
+
+    Raises OperatorMistake with every error, of its market files too. Those are checked against the
+    shipped rules.
+    """
+    path = find_scenario(name, base_dir)
+    document = read_yaml(path)
+    try:
+        scenario = Scenario.model_validate(document.data)
+    except ValidationError as error:
+        found = [_problem(document, each) for each in _own(details_of(error))]
+        raise OperatorMistake(in_order(found), ExitCode.CONFIG) from error
+    rulebook = load_rulebook()
+    if problems := [_at(document, *each) for each in _unplayable(scenario, rulebook)]:
+        raise OperatorMistake(problems)
+    return with_recording(scenario, rulebook, path.parent)
+
+
+def find_scenario(name: str, base_dir: Path) -> Path:
+    """Return the file of a scenario: a shipped name, else a path relative to `base_dir`."""
+    shipped = _SHIPPED / f"{name}.yaml"
+    if shipped.is_file():
+        return shipped
+    path = base_dir / name
+    if path.is_file():
+        return path
+    raise OperatorMistake.of(
+        "E-CFG-001",
+        f"no scenario '{name}': shipped are {', '.join(scenario_names())}; or give a file",
+    )
+
+
+def scenario_names() -> list[str]:
+    """The names of the shipped scenarios."""
+    return sorted(path.stem for path in _SHIPPED.glob("*.yaml"))
+
+
+def _unplayable(scenario: Scenario, rulebook: Rulebook) -> Iterator[tuple[Location, str]]:
+    """Tell where a scenario is one that the rules of the exchanges cannot play, and why.
+
+    The days of a replay are looked at with its files.
+    """
+    calendar, is_replayed = rulebook.calendar, any(each.replay for each in scenario.symbols)
+    if scenario.day and not is_replayed and not calendar.covers(scenario.day):
+        years = f"{min(calendar.years)} to {max(calendar.years)}"
+        yield ("day",), f"wanted a day of the calendar, {years}; found {scenario.day}"
+    for number, symbol in enumerate(scenario.symbols):
+        try:
+            rulebook.venues[symbol.exchange].ticks_of(symbol.kind)
+            if symbol.kind is not InstrumentKind.CW:
+                rulebook.venues[symbol.exchange].band_width(symbol.kind)
+        except NoRule as missing:
+            yield ("symbols", number), f"{symbol.symbol} cannot be played: {missing}"
+    for number, action in enumerate(scenario.corporate_actions):
+        if not calendar.is_trading_day(action.ex_date):
+            place = ("corporate_actions", number, "ex_date")
+            yield place, f"wanted a trading day, found {action.ex_date:%a} {action.ex_date}"
+
+
+def _own(details: list[ErrorDetails]) -> list[ErrorDetails]:
+    """Leave out that a list is too short because what is in it is wrong."""
+    places = [each["loc"] for each in details]
+    return [
+        each
+        for each in details
+        if each["type"] != "too_short"
+        or not any(place[: len(each["loc"])] == each["loc"] != place for place in places)
+    ]
+
+
+def _problem(document: YamlDocument, detail: ErrorDetails) -> Problem:
+    """Say what is wrong in the words of every other file, at its place."""
+    where, kind = _as_written(document, detail["loc"]), detail["type"]
+    context = detail.get("ctx", {})
+    if kind == "value_error":
+        mistake = context["error"]
+        written = where if where in {*document.values, *document.keys} else where[:-1]
+        place = mistake.place if isinstance(mistake, Misplaced) else written
+        return _at(document, place, str(mistake))
+    if kind == "missing" and isinstance(where[-1], int):
+        return _at(document, where[:-1], "wanted a price and its shares, like [27_050, 200]")
+    if kind in _WANTED:
+        found = context.get("actual_length", detail["input"])
+        wanted = _LIKE.get(str(where[-1])) or _WANTED[kind].format_map(context)
+        return _at(document, where, f"wanted {wanted}; found {shown(found)}")
+    detail["loc"] = where
+    return problem_of(detail, Scenario, document)
+
+
+def _at(document: YamlDocument, where: Location, text: str) -> Problem:
+    is_key = where not in document.values and where in document.keys
+    message = f"{dotted(where)!r}: {text}" if where else text
+    point = document.at_key if is_key else document.at_value
+    return point("E-CFG-013", message, where)
+
+
+def _as_written(document: YamlDocument, where: Location) -> Location:
+    """Leave out steps that only the reader knows: which of several shapes was meant."""
+    *steps, last = where or ("",)
+    found: Location = ()
+    for step in steps:
+        longer = (*found, step)
+        found = longer if longer in document.keys or longer in document.values else found
+    return (*found, last) if where else ()

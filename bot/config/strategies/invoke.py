@@ -1,0 +1,77 @@
+"""Calls a strategy's hook: timed, and with whatever it raises caught and named.
+
+Strategies are trusted code in our process; a plug-in can do anything, and we say so in the docs.
+What this guards against is a mistake: an exception or a slow callback stops its strategy, not the
+others. Whatever a hook raises is its own, a `CancelledError` or `SystemExit` too: nobody cancels a
+call that does not wait. Only an interrupt from the keyboard passes. A fault is named by the line of
+the plug-in's own file, also where one of our functions raised it: that is the line which its writer
+can mend.
+"""
+
+import inspect
+import sys
+import traceback
+from pathlib import Path
+from typing import Final
+
+from bot.clock import performance_s
+from bot.engine.settings import StrategyFault
+from bot.protocol.redact import redact
+from bot.strategy import Strategy
+
+BUDGET_S: Final = 0.25
+"""A hook that takes longer than this is reported as an overrun."""
+ERROR_CHARACTERS_MAX: Final = 200
+
+
+def invoke(strategy: Strategy, hook: str, argument: object | None) -> StrategyFault | None:
+    """Call `hook`; return what went wrong, None when all is well."""
+    call = getattr(strategy, hook)
+    started = performance_s()
+    try:
+        call() if argument is None else call(argument)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        file, line = place_of(error, type(strategy), hook)
+        place = f"{file.name}:{line}" if file else type(strategy).__name__
+        return StrategyFault(error=f"{words_of(error)} ({place})", is_overrun=False)
+    took = performance_s() - started
+    if took > BUDGET_S:
+        return StrategyFault(error=f"took longer than {BUDGET_S:.2f} s", is_overrun=True)
+    return None
+
+
+def words_of(error: BaseException) -> str:
+    """Name an exception and what it says, in one short line; some can't even say that."""
+    name = type(error).__name__
+    try:
+        text = f"{name}: {error}"
+    except Exception:
+        text = f"{name}, which can't be put into words"
+    return " ".join(redact(text).split())[:ERROR_CHARACTERS_MAX]
+
+
+def place_of(
+    error: BaseException, factory: type[Strategy], function: str
+) -> tuple[Path | None, int]:
+    """Return file and line of the innermost frame in the plug-in's own files.
+
+    Without such a frame it could not even be called: then where `function` begins.
+    """
+    own = files_of(factory)
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if Path(frame.filename) in own:
+            return Path(frame.filename), frame.lineno or 1
+    code = getattr(inspect.unwrap(getattr(factory, function)), "__code__", None)
+    if code is None or Path(code.co_filename) not in own:
+        return next(iter(own), None), 1
+    return Path(code.co_filename), code.co_firstlineno
+
+
+def files_of(factory: type[Strategy]) -> tuple[Path, ...]:
+    """Return the files that a strategy's class and its own base classes stand in."""
+    classes = factory.__mro__[: factory.__mro__.index(Strategy)]
+    modules = (sys.modules.get(cls.__module__) for cls in classes)
+    names = (getattr(module, "__file__", None) for module in modules)
+    return tuple(dict.fromkeys(Path(name) for name in names if name))

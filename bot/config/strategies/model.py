@@ -1,0 +1,299 @@
+"""The strategy file as its keys stand in it: one definition that checks files and describes them.
+
+The JSON schema for editors is made from these models, so what an editor accepts and what the bot
+accepts cannot drift apart. The docstring under a key is what the editor shows.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from datetime import time, timedelta
+from typing import Annotated, ClassVar, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.json_schema import JsonSchemaValue
+
+from bot.config.field_types import (
+    Interval,
+    LocalTime,
+    Reader,
+    Text,
+    Whole,
+    wrong,
+)
+from bot.config.limits import SHARES, VND, LimitsSection
+from bot.config.model_check import FileModel
+from bot.domain.order import OrderType
+from bot.domain.plan import ParameterValue, PriceBasis, StrategyMode
+
+SYMBOLS_MAX: Final = 50
+TITLE: Final = "vnbot strategy file"
+_SECTION: Final = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+_MARKET_TYPES: Final = tuple(kind for kind in OrderType if kind is not OrderType.LO)
+_PRICE: Final = re.compile(r"(bid|ask|last|mid)(?: ([+-])([1-9][0-9]?) ticks?)?")
+_BETWEEN: Final = re.compile(r"(\S+) ?- ?(\S+)")
+_SYMBOL: Final = r"[A-Z0-9]*[A-Z][A-Z0-9]*"
+_SYMBOL_LENGTH_MAX: Final = 12
+_Length = Annotated[timedelta | None, Interval()]
+
+
+@dataclass(frozen=True, slots=True)
+class PriceChoice:
+    """A basis with a shift in ticks, or a market type without a price of its own."""
+
+    basis: PriceBasis | None
+    ticks: int = 0
+    market: OrderType | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PriceReader(Reader):
+    """`ask`, `ask +1 tick`, or a market type like MTL."""
+
+    def read(self, value: object) -> PriceChoice:
+        """Return the choice."""
+        if isinstance(value, str) and value in _MARKET_TYPES:
+            return PriceChoice(None, market=OrderType(value))
+        found = _PRICE.fullmatch(value) if isinstance(value, str) else None
+        if found is None:
+            wanted = "bid, ask, last or mid, perhaps with '+1 tick', or a market type like MTL"
+            raise wrong("E-CFG-019", wanted, value)
+        sign = -1 if found[2] == "-" else 1
+        return PriceChoice(PriceBasis(found[1]), sign * int(found[3] or 0))
+
+    def schema(self) -> JsonSchemaValue:
+        """Text."""
+        return {"type": "string", "pattern": f"^({_PRICE.pattern}|{'|'.join(_MARKET_TYPES)})$"}
+
+
+@dataclass(frozen=True, slots=True)
+class BetweenReader(Reader):
+    """`09:20 - 14:20`: two times of one day, the first before the second."""
+
+    def read(self, value: object) -> tuple[time, time]:
+        """Return start and end."""
+        found = _BETWEEN.fullmatch(value) if isinstance(value, str) else None
+        if found is None:
+            raise wrong("E-CFG-016", "two times of day, like 09:20 - 14:20", value)
+        start, end = LocalTime().read(found[1]), LocalTime().read(found[2])
+        if start >= end:
+            raise wrong("E-CFG-016", "a start before its end, like 09:20 - 14:20", value)
+        return start, end
+
+    def schema(self) -> JsonSchemaValue:
+        """Text."""
+        return {"type": "string", "pattern": r"^\d?\d:\d\d(:\d\d)? ?- ?\d?\d:\d\d(:\d\d)?$"}
+
+
+@dataclass(frozen=True, slots=True)
+class TimesReader(Reader):
+    """A time of day, or a list of them."""
+
+    def read(self, value: object) -> tuple[time, ...]:
+        """Return the times, in order of the day, each once."""
+        times = value if isinstance(value, list | tuple) else [value]
+        return tuple(sorted({LocalTime().read(each) for each in times}))
+
+    def schema(self) -> JsonSchemaValue:
+        """Text or a list of texts."""
+        moment = LocalTime().schema()
+        return {"anyOf": [moment, {"type": "array", "items": moment, "minItems": 1}]}
+
+
+@dataclass(frozen=True, slots=True)
+class PresentReader(Reader):
+    """A key that is there or not: `session` and `session: true` both say yes."""
+
+    def read(self, value: object) -> bool:
+        """Return the flag."""
+        if value is None or isinstance(value, bool):
+            return value is not False
+        raise wrong("E-CFG-013", "true, or nothing", value)
+
+    def schema(self) -> JsonSchemaValue:
+        """A boolean or nothing."""
+        return {"type": ["boolean", "null"]}
+
+
+@dataclass(frozen=True, slots=True)
+class HoldReader(Reader):
+    """`drop`, or `hold 120s`; None stands for drop."""
+
+    def read(self, value: object) -> timedelta | None:
+        """Return how long to hold."""
+        if value == "drop":
+            return None
+        if isinstance(value, str) and value.startswith("hold "):
+            return Interval().read(value.removeprefix("hold "))
+        raise wrong("E-CFG-020", "'drop', or 'hold' with a length of time, like 'hold 120s'", value)
+
+    def schema(self) -> JsonSchemaValue:
+        """Text."""
+        return {"type": "string", "pattern": "^(drop|hold [1-9][0-9]{0,5}[smh])$"}
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolReader(Reader):
+    """A symbol in capitals. In YAML 1.2 `NO` and `ON` are text, and tickers like any other."""
+
+    def read(self, value: object) -> str:
+        """Return the symbol."""
+        is_short = isinstance(value, str) and len(value) <= _SYMBOL_LENGTH_MAX
+        if isinstance(value, str) and is_short and re.fullmatch(_SYMBOL, value):
+            return value
+        like = "FPT (or 'TRUE' in quotes)"
+        if isinstance(value, str):
+            begun = re.match(_SYMBOL, value.upper())
+            like = begun[0] if begun and len(begun[0]) <= _SYMBOL_LENGTH_MAX else "FPT"
+        raise wrong("E-CFG-024", f"a symbol in capitals, like {like}", value)
+
+    def schema(self) -> JsonSchemaValue:
+        """Text in capitals."""
+        return {"type": "string", "pattern": f"^{_SYMBOL}$", "maxLength": _SYMBOL_LENGTH_MAX}
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterReader(Reader):
+    """A number, a text, or true or false."""
+
+    def read(self, value: object) -> ParameterValue:
+        """Return the value."""
+        if isinstance(value, int | float | str):
+            return value
+        raise wrong("E-CFG-034", "a number, a text, or true or false", value)
+
+    def schema(self) -> JsonSchemaValue:
+        """A scalar."""
+        return {"type": ["integer", "number", "string", "boolean"]}
+
+
+class WakeSection(BaseModel):
+    """What wakes the strategy. Everything is polled, for the broker's API has no stream."""
+
+    model_config = _SECTION
+
+    bar: Annotated[timedelta | None, Interval(timedelta(seconds=10))] = None
+    """A bar of this width has closed, like 1m; built from at least six quotes."""
+    quote: _Length = None
+    """A quote has been read, at this interval."""
+    depth: _Length = None
+    """The depth has been read, at this interval."""
+    timer: Annotated[tuple[time, ...], TimesReader()] = ()
+    """A time of day, or a list of them."""
+    session: Annotated[bool, PresentReader()] = False
+    """The phase of the exchange has changed."""
+
+
+PhaseWord = Literal["ato", "continuous", "atc", "post"]
+
+
+class WhenSection(BaseModel):
+    """Where in the day orders may be made; Asia/Ho_Chi_Minh."""
+
+    model_config = _SECTION
+
+    sessions: tuple[PhaseWord, ...] = ()
+    """ato, continuous, atc, post; left out: any that takes orders."""
+    between: Annotated[tuple[time, time] | None, BetweenReader()] = None
+    """From and to, like 09:20 - 14:20."""
+
+
+class SizeSection(BaseModel):
+    """How much. Exactly one of the three; rounded down to what the exchange takes."""
+
+    model_config = ConfigDict(
+        **_SECTION, json_schema_extra={"minProperties": 1, "maxProperties": 1}
+    )
+
+    shares: Annotated[int | None, SHARES] = None
+    """Shares: a multiple of 100, or 1 to 99 as an odd lot (LIMIT only)."""
+    cash: Annotated[int | None, VND] = None
+    """VND to spend on one order."""
+    percent: Annotated[int | None, Whole(1, 100, "a percentage")] = None
+    """Percent of the cash of the account."""
+
+
+class OrderSection(BaseModel):
+    """How an order is made when the strategy names no size or price."""
+
+    model_config = _SECTION
+
+    size: SizeSection
+    """How much."""
+    type: Literal["LIMIT", "MARKET"] = "LIMIT"
+    """LIMIT, or MARKET with a market type as its price."""
+    price: Annotated[PriceChoice, PriceReader()] = PriceChoice(PriceBasis.LAST)
+    """bid, ask, last or mid, perhaps with '+1 tick'; with MARKET: MTL, ATO, ATC, MAK, MOK, PLO."""
+    expire: _Length = None
+    """After this the unmatched part is cancelled."""
+
+
+class StrategyFile(FileModel):
+    """A strategy of vnbot: what to run, on which symbols, when, how much, within which limits."""
+
+    model_config = ConfigDict(**_SECTION, title=TITLE)
+    not_yet: ClassVar = {
+        "account": "every strategy trades on 'broker.account' of bot.yaml",
+        "approve": "orders cannot wait for your approval yet",
+        "notify": "no notices are sent yet",
+    }
+
+    name: Annotated[
+        str, Text(r"[a-z0-9][a-z0-9_-]{0,39}", "a-z, 0-9, _ and -, at most 40", "E-CFG-024")
+    ]
+    """Shown in every order, notice and report."""
+    use: Annotated[str, Text(r"[A-Za-z0-9_./:-]{1,200}", "a strategy's name, or path.py:Class")]
+    """A strategy's name in snake_case, or its file and class: mystrategies/sma.py:SmaCross."""
+    symbols: Annotated[
+        tuple[Annotated[str, SymbolReader()], ...],
+        Field(json_schema_extra={"minItems": 1, "maxItems": SYMBOLS_MAX}),
+    ]
+    """What it trades; the strategy runs once for each."""
+    mode: StrategyMode = StrategyMode.TRADE
+    """trade, or watch: decides and journals, and never orders."""
+    params: dict[str, Annotated[ParameterValue, ParameterReader()]] = Field(default_factory=dict)
+    """Parameters, checked against the strategy's own."""
+    wake: WakeSection
+    """What wakes it."""
+    when: WhenSection = WhenSection()
+    """Where in the day it may order."""
+    order: OrderSection
+    """How its orders are made."""
+    limits: LimitsSection = LimitsSection()
+    """Its limits."""
+    on_2fa: Annotated[timedelta | None, HoldReader()] = timedelta(seconds=120)
+    """drop, or hold 120s: what happens to an order that a missing 2FA token blocked."""
+
+
+_WAKE = WakeSection()
+_ORDER = OrderSection(size=SizeSection())
+STAND_INS: Final = {"name": "x", "use": "x", "symbols": ("X",), "wake": _WAKE, "order": _ORDER}
+"""What takes the place of a required key that is missing or wrong: the rest can be looked at."""
+
+
+def schema() -> JsonSchemaValue:
+    """Return the JSON schema of a strategy file, for editors and tests."""
+    made = StrategyFile.model_json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_plain(made)}
+
+
+def _plain(part: dict[str, object]) -> JsonSchemaValue:
+    """Leave out what says nothing to a reader: made-up titles, and defaults in our own types."""
+    return {
+        key: {name: _plain_value(inner) for name, inner in value.items()}
+        if key in {"properties", "$defs"} and isinstance(value, dict)
+        else _plain_value(value)
+        for key, value in part.items()
+        if key != "default" and not (key == "title" and value != TITLE)
+    }
+
+
+def _plain_value(value: object) -> object:
+    if isinstance(value, list):
+        return [_plain_value(each) for each in value]
+    return _plain(value) if isinstance(value, dict) else value
+
+
+def schema_text() -> str:
+    """Return the JSON schema as a file holds it."""
+    return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"

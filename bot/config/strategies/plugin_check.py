@@ -1,0 +1,243 @@
+"""What can be known of a strategy's class before it runs: its parameters, hooks and constructor.
+
+A class that would fail, or never be woken, is refused here with its file and line: a hook that is
+misspelt or asynchronous is silent for ever, and a constructor that wants more than the engine gives
+it would end the start of all the others.
+"""
+
+import inspect
+import math
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import ClassVar, Final, NamedTuple, get_origin
+
+from bot.config.model_check import did_you_mean
+from bot.config.problems import OperatorMistake, Problem
+from bot.config.strategies.invoke import invoke, place_of
+from bot.config.yaml_file import Span, read_text, shown_path, snippet_of
+from bot.domain.plan import ParameterValue
+from bot.domain.quote import Bar
+from bot.strategy import BARS_MAX, BARS_MIN, BarView, Desk, Indicator, Strategy
+
+HOOKS: Final = tuple(name for name in vars(Strategy) if name.startswith("on_"))
+_CALLED: Final = (*HOOKS, "check")
+"""What a strategy's class may have of its own, and is then called as `Strategy` declares it."""
+
+PARAMETER_TYPES: Final = (int, float, str, bool)
+FAILURES: Final = (Exception, SystemExit)
+"""What a plug-in may raise when it is loaded or made: its author's to mend, whatever it is."""
+
+_BASE_NAMES: Final = frozenset(name for name in dir(Strategy) if not name.startswith("_"))
+_MIDNIGHT: Final = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+class Parameter(NamedTuple):
+    """A parameter of a strategy. `default` None: the strategy file has to give it."""
+
+    kind: type
+    default: ParameterValue | None
+
+
+class RefusedParameters(ValueError):
+    """The strategy's own `check` refuses its parameters; the text is its own."""
+
+
+def require_sound(factory: type[Strategy]) -> None:
+    """Raise OperatorMistake with everything of a class that would fail, or never be called."""
+    problems = [*_constructor_problems(factory), *_hook_problems(factory)]
+    try:
+        parameters_of(factory)
+    except OperatorMistake as mistake:
+        problems += mistake.problems
+    if problems:
+        raise OperatorMistake(problems)
+
+
+def parameters_of(factory: type[Strategy]) -> Mapping[str, Parameter]:
+    """Return the annotated class attributes, those of base classes first.
+
+    Raises OperatorMistake when an annotation is none of int, float, str and bool, or a name is one
+    that every strategy has.
+    """
+    try:
+        hints = typing.get_type_hints(factory)
+    except FAILURES as error:
+        message = f"its annotations cannot be read: {error}"
+        raise OperatorMistake((_class_problem(factory, message),)) from error
+    of_base = typing.get_type_hints(Strategy)
+    own = {
+        name: kind
+        for name, kind in hints.items()
+        if not name.startswith("_") and name not in of_base and not _is_class_variable(kind)
+    }
+    for name, kind in own.items():
+        if kind not in PARAMETER_TYPES:
+            message = f"a file cannot give {name!r} a value: annotate it as int, float, str or bool"
+            raise OperatorMistake((_class_problem(factory, message),))
+        if name in _BASE_NAMES:
+            message = f"every strategy has a {name!r} already: give the parameter another name"
+            raise OperatorMistake((_class_problem(factory, message),))
+    return {name: Parameter(kind, getattr(factory, name, None)) for name, kind in own.items()}
+
+
+def make(
+    factory: type[Strategy], symbol: str, parameters: Mapping[str, ParameterValue]
+) -> Strategy:
+    """Make an instance as the engine does, and let it check its parameters.
+
+    Raises RefusedParameters, or OperatorMistake when the constructor or `check` itself fails.
+    """
+    doing = "be made"
+    try:
+        strategy = factory(Desk(symbol, factory.__name__))
+        for name, value in parameters.items():
+            setattr(strategy, name, value)
+        doing = "check itself"
+        strategy.check()
+    except FAILURES as error:
+        if isinstance(error, ValueError) and doing == "check itself":
+            raise RefusedParameters(str(error) or "its own check refuses them") from error
+        file, line = place_of(error, factory, "check")
+        text = f"{factory.__name__} cannot {doing}: {type(error).__name__}: {error}"
+        raise OperatorMistake((_at(file, line, text),)) from error
+    return strategy
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """What a strategy's first bar tells: the bars it needs before it can decide, and a name in it
+    that nothing has (None when all are known).
+    """
+
+    bars: int
+    unknown_name: str | None
+
+
+def rehearsal_of(strategy: Strategy) -> Rehearsal:
+    """Start it and show it one bar whose indicators know nothing yet; forget what it does then.
+
+    What it raises may be that bar's fault, but for a name that nothing has: that is mistyped.
+    Raises RefusedParameters when it asks for an average that cannot be had.
+    """
+    windows = {f"warm_up = {type(strategy).warm_up}": type(strategy).warm_up}
+
+    def read(name: str, bars: int) -> Indicator:
+        if isinstance(bars, int):
+            windows[f"{name}({bars})"] = bars
+        return Indicator(math.nan)
+
+    bar = Bar(strategy.symbol, _MIDNIGHT, 60, 10_000, 10_000, 10_000, 10_000, 100)
+    faults = (
+        invoke(strategy, "on_start", None),
+        invoke(strategy, "on_bar", BarView(bar, read)),
+    )
+    for name, bars in windows.items():
+        if bars > BARS_MAX or (bars < BARS_MIN and not name.startswith("warm_up")):
+            raise RefusedParameters(f"{name}: wanted {BARS_MIN} to {BARS_MAX} bars")
+    names = ("NameError:", f"AttributeError: '{type(strategy).__name__}' object has no attribute")
+    unknown = (fault.error for fault in faults if fault and fault.error.startswith(names))
+    return Rehearsal(max(windows.values()), next(unknown, None))
+
+
+# ------------------------------------------------------------------------------------ the class
+
+
+def _constructor_problems(factory: type[Strategy]) -> Iterator[Problem]:
+    if not _takes(factory, 1):
+        message = (
+            "its __init__ wants arguments that nobody gives it: make parameters annotated class "
+            "attributes, like 'fast: int = 5', and set up what you keep in on_start"
+        )
+        yield _function_problem(factory, "__init__", message)
+
+
+def _hook_problems(factory: type[Strategy]) -> Iterator[Problem]:
+    for name in _own_methods(factory):
+        if name in _CALLED:
+            yield from _one_hook(factory, name)
+        elif hint := _hook_hint(name):
+            yield _function_problem(factory, name, f"{name} is no hook, nothing calls it: {hint}")
+
+
+def _one_hook(factory: type[Strategy], name: str) -> Iterator[Problem]:
+    call = inspect.unwrap(getattr(factory, name))
+    if not callable(call):
+        yield _class_problem(factory, f"wanted {name} to be a function; found something else")
+        return
+    kinds = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+    if any(is_kind(call) for is_kind in kinds):
+        message = f"{name} is not a plain function: nothing in it would run. Write 'def {name}'"
+        message += ", without async and yield"
+        yield _function_problem(factory, name, message)
+        return
+    wanted = list(inspect.signature(getattr(Strategy, name)).parameters)
+    is_static = isinstance(inspect.getattr_static(factory, name), staticmethod)
+    if not _takes(getattr(factory, name), len(wanted) - is_static):
+        text = f"wanted def {name}({', '.join(wanted)})"
+        yield _function_problem(factory, name, f"{name} cannot be called as it will be: {text}")
+
+
+def _own_methods(factory: type[Strategy]) -> list[str]:
+    """Return the public names that the writer's classes define, in the order of the file."""
+    above = factory.__mro__[: factory.__mro__.index(Strategy)]
+    names = [name for cls in reversed(above) for name in vars(cls) if not name.startswith("_")]
+    return [
+        name
+        for name in dict.fromkeys(names)
+        if name in _CALLED or inspect.isroutine(getattr(factory, name, None))
+    ]
+
+
+def _hook_hint(name: str) -> str:
+    """Return which hook a method's name may mean, or what to do; empty for an ordinary method."""
+    meant = [hook for hook in HOOKS if hook.replace("_", "") == name.lower().replace("_", "")]
+    if meant:
+        return f"did you mean {meant[0]!r}?"
+    if not name.startswith("on_"):
+        return ""
+    others = f"hooks are {', '.join(HOOKS)}; let no other name begin with on_"
+    return did_you_mean(name, HOOKS) or others
+
+
+def _takes(call: Callable[..., object], count: int) -> bool:
+    """Whether a call with this many positional arguments fits."""
+    try:
+        inspect.signature(call).bind(*range(count))
+    except TypeError:
+        return False
+    except ValueError:
+        return True  # a built-in without a signature
+    return True
+
+
+def _is_class_variable(kind: object) -> bool:
+    return kind is ClassVar or get_origin(kind) is ClassVar
+
+
+# ------------------------------------------------------------------------------------- the place
+
+
+def _function_problem(factory: type[Strategy], name: str, message: str) -> Problem:
+    code = getattr(inspect.unwrap(getattr(factory, name)), "__code__", None)
+    if code is None:
+        return _class_problem(factory, message)
+    return _at(Path(code.co_filename), code.co_firstlineno, f"{factory.__name__}: {message}")
+
+
+def _class_problem(factory: type[Strategy], message: str) -> Problem:
+    text = f"{factory.__name__}: {message}"
+    try:
+        file, line = Path(inspect.getsourcefile(factory) or ""), inspect.getsourcelines(factory)[1]
+    except (OSError, TypeError):
+        return Problem("E-CFG-032", text)
+    return _at(file, line, text)
+
+
+def _at(file: Path | None, line: int, message: str) -> Problem:
+    if file is None:
+        return Problem("E-CFG-032", message)
+    snippet = snippet_of(read_text(file), Span(line, 1)) if line > 1 and file.is_file() else ""
+    return Problem("E-CFG-032", message, shown_path(file), line, 1, snippet)

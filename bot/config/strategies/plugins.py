@@ -1,0 +1,290 @@
+"""Finds the class that a strategy file's `use` names, and says why a broken one is broken.
+
+Looked for in this order: entry points of the group `bot.strategies`, the files of the project's
+`strategies/` folder and of the shipped one (by class or file name in snake case), a dotted path
+below the project; `path.py:Class` names a file. A file is executed only when it is the one that is
+wanted, or to list all, and only when nobody else may write to it. A plug-in is trusted code in our
+process: it can do anything, and we say so in the docs.
+"""
+
+import ast
+import importlib
+import importlib.metadata
+import importlib.util
+import inspect
+import re
+import sys
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import sha256
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import ModuleType
+from typing import Final, NoReturn, TypeGuard
+
+from bot.config.model_check import did_you_mean
+from bot.config.problems import OperatorMistake, Problem
+from bot.config.shipped import shipped
+from bot.config.strategies.plugin_check import FAILURES, require_sound
+from bot.config.strategies.trust import require_trusted
+from bot.config.yaml_file import Span, read_text, shown_path, snippet_of
+from bot.strategy import Strategy
+
+GROUP: Final = "bot.strategies"
+FOLDER: Final = "strategies"
+_WORDS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+@dataclass(frozen=True, slots=True)
+class PluginRow:
+    """One strategy that `use` can name, or one file that cannot be used, and why."""
+
+    name: str
+    where: str
+    error: str | None = None
+
+
+def project_of(folder: Path) -> Path:
+    """Return the folder whose `strategies/` holds the Python of a configuration lying in `folder`.
+
+    `DIR`, `DIR/strategies`, `DIR/config` and `DIR/config/strategies` all belong to `DIR`.
+    """
+    folder = folder.absolute()
+    for name in (FOLDER, "config"):
+        folder = folder.parent if folder.name == name else folder
+    return folder
+
+
+def plugin_folders(base_dir: Path) -> tuple[Path, ...]:
+    """Return the folders of strategies in Python, the project's own first."""
+    folders = [project_of(base_dir) / FOLDER, shipped(FOLDER)]
+    return tuple(dict.fromkeys(folder for folder in folders if folder.is_dir()))
+
+
+def find_strategy(use: str, base_dir: Path) -> type[Strategy]:
+    """Return the class that `use` names.
+
+    Raises OperatorMistake: E-CFG-031 without a file when there is no such strategy, E-CFG-032 with
+    file and line when its file is broken.
+    """
+    path, _, name = use.partition(":")
+    if path.endswith(".py"):
+        if Path(path).is_absolute() or ".." in Path(path).parts:
+            raise _unknown(f"{path}: a strategy's file is named from its project's folder down")
+        found: type[Strategy] | None = _class_of_file(project_of(base_dir) / path, name)
+    else:
+        found = _entry_point(use) or _in_folders(use, base_dir) or _dotted(use, base_dir)
+    if found is None:
+        names = _names(base_dir)
+        hint = did_you_mean(use, names) or f"known: {', '.join(names)}."
+        raise _unknown(f"no strategy is called {use!r}: {hint} All: bot strategy list")
+    require_sound(found)
+    return found
+
+
+def list_plugins(base_dir: Path) -> tuple[PluginRow, ...]:
+    """Return everything that can be used, and broken files with the reason."""
+    return (*_entry_rows(), *_file_rows(base_dir))
+
+
+def snake_case(name: str) -> str:
+    """Return `sma_cross` for `SmaCross`."""
+    return _WORDS.sub("_", name).lower()
+
+
+# ------------------------------------------------------------------------------------- entry points
+
+
+@lru_cache(maxsize=1)
+def _points_on(_path: tuple[str, ...]) -> importlib.metadata.EntryPoints:
+    """Read what is installed on a path; a package installed meanwhile is seen by the next start."""
+    return importlib.metadata.entry_points(group=GROUP)
+
+
+def _points() -> importlib.metadata.EntryPoints:
+    return _points_on(tuple(sys.path))
+
+
+def _entry_point(use: str) -> type[Strategy] | None:
+    for point in _points().select(name=use):
+        return _require_strategy(_loaded(point), f"the entry point {use!r}")
+    return None
+
+
+def _loaded(point: importlib.metadata.EntryPoint) -> object:
+    try:
+        return point.load()
+    except FAILURES as error:
+        message = f"the entry point {point.name!r} ({point.value}) cannot be loaded: {_said(error)}"
+        raise OperatorMistake.of("E-CFG-032", message) from error
+
+
+def _entry_rows() -> Iterator[PluginRow]:
+    for point in _points():
+        try:
+            require_sound(_require_strategy(_loaded(point), f"the entry point {point.name!r}"))
+        except OperatorMistake as mistake:
+            yield PluginRow(point.name, f"entry point {point.value}", mistake.problems[0].message)
+        else:
+            yield PluginRow(point.name, f"entry point {point.value}")
+
+
+# -------------------------------------------------------------------------------------------- files
+
+
+def _in_folders(use: str, base_dir: Path) -> type[Strategy] | None:
+    """The project's own file of a name hides a shipped one."""
+    for folder in plugin_folders(base_dir):
+        by_name = [file for file in _files(folder) if file.stem == use]
+        holding = [file for file in _files(folder) if use in map(snake_case, _class_names(file))]
+        for file in [*holding, *by_name][:1]:
+            return _class_of_file(file, "", use)
+    return None
+
+
+def _files(folder: Path) -> list[Path]:
+    """A pipe would be waited for, a link that leads nowhere cannot be read: neither is a file."""
+    found = sorted(folder.glob("*.py"))
+    return [file for file in found if file.is_file() and not file.stem.startswith("_")]
+
+
+def _class_names(file: Path) -> list[str]:
+    """Return the names of a file's classes without running it; none when it cannot be parsed."""
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError, OSError):
+        return []
+    return [node.name for node in tree.body if isinstance(node, ast.ClassDef) and node.bases]
+
+
+def _names(base_dir: Path) -> list[str]:
+    """Return every name that `use` may hold; no file is run."""
+    points = [point.name for point in _points()]
+    files = [file for folder in plugin_folders(base_dir) for file in _files(folder)]
+    names = [*points, *(snake_case(name) for file in files for name in _class_names(file))]
+    return list(dict.fromkeys(names))
+
+
+def _file_rows(base_dir: Path) -> Iterator[PluginRow]:
+    seen: set[str] = set()
+    for folder in plugin_folders(base_dir):
+        for file in _files(folder):
+            for row in _rows_of(file):
+                if row.name not in seen:
+                    yield row
+                seen.add(row.name)
+
+
+def _rows_of(file: Path) -> list[PluginRow]:
+    try:
+        classes = _strategies_in(_run(file))
+        for each in classes:
+            require_sound(each)
+    except OperatorMistake as mistake:
+        problem = mistake.problems[0]
+        return [PluginRow(file.stem, problem.place or shown_path(file), problem.message)]
+    return [PluginRow(snake_case(each.__name__), shown_path(file)) for each in classes]
+
+
+def _class_of_file(file: Path, name: str, use: str = "") -> type[Strategy]:
+    """Return the class of that name, or the one that `use` means, or the only one."""
+    if not file.is_file():
+        raise _unknown(f"there is no file {shown_path(file)}")
+    module = _run(file)
+    if name:
+        return _require_strategy(getattr(module, name, None), f"{name!r} in {shown_path(file)}")
+    classes = _strategies_in(module)
+    wanted = [each for each in classes if snake_case(each.__name__) == use] or classes
+    if len(wanted) != 1:
+        names = ", ".join(each.__name__ for each in classes) or "none"
+        text = f"wanted one subclass of Strategy; found {names}. Name it: {file.name}:Class"
+        raise OperatorMistake((Problem("E-CFG-032", text, shown_path(file), 1, 1),))
+    return wanted[0]
+
+
+def _strategies_in(module: ModuleType) -> list[type[Strategy]]:
+    return [
+        each
+        for each in vars(module).values()
+        if _is_strategy(each) and each.__module__ == module.__name__
+    ]
+
+
+def _is_strategy(value: object) -> TypeGuard[type[Strategy]]:
+    return inspect.isclass(value) and issubclass(value, Strategy) and value is not Strategy
+
+
+class _Loader(SourceFileLoader):
+    """Neither reads nor writes bytecode: what runs is the text that was looked at."""
+
+    def path_stats(self, path: str) -> NoReturn:
+        """Say that nothing is known of a cached file."""
+        raise OSError(path)
+
+
+def _run(file: Path) -> ModuleType:
+    """Import a file under a name of its own, so that two `sma.py` do not meet.
+
+    Nothing of it runs when somebody else may write to it, whatever the mode; but what is shipped
+    is as safe as the program that reads it.
+    """
+    ours = shipped(FOLDER)
+    if not (file.absolute().is_relative_to(ours) and file.resolve().is_relative_to(ours.resolve())):
+        require_trusted(file)
+    path = file.resolve()
+    name = f"bot_plugin_{path.stem}_{sha256(str(path).encode()).hexdigest()[:8]}"
+    loader = _Loader(name, str(path))
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
+    assert spec is not None, "a file with a loader has a spec"
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        loader.exec_module(module)
+    except FAILURES as error:
+        del sys.modules[name]
+        raise OperatorMistake((_broken(file, error),)) from error
+    return module
+
+
+def _broken(file: Path, error: BaseException) -> Problem:
+    line = _line_in(file, error)
+    column = (getattr(error, "offset", None) or 1) if isinstance(error, SyntaxError) else 1
+    snippet = snippet_of(read_text(file), Span(line, max(column, 1))) if line > 1 else ""
+    message = f"this strategy cannot be loaded: {_said(error)}"
+    return Problem("E-CFG-032", message, shown_path(file), line, max(column, 1), snippet)
+
+
+def _line_in(file: Path, error: BaseException) -> int:
+    if isinstance(error, SyntaxError) and error.lineno:
+        return error.lineno
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if Path(frame.filename) == file.resolve()]
+    return next((line for line in reversed(lines) if line), 1)
+
+
+def _said(error: BaseException) -> str:
+    if isinstance(error, SyntaxError):
+        return f"{type(error).__name__}: {error.msg}"
+    return f"{type(error).__name__}: {error}"
+
+
+# ---------------------------------------------------------------------------------------- the rest
+
+
+def _dotted(use: str, base_dir: Path) -> type[Strategy] | None:
+    """`strategies.sma.SmaCross` is `strategies/sma.py:SmaCross`; nothing else is ever imported."""
+    module, _, name = use.replace(":", ".").rpartition(".")
+    file = project_of(base_dir) / f"{module.replace('.', '/')}.py"
+    return _class_of_file(file, name) if module and file.is_file() else None
+
+
+def _require_strategy(value: object, what: str) -> type[Strategy]:
+    if not _is_strategy(value):
+        raise _unknown(f"{what} is no subclass of bot.Strategy")
+    return value
+
+
+def _unknown(message: str) -> OperatorMistake:
+    return OperatorMistake.of("E-CFG-031", message)

@@ -1,0 +1,56 @@
+"""A run that a signal ends: what it has placed is cancelled before the process is over.
+
+The first signal stops the checks and lets the clearing up take its time, a second one shortens it.
+Both times are bounded, and a request under way has its deadline: no broker keeps us from ending.
+"""
+
+import asyncio
+import signal
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, Final
+
+from bot.conformance.finding import Report
+
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+CLEARING_S_MAX: Final = 60.0
+AGAIN_S_MAX: Final = 5.0
+
+
+class Interrupted(Exception):
+    """A signal has ended the run; it has cleared up as far as it could."""
+
+    def __init__(self, number: signal.Signals) -> None:
+        super().__init__(number.name)
+        self.number = number
+
+
+async def until_signal(
+    run: Coroutine[Any, Any, Report],
+    on_signal: Callable[[signal.Signals], None],
+    *,
+    again_s: float = AGAIN_S_MAX,
+) -> Report:
+    """Make the run and return its report; `on_signal` hears each signal. Raises Interrupted."""
+    loop, task = asyncio.get_running_loop(), asyncio.ensure_future(run)
+    heard: list[signal.Signals] = []
+
+    def hear(number: signal.Signals) -> None:
+        if not heard:
+            task.cancel()
+        loop.call_later(again_s if heard else CLEARING_S_MAX, task.cancel)
+        heard.append(number)
+        with suppress(OSError):  # a terminal that is gone
+            on_signal(number)
+
+    for number in SIGNALS:
+        loop.add_signal_handler(number, hear, number)
+    try:
+        return await task
+    except (asyncio.CancelledError, OSError):
+        if not heard:
+            raise
+        raise Interrupted(heard[0]) from None
+    finally:
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)

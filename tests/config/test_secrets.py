@@ -1,0 +1,184 @@
+"""Who could read a secret where it lies, and that nothing we say repeats it."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bot.config.problems import ExitCode, OperatorMistake
+from bot.config.settings.load import Loaded, load_settings
+
+KEY, SECRET = "k-1f0c", "s-77aa"
+SANDBOX = "broker: {base_url: 'http://127.0.0.1:8790'}\n"
+LIVE = """\
+mode: live
+broker: {base_url: https://broker.example}
+legal: {automation_allowed_by_broker: "2026-11-02, letter"}
+"""
+
+
+def load(folder: Path, text: str = SANDBOX, **environment: str) -> Loaded:
+    file = folder / "bot.yaml"
+    file.write_text(text, "utf-8")
+    return load_settings(file, environment=environment)
+
+
+def secrets_file(folder: Path, text: str = f"api_key: {KEY}\napi_secret: {SECRET}\n") -> Path:
+    file = folder / "secrets.yaml"
+    file.write_text(text, "utf-8")
+    file.chmod(0o600)
+    return file
+
+
+def found(loaded: Loaded) -> tuple[str | None, str | None]:
+    broker = loaded.settings.broker
+    pair = (broker.api_key, broker.api_secret)
+    key, secret = (each.reveal() if each else None for each in pair)
+    return key, secret
+
+
+def test_a_private_file_beside_the_configuration_is_read(tmp_path: Path) -> None:
+    secrets_file(tmp_path)
+
+    loaded = load(tmp_path)
+
+    assert found(loaded) == (KEY, SECRET)
+    assert KEY not in repr(loaded)
+    assert SECRET not in str(loaded.settings.model_dump())
+
+
+def test_what_yaml_would_change_has_to_be_quoted(tmp_path: Path) -> None:
+    secrets_file(tmp_path, "api_key: 1_000\napi_secret: x\n")
+
+    refuse(tmp_path, "put it in quotes")
+
+
+def test_numbers_and_leading_zeros_of_a_secret_are_kept(tmp_path: Path) -> None:
+    secrets_file(tmp_path, "api_key: 00123\napi_secret: '456'\n")
+
+    assert found(load(tmp_path)) == ("00123", "456")
+
+
+def test_credentials_of_systemd_outrank_the_file(tmp_path: Path) -> None:
+    secrets_file(tmp_path)
+    credentials = tmp_path / "credentials"
+    credentials.mkdir()
+    (credentials / "broker__api_secret").write_text("from-systemd\n", "utf-8")
+
+    loaded = load(tmp_path, LIVE, CREDENTIALS_DIRECTORY=str(credentials))
+
+    assert found(loaded) == (KEY, "from-systemd")
+
+
+def test_the_environment_outranks_them_but_in_live_mode(tmp_path: Path) -> None:
+    secrets_file(tmp_path)
+
+    assert found(load(tmp_path, BOT_BROKER__API_KEY="from-env")) == ("from-env", SECRET)
+    with pytest.raises(OperatorMistake) as raised:
+        load(tmp_path, LIVE, BOT_BROKER__API_KEY="from-env")
+
+    assert raised.value.problems[0].code == "E-SEC-003"
+    assert raised.value.exit_code == ExitCode.SECRET
+    assert "from-env" not in str(raised.value)
+
+
+def test_the_embedded_broker_needs_no_secret_and_none_is_looked_at(tmp_path: Path) -> None:
+    secrets_file(tmp_path).chmod(0o644)
+
+    assert found(load(tmp_path, "mode: sandbox\n")) == (None, None)
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o606, 0o610, 0o601, 0o644, 0o777])
+def test_bits_for_others_on_the_file_are_refused(tmp_path: Path, mode: int) -> None:
+    secrets_file(tmp_path).chmod(mode)
+
+    refuse(tmp_path, f"{mode:04o}")
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o707, 0o777, 0o1777])
+def test_a_folder_that_others_may_write_to_is_refused(tmp_path: Path, mode: int) -> None:
+    folder = tmp_path / "open"
+    folder.mkdir()
+    secrets_file(folder)
+    folder.chmod(mode)
+
+    refuse(folder, "others may write to")
+
+
+def test_a_folder_far_above_that_all_may_write_to_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "open" / "closed"
+    folder.mkdir(parents=True)
+    secrets_file(folder)
+    (tmp_path / "open").chmod(0o777)
+
+    refuse(folder, "others may write to")
+
+
+def as_link(folder: Path) -> None:
+    secrets_file(folder).rename(folder / "real.yaml")
+    (folder / "secrets.yaml").symlink_to(folder / "real.yaml")
+
+
+def as_dangling_link(folder: Path) -> None:
+    (folder / "secrets.yaml").symlink_to(folder / "nowhere")
+
+
+def as_folder(folder: Path) -> None:
+    (folder / "secrets.yaml").mkdir(mode=0o700)
+
+
+def as_pipe(folder: Path) -> None:
+    os.mkfifo(folder / "secrets.yaml", 0o600)
+
+
+@pytest.mark.parametrize("make", [as_link, as_dangling_link, as_folder, as_pipe])
+def test_what_is_no_plain_file_is_refused(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    make(tmp_path)
+
+    refuse(tmp_path, "plain file")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_a_file_of_another_user_is_refused(tmp_path: Path) -> None:
+    os.chown(secrets_file(tmp_path), 12_345, 12_345)
+
+    refuse(tmp_path, "belongs to user 12345")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{KEY}\n",
+        f"- {KEY}\n",
+        f"api_key: {KEY}: x\n",
+        f"api_key: {KEY}\napi_key: {KEY}\n",
+        f"api_key: {KEY}\n{SECRET}: x\n",
+        f"api_key: !!python/name:{SECRET} x\n",
+    ],
+)
+def test_a_file_that_cannot_be_read_is_not_quoted(tmp_path: Path, text: str) -> None:
+    secrets_file(tmp_path, text)
+
+    refuse(tmp_path, "wanted")
+
+
+def test_a_named_file_that_is_not_there_is_a_mistake(tmp_path: Path) -> None:
+    text = "broker: {base_url: 'http://127.0.0.1:1', secrets_file: other.yaml}\n"
+
+    with pytest.raises(OperatorMistake) as raised:
+        load(tmp_path, text)
+
+    assert raised.value.problems[0].code == "E-SEC-001"
+
+
+def refuse(folder: Path, says: str) -> None:
+    with pytest.raises(OperatorMistake) as raised:
+        load(folder)
+
+    assert raised.value.problems[0].code == "E-SEC-002"
+    assert raised.value.exit_code == ExitCode.SECRET
+    assert says in str(raised.value)
+    assert KEY not in str(raised.value)
+    assert SECRET not in str(raised.value)
+    assert raised.value.__cause__ is None or KEY not in str(raised.value.__cause__)

@@ -1,0 +1,244 @@
+"""A strategy file becomes a plan: every way of writing, and what the exchanges say to it."""
+
+from datetime import date, time, timedelta
+from pathlib import Path
+
+import pytest
+
+from bot.config.problems import OperatorMistake
+from bot.config.settings.load import DEMO, load_settings
+from bot.config.shipped import shipped
+from bot.config.strategies.load import check_file, load_plan, load_plans, load_strategies, market_of
+from bot.domain.instrument import Exchange, Instrument, Phase
+from bot.domain.order import OrderType
+from bot.domain.plan import (
+    Limits,
+    OrderPlan,
+    PriceBasis,
+    SizeUnit,
+    StrategyMode,
+    StrategyPlan,
+    Wake,
+    When,
+)
+
+MARKET = market_of(date(2026, 11, 19))
+BASE = """\
+name: mine
+use: sma_cross
+symbols: [FPT]
+wake: {bar: 1m}
+order: {size: {shares: 100}, price: ask}
+"""
+
+
+def plan_of(folder: Path, text: str) -> StrategyPlan:
+    file = folder / "mine.yaml"
+    file.write_text(text, "utf-8")
+    return check_file(file, market=MARKET).plan
+
+
+def codes_of(folder: Path, text: str) -> list[str]:
+    try:
+        plan_of(folder, text)
+    except OperatorMistake as mistake:
+        return [problem.code for problem in mistake.problems]
+    return []
+
+
+def test_the_file_of_the_documentation_means_what_it_says() -> None:
+    plan = load_plan(shipped("config/strategies/sma-fpt.yaml"), market=MARKET)
+
+    assert plan == StrategyPlan(
+        name="sma-fpt",
+        use="sma_cross",
+        symbols=("FPT", "HPG"),
+        account="",
+        mode=StrategyMode.TRADE,
+        parameters={"fast": 5, "slow": 20},
+        wake=Wake(bar=timedelta(minutes=1)),
+        when=When(frozenset({Phase.PROGRESS}), time(9, 20), time(14, 20)),
+        order=OrderPlan(
+            size_unit=SizeUnit.CASH,
+            size=20_000_000,
+            order_type=OrderType.LO,
+            basis=PriceBasis.ASK,
+            expire_after=timedelta(seconds=60),
+        ),
+        limits=Limits(1_000, 50_000_000, 20, 500_000, 30_000),
+        hold_2fa=timedelta(seconds=120),
+        source=plan.source,
+        source_sha256=plan.source_sha256,
+    )
+    assert plan.source.endswith("config/strategies/sma-fpt.yaml")
+    assert len(plan.source_sha256) == 64
+
+
+def test_what_may_be_left_out_has_a_cautious_meaning(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, BASE)
+
+    assert plan.when == When()
+    assert plan.limits == Limits()
+    assert plan.hold_2fa == timedelta(seconds=120)
+    assert plan.order == OrderPlan(size=100, basis=PriceBasis.ASK)
+
+
+@pytest.mark.parametrize(
+    ("wake", "means"),
+    [
+        ("{bar: 15m}", Wake(bar=timedelta(minutes=15))),
+        ("{bar: 1h, quote: 90s}", Wake(timedelta(hours=1), quote=timedelta(seconds=90))),
+        ("{bar: 1m, timer: 09:20}", Wake(timedelta(minutes=1), timers=(time(9, 20),))),
+        (
+            "{bar: 1m, timer: [14:20, 9:05:30, 14:20]}",
+            Wake(timedelta(minutes=1), timers=(time(9, 5, 30), time(14, 20))),
+        ),
+        ("{bar: 1m, session}", Wake(timedelta(minutes=1), on_phase=True)),
+        ("{bar: 1m, session: true}", Wake(timedelta(minutes=1), on_phase=True)),
+        ("{bar: 1m, session: false}", Wake(timedelta(minutes=1))),
+    ],
+)
+def test_what_wakes_it(tmp_path: Path, wake: str, means: Wake) -> None:
+    assert plan_of(tmp_path, BASE.replace("{bar: 1m}", wake)).wake == means
+
+
+@pytest.mark.parametrize(
+    ("order", "means"),
+    [
+        ("{size: {shares: 7}}", OrderPlan(size=7)),
+        ("{size: {percent: 10}}", OrderPlan(SizeUnit.PERCENT, 10)),
+        ("{size: {shares: 100}, price: bid -2 ticks}", OrderPlan(basis=PriceBasis.BID, ticks=-2)),
+        ("{size: {shares: 100}, price: mid +1 tick}", OrderPlan(basis=PriceBasis.MID, ticks=1)),
+        ("{size: {shares: 100}, type: MARKET, price: MTL}", OrderPlan(order_type=OrderType.MTL)),
+        ("{size: {shares: 100}, type: MARKET, price: MP}", OrderPlan(order_type=OrderType.MP)),
+        ("{size: {shares: 100}, expire: 2h}", OrderPlan(expire_after=timedelta(hours=2))),
+    ],
+)  # fmt: skip
+def test_how_orders_are_made(tmp_path: Path, order: str, means: OrderPlan) -> None:
+    text = BASE.replace("{size: {shares: 100}, price: ask}", order)
+
+    assert plan_of(tmp_path, text).order == means
+
+
+@pytest.mark.parametrize(
+    ("hold", "means"),
+    [("drop", None), ("hold 15m", timedelta(minutes=15)), ("hold 1h", timedelta(hours=1))],
+)
+def test_what_happens_to_an_order_that_2fa_blocked(
+    tmp_path: Path, hold: str, means: timedelta | None
+) -> None:
+    assert plan_of(tmp_path, f"{BASE}on_2fa: {hold}\n").hold_2fa == means
+
+
+@pytest.mark.parametrize(
+    ("symbol", "price", "sessions", "codes"),
+    [
+        ("FPT", "ATO", "[ato]", []),
+        ("FPT", "ATC", "[continuous, atc]", []),
+        ("FPT", "MP", "[continuous]", []),
+        ("FPT", "PLO", "[post]", ["E-CFG-022"]),
+        ("SHS", "PLO", "[post]", []),
+        ("SHS", "FAK", "[continuous]", []),
+        ("SHS", "MOK", "[atc]", ["E-CFG-022"]),
+        ("SHS", "ATO", "[ato]", ["E-CFG-022"]),
+        ("FOX", "ATC", "[atc]", ["E-CFG-022"]),
+    ],
+)
+def test_an_order_type_is_held_against_exchange_and_hours(
+    tmp_path: Path, symbol: str, price: str, sessions: str, codes: list[str]
+) -> None:
+    text = BASE.replace("FPT", symbol).replace("price: ask", f"type: MARKET, price: {price}")
+
+    assert codes_of(tmp_path, f"{text}when: {{sessions: {sessions}}}\n") == codes
+
+
+def test_the_exchange_of_a_symbol_has_dates(tmp_path: Path) -> None:
+    text = BASE.replace("FPT", "BSR").replace("price: ask", "type: MARKET, price: ATO")
+    file = tmp_path / "mine.yaml"
+    file.write_text(text, "utf-8")
+
+    assert codes_of(tmp_path, text) == []
+    with pytest.raises(OperatorMistake):
+        check_file(file, market=market_of(date(2024, 11, 19)))
+
+
+def test_an_unknown_symbol_is_a_warning_until_the_broker_is_asked(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(BASE.replace("[FPT]", "[FPT, NO]"), "utf-8")
+
+    checked = check_file(file, market=MARKET)
+
+    assert checked.plan.symbols == ("FPT", "NO")
+    assert [warning.code for warning in checked.warnings] == ["E-CFG-025"]
+    assert checked.warnings[0].place.endswith("mine.yaml:3:16")
+
+
+def test_a_file_needs_no_other_configuration(tmp_path: Path) -> None:
+    (tmp_path / "strategies").mkdir()
+    (tmp_path / "strategies" / "own.py").write_text(
+        "from bot import Strategy\n\n\nclass Own(Strategy):\n    def on_bar(self, bar): ...\n",
+        "utf-8",
+    )
+    text = BASE.replace("sma_cross", "own")
+
+    assert plan_of(tmp_path / "strategies", text).use == "own"
+
+
+def test_a_broken_class_is_told_at_its_own_line(tmp_path: Path) -> None:
+    (tmp_path / "strategies").mkdir()
+    (tmp_path / "strategies" / "own.py").write_text("x = (\n", "utf-8")
+    file = tmp_path / "mine.yaml"
+    file.write_text(BASE.replace("sma_cross", "own"), "utf-8")
+
+    with pytest.raises(OperatorMistake) as raised:
+        check_file(file, market=MARKET)
+
+    assert raised.value.problems[0].place.endswith("strategies/own.py:1:5")
+
+
+def test_all_files_are_checked_before_anything_is_said(tmp_path: Path) -> None:
+    (tmp_path / "strategies").mkdir()
+    for name, text in {
+        "a": BASE,
+        "b": BASE,
+        "c": BASE.replace("100", "150").replace("mine", "c"),
+        "d": "name: d\n",
+    }.items():
+        (tmp_path / "strategies" / f"{name}.yaml").write_text(text, "utf-8")
+    (tmp_path / "bot.yaml").write_text("mode: sandbox\n", "utf-8")
+
+    with pytest.raises(OperatorMistake) as raised:
+        load_plans(load_settings(tmp_path / "bot.yaml", environment={}), market=MARKET)
+
+    codes = [problem.code for problem in raised.value.problems]
+    assert codes == ["E-CFG-021", *["E-CFG-011"] * 4, "E-CFG-036"]
+
+
+def test_no_strategy_file_at_all_is_a_mistake(tmp_path: Path) -> None:
+    (tmp_path / "bot.yaml").write_text("strategies: [mine/*.yaml, more/*.yaml]\n", "utf-8")
+
+    with pytest.raises(OperatorMistake) as raised:
+        load_plans(load_settings(tmp_path / "bot.yaml", environment={}), market=MARKET)
+
+    assert [problem.code for problem in raised.value.problems] == ["E-CFG-037"]
+
+
+def test_the_demo_is_two_strategies_ready_for_the_engine() -> None:
+    loaded = load_settings(shipped(DEMO), environment={"HOME": "/nowhere"})
+
+    strategies = load_strategies(loaded, market=MARKET)
+
+    names = [(each.plan.name, each.factory.__name__) for each in strategies]
+    assert names == [("depth-hpg", "DepthImbalance"), ("sma-fpt", "SmaCross")]
+    assert strategies[0].instruments == (Instrument("HPG", Exchange.HOSE),)
+
+
+def test_only_keeps_the_named_and_refuses_a_name_that_is_none() -> None:
+    loaded = load_settings(shipped(DEMO), environment={"HOME": "/nowhere"})
+
+    kept = load_strategies(loaded, only=("sma-fpt",), market=MARKET)
+
+    assert [each.plan.name for each in kept] == ["sma-fpt"]
+    with pytest.raises(OperatorMistake) as raised:
+        load_strategies(loaded, only=("sma-vnm",), market=MARKET)
+    assert "there are: depth-hpg, sma-fpt" in str(raised.value)
