@@ -9,9 +9,9 @@ from pathlib import Path
 
 from bot.config.settings.load import load_settings
 from bot.runtime.company import RunOptions
-from bot.runtime.control import ask
+from bot.runtime.control.socket import ask
 from bot.runtime.run import run_bot
-from bot.runtime.worlds import Place
+from bot.runtime.worlds.environment import Place
 from tests.story import InProcessWorld, Shown, Story, in_process
 
 MakeStoryWorld = Callable[[Place], InProcessWorld]

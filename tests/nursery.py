@@ -22,7 +22,7 @@ MESSAGE_MAX: Final = 1 << 17
 STREAMS: Final = 2
 _LATER: Final = (
     "alembic.command",
-    "bot.runtime.sandbox_world",
+    "bot.runtime.worlds.sandbox",
     "bot.config.settings.environment",
     "bot.sandbox.library.library",
     "uvicorn.protocols.http.h11_impl",

@@ -15,12 +15,11 @@ from bot.config.settings.load import load_settings
 from bot.protocol.secret import Secret
 from bot.runtime.activity import OneAtATime, Tasks
 from bot.runtime.company import RunOptions
-from bot.runtime.paper.world import PaperWorld
 from bot.runtime.run import run_bot
 from bot.runtime.schedule import Fire, Job, Report, Timetable
-from bot.runtime.stepped import SteppedMarket, SteppedWaiter
-from bot.runtime.world import Access, Driver
-from bot.runtime.worlds import Place
+from bot.runtime.worlds.environment import Access, Driver, Place
+from bot.runtime.worlds.paper.environment import PaperWorld
+from bot.runtime.worlds.stepped import SteppedMarket, SteppedWaiter
 from bot.sandbox.ledger import read_ledger
 from bot.sandbox.sandbox import Sandbox
 from bot.sandbox.scenario import Scenario

@@ -27,9 +27,8 @@ from bot.journal.migrate import migrate
 from bot.protocol.secret import Secret
 from bot.runtime.company import RunOptions
 from bot.runtime.run import RunEnd, run_bot
-from bot.runtime.sandbox_world import SandboxWorld, wake_sandbox
-from bot.runtime.world import Access
-from bot.runtime.worlds import Place
+from bot.runtime.worlds.environment import Access, Place
+from bot.runtime.worlds.sandbox import SandboxWorld, wake_sandbox
 from bot.sandbox.ledger import read_ledger
 from bot.sandbox.sandbox import Sandbox
 

@@ -1,7 +1,7 @@
 """Waiting, as something that is handed in: on the system's clock, or on a stepped one.
 
-The stepped market has its own waiter (`runtime/stepped.py`), since time passes there only when
-nothing is under way. Nothing in this package sleeps in any other way.
+The stepped market has its own waiter (`runtime/worlds/stepped.py`), since time passes there only
+when nothing is under way. Nothing in this package sleeps in any other way.
 """
 
 import asyncio

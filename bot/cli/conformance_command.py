@@ -37,8 +37,7 @@ from bot.conformance.run import PER_MINUTE, ConformancePlan, conform
 from bot.conformance.talk import Key
 from bot.conformance.two_factor import AskCode
 from bot.domain.visible import visible
-from bot.runtime.world import SystemWorld
-from bot.runtime.worlds import access_of
+from bot.runtime.worlds.environment import SystemWorld, access_of
 
 STDIN: Final = "-"
 SIGNALLED: Final = 128

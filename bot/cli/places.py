@@ -21,7 +21,7 @@ from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.settings.load import DEMO, Loaded, load_settings
 from bot.config.settings.sources import COMMAND_LINE
 from bot.config.shipped import shipped, shipped_dir
-from bot.runtime.control import NoBotRunning, ask
+from bot.runtime.control.socket import NoBotRunning, ask
 
 if TYPE_CHECKING:
     from bot.journal.reader import JournalReader

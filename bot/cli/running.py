@@ -35,7 +35,7 @@ def with_free_port(invocation: Invocation, loaded: Loaded) -> Loaded:
     """
     if not loaded.settings.is_embedded:
         return loaded
-    from bot.runtime.sandbox_world import settle_port
+    from bot.runtime.worlds.sandbox import settle_port
 
     settled = settle_port(loaded)
     if settled is not loaded:

@@ -71,7 +71,7 @@ def list_(invocation: Invocation) -> None:
 def _changed_since_start(loaded: Loaded) -> dict[str, list[str]] | None:
     """Return what has been edited of the running strategies, by name; None when no bot runs."""
     from bot.config.strategies.source_files import changed_files
-    from bot.runtime.control import NoBotRunning, ask
+    from bot.runtime.control.socket import NoBotRunning, ask
 
     try:
         reply = ask(loaded.state_dir, {"do": "status"}, timeout_s=_ANSWER_S)

@@ -26,7 +26,7 @@ from bot.engine.settings import EngineSettings, LoadedStrategy
 from bot.protocol.secret import Secret
 from bot.runtime.inbox import Post
 from bot.runtime.token_file import keep_token, kept_token
-from bot.runtime.world import Access, World
+from bot.runtime.worlds.environment import Access, World
 
 DRIFT_CHARACTERS_MAX: Final = 300
 _LONG_TERM: Final = "the broker limits us still, after its own reset: a limit in the long term"

@@ -17,7 +17,7 @@ from bot.domain.recovery import Recovery
 from bot.protocol.secret import Secret
 from bot.runtime.daemon import Staff
 from bot.runtime.supervisor import Supervisor
-from bot.runtime.world import World
+from bot.runtime.worlds.environment import World
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 CTRL_C: Final = "Ctrl-C"

@@ -61,7 +61,7 @@ from bot.runtime.schedule import Job
 from bot.runtime.second_factor import TwoFactorDesk
 from bot.runtime.starting import Insistence
 from bot.runtime.supervisor import Supervisor
-from bot.runtime.world import Driver, World, standing_still
+from bot.runtime.worlds.environment import Driver, World, standing_still
 
 DRAIN_S: Final = 5.0
 """How long reads that are under way are waited for when all orders are settled."""

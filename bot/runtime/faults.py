@@ -22,7 +22,7 @@ from bot.domain.fault import Fault
 from bot.domain.visible import visible
 from bot.journal.errors import JournalError
 from bot.protocol.redact import redact
-from bot.runtime.control import Handler, Reply, Request
+from bot.runtime.control.socket import Handler, Reply, Request
 
 REPORTS_MAX: Final = 20
 """So many kinds of faults have a file in one run; the journal has every kind's traceback."""

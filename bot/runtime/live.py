@@ -19,7 +19,7 @@ from bot.engine.engine import Engine, Guard
 from bot.journal.errors import Unreachable
 from bot.journal.journal import Journal
 from bot.runtime.inbox import Inbox
-from bot.runtime.world import Mark
+from bot.runtime.worlds.environment import Mark
 
 JOURNAL_RETRY_S: Final = 2.0
 

@@ -24,7 +24,7 @@ from bot.domain.message import (
     TodaysOrdersRead,
 )
 from bot.runtime.inbox import Post
-from bot.runtime.world import Elapsed
+from bot.runtime.worlds.environment import Elapsed
 
 FAILURES_MAX: Final = 3
 MORNING: Final = timedelta(hours=8)

@@ -42,25 +42,25 @@ from bot.runtime.assemble import (
     unreachable,
 )
 from bot.runtime.company import Company, RunOptions, Screen
-from bot.runtime.control_server import ControlServer, while_starting
+from bot.runtime.control.operations import Operations
+from bot.runtime.control.server import ControlServer, while_starting
+from bot.runtime.control.status import Facts
 from bot.runtime.daemon import Daemon, Staff
 from bot.runtime.dry_run import dry
 from bot.runtime.faults import FaultGuard, ends_the_run
 from bot.runtime.feeds import polls_of, room_for_polls, slowed_by
 from bot.runtime.inbox import Inbox
 from bot.runtime.journal_file import TO_RUN, prepare_journal, taken_over, told
-from bot.runtime.operations import Operations
 from bot.runtime.order_manager import Clocks, OrderManager
-from bot.runtime.paper.journal import require_unmixed
 from bot.runtime.poll_watch import PollWatch
 from bot.runtime.reads import DayBook, Health, Reads
 from bot.runtime.second_factor import TwoFactorDesk, codes_asked
 from bot.runtime.starting import EarlyHalt, Insistence, handlers_of, has_open_work
 from bot.runtime.state_dir import make_state_dir
-from bot.runtime.status import Facts
 from bot.runtime.supervisor import Supervisor
-from bot.runtime.world import standing_still
-from bot.runtime.worlds import MakeWorld, Place, make_world
+from bot.runtime.worlds.choice import MakeWorld, make_world
+from bot.runtime.worlds.environment import Place, standing_still
+from bot.runtime.worlds.paper.journal import require_unmixed
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,8 @@ from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS
 from bot.domain.recovery import Recovery
 from bot.journal.errors import JournalError
 from bot.journal.journal import Journal
-from bot.runtime.control import Handler, Reply, Request
-from bot.runtime.control_server import STARTING, while_starting
+from bot.runtime.control.server import STARTING, while_starting
+from bot.runtime.control.socket import Handler, Reply, Request
 
 RETRY_S: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 """How long is waited before the broker is asked again; the last one repeats until somebody stops

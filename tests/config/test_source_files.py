@@ -10,8 +10,8 @@ from bot.cli.status_command import lines_of
 from bot.config.settings.load import load_settings
 from bot.config.strategies.load import load_strategies
 from bot.config.strategies.source_files import Hashes, changed_files, hashes_of
-from bot.runtime.control import Reply, Request
-from bot.runtime.control_server import ControlServer
+from bot.runtime.control.server import ControlServer
+from bot.runtime.control.socket import Reply, Request
 from tests.cli.stage import call
 from tests.cli.test_status import RUNNING
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from bot.cli.status_command import lines_of
 from bot.domain.entry import Note, OrderUpdated
-from bot.runtime.world import Access
-from bot.runtime.worlds import Place
+from bot.runtime.worlds.environment import Access, Place
 from tests.by_hand import Ask, tell_by_hand
 from tests.conformance.server import changed
 from tests.simulation.oracle import outcome_of

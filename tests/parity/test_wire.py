@@ -11,7 +11,7 @@ from bot.config.settings.load import load_settings
 from bot.domain.entry import AttemptFinished, Entry, OrderResultSeen
 from bot.runtime.company import RunOptions
 from bot.runtime.run import run_bot
-from bot.runtime.worlds import make_world
+from bot.runtime.worlds.choice import make_world
 from tests.staging import QUIET
 from tests.story import Shown, once, tell, write_project
 

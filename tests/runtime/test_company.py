@@ -14,7 +14,7 @@ from bot.runtime.company import Company, RunOptions
 from bot.runtime.daemon import Staff
 from bot.runtime.inbox import Inbox
 from bot.runtime.supervisor import Supervisor
-from bot.runtime.world import World
+from bot.runtime.worlds.environment import World
 from tests.rows import every_row
 from tests.staging import START
 

@@ -16,11 +16,10 @@ from bot.config.settings.load import load_settings
 from bot.domain.entry import IntentRecorded, OrderUpdated
 from bot.domain.order import OrderState
 from bot.runtime.company import RunOptions
-from bot.runtime.control import NoBotRunning, ask
+from bot.runtime.control.socket import NoBotRunning, ask
 from bot.runtime.run import RunEnd, run_bot
-from bot.runtime.sandbox_world import wake_sandbox
-from bot.runtime.world import Access
-from bot.runtime.worlds import Place
+from bot.runtime.worlds.environment import Access, Place
+from bot.runtime.worlds.sandbox import wake_sandbox
 from tests.staging import QUIET
 from tests.story import InProcessWorld, Shown, once, tell, write_project
 

@@ -18,10 +18,9 @@ from bot.journal.errors import Contradicted
 from bot.journal.verify import verify
 from bot.runtime.company import RunOptions
 from bot.runtime.run import run_bot
-from bot.runtime.sandbox_world import wake_sandbox
 from bot.runtime.schedule import Fire, Job, Report
-from bot.runtime.world import Access, Driver
-from bot.runtime.worlds import Place
+from bot.runtime.worlds.environment import Access, Driver, Place
+from bot.runtime.worlds.sandbox import wake_sandbox
 from tests.by_hand import Ask, HandStory, tell_by_hand
 from tests.staging import QUIET
 from tests.story import InProcessWorld, Shown, in_process, once, write_project

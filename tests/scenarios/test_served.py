@@ -13,7 +13,7 @@ from bot.config.settings.load import load_settings
 from bot.domain.entry import AuthEvent, OrderUpdated
 from bot.domain.order import OrderState
 from bot.runtime.company import RunOptions
-from bot.runtime.control import ask
+from bot.runtime.control.socket import ask
 from bot.runtime.run import run_bot
 from bot.sandbox.sandbox import Sandbox
 from bot.sandbox.serve import run_free, serve

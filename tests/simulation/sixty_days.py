@@ -30,9 +30,8 @@ from bot.domain.instrument import EXCHANGE_TZ
 from bot.protocol.secret import Secret
 from bot.runtime.company import RunOptions
 from bot.runtime.run import run_bot
-from bot.runtime.sandbox_world import SandboxWorld
-from bot.runtime.world import Access
-from bot.runtime.worlds import Place, ledger_path
+from bot.runtime.worlds.environment import Access, Place, ledger_path
+from bot.runtime.worlds.sandbox import SandboxWorld
 from bot.sandbox.ledger import read_ledger
 from bot.sandbox.sandbox import Sandbox
 from tests.simulation.oracle import faults_in, outcome_of

@@ -27,10 +27,9 @@ from bot.config.settings.load import load_settings
 from bot.runtime.activity import AllAtOnce
 from bot.runtime.company import RunOptions
 from bot.runtime.run import run_bot
-from bot.runtime.sandbox_world import wake_sandbox
-from bot.runtime.stepped import SteppedWaiter
-from bot.runtime.world import Access
-from bot.runtime.worlds import Place
+from bot.runtime.worlds.environment import Access, Place
+from bot.runtime.worlds.sandbox import wake_sandbox
+from bot.runtime.worlds.stepped import SteppedWaiter
 from bot.sandbox.library.library import Library
 from tests.simulation.oracle import faults_in, outcome_of
 from tests.simulation.weather import Weather

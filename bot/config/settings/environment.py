@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
 
-from bot.config.settings.model import Settings
-from bot.config.settings.sources import NESTING, PREFIX
+from bot.config.settings.model import NESTING, PREFIX, Settings
 
 
 class _InEnvironment(Settings, BaseSettings):

@@ -24,6 +24,10 @@ _ACCOUNT: Final = Text(
     r"[A-Za-z0-9._-]{1,40}", "normal, margin, an id, or a suffix like '.1' in quotes"
 )
 
+PREFIX: Final = "BOT_"
+"""How the name of a variable of the environment begins that sets a setting."""
+NESTING: Final = "__"
+
 
 class BrokerSettings(BaseModel):
     """Where the broker is and how to speak to it. Keys never stand in this file."""

@@ -10,11 +10,9 @@ from pydantic_core import ErrorDetails
 
 from bot.config.model_check import describe, details_of, did_you_mean, problem_of
 from bot.config.problems import Problem
-from bot.config.settings.model import Settings
+from bot.config.settings.model import NESTING, PREFIX, Settings
 from bot.config.yaml_file import YamlDocument
 
-PREFIX: Final = "BOT_"
-NESTING: Final = "__"
 SECRET_KEYS: Final = ("api_key", "api_secret")
 FLAG: Final = "flag"
 _ENV: Final = "env "

@@ -13,7 +13,7 @@ from bot.clock import Clock
 from bot.protocol.answer import Answer, NoAnswer
 from bot.protocol.endpoints import Endpoint
 from bot.protocol.sizes import size_of
-from bot.runtime.world import Access
+from bot.runtime.worlds.environment import Access
 from bot.sandbox.mirror.relay import relayed
 
 LOOK_S_MAX: Final = 3.0

@@ -12,16 +12,20 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol
+from pathlib import Path
+from typing import Final, Protocol
 
 from bot.broker.http import AsgiApp
 from bot.broker.waiter import SystemWaiter, Waiter
 from bot.clock import Clock, SystemClock, boottime_s
+from bot.config.problems import ExitCode, OperatorMistake
+from bot.config.settings.load import Loaded
 from bot.domain.entry import Entry
+from bot.domain.rulebook import Rulebook
 from bot.protocol.secret import Secret
-from bot.runtime.activity import AllAtOnce, Tasks, Turn
-from bot.runtime.paced import PacedDriver, read_market_clock
+from bot.runtime.activity import Activity, AllAtOnce, Tasks, Turn
 from bot.runtime.schedule import Fire, Job, Report, SystemTimetable, Timetable
+from bot.runtime.worlds.paced import PacedDriver, read_market_clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,3 +200,42 @@ async def standing_still(world: World, tasks: Tasks) -> AsyncIterator[None]:
     finally:
         done.set()
         await driving
+
+
+LEDGER: Final = "sandbox.jsonl"
+"""The embedded broker's own memory, beside the journal. The bot never reads it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a world is made of besides its settings. `symbols` are what the strategies trade."""
+
+    loaded: Loaded
+    rulebook: Rulebook
+    activity: Activity
+    symbols: frozenset[str]
+    on_bug: Callable[[BaseException], None]
+
+
+def ledger_path(state_dir: Path) -> Path:
+    """Where the embedded sandbox keeps its ledger."""
+    return state_dir / LEDGER
+
+
+def access_of(loaded: Loaded) -> Access:
+    """Return the configured broker. Raises OperatorMistake without an address, key or secret."""
+    broker = loaded.settings.broker
+    if broker.base_url is None:
+        text = (
+            "there is no broker to ask: broker.base_url is not set, and the one of mode sandbox is "
+            "there only while the bot runs. Set it in bot.yaml, or start one: bot paper serve"
+        )
+        raise OperatorMistake.of("E-CFG-043", text, ExitCode.CONFIG)
+    if broker.api_key is None or broker.api_secret is None:
+        raise OperatorMistake.of(
+            "E-SEC-001",
+            "no API key or secret. Put them in BOT_BROKER__API_KEY and BOT_BROKER__API_SECRET, in "
+            "a 0600 file, or in systemd credentials. Without an account: bot demo",
+            ExitCode.SECRET,
+        )
+    return Access(broker.base_url, broker.api_key, broker.api_secret)

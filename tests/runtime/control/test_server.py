@@ -15,8 +15,8 @@ import pytest
 
 from bot.cli.places import require_none_running
 from bot.config.problems import ExitCode, OperatorMistake
-from bot.runtime.control import FOLDER, LINE_MAX, SOCKET, NoBotRunning, Reply, Request, ask
-from bot.runtime.control_server import ControlServer, while_starting
+from bot.runtime.control.server import ControlServer, while_starting
+from bot.runtime.control.socket import FOLDER, LINE_MAX, SOCKET, NoBotRunning, Reply, Request, ask
 
 SOMEBODY_ELSE = 65_534
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as two users")

@@ -7,8 +7,8 @@ import pytest
 
 from bot.clock import ScaledClock, SystemClock
 from bot.config.rulebook import load_rulebook
-from bot.runtime.paced import PacedDriver, read_market_clock
 from bot.runtime.schedule import Job, Timetable, every
+from bot.runtime.worlds.paced import PacedDriver, read_market_clock
 from bot.sandbox.sandbox import Sandbox
 from bot.sandbox.serve import serve
 from tests.staging import scenario

@@ -9,7 +9,7 @@ import pytest
 
 from bot.config.problems import OperatorMistake
 from bot.config.settings.load import load_settings
-from bot.runtime.sandbox_world import settle_port
+from bot.runtime.worlds.sandbox import settle_port
 from tests.cli.stage import call
 
 USUAL = 8_790

@@ -28,17 +28,17 @@ from bot.protocol.envelope import open_envelope
 from bot.protocol.errors import BrokerRefusal, MalformedAnswer
 from bot.protocol.secret import Secret
 from bot.runtime.activity import Activity, AllAtOnce, Tasks, Turn
-from bot.runtime.paced import PacedDriver, read_market_clock
-from bot.runtime.paper.account import (
+from bot.runtime.schedule import Fire, Job, Report, SystemTimetable, Timetable, every
+from bot.runtime.worlds.environment import Access, Driver, Elapsed, Mark, SystemDriver, as_it_is
+from bot.runtime.worlds.paced import PacedDriver, read_market_clock
+from bot.runtime.worlds.paper.account import (
     LEDGER,
     Beginning,
     keep_beginning,
     read_beginning,
     terms_of,
 )
-from bot.runtime.paper.relay import MarketRelay
-from bot.runtime.schedule import Fire, Job, Report, SystemTimetable, Timetable, every
-from bot.runtime.world import Access, Driver, Elapsed, Mark, SystemDriver, as_it_is
+from bot.runtime.worlds.paper.relay import MarketRelay
 from bot.sandbox.errors import LedgerBroken
 from bot.sandbox.ledger import resumed_at
 from bot.sandbox.mirror.shell import MirrorShell

@@ -6,7 +6,7 @@ from bot.domain.entry import Note
 from bot.domain.message import Event, Noted
 from bot.protocol.secret import Secret
 from bot.runtime.assemble import tell_waits
-from bot.runtime.world import Access, ServedSandboxWorld
+from bot.runtime.worlds.environment import Access, ServedSandboxWorld
 
 
 def test_a_wait_at_sixty_times_the_speed_is_told_as_long_as_the_market_is_held() -> None:

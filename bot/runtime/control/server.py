@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from bot.domain.entry import RunState
-from bot.runtime.control import (
+from bot.runtime.control.socket import (
     FOLDER,
     LINE_MAX,
     SOCKET,

@@ -15,7 +15,7 @@ from typing import Final
 from bot.journal.heads import FILE, OLDER
 from bot.runtime.state_dir import make_state_dir
 from bot.runtime.token_file import forget_token
-from bot.runtime.worlds import LEDGER
+from bot.runtime.worlds.environment import LEDGER
 from bot.sandbox.ledger import is_finished, read_ledger
 
 _FILES: Final = ("journal.db", "journal.db-wal", "journal.db-shm", FILE, OLDER, LEDGER)

@@ -22,8 +22,8 @@ from bot.engine.standing import (
     PositionStanding,
     StrategyStanding,
 )
+from bot.runtime.control.shapes import Fields, instant
 from bot.runtime.poll_watch import PollWatch
-from bot.runtime.shapes import Fields, instant
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,9 @@ from bot.domain.rulebook import Rulebook
 from bot.protocol.secret import Secret
 from bot.runtime.activity import Activity, OneAtATime, Turn
 from bot.runtime.schedule import Fire, Job, Report, Timetable
-from bot.runtime.scripted import ScenarioMarks
-from bot.runtime.stepped import SteppedMarket, SteppedWaiter
-from bot.runtime.world import Access, Driver, Elapsed, Mark
-from bot.runtime.worlds import Place, ledger_path
+from bot.runtime.worlds.environment import Access, Driver, Elapsed, Mark, Place, ledger_path
+from bot.runtime.worlds.scripted import ScenarioMarks
+from bot.runtime.worlds.stepped import SteppedMarket, SteppedWaiter
 from bot.sandbox.errors import LedgerBroken, PortInUse
 from bot.sandbox.ledger import begun_at, resumed_at
 from bot.sandbox.sandbox import Sandbox

@@ -15,17 +15,17 @@ from bot.domain.message import Action, AmendAsked, CancelAsked, OperatorActed
 from bot.protocol.secret import Secret
 from bot.runtime import api
 from bot.runtime.activity import Tasks
-from bot.runtime.control import Handler, Reply, Request
-from bot.runtime.inbox import Post
-from bot.runtime.second_factor import NONE_MAILED, USED_UP, TwoFactorDesk
-from bot.runtime.shapes import (
+from bot.runtime.control.shapes import (
     depth_fields,
     instant,
     phase_fields,
     quote_fields,
     whole_or_none,
 )
-from bot.runtime.status import Facts, order_fields, status_of
+from bot.runtime.control.socket import Handler, Reply, Request
+from bot.runtime.control.status import Facts, order_fields, status_of
+from bot.runtime.inbox import Post
+from bot.runtime.second_factor import NONE_MAILED, USED_UP, TwoFactorDesk
 
 _NO_TEXT: Reply = {"ok": False, "code": "E-CTL-002", "message": "the request lacks its text"}
 _BY_HAND: Final = "by hand"

@@ -1,1 +1,0 @@
-"""Paper mode, and the sandbox alone as a server."""
