@@ -5,8 +5,9 @@ from dataclasses import replace
 from bot.domain.entry import OrderUpdated, Transition
 from bot.domain.message import TradingDayStarted
 from bot.domain.order import OrderState
-from bot.engine import resume, switches, unknown
-from bot.engine.book import Book
+from bot.engine import switches
+from bot.engine.orders import held, unknown
+from bot.engine.state import Book
 from bot.engine.tracks import OrderTrack
 
 
@@ -14,7 +15,7 @@ def on_trading_day(book: Book, event: TradingDayStarted) -> None:
     """Close the old day's questions and orders, and begin to count anew."""
     if event.trading_date == book.trading_date:
         return
-    resume.expire_held(book, at_once="the day ended")
+    held.expire_held(book, at_once="the day ended")
     book.trading_date = event.trading_date
     end_earlier_days(book)
     _forget(book)

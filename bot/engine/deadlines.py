@@ -3,14 +3,15 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from bot.engine import amends, cancels, operator, polling, resume
-from bot.engine.book import Book
+from bot.engine import operator, polling
 from bot.engine.faults import guarded
+from bot.engine.orders import amends, cancels, held
+from bot.engine.state import Book
 
 
 def meet(book: Book) -> None:
     """Do everything whose time has come."""
-    guarded(book, "held orders", resume.expire_held, book)
+    guarded(book, "held orders", held.expire_held, book)
     guarded(book, "orders whose time is over", cancels.request_expired, book)
     guarded(book, "cancels", cancels.advance, book)
     guarded(book, "amendments", amends.advance, book)
@@ -26,7 +27,7 @@ def next_due(book: Book) -> datetime | None:
 def _instants(book: Book) -> Iterator[datetime]:
     yield from polling.instants(book)
     yield from (o.expires_at for o in book.open_orders() if o.expires_at is not None)
-    yield from (track.held_until for track in resume.held(book) if track.held_until is not None)
+    yield from (track.held_until for track in held.held(book) if track.held_until is not None)
     if not book.gate.lacks_token:
         yield from (cancel.due for cancel in book.cancels.values())
     yield from amends.instants(book)

@@ -18,25 +18,10 @@ from bot.domain.fault import FaultFound
 from bot.domain.message import AmendAsked, CancelAsked, Command, Event, PlaceAnswered
 from bot.domain.order import Intent
 from bot.domain.rulebook import Rulebook
-from bot.engine import (
-    accounts,
-    amends,
-    asks,
-    day,
-    deadlines,
-    faults,
-    gatekeeping,
-    market,
-    operator,
-    recover,
-    reports,
-    resume,
-    sends,
-    unknown,
-    wake,
-)
-from bot.engine.book import Book
+from bot.engine import day, deadlines, faults, gatekeeping, market, operator, wake
 from bot.engine.faults import ENGINE_FAULT, guarded
+from bot.engine.orders import amends, asks, held, recover, reports, sends, unknown
+from bot.engine.risk import accounts
 from bot.engine.settings import (
     EngineSettings,
     Guard,
@@ -48,6 +33,7 @@ from bot.engine.settings import (
     unguarded,
 )
 from bot.engine.standing import Standing, SymbolStanding, standing_of, symbol_standing_of
+from bot.engine.state import Book
 
 __all__ = [
     "Engine",
@@ -81,7 +67,7 @@ HANDLERS: Final[Mapping[type[Event], Callable[[Book, Never], None]]] = {
     message.CancelAnswered: sends.on_cancel_answered,
     message.AmendAnswered: amends.on_amend_answered,
     message.NonceBurnt: unknown.on_nonce_burnt,
-    message.TwoFactorReady: resume.on_two_factor_ready,
+    message.TwoFactorReady: held.on_two_factor_ready,
     message.TwoFactorMissing: gatekeeping.on_two_factor_missing,
     message.BrokerHealthChanged: gatekeeping.on_broker_health,
     message.StrategyFailed: wake.on_strategy_failed,

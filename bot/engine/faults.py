@@ -12,8 +12,8 @@ from typing import Final, ParamSpec
 from bot.domain.entry import RunState
 from bot.domain.fault import Fault, FaultFound
 from bot.engine import gatekeeping
-from bot.engine.book import Book
 from bot.engine.gate import BY_ENGINE, Cause
+from bot.engine.state import Book
 from bot.engine.tracks import FaultTrack
 
 ENGINE_FAULT: Final = "engine fault"

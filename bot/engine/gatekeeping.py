@@ -5,8 +5,8 @@ from typing import Final
 
 from bot.domain.entry import AuthEvent, RunState, StateChanged
 from bot.domain.message import BrokerHealthChanged, DropToken, TwoFactorMissing
-from bot.engine.book import Book
 from bot.engine.gate import BY_ENGINE, Cause
+from bot.engine.state import Book
 
 REFUSAL_CODES: Final = {
     RunState.STOPPING: "STOPPING",

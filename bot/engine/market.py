@@ -16,10 +16,11 @@ from bot.domain.message import (
     TimerFired,
 )
 from bot.domain.quote import Bar
-from bot.engine import resume, wake
+from bot.engine import wake
 from bot.engine.bars import BarSeries
-from bot.engine.book import Book
-from bot.engine.profit import note_holdings
+from bot.engine.orders import held
+from bot.engine.risk.profit import note_holdings
+from bot.engine.state import Book
 from bot.engine.tracks import DepthSeen, PhaseSeen, QuoteSeen, Runner, Seat
 from bot.strategy import BarView, DepthView, Indicator, Read
 
@@ -45,7 +46,7 @@ def on_quote(book: Book, event: QuoteReceived) -> None:
         interval = runner.plan.wake.quote
         if interval is not None and wake.is_time(book, seat, "on_quote", interval):
             wake.wake(book, runner, seat, "on_quote", quote)
-    resume.on_fresh_quote(book, quote.symbol)
+    held.on_fresh_quote(book, quote.symbol)
 
 
 def on_depth(book: Book, event: DepthReceived) -> None:

@@ -6,10 +6,11 @@ from typing import Final
 from bot.domain.entry import RunState
 from bot.domain.message import Action, OperatorActed, StopRunning
 from bot.domain.order import SendState
-from bot.engine import cancels, gatekeeping, resume, switches, wake
-from bot.engine.book import Book
+from bot.engine import gatekeeping, switches, wake
 from bot.engine.gate import Cause
-from bot.engine.profit import note_holdings
+from bot.engine.orders import cancels, held
+from bot.engine.risk.profit import note_holdings
+from bot.engine.state import Book
 from bot.engine.tracks import Runner
 
 _SWITCHES: Final[Mapping[Action, str]] = {
@@ -32,7 +33,7 @@ def on_operator(book: Book, event: OperatorActed) -> None:
     switches.switch(book, runner, _SWITCHES[event.action], event.reason, event.by)
     runner.sweeps = ""
     if event.action is Action.HALT:
-        resume.expire_held(book, at_once="halted", code="HALTED", strategy=event.strategy)
+        held.expire_held(book, at_once="halted", code="HALTED", strategy=event.strategy)
     if event.action is Action.HALT or event.cancel_open:
         _cancel_of(book, runner, event.reason or event.action)
 
@@ -67,7 +68,7 @@ def _resume(book: Book, event: OperatorActed) -> None:
 def _halt(book: Book, event: OperatorActed) -> None:
     """Block first, then cancel every open order of ours; positions are kept."""
     gatekeeping.take_over(book, RunState.HALTED, Cause(event.reason, event.by))
-    resume.expire_held(book, at_once="halted", code="HALTED")
+    held.expire_held(book, at_once="halted", code="HALTED")
     cancels.request_all(book, "halt")
     blocked = cancels.blocked(book)
     if blocked:
@@ -83,7 +84,7 @@ def _stop(book: Book, event: OperatorActed) -> None:
     for runner in book.runners.values():
         for seat in runner.seats.values():
             wake.wake(book, runner, seat, "on_stop", None)
-    resume.expire_held(book, at_once="stopped", code="STOPPING")
+    held.expire_held(book, at_once="stopped", code="STOPPING")
     note_holdings(book)
     if event.cancel_open:
         cancels.request_all(book, "stop")

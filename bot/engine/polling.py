@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from bot.domain.message import ReadTodaysOrders
-from bot.engine.book import Book
+from bot.engine.state import Book
 from bot.engine.tracks import BackOff
 
 

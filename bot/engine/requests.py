@@ -12,8 +12,9 @@ from bot.domain.instrument import EXCHANGE_TZ, Phase
 from bot.domain.message import PlaceOrder
 from bot.domain.order import Intent, OrderState, SendState, Side
 from bot.domain.plan import StrategyMode
-from bot.engine import cancels, gatekeeping, set_aside, switches
-from bot.engine.accounts import (
+from bot.engine import gatekeeping, switches
+from bot.engine.orders import cancels, set_aside
+from bot.engine.risk.accounts import (
     NEVER,
     cash_free,
     sellable_in_account,
@@ -21,10 +22,10 @@ from bot.engine.accounts import (
     settlement_of,
     worst_price,
 )
-from bot.engine.book import Book
-from bot.engine.profit import day_result
-from bot.engine.risk import Opposite, View, judge, tighter
-from bot.engine.sizing import Request, Unsized, request_of
+from bot.engine.risk.checks import Opposite, View, judge, tighter
+from bot.engine.risk.profit import day_result
+from bot.engine.risk.sizing import Request, Unsized, request_of
+from bot.engine.state import Book
 from bot.engine.tracks import IntentTrack, Runner, Seat
 from bot.strategy import Wish, WishKind
 

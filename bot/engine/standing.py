@@ -9,10 +9,10 @@ from typing import Final
 from bot.domain.entry import OrderUpdated, RunState
 from bot.domain.instrument import Exchange, Phase
 from bot.domain.order import Intent, OrderState, SendState
-from bot.engine import set_aside
-from bot.engine.book import Book
 from bot.engine.gate import PRIORITY
-from bot.engine.profit import day_result, unrealised
+from bot.engine.orders import set_aside
+from bot.engine.risk.profit import day_result, unrealised
+from bot.engine.state import Book
 from bot.engine.tracks import (
     AmendTrack,
     CancelTrack,

@@ -4,9 +4,9 @@ from typing import Final
 
 from bot.domain.entry import StrategySwitched
 from bot.domain.order import Side
-from bot.engine.book import Book
-from bot.engine.profit import day_result
-from bot.engine.risk import tighter
+from bot.engine.risk.checks import tighter
+from bot.engine.risk.profit import day_result
+from bot.engine.state import Book
 from bot.engine.tracks import Runner
 
 ON: Final = "on"

@@ -16,10 +16,10 @@ from typing import Final
 from bot.domain.entry import Decision, Verdict
 from bot.domain.message import StrategyFailed
 from bot.engine import requests
-from bot.engine.accounts import cash_free, sellable_of
-from bot.engine.book import Book
 from bot.engine.faults import guarded
+from bot.engine.risk.accounts import cash_free, sellable_of
 from bot.engine.settings import StrategyFault
+from bot.engine.state import Book
 from bot.engine.switches import DISABLED, ON, switch
 from bot.engine.tracks import HookCall, Runner, Seat
 from bot.strategy import AccountView, PositionView, Reads, Strategy, WishKind

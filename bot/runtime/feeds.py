@@ -14,7 +14,7 @@ from bot.domain.instrument import Exchange, Instrument, Phase
 from bot.domain.message import TimerFired
 from bot.domain.plan import StrategyPlan
 from bot.domain.rulebook import Rulebook
-from bot.engine.risk import SILENT_PHASES
+from bot.engine.risk.checks import SILENT_PHASES
 from bot.runtime.activity import Tasks
 from bot.runtime.inbox import Post
 from bot.runtime.reads import DayBook, Reads

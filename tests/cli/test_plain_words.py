@@ -9,7 +9,7 @@ from bot.cli.status_command import lines_of
 from bot.domain.entry import Verdict
 from bot.domain.instrument import Phase
 from bot.domain.order import OrderState, SendState
-from bot.engine.risk_codes import CODES
+from bot.engine.risk.codes import CODES
 from bot.runtime.control.status import order_fields
 from tests.cli.stage import a_day
 from tests.engine.stage import Stage, limited, report_of

@@ -24,8 +24,8 @@ from bot.domain.plan import Limits, When
 from bot.domain.quote import Quote
 from bot.domain.rule_data import RuleData
 from bot.domain.status import SymbolStatus
-from bot.engine import risk
-from bot.engine.sizing import Request
+from bot.engine.risk import checks
+from bot.engine.risk.sizing import Request
 from bot.sandbox.exchange.event import OrderAccepted, OrderRefused
 from bot.sandbox.exchange.market import Board
 from bot.sandbox.exchange.order import CROWD, Listing, NewOrder, Refusal
@@ -33,17 +33,17 @@ from bot.sandbox.exchange.venue import Venue
 
 RULEBOOK = load_rulebook()
 RULES: Final = (
-    risk.symbol,
-    risk.symbol_halted,
-    risk.phase,
-    risk.order_type,
-    risk.lot,
-    risk.odd_lot,
-    risk.max_quantity,
-    risk.price,
-    risk.tick,
-    risk.band,
-    risk.self_cross,
+    checks.symbol,
+    checks.symbol_halted,
+    checks.phase,
+    checks.order_type,
+    checks.lot,
+    checks.odd_lot,
+    checks.max_quantity,
+    checks.price,
+    checks.tick,
+    checks.band,
+    checks.self_cross,
 )
 """The checks that state a rule of the exchange, in the engine's order."""
 
@@ -125,7 +125,7 @@ class Agreement:
         self.venue = Venue(RULEBOOK, list(self.listings.values()), start=self.now)
         self.number = 0
         self.pool: list[str] = []
-        self.stands: dict[str, tuple[Phase, dict[Side, list[risk.Opposite]]]] = {}
+        self.stands: dict[str, tuple[Phase, dict[Side, list[checks.Opposite]]]] = {}
 
     @staticmethod
     def _local(day: date, since: timedelta) -> datetime:
@@ -232,15 +232,15 @@ class Agreement:
         request = Request(
             ME, "A", order.symbol, order.side, order.quantity, order.order_type, order.price, "why"
         )
-        results = risk.judge(request, self._view(order, instrument, board), Limits(), RULES)
+        results = checks.judge(request, self._view(order, instrument, board), Limits(), RULES)
         return None if results[-1].passed else results[-1].code
 
     def _view(
         self, order: NewOrder, instrument: Instrument | None, board: Board | None
-    ) -> risk.View:
+    ) -> checks.View:
         traded = instrument or (UNKNOWN if self.random.random() < 0.5 else None)
         phase = RULEBOOK.phase_at(traded.exchange, self.now) if traded else Phase.CLOSED
-        return risk.View(
+        return checks.View(
             at=self.now,
             rulebook=RULEBOOK,
             state="RUNNING",
@@ -275,11 +275,11 @@ class Agreement:
         day = (board.open, board.high, board.low)
         return Quote(symbol, exchange, last, *frame, *day, board.volume, self.now)
 
-    def _opposites(self, order: NewOrder, phase: Phase) -> tuple[risk.Opposite, ...]:
+    def _opposites(self, order: NewOrder, phase: Phase) -> tuple[checks.Opposite, ...]:
         """Return the investor's opposite orders of this very auction: no older ones count."""
         since, sides = self.stands.get(order.symbol, (phase, {}))
         other = Side.SELL if order.side is Side.BUY else Side.BUY
-        is_same_auction = since is phase and phase in risk.AUCTIONS
+        is_same_auction = since is phase and phase in checks.AUCTIONS
         return tuple(sides.get(other, ())) if is_same_auction else ()
 
     def exchange_says(self, order: NewOrder) -> Refusal | None:
@@ -299,7 +299,7 @@ class Agreement:
         since, sides = self.stands.get(order.symbol, (phase, {}))
         if since is not phase:
             sides = {}
-        sides.setdefault(order.side, []).append(risk.Opposite(order.order_id, order.price))
+        sides.setdefault(order.side, []).append(checks.Opposite(order.order_id, order.price))
         self.stands[order.symbol] = (phase, sides)
 
     def compare(self, order: NewOrder, judged: str | None, said: Refusal | None) -> None:

@@ -33,7 +33,6 @@ from bot.domain.plan import Wake
 from bot.domain.quote import Bar, Depth, DepthLevel
 from bot.domain.recovery import Recovery, StrategyBook
 from bot.engine import wake
-from bot.engine.book import Book
 from bot.engine.engine import (
     Engine,
     EngineSettings,
@@ -42,6 +41,7 @@ from bot.engine.engine import (
     StrategyFault,
     invoke_plainly,
 )
+from bot.engine.state import Book
 from bot.engine.tracks import Runner, Seat
 from bot.strategy import DepthView, Strategy
 from tests.engine.stage import DAY, HPG, PLAN, RULEBOOK, START, Stage, report_of

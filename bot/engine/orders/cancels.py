@@ -13,8 +13,8 @@ from typing import Final
 from bot.domain.entry import Decision, Verdict
 from bot.domain.message import CancelOrder, ReadOrder
 from bot.domain.order import OrderState
-from bot.engine.book import Book
 from bot.engine.faults import guarded
+from bot.engine.state import Book
 from bot.engine.tracks import CancelStage, CancelTrack, OrderTrack
 
 _NOT_CANCELLABLE: Final = frozenset({OrderState.PENDING_CANCEL, OrderState.PENDING_REPLACE})

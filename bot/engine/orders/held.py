@@ -9,11 +9,12 @@ from bot.domain.entry import AuthEvent, Decision, RunState, Verdict
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.message import TwoFactorReady
 from bot.domain.order import SendState
-from bot.engine import cancels, gatekeeping, requests, switches
-from bot.engine.book import Book
+from bot.engine import gatekeeping, requests, switches
 from bot.engine.gate import Cause
-from bot.engine.moves import move_intent
-from bot.engine.sizing import Request
+from bot.engine.orders import cancels
+from bot.engine.orders.moves import move_intent
+from bot.engine.risk.sizing import Request
+from bot.engine.state import Book
 from bot.engine.tracks import IntentTrack
 
 

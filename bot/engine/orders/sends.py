@@ -14,12 +14,13 @@ from bot.domain.message import (
 )
 from bot.domain.order import Intent, OrderState, SendState
 from bot.domain.outcome import Accepted, NotSent, Outcome, Refused, Unknown
-from bot.engine import cancels, gatekeeping, orders, set_aside, switches
-from bot.engine.book import Book
+from bot.engine import gatekeeping, switches
 from bot.engine.faults import ENGINE_FAULT
 from bot.engine.gate import PRIORITY
-from bot.engine.merging import report_of
-from bot.engine.moves import move_intent, move_unplaced
+from bot.engine.orders import cancels, orders, set_aside
+from bot.engine.orders.merging import report_of
+from bot.engine.orders.moves import move_intent, move_unplaced
+from bot.engine.state import Book
 from bot.engine.tracks import CancelStage, CancelTrack, IntentTrack
 
 TOO_MANY_REQUESTS: Final = 429

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Final
 
 from bot.domain.account import ShareholderRight
-from bot.engine.book import Book
+from bot.engine.state import Book
 
 AROUND_PAYMENT: Final = timedelta(days=7)
 """How far from its stated day a dividend may arrive."""

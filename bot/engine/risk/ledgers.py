@@ -20,9 +20,10 @@ from typing import Final
 from bot.domain.account import AccountSnapshot, Holding
 from bot.domain.entry import Numbers, RunState
 from bot.domain.instrument import EXCHANGE_TZ
-from bot.engine import gatekeeping, rights
-from bot.engine.book import Book
+from bot.engine import gatekeeping
 from bot.engine.gate import Cause
+from bot.engine.risk import rights
+from bot.engine.state import Book
 from bot.engine.tracks import AccountLedger, Flow
 
 _NOTHING: Final = (0, 0, 0)

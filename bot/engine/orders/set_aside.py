@@ -8,7 +8,7 @@ row is asked for by its id.
 
 from bot.domain.message import ReadOrder, TodaysOrdersRead
 from bot.domain.order import Side, UnreadRow
-from bot.engine.book import Book
+from bot.engine.state import Book
 from bot.engine.tracks import IntentTrack, OrderTrack
 
 

@@ -33,8 +33,8 @@ from bot.domain.message import (
 from bot.domain.order import OrderState, OrderType, SendState
 from bot.domain.outcome import Accepted, NotSent, Refused, Unknown
 from bot.domain.recovery import Recovery, StoredIntent
-from bot.engine.accounts import cash_free
 from bot.engine.engine import EngineSettings
+from bot.engine.risk.accounts import cash_free
 from tests.engine.stage import ACCOUNT, DAY, PLAN, Stage, limited, report_of, result_of
 from tests.rows import every_row
 

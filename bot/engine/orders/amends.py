@@ -19,11 +19,12 @@ from bot.domain.entry import CheckResult, Decision, OrderResultSeen, Transition,
 from bot.domain.message import AmendAnswered, AmendAsked, AmendOrder, ReadOrder
 from bot.domain.order import OrderReport, OrderState
 from bot.domain.outcome import Accepted, NotSent, Refused
-from bot.engine import gatekeeping, sends
-from bot.engine.ask_checks import judge_amend, refusal_code
-from bot.engine.book import Book
+from bot.engine import gatekeeping
 from bot.engine.faults import guarded
-from bot.engine.risk_codes import judged
+from bot.engine.orders import sends
+from bot.engine.orders.ask_checks import judge_amend, refusal_code
+from bot.engine.risk.codes import judged
+from bot.engine.state import Book
 from bot.engine.tracks import AmendStage, AmendTrack, AmendVerdict, OrderTrack
 
 _AMENDABLE: Final = frozenset({OrderState.ACCEPTED, OrderState.PARTIALLY_FILLED})

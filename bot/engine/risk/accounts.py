@@ -15,8 +15,8 @@ from bot.domain.errors import CalendarEnds, NoRule
 from bot.domain.instrument import Instrument
 from bot.domain.message import AccountRead
 from bot.domain.order import Side
-from bot.engine import ledgers, rights
-from bot.engine.book import Book
+from bot.engine.risk import ledgers, rights
+from bot.engine.state import Book
 from bot.engine.tracks import Flow, OrderTrack
 
 NEVER: Final = datetime(9999, 1, 1, tzinfo=UTC)

@@ -16,8 +16,8 @@ from bot.domain.order import OrderType, Side
 from bot.domain.plan import OrderPlan, PriceBasis, SizeUnit
 from bot.domain.quote import Depth
 from bot.domain.rulebook import Rulebook
-from bot.engine.accounts import cash_free, sellable_of, worst_price
-from bot.engine.book import Book
+from bot.engine.risk.accounts import cash_free, sellable_of, worst_price
+from bot.engine.state import Book
 from bot.engine.tracks import Runner, Seat
 from bot.strategy import Default, Wish, WishKind
 

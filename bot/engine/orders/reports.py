@@ -2,9 +2,10 @@
 
 from bot.domain.message import OrderRead, ReadTodaysOrders, TodaysOrdersRead
 from bot.domain.order import OrderReport
-from bot.engine import amends, cancels, chains, orders, polling, set_aside, unknown
-from bot.engine.book import Book
+from bot.engine import polling
 from bot.engine.faults import guarded
+from bot.engine.orders import amends, cancels, chains, orders, set_aside, unknown
+from bot.engine.state import Book
 
 
 def on_todays_orders(book: Book, event: TodaysOrdersRead) -> None:

@@ -22,10 +22,10 @@ from bot.domain.message import (
 )
 from bot.domain.order import ORDER_MOVES, SEND_MOVES, OrderState, SendState, Side
 from bot.domain.outcome import Accepted, NotSent, Refused
-from bot.engine.book import Book
 from bot.engine.engine import EngineSettings, invoke_plainly
 from bot.engine.errors import IllegalMove
-from bot.engine.moves import move_intent, move_unplaced
+from bot.engine.orders.moves import move_intent, move_unplaced
+from bot.engine.state import Book
 from bot.engine.tracks import IntentTrack
 from tests.engine.stage import RULEBOOK, START, Stage, report_of, result_of
 from tests.rows import every_row

@@ -2,8 +2,8 @@
 
 from bot.domain.entry import IntentMoved, Transition
 from bot.domain.order import ORDER_MOVES, SEND_MOVES, OrderState, SendState
-from bot.engine.book import Book
 from bot.engine.errors import IllegalMove
+from bot.engine.state import Book
 from bot.engine.tracks import IntentTrack
 
 

@@ -16,11 +16,11 @@ from typing import Final
 from bot.domain.message import NonceBurnt, TodaysOrdersRead
 from bot.domain.order import OrderReport, OrderState, OrderType, SendState
 from bot.domain.outcome import Resolution
-from bot.engine import orders, set_aside
-from bot.engine.book import Book
 from bot.engine.faults import guarded
-from bot.engine.moves import move_intent, move_unplaced
+from bot.engine.orders import orders, set_aside
+from bot.engine.orders.moves import move_intent, move_unplaced
 from bot.engine.settings import UnknownPolicy
+from bot.engine.state import Book
 from bot.engine.tracks import IntentTrack
 
 _OPEN_QUESTIONS: Final = frozenset(

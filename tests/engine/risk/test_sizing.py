@@ -6,7 +6,7 @@ from bot.domain.entry import Decision, Verdict
 from bot.domain.message import PlaceOrder
 from bot.domain.order import OrderType, Side
 from bot.domain.plan import OrderPlan, PriceBasis, SizeUnit
-from bot.engine.sizing import basis_for, file_quantity, shifted, snapped
+from bot.engine.risk.sizing import basis_for, file_quantity, shifted, snapped
 from tests.engine.stage import HPG, PLAN, RULEBOOK, Stage, report_of
 
 SIZES = [

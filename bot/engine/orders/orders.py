@@ -7,10 +7,12 @@ from typing import Final
 from bot.domain.entry import Fill, OrderResultSeen, OrderUpdated, Transition
 from bot.domain.message import ReadAccount
 from bot.domain.order import ORDER_MOVES, TERMINAL_STATES, OrderReport, OrderState, Side
-from bot.engine import cancels, positions, switches, wake
-from bot.engine.accounts import add_flow
-from bot.engine.book import Book
-from bot.engine.merging import contradiction, merged, settled
+from bot.engine import switches, wake
+from bot.engine.orders import cancels
+from bot.engine.orders.merging import contradiction, merged, settled
+from bot.engine.risk import positions
+from bot.engine.risk.accounts import add_flow
+from bot.engine.state import Book
 from bot.engine.tracks import BackOff, IntentTrack, OrderTrack, Position, Runner, Seat
 from bot.strategy import Rejection
 

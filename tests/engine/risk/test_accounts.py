@@ -7,9 +7,9 @@ from bot.domain.account import AccountSnapshot, Holding
 from bot.domain.entry import Decision, Note, Verdict
 from bot.domain.message import AccountRead, PlaceOrder, QuoteReceived
 from bot.domain.order import Side
-from bot.engine.accounts import cash_free, sellable_of
 from bot.engine.engine import EngineSettings
-from bot.engine.positions import take
+from bot.engine.risk.accounts import cash_free, sellable_of
+from bot.engine.risk.positions import take
 from bot.engine.tracks import Position
 from tests.engine.stage import ACCOUNT, RULEBOOK, Stage, report_of
 

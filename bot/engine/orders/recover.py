@@ -11,12 +11,13 @@ from bot.domain.entry import Decision, OrderUpdated, RunState, Verdict
 from bot.domain.message import ReadAccount, ReadTodaysOrders, Reconciled, Recovered
 from bot.domain.order import Intent, OrderState, SendState
 from bot.domain.recovery import Recovery, StoredIntent
-from bot.engine import cancels, day, gatekeeping, orders, sends, switches, wake
-from bot.engine.accounts import flow_of
-from bot.engine.book import Book
+from bot.engine import day, gatekeeping, switches, wake
 from bot.engine.faults import guarded
 from bot.engine.gate import BY_ENGINE, LASTING, Cause
-from bot.engine.moves import move_intent, move_unplaced
+from bot.engine.orders import cancels, orders, sends
+from bot.engine.orders.moves import move_intent, move_unplaced
+from bot.engine.risk.accounts import flow_of
+from bot.engine.state import Book
 from bot.engine.tracks import BackOff, IntentTrack, OrderTrack, Position
 
 _ORDER_STATES: Final[Mapping[SendState, OrderState]] = {

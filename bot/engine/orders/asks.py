@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from bot.domain.entry import CheckResult, Decision, Verdict
 from bot.domain.message import AmendAsked, CancelAsked
-from bot.engine import amends, cancels
-from bot.engine.ask_checks import find_order, judge_amend, judge_cancel
-from bot.engine.book import Book
+from bot.engine.orders import amends, cancels
+from bot.engine.orders.ask_checks import find_order, judge_amend, judge_cancel
+from bot.engine.state import Book
 
 
 def on_amend_asked(book: Book, event: AmendAsked) -> None:

@@ -17,8 +17,8 @@ from bot.domain.order import OrderType, Side
 from bot.domain.plan import Limits, When
 from bot.domain.quote import Quote
 from bot.domain.rulebook import Rulebook
-from bot.engine.risk_codes import judged, passed
-from bot.engine.sizing import Request
+from bot.engine.risk.codes import judged, passed
+from bot.engine.risk.sizing import Request
 
 PPM: Final = 1_000_000
 AUCTIONS: Final = frozenset({Phase.OPEN, Phase.PRE_CLOSED, Phase.CA})

@@ -12,12 +12,13 @@ from typing import Final
 from bot.domain.entry import CheckResult, OrderUpdated
 from bot.domain.message import AmendAsked, CancelAsked
 from bot.domain.order import OrderType, Side
-from bot.engine import gatekeeping, risk
-from bot.engine.accounts import worst_price
-from bot.engine.book import Book
+from bot.engine import gatekeeping
 from bot.engine.requests import view_of
-from bot.engine.risk_codes import judged
-from bot.engine.sizing import Request
+from bot.engine.risk import checks
+from bot.engine.risk.accounts import worst_price
+from bot.engine.risk.codes import judged
+from bot.engine.risk.sizing import Request
+from bot.engine.state import Book
 from bot.engine.tracks import AmendStage, AmendTrack, OrderTrack, Runner
 
 
@@ -196,27 +197,27 @@ CHECKS: Final[tuple[Callable[[Case], CheckResult | None], ...]] = (
 # ------------------------------------------------------------------- the checks of a new order
 
 _OF_THE_WHOLE: Final = (
-    risk.symbol,
-    risk.symbol_halted,
-    risk.lot,
-    risk.odd_lot,
-    risk.max_quantity,
-    risk.tick,
-    risk.band,
-    risk.quote_age,
-    risk.price_gap,
-    risk.max_order_value,
-    risk.max_loss,
-    risk.self_cross,
-    risk.unknown_orders,
+    checks.symbol,
+    checks.symbol_halted,
+    checks.lot,
+    checks.odd_lot,
+    checks.max_quantity,
+    checks.tick,
+    checks.band,
+    checks.quote_age,
+    checks.price_gap,
+    checks.max_order_value,
+    checks.max_loss,
+    checks.self_cross,
+    checks.unknown_orders,
 )
-_OF_THE_OPEN_PART: Final = (risk.max_position, risk.cash)
-_OF_WHAT_IS_MORE: Final = (risk.sellable,)
+_OF_THE_OPEN_PART: Final = (checks.max_position, checks.cash)
+_OF_WHAT_IS_MORE: Final = (checks.sellable,)
 
 
 def _judge_risk(case: Case) -> tuple[CheckResult, ...]:
     """Judge the whole order, then its open part without the old one, then what a sale has more."""
-    limits = risk.tighter(case.runner.plan.limits, case.book.settings.limits)
+    limits = checks.tighter(case.runner.plan.limits, case.book.settings.limits)
     whole = _request(case)
     view = view_of(case.book, case.runner, whole)
     open_after = case.quantity - case.row.executed_quantity
@@ -226,8 +227,8 @@ def _judge_risk(case: Case) -> tuple[CheckResult, ...]:
         (replace(whole, quantity=open_after - case.order.open_quantity), view, _OF_WHAT_IS_MORE),
     )
     results: list[CheckResult] = []
-    for request, seen, checks in parts:
-        results += risk.judge(request, seen, limits, checks)
+    for request, seen, tried in parts:
+        results += checks.judge(request, seen, limits, tried)
         if results and not results[-1].passed:
             break
     return tuple(results)
@@ -247,7 +248,7 @@ def _request(case: Case) -> Request:
     )
 
 
-def _without(case: Case, view: risk.View) -> risk.View:
+def _without(case: Case, view: checks.View) -> checks.View:
     """Take the order's own reservation out of the view: of cash, fee included, and of position."""
     if case.row.side is Side.SELL or view.cash_free is None:
         return view

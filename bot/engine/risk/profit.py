@@ -1,7 +1,7 @@
 """Profit and loss of a strategy's own shares, in whole VND."""
 
 from bot.domain.instrument import Exchange
-from bot.engine.book import Book
+from bot.engine.state import Book
 from bot.engine.tracks import Position, Runner
 
 

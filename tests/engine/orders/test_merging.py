@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from bot.domain.entry import Fill
 from bot.domain.order import TERMINAL_STATES, OrderState
 from bot.domain.outcome import Unknown
-from bot.engine.merging import contradiction, settled
+from bot.engine.orders.merging import contradiction, settled
 from tests.engine.stage import START, Stage, report_of
 from tests.rows import every_row
 
