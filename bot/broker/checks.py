@@ -16,7 +16,7 @@ from bot.protocol.envelope import Payload
 from bot.protocol.errors import UnusableTarget
 from bot.protocol.parameters import query_faults, unknown_parameters
 from bot.protocol.redact import redact
-from bot.protocol.values_series import PriceBar
+from bot.protocol.values.series import PriceBar
 
 ECHOED: Final = ("symbol", "code", "indicator")
 """What an answer names as its subject under the name by which it was asked for."""

@@ -29,7 +29,7 @@ from bot.protocol.errors import BrokerRefusal, MalformedAnswer
 from bot.protocol.secret import Secret
 from bot.protocol.shaped import Codec
 from bot.protocol.sizes import is_for_a_moment
-from bot.protocol.values import (
+from bot.protocol.values.border import (
     AccountSummary,
     AvailableTrade,
     MarketPhase,
@@ -38,7 +38,7 @@ from bot.protocol.values import (
     TwoFactorToken,
     User,
 )
-from bot.protocol.values_series import PriceHistory
+from bot.protocol.values.series import PriceHistory
 
 UNCACHED: Final = (("cache-control", "NOCACHE"),)
 """The broker may answer these from a cache unless told not to (open API, account data)."""

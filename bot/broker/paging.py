@@ -14,10 +14,10 @@ from bot.broker.errors import Malformed
 from bot.protocol.endpoints import Endpoint
 from bot.protocol.parameters import PARAMETERS
 from bot.protocol.shaped import Codec
-from bot.protocol.values_account import OrderHistory
-from bot.protocol.values_earlier import GlobalNewsPage
-from bot.protocol.values_news import Page
-from bot.protocol.values_stocks import ForeignRoomHistory, Screen
+from bot.protocol.values.account import OrderHistory
+from bot.protocol.values.earlier import GlobalNewsPage
+from bot.protocol.values.news import Page
+from bot.protocol.values.stocks import ForeignRoomHistory, Screen
 
 PAGES_MAX: Final = 500
 PAGE: Final = "page"

@@ -10,7 +10,7 @@ from typing import Final
 from bot.protocol.envelope import Payload
 from bot.protocol.errors import MalformedAnswer
 from bot.protocol.fields import Rounded, Symbol, Text, Whole, Wire, read
-from bot.protocol.values import AccountSummary, AvailableTrade, Portfolio, PortfolioRow
+from bot.protocol.values.border import AccountSummary, AvailableTrade, Portfolio, PortfolioRow
 
 # ---------------------------------------------------------------------------- available trade
 

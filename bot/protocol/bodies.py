@@ -14,7 +14,7 @@ from bot.domain.order import Intent, OrderType, Side
 from bot.protocol.errors import MalformedRequest
 from bot.protocol.fields import Wire, said_of
 from bot.protocol.strict_json import INTEGER_MAX, NotJson, compact, parse
-from bot.protocol.values import AmendRequest, PlaceRequest
+from bot.protocol.values.border import AmendRequest, PlaceRequest
 
 LIMIT: Final = "LIMIT"
 MARKET: Final = "MARKET"

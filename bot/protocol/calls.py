@@ -12,16 +12,18 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from bot.protocol import accounts, market, users
-from bot.protocol import values_account as account
-from bot.protocol import values_earlier as earlier
-from bot.protocol import values_financials as financials
-from bot.protocol import values_funds as funds
-from bot.protocol import values_index as index
-from bot.protocol import values_news as news
-from bot.protocol import values_quotes as quotes
-from bot.protocol import values_series as series
-from bot.protocol import values_stocks as stocks
 from bot.protocol.shaped import Codec, by_hand, shaped, unshaped
+from bot.protocol.values import (
+    account,
+    earlier,
+    financials,
+    funds,
+    index,
+    news,
+    quotes,
+    series,
+    stocks,
+)
 
 # ------------------------------------------------------------------- bootstrap and account data
 USER: Final = by_hand("user", users.decode_user, users.encode_user)

@@ -10,7 +10,7 @@ from bot.domain.order import OrderType
 from bot.protocol.envelope import Payload
 from bot.protocol.errors import MalformedAnswer
 from bot.protocol.fields import Wire, Word, read
-from bot.protocol.values import MarketPhase
+from bot.protocol.values.border import MarketPhase
 
 
 class _MarketPhase(Wire):

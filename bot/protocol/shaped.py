@@ -21,7 +21,7 @@ from bot.protocol.endpoints import ENDPOINTS, Endpoint
 from bot.protocol.envelope import Payload
 from bot.protocol.errors import MalformedAnswer
 from bot.protocol.fields import decimal_of, said_of
-from bot.protocol.values import Unshaped
+from bot.protocol.values.border import Unshaped
 
 T = TypeVar("T")
 

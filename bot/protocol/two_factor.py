@@ -13,7 +13,7 @@ from bot.protocol.errors import MalformedAnswer
 from bot.protocol.fields import Instant, Named, Text, UnixSeconds, Wire, read
 from bot.protocol.secret import Secret
 from bot.protocol.strict_json import compact
-from bot.protocol.values import OtpTicket, OtpVerification, TwoFactorToken
+from bot.protocol.values.border import OtpTicket, OtpVerification, TwoFactorToken
 
 OTP_CHANNEL: Final = "EMAIL"
 """SMS existed until 2026-05-15."""

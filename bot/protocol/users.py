@@ -9,7 +9,7 @@ from typing import Final
 from bot.domain.account import SubAccount
 from bot.protocol.envelope import Payload
 from bot.protocol.fields import Named, NotNegative, Text, Wire, read, read_list
-from bot.protocol.values import User
+from bot.protocol.values.border import User
 
 _PRODUCT_SEPARATOR: Final = "."
 

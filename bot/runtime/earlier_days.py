@@ -18,7 +18,7 @@ from bot.domain.recovery import Recovery
 from bot.protocol.calls import ORDER_HISTORY
 from bot.protocol.status import state_of
 from bot.protocol.strict_json import compact
-from bot.protocol.values_account import PastOrder
+from bot.protocol.values.account import PastOrder
 
 
 async def with_earlier_ends(

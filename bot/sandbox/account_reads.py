@@ -16,7 +16,7 @@ from bot.protocol.encode import (
     encode_todays_orders,
     encode_user,
 )
-from bot.protocol.values import AccountSummary, AvailableTrade, Portfolio, PortfolioRow, User
+from bot.protocol.values.border import AccountSummary, AvailableTrade, Portfolio, PortfolioRow, User
 from bot.sandbox.call import Call, Handler
 from bot.sandbox.errors import OrderUnknown
 from bot.sandbox.exchange.settlement import Buckets, age_of

@@ -22,7 +22,7 @@ from pydantic import JsonValue, TypeAdapter
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.quote import Quote
 from bot.domain.rulebook import Rulebook
-from bot.protocol.values import AmendRequest, PlaceRequest
+from bot.protocol.values.border import AmendRequest, PlaceRequest
 from bot.sandbox.corporate_actions import CorporateActions
 from bot.sandbox.exchange.accounts import Account
 from bot.sandbox.exchange.event import Traded

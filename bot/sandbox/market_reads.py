@@ -10,7 +10,7 @@ from bot.domain.instrument import Exchange, Phase
 from bot.domain.order import OrderType
 from bot.domain.quote import Quote
 from bot.protocol.encode import encode_depth, encode_market_phase, encode_quote
-from bot.protocol.values import MarketPhase
+from bot.protocol.values.border import MarketPhase
 from bot.sandbox.call import Call, Handler
 from bot.sandbox.gatekeeper import Gatekeeper, no_depth, not_found
 from bot.sandbox.house import House

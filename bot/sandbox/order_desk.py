@@ -15,7 +15,7 @@ from typing import Final
 from bot.domain.instrument import EXCHANGE_TZ, InstrumentKind, Phase
 from bot.domain.order import OrderResult, OrderState, OrderType
 from bot.domain.rulebook import Rulebook
-from bot.protocol.values import AmendRequest, PlaceRequest
+from bot.protocol.values.border import AmendRequest, PlaceRequest
 from bot.sandbox.exchange.accounts import Account
 from bot.sandbox.exchange.event import ChangeRefused, VenueEvent
 from bot.sandbox.exchange.order import NewOrder, Refusal

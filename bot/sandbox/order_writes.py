@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from bot.protocol.decode import decode_amend, decode_cancel, decode_place
 from bot.protocol.encode import encode_order_results
-from bot.protocol.values import AmendRequest, PlaceRequest
+from bot.protocol.values.border import AmendRequest, PlaceRequest
 from bot.sandbox.account_reads import AccountReads
 from bot.sandbox.call import Call, Handler
 from bot.sandbox.errors import HttpRefusal

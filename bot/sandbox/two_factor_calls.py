@@ -8,7 +8,7 @@ from bot.protocol.decode import decode_otp_request, decode_otp_verification, dec
 from bot.protocol.encode import encode_otp_ticket, encode_two_factor_token
 from bot.protocol.secret import Secret
 from bot.protocol.two_factor import OTP_CHANNEL
-from bot.protocol.values import OtpTicket, TwoFactorToken
+from bot.protocol.values.border import OtpTicket, TwoFactorToken
 from bot.sandbox.call import Call, Handler
 from bot.sandbox.errors import HttpRefusal
 from bot.sandbox.gatekeeper import Gatekeeper

@@ -18,8 +18,8 @@ from bot.protocol.envelope import seal
 from bot.protocol.parameters import PARAMETERS, RULES
 from bot.protocol.query import ExactlyOne, Kind, Parameter
 from bot.protocol.shaped import Codec
-from bot.protocol.values import Unshaped
-from bot.protocol.values_series import PriceBar
+from bot.protocol.values.border import Unshaped
+from bot.protocol.values.series import PriceBar
 from tests.broker.loopback import START
 from tests.broker.played_broker import Reply, desk
 from tests.rows import every_row

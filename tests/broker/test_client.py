@@ -16,8 +16,8 @@ from bot.protocol.answer import NoAnswer
 from bot.protocol.envelope import Payload
 from bot.protocol.secret import Secret
 from bot.protocol.sizes import FOR_A_MOMENT, SMALL
-from bot.protocol.values import OtpTicket, User
-from bot.protocol.values_quotes import CatalogueItem
+from bot.protocol.values.border import OtpTicket, User
+from bot.protocol.values.quotes import CatalogueItem
 from tests.broker.loopback import START
 from tests.broker.played_broker import ACCOUNT, Reply, desk
 from tests.protocol.samples import INTENT

@@ -14,8 +14,8 @@ from bot.protocol.classify import classify_amend, classify_cancel, classify_plac
 from bot.protocol.endpoints import PLACE_ORDER
 from bot.protocol.envelope import seal
 from bot.protocol.secret import Secret
-from bot.protocol.values import AccountSummary
-from bot.protocol.values_account import OrderHistory
+from bot.protocol.values.account import OrderHistory
+from bot.protocol.values.border import AccountSummary
 from bot.sandbox.garbage import GarbageKind, spoil
 from tests.broker.played_broker import ACCOUNT, Reply, desk
 from tests.faults.groups import GROUPS, Group

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from pydantic import AfterValidator, BeforeValidator
 
 from bot.protocol import fields as wire_fields
-from bot.protocol import values_news, wire_types
+from bot.protocol import wire_types
 from bot.protocol.shaped import Rest, wire_names
+from bot.protocol.values import news
 
 ROWS_MAX = 2
 
@@ -56,7 +57,7 @@ _OF_TYPE: list[tuple[Any, st.SearchStrategy[Any]]] = [
     (wire_fields.Symbol, words),
     (wire_fields.Word, words),
     (wire_fields.Floored, wholes),
-    (values_news.Figure, st.none() | figures),
+    (news.Figure, st.none() | figures),
 ]
 READERS: dict[Callable[..., Any], st.SearchStrategy[Any]] = {
     get_args(kind)[1].func: strategy for kind, strategy in _OF_TYPE

@@ -9,7 +9,7 @@ from bot.domain.order import OrderType, Side
 from bot.protocol.decode import decode_amend, decode_cancel, decode_place
 from bot.protocol.encode import encode_amend, encode_cancel, encode_place
 from bot.protocol.errors import MalformedRequest
-from bot.protocol.values import AmendRequest, PlaceRequest
+from bot.protocol.values.border import AmendRequest, PlaceRequest
 from tests.protocol.samples import ACCOUNT, INTENT
 from tests.rows import every_row
 

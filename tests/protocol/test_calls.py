@@ -18,7 +18,7 @@ from bot.protocol.errors import MalformedAnswer
 from bot.protocol.parameters import PARAMETERS
 from bot.protocol.shaped import Codec
 from bot.protocol.strict_json import compact, parse
-from bot.protocol.values import Unshaped
+from bot.protocol.values.border import Unshaped
 from tests.protocol.samples import sealed
 from tests.protocol.tables import json_values, values_for
 from tests.rows import every_row

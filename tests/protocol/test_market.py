@@ -5,7 +5,7 @@ from bot.domain.order import OrderType
 from bot.protocol.decode import decode_market_phase
 from bot.protocol.encode import encode_market_phase
 from bot.protocol.errors import MalformedAnswer
-from bot.protocol.values import MarketPhase
+from bot.protocol.values.border import MarketPhase
 from tests.protocol.samples import payload
 
 PROGRESS = {

@@ -33,7 +33,7 @@ from bot.protocol.envelope import Payload, open_envelope
 from bot.protocol.secret import Secret
 from bot.protocol.signing import body_sha256, is_signed_by, sign
 from bot.protocol.status import STATUSES, settle_quantities, state_of
-from bot.protocol.values import (
+from bot.protocol.values.border import (
     AccountSummary,
     AvailableTrade,
     MarketPhase,

@@ -17,7 +17,7 @@ from bot.protocol.encode import (
 )
 from bot.protocol.errors import MalformedAnswer, MalformedRequest
 from bot.protocol.secret import Secret
-from bot.protocol.values import OtpTicket, OtpVerification, TwoFactorToken
+from bot.protocol.values.border import OtpTicket, OtpVerification, TwoFactorToken
 from tests.protocol.samples import payload
 
 END = datetime(2026, 8, 21, 16, 59, 59, tzinfo=UTC)

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from datetime import datetime
 
 from bot.domain.quote import Depth, Quote
-from bot.protocol.values import MarketPhase
+from bot.protocol.values.border import MarketPhase
 
 Fields = dict[str, object]
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.order import Side
-from bot.protocol import values_account as values
+from bot.protocol.values import account as values
 from bot.protocol.words import ALL
 from bot.sandbox.exchange.accounts import Account
 from bot.sandbox.exchange.entitlement import Entitlement, EntitlementKind

@@ -10,9 +10,9 @@ from decimal import Decimal
 from typing import Final
 
 from bot.domain.instrument import EXCHANGE_TZ
-from bot.protocol import values_earlier as values
 from bot.protocol.fields import local_text
-from bot.protocol.values import JsonValue, Unshaped
+from bot.protocol.values import earlier as values
+from bot.protocol.values.border import JsonValue, Unshaped
 from bot.sandbox.library.asked import Answer, Asked
 from bot.sandbox.library.days import start_of
 from bot.sandbox.library.figures import percent, scaled

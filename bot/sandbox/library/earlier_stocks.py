@@ -10,7 +10,7 @@ from typing import Final
 
 from bot.domain.instrument import EXCHANGE_TZ, InstrumentKind
 from bot.domain.quote import Depth
-from bot.protocol import values_earlier as values
+from bot.protocol.values import earlier as values
 from bot.sandbox.house import House
 from bot.sandbox.library.asked import Answer, Asked
 from bot.sandbox.library.corporate import CompanyEvent, CompanyEvents

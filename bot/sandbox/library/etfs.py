@@ -11,8 +11,8 @@ from typing import Final
 
 from bot.domain.instrument import InstrumentKind
 from bot.protocol.quotes import CURRENCY
-from bot.protocol.values_quotes import EtfItem, ListedQuote
-from bot.protocol.values_series import ListedDepth, PriceHistory, PriceLevel
+from bot.protocol.values.quotes import EtfItem, ListedQuote
+from bot.protocol.values.series import ListedDepth, PriceHistory, PriceLevel
 from bot.sandbox.gatekeeper import not_found
 from bot.sandbox.house import House
 from bot.sandbox.library.asked import Answer, Asked

@@ -12,7 +12,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Final
 
-from bot.protocol.values_financials import (
+from bot.protocol.values.financials import (
     FinancialOverview,
     IndustryRatios,
     MetricsRow,

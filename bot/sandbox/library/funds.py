@@ -11,11 +11,11 @@ from datetime import date
 from decimal import Decimal
 from typing import Final
 
-from bot.protocol import values_funds as values
 from bot.protocol.quotes import CURRENCY
-from bot.protocol.values import JsonValue, Unshaped
-from bot.protocol.values_quotes import FundItem, FundQuote
-from bot.protocol.values_series import FundHistory, NavPoint
+from bot.protocol.values import funds as values
+from bot.protocol.values.border import JsonValue, Unshaped
+from bot.protocol.values.quotes import FundItem, FundQuote
+from bot.protocol.values.series import FundHistory, NavPoint
 from bot.sandbox.gatekeeper import not_found
 from bot.sandbox.library.asked import Answer, Asked
 from bot.sandbox.library.assets import Walked

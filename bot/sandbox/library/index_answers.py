@@ -8,10 +8,10 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Final
 
-from bot.protocol.values import JsonValue, Unshaped
-from bot.protocol.values_index import IndexNow
-from bot.protocol.values_quotes import CatalogueItem, IndexQuote
-from bot.protocol.values_series import IndexHistory
+from bot.protocol.values.border import JsonValue, Unshaped
+from bot.protocol.values.index import IndexNow
+from bot.protocol.values.quotes import CatalogueItem, IndexQuote
+from bot.protocol.values.series import IndexHistory
 from bot.sandbox.gatekeeper import not_found
 from bot.sandbox.library.asked import Answer, Asked
 from bot.sandbox.library.assets import Day

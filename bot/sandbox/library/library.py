@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from datetime import datetime
 
-from bot.protocol.values_quotes import ListedQuote
+from bot.protocol.values.quotes import ListedQuote
 from bot.sandbox.gatekeeper import Gatekeeper
 from bot.sandbox.house import House
 from bot.sandbox.library.account import AccountAnswers

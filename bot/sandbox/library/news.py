@@ -12,7 +12,7 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Final, TypeVar
 
-from bot.protocol.values_news import (
+from bot.protocol.values.news import (
     BankRate,
     BankRates,
     BankRateTable,

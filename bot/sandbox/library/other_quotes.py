@@ -9,7 +9,7 @@ from typing import Final
 from bot.domain.instrument import Exchange, Phase
 from bot.domain.rulebook import Rulebook
 from bot.protocol.quotes import CURRENCY
-from bot.protocol.values_quotes import (
+from bot.protocol.values.quotes import (
     AssetQuote,
     BondItem,
     BondQuote,
@@ -20,7 +20,7 @@ from bot.protocol.values_quotes import (
     ForexQuote,
     TwoWay,
 )
-from bot.protocol.values_series import (
+from bot.protocol.values.series import (
     BondBar,
     BondHistory,
     DealerHistory,

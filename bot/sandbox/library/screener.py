@@ -12,7 +12,7 @@ from functools import reduce
 from operator import add
 from typing import Final
 
-from bot.protocol.values_stocks import Screen, ScreenedStock, SectorName
+from bot.protocol.values.stocks import Screen, ScreenedStock, SectorName
 from bot.protocol.words import DEFAULT_FIELDS, LIVE_FIELDS, MOVING_AVERAGES, SCREENED_FIELDS
 from bot.sandbox.library.asked import Answer, Asked, Narrowed
 from bot.sandbox.library.facts import sector_names

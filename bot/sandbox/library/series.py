@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import date, datetime, timedelta
 from typing import Final, TypeVar
 
-from bot.protocol.values_series import PriceBar
+from bot.protocol.values.series import PriceBar
 from bot.sandbox.library.asked import Asked
 from bot.sandbox.library.days import Days, local_day, start_of
 from bot.sandbox.library.figures import scaled

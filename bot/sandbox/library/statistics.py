@@ -5,8 +5,8 @@ from datetime import date
 from decimal import Decimal
 from typing import Final
 
-from bot.protocol import values_stocks as values
-from bot.protocol.values import JsonValue, Unshaped
+from bot.protocol.values import stocks as values
+from bot.protocol.values.border import JsonValue, Unshaped
 from bot.sandbox.library.asked import Answer, Asked
 from bot.sandbox.library.corporate import CompanyEvent, CompanyEvents
 from bot.sandbox.library.days import months_before, start_of

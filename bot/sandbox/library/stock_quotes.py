@@ -10,8 +10,8 @@ from typing import Final
 
 from bot.domain.quote import DepthLevel
 from bot.protocol.quotes import CURRENCY
-from bot.protocol.values_quotes import CatalogueItem, ListedQuote
-from bot.protocol.values_series import DepthHistory, DepthSnapshot, PriceHistory, PriceLevel
+from bot.protocol.values.quotes import CatalogueItem, ListedQuote
+from bot.protocol.values.series import DepthHistory, DepthSnapshot, PriceHistory, PriceLevel
 from bot.sandbox.library.asked import Answer, Asked
 from bot.sandbox.library.figures import maybe, percent, scaled
 from bot.sandbox.library.market_assets import Asset, Assets

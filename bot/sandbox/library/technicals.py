@@ -7,7 +7,7 @@ from decimal import Decimal
 from inspect import signature
 from typing import Final
 
-from bot.protocol.values_stocks import Close, Indicator, IndicatorPoint, Technicals
+from bot.protocol.values.stocks import Close, Indicator, IndicatorPoint, Technicals
 from bot.sandbox.library.asked import Answer, Asked
 from bot.sandbox.library.figures import rounded, scaled
 from bot.sandbox.library.indicators import INDICATORS, Lines, Prices

@@ -27,7 +27,7 @@ from bot.protocol.endpoints import (
 )
 from bot.protocol.envelope import open_envelope, rate_limit_reset
 from bot.protocol.errors import BrokerRefusal, MalformedAnswer
-from bot.protocol.values import MarketPhase
+from bot.protocol.values.border import MarketPhase
 from bot.sandbox.exchange.timetable import AUCTIONS
 from bot.sandbox.mirror.market import depth_facts, quote_facts
 from bot.sandbox.mirror.relay import Relay, relayed
