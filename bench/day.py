@@ -25,7 +25,7 @@ import click
 from bot.config.rulebook import load_rulebook
 from bot.config.scenario_file import load_scenario
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Phase
-from bot.sandbox.house import House
+from bot.sandbox.house.house import House
 
 DATA = "VNBOT_MARKET_DATA"
 DAILY = "daily/daily_2023_2025.csv.gz"

@@ -21,11 +21,11 @@ from bot.config.rulebook import load_rulebook
 from bot.config.scenario_file import load_scenario
 from bot.domain.order import OrderType, Side
 from bot.domain.quote import Quote
-from bot.sandbox.house import House
-from bot.sandbox.ledger import Line
-from bot.sandbox.mirror.market import depth_facts, quote_facts
-from bot.sandbox.mirror.model import MODELS
-from bot.sandbox.order_record import OrderRecord
+from bot.sandbox.house.house import House
+from bot.sandbox.house.ledger import Line
+from bot.sandbox.house.order_record import OrderRecord
+from bot.sandbox.markets.mirror.market import depth_facts, quote_facts
+from bot.sandbox.markets.mirror.model import MODELS
 from bot.sandbox.scenario import Scenario
 
 RULEBOOK = load_rulebook()

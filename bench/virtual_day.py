@@ -26,7 +26,7 @@ from bot.domain.entry import Entry, Note
 from bot.domain.recovery import Recovery
 from bot.runtime.company import RunOptions
 from bot.runtime.run import RunEnd, run_bot
-from bot.sandbox.ledger import read_ledger
+from bot.sandbox.house.ledger import read_ledger
 
 SMA = {
     "name": "sma",

@@ -20,7 +20,7 @@ from bot.runtime.schedule import Fire, Job, Report, Timetable
 from bot.runtime.worlds.environment import Access, Driver, Place
 from bot.runtime.worlds.paper.environment import PaperWorld
 from bot.runtime.worlds.stepped import SteppedMarket, SteppedWaiter
-from bot.sandbox.ledger import read_ledger
+from bot.sandbox.house.ledger import read_ledger
 from bot.sandbox.sandbox import Sandbox
 from bot.sandbox.scenario import Scenario
 from tests.story import Shown, Story

@@ -26,7 +26,7 @@ from bot.journal.lease import Lease, acquire
 from bot.protocol.secret import Secret
 from bot.runtime.order_manager import Clocks, OrderManager
 from bot.runtime.reads import DayBook, Health
-from bot.sandbox.ledger import read_ledger
+from bot.sandbox.house.ledger import read_ledger
 from bot.sandbox.sandbox import Sandbox
 from bot.sandbox.scenario import Scenario
 

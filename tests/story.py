@@ -29,7 +29,7 @@ from bot.runtime.company import RunOptions
 from bot.runtime.run import RunEnd, run_bot
 from bot.runtime.worlds.environment import Access, Place
 from bot.runtime.worlds.sandbox import SandboxWorld, wake_sandbox
-from bot.sandbox.ledger import read_ledger
+from bot.sandbox.house.ledger import read_ledger
 from bot.sandbox.sandbox import Sandbox
 
 AS_FAST_AS_IT_GOES = math.inf

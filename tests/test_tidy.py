@@ -50,12 +50,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 # Of some parts, a part may import these modules alone.
 ONLY = {
     ("config", "engine"): ("bot.engine.settings",),
-    ("config", "sandbox"): (
-        "bot.sandbox.scenario",
-        "bot.sandbox.flow",
-        "bot.sandbox.mirror",
-        "bot.sandbox.replay",
-    ),
+    ("config", "sandbox"): ("bot.sandbox.scenario", "bot.sandbox.markets"),
     ("conformance", "runtime"): ("bot.runtime.api",),
 }
 PLUGIN_MAY_IMPORT = {"strategy"}

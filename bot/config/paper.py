@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from pydantic.json_schema import JsonSchemaValue
 
 from bot.config.field_types import Reader, Whole, wrong
-from bot.sandbox.mirror.model import FillName
+from bot.sandbox.markets.mirror.model import FillName
 
 _SYMBOL: Final = re.compile(r"[A-Z0-9]{1,12}")
 _SHARES: Final = Whole(1, 1_000_000_000, "settled shares")

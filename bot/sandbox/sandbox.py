@@ -18,25 +18,25 @@ from bot.domain.account import SubAccount
 from bot.domain.quote import Quote
 from bot.domain.rulebook import Rulebook
 from bot.protocol.endpoints import ENDPOINTS
-from bot.sandbox.account_reads import AccountReads, sub_accounts
-from bot.sandbox.call import Handler
-from bot.sandbox.connection import Sleep
-from bot.sandbox.control import CONTROL_PATH, Controls, control_application
+from bot.sandbox.api.account_reads import AccountReads, sub_accounts
+from bot.sandbox.api.call import Handler
+from bot.sandbox.api.connection import Sleep
+from bot.sandbox.api.control import CONTROL_PATH, Controls, control_application
+from bot.sandbox.api.gatekeeper import Gatekeeper
+from bot.sandbox.api.market_reads import MarketReads
+from bot.sandbox.api.order_writes import OrderWrites
+from bot.sandbox.api.shell import Shell
+from bot.sandbox.api.striking import Striker
+from bot.sandbox.api.two_factor_calls import TwoFactorCalls
+from bot.sandbox.api.variants import with_fidelity, with_variants
 from bot.sandbox.errors import HttpRefusal, LedgerBroken
-from bot.sandbox.fault_rule import FaultScript
-from bot.sandbox.forced import Forced
-from bot.sandbox.gatekeeper import Gatekeeper
-from bot.sandbox.house import House
-from bot.sandbox.ledger import Ledger, Line, read_ledger
+from bot.sandbox.faults.rule import FaultScript
+from bot.sandbox.house.forced import Forced
+from bot.sandbox.house.house import House
+from bot.sandbox.house.ledger import Ledger, Line, read_ledger
+from bot.sandbox.house.order_entry import Change
 from bot.sandbox.library.reads import LibraryReads, checked
-from bot.sandbox.market_reads import MarketReads
-from bot.sandbox.order_desk import Change
-from bot.sandbox.order_writes import OrderWrites
 from bot.sandbox.scenario import Scenario
-from bot.sandbox.shell import Shell
-from bot.sandbox.striking import Striker
-from bot.sandbox.two_factor_calls import TwoFactorCalls
-from bot.sandbox.variants import with_fidelity, with_variants
 
 LEDGER_VERSION = 1
 _NOTED_EVERY = timedelta(seconds=1)

@@ -13,12 +13,12 @@ from typing import Annotated, Literal
 from pydantic import Field, PrivateAttr, SecretStr, model_validator
 
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument, InstrumentKind
-from bot.sandbox.corporate_actions import CorporateAction
-from bot.sandbox.fault_rule import FaultScript
-from bot.sandbox.flow.script import FlowScript
-from bot.sandbox.mirror.model import FillName
-from bot.sandbox.replay.data import Recording
-from bot.sandbox.replay.script import RecordKind, ReplayScript
+from bot.sandbox.faults.rule import FaultScript
+from bot.sandbox.house.corporate_actions import CorporateAction
+from bot.sandbox.markets.flow.script import FlowScript
+from bot.sandbox.markets.mirror.model import FillName
+from bot.sandbox.markets.replay.data import Recording
+from bot.sandbox.markets.replay.script import RecordKind, ReplayScript
 from bot.sandbox.scenario_part import Part
 
 Price = Annotated[int, Field(gt=0)]

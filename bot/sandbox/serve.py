@@ -21,7 +21,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from bot.clock import Clock
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Phase
 from bot.domain.rulebook import Rulebook
-from bot.sandbox.connection import TRANSPORT
+from bot.sandbox.api.connection import TRANSPORT
 from bot.sandbox.errors import PortInUse
 from bot.sandbox.sandbox import Sandbox
 

@@ -1,7 +1,7 @@
 """Why the broker rejected an order, in words."""
 
 from bot.cli.refusal_words import in_words
-from bot.sandbox.refusal_codes import REJECTIONS
+from bot.sandbox.house.refusal_codes import REJECTIONS
 from tests.rows import every_row
 
 

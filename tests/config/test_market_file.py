@@ -13,8 +13,8 @@ from bot.config.rulebook import load_rulebook
 from bot.config.scenario_file import load_scenario
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.order import Side
-from bot.sandbox.house import House
-from bot.sandbox.replay.data import Print, RecordedBar
+from bot.sandbox.house.house import House
+from bot.sandbox.markets.replay.data import Print, RecordedBar
 from bot.sandbox.scenario import Scenario
 
 DAY = date(2026, 11, 19)

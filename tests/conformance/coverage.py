@@ -20,10 +20,10 @@ from bot.protocol.calls import CODECS
 from bot.protocol.endpoints import ENDPOINTS, Endpoint
 from bot.protocol.shaped import Codec
 from bot.runtime.api import READS
-from bot.sandbox.directory import Directory
+from bot.sandbox.api.directory import Directory
 from bot.sandbox.library.library import Library
 from tests.protocol.test_calls import PATHS, route
-from tests.sandbox import test_every_path
+from tests.sandbox.api import test_every_path
 from tests.sandbox.client import bench
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "coverage.md"
@@ -76,11 +76,11 @@ it. Written by `python -m tests.conformance.coverage` from the tables that the c
 *Call*: what `bot api` and `BrokerClient.read` take; order writes and 2FA name their method.
 *Value*: the type of what comes back, `—` where no source shows the fields: then the checked payload
 is kept as it is, and nothing is asserted but envelope and status. *Tests*, in
-`tests/sandbox/test_every_path.py`: **a** a good answer has every field of the document, our client
-reads it, and the same seed gives the same bytes; **b** bad and missing parameters are refused;
-**n** unknown names are refused; **r** so are ranges of days the wrong way round.
+`tests/sandbox/api/test_every_path.py`: **a** a good answer has every field of the document, our
+client reads it, and the same seed gives the same bytes; **b** bad and missing parameters are
+refused; **n** unknown names are refused; **r** so are ranges of days the wrong way round.
 `tests/broker/test_calls.py` makes each read through the client. **w** is in
-`tests/sandbox/test_orders.py`, `test_two_factor.py` and `tests/broker/test_writes.py`."""
+`tests/sandbox/api/test_orders.py`, `test_two_factor.py` and `tests/broker/test_writes.py`."""
 
 
 def coverage_markdown() -> str:

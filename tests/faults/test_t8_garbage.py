@@ -16,7 +16,7 @@ from bot.protocol.envelope import seal
 from bot.protocol.secret import Secret
 from bot.protocol.values.account import OrderHistory
 from bot.protocol.values.border import AccountSummary
-from bot.sandbox.garbage import GarbageKind, spoil
+from bot.sandbox.faults.garbage import GarbageKind, spoil
 from tests.broker.played_broker import ACCOUNT, Reply, desk
 from tests.faults.groups import GROUPS, Group
 from tests.protocol.samples import INTENT, RESULT_JSON

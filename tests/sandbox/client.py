@@ -16,7 +16,7 @@ from bot.clock import SimulatedClock, wire_ms
 from bot.config.rulebook import load_rulebook
 from bot.domain.rulebook import Rulebook
 from bot.protocol.signing import body_sha256, sign
-from bot.sandbox.ledger import resumed_at
+from bot.sandbox.house.ledger import resumed_at
 from bot.sandbox.sandbox import Sandbox
 from bot.sandbox.scenario import Scenario
 

@@ -9,9 +9,9 @@ import pytest
 
 from bot.domain.instrument import Exchange
 from bot.domain.quote import Quote
-from bot.sandbox.house import House
+from bot.sandbox.house.house import House
 from tests.sandbox.client import RULEBOOK, scenario
-from tests.sandbox.mirror.mirrored import Mirror, mirror
+from tests.sandbox.markets.mirror.mirrored import Mirror, mirror
 
 DEEDS = 60
 DROP = {"do": "drop_2fa", "code": "OTP_SESSION_REVOKED"}

@@ -11,8 +11,8 @@ import pytest
 from bot.config.problems import OperatorMistake
 from bot.domain.entry import Decision, Fill, Note, OrderResultSeen, OrderUpdated
 from bot.domain.order import OrderState
-from bot.sandbox.fault_rule import FaultScript
-from bot.sandbox.ledger import read_ledger
+from bot.sandbox.faults.rule import FaultScript
+from bot.sandbox.house.ledger import read_ledger
 from tests.cli.stage import call
 from tests.paper_story import RealBroker, real_broker, tell_paper
 from tests.sandbox.client import scenario

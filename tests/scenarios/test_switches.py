@@ -16,8 +16,8 @@ from typing import Final
 
 import pytest
 
+from bot.sandbox.api.switch_table import choices
 from bot.sandbox.scenario import Switches
-from bot.sandbox.switch_table import choices
 from tests.by_hand import Ask, HandStory, tell_by_hand
 from tests.simulation.oracle import Outcome, faults_in, outcome_of
 from tests.staging import QUIET

@@ -9,7 +9,7 @@ from typing import Any
 
 from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS, SendState
 from bot.journal.verify import verify
-from bot.sandbox.ledger import read_ledger
+from bot.sandbox.house.ledger import read_ledger
 
 HAS_ORDER = frozenset({SendState.ACKED, SendState.MATCHED})
 UNSETTLED = (UNRESOLVED_SENDS | {SendState.READY, SendState.HELD}) - {SendState.REACHED}

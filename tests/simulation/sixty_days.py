@@ -32,7 +32,7 @@ from bot.runtime.company import RunOptions
 from bot.runtime.run import run_bot
 from bot.runtime.worlds.environment import Access, Place, ledger_path
 from bot.runtime.worlds.sandbox import SandboxWorld
-from bot.sandbox.ledger import read_ledger
+from bot.sandbox.house.ledger import read_ledger
 from bot.sandbox.sandbox import Sandbox
 from tests.simulation.oracle import faults_in, outcome_of
 from tests.simulation.test_storms import KILLED, POINTS_MAX, Trap, in_child

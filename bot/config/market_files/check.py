@@ -15,10 +15,10 @@ from bot.domain.bands import Band
 from bot.domain.instrument import Instrument, Phase
 from bot.domain.order import Side
 from bot.domain.rulebook import Rulebook
-from bot.sandbox.flow.day import FlowSpan
-from bot.sandbox.flow.hand import LOT
-from bot.sandbox.replay.data import Print, RecordedBar
-from bot.sandbox.replay.path import place_of
+from bot.sandbox.markets.flow.day import FlowSpan
+from bot.sandbox.markets.flow.hand import LOT
+from bot.sandbox.markets.replay.data import Print, RecordedBar
+from bot.sandbox.markets.replay.path import place_of
 
 _THOUSAND: Final = 1_000
 _AGGRESSORS: Final = {"buy": Side.BUY, "sell": Side.SELL, "": None}

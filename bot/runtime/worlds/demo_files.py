@@ -16,7 +16,7 @@ from bot.journal.heads import FILE, OLDER
 from bot.runtime.state_dir import make_state_dir
 from bot.runtime.token_file import forget_token
 from bot.runtime.worlds.environment import LEDGER
-from bot.sandbox.ledger import is_finished, read_ledger
+from bot.sandbox.house.ledger import is_finished, read_ledger
 
 _FILES: Final = ("journal.db", "journal.db-wal", "journal.db-shm", FILE, OLDER, LEDGER)
 

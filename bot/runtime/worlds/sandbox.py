@@ -19,7 +19,7 @@ from bot.runtime.worlds.environment import Access, Driver, Elapsed, Mark, Place,
 from bot.runtime.worlds.scripted import ScenarioMarks
 from bot.runtime.worlds.stepped import SteppedMarket, SteppedWaiter
 from bot.sandbox.errors import LedgerBroken, PortInUse
-from bot.sandbox.ledger import begun_at, resumed_at
+from bot.sandbox.house.ledger import begun_at, resumed_at
 from bot.sandbox.sandbox import Sandbox
 from bot.sandbox.scenario import Scenario
 from bot.sandbox.serve import free_port, is_free, last_morning, serve

@@ -13,7 +13,7 @@ from bot.domain.entry import (
 )
 from bot.domain.order import OrderState
 from bot.domain.scripted import with_mark
-from bot.sandbox.forced import Forced
+from bot.sandbox.house.forced import Forced
 
 _ACCEPTED = "ACCEPTED"
 

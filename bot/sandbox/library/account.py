@@ -13,16 +13,16 @@ from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.order import Side
 from bot.protocol.values import account as values
 from bot.protocol.words import ALL
+from bot.sandbox.api.gatekeeper import Gatekeeper, not_found
 from bot.sandbox.exchange.accounts import Account
 from bot.sandbox.exchange.entitlement import Entitlement, EntitlementKind
-from bot.sandbox.gatekeeper import Gatekeeper, not_found
-from bot.sandbox.house import House
+from bot.sandbox.house.house import House
+from bot.sandbox.house.order_record import OrderRecord
 from bot.sandbox.library.asked import Answer, Asked
 from bot.sandbox.library.corporate import DIVIDEND, MEETING, CompanyEvent, CompanyEvents
 from bot.sandbox.library.days import local_day
 from bot.sandbox.library.figures import percent
 from bot.sandbox.library.stocks import Stocks
-from bot.sandbox.order_record import OrderRecord
 from bot.sandbox.scenario import AccountScript
 
 PAGE_SIZE: Final = 50

@@ -11,7 +11,7 @@ from datetime import date, datetime, timedelta
 from functools import lru_cache
 from typing import Final
 
-from bot.sandbox.corporate_actions import CashDividend, CorporateAction, RightsIssue
+from bot.sandbox.house.corporate_actions import CashDividend, CorporateAction, RightsIssue
 from bot.sandbox.library.days import months_before, start_of
 from bot.sandbox.library.stocks import Stocks
 from bot.sandbox.library.walk import stream

@@ -11,7 +11,7 @@ from typing import Final
 from bot.domain.instrument import EXCHANGE_TZ, InstrumentKind
 from bot.domain.quote import Depth
 from bot.protocol.values import earlier as values
-from bot.sandbox.house import House
+from bot.sandbox.house.house import House
 from bot.sandbox.library.asked import Answer, Asked
 from bot.sandbox.library.corporate import CompanyEvent, CompanyEvents
 from bot.sandbox.library.days import local_day

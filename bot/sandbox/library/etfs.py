@@ -13,8 +13,8 @@ from bot.domain.instrument import InstrumentKind
 from bot.protocol.quotes import CURRENCY
 from bot.protocol.values.quotes import EtfItem, ListedQuote
 from bot.protocol.values.series import ListedDepth, PriceHistory, PriceLevel
-from bot.sandbox.gatekeeper import not_found
-from bot.sandbox.house import House
+from bot.sandbox.api.gatekeeper import not_found
+from bot.sandbox.house.house import House
 from bot.sandbox.library.asked import Answer, Asked
 from bot.sandbox.library.figures import maybe, percent
 from bot.sandbox.library.series import price_bars

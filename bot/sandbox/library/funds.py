@@ -16,7 +16,7 @@ from bot.protocol.values import funds as values
 from bot.protocol.values.border import JsonValue, Unshaped
 from bot.protocol.values.quotes import FundItem, FundQuote
 from bot.protocol.values.series import FundHistory, NavPoint
-from bot.sandbox.gatekeeper import not_found
+from bot.sandbox.api.gatekeeper import not_found
 from bot.sandbox.library.asked import Answer, Asked
 from bot.sandbox.library.assets import Walked
 from bot.sandbox.library.days import months_before, start_of

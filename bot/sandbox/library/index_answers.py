@@ -12,7 +12,7 @@ from bot.protocol.values.border import JsonValue, Unshaped
 from bot.protocol.values.index import IndexNow
 from bot.protocol.values.quotes import CatalogueItem, IndexQuote
 from bot.protocol.values.series import IndexHistory
-from bot.sandbox.gatekeeper import not_found
+from bot.sandbox.api.gatekeeper import not_found
 from bot.sandbox.library.asked import Answer, Asked
 from bot.sandbox.library.assets import Day
 from bot.sandbox.library.facts import sector_names

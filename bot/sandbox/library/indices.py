@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Final
 
 from bot.domain.instrument import Exchange
-from bot.sandbox.gatekeeper import not_found
+from bot.sandbox.api.gatekeeper import not_found
 from bot.sandbox.library.assets import Day
 from bot.sandbox.library.figures import units_of
 from bot.sandbox.library.stocks import Stocks

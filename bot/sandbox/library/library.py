@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from bot.protocol.values.quotes import ListedQuote
-from bot.sandbox.gatekeeper import Gatekeeper
-from bot.sandbox.house import House
+from bot.sandbox.api.gatekeeper import Gatekeeper
+from bot.sandbox.house.house import House
 from bot.sandbox.library.account import AccountAnswers
 from bot.sandbox.library.asked import Answer
 from bot.sandbox.library.corporate import CompanyEvents

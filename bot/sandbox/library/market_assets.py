@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Final
 
-from bot.sandbox.gatekeeper import not_found
+from bot.sandbox.api.gatekeeper import not_found
 from bot.sandbox.library.assets import Day, DaysBetween, Walked, latest
 from bot.sandbox.library.days import Days, local_day
 from bot.sandbox.library.figures import units_of

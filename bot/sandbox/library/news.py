@@ -26,7 +26,7 @@ from bot.protocol.values.news import (
     Page,
 )
 from bot.protocol.wire_types import CommaPercent
-from bot.sandbox.gatekeeper import not_found
+from bot.sandbox.api.gatekeeper import not_found
 from bot.sandbox.library.asked import Answer, Asked
 from bot.sandbox.library.corporate import CompanyEvent
 from bot.sandbox.library.days import start_of

@@ -29,7 +29,7 @@ from bot.protocol.values.series import (
     PriceHistory,
     PriceLevel,
 )
-from bot.sandbox.gatekeeper import no_depth, not_found
+from bot.sandbox.api.gatekeeper import no_depth, not_found
 from bot.sandbox.library.asked import Answer, Asked
 from bot.sandbox.library.figures import maybe, percent, scaled, share, units_of
 from bot.sandbox.library.market_assets import Asset, Assets

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from bot.protocol.parameters import PARAMETERS, query_faults, with_defaults
 from bot.protocol.shaped import Codec
-from bot.sandbox.call import Call, Handler
+from bot.sandbox.api.call import Call, Handler
+from bot.sandbox.api.gatekeeper import Gatekeeper
 from bot.sandbox.errors import HttpRefusal
-from bot.sandbox.gatekeeper import Gatekeeper
-from bot.sandbox.house import House
+from bot.sandbox.house.house import House
 from bot.sandbox.library.asked import Answer, Asked, Narrowed
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from bot.sandbox.library.market_assets import Asset, Assets
 from bot.sandbox.library.series import STEPS, daily, intraday, price_bars
 from bot.sandbox.library.stocks import Stocks
 from bot.sandbox.library.walk import Bar
-from bot.sandbox.recorder import DepthTaken
+from bot.sandbox.markets.recorder import DepthTaken
 
 DOLLAR: Final = "USD"
 _DAILY: Final = "1D"

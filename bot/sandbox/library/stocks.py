@@ -14,9 +14,9 @@ from typing import Final
 
 from bot.domain.instrument import Exchange, InstrumentKind, Phase
 from bot.domain.ticks import TickTable
+from bot.sandbox.api.gatekeeper import not_found
 from bot.sandbox.exchange.market import Board
-from bot.sandbox.gatekeeper import not_found
-from bot.sandbox.house import House
+from bot.sandbox.house.house import House
 from bot.sandbox.library.days import HISTORY_STARTS, Days
 from bot.sandbox.library.facts import Facts, facts_of
 from bot.sandbox.library.walk import (
@@ -28,7 +28,7 @@ from bot.sandbox.library.walk import (
     walk_until,
     within,
 )
-from bot.sandbox.recorder import DepthTaken, Record
+from bot.sandbox.markets.recorder import DepthTaken, Record
 from bot.sandbox.scenario import SymbolScript
 
 SYMBOLS_CACHED_MAX: Final = 64

@@ -20,7 +20,7 @@ from bot.config.settings.load import Settings
 from bot.domain.instrument import Exchange, Instrument, InstrumentKind
 from bot.domain.quote import Quote
 from bot.domain.symbols import SymbolTable
-from bot.sandbox.mirror.model import FillName
+from bot.sandbox.markets.mirror.model import FillName
 from bot.sandbox.scenario import AccountScript, Scenario, SymbolScript
 
 BEGINNING: Final = "paper.json"

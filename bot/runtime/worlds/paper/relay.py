@@ -14,7 +14,7 @@ from bot.protocol.answer import Answer, NoAnswer
 from bot.protocol.endpoints import Endpoint
 from bot.protocol.sizes import size_of
 from bot.runtime.worlds.environment import Access
-from bot.sandbox.mirror.relay import relayed
+from bot.sandbox.markets.mirror.relay import relayed
 
 LOOK_S_MAX: Final = 3.0
 """Up to three looks come before an order is taken, whose own deadline is 10 s."""

@@ -1,0 +1,213 @@
+"""The account's side of the API: user, sub-accounts, day order book, portfolio, money."""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+
+from bot.domain.account import SubAccount
+from bot.domain.instrument import EXCHANGE_TZ, Exchange, Phase
+from bot.domain.order import Side
+from bot.protocol.encode import (
+    RowDetail,
+    encode_available_trade,
+    encode_order_row,
+    encode_portfolio,
+    encode_sub_accounts,
+    encode_summary,
+    encode_todays_orders,
+    encode_user,
+)
+from bot.protocol.values.border import AccountSummary, AvailableTrade, Portfolio, PortfolioRow, User
+from bot.sandbox.api.call import Call, Handler
+from bot.sandbox.api.gatekeeper import Gatekeeper, not_found
+from bot.sandbox.api.market_reads import listed_symbol
+from bot.sandbox.errors import OrderUnknown
+from bot.sandbox.exchange.settlement import Buckets, age_of
+from bot.sandbox.exchange.statement import HoldingView
+from bot.sandbox.house.house import House
+from bot.sandbox.house.order_record import OrderRecord
+from bot.sandbox.scenario import AccountScript, Scenario
+
+
+class AccountReads:
+    """Answers about one user's sub-accounts."""
+
+    def __init__(self, house: House, gate: Gatekeeper) -> None:
+        self._scenario = scenario = house.scenario
+        self._rulebook = house.rulebook
+        self._venue = house.venue
+        self._accounts = house.accounts
+        self._book = house.book
+        self._gate = gate
+        self._scripts = {script.id: script for script in scenario.accounts}
+        self._symbols = {script.symbol: script for script in scenario.symbols}
+
+    def handlers(self) -> Mapping[str, Handler]:
+        """Return what answers each call, by its name."""
+        return {
+            "user": self.user,
+            "sub_accounts": self.sub_accounts,
+            "todays_orders": self.todays_orders,
+            "order_detail": self.order_detail,
+            "portfolio": self.portfolio,
+            "summary": self.summary,
+            "available_trade": self.available_trade,
+        }
+
+    def script(self, call: Call) -> AccountScript:
+        """Return the sub-account that a path names; raises HttpRefusal 404."""
+        script = self._scripts.get(call.path_values["sub_account_id"])
+        if script is None:
+            raise not_found()
+        return script
+
+    def order(self, call: Call) -> OrderRecord:
+        """Return the order that a path names, its row be late or not; raises HttpRefusal 404."""
+        return self._found(call, self._book.order)
+
+    def _found(
+        self, call: Call, look: Callable[[AccountScript, str, datetime], OrderRecord]
+    ) -> OrderRecord:
+        try:
+            return look(self.script(call), call.path_values["order_id"], call.market_at)
+        except OrderUnknown:
+            raise not_found() from None
+
+    # ------------------------------------------------------------------------- bootstrap
+
+    def user(self, _: Call) -> object:
+        """Answer who owns the key."""
+        return encode_user(User(self._scenario.user_id))
+
+    def sub_accounts(self, call: Call) -> object:
+        """Answer the sub-accounts of the key's own user; another user's id is 401."""
+        self._gate.check_user(call.path_values["user_id"])
+        return encode_sub_accounts(sub_accounts(self._scenario), customer_id=self._customer_id)
+
+    @property
+    def _customer_id(self) -> str:
+        return f"{self._scenario.user_id:010d}"
+
+    # --------------------------------------------------------------------------- day book
+
+    def todays_orders(self, call: Call) -> object:
+        """Answer the day order book, oldest first."""
+        orders = self._book.todays(self.script(call), call.market_at)
+        switches, at = self._scenario.switches, call.market_at
+        rows = [(order.report(switches, at), self._detail(order)) for order in orders]
+        return encode_todays_orders(rows)
+
+    def order_detail(self, call: Call) -> object:
+        """Answer one row."""
+        order = self._found(call, self._book.visible_order)
+        report = order.report(self._scenario.switches, call.market_at)
+        return encode_order_row(report, self._detail(order))
+
+    def _detail(self, order: OrderRecord) -> RowDetail:
+        return RowDetail(
+            sub_account_id=order.account.id,
+            customer_id=self._customer_id,
+            core_number=f"{order.number % 10_000:04d}",
+            phase=order.phase,
+            adjusted_quantity=order.adjusted_quantity,
+        )
+
+    # ------------------------------------------------------------------- money and shares
+
+    def portfolio(self, call: Call) -> object:
+        """Answer what is held; prices are live except while every exchange is closed."""
+        script, today = self.script(call), call.market_at.astimezone(EXCHANGE_TZ).date()
+        held = self._accounts[script.id].holdings(today)
+        rows = tuple(self._portfolio_row(script, view) for view in held)
+        phases = {self._rulebook.phase_at(exchange, call.market_at) for exchange in Exchange}
+        return encode_portfolio(Portfolio(phases == {Phase.CLOSED}, rows))
+
+    def _portfolio_row(self, script: AccountScript, view: HoldingView) -> PortfolioRow:
+        board, sending = self._venue.board(view.symbol), self._sending(script, view.symbol)
+        return PortfolioRow(
+            symbol=view.symbol,
+            total=view.total,
+            available=view.sellable,
+            sub_account_id=script.id,
+            depository_number=script.depository_number,
+            receiving_t0=view.receiving[0],
+            receiving_t1=view.receiving[1],
+            receiving_t2=view.receiving[2],
+            receiving_right=view.promised,
+            sending_t0=sending[0],
+            sending_t1=sending[1],
+            sending_t2=sending[2],
+            in_sell_orders=view.selling,
+            cost_price=view.cost_price,
+            reference_price=board.reference,
+            close_price=board.last or board.reference,
+            is_sellable=view.sellable > 0,
+        )
+
+    def _sending(self, script: AccountScript, symbol: str) -> Buckets:
+        """Return the shares that were sold and are not settled, by the age of their trade."""
+        found, now = [0, 0, 0], self._venue.now
+        instrument, today = self._symbols[symbol].instrument, now.astimezone(EXCHANGE_TZ).date()
+        for order in self._book.every():
+            is_sale = order.side is Side.SELL and order.account.id == script.id
+            if not is_sale or order.symbol != symbol:
+                continue
+            traded_on = order.placed_at.astimezone(EXCHANGE_TZ).date()
+            if self._rulebook.settles_at(instrument, traded_on) > now:
+                age = age_of(traded_on, today, self._rulebook.calendar)
+                found[age] += order.executed_quantity
+        return found[0], found[1], found[2]
+
+    def summary(self, call: Call) -> object:
+        """Answer the money; of what is due only dividends are part of the net assets here."""
+        script, today = self.script(call), call.market_at.astimezone(EXCHANGE_TZ).date()
+        account = self._accounts[script.id]
+        figures, shares = account.figures(today), self._worth(account.holdings(today))
+        traded_today, traded_before, traded_earlier = figures.receiving
+        return encode_summary(
+            AccountSummary(
+                cash=figures.cash,
+                balance=figures.cash,
+                net_asset_value=figures.cash + shares + figures.dividends_due,
+                withdrawable=figures.cash - figures.secured,
+                securities=shares,
+                secured=figures.secured,
+                receiving_t1=traded_before + traded_earlier,
+                receiving_t2=traded_today,
+                receiving=sum(figures.receiving),
+                dividends_due=figures.dividends_due,
+            )
+        )
+
+    def _worth(self, held: list[HoldingView]) -> int:
+        boards = {view.symbol: self._venue.board(view.symbol) for view in held}
+        return sum(
+            view.total * (boards[view.symbol].last or boards[view.symbol].reference)
+            for view in held
+        )
+
+    def available_trade(self, call: Call) -> object:
+        """Answer what may be bought and sold. Buying power has room for the fee besides."""
+        account = self._accounts[self.script(call).id]
+        side, price = call.query.get("orderSide"), call.query.get("quotePrice", "")
+        if side not in Side.__members__ or not (price.isascii() and price.isdigit()):
+            raise self._gate.bad_parameter()
+        symbol = listed_symbol(self._symbols, call.query.get("symbol", "")).symbol
+        power, sellable = account.buying_power(), account.sellable(symbol)
+        at_price = int(price) or self._venue.board(symbol).ceiling
+        return encode_available_trade(
+            AvailableTrade(
+                buying_power=power,
+                sellable=sellable,
+                leveraged_power=power,
+                quantity_max=power // at_price if side == Side.BUY else sellable,
+                balance=account.cash,
+            )
+        )
+
+
+def sub_accounts(scenario: Scenario) -> tuple[SubAccount, ...]:
+    """Return the sub-accounts of a scenario in its order."""
+    return tuple(
+        SubAccount(script.id, script.extended_id, script.type, script.name)
+        for script in scenario.accounts
+    )

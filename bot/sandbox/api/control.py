@@ -1,0 +1,69 @@
+"""The control path of a sandbox that runs as a server: what time it is, and faults added by hand.
+
+GET answers `{market, wire, speed}`, POST adds the fault of its JSON body, DELETE ends all faults;
+from loopback only, and to change something with the API key besides. It is no part of the broker's
+API.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from typing import Final
+
+from pydantic import JsonValue, ValidationError
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from bot.protocol.signing import HEADER_API_KEY
+from bot.sandbox.faults.rule import FaultScript
+
+CONTROL_PATH: Final = "/_sandbox/control"
+
+
+@dataclass(frozen=True, slots=True)
+class Controls:
+    """What the path can do, and the key that a caller must show to change something."""
+
+    api_key: str = field(repr=False)
+    clocks: Callable[[], dict[str, JsonValue]]
+    add_fault: Callable[[FaultScript], None]
+    end_faults: Callable[[], None]
+
+
+def control_application(sandbox: Controls) -> ASGIApp:
+    """Return the application of the control path."""
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        response = await _answer(sandbox, Request(scope, receive))
+        await response(scope, receive, send)
+
+    return application
+
+
+async def _answer(sandbox: Controls, request: Request) -> Response:
+    if not _is_loopback(request):
+        return Response(status_code=403)
+    if request.method == "GET":
+        return JSONResponse(sandbox.clocks())
+    if request.headers.get(HEADER_API_KEY) != sandbox.api_key:
+        return Response(status_code=401)
+    if request.method == "POST":
+        return await _add_fault(sandbox, request)
+    if request.method != "DELETE":
+        return Response(status_code=405)
+    sandbox.end_faults()
+    return JSONResponse(sandbox.clocks())
+
+
+async def _add_fault(sandbox: Controls, request: Request) -> Response:
+    try:
+        script = FaultScript.model_validate_json(await request.body())
+    except ValidationError as error:
+        return JSONResponse({"error": str(error)}, status_code=400)
+    sandbox.add_fault(script)
+    return JSONResponse(sandbox.clocks())
+
+
+def _is_loopback(request: Request) -> bool:
+    return request.client is not None and ip_address(request.client.host).is_loopback

@@ -1,0 +1,176 @@
+"""Who may do what: the checks before a request is carried out, in one fixed order.
+
+Key, quota, tier, timestamp, signature, nonce, device id, 2FA token; the body comes after. The nonce
+is looked at only after the signature, or a stranger could use up nonces; a request with a good
+signature uses its nonce up even when it is refused afterwards. Source: broker open API
+0.2.0-preview.3, signing and tiers; the order of the checks is not shown there and is our choice.
+"""
+
+import hmac
+from collections.abc import Callable
+from datetime import datetime
+from typing import Final
+
+from bot.clock import wire_ms
+from bot.protocol.endpoints import Endpoint, Tier, tier_of
+from bot.protocol.signing import (
+    HEADER_API_KEY,
+    HEADER_BODY_HASH,
+    HEADER_DEVICE_ID,
+    HEADER_NONCE,
+    HEADER_RATE_LIMIT_RESET,
+    HEADER_SIGNATURE,
+    HEADER_TIMESTAMP,
+    HEADER_TWO_FACTOR,
+    TIMESTAMP_TOLERANCE_MS,
+    SigningKey,
+    body_sha256,
+)
+from bot.sandbox.api.call import Call
+from bot.sandbox.api.nonces import NonceMemory
+from bot.sandbox.api.quota import QUOTA_CLASSES, QuotaWindow
+from bot.sandbox.errors import HttpRefusal
+from bot.sandbox.house.two_factor import OtpDesk
+from bot.sandbox.scenario import Scenario
+
+DEVICE_ID_LENGTH_MAX: Final = 64
+_TIMESTAMP_DIGITS_MAX: Final = 16
+
+ERROR_CODES: Final = {
+    "seed": {"parameter": "400", "signature": "401", "quota": "RATE_LIMIT_EXCEEDED"},
+    "named": {
+        "parameter": "INVALID_PARAMETER",
+        "signature": "AUTH_SIGNATURE_INVALID",
+        "quota": "RATE_LIMIT_EXCEEDED",
+    },
+    "numeric": {"parameter": "400", "signature": "401", "quota": "429"},
+}
+"""`error_code` by the scenario's switch: sources show both forms."""
+
+
+NoteNonce = Callable[[str, datetime], None]
+
+
+class Gatekeeper:
+    """The checks of one API key; every nonce that is used up goes to `on_nonce`."""
+
+    def __init__(self, scenario: Scenario, desk: OtpDesk, *, on_nonce: NoteNonce) -> None:
+        self._key = scenario.key_text
+        self._user_id = str(scenario.user_id)
+        self._secret = SigningKey(scenario.secret_text)
+        self._desk = desk
+        self._quota = QuotaWindow(QUOTA_CLASSES[scenario.quota])
+        self._refused_count = scenario.switches.refused_requests_count
+        self._codes = ERROR_CODES[scenario.switches.error_codes]
+        self._verifies_body = scenario.switches.verify_body_hash
+        self._checks_tier_one = scenario.switches.check_tier_one_signature
+        self._other_user_status = scenario.switches.other_user_status
+        self._nonces = NonceMemory()
+        self._on_nonce = on_nonce
+
+    def admit(self, call: Call) -> Endpoint:
+        """Let a request through and return what it calls; raises HttpRefusal."""
+        self._check_key(call)
+        self._check_quota(call.wire_at)
+        endpoint = call.endpoint
+        tier = tier_of(call.method, call.path) if endpoint is None else endpoint.tier
+        if tier is Tier.TWO or (self._checks_tier_one and _claims_signature(call)):
+            self._check_signature(call)
+        if endpoint is None:
+            raise not_found()
+        if endpoint.is_write:
+            self._check_device(call)
+            self._desk.admit(call.header(HEADER_TWO_FACTOR), call.wire_at)
+        return endpoint
+
+    def recall_nonce(self, nonce: str, at: datetime) -> None:
+        """Remember a nonce of before a restart."""
+        self._nonces.use(self._key, nonce, at)
+
+    def check_user(self, user_id: str) -> None:
+        """Let nobody see another user; raises HttpRefusal."""
+        if user_id == self._user_id:
+            return
+        if self._other_user_status == 401:
+            raise self.unauthorised("Not your user id")
+        raise HttpRefusal(self._other_user_status, str(self._other_user_status), "Not your user id")
+
+    def bad_parameter(self, message: str = "Invalid parameter") -> HttpRefusal:
+        """Return a 400."""
+        return HttpRefusal(400, self._codes["parameter"], message)
+
+    def unauthorised(self, message: str) -> HttpRefusal:
+        """Return a 401."""
+        return HttpRefusal(401, self._codes["signature"], message)
+
+    def too_many(self, reset_s: int) -> HttpRefusal:
+        """Return a 429 that is over in Unix second `reset_s`."""
+        headers = {HEADER_RATE_LIMIT_RESET: str(reset_s)}
+        return HttpRefusal(429, self._codes["quota"], "Too many requests", headers=headers)
+
+    def _check_key(self, call: Call) -> None:
+        if not _is_same(call.header(HEADER_API_KEY), self._key):
+            raise self.unauthorised("Invalid API key")
+
+    def _check_quota(self, at: datetime) -> None:
+        if self._quota.take(at):
+            return
+        reset_s = self._quota.reset_s(at)
+        if self._refused_count:
+            self._quota.count_refused(at)
+        raise self.too_many(reset_s)
+
+    def _check_signature(self, call: Call) -> None:
+        timestamp, stated_hash = call.header(HEADER_TIMESTAMP), call.header(HEADER_BODY_HASH)
+        self._check_timestamp(timestamp, call.wire_at)
+        is_signed = self._secret.has_signed(
+            call.header(HEADER_SIGNATURE),
+            timestamp_ms=timestamp,
+            method=call.method,
+            target=call.target,
+            body_sha256=stated_hash,
+        )
+        if not is_signed or not self._has_fitting_hash(call, stated_hash):
+            raise self.unauthorised("Invalid signature")
+        self._use_nonce(call.header(HEADER_NONCE), call.wire_at)
+
+    def _check_timestamp(self, text: str, at: datetime) -> None:
+        is_number = text.isascii() and text.isdigit() and len(text) <= _TIMESTAMP_DIGITS_MAX
+        if not is_number or abs(int(text) - wire_ms(at)) > TIMESTAMP_TOLERANCE_MS:
+            raise self.unauthorised("Invalid timestamp")
+
+    def _has_fitting_hash(self, call: Call, stated: str) -> bool:
+        """A body needs a hash; whether it is the body's own is checked when the switch says so."""
+        if call.body and not stated:
+            return False
+        return not self._verifies_body or _is_same(stated, body_sha256(call.body))
+
+    def _use_nonce(self, nonce: str, at: datetime) -> None:
+        if not nonce:
+            raise self.unauthorised("Missing nonce")
+        if self._nonces.is_used(self._key, nonce, at):
+            raise HttpRefusal(401, "AUTH_NONCE_REUSED", "Nonce was used before")
+        self._nonces.use(self._key, nonce, at)
+        self._on_nonce(nonce, at)
+
+    def _check_device(self, call: Call) -> None:
+        if not 1 <= len(call.header(HEADER_DEVICE_ID)) <= DEVICE_ID_LENGTH_MAX:
+            raise self.bad_parameter()
+
+
+def not_found() -> HttpRefusal:
+    """Return a 404."""
+    return HttpRefusal(404, "404", "Not found")
+
+
+def no_depth() -> HttpRefusal:
+    """Return the 404 of a symbol that is known, and has no depth."""
+    return HttpRefusal(404, "ORDER_BOOK_NOT_SUPPORTED", "Order book is not supported")
+
+
+def _claims_signature(call: Call) -> bool:
+    return bool(call.header(HEADER_SIGNATURE))
+
+
+def _is_same(given: str, wanted: str) -> bool:
+    return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), wanted.encode())

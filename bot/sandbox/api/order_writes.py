@@ -1,0 +1,122 @@
+"""Place, amend and cancel as calls: their bodies read, their account and order found.
+
+What a call does is an input line, carried out and written to the ledger in one: `carry_out` returns
+only when the line is on the disk, and only then is there an answer.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Final
+
+from pydantic import JsonValue
+
+from bot.protocol.decode import decode_amend, decode_cancel, decode_place
+from bot.protocol.encode import encode_order_results
+from bot.protocol.values.border import AmendRequest, PlaceRequest
+from bot.sandbox.api.account_reads import AccountReads
+from bot.sandbox.api.call import Call, Handler
+from bot.sandbox.api.gatekeeper import Gatekeeper
+from bot.sandbox.errors import HttpRefusal
+from bot.sandbox.exchange.order import Refusal
+from bot.sandbox.faults.rule import HideRow, Reject
+from bot.sandbox.house.ledger import Line
+from bot.sandbox.house.order_entry import Change
+from bot.sandbox.house.refusal_codes import FAILED, REJECTIONS
+from bot.sandbox.scenario import Scenario
+
+CarryOut = Callable[[Line], Change]
+"""Carries an input line out; it and its outcomes are on the disk when this returns."""
+
+_FIELDS: Final = {
+    kind: [each.name for each in fields(kind)] for kind in (PlaceRequest, AmendRequest)
+}
+_SCRIPTED_REASON: Final = "Lệnh bị từ chối theo kịch bản"
+
+
+class OrderWrites:
+    """Answers the three order writes."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        *,
+        reads: AccountReads,
+        gate: Gatekeeper,
+        carry_out: CarryOut,
+    ) -> None:
+        self._refused_change = scenario.switches.refused_change
+        self._may_omit_account = scenario.switches.place_names_account == "optional"
+        self._reads = reads
+        self._gate = gate
+        self._carry_out = carry_out
+
+    def handlers(self) -> Mapping[str, Handler]:
+        """Return what answers each call, by its name."""
+        return {
+            "place_order": self.place,
+            "amend_order": self.amend,
+            "cancel_order": self.cancel,
+        }
+
+    def place(self, call: Call) -> object:
+        """Place an order; the body names the account of the path by its extended id."""
+        account, request = self._reads.script(call), decode_place(call.body)
+        if request.sub_account is not None or not self._may_omit_account:
+            self._check_account(request.sub_account, account.extended_id)
+        line = _line("place", call)
+        line |= {"account": account.id, "body": _json(request), **_scripted(call)}
+        return encode_order_results([self._carry_out(line).result])
+
+    def amend(self, call: Call) -> object:
+        """Amend an order."""
+        order, request = self._reads.order(call), decode_amend(call.body)
+        line = _line("amend", call)
+        line |= {"order": order.order_id, "body": _json(request)}
+        return self._answer(self._carry_out(line))
+
+    def cancel(self, call: Call) -> object:
+        """Cancel the open part of an order."""
+        order, named = self._reads.order(call), decode_cancel(call.body)
+        self._check_account(named, order.account.extended_id)
+        return self._answer(self._carry_out(_line("cancel", call) | {"order": order.order_id}))
+
+    def _check_account(self, named: str | None, wanted: str) -> None:
+        if named != wanted:
+            raise self._gate.bad_parameter()
+
+    def _answer(self, change: Change) -> object:
+        """A refused change is a 200 with a code; by a switch it is a 400."""
+        if change.refusal is not None and self._refused_change == "http_400":
+            raise HttpRefusal(400, change.refusal.code, change.refusal.reason)
+        return encode_order_results([change.result])
+
+
+def _line(kind: str, call: Call) -> dict[str, JsonValue]:
+    at, wire = call.market_at.isoformat(), call.wire_at.isoformat()
+    return {"kind": kind, "at": at, "wire": wire}
+
+
+def _json(request: PlaceRequest | AmendRequest) -> dict[str, JsonValue]:
+    values = [(name, getattr(request, name)) for name in _FIELDS[type(request)]]
+    return {
+        name: value if value is None or isinstance(value, int) else str(value)
+        for name, value in values
+    }
+
+
+def _scripted(call: Call) -> dict[str, JsonValue]:
+    """What a fault wants of a new order: refuse it, or hide its row."""
+    match call.scripted:
+        case Reject() as reject:
+            code = FAILED if reject.status == FAILED else reject.code
+            return {"reject": {"code": code, "reason": reject.reason or _reason_of(code)}}
+        case HideRow() as hide:
+            return {"hide_s": hide.seconds}
+        case _:
+            return {}
+
+
+def _reason_of(code: str) -> str:
+    outside = REJECTIONS[Refusal.OUTSIDE_BAND]
+    others = (said.reason for said in REJECTIONS.values() if said.code == code)
+    return outside.reason if code == outside.code else next(others, _SCRIPTED_REASON)

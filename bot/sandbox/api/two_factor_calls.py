@@ -1,0 +1,81 @@
+"""The three calls of the one-time code. The ledger learns what they change, never a code."""
+
+from collections.abc import Callable, Mapping
+
+from pydantic import JsonValue
+
+from bot.protocol.decode import decode_otp_request, decode_otp_verification, decode_revocation
+from bot.protocol.encode import encode_otp_ticket, encode_two_factor_token
+from bot.protocol.secret import Secret
+from bot.protocol.two_factor import OTP_CHANNEL
+from bot.protocol.values.border import OtpTicket, TwoFactorToken
+from bot.sandbox.api.call import Call, Handler
+from bot.sandbox.api.gatekeeper import Gatekeeper
+from bot.sandbox.errors import HttpRefusal
+from bot.sandbox.house.ledger import Line
+from bot.sandbox.house.two_factor import OtpDesk
+
+Note = Callable[[Line], None]
+
+
+class TwoFactorCalls:
+    """Answers from the OTP desk; `note` writes to the ledger before the answer.
+
+    `status` is the HTTP status of every refusal here; None leaves each its own.
+    """
+
+    def __init__(
+        self, desk: OtpDesk, *, gate: Gatekeeper, note: Note, status: int | None = None
+    ) -> None:
+        self._status = status
+        self._desk = desk
+        self._gate = gate
+        self._note = note
+
+    def handlers(self) -> Mapping[str, Handler]:
+        """Return what answers each call, by its name."""
+        return {
+            "request_otp": self._with_status(self.request),
+            "verify_otp": self._with_status(self.verify),
+            "revoke_token": self.revoke,
+        }
+
+    def _with_status(self, handler: Handler) -> Handler:
+        status = self._status
+        if status is None:
+            return handler
+
+        def answer(call: Call) -> object:
+            try:
+                return handler(call)
+            except HttpRefusal as refusal:
+                raise HttpRefusal(status, refusal.code, refusal.message) from refusal
+
+        return answer
+
+    def request(self, call: Call) -> object:
+        """Mail a code; the only channel is e-mail."""
+        if decode_otp_request(call.body) != OTP_CHANNEL:
+            raise self._gate.bad_parameter()
+        self._tell(call, "otp_request")
+        ticket = self._desk.request(call.wire_at)
+        return encode_otp_ticket(OtpTicket(ticket.ticket_id, ticket.masked_destination))
+
+    def verify(self, call: Call) -> object:
+        """Judge a code."""
+        wanted = decode_otp_verification(call.body)
+        is_right = self._desk.is_code(wanted.code.reveal())
+        self._tell(call, "otp_verify", ticket=wanted.ticket_id, right=is_right)
+        token = self._desk.verify(wanted.ticket_id, call.wire_at, is_right=is_right)
+        return encode_two_factor_token(TwoFactorToken(Secret(token.text), token.expires_at))
+
+    def revoke(self, call: Call) -> object:
+        """End a token; one that is none of ours is no error."""
+        number = self._desk.revoke(decode_revocation(call.body).reveal())
+        if number is not None:
+            self._tell(call, "otp_revoke", number=number)
+        return {}
+
+    def _tell(self, call: Call, kind: str, **facts: JsonValue) -> None:
+        at, wire = call.market_at.isoformat(), call.wire_at.isoformat()
+        self._note({"kind": kind, "at": at, "wire": wire, **facts})

@@ -1,0 +1,1 @@
+"""What a scenario can break: which request a fault strikes, and how an answer is spoilt."""

@@ -1,0 +1,326 @@
+"""What a fault in a scenario file looks like: when it strikes, where in a request, what it does.
+
+    faults:
+      - {match: {at: "09:34:00"}, point: before_auth, action: {do: too_many, reset_s: 30}}
+      - {match: {verb: POST, path: "*/orders", nth: 4}, action: {do: reject, code: "-900017"}}
+      - {match: {at: "09:39:00"}, action: {do: drop_2fa, code: OTP_SESSION_EXPIRED}}
+
+`drop_2fa` with `at` needs no request: it happens at that market time. An action has a point that
+suits it and may be put at some others (`POINTS`). Before `after_apply` an action that makes an
+answer makes it instead of the request's effect; from there on the request has had its effect.
+"""
+
+from collections.abc import Mapping
+from datetime import time
+from enum import StrEnum
+from typing import Annotated, Final, Literal, NamedTuple
+
+from pydantic import Field, JsonValue, model_validator
+
+from bot.sandbox.faults.garbage import GarbageKind
+from bot.sandbox.scenario_part import Part
+
+
+class FaultPoint(StrEnum):
+    """Where in the handling of a request a fault strikes, in their order.
+
+    `accept` is when the head of the request is there and its body not yet read, `mid_body` when
+    half of the answer's body is out.
+    """
+
+    ACCEPT = "accept"
+    BEFORE_AUTH = "before_auth"
+    AFTER_AUTH = "after_auth"
+    AFTER_APPLY = "after_apply"
+    HEADERS_SENT = "headers_sent"
+    MID_BODY = "mid_body"
+    AFTER_BODY = "after_body"
+
+
+class Match(Part):
+    """Which requests a fault strikes; every condition given must hold.
+
+    `path` is a pattern with `*`. `nth` counts the matching requests from 1, since the
+    fault was added. `at` and `until` are market time. `prob` is drawn from the rule's own seeded
+    stream. `state` is the status of the order that the path names. `times`: how often it strikes;
+    0 is without end (the default is once, and without end for `prob` and for `until`).
+    """
+
+    verb: Literal["GET", "POST", "PUT", "DELETE"] | None = None
+    path: str = "*"
+    nth: int | None = Field(default=None, ge=1)
+    at: time | None = None
+    until: time | None = None
+    prob: float | None = Field(default=None, ge=0, le=1)
+    state: str | None = None
+    times: int | None = Field(default=None, ge=0)
+
+    @property
+    def strikes_max(self) -> int:
+        """How often the rule may strike; 0 is without end."""
+        if self.times is not None:
+            return self.times
+        return 0 if self.prob is not None or self.until is not None else 1
+
+
+class Status(Part):
+    """Answer with this HTTP status and, unless `body` is set, the error body of `code`."""
+
+    do: Literal["status"]
+    status: int = Field(ge=100, le=599)
+    code: str | None = None
+    message: str = "Scripted by the scenario"
+    body: str | None = None
+    headers: dict[str, str] = Field(default_factory=dict)
+
+
+class TooMany(Part):
+    """Answer 429 until `reset_s` seconds of market time after it struck first, and say so."""
+
+    do: Literal["too_many"]
+    reset_s: int = Field(default=30, ge=0)
+
+
+class Reject(Part):
+    """Refuse the order inside HTTP 200."""
+
+    do: Literal["reject"]
+    code: str = "-900017"
+    reason: str | None = None
+    status: Literal["REJECTED", "FAILED"] = "REJECTED"
+
+
+class DropTwoFactor(Part):
+    """Every token issued so far answers `code` from now on."""
+
+    do: Literal["drop_2fa"]
+    code: Literal[
+        "OTP_SESSION_REQUIRED", "OTP_SESSION_EXPIRED", "OTP_SESSION_INVALID", "OTP_SESSION_REVOKED"
+    ] = "OTP_SESSION_EXPIRED"
+
+
+class Cut(Part):
+    """Drop the connection: `rst` hard, `fin` politely."""
+
+    do: Literal["rst", "fin"]
+
+
+class Wait(Part):
+    """Let `seconds` of wire time pass: `delay` then goes on, `hang` drops the connection."""
+
+    do: Literal["delay", "hang"]
+    seconds: float = Field(ge=0)
+
+
+class Truncate(Part):
+    """Send only the first `length` bytes of the body, then drop the connection."""
+
+    do: Literal["truncate"]
+    length: int = Field(ge=0)
+
+
+class Trickle(Part):
+    """Send `bytes_per_s` only: of the whole answer from `after_apply` on, else of the body."""
+
+    do: Literal["trickle"]
+    bytes_per_s: float = Field(default=1.0, gt=0)
+
+
+class Garbage(Part):
+    """Answer 200 with the good answer spoilt in this way; before `after_apply`, an empty one."""
+
+    do: Literal["garbage"]
+    kind: GarbageKind
+
+
+class Huge(Part):
+    """Answer 200 with `length` bytes of a text that never ends."""
+
+    do: Literal["huge"]
+    length: int = Field(default=10**9, gt=0)
+
+
+class GzipBomb(Part):
+    """Answer 200 with a megabyte that says to be gzip and would unpack to a gigabyte."""
+
+    do: Literal["gzip_bomb"]
+
+
+class Redirect(Part):
+    """Answer with a redirection to `to`."""
+
+    do: Literal["redirect"]
+    to: str
+    status: Literal[301, 302, 303, 307, 308] = 307
+
+
+class DupRequest(Part):
+    """Carry the request out a second time, as a proxy would, `delay` seconds of wire time later.
+
+    The client gets the answer to the `first` or to the `second`. In process, where an answer is
+    handed over only when all is done, the answer to the first waits for the second.
+    """
+
+    do: Literal["dup_request"]
+    delay: float = Field(default=0, ge=0)
+    answer: Literal["first", "second"] = "first"
+
+
+class HideRow(Part):
+    """Leave the order that is placed out of day book and detail for `seconds` of market time."""
+
+    do: Literal["hide_row"]
+    seconds: float = Field(gt=0)
+
+
+class StaleRead(Part):
+    """Answer a read as `seconds` of market time ago.
+
+    That is the newest answer to the same target which is that old, else the oldest there is since
+    the rule was put in force, else the true one.
+    """
+
+    do: Literal["stale_read"]
+    seconds: float = Field(gt=0)
+
+
+class Reorder(Part):
+    """Let another answer overtake this one, or put the rows of a list into some other order.
+
+    `answers` holds the answer until a later request that the rule matches has been answered, and
+    for `seconds` of wire time at most.
+    """
+
+    do: Literal["reorder"]
+    of: Literal["answers", "rows"] = "answers"
+    seconds: float = Field(default=5.0, gt=0)
+
+
+class DateHeader(Part):
+    """Date the answer `offset` seconds off the sandbox's clock; null leaves the header out."""
+
+    do: Literal["date_header"]
+    offset: float | None
+
+
+RowField = Literal["order_id", "account", "date", "symbol", "side", "quantity", "price", "type"]
+
+
+class SwapRow(Part):
+    """Answer with another order's row: one `field` of the first row is not what it was.
+
+    `value` is what stands there instead, by default something that fits. `rows` answers with none
+    or with two rows instead.
+    """
+
+    do: Literal["swap_row"]
+    field: RowField | None = None
+    value: JsonValue = None
+    rows: Literal[0, 2] | None = None
+
+    @model_validator(mode="after")
+    def _says_one_thing(self) -> "SwapRow":
+        if (self.field is None) is (self.rows is None):
+            raise ValueError("swap_row takes a field or a number of rows")
+        return self
+
+
+class StatusOverride(Part):
+    """Show this status in every row, and `code` as its number; null is null."""
+
+    do: Literal["status_override"]
+    status: str | None
+    code: str | None = None
+
+
+class SetFields(Part):
+    """Put these values into every row, or into the payload when it is one object."""
+
+    do: Literal["set_fields"]
+    fields: dict[str, JsonValue] = Field(min_length=1)
+
+
+Action = Annotated[
+    Status
+    | TooMany
+    | Reject
+    | DropTwoFactor
+    | Cut
+    | Wait
+    | Truncate
+    | Trickle
+    | Garbage
+    | Huge
+    | GzipBomb
+    | Redirect
+    | DupRequest
+    | HideRow
+    | StaleRead
+    | Reorder
+    | DateHeader
+    | SwapRow
+    | StatusOverride
+    | SetFields,
+    Field(discriminator="do"),
+]
+
+_P = FaultPoint
+_EARLY: Final = frozenset({_P.ACCEPT, _P.BEFORE_AUTH, _P.AFTER_AUTH, _P.AFTER_APPLY})
+_LATE: Final = frozenset({_P.HEADERS_SENT, _P.MID_BODY, _P.AFTER_BODY})
+
+
+class Places(NamedTuple):
+    """Where an action strikes when the rule does not say, and where it may."""
+
+    usual: FaultPoint
+    allowed: frozenset[FaultPoint]
+
+
+def _only(point: FaultPoint) -> Places:
+    return Places(point, frozenset({point}))
+
+
+POINTS: Final[Mapping[str, Places]] = {
+    "status": Places(_P.BEFORE_AUTH, _EARLY),
+    "too_many": Places(_P.BEFORE_AUTH, _EARLY),
+    "redirect": Places(_P.BEFORE_AUTH, _EARLY),
+    "drop_2fa": Places(_P.BEFORE_AUTH, _EARLY),
+    "reject": _only(_P.AFTER_AUTH),
+    "hide_row": _only(_P.AFTER_AUTH),
+    "rst": Places(_P.AFTER_APPLY, _EARLY | _LATE),
+    "fin": Places(_P.AFTER_APPLY, _EARLY | _LATE),
+    "delay": Places(_P.AFTER_APPLY, _EARLY | _LATE),
+    "hang": Places(_P.AFTER_APPLY, _EARLY | _LATE),
+    "garbage": Places(_P.AFTER_APPLY, _EARLY),
+    "huge": Places(_P.AFTER_APPLY, _EARLY),
+    "gzip_bomb": Places(_P.AFTER_APPLY, _EARLY),
+    "truncate": _only(_P.MID_BODY),
+    "trickle": Places(_P.HEADERS_SENT, frozenset({_P.AFTER_APPLY, _P.HEADERS_SENT, _P.MID_BODY})),
+    "dup_request": _only(_P.ACCEPT),
+    "date_header": _only(_P.ACCEPT),
+    "stale_read": _only(_P.AFTER_APPLY),
+    "reorder": _only(_P.AFTER_APPLY),
+    "swap_row": _only(_P.AFTER_APPLY),
+    "status_override": _only(_P.AFTER_APPLY),
+    "set_fields": _only(_P.AFTER_APPLY),
+}
+"""By the action's `do`."""
+
+
+class FaultScript(Part):
+    """One fault of a scenario."""
+
+    match: Match = Match()
+    point: FaultPoint | None = None
+    action: Action
+
+    @model_validator(mode="after")
+    def _strikes_where_it_can(self) -> "FaultScript":
+        if self.where not in POINTS[self.action.do].allowed:
+            raise ValueError(f"{self.action.do} cannot strike at {self.where}")
+        return self
+
+    @property
+    def where(self) -> FaultPoint:
+        """The point given, else the one that suits the action."""
+        return self.point or POINTS[self.action.do].usual

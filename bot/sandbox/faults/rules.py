@@ -1,0 +1,173 @@
+"""Which fault strikes which request: the rules of a scenario, and those added while it runs.
+
+A rule counts the requests that match its verb and path, and how often it has struck; both counts go
+to the ledger, so that a restart neither repeats a fault nor forgets one. Chance comes from a stream
+of the rule's own, so that one rule does not disturb another.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, time, timedelta
+from fnmatch import fnmatchcase
+from random import Random
+
+from bot.sandbox.faults.rule import DropTwoFactor, FaultPoint, FaultScript, StaleRead, TooMany
+
+StateOf = Callable[[str], str | None]
+"""Path of a request -> status of the order that it names, None when it names none."""
+
+
+@dataclass(slots=True)
+class Rule:
+    """A fault with its counts. `first_struck` is the market time of its first strike."""
+
+    number: int
+    script: FaultScript
+    chance: Random
+    seen: int = 0
+    struck: int = 0
+    first_struck: datetime | None = None
+    is_ended: bool = False
+
+    @property
+    def is_spent(self) -> bool:
+        """True when the rule has struck as often as it may, or was ended."""
+        most = self.script.match.strikes_max
+        return self.is_ended or (most > 0 and self.struck >= most)
+
+    def is_about(self, verb: str, path: str) -> bool:
+        """Tell whether verb and path are those of the rule."""
+        match = self.script.match
+        return match.verb in (None, verb) and fnmatchcase(path, match.path)
+
+
+class FaultBook:
+    """The rules in force. `at_time` turns a time of the scenario's day into an instant."""
+
+    def __init__(
+        self, *, seed: int, at_time: Callable[[time], datetime], state_of: StateOf
+    ) -> None:
+        self._seed = seed
+        self._at_time = at_time
+        self._state_of = state_of
+        self._rules: list[Rule] = []
+        self._points: set[FaultPoint] = set()
+        self._changed: dict[int, Rule] = {}
+
+    def add(self, script: FaultScript) -> Rule:
+        """Put a rule in force; earlier rules strike first."""
+        number = len(self._rules)
+        self._points.add(script.where)
+        self._rules.append(Rule(number, script, Random(f"{self._seed}|fault|{number}")))
+        return self._rules[-1]
+
+    def has_rules_at(self, point: FaultPoint) -> bool:
+        """Tell whether there is any rule for a point, spent or not."""
+        return point in self._points
+
+    @property
+    def has_stale_reads(self) -> bool:
+        """True when what is answered now may be wanted again."""
+        return any(
+            isinstance(rule.script.action, StaleRead) and not rule.is_spent for rule in self._rules
+        )
+
+    def end_all(self) -> None:
+        """Let no rule strike any more; their numbers stay taken."""
+        for rule in self._rules:
+            rule.is_ended = True
+        self._points.clear()
+
+    def strike(self, point: FaultPoint, *, verb: str, path: str, at: datetime) -> Rule | None:
+        """Return the first rule that strikes this request at this point, and count it."""
+        matching = [
+            rule
+            for rule in self._rules
+            if rule.script.where is point and rule.is_about(verb, path) and not _is_timer(rule)
+        ]
+        for rule in matching:
+            rule.seen += 1
+            if rule.script.match.nth is not None:
+                self._changed[rule.number] = rule
+        return next(
+            (self._count(rule, at) for rule in matching if self._hits(rule, path, at)), None
+        )
+
+    def due_at(self) -> datetime | None:
+        """Market time of the next fault that needs no request."""
+        times = [at for rule in self._rules if (at := self._timer(rule)) is not None]
+        return min(times, default=None)
+
+    def pop_due(self, to: datetime) -> list[Rule]:
+        """Return the faults that need no request and are due by `to`, and count them."""
+        due = [r for r in self._rules if (at := self._timer(r)) is not None and at <= to]
+        return [self._count(rule, to) for rule in due]
+
+    def restore(
+        self, number: int, *, seen: int, struck: int, first_struck: datetime | None
+    ) -> None:
+        """Set the counts of a rule to what the ledger says."""
+        rule = self._rules[number]
+        rule.seen, rule.struck, rule.first_struck = seen, struck, first_struck
+
+    def _timer(self, rule: Rule) -> datetime | None:
+        """Return when a fault that needs no request happens: once, however often it may strike."""
+        at = rule.script.match.at
+        is_over = rule.is_spent or rule.struck > 0
+        return self._at_time(at) if at and _is_timer(rule) and not is_over else None
+
+    def _hits(self, rule: Rule, path: str, at: datetime) -> bool:
+        match = rule.script.match
+        if is_lasting(rule, at):
+            return True
+        return not rule.is_spent and all(
+            (
+                match.nth is None or match.nth <= rule.seen,
+                match.at is None or self._at_time(match.at) <= at,
+                match.until is None or at < self._at_time(match.until),
+                match.state is None or self._state_of(path) == match.state,
+                match.prob is None or rule.chance.random() < match.prob,
+            )
+        )
+
+    def limits(self, at: datetime) -> bool:
+        """Tell whether a 429 of any rule holds."""
+        return any(is_lasting(rule, at) for rule in self._rules)
+
+    def take_changed(self) -> list[Rule]:
+        """Hand over the rules whose counts changed since the last call."""
+        changed, self._changed = list(self._changed.values()), {}
+        return changed
+
+    def _count(self, rule: Rule, at: datetime) -> Rule:
+        if is_lasting(rule, at):
+            return rule
+        self._changed[rule.number] = rule
+        rule.struck += 1
+        rule.first_struck = rule.first_struck or at
+        return rule
+
+
+def _is_timer(rule: Rule) -> bool:
+    """A drop of the second factor at a time, with no request to match, happens by itself."""
+    match = rule.script.match
+    return (
+        isinstance(rule.script.action, DropTwoFactor)
+        and match.at is not None
+        and match.verb is None
+        and match.path == "*"
+    )
+
+
+def reset_at(rule: Rule, action: TooMany) -> datetime:
+    """Return when the 429s of a rule that has struck are over, in market time."""
+    assert rule.first_struck is not None, "a rule that has not struck resets nothing"
+    return rule.first_struck + timedelta(seconds=action.reset_s)
+
+
+def is_lasting(rule: Rule, at: datetime) -> bool:
+    """Tell whether a 429 that struck earlier still holds."""
+    action = rule.script.action
+    if rule.is_ended or not isinstance(action, TooMany) or rule.first_struck is None:
+        return False
+    return at < reset_at(rule, action)

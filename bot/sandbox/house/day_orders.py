@@ -1,0 +1,226 @@
+"""The broker's orders of the day, and what the exchange says of them.
+
+Every event of the exchange comes through `apply`, in order: it moves the records, the accounts and,
+when a phase opens, the orders that were held for it. What changed is handed to the ledger.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Final
+
+from bot.domain.instrument import EXCHANGE_TZ, Phase
+from bot.domain.order import OrderType
+from bot.sandbox.errors import OrderUnknown
+from bot.sandbox.exchange.accounts import Account
+from bot.sandbox.exchange.event import (
+    OrderAmended,
+    OrderCancelled,
+    OrderLapsed,
+    OrderRefused,
+    OrderRepriced,
+    PhaseMoved,
+    Traded,
+    VenueEvent,
+)
+from bot.sandbox.exchange.order import NewOrder
+from bot.sandbox.exchange.venue import Venue
+from bot.sandbox.house.order_record import OrderRecord, Standing
+from bot.sandbox.house.refusal_codes import FAILED, rejection_of
+from bot.sandbox.scenario import AccountScript
+
+FIRST_ORDER_NUMBER: Final = 10_000_001
+_OPENS: Final = frozenset({Phase.OPEN, Phase.PROGRESS})
+
+
+class OrderBook:
+    """All orders that came through the broker, by id; `accounts` by the id of the sub-account.
+
+    Every trade of the exchange, also of others, goes to `on_trade` first. While `holds` says so of
+    a symbol, its orders wait here whatever the phase.
+    """
+
+    def __init__(
+        self,
+        venue: Venue,
+        accounts: Mapping[str, Account],
+        *,
+        on_trade: Callable[[Traded], None],
+        holds: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        self._venue = venue
+        self._accounts = accounts
+        self._on_trade = on_trade
+        self._holds = holds
+        self._orders: dict[str, OrderRecord] = {}
+        self._shown: dict[str, OrderRecord] = {}
+        self._changed: dict[str, OrderRecord] = {}
+
+    def add(self, order: OrderRecord) -> None:
+        """Keep a new order."""
+        self._orders[order.order_id] = self._shown[order.shown_id] = order
+        self.note(order)
+
+    def rename(self, order: OrderRecord) -> None:
+        """Give an order a new id in answers and paths; the old one names nothing any more."""
+        del self._shown[order.shown_id]
+        order.renamed += 1
+        self._shown[order.shown_id] = order
+
+    def note(self, order: OrderRecord) -> None:
+        """Remember that an order changed."""
+        self._changed[order.order_id] = order
+
+    def take_changed(self) -> list[OrderRecord]:
+        """Hand over the orders that changed since the last call, in the order of their change."""
+        if not self._changed:
+            return []
+        changed, self._changed = list(self._changed.values()), {}
+        return changed
+
+    @property
+    def next_number(self) -> int:
+        """The number of the next order."""
+        return FIRST_ORDER_NUMBER + len(self._orders)
+
+    def order(self, account: AccountScript, order_id: str, at: datetime) -> OrderRecord:
+        """Return an order of that account and of today by its id of now; raises OrderUnknown.
+
+        One whose row is late is found: it works, and who knows its id may change it.
+        """
+        found = self._shown.get(order_id)
+        if found is None or not _is_of(found, account, at):
+            raise OrderUnknown(order_id)
+        return found
+
+    def visible_order(self, account: AccountScript, order_id: str, at: datetime) -> OrderRecord:
+        """Return an order that has its row; raises OrderUnknown."""
+        found = self.order(account, order_id, at)
+        if found.is_hidden(at):
+            raise OrderUnknown(order_id)
+        return found
+
+    def every(self) -> tuple[OrderRecord, ...]:
+        """Return the orders of all accounts and days, oldest first."""
+        return tuple(self._orders.values())
+
+    def find(self, order_id: str) -> OrderRecord | None:
+        """Return an order of any account and day by its first id or that of now, else None."""
+        return self._orders.get(order_id) or self._shown.get(order_id)
+
+    def todays(self, account: AccountScript, at: datetime) -> list[OrderRecord]:
+        """Return an account's visible orders of the local date of `at`, oldest first."""
+        return [
+            order
+            for order in self._orders.values()
+            if _is_of(order, account, at) and not order.is_hidden(at)
+        ]
+
+    # ---------------------------------------------------------------------------- events
+
+    def apply(self, events: Iterable[VenueEvent]) -> None:
+        """Take in what the exchange says."""
+        for event in events:
+            match event:
+                case Traded():
+                    self._apply_trade(event)
+                case PhaseMoved():
+                    self._send_waiting(event)
+                case OrderCancelled() | OrderLapsed() | OrderRefused():
+                    self._apply_end(event)
+                case OrderRepriced() | OrderAmended():
+                    self._apply_change(event)
+                case _:
+                    pass
+
+    def _apply_trade(self, trade: Traded) -> None:
+        self._on_trade(trade)
+        ours = [self._orders.get(trade.buy_order_id), self._orders.get(trade.sell_order_id)]
+        accounts = {order.account.id: self._accounts[order.account.id] for order in ours if order}
+        for account in accounts.values():
+            for booked in account.apply(trade):
+                order = self._orders[booked.order_id]
+                order.executed_quantity += booked.quantity
+                order.executed_amount += booked.amount
+                order.fee += booked.fee
+                order.tax += booked.tax
+                self.note(order)
+
+    def _apply_end(self, event: OrderCancelled | OrderLapsed | OrderRefused) -> None:
+        order = self._orders.get(event.order_id)
+        if order is None:
+            return
+        self._accounts[order.account.id].apply(event)
+        if isinstance(event, OrderCancelled):
+            order.cancelled_quantity += event.quantity
+            order.standing = Standing.CANCELLED
+        elif isinstance(event, OrderLapsed):
+            order.standing = Standing.LAPSED
+        else:
+            reject(order, *_rejection(event, order))
+        self.note(order)
+
+    def _apply_change(self, event: OrderRepriced | OrderAmended) -> None:
+        order = self._orders.get(event.order_id)
+        if order is None:
+            return
+        self._accounts[order.account.id].apply(event)
+        order.price = event.price
+        if isinstance(event, OrderAmended):
+            order.adjusted_quantity += event.quantity - order.quantity
+            order.quantity = event.quantity
+            order.limit_price = None if order.market_price else event.price
+        self.note(order)
+
+    # --------------------------------------------------------------------------- waiting
+
+    def _send_waiting(self, event: PhaseMoved) -> None:
+        if event.phase not in _OPENS:
+            return
+        for order in self._waiting():
+            if order.exchange is event.exchange and not self._holds(order.symbol):
+                self._send(order, event.at)
+
+    def release(self, symbol: str, at: datetime) -> None:
+        """Send the orders of a symbol that were held while its market traded."""
+        for order in self._waiting():
+            if order.symbol == symbol:
+                self._send(order, at)
+
+    def _waiting(self) -> list[OrderRecord]:
+        return [each for each in self._orders.values() if each.standing is Standing.WAITING]
+
+    def _send(self, order: OrderRecord, at: datetime) -> None:
+        order.standing = Standing.WORKING
+        self.note(order)
+        self.apply(self._venue.submit(as_new_order(order), at))
+
+
+def as_new_order(order: OrderRecord, order_type: OrderType = OrderType.LO) -> NewOrder:
+    """Return an order as the exchange takes it."""
+    price = order.limit_price if order_type is OrderType.LO else None
+    return NewOrder(
+        order.order_id,
+        order.account.id,
+        order.symbol,
+        order.side,
+        order.quantity,
+        order_type,
+        price,
+    )
+
+
+def reject(order: OrderRecord, code: str, reason: str) -> None:
+    """End an order as refused; the code FAILED makes it failed rather than rejected."""
+    order.standing = Standing.FAILED if code == FAILED else Standing.REJECTED
+    order.code, order.reason = code, reason
+
+
+def _rejection(event: OrderRefused, order: OrderRecord) -> tuple[str, str]:
+    said = rejection_of(event.reason, order.lot)
+    return said.code, said.reason
+
+
+def _is_of(order: OrderRecord, account: AccountScript, at: datetime) -> bool:
+    """Tell whether an order is that account's and of the local date of `at`."""
+    is_todays = order.placed_at.astimezone(EXCHANGE_TZ).date() == at.astimezone(EXCHANGE_TZ).date()
+    return is_todays and order.account.id == account.id

@@ -1,0 +1,363 @@
+"""The brokerage house: everything that the ledger can rebuild.
+
+Accounts, orders, exchanges, simulated market, OTP desk and faults, moved by two things only: market
+time (`advance`) and inputs (`carry_out`). An input is a ledger line; the same lines over the same
+scenario and seed give the same house. What is due at one instant happens in a fixed order: the
+exchange's own boundaries, its halts, faults, settlement, shares going ex, then the other investors.
+
+The next due instant is asked for with every request, so it is kept. What is due changes only when
+something happens: in a step of time (`_run`), by a trade, by an input that is no order, by a quote
+that is shown. Each of these forgets the kept instant; that time passes up to it does not, and an
+order is due nothing until it trades.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from datetime import date, datetime, timedelta
+from fractions import Fraction
+from typing import Final, cast
+
+from pydantic import JsonValue, TypeAdapter
+
+from bot.domain.instrument import EXCHANGE_TZ
+from bot.domain.quote import Quote
+from bot.domain.rulebook import Rulebook
+from bot.protocol.values.border import AmendRequest, PlaceRequest
+from bot.sandbox.exchange.accounts import Account
+from bot.sandbox.exchange.event import Traded
+from bot.sandbox.exchange.order import Listing
+from bot.sandbox.exchange.venue import Venue
+from bot.sandbox.faults.rule import DropTwoFactor, FaultScript
+from bot.sandbox.faults.rules import FaultBook
+from bot.sandbox.house.corporate_actions import CorporateActions
+from bot.sandbox.house.day_orders import OrderBook
+from bot.sandbox.house.forced import Forced
+from bot.sandbox.house.ledger import Line
+from bot.sandbox.house.order_entry import Change, OrderDesk
+from bot.sandbox.house.order_record import OrderRecord
+from bot.sandbox.house.refusal_codes import Rejection
+from bot.sandbox.house.two_factor import OtpDesk
+from bot.sandbox.markets.market_of import market_of
+from bot.sandbox.markets.mirror.market import MirroredMarket, Places
+from bot.sandbox.markets.recorder import Recorder
+from bot.sandbox.scenario import AccountScript, Scenario, SymbolScript
+
+_Place: Final = TypeAdapter(PlaceRequest)
+_Amend: Final = TypeAdapter(AmendRequest)
+_Rejection: Final = TypeAdapter(Rejection)
+_REJECTED: Final = "REJECTED"
+_ORDERS: Final = frozenset({"place", "amend", "cancel"})
+
+
+class House:
+    """All state of the broker and of its exchanges."""
+
+    def __init__(self, scenario: Scenario, rulebook: Rulebook) -> None:
+        self.scenario = scenario
+        self.rulebook = rulebook
+        self.venue = Venue(rulebook, _listings(scenario), start=scenario.starts_at)
+        self.accounts = {script.id: self._account(script) for script in scenario.accounts}
+        self.recorder = Recorder(
+            self.venue, [each.symbol for each in scenario.symbols], start=scenario.starts_at
+        )
+        self.book = OrderBook(
+            self.venue, self.accounts, on_trade=self._note_trade, holds=self._holds
+        )
+        self.desk = OrderDesk(
+            scenario,
+            rulebook=rulebook,
+            venue=self.venue,
+            accounts=self.accounts,
+            book=self.book,
+            holds=self._holds,
+        )
+        self.otp = _otp_desk(scenario)
+        self.faults = FaultBook(
+            seed=scenario.seed, at_time=scenario.at, state_of=self._status_in_path
+        )
+        self.forced = Forced(scenario, faults=self.faults, otp=self.otp)
+        self._corporate_actions = CorporateActions(
+            scenario.corporate_actions,
+            rulebook=rulebook,
+            venue=self.venue,
+            accounts=self.accounts,
+            since=scenario.starts_at,
+        )
+        self.mirror = self._mirrored() if scenario.fill else None
+        self._market = self.mirror or market_of(
+            scenario, rulebook=rulebook, venue=self.venue, deliver=self.book.apply
+        )
+        self._halts = deque(_halts(scenario))
+        self._halted: set[str] = set()
+        self.on_day_over: Callable[[], None] | None = None
+        """Called when a day of the boards is over, before the next one begins."""
+        self._day_over: date | None = None
+        self._due: datetime | None = None
+        self._accounts_scripts = {script.id: script for script in scenario.accounts}
+        self._inputs = self._all_inputs()
+        self._prepare()
+
+    def _all_inputs(self) -> Mapping[str, Callable[[Line], Change | None]]:
+        return {
+            "place": self._place,
+            "amend": self._amend,
+            "cancel": self._cancel,
+            "otp_request": self._otp_request,
+            "otp_verify": self._otp_verify,
+            "otp_revoke": self._otp_revoke,
+            "drop_2fa": self._drop_two_factor,
+            "add_fault": self._add_fault,
+            "end_faults": self._end_faults,
+            "fault": self._count_fault,
+            **(self.mirror.inputs() if self.mirror else {}),
+        }
+
+    def _prepare(self) -> None:
+        for fault in self.scenario.faults:
+            self.faults.add(fault)
+        for symbol in self.scenario.symbols:
+            if symbol.is_halted:
+                self.venue.halt(symbol.symbol)
+
+    def _mirrored(self) -> MirroredMarket:
+        assert self.scenario.fill is not None, "only a scenario with a fill model has a mirror"
+        places = Places(self.rulebook, self.venue, self.book.apply, self.book.release)
+        start, symbols = self.scenario.starts_at, self.scenario.symbols
+        return MirroredMarket(self.scenario.fill, symbols, places, start=start)
+
+    def _holds(self, symbol: str) -> bool:
+        return self.mirror is not None and self.mirror.holds(symbol)
+
+    def _note_trade(self, trade: Traded) -> None:
+        self._due = None
+        self.recorder.record(trade)
+        self.forced.note_trade(trade.symbol, (trade.buy_order_id, trade.sell_order_id), trade.at)
+        if self.mirror is not None:
+            self.mirror.note_trade(trade)
+
+    def fidelity(self, order_id: str) -> str:
+        """Say how true to the mirrored market an order's state is, by its id of now."""
+        order = self.book.find(order_id)
+        assert self.mirror is not None, "only a mirrored market has a fidelity"
+        return self.mirror.fidelity(order.order_id if order else order_id)
+
+    def _note_arrival(self, order: OrderRecord) -> None:
+        if self.mirror is not None:
+            self.mirror.note_arrival(order.order_id, order.symbol)
+
+    def _account(self, script: AccountScript) -> Account:
+        account = Account(self.rulebook, cash=script.cash, fee_ppm=self.scenario.fee_ppm)
+        references = {each.symbol: each.reference for each in self.scenario.symbols}
+        for symbol, quantity in script.holdings.items():
+            account.deposit_shares(symbol, quantity, cost_price=references[symbol])
+        return account
+
+    def _status_in_path(self, path: str) -> str | None:
+        order = self.book.find(path.rpartition("/")[2])
+        return order.status(self.scenario.switches) if order else None
+
+    # ------------------------------------------------------------------------------ time
+
+    @property
+    def now(self) -> datetime:
+        """Market time up to which everything has happened."""
+        return self.venue.now
+
+    def show(self, quote: Quote) -> None:
+        """Let the board of a mirrored symbol in which nothing of ours works follow the market."""
+        assert self.mirror is not None, "only a mirrored market is shown anything"
+        self._due = None
+        self.mirror.show(quote)
+
+    def next_due(self) -> datetime:
+        """Market time of the next thing that happens by itself; kept as the module says."""
+        if self._due is None:
+            self._due = self.earliest_due()
+        return self._due
+
+    def earliest_due(self) -> datetime:
+        """Ask everything that is ever due by itself; nothing is kept."""
+        settlements = (account.next_settlement() for account in self.accounts.values())
+        due = (self._market.next_due(), self.venue.next_boundary(self.now), self.faults.due_at())
+        halt = self._halts[0][0] if self._halts else None
+        others = (*settlements, self._corporate_actions.next_due(), halt)
+        return min(at for at in (*due, *others) if at is not None)
+
+    def advance(self, to: datetime) -> None:
+        """Let everything happen that is due by `to`; an instant in the past changes nothing."""
+        if to <= self.now:
+            self._run_again()
+            return
+        while (due := self.next_due()) <= to:
+            self._run(max(due, self.now))
+        self.book.apply(self.venue.advance(to))
+
+    def _run_again(self) -> None:
+        """Do what an input or a late look has made due at this very instant."""
+        if self.next_due() <= self.now:
+            self._run(self.now)
+        else:
+            self.recorder.look(self.now)
+
+    def _run(self, at: datetime) -> None:
+        self._due = None
+        self._end_day(at)
+        self.recorder.look(at)
+        self.book.apply(self.venue.advance(at))
+        while self._halts and self._halts[0][0] <= at:
+            _, symbol, begins = self._halts.popleft()
+            if begins:
+                self.venue.halt(symbol)
+                self._halted.add(symbol)
+            else:
+                self.book.apply(self.venue.resume(symbol, at))
+                self._halted.discard(symbol)
+        for rule in self.faults.pop_due(at):
+            if isinstance(rule.script.action, DropTwoFactor):
+                self.otp.drop(rule.script.action.code)
+        for account in self.accounts.values():
+            account.settle(at)
+        self._corporate_actions.run_due(at)
+        while self._market.next_due() <= at:
+            self._market.run_next()
+
+    def _end_day(self, at: datetime) -> None:
+        day = self.venue.board_day
+        if self.on_day_over is None or day == self._day_over:
+            return
+        if at.astimezone(EXCHANGE_TZ).date() > day:
+            self._day_over = day
+            self.on_day_over()
+
+    # ---------------------------------------------------------------------------- inputs
+
+    def carry_out(self, line: Line) -> Change | None:
+        """Do what an input line says, at its market time; None where no order is changed."""
+        self.advance(datetime.fromisoformat(str(line["at"])))
+        kind = str(line["kind"])
+        if kind not in _ORDERS:
+            self._due = None
+        return self._inputs[kind](line)
+
+    def _place(self, line: Line) -> Change:
+        body = _Place.validate_python(line["body"])
+        reject = line.get("reject")
+        rejection = None if reject is None else _Rejection.validate_python(reject)
+        account = self._accounts_scripts[str(line["account"])]
+        result = self.desk.place(account, body, self.now, scripted=rejection)
+        if (hidden_s := line.get("hide_s")) is not None:
+            order = self._order(result.order_id)
+            order.hidden_until = self.now + timedelta(seconds=float(str(hidden_s)))
+        if rejection is not None or (body.symbol in self._halted and result.status == _REJECTED):
+            self.forced.note_order(result.order_id)
+        if result.order_id:
+            self._note_arrival(self._order(result.order_id))
+        return Change(result)
+
+    def _amend(self, line: Line) -> Change:
+        request = _Amend.validate_python(line["body"])
+        order = self._order(str(line["order"]))
+        change = self.desk.amend(order, request, self.now)
+        self._note_arrival(order)
+        return change
+
+    def _cancel(self, line: Line) -> Change:
+        return self.desk.cancel(self._order(str(line["order"])), self.now)
+
+    def _order(self, order_id: str) -> OrderRecord:
+        order = self.book.find(order_id)
+        assert order is not None, "an input names an order that exists"
+        return order
+
+    def _otp_request(self, line: Line) -> None:
+        self.otp.request(_wire(line))
+
+    def _otp_verify(self, line: Line) -> None:
+        is_right = line["right"] is True
+        self.otp.verify(str(line["ticket"]), _wire(line), is_right=is_right)
+
+    def _otp_revoke(self, line: Line) -> None:
+        self.otp.revoke_number(str(line["number"]))
+
+    def _drop_two_factor(self, line: Line) -> None:
+        self.otp.drop(str(line["code"]))
+
+    def _add_fault(self, line: Line) -> None:
+        self.faults.add(FaultScript.model_validate(line["script"]))
+
+    def _end_faults(self, _: Line) -> None:
+        self.faults.end_all()
+
+    def _count_fault(self, line: Line) -> None:
+        first = line["first"]
+        self.faults.restore(
+            int(str(line["rule"])),
+            seen=int(str(line["seen"])),
+            struck=int(str(line["struck"])),
+            first_struck=datetime.fromisoformat(str(first)) if first else None,
+        )
+
+    def is_input(self, line: Line) -> bool:
+        """Tell whether a ledger line is one that a replay carries out."""
+        return line.get("kind") in self._inputs
+
+    # -------------------------------------------------------------------------- outcomes
+
+    def forget_outcomes(self) -> None:
+        """Hand nothing over of what became of orders and accounts since the last call."""
+        self.book.take_changed()
+
+    def take_outcomes(self) -> list[dict[str, JsonValue]]:
+        """Hand over, as ledger lines, what became of orders and accounts since the last call."""
+        changed = self.book.take_changed()
+        if not changed:
+            return []
+        at = self.now.isoformat()
+        switches = self.scenario.switches
+        orders: list[dict[str, JsonValue]] = [
+            {"kind": "order", "at": at, **order.facts(switches)} for order in changed
+        ]
+        traded = dict.fromkeys(order.account.id for order in changed if order.executed_quantity)
+        return orders + [self._account_line(account_id, at) for account_id in traded]
+
+    def _account_line(self, account_id: str, at: str) -> dict[str, JsonValue]:
+        record = cast("JsonValue", self.accounts[account_id].to_record())
+        return {"kind": "account", "at": at, "account": account_id, "record": record}
+
+
+def _listings(scenario: Scenario) -> list[Listing]:
+    return [_listing(script) for script in scenario.symbols]
+
+
+def _listing(script: SymbolScript) -> Listing:
+    return Listing(
+        script.instrument,
+        script.reference,
+        is_special=script.is_special,
+        underlying=script.underlying,
+        ratio=None if script.ratio is None else Fraction(script.ratio),
+    )
+
+
+def _halts(scenario: Scenario) -> list[tuple[datetime, str, bool]]:
+    """Return beginnings and ends of the scripted halts by time; what is past has not been."""
+    found = []
+    for script in scenario.symbols:
+        for halt in script.halts:
+            if scenario.at(halt.until) > scenario.starts_at:
+                found.append((max(scenario.at(halt.at), scenario.starts_at), script.symbol, True))
+                found.append((scenario.at(halt.until), script.symbol, False))
+    return sorted(found)
+
+
+def _wire(line: Line) -> datetime:
+    return datetime.fromisoformat(str(line["wire"]))
+
+
+def _otp_desk(scenario: Scenario) -> OtpDesk:
+    return OtpDesk(
+        api_key=scenario.key_text,
+        secret=scenario.secret_text,
+        code=scenario.otp_code.get_secret_value(),
+        email=scenario.email,
+    )

@@ -1,0 +1,302 @@
+"""The broker's order desk: place, amend and cancel.
+
+An order is refused inside HTTP 200 with a code of its own, or taken: its money or shares are held
+back, it goes to the exchange, and the answer shows it as it was before anything matched (a switch:
+after). A limit order in the lunch break or between 08:30 and the first phase waits here. A refused
+change leaves the order as it is. Source: broker open API 0.2.0-preview.3, order execution and
+order state machine; where it is silent, the project's rulings 9 to 13, 18, 23 and 44.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, time, timedelta
+from typing import Final
+
+from bot.domain.instrument import EXCHANGE_TZ, InstrumentKind, Phase
+from bot.domain.order import OrderResult, OrderState, OrderType
+from bot.domain.rulebook import Rulebook
+from bot.protocol.values.border import AmendRequest, PlaceRequest
+from bot.sandbox.exchange.accounts import Account
+from bot.sandbox.exchange.event import ChangeRefused, VenueEvent
+from bot.sandbox.exchange.order import NewOrder, Refusal
+from bot.sandbox.exchange.venue import Venue
+from bot.sandbox.house.day_orders import OrderBook, as_new_order, reject
+from bot.sandbox.house.order_record import OrderRecord, Standing
+from bot.sandbox.house.refusal_codes import (
+    AMENDED_IN_PART,
+    AMENDED_IN_PART_TEXT,
+    Rejection,
+    rejection_of,
+)
+from bot.sandbox.scenario import AccountScript, Scenario, SymbolScript
+
+ORDERS_TAKEN_FROM: Final = time(8, 30)
+"""Before this, and after the close, a limit order is refused; from here on it waits."""
+ROUTING_SUFFIX: Final = ".4"
+_KINDS: Final = {
+    "BOND": frozenset({InstrumentKind.BOND}),
+    "ETF": frozenset({InstrumentKind.ETF}),
+    "FUND_CERTIFICATE": frozenset({InstrumentKind.CLOSED_END_FUND, InstrumentKind.ETF}),
+    "WARRANT": frozenset({InstrumentKind.CW}),
+}
+"""What a `stock_type` may be said of."""
+_ONLY_ROUTING: Final = Rejection("FAILED", "Chỉ tiểu khoản .4 được đặt lệnh")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What came of an amendment or a cancel: the order as shown; `refusal` when refused."""
+
+    result: OrderResult
+    refusal: Rejection | None = None
+
+
+class OrderDesk:
+    """Takes the orders of all sub-accounts. While `holds` says so of a symbol, they wait here."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        *,
+        rulebook: Rulebook,
+        venue: Venue,
+        accounts: Mapping[str, Account],
+        book: OrderBook,
+        holds: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        self._rulebook = rulebook
+        self._venue = venue
+        self._accounts = accounts
+        self._book = book
+        self._holds = holds
+        self._switches = scenario.switches
+        self._symbols = {script.symbol: script for script in scenario.symbols}
+
+    # ---------------------------------------------------------------------------- place
+
+    def place(
+        self,
+        account: AccountScript,
+        request: PlaceRequest,
+        at: datetime,
+        *,
+        scripted: Rejection | None = None,
+    ) -> OrderResult:
+        """Take an order or refuse it; `scripted` is a refusal that a fault wants."""
+        order = self._record(account, request, at)
+        if self._switches.row_visible_after_s:
+            order.hidden_until = at + timedelta(seconds=self._switches.row_visible_after_s)
+        self._book.add(order)
+        rejection = scripted or self._kind_rejection(request) or self._rejection(order)
+        if rejection is not None:
+            reject(order, rejection.code, rejection.reason)
+            return self._rejected(order)
+        return self._send(order, self._reserve(order), at)
+
+    def _rejected(self, order: OrderRecord) -> OrderResult:
+        """Show a refused order; by a switch it has neither an id nor a row."""
+        result = order.result(self._switches)
+        if self._switches.rejected_order_id == "given":
+            return result
+        order.hidden_until = datetime.max.replace(tzinfo=UTC)
+        return replace(result, order_id="")
+
+    def _record(self, account: AccountScript, request: PlaceRequest, at: datetime) -> OrderRecord:
+        script = self._symbols.get(request.symbol)
+        exchange = script.exchange if script else None
+        number, is_limit = self._book.next_number, request.order_type is OrderType.LO
+        routed = self._rulebook.routed(exchange, request.order_type) if exchange else None
+        return OrderRecord(
+            order_id=f"ORD{number}",
+            number=number,
+            account=account,
+            symbol=request.symbol,
+            exchange=exchange,
+            side=request.side,
+            quantity=request.quantity,
+            order_type=routed or request.order_type,
+            market_price=None if is_limit else request.order_type,
+            limit_price=request.limit_price,
+            price=request.limit_price,
+            lot=self._rulebook.lot_of(exchange, request.quantity) if exchange else None,
+            placed_at=at,
+            phase=self._venue.phase_of(request.symbol) if script else None,
+        )
+
+    def _kind_rejection(self, request: PlaceRequest) -> Rejection | None:
+        """Refuse a symbol that is not of the list named; STOCK, the default, names none."""
+        script, kinds = self._symbols.get(request.symbol), _KINDS.get(request.stock_type)
+        if script is None or kinds is None or script.kind in kinds:
+            return None
+        return rejection_of(Refusal.UNKNOWN_SYMBOL, None)
+
+    def _rejection(self, order: OrderRecord) -> Rejection | None:
+        if self._switches.only_routing_account_trades and order.account.suffix != ROUTING_SUFFIX:
+            return _ONLY_ROUTING
+        refusal = self._refusal(order)
+        return rejection_of(refusal, order.lot) if refusal else None
+
+    def _refusal(self, order: OrderRecord) -> Refusal | None:
+        script = self._symbols.get(order.symbol)
+        if script is None:
+            return Refusal.UNKNOWN_SYMBOL
+        wanted = self._new_order(order)
+        if self._waits(script):
+            refusal = self._refusal_to_hold(order, script)
+        else:
+            refusal = self._venue.refusal(wanted)
+        board = self._venue.board(order.symbol)
+        return refusal or self._accounts[order.account.id].can_place(wanted, board)
+
+    def _refusal_to_hold(self, order: OrderRecord, script: SymbolScript) -> Refusal | None:
+        """Check what an exchange that is closed for now would not look at."""
+        board, price = self._venue.board(order.symbol), order.limit_price
+        if board.is_halted:
+            return Refusal.HALTED
+        if order.order_type is not OrderType.LO or price is None:
+            return Refusal.HALTED if self._holds(order.symbol) else Refusal.ORDER_TYPE
+        if order.lot is None:
+            return Refusal.QUANTITY
+        if not self._rulebook.is_on_tick(script.instrument, price):
+            return Refusal.OFF_TICK
+        return None if board.floor <= price <= board.ceiling else Refusal.OUTSIDE_BAND
+
+    def _waits(self, script: SymbolScript) -> bool:
+        """Tell whether orders are held: over lunch, from 08:30 to the first phase, unseen."""
+        exchange = script.exchange
+        phase = self._venue.phase(exchange)
+        if phase is not Phase.CLOSED:
+            return phase is Phase.BREAK or self._holds(script.symbol)
+        now = self._venue.now.astimezone(EXCHANGE_TZ)
+        opening = self._rulebook.next_phase_change(exchange, now).at.astimezone(EXCHANGE_TZ)
+        return opening.date() == now.date() and now.time() >= ORDERS_TAKEN_FROM
+
+    def _new_order(self, order: OrderRecord) -> NewOrder:
+        assert order.exchange is not None, "an unlisted symbol never gets this far"
+        wanted = order.market_price or OrderType.LO
+        return as_new_order(order, self._rulebook.canonical(order.exchange, wanted))
+
+    def _reserve(self, order: OrderRecord) -> NewOrder:
+        """Hold back what the order needs, and return it as the exchange takes it."""
+        wanted, board = self._new_order(order), self._venue.board(order.symbol)
+        self._accounts[order.account.id].reserve(wanted, board)
+        return wanted
+
+    def _send(self, order: OrderRecord, wanted: NewOrder, at: datetime) -> OrderResult:
+        if self._waits(self._symbols[order.symbol]):
+            order.standing = Standing.WAITING
+            return order.result(self._switches)
+        before = order.result(self._switches)
+        self._book.apply(self._venue.submit(wanted, at))
+        is_after = self._switches.matching == "before_answer"
+        return order.result(self._switches) if is_after else before
+
+    # --------------------------------------------------------------------------- cancel
+
+    def cancel(self, order: OrderRecord, at: datetime) -> Change:
+        """Take back the open part of an order, or refuse and leave it as it is."""
+        if order.standing is Standing.WAITING:
+            return self._cancel_waiting(order)
+        if not order.may_change(self._switches):
+            return self._refused(order, Refusal.NOT_OPEN)
+        events = self._venue.cancel(order.order_id, at)
+        refusal = _refusal_in(events)
+        if refusal is not None:
+            return self._refused(order, refusal)
+        self._book.apply(events)
+        return Change(self._cancelled(order))
+
+    def _cancel_waiting(self, order: OrderRecord) -> Change:
+        self._accounts[order.account.id].release(order.order_id)
+        order.cancelled_quantity = order.remaining
+        order.standing = Standing.CANCELLED
+        self._book.note(order)
+        return Change(order.result(self._switches))
+
+    def _cancelled(self, order: OrderRecord) -> OrderResult:
+        result = order.result(self._switches)
+        if self._switches.cancel_answer == "CANCELLED":
+            return result
+        return replace(result, status="CANCELLING", state=OrderState.PENDING_CANCEL)
+
+    # ---------------------------------------------------------------------------- amend
+
+    def amend(self, order: OrderRecord, request: AmendRequest, at: datetime) -> Change:
+        """Change price or total quantity of an order, or refuse and leave it as it is."""
+        price, quantity = request.limit_price, self._total(order, request.quantity)
+        if not (order.may_change(self._switches) and order.has_limit):
+            return self._refused(order, Refusal.NOT_OPEN)
+        if None not in (price, quantity) and self._switches.modify_both == "refuse":
+            return self._refused(order, Refusal.TWO_FIELDS)
+        if order.standing is Standing.WAITING:
+            return self._amend_waiting(order, price, quantity)
+        refusal = self._amend_refusal(order, price, quantity)
+        if refusal is not None:
+            return self._refused(order, refusal)
+        events = self._venue.amend(order.order_id, at, price=price, quantity=quantity)
+        return Change(self._amended(order, events))
+
+    def _total(self, order: OrderRecord, quantity: int | None) -> int | None:
+        """`quantity` is the new total; by a switch it is the new open part."""
+        if quantity is None or self._switches.modify_quantity == "total":
+            return quantity
+        return order.executed_quantity + quantity
+
+    def _amend_refusal(
+        self, order: OrderRecord, price: int | None, quantity: int | None
+    ) -> Refusal | None:
+        refusal = self._venue.amend_refusal(order.order_id, price=price, quantity=quantity)
+        return refusal or self._accounts[order.account.id].can_amend(
+            order.order_id,
+            price=price,
+            quantity_change=(quantity or order.quantity) - order.quantity,
+        )
+
+    def _amended(self, order: OrderRecord, events: list[VenueEvent]) -> OrderResult:
+        """Show the order amended but, by default, before the new price matched anything."""
+        was_partly_matched = order.executed_quantity > 0
+        self._rename(order)
+        self._book.apply(events[:1])
+        before = order.result(self._switches)
+        self._book.apply(events[1:])
+        is_after = self._switches.matching == "before_answer"
+        result = order.result(self._switches) if is_after else before
+        if not was_partly_matched:
+            return result
+        return replace(result, code=AMENDED_IN_PART, reason=AMENDED_IN_PART_TEXT)
+
+    def _rename(self, order: OrderRecord) -> None:
+        if self._switches.modify_id == "new":
+            self._book.rename(order)
+
+    def _amend_waiting(self, order: OrderRecord, price: int | None, quantity: int | None) -> Change:
+        """Judge an order that waits as if it came anew; refused, it waits on as it was."""
+        account, old = self._accounts[order.account.id], (order.limit_price, order.quantity)
+        account.release(order.order_id)
+        self._set_waiting(order, price or old[0], quantity or old[1])
+        refusal = self._refusal(order)
+        if refusal is not None:
+            self._set_waiting(order, *old)
+        self._reserve(order)
+        self._book.note(order)
+        if refusal is not None:
+            return self._refused(order, refusal)
+        self._rename(order)
+        return Change(order.result(self._switches))
+
+    def _set_waiting(self, order: OrderRecord, price: int | None, quantity: int) -> None:
+        assert order.exchange is not None, "an order that waits is listed"
+        order.price = order.limit_price = price
+        order.quantity = quantity
+        order.lot = self._rulebook.lot_of(order.exchange, quantity)
+
+    def _refused(self, order: OrderRecord, refusal: Refusal) -> Change:
+        said = rejection_of(refusal, order.lot)
+        result = replace(order.result(self._switches), code=said.code, reason=said.reason)
+        return Change(result, said)
+
+
+def _refusal_in(events: list[VenueEvent]) -> Refusal | None:
+    """Return why a change was refused. What came before it was due by itself and is kept."""
+    refused = (event.reason for event in events if isinstance(event, ChangeRefused))
+    return next(refused, None)

@@ -1,0 +1,105 @@
+"""The orders that gather for one call auction of the order flow, and after hours.
+
+Of what is meant to trade, about a third comes without a price (ATO, ATC), the rest priced to trade
+at the fair price; as much again waits on either side of it and only makes the picture. Where the
+price is locked at the band's end the side that nobody offers is left with a few sellers, or buyers.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from bot.domain.instrument import Phase
+from bot.domain.order import OrderType, Side
+from bot.sandbox.markets.flow.day import FlowSpan
+from bot.sandbox.markets.flow.hand import LOT
+
+_SHARE: Final = {Phase.OPEN: 0.018, Phase.PRE_CLOSED: 0.055}
+"""Of the day's volume. Source: minute bars of HOSE and HNX, July 2024 to June 2025."""
+_LATE_SHARE: Final = 0.008
+_UNPRICED: Final = {Phase.OPEN: OrderType.ATO, Phase.PRE_CLOSED: OrderType.ATC}
+_UNPRICED_CHANCE: Final = 0.33
+_CROSSING: Final = 9
+_OUTSIDE: Final = 6
+_LATE: Final = 5
+_SWAY: Final = 0.35
+"""How much more, or less, than the other one side may bring."""
+_CROSSING_TICKS: Final = 2
+_LOCKED_SHARE: Final = 0.3
+"""Of a locked price's auction volume, what the thin side brings."""
+_QUEUE_TIMES: Final = 6
+_SIGN: Final = {Side.BUY: 1, Side.SELL: -1}
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """An order of an auction. `tick` is None for one without a price."""
+
+    second: int
+    side: Side
+    order_type: OrderType
+    tick: int | None
+    quantity: int
+
+
+def gathered(
+    span: FlowSpan, *, fair: int, volume: int, lock: int, random: Random
+) -> list[Gathered]:
+    """Return the orders of an auction by time.
+
+    `fair` is the tick at which the price is wanted, `volume` the day's, `lock` 1 or -1 while the
+    price is held at the band's upper or lower end.
+    """
+    meant = volume * _SHARE[span.phase]
+    orders = [
+        order
+        for side, sign in _SIGN.items()
+        for order in _of_side(span, side, fair, meant * _weight(sign, lock, random), random)
+        if lock in (0, sign) or order.tick is None
+    ]
+    return sorted(orders, key=lambda order: order.second)
+
+
+def _weight(sign: int, lock: int, random: Random) -> float:
+    if lock:
+        return _QUEUE_TIMES if sign == lock else _LOCKED_SHARE
+    return random.uniform(1 - _SWAY, 1 + _SWAY) + _SWAY / 2
+
+
+def _of_side(
+    span: FlowSpan, side: Side, fair: int, meant: float, random: Random
+) -> Iterator[Gathered]:
+    limit, unpriced = OrderType.LO, _UNPRICED[span.phase]
+    for number in range(_CROSSING + _OUTSIDE):
+        is_unpriced = number < _CROSSING and random.random() < _UNPRICED_CHANCE
+        away = -random.randint(0, _CROSSING_TICKS) if number < _CROSSING else random.randint(1, 5)
+        yield Gathered(
+            random.randrange(span.start, span.end),
+            side,
+            unpriced if is_unpriced else limit,
+            None if is_unpriced else fair - _SIGN[side] * away,
+            whole_lots(meant / _CROSSING * random.lognormvariate(-0.32, 0.8)),
+        )
+
+
+def late_orders(span: FlowSpan, *, volume: int, random: Random) -> list[Gathered]:
+    """Return the orders of the after-hours phase at the close (PLO), by time."""
+    share = volume * _LATE_SHARE / _LATE
+    orders = [
+        Gathered(
+            random.randrange(span.start, span.end),
+            side,
+            OrderType.PLO,
+            None,
+            whole_lots(share * random.lognormvariate(-0.32, 0.8)),
+        )
+        for side in _SIGN
+        for _ in range(_LATE)
+    ]
+    return sorted(orders, key=lambda order: order.second)
+
+
+def whole_lots(quantity: float) -> int:
+    """Return the nearest whole number of lots, one at least."""
+    return max(LOT, round(quantity / LOT) * LOT)

@@ -1,0 +1,223 @@
+"""What a day of the order flow is meant to be: phases, volume, and where the price goes.
+
+Prices are counted in ticks up from the floor, so that no later step needs the tick table. Drawn
+once, when the day begins, from a random stream of symbol and date: a day is the same whatever was
+traded before it. A symbol goes its own way and, by its beta, the market's; where both together lead
+to the band's end, the price is locked there. Floats are right here: this models opinion, not money.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from random import Random
+from typing import Final
+
+from bot.domain.instrument import Exchange, Phase
+from bot.domain.rulebook import Rulebook
+from bot.sandbox.markets.flow.factor import PATH_ENDS, PATH_STARTS, MarketDay, along
+from bot.sandbox.markets.flow.script import DayKind, FlowScript
+
+DAY_VOLUME_IN_LEVELS: Final = 150
+"""An ordinary day's volume in what typically waits at a price, as in the library's history."""
+LOCAL_OFFSET_S: Final = 7 * 3_600
+"""Exchange time is UTC+7 all year: a second of the day needs no time zone."""
+DAY_S: Final = 86_400
+_HOUR: Final = 3_600
+_FIRST_LOCK: Final = 10 * _HOUR
+_LAST_LOCK: Final = 13 * _HOUR + 1_800
+_LUNCH_STARTS: Final = 11 * _HOUR + 1_800
+_LUNCH_S: Final = 5_400
+_BEYOND: Final = 2.0
+"""Ticks past the band's end at which a locked price is wanted."""
+_GAP_PCT: Final = 0.25
+_STRAY_ZONE: Final = 0.15
+"""How far from the band's end, in parts of the band, a first trade may stray."""
+_EDGE: Final = 1.5
+"""Ticks that the fair price of an unlocked day keeps from the band's ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Character:
+    """A kind of day. `drift_pct` is where its own way ends; `noise` and `volume` multiply the
+    ordinary. `weight` is how often it comes; a day at the band's end comes as its exchange has it.
+    """
+
+    weight: float
+    drift_pct: tuple[float, float]
+    noise: float
+    volume: float
+
+
+CHARACTERS: Final = {
+    DayKind.QUIET: Character(0.6, (-0.4, 0.4), 0.8, 0.8),
+    DayKind.UP: Character(0.14, (0.8, 2.8), 0.9, 1.15),
+    DayKind.DOWN: Character(0.14, (-2.8, -0.8), 0.9, 1.1),
+    DayKind.VOLATILE: Character(0.12, (-1.0, 1.0), 2.3, 1.6),
+    DayKind.LIMIT_UP: Character(0.0, (0.0, 0.0), 1.0, 2.0),
+    DayKind.LIMIT_DOWN: Character(0.0, (0.0, 0.0), 1.0, 2.0),
+}
+LOCKS: Final = {DayKind.LIMIT_UP: 1, DayKind.LIMIT_DOWN: -1}
+_LOCK_KINDS: Final = {lock: kind for kind, lock in LOCKS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Temper:
+    """What the days of an exchange are like.
+
+    `beta` is the usual share in the market's move, `unrest` multiplies a symbol's own moves,
+    `limit_chance` is how often news of its own carries a symbol to either end of the band,
+    `stray_chance` how often the first trade of a day is far from where the price is.
+    """
+
+    beta: float
+    unrest: float
+    limit_chance: float
+    stray_chance: float
+
+
+TEMPERS: Final = {
+    Exchange.HOSE: Temper(1.0, 0.7, 0.01, 0.0),
+    Exchange.HNX: Temper(1.25, 0.7, 0.008, 0.14),
+    Exchange.UPCOM: Temper(0.9, 0.95, 0.002, 0.03),
+}
+"""Set beside days of 23 stocks, July 2024 to June 2025; `bench/README.md` has the figures. An
+exchange without an opening auction begins now and then with a small trade near the band's end."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlowSpan:
+    """A phase of one day, in seconds since 1970; `end` is the first second of the next."""
+
+    phase: Phase
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class DayDraw:
+    """A day as drawn. `path` is (`traded_second`, ticks from the floor), ascending.
+
+    `noise` is the spread of a whole day's random walk in ticks; `lock_s` the second of the day at
+    which the price reaches the band's end on the side `lock` (1 up, -1 down, 0 never), `stray` the
+    tick of a first small trade far from where the price is, None on most days.
+    """
+
+    kind: DayKind
+    path: tuple[tuple[int, float], ...]
+    noise: float
+    volume: int
+    lock: int
+    lock_s: int
+    stray: int | None
+
+    def wanted(self, second: int) -> float:
+        """Return the path's ticks at a second of the day, along straight lines."""
+        return along(self.path, traded_second(second))
+
+    def is_locked(self, second: int) -> bool:
+        """Say whether the price is held at the band's end from then on."""
+        return self.lock != 0 and second >= self.lock_s
+
+
+def traded_second(second: int) -> int:
+    """Return a second of the local day, lunch left out: nobody changes their mind then."""
+    return second - min(max(second - _LUNCH_STARTS, 0), _LUNCH_S)
+
+
+def spans_from(rulebook: Rulebook, exchange: Exchange, at: datetime) -> Iterator[FlowSpan]:
+    """Yield the rest of a trading day, the phase of `at` first; nothing while CLOSED."""
+    phase = rulebook.phase_at(exchange, at)
+    while phase is not Phase.CLOSED:
+        following = rulebook.next_phase_change(exchange, at)
+        yield FlowSpan(phase, int(at.timestamp()), int(following.at.timestamp()))
+        at, phase = following.at, following.phase
+
+
+def draw_day(
+    script: FlowScript,
+    number: int,
+    *,
+    exchange: Exchange,
+    market: MarketDay,
+    level_volume: int,
+    reference: int,
+    prices: tuple[int, ...],
+    random: Random,
+) -> DayDraw:
+    """Draw the day with that number since the start, 0 first; `prices` are all of its band.
+
+    A day that the script names goes as named, whatever the market does.
+    """
+    temper = TEMPERS[exchange]
+    named = script.days[number] if number < len(script.days) else None
+    drawn = _kind(temper, random)
+    kind = named or drawn
+    character, lock = CHARACTERS[kind], LOCKS.get(kind, 0)
+    percent = len(prices) / (100 * (prices[-1] - prices[0]) / reference) if len(prices) > 1 else 1
+    lock_s = random.randrange(_FIRST_LOCK, _LAST_LOCK)
+    start = _nearest(prices, reference) + percent * random.gauss(lock * 1.0, _GAP_PCT)
+    drift = temper.unrest * random.uniform(*character.drift_pct)
+    beta = 0.0 if named else temper.beta if script.beta is None else script.beta
+    path = _drifting(start, percent, market, beta=beta, drift=drift)
+    if not named and not lock:
+        lock = _carried(path[-1][1], len(prices))
+        kind = _LOCK_KINDS.get(lock, kind)
+    return DayDraw(
+        kind,
+        _locked(start, lock, lock_s, len(prices)) if lock else path,
+        percent * script.daily_pct * temper.unrest * character.noise * random.uniform(0.8, 1.2),
+        round(level_volume * DAY_VOLUME_IN_LEVELS * character.volume * random.uniform(0.7, 1.3)),
+        lock,
+        lock_s,
+        None if named else _stray(temper, len(prices), random),
+    )
+
+
+def inside(ticks: float, draw: DayDraw, count: int) -> float:
+    """Keep the fair price of a day that does not lock off the ends of a band of `count` prices."""
+    if draw.lock:
+        return ticks
+    return min(max(ticks, _EDGE), max(count - 1 - _EDGE, _EDGE))
+
+
+def _kind(temper: Temper, random: Random) -> DayKind:
+    limits = temper.limit_chance * len(LOCKS)
+    weights = [
+        temper.limit_chance if kind in LOCKS else (1 - limits) * character.weight
+        for kind, character in CHARACTERS.items()
+    ]
+    return random.choices(list(CHARACTERS), weights)[0]
+
+
+def _stray(temper: Temper, count: int, random: Random) -> int | None:
+    """Return a tick near either end of a band of `count` prices, or mostly none."""
+    away = int(count * random.uniform(0.0, _STRAY_ZONE))
+    tick = random.choice((away, count - 1 - away))
+    return tick if random.random() < temper.stray_chance else None
+
+
+def _nearest(prices: tuple[int, ...], reference: int) -> int:
+    return min(range(len(prices)), key=lambda index: abs(prices[index] - reference))
+
+
+def _drifting(
+    start: float, percent: float, market: MarketDay, *, beta: float, drift: float
+) -> tuple[tuple[int, float], ...]:
+    """Return the market's way times `beta`, and on top of it a symbol's own to `drift` percent."""
+    length = PATH_ENDS - PATH_STARTS
+    return tuple(
+        (second, start + percent * (beta * moved + drift * (second - PATH_STARTS) / length))
+        for second, moved in market.path
+    )
+
+
+def _carried(end: float, count: int) -> int:
+    """Return the side on which a day that would end at that tick is locked, 0 for none."""
+    return (end >= count - 1) - (end <= 0)
+
+
+def _locked(start: float, lock: int, lock_s: int, count: int) -> tuple[tuple[int, float], ...]:
+    end = count - 1 + _BEYOND if lock > 0 else -_BEYOND
+    locked = traded_second(lock_s)
+    halfway = (PATH_STARTS + locked) // 2
+    return ((PATH_STARTS, start), (halfway, start + (end - start) / 3), (locked, end))

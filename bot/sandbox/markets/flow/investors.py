@@ -1,0 +1,197 @@
+"""What the investors of one symbol do while it trades continuously, one of them at a time.
+
+Most leave a limit order near the touch, the others trade. Both lean towards a fair price, in ticks
+from the floor, that follows the day's path with a random walk around it, a step for each investor:
+where more come it moves more. Once the price is locked at the band's end they queue there, and
+whoever still offers is bought out at once.
+"""
+
+from dataclasses import dataclass
+from math import exp, floor, log10, sqrt
+from random import Random
+from typing import Final
+
+from bot.domain.order import Side
+from bot.sandbox.markets.flow.auction import whole_lots
+from bot.sandbox.markets.flow.day import DAY_VOLUME_IN_LEVELS, DayDraw, inside
+from bot.sandbox.markets.flow.hand import LOT, Hand
+
+CONTINUOUS_SHARE: Final = 0.92
+TRADES: Final = 0.42
+_ODD: Final = 0.02
+_MILLION: Final = 1_000_000
+_EVENTS_A_MILLION: Final = 1_000
+"""Investors who come in a day to a symbol of which a million shares trade; more come to more."""
+_EVENTS_POWER: Final = 0.35
+_MARGIN: Final = 1.6
+_MARGIN_MAX: Final = 2.5
+_ORDERS_IN_LEVEL: Final = 3
+_BOOK_LEVELS: Final = 10
+_DEPTH_MEAN_TICKS: Final = 2.2
+_TAIL: Final = 1.1
+"""Spread of the logarithm of an order's size."""
+_MOOD: Final = 0.75
+"""Spread of the logarithm of how far the fair price steps: what makes the tails fat."""
+_MOOD_STAYS: Final = 0.99
+"""How much of that mood is left with the next investor: restless times come together."""
+_MOOD_STEP: Final = _MOOD * sqrt(1 - _MOOD_STAYS**2)
+_MEMORY: Final = 0.3
+_HALF: Final = 0.5
+_LEAN: Final = 0.35
+_LOCKED_TRADES: Final = 0.2
+_QUEUE_LEVELS: Final = 12
+_GIVING_UP: Final = 4
+"""A seller into the queue at the ceiling never takes more than this part of it."""
+_BUY: Final = Side.BUY
+_OTHER: Final = {Side.BUY: Side.SELL, Side.SELL: Side.BUY}
+_SIGN: Final = {Side.BUY: 1, Side.SELL: -1}
+_LOCKED_SIDE: Final = {1: Side.BUY, -1: Side.SELL}
+
+
+@dataclass(frozen=True, slots=True)
+class Crowdedness:
+    """How a symbol is attended to on an ordinary day.
+
+    `events` is how many investors come, `improves` the chance that one quotes within the spread,
+    `margin` the ticks that they keep from the fair price.
+    """
+
+    events: float
+    level_volume: int
+    improves: float
+    margin: float
+
+
+def crowdedness(level_volume: int) -> Crowdedness:
+    """Return what goes with so much at a price: the liquid have many investors and one tick."""
+    millions = level_volume * DAY_VOLUME_IN_LEVELS / _MILLION
+    improves = min(0.75, max(0.04, 0.3 + 0.4 * log10(millions)))
+    margin = min(_MARGIN_MAX, max(0.0, -_MARGIN * log10(millions)))
+    events = _EVENTS_A_MILLION * millions**_EVENTS_POWER
+    return Crowdedness(events, level_volume, improves, margin)
+
+
+class Investors:
+    """All who come to one symbol on one day."""
+
+    def __init__(self, crowd: Crowdedness, draw: DayDraw, hand: Hand, random: Random) -> None:
+        self._crowd, self._draw, self._hand, self._random = crowd, draw, hand, random
+        self._walked = 0.0
+        self._mood = random.gauss(0, _MOOD)
+        self._step = draw.noise / sqrt(crowd.events) / exp(_MOOD**2)
+        self._traded_mean = draw.volume * CONTINUOUS_SHARE / (crowd.events * TRADES)
+        self._quoted_mean = crowd.level_volume / _ORDERS_IN_LEVEL / (1 + crowd.margin)
+        self._away_rate = 1 / (_DEPTH_MEAN_TICKS * (1 + 2 * crowd.margin))
+        self._last_side = random.choice((Side.BUY, Side.SELL))
+
+    def fair(self, second: int) -> float:
+        """Return the tick at which the price is wanted at a second of the day."""
+        draw = self._draw
+        walked = self._walked * max(0.0, 1 - second / draw.lock_s) if draw.lock else self._walked
+        return inside(draw.wanted(second) + walked, draw, len(self._hand.prices))
+
+    def lock(self, second: int) -> int:
+        """Return 1 while the price is held at the ceiling, -1 at the floor, else 0."""
+        return self._draw.lock if self._draw.is_locked(second) else 0
+
+    def stray(self) -> None:
+        """Let two small investors meet far away, on a day that begins so: nobody else is there."""
+        if self._draw.stray is not None:
+            for side in (Side.SELL, Side.BUY):
+                self._hand.give(side, self._draw.stray, LOT)
+
+    def fill_book(self, second: int) -> None:
+        """Put a book around the fair price, outside of what waits already."""
+        fair, margin = floor(self.fair(second)), round(self._crowd.margin)
+        bid, ask = self._hand.touch()
+        low = fair if ask is None else min(fair, ask - 1)
+        high = fair + 1 if bid is None else max(fair + 1, bid + 1)
+        for away in range(_BOOK_LEVELS):
+            self._hand.give(Side.BUY, low - margin - away, self._quoted() * _ORDERS_IN_LEVEL)
+            self._hand.give(Side.SELL, high + margin + away, self._quoted() * _ORDERS_IN_LEVEL)
+
+    def act(self, second: int) -> None:
+        """Let one of them do something at a second of the day."""
+        random = self._random
+        self._mood = self._mood * _MOOD_STAYS + random.gauss(0, _MOOD_STEP)
+        self._walked += self._step * random.gauss(0, 1) * exp(self._mood)
+        bid, ask = self._hand.touch()
+        if self._draw.is_locked(second):
+            self._press(_LOCKED_SIDE[self._draw.lock])
+        elif bid is None or ask is None:
+            self.fill_book(second)
+        else:
+            self._act_between(bid, ask, self.fair(second))
+        self._hand.trim()
+
+    def _act_between(self, bid: int, ask: int, fair: float) -> None:
+        roll = self._random.random()
+        if roll < _ODD:
+            self._trade_odd(bid, ask)
+        elif roll < _ODD + TRADES:
+            self._trade(bid, ask, fair)
+        else:
+            self._quote(bid, ask, fair)
+
+    # ------------------------------------------------------------------------------ trading
+
+    def _trade(self, bid: int, ask: int, fair: float) -> None:
+        lean = fair - (bid + ask) / 2
+        self._last_side = side = self._taking_side(lean)
+        quantity = self._traded()
+        touch, wanted = (ask, floor(fair)) if side is _BUY else (bid, -floor(-fair))
+        if abs(lean) <= 1:
+            self._hand.give(side, touch, quantity)
+        else:
+            beyond = max(touch, wanted) if side is _BUY else min(touch, wanted)
+            self._hand.give(side, beyond, whole_lots(quantity * (1 + min(abs(lean), 4))))
+
+    def _taking_side(self, lean: float) -> Side:
+        if abs(lean) <= 1 and self._random.random() < _MEMORY:
+            return self._last_side
+        buys = self._random.random() < _HALF + _LEAN * lean
+        return Side.BUY if buys else Side.SELL
+
+    def _trade_odd(self, bid: int, ask: int) -> None:
+        """Let two small investors meet at the touch; what one of them has more keeps waiting."""
+        tick = self._random.choice((bid, ask))
+        for side in (Side.BUY, Side.SELL):
+            self._hand.give(side, tick, self._random.randint(1, LOT - 1))
+
+    def _traded(self) -> int:
+        return whole_lots(
+            self._traded_mean * self._random.lognormvariate(-_TAIL * _TAIL / 2, _TAIL)
+        )
+
+    # ------------------------------------------------------------------------------ quoting
+
+    def _quote(self, bid: int, ask: int, fair: float) -> None:
+        random = self._random
+        improves = ask - bid > 1 and random.random() < self._crowd.improves
+        away = -1 if improves else int(random.expovariate(self._away_rate))
+        wide = _HALF - self._crowd.margin
+        if random.random() < _HALF:
+            self._hand.give(Side.BUY, min(ask - 1, floor(fair + wide), bid) - away, self._quoted())
+        else:
+            best = max(bid + 1, -floor(wide - fair), ask)
+            self._hand.give(Side.SELL, best + away, self._quoted())
+
+    def _quoted(self) -> int:
+        return whole_lots(
+            self._quoted_mean * self._random.lognormvariate(-_TAIL * _TAIL / 2, _TAIL)
+        )
+
+    # ------------------------------------------------------------------------------- locked
+
+    def _press(self, side: Side) -> None:
+        """Buy (or sell) out whoever still offers, else queue; a few give up and trade."""
+        end = len(self._hand.prices) - 1 if side is _BUY else 0
+        offered = self._hand.waiting(_OTHER[side])
+        queue = self._crowd.level_volume * _QUEUE_LEVELS
+        if offered:
+            self._hand.give(side, end, offered + queue)
+        elif self._random.random() < _LOCKED_TRADES:
+            most = max(LOT, self._hand.waiting(side) // _GIVING_UP // LOT * LOT)
+            self._hand.give(_OTHER[side], end, min(self._traded(), most))
+        else:
+            self._hand.give(side, end, self._quoted() * _ORDERS_IN_LEVEL)

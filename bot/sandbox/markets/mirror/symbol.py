@@ -1,0 +1,192 @@
+"""One mirrored symbol: what was shown of it last, and what that does to our orders."""
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Final
+
+from bot.domain.bands import Band
+from bot.domain.instrument import Instrument, Lot, Phase
+from bot.domain.quote import Depth, Quote
+from bot.domain.rulebook import Rulebook
+from bot.sandbox.exchange.market import Tape
+from bot.sandbox.exchange.order import CROWD, Listing, LiveOrder
+from bot.sandbox.exchange.timetable import AUCTIONS
+from bot.sandbox.exchange.venue import Venue
+from bot.sandbox.markets.mirror.model import WITHOUT_END, FillModel, as_displayed
+from bot.sandbox.markets.mirror.offers import Deliver, Offers
+from bot.sandbox.markets.mirror.queue import Queue
+
+NOT_SEEN: Final = "no depth of this phase yet"
+
+Release = Callable[[str, datetime], None]
+"""Sends the orders of a symbol that were held for want of a market."""
+
+
+class MirroredSymbol:
+    """Moves with quotes, depths and phases; without a depth of the running phase it is blind."""
+
+    def __init__(
+        self,
+        instrument: Instrument,
+        model: FillModel,
+        *,
+        rulebook: Rulebook,
+        venue: Venue,
+        deliver: Deliver,
+        release: Release,
+    ) -> None:
+        self._instrument = instrument
+        self._symbol = instrument.symbol
+        self._model = model
+        self._venue = venue
+        self._release = release
+        self._offers = Offers(
+            instrument.symbol,
+            venue,
+            deliver,
+            order_max=rulebook.venues[instrument.exchange].lots.max_quantity or WITHOUT_END,
+            remembers_taken=model.remembers_taken,
+        )
+        self._queue = Queue()
+        self._depth: Depth | None = None
+        self._depth_at: datetime | None = None
+        self._blind = NOT_SEEN
+        self._ends_auction = False
+
+    # ------------------------------------------------------------------------------- looking
+
+    @property
+    def holds(self) -> bool:
+        """True while new orders have to wait: the market trades and we do not see it."""
+        return self._venue.phase_of(self._symbol) is Phase.PROGRESS and self._depth is None
+
+    def seen(self, at: datetime) -> str:
+        """Say how well the market is seen: levels and age of the snapshot, or why it is not."""
+        if self._depth is None or self._depth_at is None:
+            return f"held: {self._blind}"
+        levels = max(len(self._depth.bids), len(self._depth.asks))
+        age_s = (at - self._depth_at).total_seconds()
+        return f"depth {levels} levels · snapshot {age_s:.1f} s old"
+
+    def ahead(self, order_id: str) -> int | None:
+        """Return the shares that stand ahead of a resting order, None when nobody can know."""
+        return self._queue.ahead(order_id)
+
+    # ------------------------------------------------------------------------------ changing
+
+    def quote(self, quote: Quote, at: datetime) -> None:
+        """Take in what the market says of the day; in the queue model its trades fill us."""
+        self._list(quote, at)
+        if self._is_of_today():
+            self._venue.retell(self._symbol, _tape(quote))
+        if self._venue.phase_of(self._symbol) is Phase.PROGRESS and self._model.has_queue:
+            self.settle(at)
+            for order, quantity in self._queue.trade(quote.last, quote.volume, at):
+                self._offers.strike(order.side, order.price or 0, quantity, at)
+            self.settle(at)
+
+    def depth(self, depth: Depth, seen_at: datetime, at: datetime) -> None:
+        """Take in a snapshot. Crossed while trading is continuous, it shows no market."""
+        phase = self._venue.phase_of(self._symbol)
+        if phase is Phase.PROGRESS and _is_crossed(depth):
+            self.lose("the depth shown is crossed", at)
+            return
+        self._depth, self._depth_at, self._blind = depth, seen_at, ""
+        if phase is Phase.PROGRESS:
+            self.settle(at)
+            self._queue.see(depth)
+            self._offers.show(self._model.offers(depth), at)
+            self._release(self._symbol, at)
+            self.settle(at)
+
+    def lose(self, why: str, at: datetime) -> None:
+        """See nothing from now on: nothing is offered and new orders wait."""
+        self._depth, self._depth_at, self._blind = None, None, why
+        if self._venue.phase_of(self._symbol) is Phase.PROGRESS:
+            self._offers.withdraw(at)
+
+    def settle(self, at: datetime) -> None:
+        """Let orders that have just come to rest take their place in the queue."""
+        if self._model.has_queue:
+            self._queue.settle(self._resting(), self._depth, at)
+
+    def _resting(self) -> Iterable[LiveOrder]:
+        return (
+            order
+            for order in self._venue.open_orders()
+            if order.symbol == self._symbol
+            and order.owner != CROWD
+            and order.lot is Lot.EVEN
+            and order.price is not None
+        )
+
+    # -------------------------------------------------------------------------------- phases
+
+    def end_phase(self, at: datetime) -> None:
+        """Just before the phase ends: an auction gets its crowd, continuous trading loses it."""
+        phase = self._venue.phase_of(self._symbol)
+        self._ends_auction = phase in AUCTIONS
+        if self._ends_auction and self._depth is not None:
+            self._offers.show(as_displayed(self._depth), at)
+        elif phase is Phase.PROGRESS:
+            self._offers.withdraw(at)
+
+    def start_phase(self, at: datetime) -> None:
+        """Just after a phase has begun: what was shown in the one before counts no more."""
+        phase = self._venue.phase_of(self._symbol)
+        if phase is Phase.PROGRESS:
+            self._offers.withdraw(at)
+        if self._ends_auction or phase is Phase.CLOSED:
+            self._offers.forget()
+        self._queue.start_phase()
+        self._depth, self._depth_at, self._blind = None, None, NOT_SEEN
+
+    # ------------------------------------------------------------------------------- the day
+
+    def _list(self, quote: Quote, at: datetime) -> None:
+        """Take over reference and band where they differ, unless an order of ours still works."""
+        if quote.reference is None or self._is_listed(quote) or self._works():
+            return
+        self._offers.withdraw(at)
+        self._offers.forget()
+        self._venue.relist(Listing(self._instrument, quote.reference, band=_band(quote)))
+
+    def _is_listed(self, quote: Quote) -> bool:
+        board, band = self._venue.board(self._symbol), _band(quote)
+        is_same_band = band is None or band == Band(board.ceiling, board.floor)
+        return quote.reference == board.reference and is_same_band
+
+    def _works(self) -> bool:
+        orders = self._venue.open_orders()
+        return any(each.symbol == self._symbol and each.owner != CROWD for each in orders)
+
+    def _is_of_today(self) -> bool:
+        """Before the first phase a quote shows the day before."""
+        is_over = self._venue.board(self._symbol).close is not None
+        return is_over or self._venue.phase_of(self._symbol) is not Phase.CLOSED
+
+
+def _band(quote: Quote) -> Band | None:
+    """The day's limits as told; None, and so the rulebook's, unless they hold the reference."""
+    if quote.ceiling is None or quote.floor is None or quote.reference is None:
+        return None
+    band = Band(quote.ceiling, quote.floor)
+    return band if band.holds(quote.reference) else None
+
+
+def _tape(quote: Quote) -> Tape:
+    """The day's figures; the value, which a quote does not tell, as if all went at the last."""
+    if not quote.volume:
+        return Tape()
+    return Tape(
+        last=quote.last,
+        open=quote.open,
+        high=quote.high,
+        low=quote.low,
+        volume=quote.volume,
+        value=quote.volume * quote.last,
+    )
+
+
+def _is_crossed(depth: Depth) -> bool:
+    return depth.bid is not None and depth.ask is not None and depth.bid >= depth.ask

@@ -1,0 +1,208 @@
+"""Recorded days played into the venue: what files tell, at the second at which it happened.
+
+Each day begins on the reference that the recording has for it, told to the venue an hour before
+the first phase. The clearing price of a call auction is the recorded one because the recorded
+volume comes from both sides at that price; what the model has waiting at better prices is taken
+back before. A day, or a symbol, that is not recorded has no trades. Randomness (seconds within a
+minute, the split of a bar's volume, depth) is drawn from seed, symbol and date.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from random import Random
+from typing import Final
+
+from bot.domain.bands import Band
+from bot.domain.instrument import EXCHANGE_TZ, Exchange, Phase
+from bot.domain.order import Side
+from bot.domain.rulebook import Rulebook
+from bot.sandbox.exchange.grid import price_grid
+from bot.sandbox.exchange.venue import Venue
+from bot.sandbox.markets.flow.day import DAY_S, LOCAL_OFFSET_S, FlowSpan, spans_from
+from bot.sandbox.markets.flow.hand import LOT, Deliver
+from bot.sandbox.markets.lives import Life, Lives
+from bot.sandbox.markets.replay.data import Print, Recording
+from bot.sandbox.markets.replay.hand import ReplayHand
+from bot.sandbox.markets.replay.path import prints_of
+from bot.sandbox.scenario import Scenario, SymbolScript
+
+_BEFORE_OPENING: Final = timedelta(hours=1)
+_AUCTION_ORDERS: Final = 4
+_PROGRESS: Final = Phase.PROGRESS
+
+
+def replay_market(
+    scenario: Scenario,
+    scripts: Sequence[SymbolScript],
+    *,
+    rulebook: Rulebook,
+    venue: Venue,
+    deliver: Deliver,
+) -> Lives:
+    """Return the other investors of the replayed symbols of a scenario."""
+    recording = scenario.recording
+    lives: list[Life] = [_References(recording, scripts, rulebook, venue)]
+    lives += [
+        ReplaySymbol(script, scenario, rulebook=rulebook, venue=venue, deliver=deliver)
+        for script in scripts
+    ]
+    return Lives(lives, start=scenario.starts_at)
+
+
+class _References:
+    """Tells the venue each morning the references that the recording has."""
+
+    def __init__(
+        self,
+        recording: Recording,
+        scripts: Sequence[SymbolScript],
+        rulebook: Rulebook,
+        venue: Venue,
+    ) -> None:
+        self._recording, self._scripts = recording, scripts
+        self._rulebook, self._venue = rulebook, venue
+        self._at = datetime(1970, 1, 1, tzinfo=UTC)
+
+    def move_to(self, at: datetime) -> None:
+        self._at = at
+
+    def instants(self, at: datetime) -> Iterator[int]:
+        while True:
+            opening = min(
+                self._rulebook.next_phase_change(exchange, _evening(at)).at
+                for exchange in {script.exchange for script in self._scripts}
+            )
+            at = opening
+            yield int((opening - _BEFORE_OPENING).timestamp())
+            self._tell(opening.astimezone(EXCHANGE_TZ).date())
+
+    def _tell(self, day: date) -> None:
+        told = []
+        for script in self._scripts:
+            recorded = self._recording.days.get(script.symbol, {}).get(day)
+            if recorded is not None:
+                listing = self._venue.next_listing(script.symbol)
+                told.append(replace(listing, reference=recorded.reference))
+        if told:
+            self._venue.start_day(self._at, told)
+
+
+def _evening(at: datetime) -> datetime:
+    """Return the end of the local day of `at`."""
+    local = at.astimezone(EXCHANGE_TZ).replace(hour=23, minute=0, second=0, microsecond=0)
+    return local.astimezone(UTC)
+
+
+class ReplaySymbol:
+    """One replayed symbol."""
+
+    def __init__(
+        self,
+        script: SymbolScript,
+        scenario: Scenario,
+        *,
+        rulebook: Rulebook,
+        venue: Venue,
+        deliver: Deliver,
+    ) -> None:
+        self._script, self._seed = script, scenario.seed
+        self._days = scenario.recording.days.get(script.symbol, {})
+        self._rulebook, self._venue = rulebook, venue
+        self._hand = ReplayHand(script.symbol, script.level_volume, venue=venue, deliver=deliver)
+
+    def move_to(self, at: datetime) -> None:
+        """Let the next step happen at that instant."""
+        self._hand.move_to(at)
+
+    def instants(self, at: datetime) -> Iterator[int]:
+        """Yield the seconds at which something was traded, or gathers for an auction."""
+        exchange = self._script.exchange
+        while True:
+            yield int(at.timestamp())
+            day = at.astimezone(EXCHANGE_TZ).date()
+            spans = tuple(spans_from(self._rulebook, exchange, at))
+            if spans and day in self._days:
+                yield from self._day(day, spans)
+            closed = datetime.fromtimestamp(spans[-1].end, UTC) if spans else at
+            at = self._rulebook.next_phase_change(exchange, closed).at
+
+    def _day(self, day: date, spans: Sequence[FlowSpan]) -> Iterator[int]:
+        random = Random(f"{self._seed}|replay|{self._script.symbol}|{day}")
+        self._begin(random)
+        midnight = (spans[0].start + LOCAL_OFFSET_S) // DAY_S * DAY_S - LOCAL_OFFSET_S
+        whole = day_spans(self._rulebook, self._script.exchange, day)
+        made = prints_of(self._days[day], whole, random, self._snap)
+        for span in spans:
+            yield span.start
+            within = _within(made, span, midnight)
+            if span.phase is _PROGRESS:
+                yield from self._trade(within, midnight)
+            elif within:
+                yield from self._gather(within, span, random)
+            if closing := _within(made, _after(span, spans), midnight):
+                yield from self._make_way(closing[0], span)
+
+    def _begin(self, random: Random) -> None:
+        board = self._venue.board(self._script.symbol)
+        band = Band(board.ceiling, board.floor)
+        self._hand.begin_day(price_grid(self._rulebook, self._script.instrument, band), random)
+
+    def _snap(self, price: float) -> int:
+        return self._rulebook.tick_down(self._script.instrument, round(price) + 1)
+
+    def _trade(self, prints: Sequence[Print], midnight: int) -> Iterator[int]:
+        for made in prints:
+            yield midnight + made.second
+            self._hand.trade(made)
+
+    def _make_way(self, coming: Print, span: FlowSpan) -> Iterator[int]:
+        """Before a closing auction, take back what would trade in it at better prices."""
+        if span.phase is _PROGRESS and coming.aggressor is None:
+            yield span.end - 1
+            self._hand.clear(coming.price)
+
+    def _gather(self, made: Sequence[Print], span: FlowSpan, random: Random) -> Iterator[int]:
+        """Let the auction's volume come from both sides at its price, in a few orders."""
+        price, parts = made[0].price, _parts(sum(each.quantity for each in made))
+        coming = [
+            (random.randrange(span.start, span.end), side, part)
+            for side in (Side.BUY, Side.SELL)
+            for part in parts
+        ]
+        for second, side, quantity in sorted(coming):
+            yield second
+            self._hand.gather(side, price, quantity)
+
+
+def _after(span: FlowSpan, spans: Sequence[FlowSpan]) -> FlowSpan | None:
+    return next((each for each in spans if each.start == span.end), None)
+
+
+def _within(made: Sequence[Print], span: FlowSpan | None, midnight: int) -> list[Print]:
+    """Return what trades in a phase: continuously, or in the auction that ends it."""
+    if span is None:
+        return []
+    low, high = span.start - midnight, span.end - midnight
+    if span.phase is _PROGRESS:
+        return [each for each in made if each.aggressor and low <= each.second < high]
+    return [each for each in made if each.aggressor is None and each.second == high]
+
+
+def _parts(quantity: int) -> list[int]:
+    part = quantity // _AUCTION_ORDERS // LOT * LOT
+    parts = [part] * (_AUCTION_ORDERS - 1) if part else []
+    return [*parts, quantity - sum(parts)]
+
+
+def day_spans(rulebook: Rulebook, exchange: Exchange, day: date) -> tuple[FlowSpan, ...]:
+    """Return the phases of a trading day in seconds of its local day; none when it is closed."""
+    midnight = datetime(day.year, day.month, day.day, tzinfo=EXCHANGE_TZ)
+    start = int(midnight.timestamp())
+    opening = rulebook.next_phase_change(exchange, midnight.astimezone(UTC)).at
+    if opening.astimezone(EXCHANGE_TZ).date() != day:
+        return ()
+    return tuple(
+        FlowSpan(span.phase, span.start - start, span.end - start)
+        for span in spans_from(rulebook, exchange, opening)
+    )

@@ -1,0 +1,171 @@
+"""Fault rules: when they strike, how often, and what a restart knows."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, time, timedelta
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from bot.sandbox.faults.rule import POINTS, FaultPoint, FaultScript
+from bot.sandbox.faults.rules import FaultBook, reset_at
+from tests.rows import every_row
+
+START = datetime(2026, 11, 19, 2, 15, tzinfo=UTC)
+REJECT = {"do": "reject"}
+TOO_MANY = {"do": "too_many", "reset_s": 30}
+
+
+def book(*rules: Mapping[str, object]) -> FaultBook:
+    faults = FaultBook(
+        seed=7,
+        at_time=lambda moment: datetime.combine(START.date(), moment, UTC),
+        state_of=lambda path: "SENT" if path.endswith("ORD1") else None,
+    )
+    for rule in rules:
+        faults.add(FaultScript.model_validate(rule))
+    return faults
+
+
+def strikes(
+    faults: FaultBook, times: int, verb: str = "POST", path: str = "/x/orders"
+) -> list[bool]:
+    point = FaultPoint.AFTER_AUTH
+    return [faults.strike(point, verb=verb, path=path, at=START) is not None for _ in range(times)]
+
+
+def test_the_nth_matching_request_is_struck_once() -> None:
+    faults = book({"match": {"verb": "POST", "path": "*/orders", "nth": 3}, "action": REJECT})
+
+    strikes(faults, 5, verb="GET")
+
+    assert strikes(faults, 5) == [False, False, True, False, False]
+
+
+def test_times_repeats_a_strike_and_zero_never_ends() -> None:
+    assert strikes(book({"match": {"times": 2}, "action": REJECT}), 4) == [True, True, False, False]
+    assert strikes(book({"match": {"times": 0}, "action": REJECT}), 4) == [True] * 4
+
+
+def test_a_rule_waits_for_its_market_time_and_its_point() -> None:
+    rule = {"match": {"at": "02:20", "until": "02:21"}, "action": {"do": "status", "status": 500}}
+    faults = book(rule)
+
+    def struck(minutes: float, point: FaultPoint = FaultPoint.BEFORE_AUTH) -> bool:
+        at = START + timedelta(minutes=minutes)
+        return faults.strike(point, verb="GET", path="/", at=at) is not None
+
+    assert not struck(4.9)
+    assert not struck(5, FaultPoint.ACCEPT)
+    assert struck(5)
+    assert struck(5.9)
+    assert not struck(6)
+
+
+def test_the_state_of_the_named_order_can_be_a_condition() -> None:
+    faults = book({"match": {"state": "SENT", "times": 0}, "action": REJECT})
+
+    assert strikes(faults, 1, path="/orders/ORD1") == [True]
+    assert strikes(faults, 1, path="/orders/ORD2") == [False]
+
+
+def test_chance_is_seeded() -> None:
+    rule = {"match": {"prob": 0.5}, "action": REJECT}
+
+    first, second = strikes(book(rule), 50), strikes(book(rule), 50)
+
+    assert first == second
+    assert 10 < sum(first) < 40
+
+
+def test_a_429_holds_until_its_reset_and_names_it() -> None:
+    faults = book({"match": {"at": "02:15"}, "point": "after_auth", "action": TOO_MANY})
+
+    def strike(seconds: float):
+        at = START + timedelta(seconds=seconds)
+        return faults.strike(FaultPoint.AFTER_AUTH, verb="GET", path="/", at=at)
+
+    struck = [strike(seconds) for seconds in (0, 10, 29.9, 30, 31)]
+
+    assert [rule is not None for rule in struck] == [True, True, True, False, False]
+    assert reset_at(struck[0], struck[0].script.action) == START + timedelta(seconds=30)
+
+
+def test_a_dropped_token_at_a_time_needs_no_request() -> None:
+    faults = book({"match": {"at": "02:20"}, "action": {"do": "drop_2fa"}})
+
+    assert strikes(faults, 1) == [False]
+    assert faults.due_at() == datetime.combine(START.date(), time(2, 20), UTC)
+    assert len(faults.pop_due(START + timedelta(minutes=5))) == 1
+    assert faults.due_at() is None
+
+
+@pytest.mark.parametrize("lasting", [{"until": "02:40"}, {"times": 0}, {"prob": 0.5}])
+def test_a_drop_at_a_time_happens_once_even_where_a_rule_may_strike_without_end(
+    lasting: dict[str, Any],
+) -> None:
+    faults = book({"match": {"at": "02:20", **lasting}, "action": {"do": "drop_2fa"}})
+    later = START + timedelta(minutes=30)
+
+    happened = [len(faults.pop_due(later)), len(faults.pop_due(later))]
+
+    assert happened == [1, 0]
+    assert faults.due_at() is None
+
+
+def test_restored_counts_go_on_where_they_were() -> None:
+    faults = book({"match": {"nth": 3}, "action": REJECT})
+
+    faults.restore(0, seen=2, struck=0, first_struck=None)
+
+    assert strikes(faults, 2) == [True, False]
+
+
+@every_row("do", POINTS)
+def test_every_action_strikes_by_default_where_it_may(do: str) -> None:
+    assert POINTS[do].usual in POINTS[do].allowed
+
+
+@pytest.mark.parametrize(
+    ("point", "action"),
+    [
+        ("before_auth", {"do": "hide_row", "seconds": 1}),
+        ("after_body", {"do": "reject"}),
+        ("after_body", {"do": "status", "status": 500}),
+        ("before_auth", {"do": "dup_request"}),
+        ("accept", {"do": "truncate", "length": 1}),
+        ("headers_sent", {"do": "garbage", "kind": "nan"}),
+    ],
+)
+def test_an_action_that_cannot_strike_there_is_no_rule(point: str, action: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match="cannot strike"):
+        FaultScript.model_validate({"point": point, "action": action})
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        {"do": "swap_row"},
+        {"do": "swap_row", "field": "symbol", "rows": 2},
+        {"do": "swap_row", "field": "colour"},
+        {"do": "garbage", "kind": "nice"},
+        {"do": "set_fields", "fields": {}},
+        {"do": "trickle", "bytes_per_s": 0},
+        {"do": "date_header"},
+    ],
+)
+def test_an_action_that_says_nothing_clear_is_no_rule(action: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        FaultScript.model_validate({"action": action})
+
+
+def test_the_points_are_in_the_order_of_a_request() -> None:
+    assert [str(point) for point in FaultPoint] == [
+        "accept",
+        "before_auth",
+        "after_auth",
+        "after_apply",
+        "headers_sent",
+        "mid_body",
+        "after_body",
+    ]

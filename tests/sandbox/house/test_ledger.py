@@ -1,0 +1,55 @@
+"""The ledger: append-only lines, a torn tail dropped, junk in the middle loud."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from bot.sandbox.errors import LedgerBroken
+from bot.sandbox.house.ledger import Ledger, is_finished, read_ledger, resumed_at
+
+
+def test_lines_are_read_back_in_order(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "ledger.jsonl"
+    ledger = Ledger(path)
+    ledger.record({"kind": "head", "at": "2026-11-19T02:14:55+00:00"})
+    ledger.jot({"kind": "time", "at": "2026-11-19T02:15:00+00:00"})
+    ledger.close()
+
+    assert [line["kind"] for line in read_ledger(path)] == ["head", "time"]
+    assert resumed_at(path) == datetime(2026, 11, 19, 2, 15, tzinfo=UTC)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_half_written_line_is_dropped_when_the_ledger_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    path.write_bytes(b'{"kind":"head"}\n{"kind":"ord')
+
+    ledger = Ledger(path)
+    ledger.record({"kind": "time"})
+    ledger.close()
+
+    assert path.read_bytes() == b'{"kind":"head"}\n{"kind":"time"}\n'
+
+
+@pytest.mark.parametrize("middle", [b"{", b"7"])
+def test_junk_between_lines_is_an_error_with_its_line_number(tmp_path: Path, middle: bytes) -> None:
+    path = tmp_path / "ledger.jsonl"
+    path.write_bytes(b'{"kind":"head"}\n' + middle + b'\n{"kind":"time"}\n')
+
+    with pytest.raises(LedgerBroken, match=r"ledger\.jsonl:2:"):
+        read_ledger(path)
+
+
+def test_no_ledger_is_empty_and_names_no_time(tmp_path: Path) -> None:
+    assert read_ledger(tmp_path / "none") == ()
+    assert resumed_at(tmp_path / "none") is None
+
+
+def test_a_ledger_is_finished_when_its_last_line_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    path.write_bytes(b'{"kind":"finished"}\n')
+    finished = is_finished(path)
+    path.write_bytes(b'{"kind":"finished"}\n{"kind":"time"}\n')
+
+    assert (finished, is_finished(path)) == (True, False)
