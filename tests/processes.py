@@ -1,7 +1,7 @@
 """Processes of `bot` for tests: as real as any, with their own id, streams, signals and end.
 
 Each is forked from a process that has imported the command line already (`nursery.py`), for that
-is what takes most of a start. tests/cli/test_demo.py starts one from nothing.
+is what takes most of a start. tests/cli/commands/test_demo.py starts one from nothing.
 """
 
 import atexit

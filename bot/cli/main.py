@@ -58,39 +58,39 @@ class Entry:
 
 
 def _entry(section: str, module: str, name: str, summary: str) -> Entry:
-    return Entry(section, f"bot.cli.{module}:{name}", summary)
+    return Entry(section, f"bot.cli.commands.{module}:{name}", summary)
 
 
 COMMANDS: Final[Mapping[str, Entry]] = {
-    "demo": _entry("begin", "demo_command", "demo", "An hour of trading in a minute, visible."),
-    "init": _entry("begin", "init_command", "init", "Write a configuration of your own."),
-    "run": _entry("run", "run_command", "run", "Run the bot in the foreground."),
-    "status": _entry("run", "status_command", "status", "How the running bot is."),
-    "pause": _entry("run", "operate_commands", "pause", "No new orders; open ones stay."),
-    "resume": _entry("run", "operate_commands", "resume", "Take new orders again."),
-    "halt": _entry("run", "halt_command", "halt", "Kill switch: cancel open, no new orders."),
-    "stop": _entry("run", "operate_commands", "stop", "Stop the running bot cleanly."),
-    "modify": _entry("by hand", "hand_commands", "modify", "Change price or size of an order."),
-    "cancel": _entry("by hand", "hand_commands", "cancel", "Cancel orders, or all of them."),
-    "otp": _entry("2FA", "otp_commands", "otp", "The second factor: state, code, token."),
-    "strategy": _entry("strategies", "strategy_commands", "strategy", "List, make and check."),
-    "orders": _entry("look", "orders_command", "orders", "Orders, and why they were made."),
-    "order": _entry("look", "order_command", "order", "One order and its whole story."),
-    "fills": _entry("look", "look_commands", "fills", "What was bought and sold."),
-    "positions": _entry("look", "look_commands", "positions", "What each strategy holds."),
-    "decisions": _entry("look", "decisions_command", "decisions", "Why, and why not."),
-    "quote": _entry("look", "market_commands", "quote", "The market of a symbol now."),
-    "session": _entry("look", "market_commands", "phases", "The phase of each exchange."),
-    "api": _entry("look", "api_command", "api_call", "Any read of the broker's API, by name."),
-    "journal": _entry("journal", "journal_commands", "journal", "Verify and export."),
-    "db": _entry("journal", "db_commands", "db", "The journal's database."),
-    "config": _entry("set up", "config_commands", "config", "Check and show the configuration."),
-    "paper": _entry("set up", "paper_commands", "paper", "The sandbox broker as a server."),
+    "demo": _entry("begin", "demo", "demo", "An hour of trading in a minute, visible."),
+    "init": _entry("begin", "init", "init", "Write a configuration of your own."),
+    "run": _entry("run", "run", "run", "Run the bot in the foreground."),
+    "status": _entry("run", "status", "status", "How the running bot is."),
+    "pause": _entry("run", "operate", "pause", "No new orders; open ones stay."),
+    "resume": _entry("run", "operate", "resume", "Take new orders again."),
+    "halt": _entry("run", "halt", "halt", "Kill switch: cancel open, no new orders."),
+    "stop": _entry("run", "operate", "stop", "Stop the running bot cleanly."),
+    "modify": _entry("by hand", "by_hand", "modify", "Change price or size of an order."),
+    "cancel": _entry("by hand", "by_hand", "cancel", "Cancel orders, or all of them."),
+    "otp": _entry("2FA", "otp", "otp", "The second factor: state, code, token."),
+    "strategy": _entry("strategies", "strategy", "strategy", "List, make and check."),
+    "orders": _entry("look", "orders", "orders", "Orders, and why they were made."),
+    "order": _entry("look", "order", "order", "One order and its whole story."),
+    "fills": _entry("look", "look", "fills", "What was bought and sold."),
+    "positions": _entry("look", "look", "positions", "What each strategy holds."),
+    "decisions": _entry("look", "decisions", "decisions", "Why, and why not."),
+    "quote": _entry("look", "market", "quote", "The market of a symbol now."),
+    "session": _entry("look", "market", "phases", "The phase of each exchange."),
+    "api": _entry("look", "api", "api_call", "Any read of the broker's API, by name."),
+    "journal": _entry("journal", "journal", "journal", "Verify and export."),
+    "db": _entry("journal", "db", "db", "The journal's database."),
+    "config": _entry("set up", "config", "config", "Check and show the configuration."),
+    "paper": _entry("set up", "paper", "paper", "The sandbox broker as a server."),
     "conformance": _entry(
-        "set up", "conformance_command", "conformance", "Check a server against the document."
+        "set up", "conformance", "conformance", "Check a server against the document."
     ),
-    "docs": _entry("set up", "docs_command", "docs", "The pages of the documentation."),
-    "version": _entry("set up", "version_command", "version", "The version."),
+    "docs": _entry("set up", "docs", "docs", "The pages of the documentation."),
+    "version": _entry("set up", "version", "version", "The version."),
 }
 
 
@@ -152,7 +152,7 @@ def bot(context: click.Context) -> None:
     after a command.
     """
     if context.invoked_subcommand is None:
-        from bot.cli.status_command import show_status_or_examples
+        from bot.cli.commands.status import show_status_or_examples
 
         show_status_or_examples(context.ensure_object(Invocation))
 

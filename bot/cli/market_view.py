@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from bot.cli.fields import Fields, each, inner, instant, maybe_whole, text, whole
-from bot.cli.wording import clock_of, counted, phase_of
+from bot.cli.telling.wording import clock_of, counted, phase_of
 
 BAR: Final = 24
 """Columns of the longest bar."""

@@ -13,10 +13,10 @@ from typing import Final
 import click
 
 from bot.cli.invocation import Invocation
-from bot.cli.narrator import Narrator
 from bot.cli.rows import fields_of
 from bot.cli.show import cut, say, steer, wants_color, width, write_json, write_line
-from bot.cli.wording import LINE_MAX
+from bot.cli.telling.narrator import Narrator
+from bot.cli.telling.wording import LINE_MAX
 from bot.domain.entry import Entry
 from bot.domain.recovery import Recovery
 from bot.domain.visible import visible

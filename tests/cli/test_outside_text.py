@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from bot.cli.invocation import Invocation
 from bot.cli.rows import csv_lines
 from bot.cli.show import LogLines, aligned, print_json, print_table, print_text, show_mistake
-from bot.cli.wording import clock_of, folded
+from bot.cli.telling.wording import clock_of, folded
 from bot.config.problems import OperatorMistake, Problem
 from bot.domain.entry import Entry, OrderUpdated
 from tests.cli.stage import call

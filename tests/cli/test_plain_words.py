@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterable
 
-from bot.cli.decisions_command import WORDS
-from bot.cli.narrator import Narrator
-from bot.cli.status_command import lines_of
+from bot.cli.commands.decisions import WORDS
+from bot.cli.commands.status import lines_of
+from bot.cli.telling.narrator import Narrator
 from bot.domain.entry import Verdict
 from bot.domain.instrument import Phase
 from bot.domain.order import OrderState, SendState

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli.status_command import lines_of
+from bot.cli.commands.status import lines_of
 from bot.config.settings.load import load_settings
 from bot.config.strategies.load import load_strategies
 from bot.config.strategies.source_files import Hashes, changed_files, hashes_of
 from bot.runtime.control.server import ControlServer
 from bot.runtime.control.socket import Reply, Request
+from tests.cli.commands.test_status import RUNNING
 from tests.cli.stage import call
-from tests.cli.test_status import RUNNING
 
 PYTHON = "from bot import Strategy\n\n\nclass Mine(Strategy):\n    def on_bar(self, bar): ...\n"
 FILE = "name: mine\nuse: mine\nsymbols: [FPT]\nwake: {bar: 1m}\norder: {size: {shares: 100}}\n"

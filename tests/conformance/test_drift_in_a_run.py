@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from bot.cli.status_command import lines_of
+from bot.cli.commands.status import lines_of
 from bot.domain.entry import Note, OrderUpdated
 from bot.runtime.worlds.environment import Access, Place
 from tests.by_hand import Ask, tell_by_hand

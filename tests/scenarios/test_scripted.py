@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bot.cli.narrator import Narrator
+from bot.cli.telling.narrator import Narrator
 from tests.cli.stage import call
 from tests.staging import QUIET
 from tests.story import Story, once, tell, write_project

@@ -1,0 +1,207 @@
+"""`bot conformance`: does this server speak the API as the document describes it?
+
+It is how a real broker is checked before it is trusted, and how the sandbox is kept honest.
+"""
+
+import asyncio
+import signal
+import sys
+import termios
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from functools import partial
+from typing import Final
+
+import click
+
+from bot.cli import messages
+from bot.cli.command import command
+from bot.cli.invocation import Invocation
+from bot.cli.places import load
+from bot.cli.show import (
+    cut,
+    is_attended,
+    print_json,
+    print_text,
+    say,
+    wants_color,
+    width,
+    write_line,
+)
+from bot.cli.telling.wording import clock_of
+from bot.config.problems import ExitCode, OperatorMistake
+from bot.conformance.finding import Finding, Report, Show, Verdict
+from bot.conformance.interruption import Interrupted, until_signal
+from bot.conformance.run import PER_MINUTE, ConformancePlan, conform
+from bot.conformance.talk import Key
+from bot.conformance.two_factor import AskCode
+from bot.domain.visible import visible
+from bot.runtime.worlds.environment import SystemWorld, access_of
+
+STDIN: Final = "-"
+SIGNALLED: Final = 128
+LOCAL_MODES: Final = 3
+"""Where `termios` keeps them, ECHO among them."""
+LIVE_KEY: Final = "ak_live_"
+ID_WIDTH: Final = 34
+FOUND_WIDTH: Final = 300
+_STYLES: Final[Mapping[Verdict, str]] = {
+    Verdict.OK: "green",
+    Verdict.FAIL: "red",
+    Verdict.DRIFT: "yellow",
+    Verdict.SKIPPED: "bright_black",
+}
+
+
+@command("conformance", example="bot conformance --base-url http://127.0.0.1:8790 --read-only")
+@click.option("--base-url", metavar="URL", help="The server; else broker.base_url.")
+@click.option("--read-only", is_flag=True, help="Place nothing, ask for no code.")
+@click.option("--otp", metavar="-", help="Read the one-time code from stdin.")
+@click.option("--real-orders", is_flag=True, help="Orders with a live key, too.")
+@click.option("--account", metavar="A", help="An id, a suffix or a type; else broker.account.")
+@click.option("--symbol", metavar="S", help="The stock to ask about and to order.")
+@click.option("--per-minute", type=click.IntRange(1), default=PER_MINUTE, help="Requests.")
+@click.pass_obj
+def conformance(
+    invocation: Invocation,
+    base_url: str | None,
+    read_only: bool,
+    otp: str | None,
+    real_orders: bool,
+    account: str | None,
+    symbol: str | None,
+    per_minute: int,
+) -> int:
+    """Assert line by line what the API's document says, and print what was found.
+
+    Key and secret come from BOT_BROKER__API_KEY and BOT_BROKER__API_SECRET, or from the secrets
+    file. Unless --read-only, one lot is bought at the day's floor and cancelled, orders are tried
+    that must be rejected, and two of the day's five codes are used. With -q only what is not ok is
+    printed. Exit code 12 when something fails; drift is no failure. Ended by a signal, the order is
+    cancelled first, and one that cannot be is named; the exit code is 128 and the signal's number.
+    """
+    loaded = load(invocation, **({"broker__base_url": base_url} if base_url else {}))
+    access, settings = access_of(loaded), loaded.settings.broker
+    if not (read_only or real_orders) and access.api_key.reveal().startswith(LIVE_KEY):
+        raise OperatorMistake.of("E-CNF-002", messages.LIVE_KEY, ExitCode.USAGE)
+    plan = ConformancePlan(
+        base_url=access.base_url,
+        key=Key(access.api_key, access.api_secret, settings.device_id),
+        account=account or settings.account,
+        stock=symbol,
+        ask_code=None if read_only else _asking(invocation, otp),
+        per_minute=per_minute,
+    )
+    world = SystemWorld(access)
+    show = _show(invocation, is_colored=wants_color(invocation, sys.stdout))
+
+    def on_wait(until: datetime, _: int, __: str) -> None:
+        say(invocation, f"(waiting for the request quota until {clock_of(until)})")
+
+    def on_signal(number: signal.Signals) -> None:
+        say(invocation, f"{number.name}: cancelling what this run has placed, if anything is left")
+
+    def on_left(left: Finding) -> None:
+        told = "no order of this run is left" if left.verdict is Verdict.OK else left.found
+        write_line(told, err=True)
+
+    run = conform(
+        plan, wire=world.wire, waiter=world.waiter, show=show, on_left=on_left, on_wait=on_wait
+    )
+    try:
+        report = asyncio.run(until_signal(run, on_signal))
+    except Interrupted as interrupted:
+        return SIGNALLED + interrupted.number
+    _print_end(invocation, plan, report)
+    return ExitCode.DONE if report.is_conforming else ExitCode.DIFFERS
+
+
+def _asking(invocation: Invocation, otp: str | None) -> AskCode:
+    """How the code is got when it has been sent; raises OperatorMistake when it cannot be."""
+    if otp not in {None, STDIN}:
+        raise click.BadParameter(messages.NO_CODE_FOR_CONFORMANCE, param_hint="--otp")
+    if otp is None and not is_attended(invocation):
+        raise click.UsageError("nobody to ask for the code: give --otp -, or --read-only")
+
+    async def ask(destination: str) -> str:
+        if otp == STDIN:
+            return (await _line()).strip()
+        write_line(f"the code that was sent to {destination} (hidden):", err=True)
+        with _hidden(sys.stdin.fileno()):
+            return (await _line()).strip()
+
+    return ask
+
+
+async def _line() -> str:
+    """Read a line of stdin. A signal ends the wait, as it would not end that of a thread."""
+    loop, came = asyncio.get_running_loop(), asyncio.Event()
+    try:
+        descriptor = sys.stdin.fileno()
+        loop.add_reader(descriptor, came.set)
+    except OSError:  # a file, or no descriptor at all: nothing to wait for
+        return sys.stdin.readline()
+    try:
+        await came.wait()
+    finally:
+        loop.remove_reader(descriptor)
+    return sys.stdin.readline()
+
+
+@contextmanager
+def _hidden(terminal: int) -> Iterator[None]:
+    """Have the terminal not echo what is typed."""
+    before, hidden = termios.tcgetattr(terminal), termios.tcgetattr(terminal)
+    hidden[LOCAL_MODES] &= ~termios.ECHO
+    termios.tcsetattr(terminal, termios.TCSADRAIN, hidden)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+
+
+# ------------------------------------------------------------------------------------ the printing
+
+
+def _show(invocation: Invocation, *, is_colored: bool) -> Show:
+    """Return what prints each finding as it comes: not with --json, with -q what is not ok."""
+
+    def show(finding: Finding) -> None:
+        if invocation.json or (invocation.quiet and finding.verdict is Verdict.OK):
+            return
+        word = f"{finding.verdict:<7}"
+        rest = visible(f"{finding.id:<{ID_WIDTH}} {finding.what}")
+        dye = partial(_dyed, _STYLES[finding.verdict], len(word)) if is_colored else str
+        write_line(cut(f"{word} {rest}", width()), dye=dye)
+        if finding.verdict is not Verdict.OK:
+            print_text(cut(f"{'':<{len(word)}} found: {finding.found}", FOUND_WIDTH))
+
+    return show
+
+
+def _dyed(color: str, many: int, line: str) -> str:
+    return click.style(line[:many], fg=color) + line[many:]
+
+
+def _print_end(invocation: Invocation, plan: ConformancePlan, report: Report) -> None:
+    counts = {str(verdict): count for verdict, count in report.counts.items()}
+    if invocation.json:
+        findings = [_fields(each) for each in report.findings]
+        summary = {"base_url": plan.base_url, "executed": report.executed, "counts": counts}
+        print_json({**summary, "conforms": report.is_conforming, "findings": findings})
+        return
+    told = ", ".join(f"{count} {word}" for word, count in counts.items())
+    verdict = "conforms" if report.is_conforming else "does not conform"
+    print_text(f"{plan.base_url} {verdict}: {report.executed} assertions made, {told}")
+    if report.counts[Verdict.DRIFT]:
+        say(invocation, "drift is what the bot lives with; tell it to whoever keeps the document")
+
+
+def _fields(finding: Finding) -> dict[str, str]:
+    return {
+        "id": finding.id,
+        "what": finding.what,
+        "verdict": finding.verdict,
+        "found": finding.found,
+    }

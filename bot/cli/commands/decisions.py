@@ -1,0 +1,91 @@
+"""`bot decisions`: why it traded, and why it did not."""
+
+from typing import Final
+
+import click
+
+from bot.cli.command import command
+from bot.cli.invocation import Invocation
+from bot.cli.places import open_journal
+from bot.cli.rows import fields_of, form_option, names_of, print_machine
+from bot.cli.show import UNCUT, Row, print_table, print_text
+from bot.cli.since import since_of, since_option
+from bot.cli.telling.wording import clock_of, counted, minute_of
+from bot.journal.grouping import group, reason_of
+from bot.journal.values import DecisionGroup, DecisionRow
+
+HEADS: Final = ("TIME", "STRATEGY", "SYM", "WHAT", "CODE", "ID", "WHY")
+GROUP_HEADS: Final = ("TIME", "STRATEGY", "SYM", "TIMES", "WHAT", "CODE", "WHY")
+SPARE: Final = {HEADS: ("ID", "WHAT"), GROUP_HEADS: ("WHAT", "TIMES")}
+"""What is left out first where the screen is too narrow."""
+INTERNAL: Final = "CODE"
+"""A column of our own codes: for `-o wide` alone."""
+WORDS: Final = {
+    "PASSED": "ORDER",
+    "SKIPPED": "SKIP",
+    "BLOCKED": "BLOCK",
+    "WATCHED": "WATCH",
+    "HELD": "HELD",
+    "EXPIRED": "EXPIRED",
+    "FAILED": "FAULT",
+}
+"""What became of a decision, in the words of a run's lines."""
+
+
+@command("decisions", example="bot decisions --why-not --symbol FPT --since 1h")
+@click.option("--why-not", is_flag=True, help="Only those that became no order, alike ones once.")
+@click.option("--missed", is_flag=True, help="Only signals that 2FA kept from becoming orders.")
+@click.option("--symbol", metavar="SYM", help="Only this symbol.")
+@click.option("--strategy", metavar="NAME", help="Only this strategy's.")
+@since_option
+@form_option
+@click.pass_obj
+def decisions(
+    invocation: Invocation,
+    why_not: bool,
+    missed: bool,
+    symbol: str | None,
+    strategy: str | None,
+    since: str | None,
+    form: str,
+) -> None:
+    """List decisions: every wish of a strategy, and every reasoned no."""
+    with open_journal(invocation) as reader:
+        found = reader.decisions(
+            why_not=why_not,
+            missed=missed,
+            symbol=symbol.upper() if symbol else None,
+            strategy=strategy,
+            since=since_of(since, reader),
+        )
+    groups = group(found) if why_not or missed else []
+    machine = [fields_of(row) for row in (groups or found)]
+    names = names_of(DecisionGroup if why_not or missed else DecisionRow)
+    if not print_machine(invocation, machine, form, what="decisions", names=names):
+        rows = [_group_row(row) for row in groups] if why_not or missed else list(map(_row, found))
+        heads = GROUP_HEADS if why_not or missed else HEADS
+        if form == "wide":
+            print_table(invocation, heads, rows, limit=UNCUT)
+        else:
+            at = heads.index(INTERNAL)
+            rows = [[*row[:at], *row[at + 1 :]] for row in rows]
+            print_table(invocation, [*heads[:at], *heads[at + 1 :]], rows, spare=SPARE[heads])
+        print_text(counted(len(found), "decision"))
+
+
+def _row(row: DecisionRow) -> Row:
+    return (
+        clock_of(row.at),
+        row.strategy,
+        row.symbol,
+        WORDS[row.verdict],
+        row.code,
+        row.order_id or row.local_id,
+        reason_of(row),
+    )
+
+
+def _group_row(row: DecisionGroup) -> Row:
+    first, last = minute_of(row.first_at), minute_of(row.last_at)
+    time = first if first == last else f"{first}-{last}"
+    return (time, row.strategy, row.symbol, f"{row.count}x", WORDS[row.verdict], row.code, row.why)

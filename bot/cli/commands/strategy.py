@@ -1,0 +1,264 @@
+"""`bot strategy list|show|new|check|schema`: the strategies that run, and those that could."""
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import click
+
+from bot.cli import messages
+from bot.cli.command import child, group
+from bot.cli.commands.config import count, good, report, warn
+from bot.cli.fields import each, inner, text
+from bot.cli.invocation import Invocation
+from bot.cli.places import load
+from bot.cli.show import print_json, print_table, print_text, say, write_json
+from bot.cli.strategy_templates import (
+    NAME,
+    SCHEMA_FILE,
+    TEMPLATES,
+    class_name,
+    class_text,
+    strategy_text,
+    write_new,
+)
+from bot.config.problems import ExitCode, OperatorMistake
+from bot.config.settings.load import DEMO, BrokerSettings, Loaded
+from bot.config.shipped import shipped
+
+Plain = dict[str, object]
+_ANSWER_S: Final = 2.0
+"""A running bot that is slower is not waited for: the list does not need it."""
+
+
+@group("strategy", example="bot strategy check strategies/mine.yaml")
+def strategy() -> None:
+    """List, show, make and check strategies."""
+
+
+# ------------------------------------------------------------------------------------------- list
+
+
+@child(strategy, "list", example="bot strategy list --json")
+@click.pass_obj
+def list_(invocation: Invocation) -> None:
+    """List the configured strategies, and what `use` can name. Broken ones say why."""
+    from bot.config.strategies.plugins import list_plugins
+
+    loaded = load(invocation)
+    files, plugins = _file_rows(loaded), list_plugins(loaded.base_dir)
+    usable = [{"name": p.name, "where": p.where, "error": p.error} for p in plugins]
+    changed = _changed_since_start(loaded)
+    if invocation.json:
+        print_json({"strategies": files, "usable": usable, "changed_since_start": changed})
+        return
+    heads = ("STRATEGY", "USE", "SYMBOLS", "MODE", "WAKE", "FILE")
+    cells = [tuple(_cell(row[head.lower()]) for head in heads) for row in files]
+    print_table(invocation, heads, cells)
+    for name, names in (changed or {}).items():
+        print_text(f"{name}: {messages.CHANGED.format(files=', '.join(names))}")
+    print_text("")
+    rows = [(p.name, "broken" if p.error else "ok", p.where) for p in plugins]
+    print_table(invocation, ("USE", "STATE", "WHERE"), rows)
+    reasons = [str(row["error"]) for row in files if row["error"]]
+    for reason in [*reasons, *(f"{p.where}: {p.error}" for p in plugins if p.error)]:
+        print_text("")
+        for line in reason.splitlines():
+            print_text(line)
+
+
+def _changed_since_start(loaded: Loaded) -> dict[str, list[str]] | None:
+    """Return what has been edited of the running strategies, by name; None when no bot runs."""
+    from bot.config.strategies.source_files import changed_files
+    from bot.runtime.control.socket import NoBotRunning, ask
+
+    try:
+        reply = ask(loaded.state_dir, {"do": "status"}, timeout_s=_ANSWER_S)
+    except (NoBotRunning, OSError):
+        return None
+    rows = each(inner(reply, "status"), "strategies")
+    found = {text(row, "name"): changed_files(inner(row, "files")) for row in rows}
+    return {name: files for name, files in found.items() if files}
+
+
+def _file_rows(loaded: Loaded) -> list[Plain]:
+    from bot.cli.plan_view import wake_words
+    from bot.config.strategies.load import check_file, market_of, strategy_files
+    from bot.config.yaml_file import shown_path
+
+    market, rows = market_of(), list[Plain]()
+    for file in strategy_files(loaded):
+        row: Plain = dict.fromkeys(("strategy", "use", "symbols", "mode", "wake"))
+        row |= {"file": shown_path(file), "error": None}
+        try:
+            plan = check_file(file, base_dir=loaded.base_dir, market=market).plan
+        except OperatorMistake as mistake:
+            row |= {"strategy": f"broken: {file.stem}", "error": str(mistake.problems[0])}
+        else:
+            row |= {"strategy": plan.name, "use": plan.use, "symbols": list(plan.symbols)}
+            row |= {"mode": plan.mode.value, "wake": wake_words(plan)}
+        rows.append(row)
+    return rows
+
+
+def _cell(value: object) -> str | None:
+    if isinstance(value, list):
+        return " ".join(map(str, value))
+    return None if value is None else str(value)
+
+
+# ------------------------------------------------------------------------------------------- show
+
+
+@child(strategy, "show", example="bot strategy show sma-fpt")
+@click.argument("name")
+@click.pass_obj
+def show(invocation: Invocation, name: str) -> None:
+    """Show a configured strategy, or the parameters of one that `use` can name."""
+    from bot.config.strategies.load import load_plans
+
+    loaded = load(invocation)
+    plans = {each.plan.name: each.plan for each in load_plans(loaded)}
+    if name in plans:
+        from bot.cli.plan_view import plan_fields
+
+        _print_fields(invocation, plan_fields(plans[name]))
+    else:
+        _print_fields(invocation, _class_fields(name, loaded, list(plans)))
+
+
+def _class_fields(name: str, loaded: Loaded, known: Sequence[str]) -> Plain:
+    from bot.config.strategies.plugin_check import parameters_of
+    from bot.config.strategies.plugins import find_strategy
+
+    try:
+        factory = find_strategy(name, loaded.base_dir)
+    except OperatorMistake as mistake:
+        text = f"no strategy is configured as {name!r}; there are: {', '.join(known)}"
+        raise OperatorMistake.of("E-CFG-031", text) from mistake
+    params = {
+        key: {"type": parameter.kind.__name__, "default": parameter.default}
+        for key, parameter in parameters_of(factory).items()
+    }
+    return {"use": name, "class": factory.__name__, "params": params}
+
+
+def _print_fields(invocation: Invocation, fields: Plain) -> None:
+    if invocation.json:
+        print_json(fields)
+        return
+    for key, value in fields.items():
+        for line in _lines(key, value):
+            print_text(line)
+
+
+def _lines(key: str, value: object) -> list[str]:
+    if isinstance(value, dict) and value:
+        return [f"{key}:", *(f"  {line}" for k, v in value.items() for line in _lines(k, v))]
+    if isinstance(value, list):
+        value = ", ".join(map(str, value))
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = f"{value:,}"
+    return [f"{key}: {'-' if value in (None, '', {}) else value}"]
+
+
+# -------------------------------------------------------------------------------------------- new
+
+
+@child(strategy, "new", example="bot strategy new mine -t depth")
+@click.argument("name")
+@click.option("-t", "--template", type=click.Choice(TEMPLATES), default="sma", help="From which.")
+@click.pass_obj
+def new(invocation: Invocation, name: str, template: str) -> None:
+    """Write a strategy file of that name; `-t blank` also writes its Python."""
+    from bot.config.yaml_file import shown_path
+
+    if not NAME.fullmatch(name):
+        raise click.UsageError(f"a name has a-z, 0-9, _ and -, at most 40; not {name!r}")
+    loaded = load(invocation)
+    folder, project = _folders_of(loaded)
+    schema = f"../{SCHEMA_FILE}" if (folder.parent / SCHEMA_FILE).is_file() else ""
+    files = {folder / f"{name}.yaml": strategy_text(template, name, schema)}
+    if template == "blank":
+        files[project / "strategies" / f"{class_name(name)[1]}.py"] = class_text(name)
+    write_new(files)
+    written = [shown_path(path) for path in files]
+    if invocation.json:
+        print_json({"written": written})
+        return
+    for path in written:
+        print_text(f"wrote {path}")
+    option = "" if _is_demo(loaded) else f" -c {shlex.quote(shown_path(loaded.path))}"
+    say(invocation, f"next: bot strategy check {shlex.quote(written[0])}{option}")
+
+
+def _folders_of(loaded: Loaded) -> tuple[Path, Path]:
+    """Return where strategy files go, and the project; the shipped demo is nobody's to write to."""
+    from bot.config.strategies.plugins import project_of
+
+    if _is_demo(loaded):
+        return Path("strategies"), Path()
+    pattern = loaded.strategy_patterns[0]
+    folder = next(parent for parent in pattern.parents if "*" not in str(parent))
+    return folder, project_of(loaded.base_dir)
+
+
+def _is_demo(loaded: Loaded) -> bool:
+    return loaded.path.absolute() == shipped(DEMO).absolute()
+
+
+# ------------------------------------------------------------------------------------------ check
+
+
+@child(strategy, "check", example="bot strategy check strategies/mine.yaml")
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[FILE]...")
+@click.pass_obj
+def check(invocation: Invocation, files: tuple[Path, ...]) -> int:
+    """Check strategy files and print what each wake-up costs of the request quota.
+
+    Named files need no other configuration. Without one: the configured ones. Talks to no network.
+    """
+    from bot.cli.plan_view import cost_fields, cost_lines, plan_fields, wake_words
+    from bot.config.strategies.load import check_files, market_of, rehearse, strategy_files
+
+    try:
+        loaded = None if files and invocation.config is None else load(invocation)
+        paths = files or (strategy_files(loaded) if loaded else ())
+        base_dir = loaded.base_dir if loaded else None
+        checked = rehearse(check_files(paths, base_dir=base_dir, market=market_of()))
+    except OperatorMistake as mistake:
+        return report(invocation, mistake)
+    plans = [each.plan for each in checked]
+    warnings = [problem for each in checked for problem in each.warnings]
+    quota = (loaded.settings.broker if loaded else BrokerSettings()).requests_per_minute
+    warn(invocation, warnings)
+    if invocation.json:
+        fields = {"strategies": [plan_fields(plan) for plan in plans]}
+        print_json({**good(warnings), **fields, "cost": cost_fields(plans, quota)})
+        return ExitCode.DONE
+    for plan in plans:
+        symbols, wakes = ", ".join(plan.symbols), wake_words(plan)
+        print_text(f"ok {plan.source}: {plan.name}, {plan.use} on {symbols}, woken by {wakes}")
+    for line in cost_lines(plans, quota):
+        print_text(line)
+    return ExitCode.DONE
+
+
+@child(strategy, "schema", example="bot strategy schema -o .bot/strategy.schema.json")
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")
+@click.pass_obj
+def schema(invocation: Invocation, output: Path | None) -> None:
+    """Print the JSON schema of a strategy file, for editors; with `-o` write it."""
+    from bot.config.strategies.model import schema_text
+
+    if output is None:
+        write_json(schema_text().rstrip())
+        return
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(schema_text(), "utf-8")
+    except OSError as error:
+        text = f"cannot write {output}: {(error.strerror or str(error)).lower()}"
+        raise OperatorMistake.of("E-CFG-001", text) from error
+    say(invocation, f"wrote {output} ({count(len(schema_text()), 'byte')})")

@@ -1,0 +1,110 @@
+"""How values read on the screen: local times, orders, lengths of time. Pure."""
+
+from datetime import datetime, timedelta
+from math import ceil
+from textwrap import wrap
+from typing import Final
+
+from bot.cli.telling.refusal_words import in_words
+from bot.domain.instrument import EXCHANGE_TZ, PHASE_WORDS, Phase
+from bot.domain.visible import visible
+
+LINE_MAX: Final = 100
+_DOERS: Final = {"operator": "by you", "journal": "as before the restart"}
+LINES_MAX: Final = 3
+
+
+def clock_of(at: datetime) -> str:
+    """`09:16:00`, local to the exchange."""
+    return f"{at.astimezone(EXCHANGE_TZ):%H:%M:%S}"
+
+
+def minute_of(at: datetime) -> str:
+    """`09:16`, local to the exchange."""
+    return f"{at.astimezone(EXCHANGE_TZ):%H:%M}"
+
+
+def millis_of(at: datetime) -> str:
+    """`09:16:00.102`, local to the exchange, cut to milliseconds."""
+    return at.astimezone(EXCHANGE_TZ).strftime("%H:%M:%S.%f")[:-3]
+
+
+def day_and_clock_of(at: datetime) -> str:
+    """`2026-11-19 09:16:00`, local to the exchange."""
+    return f"{at.astimezone(EXCHANGE_TZ):%Y-%m-%d %H:%M:%S}"
+
+
+def span_of(span: timedelta) -> str:
+    """`45s`, `8m`, `5h02`; seconds are dropped from a minute on."""
+    seconds = int(span.total_seconds())
+    if seconds < 60:
+        return f"{seconds}s"
+    hours, minutes = divmod(seconds // 60, 60)
+    return f"{hours}h{minutes:02}" if hours else f"{minutes}m"
+
+
+def phase_of(phase: str) -> str:
+    """`continuous` for PROGRESS, as a run says it."""
+    return PHASE_WORDS[Phase(phase)]
+
+
+def type_of(order_type: str | None) -> str:
+    """LIMIT for the limit order, else the exchange's own word."""
+    return "LIMIT" if order_type == "LO" else order_type or ""
+
+
+def order_words(
+    *,
+    side: str | None,
+    quantity: int | None,
+    symbol: str,
+    order_type: str | None = None,
+    price: int | None = None,
+) -> str:
+    """`BUY 100 FPT LIMIT 132,000`, as far as it is known."""
+    parts = (
+        side,
+        f"{quantity:,}" if quantity is not None else None,
+        symbol,
+        type_of(order_type),
+        f"{price:,}" if price is not None else None,
+    )
+    return " ".join(part for part in parts if part)
+
+
+def by_words(by: str, reason: str) -> str:
+    """Who did it, and why: `by you: lunch`; what the bot did by itself is its reason alone."""
+    who = _DOERS.get(by)
+    if who is None:
+        return reason
+    return f"{who}: {reason}" if reason else who
+
+
+def rejection_words(code: str | None, reason: str | None) -> str:
+    """`price outside the day's band (-900017)`: what was wrong, then the broker's code."""
+    words = in_words(code, reason)
+    return f"{words} ({code})" if words and code else words or code or "no code given"
+
+
+def folded(line: str, *, indent: int, limit: int = LINE_MAX) -> list[str]:
+    """A line as some of `limit` columns, the further ones indented; past 300 characters it is cut.
+
+    No word is cut in its middle unless it is longer than a line. What a text from outside holds is
+    made visible before it is measured.
+    """
+    line = visible(line)
+    if len(line) <= limit:
+        return [line]
+    return wrap(
+        line,
+        limit,
+        subsequent_indent=" " * indent,
+        max_lines=ceil(LINES_MAX * LINE_MAX / limit),
+        placeholder=" …",
+        break_on_hyphens=False,
+    )
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """`1 order`, `2 orders`."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"

@@ -1,0 +1,145 @@
+"""`bot status` in words, from what a running bot answers."""
+
+from typing import Any, Final
+
+from bot.cli.commands.status import STOPPED, lines_of
+
+WHICH: Final = "mybot (sandbox, account …001.1)"
+RUNNING: Final[dict[str, Any]] = {
+    "state": "NEEDS_2FA",
+    "reason": "needs 2FA (OTP_SESSION_EXPIRED)",
+    "causes": [
+        {
+            "state": "NEEDS_2FA",
+            "by": "2fa",
+            "reason": "needs 2FA (OTP_SESSION_EXPIRED)",
+            "since": "2026-11-19T02:38:00+00:00",
+        },
+        {
+            "state": "PAUSED",
+            "by": "operator",
+            "reason": "earnings",
+            "since": "2026-11-19T02:20:00+00:00",
+        },
+    ],
+    "mode": "sandbox",
+    "dry_run": False,
+    "at": "2026-11-19T02:39:00+00:00",
+    "started_at": "2026-11-19T02:14:55+00:00",
+    "journal": "sqlite:///var/journal.db",
+    "phases": {"HOSE": "PROGRESS"},
+    "two_factor": {"until": None, "is_unproven": False, "missed_signals": 3},
+    "strategies": [
+        {"name": "sma-fpt", "state": "on", "reason": "", "mode": "trade"},
+        {"name": "depth-hpg", "state": "paused", "reason": "earnings", "mode": "watch"},
+        {"name": "sma-vnm", "state": "warming", "reason": "waiting for 20 bars (7 so far)"},
+    ],
+    "positions": [{"symbol": "FPT", "shares": 300, "unrealised": 126_000}],
+    "open_orders": [
+        {
+            "order_id": "ORD10000006",
+            "symbol": "HPG",
+            "side": "BUY",
+            "quantity": 300,
+            "price": 27_000,
+            "order_type": "LO",
+            "executed": 100,
+            "broker_status": "SENT",
+        }
+    ],
+    "held": [
+        {
+            "intent_id": "L-0007",
+            "symbol": "FPT",
+            "side": "BUY",
+            "quantity": 100,
+            "until": "2026-11-19T02:41:00+00:00",
+        }
+    ],
+    "unknown": ["L-0008"],
+    "halted_symbols": {"VNM": "executed more than ordered"},
+    "unread_rows": ["the day order book's row ORD9 can't be read"],
+    "counts": {"orders": 3, "filled": 2, "cancelled": 1, "skips": 40},
+    "orders_today": {"filled": 8, "rejected": 1, "partly filled": 2, "never placed": 1, "open": 0},
+    "rate": {"used": 12, "per_minute": 60, "waiting": 7, "is_degraded": False, "starved": ""},
+    "day_result": 134_000,
+}
+
+
+def test_a_running_bot_in_words() -> None:
+    assert list(lines_of(RUNNING, WHICH)) == [
+        f"NEEDS_2FA  {WHICH}  since 09:14 (24m)  HOSE continuous",
+        (
+            "why         PAUSED by you 09:20: earnings, and needs 2FA (OTP_SESSION_EXPIRED)"
+            " since 09:38"
+        ),
+        "strategies  sma-fpt on",
+        "            depth-hpg (watch) paused: earnings",
+        "            sma-vnm waiting for 20 bars (7 so far)",
+        "positions   FPT 300 +126,000   day P&L +134,000",
+        "orders      12 today: 8 filled, 2 partly filled, 1 rejected, 1 never placed",
+        "open        ORD10000006 BUY 300 HPG LIMIT 27,000, 100 filled",
+        "held        L-0007 BUY 100 FPT waits for 2FA until 09:41",
+        "unknown     L-0008: nobody knows yet; never sent again (bot order L-0008)",
+        "halted      VNM: executed more than ordered",
+        "unread      the day order book's row ORD9 can't be read",
+        (
+            "2FA         needed: no orders, changes or cancels until then. Give it: bot otp"
+            " · 3 signals missed (bot decisions --missed)"
+        ),
+        "journal     sqlite:///var/journal.db",
+        "requests    12 of 60 this minute, 7 waiting",
+    ]
+
+
+def test_a_halt_stands_before_the_missing_token() -> None:
+    halt = {"state": "HALTED", "by": "operator", "reason": "", "since": "2026-11-19T03:20:00+00:00"}
+    need = {"state": "NEEDS_2FA", "by": "2fa", "reason": "needs 2FA (OTP_SESSION_REQUIRED)"}
+    lines = list(lines_of({**RUNNING, "state": "HALTED", "causes": [halt, need]}, WHICH))
+
+    assert lines[1] == "why         HALTED by you 10:20, and needs 2FA (OTP_SESSION_REQUIRED)"
+
+
+def test_an_order_that_waits_for_the_next_session_says_so() -> None:
+    order = {**RUNNING["open_orders"][0], "executed": 0, "broker_status": "WAITING_TO_SEND"}
+    lines = list(lines_of({**RUNNING, "open_orders": [order]}, WHICH))
+
+    assert (
+        "open        ORD10000006 BUY 300 HPG LIMIT 27,000, nothing filled yet, "
+        "waits for the next session"
+    ) in lines
+
+
+def test_polls_that_come_late_are_told_with_their_numbers() -> None:
+    starved = "polls come late: they need 72 requests a minute, the quota leaves 30"
+    lines = list(lines_of({**RUNNING, "rate": {**RUNNING["rate"], "starved": starved}}, WHICH))
+
+    assert lines[-1] == f"            {starved}"
+
+
+def test_a_bot_that_does_not_run_is_stopped() -> None:
+    assert list(lines_of(STOPPED, WHICH)) == [f"STOPPED  {WHICH}"]
+
+
+def test_a_bot_that_has_just_begun_says_that_it_is_starting() -> None:
+    found = {"state": "STARTING", "mode": "live", "reason": "reading the journal and the broker"}
+
+    assert list(lines_of(found, WHICH)) == [
+        f"STARTING  {WHICH}",
+        "why         reading the journal and the broker",
+    ]
+
+
+def test_an_unproven_token_is_called_so() -> None:
+    token = {"until": "2026-11-19T16:59:59+00:00", "is_unproven": True}
+    lines = list(lines_of({**RUNNING, "state": "RUNNING", "two_factor": token}, WHICH))
+
+    assert "2FA         ok until 23:59, unproven until the first order" in lines
+    assert not [line for line in lines if line.startswith("why")]
+
+
+def test_drift_is_a_line_of_its_own() -> None:
+    field = {"call": "stock_quote", "field": "price_vnd", "change": "renamed", "was": "price"}
+    lines = list(lines_of({**RUNNING, "drift": [field]}, WHICH))
+
+    assert lines[-1] == "drift       stock_quote price_vnd renamed (was price)"

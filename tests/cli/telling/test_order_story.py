@@ -1,0 +1,129 @@
+"""Every row of a timeline has its line, or is told by another one."""
+
+import re
+from datetime import UTC, datetime
+
+import pytest
+
+from bot.cli.telling.order_story import _MOVED, _SENDING, _TOLD, story
+from bot.domain.order import OrderState, SendState
+from bot.journal.values import OrderRow, TimelineRow
+from tests.journal.facts import DAY
+
+AT = datetime(2026, 11, 19, 2, 16, tzinfo=UTC)
+LOST = OrderRow(
+    seq=1,
+    id="L-0003",
+    local_id="L-0003",
+    order_id=None,
+    at=AT,
+    trading_date=DAY,
+    strategy="s",
+    account=None,
+    side="BUY",
+    symbol="HPG",
+    exchange="HOSE",
+    quantity=500,
+    order_type="LO",
+    price=27_050,
+    executed_quantity=0,
+    executed_amount=0,
+    average_price=None,
+    cancelled_quantity=0,
+    status="UNKNOWN",
+    state=None,
+    send_state="UNKNOWN",
+    fee=0,
+    tax=0,
+    code=None,
+    reason="",
+    why="",
+    note="",
+    is_open=True,
+)
+
+
+def row(kind: str, word: str, text: str, order_id: str | None = None) -> TimelineRow:
+    return TimelineRow(1, AT, 0.0, kind, "L-0003", order_id, None, None, text, None, word)
+
+
+def told(kind: str, word: str, text: str, order_id: str | None = None) -> list[str]:
+    lines = story([row(kind, word, text, order_id)], LOST, limit=200)
+    return [re.sub(r"^\S+ +\S+ +", "", line) for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("kind", "word", "text", "line"),
+    [
+        (
+            "decided",
+            "PASSED",
+            "PASSED CANCEL · BUY 300 HPG LO 27,050 · expire 3m",
+            "cancel: expire",
+        ),
+        (
+            "decided",
+            "PASSED",
+            "PASSED AMEND · BUY 300 HPG LO 27,100 · b",
+            "change to BUY 300 HPG L",
+        ),
+        ("recorded", "", "BUY 500 HPG LO 27,050 · follows L-0002", "L-0002, which waited for 2FA"),
+        ("sent", "DELETE", "DELETE /x · nonce 1… · body sha256 2…", "a cancel to the broker"),
+        ("answered", "UNKNOWN", "UNKNOWN · reset · 9 ms", "no trusted answer: reset (9 ms)"),
+        (
+            "answered",
+            "REFUSED",
+            "REFUSED · HTTP 200 · -900017 · Giá nằm ngoài biên độ · 9 ms",
+            'refused: price outside the day\'s band (-900017), "Giá nằm ngoài biên độ" (9 ms)',
+        ),
+        ("answered", "REFUSED", "REFUSED · HTTP 400 · E1 · no · 9 ms", 'refused: E1, "no" (9 ms)'),
+        ("answered", "REFUSED", "REFUSED · HTTP 400 · E1 · 9 ms", "refused: E1 (9 ms)"),
+        ("sending", "EXPIRED_LOCAL", "READY → EXPIRED_LOCAL · too old", "not sent: too old"),
+        ("sending", "NOT_SENT", "SENDING → NOT_SENT · halted", "not sent: halted"),
+        (
+            "sending",
+            "EXPIRED_LOCAL",
+            "HELD → EXPIRED_LOCAL · no 2FA within 15 min",
+            "not sent: no 2FA",
+        ),
+        (
+            "sending",
+            "NOT_PLACED",
+            "FRESH → NOT_PLACED · proof unused",
+            "never placed: proof unused",
+        ),
+        ("2fa", "ready", "ready · token until 23:59", "ready · token until 23:59"),
+    ],
+)
+def test_a_row_is_told_in_a_traders_words(kind: str, word: str, text: str, line: str) -> None:
+    [found] = told(kind, word, text)
+
+    assert found.split(maxsplit=1)[1].startswith(line)
+
+
+@pytest.mark.parametrize(
+    ("kind", "word", "text"),
+    [
+        ("recorded", "", "BUY 500 HPG LO 27,050"),
+        ("result", "place", "place"),
+        ("polled", "book", "book"),
+        ("sending", "SENDING", "READY → SENDING · signed and sent"),
+        ("moved", "INITIALIZED", "INITIALIZED"),
+        ("2fa", "proved", "proved · proved by ORD1"),
+    ],
+)
+def test_what_another_row_tells_is_not_told_twice(kind: str, word: str, text: str) -> None:
+    assert told(kind, word, text) == []
+
+
+def test_every_state_is_told_or_left_out_on_purpose() -> None:
+    assert set(_SENDING) == set(SendState)
+    assert set(_MOVED) == set(OrderState)
+    assert set(_TOLD) >= {"decided", "checked", "sent", "answered", "sending", "moved"}
+
+
+@pytest.mark.parametrize("state", OrderState)
+def test_only_the_end_of_an_order_is_told_of_its_moves(state: OrderState) -> None:
+    lines = told("moved", state, f"ACCEPTED → {state}", "ORD1")
+
+    assert bool(lines) is (state in {"CANCELLED", "EXPIRED", "REJECTED"})
