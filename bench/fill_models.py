@@ -140,7 +140,7 @@ class Comparison:
         }
         change = house.carry_out(_line("place", wish.at, account=self._account, body=body))
         assert change is not None, "a place changes an order"
-        record = house.book.find(change.result.order_id)
+        record = house.day_order_book.find(change.result.order_id)
         assert record is not None, "what was placed is kept"
         return record
 

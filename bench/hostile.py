@@ -92,14 +92,14 @@ CASES: Mapping[str, tuple[Read, bytes]] = {
         QUOTE + b",".join(b'"f%d":1' % at for at in range(4_900)) + b"}}",
     ),
     "quote that is garbage": (_quote, b'"token":"' * (SMALL.bytes_max // 9)),
-    "day book of 1,000 orders": (_orders, _book([_row(at) for at in range(1_000)])),
-    "day book as long as it may be": (_orders, _book([_row(at) for at in range(ROWS_MAX)])),
-    "day book of rows without anything": (_orders, _book([{}] * ROWS_MAX)),
-    "day book of empty lists": (
+    "day order book of 1,000 orders": (_orders, _book([_row(at) for at in range(1_000)])),
+    "day order book as long as it may be": (_orders, _book([_row(at) for at in range(ROWS_MAX)])),
+    "day order book of rows without anything": (_orders, _book([{}] * ROWS_MAX)),
+    "day order book of empty lists": (
         _orders,
         _filled(LARGE, b"[],", b'{"error_code":"0","result":[', b"]}"),
     ),
-    "day book with half a character": (
+    "day order book with half a character": (
         _orders,
         _filled(LARGE, b"[],", b'{"error_code":"0","message":"\\ud83d\\ude00","result":[', b"]}"),
     ),

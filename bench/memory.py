@@ -2,10 +2,10 @@
 
     .venv/bin/python bench/memory.py [--requests 100000]
 
-Reads of depth, quote, day book and portfolio, and now and then an order that rests and is cancelled
-at once, on clocks that move by 20 ms a request. Orders of the day are kept, as the day book shows
-them: they are few here, so that what grows is what leaks. The first fifth is the warm-up: nonces
-are remembered for 300 seconds, which is 15,000 requests.
+Reads of depth, quote, day order book and portfolio, and now and then an order that rests and is
+cancelled at once, on clocks that move by 20 ms a request. Orders of the day are kept, as the day
+order book shows them: they are few here, so that what grows is what leaks. The first fifth is the
+warm-up: nonces are remembered for 300 seconds, which is 15,000 requests.
 """
 
 import asyncio

@@ -24,8 +24,8 @@ from bot.config.scenario_file import load_scenario
 from bot.config.settings.load import load_settings
 from bot.domain.entry import Entry, Note
 from bot.domain.recovery import Recovery
-from bot.runtime.company import RunOptions
 from bot.runtime.run import RunEnd, run_bot
+from bot.runtime.run_controls import RunOptions
 from bot.sandbox.house.ledger import read_ledger
 
 SMA = {

@@ -48,7 +48,7 @@ def _previous(value: float) -> float:
     return value.previous if isinstance(value, Indicator) else value
 
 
-class WishKind(StrEnum):
+class RequestKind(StrEnum):
     """What a strategy may wish for, or say instead."""
 
     BUY = "buy"
@@ -70,12 +70,12 @@ FROM_FILE: Final = Default.FROM_FILE
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class Request:
     """One wish of one call. `quantity` None: the size of the strategy file; `why` None: what was
     read.
     """
 
-    kind: WishKind
+    kind: RequestKind
     quantity: int | None = None
     limit: int | Default | None = FROM_FILE
     market: OrderType | None = None
@@ -121,7 +121,7 @@ class Rejection:
     reason: str
 
 
-WISH_MAX: Final = 10**12
+NUMBER_MAX: Final = 10**12
 """No order has more shares, and no share a higher price in VND: such a number is a mistake."""
 BARS_MIN: Final = 2
 BARS_MAX: Final = 5_000
@@ -215,7 +215,7 @@ class DepthView:
         return volume
 
 
-class Desk:
+class Context:
     """Where one instance works: what it may see, and where its wishes lie until the engine takes
     them.
     """
@@ -229,7 +229,7 @@ class Desk:
         self.depth: Depth | None = None
         self.position = PositionView()
         self.account = AccountView()
-        self.wishes: list[Wish] = []
+        self.requests: list[Request] = []
         self.reads: Reads = {}
 
 
@@ -242,50 +242,50 @@ class Strategy:
 
     warm_up: ClassVar[int] = 0
 
-    def __init__(self, desk: Desk | None = None) -> None:
-        self.desk = desk or Desk()
+    def __init__(self, context: Context | None = None) -> None:
+        self.context = context or Context()
 
     # ------------------------------------------------------------------------------ what it sees
 
     @property
     def name(self) -> str:
         """The name of the strategy file."""
-        return self.desk.name
+        return self.context.name
 
     @property
     def symbol(self) -> str:
         """The one symbol of this instance."""
-        return self.desk.symbol
+        return self.context.symbol
 
     @property
     def now(self) -> datetime | None:
         """Market time of the event, UTC."""
-        return self.desk.now
+        return self.context.now
 
     @property
     def phase(self) -> Phase | None:
         """The phase of the symbol's exchange."""
-        return self.desk.phase
+        return self.context.phase
 
     @property
     def quote(self) -> Quote | None:
         """The last quote of the symbol."""
-        return self.desk.quote
+        return self.context.quote
 
     @property
     def depth(self) -> Depth | None:
         """The last depth of the symbol."""
-        return self.desk.depth
+        return self.context.depth
 
     @property
     def position(self) -> PositionView:
         """The strategy's own position, from its own fills, kept over restarts."""
-        return self.desk.position
+        return self.context.position
 
     @property
     def account(self) -> AccountView:
         """The whole account, other strategies' and the owner's own shares included."""
-        return self.desk.account
+        return self.context.account
 
     # --------------------------------------------------------------------------- what it may wish
 
@@ -297,13 +297,13 @@ class Strategy:
         market: str | None = None,
         why: str | None = None,
     ) -> None:
-        """Wish to buy. What is left out is as the strategy file says.
+        """Request to buy. What is left out is as the strategy file says.
 
         `limit` is whole VND, `market` one of MTL, MAK, MOK, ATO, ATC, PLO. Raises TypeError for a
         quantity or price that is no whole number and for a `why` that is no text, ValueError for an
         absurd number or an unknown market type.
         """
-        self.desk.wishes.append(_wish(WishKind.BUY, quantity, limit, market, why=why))
+        self.context.requests.append(_request(RequestKind.BUY, quantity, limit, market, why=why))
 
     def sell(
         self,
@@ -313,8 +313,8 @@ class Strategy:
         market: str | None = None,
         why: str | None = None,
     ) -> None:
-        """Wish to sell; like `buy`. Only settled shares can be sold."""
-        self.desk.wishes.append(_wish(WishKind.SELL, quantity, limit, market, why=why))
+        """Request to sell; like `buy`. Only settled shares can be sold."""
+        self.context.requests.append(_request(RequestKind.SELL, quantity, limit, market, why=why))
 
     def close(
         self,
@@ -323,17 +323,17 @@ class Strategy:
         market: str | None = None,
         why: str | None = None,
     ) -> None:
-        """Wish to sell what is sellable of the own position; nothing without a position."""
+        """Request to sell what is sellable of the own position; nothing without a position."""
         if self.position:
-            self.desk.wishes.append(_wish(WishKind.CLOSE, None, limit, market, why=why))
+            self.context.requests.append(_request(RequestKind.CLOSE, None, limit, market, why=why))
 
     def cancel(self, *, why: str | None = None) -> None:
-        """Wish to cancel the own working orders in this symbol."""
-        self.desk.wishes.append(_wish(WishKind.CANCEL, why=why))
+        """Request to cancel the own working orders in this symbol."""
+        self.context.requests.append(_request(RequestKind.CANCEL, why=why))
 
     def skip(self, why: str) -> None:
         """Journal a no and its reason."""
-        self.desk.wishes.append(_wish(WishKind.SKIP, why=why))
+        self.context.requests.append(_request(RequestKind.SKIP, why=why))
 
     # --------------------------------------------------------------------------------- parameters
 
@@ -346,7 +346,7 @@ class Strategy:
     # ------------------------------------------------------------------------------------- hooks
 
     def on_start(self) -> None:
-        """Called once, after the day book and the account have been read."""
+        """Called once, after the day order book and the account have been read."""
 
     def on_bar(self, bar: BarView) -> None:
         """Called when a bar has closed."""
@@ -373,28 +373,28 @@ class Strategy:
         """Called when the bot stops in good order; wishes are not heard any more."""
 
 
-def _wish(
-    kind: WishKind,
+def _request(
+    kind: RequestKind,
     quantity: int | None = None,
     limit: int | Default | None = FROM_FILE,
     market: str | None = None,
     *,
     why: object,
-) -> Wish:
+) -> Request:
     if not isinstance(why, str | None):
         raise TypeError(f"why must be a text, not {why!r}")
     if quantity is not None:
         _require_whole("quantity", quantity)
     if limit is None or isinstance(limit, Default):
-        return Wish(kind, quantity, limit, OrderType(market) if market else None, why)
+        return Request(kind, quantity, limit, OrderType(market) if market else None, why)
     _require_whole("limit", limit)
     if market is not None:
         raise ValueError("give limit or market, not both")
-    return Wish(kind, quantity, limit, None, why)
+    return Request(kind, quantity, limit, None, why)
 
 
 def _require_whole(name: str, value: object) -> None:
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(f"{name} must be a whole number, not {value!r}")
-    if abs(value) > WISH_MAX:
-        raise ValueError(f"{name} must be at most {WISH_MAX:,}")
+    if abs(value) > NUMBER_MAX:
+        raise ValueError(f"{name} must be at most {NUMBER_MAX:,}")

@@ -312,7 +312,7 @@ class _Broker:
         return bool(filled) and at >= bar.start
 
     def day_book(self, at: datetime) -> TodaysOrdersRead:
-        """Return the whole day book."""
+        """Return the whole day order book."""
         rows = tuple(replace(report, requested_at=at) for report in self.orders.values())
         return TodaysOrdersRead(at, ACCOUNT, rows, at)
 

@@ -8,13 +8,13 @@ from datetime import timedelta
 from pathlib import Path
 
 from bot.config.settings.load import load_settings
-from bot.runtime.company import RunOptions
 from bot.runtime.control.socket import ask
 from bot.runtime.run import run_bot
-from bot.runtime.worlds.environment import Place
-from tests.story import InProcessWorld, Shown, Story, in_process
+from bot.runtime.run_controls import RunOptions
+from bot.runtime.worlds.environment import EnvironmentSpec
+from tests.story import InProcessEnvironment, Shown, Story, in_process
 
-MakeStoryWorld = Callable[[Place], InProcessWorld]
+MakeStoryWorld = Callable[[EnvironmentSpec], InProcessEnvironment]
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,10 @@ async def tell_by_hand(
     replies: list[Mapping[str, object]] = []
     people: list[asyncio.Task[None]] = []
 
-    def make(place: Place) -> InProcessWorld:
-        world = place_in(place)
-        people.extend(asyncio.create_task(_ask(world, place, each, replies)) for each in asks)
-        return world
+    def make(spec: EnvironmentSpec) -> InProcessEnvironment:
+        environment = place_in(spec)
+        people.extend(asyncio.create_task(_ask(environment, spec, each, replies)) for each in asks)
+        return environment
 
     run_options = RunOptions(run_for=timedelta(minutes=minutes), **options)  # type: ignore[arg-type]
     end = await run_bot(loaded, run_options, shown, make=make)
@@ -64,15 +64,18 @@ async def tell_by_hand(
 
 
 async def _ask(
-    world: InProcessWorld, place: Place, each: Ask, replies: list[Mapping[str, object]]
+    environment: InProcessEnvironment,
+    spec: EnvironmentSpec,
+    each: Ask,
+    replies: list[Mapping[str, object]],
 ) -> None:
     """Ask while the stepped clock stands: what is asked counts as under way."""
-    at = world.market.now() + each.after
-    await world.turn.take()
-    place.activity.begin()
-    await world.waiter.sleep_until(at)
+    at = environment.market.now() + each.after
+    await environment.turn.take()
+    spec.activity.begin()
+    await environment.waiter.sleep_until(at)
     try:
-        replies.append(await asyncio.to_thread(ask, place.loaded.state_dir, each.request))
+        replies.append(await asyncio.to_thread(ask, spec.loaded.state_dir, each.request))
     finally:
-        world.turn.give_back()
-        place.activity.end()
+        environment.turn.give_back()
+        spec.activity.end()

@@ -14,11 +14,11 @@ from bot.config.rulebook import load_rulebook
 from bot.config.settings.load import load_settings
 from bot.protocol.secret import Secret
 from bot.runtime.activity import OneAtATime, Tasks
-from bot.runtime.company import RunOptions
 from bot.runtime.run import run_bot
+from bot.runtime.run_controls import RunOptions
 from bot.runtime.schedule import Fire, Job, Report, Timetable
-from bot.runtime.worlds.environment import Access, Driver, Place
-from bot.runtime.worlds.paper.environment import PaperWorld
+from bot.runtime.worlds.environment import Access, Driver, EnvironmentSpec
+from bot.runtime.worlds.paper.environment import PaperEnvironment
 from bot.runtime.worlds.stepped import SteppedMarket, SteppedWaiter
 from bot.sandbox.house.ledger import read_ledger
 from bot.sandbox.sandbox import Sandbox
@@ -76,10 +76,10 @@ class Both:
             each.advance(to)
 
 
-class SteppedPaperWorld(PaperWorld):
+class SteppedPaperWorld(PaperEnvironment):
     """The paper world on the second sandbox's stepped clock."""
 
-    def __init__(self, place: Place, real: RealBroker) -> None:
+    def __init__(self, place: EnvironmentSpec, real: RealBroker) -> None:
         super().__init__(
             place.loaded,
             real.access,

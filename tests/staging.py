@@ -25,7 +25,7 @@ from bot.journal.journal import Journal
 from bot.journal.lease import Lease, acquire
 from bot.protocol.secret import Secret
 from bot.runtime.order_manager import Clocks, OrderManager
-from bot.runtime.reads import DayBook, Health
+from bot.runtime.reads import DayOrderBook, Health
 from bot.sandbox.house.ledger import read_ledger
 from bot.sandbox.sandbox import Sandbox
 from bot.sandbox.scenario import Scenario
@@ -84,7 +84,7 @@ class Stage:
     journal: Journal
     lease: Lease
     orders: OrderManager
-    book: DayBook
+    day_order_book: DayOrderBook
     closed: list[str] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
 
@@ -133,7 +133,7 @@ async def set_stage(folder: Path, url: str, script: Scenario | None = None) -> S
     events: list[Event] = []
     closed: list[str] = []
     account = given.accounts[0]
-    book = DayBook(
+    day_order_book = DayOrderBook(
         broker.client,
         account,
         clock,
@@ -145,7 +145,7 @@ async def set_stage(folder: Path, url: str, script: Scenario | None = None) -> S
         writer=broker.writer,
         journal=journal,
         account=account,
-        book=book,
+        day_order_book=day_order_book,
         clocks=Clocks(clock, clock),
         epoch=lease.epoch,
         max_in_flight=4,
@@ -161,7 +161,7 @@ async def set_stage(folder: Path, url: str, script: Scenario | None = None) -> S
         journal,
         lease,
         orders,
-        book,
+        day_order_book,
         closed,
         events,
     )

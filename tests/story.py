@@ -25,10 +25,10 @@ from bot.domain.entry import Entry, Note
 from bot.domain.recovery import Recovery
 from bot.journal.migrate import migrate
 from bot.protocol.secret import Secret
-from bot.runtime.company import RunOptions
 from bot.runtime.run import RunEnd, run_bot
-from bot.runtime.worlds.environment import Access, Place
-from bot.runtime.worlds.sandbox import SandboxWorld, wake_sandbox
+from bot.runtime.run_controls import RunOptions
+from bot.runtime.worlds.environment import Access, EnvironmentSpec
+from bot.runtime.worlds.sandbox import SandboxEnvironment, wake_sandbox
 from bot.sandbox.house.ledger import read_ledger
 from bot.sandbox.sandbox import Sandbox
 
@@ -37,16 +37,16 @@ AS_FAST_AS_IT_GOES = math.inf
 T = TypeVar("T")
 
 
-class InProcessWorld(SandboxWorld):
+class InProcessEnvironment(SandboxEnvironment):
     """The sandbox world without a socket."""
 
-    def __init__(self, sandbox: Sandbox, clock: SimulatedClock, place: Place) -> None:
+    def __init__(self, sandbox: Sandbox, clock: SimulatedClock, spec: EnvironmentSpec) -> None:
         super().__init__(
             sandbox=sandbox,
             clock=clock,
-            activity=place.activity,
+            activity=spec.activity,
             port=0,
-            speed=place.loaded.settings.sandbox.speed,
+            speed=spec.loaded.settings.sandbox.speed,
         )
         self._played = sandbox
 
@@ -58,12 +58,12 @@ class InProcessWorld(SandboxWorld):
         return Access("http://127.0.0.1:1", key, secret, self._played.app)
 
 
-def in_process(place: Place) -> InProcessWorld:
+def in_process(spec: EnvironmentSpec) -> InProcessEnvironment:
     """Make the world of a story."""
-    settings = place.loaded.settings
-    script = load_scenario(settings.sandbox.scenario, place.loaded.base_dir)
-    sandbox, clock = wake_sandbox(place, script)
-    return InProcessWorld(sandbox, clock, place)
+    settings = spec.loaded.settings
+    script = load_scenario(settings.sandbox.scenario, spec.loaded.base_dir)
+    sandbox, clock = wake_sandbox(spec, script)
+    return InProcessEnvironment(sandbox, clock, spec)
 
 
 @dataclass

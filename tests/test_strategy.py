@@ -9,19 +9,19 @@ from bot.domain.instrument import Exchange
 from bot.domain.order import OrderState, OrderType, Side
 from bot.domain.plan import Limits, OrderPlan
 from bot.domain.quote import Bar, Depth, DepthLevel
-from bot.strategy import FROM_FILE, DepthView, Desk, PositionView, Wish, WishKind
+from bot.strategy import FROM_FILE, Context, DepthView, PositionView, Request, RequestKind
 from bot.testing import play, read_bars
 
 
 def _desk(qty=0):
-    desk = Desk("HPG", "mine")
-    desk.position = PositionView(qty, qty, qty * 27_000)
-    return desk
+    context = Context("HPG", "mine")
+    context.position = PositionView(qty, qty, qty * 27_000)
+    return context
 
 
 def test_wishes_lie_on_the_desk_until_they_are_taken():
-    desk = _desk(200)
-    strategy = Strategy(desk)
+    context = _desk(200)
+    strategy = Strategy(context)
 
     strategy.buy(why="up")
     strategy.buy(100, limit=27_000)
@@ -30,13 +30,13 @@ def test_wishes_lie_on_the_desk_until_they_are_taken():
     strategy.cancel()
     strategy.skip("enough")
 
-    assert desk.wishes == [
-        Wish(WishKind.BUY, None, FROM_FILE, None, "up"),
-        Wish(WishKind.BUY, 100, 27_000),
-        Wish(WishKind.SELL, None, FROM_FILE, OrderType.MTL),
-        Wish(WishKind.CLOSE, None, None),
-        Wish(WishKind.CANCEL),
-        Wish(WishKind.SKIP, why="enough"),
+    assert context.requests == [
+        Request(RequestKind.BUY, None, FROM_FILE, None, "up"),
+        Request(RequestKind.BUY, 100, 27_000),
+        Request(RequestKind.SELL, None, FROM_FILE, OrderType.MTL),
+        Request(RequestKind.CLOSE, None, None),
+        Request(RequestKind.CANCEL),
+        Request(RequestKind.SKIP, why="enough"),
     ]
 
 
@@ -61,17 +61,17 @@ def test_a_wish_that_is_no_order_raises_where_it_is_made(arguments, error):
     with pytest.raises(error):
         strategy.buy(**arguments)
 
-    assert strategy.desk.wishes == []
+    assert strategy.context.requests == []
 
 
-@pytest.mark.parametrize("wish", [Strategy.sell, Strategy.cancel, Strategy.skip])
-def test_a_reason_that_is_no_text_raises_where_it_is_given(wish):
+@pytest.mark.parametrize("ask", [Strategy.sell, Strategy.cancel, Strategy.skip])
+def test_a_reason_that_is_no_text_raises_where_it_is_given(ask):
     strategy = Strategy(_desk())
 
     with pytest.raises(TypeError, match="why must be a text, not 5"):
-        wish(strategy, why=5)
+        ask(strategy, why=5)
 
-    assert strategy.desk.wishes == []
+    assert strategy.context.requests == []
 
 
 def test_a_strategy_knows_its_name_and_symbol_and_no_more():

@@ -39,7 +39,9 @@ LANE_SHARE_PERCENT: Final[Mapping[Lane, int]] = {
     Lane.QUOTE: 65,
     Lane.OTHER: 60,
 }
-"""How much of the window a lane may fill; a fifth is for cancels, the day book and fences alone."""
+"""How much of the window a lane may fill; a fifth is for cancels, the day order book and fences
+alone.
+"""
 _LANE_STEP: Final = timedelta(milliseconds=1)
 _TICKET_STEP: Final = timedelta(microseconds=1)
 _STEPS_MAX: Final = 900

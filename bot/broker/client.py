@@ -52,7 +52,7 @@ Query = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Heard(Generic[Value]):
+class ReadAnswer(Generic[Value]):
     """A value with the payload that it was read from, and what in it differs from the document."""
 
     value: Value
@@ -82,7 +82,7 @@ class BrokerClient:
 
     async def hear(
         self, codec: Codec[Value], path: Mapping[str, str] = _NOTHING, query: Query = ()
-    ) -> Heard[Value]:
+    ) -> ReadAnswer[Value]:
         """Read as `read` does, and keep the payload beside the value."""
         check_query(codec.endpoint, path, query)
         return await self._hear(codec.endpoint, path, query, codec.decode)
@@ -245,7 +245,7 @@ class BrokerClient:
         path: Mapping[str, str],
         query: Query,
         decoder: Callable[[Payload], Value],
-    ) -> Heard[Value]:
+    ) -> ReadAnswer[Value]:
         """Read; a 401 for a user's own path has the user read again, once, and asks for that one's.
 
         Source: broker open API 0.2.0-preview.3, recovery.
@@ -264,12 +264,12 @@ class BrokerClient:
         path: Mapping[str, str],
         query: Query,
         decoder: Callable[[Payload], Value],
-    ) -> Heard[Value]:
+    ) -> ReadAnswer[Value]:
         answer = await self._reader.read(endpoint, target_of(endpoint, path, query))
         payload, value, drift = await _understood(endpoint, answer, decoder)
         check_echo(payload, {**dict(query), **path})
         self._watch.note(drift)
-        return Heard(value, payload, drift)
+        return ReadAnswer(value, payload, drift)
 
     async def _ask_once(
         self, endpoint: Endpoint, body: bytes, decoder: Callable[[Payload], Value]

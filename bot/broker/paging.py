@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, TypeVar
 
-from bot.broker.client import BrokerClient, Heard
+from bot.broker.client import BrokerClient, ReadAnswer
 from bot.broker.errors import Malformed
 from bot.protocol.endpoints import Endpoint
 from bot.protocol.parameters import PARAMETERS
@@ -36,7 +36,7 @@ async def read_pages(
     codec: Codec[Value],
     path: Mapping[str, str] = MappingProxyType({}),
     query: Sequence[tuple[str, str]] = (),
-) -> AsyncIterator[Heard[Value]]:
+) -> AsyncIterator[ReadAnswer[Value]]:
     """Yield the page asked for (the first) and those that follow; a call without pages has one.
 
     Raises Malformed for a page that comes again though more were promised, and for a list longer

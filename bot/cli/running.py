@@ -10,8 +10,8 @@ from bot.cli.invocation import Invocation
 from bot.cli.screen import TerminalScreen
 from bot.cli.show import is_attended, say, write_line
 from bot.config.settings.load import Loaded
-from bot.runtime.company import RunOptions
 from bot.runtime.run import RunEnd, run_bot
+from bot.runtime.run_controls import RunOptions
 
 
 def run_in_foreground(invocation: Invocation, loaded: Loaded, options: RunOptions) -> RunEnd:

@@ -113,7 +113,7 @@ class TerminalScreen:
             write_line(self._drawn, err=True, ends=False)
 
     def _status(self) -> str:
-        return cut(visible(self._narrator.glance.text(self._mode, width() - 1)), width() - 1)
+        return cut(visible(self._narrator.status_line.text(self._mode, width() - 1)), width() - 1)
 
 
 @contextmanager

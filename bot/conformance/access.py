@@ -12,7 +12,7 @@ from bot.conformance.facts import Facts, MissingFact
 from bot.conformance.finding import Finding, Verdict, judged, skipped
 from bot.conformance.reads import is_tier_one, missing_finding
 from bot.conformance.slips import SLIPS, STAMPS
-from bot.conformance.talk import Headers, Heard, Talker
+from bot.conformance.talk import Headers, Reply, Talker
 
 ME: Final = "/users/v1/users/me"
 TIER_ONE: Final = "/trading/market/session?exchange=HOSE"
@@ -48,7 +48,7 @@ async def _check(talker: Talker, facts: Facts, case: Access) -> Finding:
     except MissingFact as missing:
         return missing_finding(case.id, case.what, missing)
     nonce = {"X-FH-NONCE": uuid4().hex} if case.has_hex_nonce else {}
-    heard = await talker.ask(
+    reply = await talker.ask(
         "GET" if case.post is None else "POST",
         target,
         raw=None if case.post is None else case.post.encode(),
@@ -56,16 +56,16 @@ async def _check(talker: Talker, facts: Facts, case: Access) -> Finding:
         slip=SLIPS[case.slip],
         stamp=STAMPS[case.stamp],
     )
-    return _judged(case, heard)
+    return _judged(case, reply)
 
 
-def _judged(case: Access, heard: Heard) -> Finding:
-    is_told = heard.is_success if heard.status < 400 else heard.code not in {"", "0"}
-    is_met = heard.status in case.status and is_told
-    if is_met and case.codes and heard.code not in case.codes:
-        told = f"{heard}; the document names {' or '.join(case.codes)}"
+def _judged(case: Access, reply: Reply) -> Finding:
+    is_told = reply.is_success if reply.status < 400 else reply.code not in {"", "0"}
+    is_met = reply.status in case.status and is_told
+    if is_met and case.codes and reply.code not in case.codes:
+        told = f"{reply}; the document names {' or '.join(case.codes)}"
         return Finding(case.id, case.what, Verdict.DRIFT, told)
-    return judged(case.id, case.what, is_met=is_met, found=str(heard))
+    return judged(case.id, case.what, is_met=is_met, found=str(reply))
 
 
 # ------------------------------------------------------------------------------------------ nonces
@@ -80,23 +80,23 @@ async def _nonces(talker: Talker) -> AsyncIterator[Finding]:
     other = await talker.get("/users/v1/users/0/sub-accounts", used)
     yield _reuse("2.2 nonce elsewhere", "a nonce is used up whatever the path", other)
     yield await _strangers_nonce(talker)
-    heard = await talker.get(TIER_ONE, used)
-    yield _presumed("2.1 nonce ignored", "tier 1 looks at no nonce", heard)
+    reply = await talker.get(TIER_ONE, used)
+    yield _presumed("2.1 nonce ignored", "tier 1 looks at no nonce", reply)
 
 
 async def _strangers_nonce(talker: Talker) -> Finding:
     """The nonce comes after the signature, or a stranger could use nonces up."""
     nonce = {"X-FH-NONCE": str(uuid4())}
     await talker.get(ME, {**nonce, "X-FH-SIGNATURE": "0" * 64})
-    heard = await talker.get(ME, nonce)
-    return _presumed("2.2 nonce of a stranger", "a wrong signature uses no nonce up", heard)
+    reply = await talker.get(ME, nonce)
+    return _presumed("2.2 nonce of a stranger", "a wrong signature uses no nonce up", reply)
 
 
-def _reuse(id: str, what: str, heard: Heard) -> Finding:  # noqa: A002
-    is_met = heard.status == 401 and heard.code == "AUTH_NONCE_REUSED"
-    return judged(id, what, is_met=is_met, found=str(heard))
+def _reuse(id: str, what: str, reply: Reply) -> Finding:  # noqa: A002
+    is_met = reply.status == 401 and reply.code == "AUTH_NONCE_REUSED"
+    return judged(id, what, is_met=is_met, found=str(reply))
 
 
-def _presumed(id: str, what: str, heard: Heard) -> Finding:  # noqa: A002
-    is_met = heard.is_success
-    return judged(id, what, is_met=is_met, found=str(heard), otherwise=Verdict.DRIFT)
+def _presumed(id: str, what: str, reply: Reply) -> Finding:  # noqa: A002
+    is_met = reply.is_success
+    return judged(id, what, is_met=is_met, found=str(reply), otherwise=Verdict.DRIFT)

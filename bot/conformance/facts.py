@@ -12,7 +12,7 @@ from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote
 
-from bot.conformance.talk import Heard, Talker, target_of
+from bot.conformance.talk import Reply, Talker, target_of
 from bot.domain.instrument import EXCHANGE_TZ
 
 LIKED: Final[Mapping[str, tuple[str, ...]]] = {
@@ -65,15 +65,15 @@ class Facts:
         """Return a text with every fact in its place. Raises MissingFact."""
         return _FACT.sub(lambda found: self[found[1]], text)
 
-    def learn(self, name: str, value: object, heard: Heard) -> None:
+    def learn(self, name: str, value: object, reply: Reply) -> None:
         """Keep a value that was found, or why there was none."""
         if value not in {None, ""}:
             self.known[name] = str(value)
-        elif heard.status == 200:
+        elif reply.status == 200:
             why = f"the server has no {name}"
             self.unknown[name] = MissingFact(name, why, is_failure=False)
         else:
-            why = f"{name} could not be found out: {heard}"
+            why = f"{name} could not be found out: {reply}"
             self.unknown[name] = MissingFact(name, why, is_failure=True)
 
 
@@ -82,10 +82,10 @@ async def find_facts(talker: Talker, *, account: str, stock: str | None) -> Fact
     facts = Facts()
     await _find_account(talker, facts, account)
     for kind, step in _CATALOGUES.items():
-        heard = await talker.get(f"/market/quotes/{step}")
-        symbols = [str(each.get("symbol") or "") for each in rows(heard)]
-        facts.learn(kind, _liked(kind, symbols), heard)
-        _find_specials(facts, kind, symbols, heard)
+        reply = await talker.get(f"/market/quotes/{step}")
+        symbols = [str(each.get("symbol") or "") for each in rows(reply)]
+        facts.learn(kind, _liked(kind, symbols), reply)
+        _find_specials(facts, kind, symbols, reply)
         if kind == "commodity":
             await _find_dealer(talker, facts, symbols)
     if stock is not None:
@@ -95,22 +95,22 @@ async def find_facts(talker: Talker, *, account: str, stock: str | None) -> Fact
     await _find_time(talker, facts)
     for name, path, query, read in _LISTS:
         await _find_first(talker, facts, name, path, query, read)
-    heard = await talker.get(FUND_COMPANIES)
-    if heard.status == HTTPStatus.NOT_FOUND:
-        facts.absent[FUND_PATHS] = f"this server has no fund paths: {FUND_COMPANIES} is {heard}"
+    reply = await talker.get(FUND_COMPANIES)
+    if reply.status == HTTPStatus.NOT_FOUND:
+        facts.absent[FUND_PATHS] = f"this server has no fund paths: {FUND_COMPANIES} is {reply}"
     return facts
 
 
 async def _find_account(talker: Talker, facts: Facts, wanted: str) -> None:
-    heard = await talker.get("/users/v1/users/me")
-    facts.learn("user_id", payload(heard, {}).get("user_id"), heard)
+    reply = await talker.get("/users/v1/users/me")
+    facts.learn("user_id", payload(reply, {}).get("user_id"), reply)
     if "user_id" not in facts.known:
         return
-    heard = await talker.get(f"/users/v1/users/{facts['user_id']}/sub-accounts")
-    found = [each for each in rows(heard) if _is_wanted(each, wanted)]
+    reply = await talker.get(f"/users/v1/users/{facts['user_id']}/sub-accounts")
+    found = [each for each in rows(reply) if _is_wanted(each, wanted)]
     chosen = found[0] if found else {}
-    facts.learn("account", chosen.get("id"), heard)
-    facts.learn("extended", chosen.get("sub_account_ext"), heard)
+    facts.learn("account", chosen.get("id"), reply)
+    facts.learn("extended", chosen.get("sub_account_ext"), reply)
 
 
 def _is_wanted(each: Mapping[str, Any], wanted: str) -> bool:
@@ -129,25 +129,25 @@ def _liked(kind: str, symbols: Sequence[str]) -> str | None:
     return next(iter([*liked, *priced, *symbols]), None)
 
 
-def _find_specials(facts: Facts, kind: str, symbols: Sequence[str], heard: Heard) -> None:
+def _find_specials(facts: Facts, kind: str, symbols: Sequence[str], reply: Reply) -> None:
     for special, of, names in (
         ("us_stock", "stock", US_STOCKS),
         ("yield_bond", "bond", YIELD_ONLY),
     ):
         if kind == of:
-            facts.learn(special, next((name for name in names if name in symbols), None), heard)
+            facts.learn(special, next((name for name in names if name in symbols), None), reply)
 
 
 async def _find_dealer(talker: Talker, facts: Facts, symbols: Sequence[str]) -> None:
-    heard = Heard(200, {}, {}, b"")
+    reply = Reply(200, {}, {}, b"")
     for symbol in symbols[:DEALT_TRIED_MAX]:
-        heard = await talker.get(f"/market/quotes/commodities/{quote(symbol)}/dealer-products")
-        if products := rows(heard):
-            facts.learn("dealt", symbol, heard)
-            facts.learn("product", products[0].get("code"), heard)
+        reply = await talker.get(f"/market/quotes/commodities/{quote(symbol)}/dealer-products")
+        if products := rows(reply):
+            facts.learn("dealt", symbol, reply)
+            facts.learn("product", products[0].get("code"), reply)
             return
-    facts.learn("dealt", None, heard)
-    facts.learn("product", None, heard)
+    facts.learn("dealt", None, reply)
+    facts.learn("product", None, reply)
 
 
 # ----------------------------------------------------------------------------------------- the time
@@ -157,10 +157,10 @@ async def _find_time(talker: Talker, facts: Facts) -> None:
     """Market time by the stock's quote: a sandbox may play another day than the wall's."""
     now = talker.offset.now()
     if "stock" in facts.known:
-        heard = await talker.get(f"/market/quotes/stocks/{quote(facts['stock'])}")
-        quoted = payload(heard, {})
+        reply = await talker.get(f"/market/quotes/stocks/{quote(facts['stock'])}")
+        quoted = payload(reply, {})
         for name in ("floor", "ceiling", "exchange", "reference"):
-            facts.learn(name, quoted.get(name), heard)
+            facts.learn(name, quoted.get(name), reply)
         now = _instant(quoted.get("updated_at")) or now
         await _find_phase(talker, facts)
     today = now.astimezone(EXCHANGE_TZ).date()
@@ -173,8 +173,8 @@ async def _find_time(talker: Talker, facts: Facts) -> None:
 async def _find_phase(talker: Talker, facts: Facts) -> None:
     if "exchange" in facts.known:
         query = {"exchange": facts["exchange"]}
-        heard = await talker.get(target_of("/trading/market/session", query))
-        facts.learn("phase", payload(heard, {}).get("exchange_session"), heard)
+        reply = await talker.get(target_of("/trading/market/session", query))
+        facts.learn("phase", payload(reply, {}).get("exchange_session"), reply)
 
 
 def _days(today: date) -> dict[str, str]:
@@ -227,34 +227,34 @@ async def _find_first(
     name: str,
     path: str,
     query: Mapping[str, str],
-    read: Callable[[Heard], object],
+    read: Callable[[Reply], object],
 ) -> None:
     try:
-        heard = await talker.get(facts.target(path, query))
+        reply = await talker.get(facts.target(path, query))
     except MissingFact as missing:
         facts.unknown[name] = missing
         return
-    facts.learn(name, read(heard), heard)
+    facts.learn(name, read(reply), reply)
 
 
-def payload(heard: Heard, default: Any) -> Any:
+def payload(reply: Reply, default: Any) -> Any:
     """Return what stands under `data` or `result`; `default` when there is no such."""
-    body = heard.body or {}
+    body = reply.body or {}
     found = next((body[key] for key in _PAYLOAD if body.get(key) is not None), default)
     return found if isinstance(found, type(default)) else default
 
 
-def rows(heard: Heard) -> list[dict[str, Any]]:
+def rows(reply: Reply) -> list[dict[str, Any]]:
     """Return the objects of a list payload."""
-    return [each for each in payload(heard, []) if isinstance(each, dict)]
+    return [each for each in payload(reply, []) if isinstance(each, dict)]
 
 
-def _first(name: str) -> Callable[[Heard], object]:
-    return lambda heard: next((each.get(name) for each in rows(heard)), None)
+def _first(name: str) -> Callable[[Reply], object]:
+    return lambda reply: next((each.get(name) for each in rows(reply)), None)
 
 
-def _first_result(heard: Heard) -> object:
-    found = payload(heard, {}).get("results") or [{}]
+def _first_result(reply: Reply) -> object:
+    found = payload(reply, {}).get("results") or [{}]
     return found[0].get("id") if isinstance(found[0], dict) else None
 
 
@@ -272,7 +272,7 @@ FUND_PATHS: Final = "/fund-trading/public/"
 FUND_COMPANIES: Final = FUND_PATHS + "fund-companies"
 _CERTIFICATES: Final = FUND_PATHS + "fund-certificates"
 _NONE: Final[Mapping[str, str]] = {}
-_LISTS: Final[tuple[tuple[str, str, Mapping[str, str], Callable[[Heard], object]], ...]] = (
+_LISTS: Final[tuple[tuple[str, str, Mapping[str, str], Callable[[Reply], object]], ...]] = (
     ("order_id", "/trading/v1/accounts/{account}/order-book", _NONE, _first("orderid")),
     ("news_id", "/market/market-news", _NONE, _first_result),
     ("indicator", "/market/macro/indicators", _NONE, _first("indicator")),

@@ -33,13 +33,13 @@ async def until_signal(
 ) -> Report:
     """Make the run and return its report; `on_signal` hears each signal. Raises Interrupted."""
     loop, task = asyncio.get_running_loop(), asyncio.ensure_future(run)
-    heard: list[signal.Signals] = []
+    reply: list[signal.Signals] = []
 
     def hear(number: signal.Signals) -> None:
-        if not heard:
+        if not reply:
             task.cancel()
-        loop.call_later(again_s if heard else CLEARING_S_MAX, task.cancel)
-        heard.append(number)
+        loop.call_later(again_s if reply else CLEARING_S_MAX, task.cancel)
+        reply.append(number)
         with suppress(OSError):  # a terminal that is gone
             on_signal(number)
 
@@ -48,9 +48,9 @@ async def until_signal(
     try:
         return await task
     except (asyncio.CancelledError, OSError):
-        if not heard:
+        if not reply:
             raise
-        raise Interrupted(heard[0]) from None
+        raise Interrupted(reply[0]) from None
     finally:
         for number in SIGNALS:
             loop.remove_signal_handler(number)

@@ -23,8 +23,8 @@ async def why_not(talker: Talker, facts: Facts) -> str:
     if missing or talker.token is None:
         return f"without {', '.join([*missing, *([] if talker.token else ['a token'])])}"
     query = {"exchange": facts["exchange"]}
-    heard = await talker.get(target_of("/trading/market/session", query))
-    phase = payload(heard, {}).get("exchange_session")
+    reply = await talker.get(target_of("/trading/market/session", query))
+    phase = payload(reply, {}).get("exchange_session")
     if phase != "PROGRESS":
         return f"{facts['exchange']} is {phase}: an order at the floor waits only in PROGRESS"
     return await _learn_prices(talker, facts)
@@ -60,6 +60,6 @@ async def available(talker: Talker, facts: Facts, side: str, name: str) -> int:
     query = {"orderSide": side, "symbol": "{stock}", "quotePrice": "{floor}"}
     price = str(int(float(facts["floor"])))
     facts.known["floor"] = price
-    heard = await talker.get(facts.target("/trading/v2/accounts/{account}/available-trade", query))
-    found = payload(heard, {}).get(name)
+    reply = await talker.get(facts.target("/trading/v2/accounts/{account}/available-trade", query))
+    found = payload(reply, {}).get(name)
     return int(found) if isinstance(found, int) else 0

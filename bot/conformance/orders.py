@@ -16,7 +16,7 @@ from bot.conformance.finding import Finding, Show, Verdict, judged, nobody, skip
 from bot.conformance.order_terms import LOT, available, why_not
 from bot.conformance.shape import compare, shown
 from bot.conformance.sweep import PAUSE, Sweep
-from bot.conformance.talk import Heard, Talker
+from bot.conformance.talk import Reply, Talker
 from bot.protocol.envelope import is_no_error
 
 ORDERS: Final = "/trading/oa/sub-accounts/{account}/orders"
@@ -113,9 +113,9 @@ class OrderStory:
 
     # ------------------------------------------------------------------------------- the place
 
-    def _placed(self, heard: Heard) -> list[Finding]:
-        self._is_lost = heard.status == 0 or heard.status >= 500
-        results, findings = _one_result("4.2 place", heard)
+    def _placed(self, reply: Reply) -> list[Finding]:
+        self._is_lost = reply.status == 0 or reply.status >= 500
+        results, findings = _one_result("4.2 place", reply)
         if not results:
             return findings
         [result] = results
@@ -168,7 +168,7 @@ class OrderStory:
         equal = "the same" if is_equal else "they differ"
         return [
             *_fields("4.3 row", "the row of a placed order", row, wanted),
-            judged("4.3 row listed", "the day book has it once", is_met=is_one, found=found),
+            judged("4.3 row listed", "the day order book has it once", is_met=is_one, found=found),
             judged("4.3 row equal", "list and detail agree", is_met=is_equal, found=equal),
         ]
 
@@ -209,18 +209,18 @@ class OrderStory:
     async def _bad_amendments(self) -> list[Finding]:
         target, findings = self._order(self._order_id), []
         for bad in order_data().amendments:
-            heard = await self._talker.ask("PUT", target, bad.body)
-            findings.append(judged(bad.id, bad.what, is_met=heard.status == 400, found=str(heard)))
+            reply = await self._talker.ask("PUT", target, bad.body)
+            findings.append(judged(bad.id, bad.what, is_met=reply.status == 400, found=str(reply)))
         for method, body in (("PUT", {"price": self._price}), ("DELETE", self._cancel_body())):
-            heard = await self._talker.ask(method, self._order("ORD0"), body)
+            reply = await self._talker.ask(method, self._order("ORD0"), body)
             what = f"{method} of an unknown order is refused"
-            is_met = heard.status in {400, 404}
+            is_met = reply.status in {400, 404}
             findings.append(
                 judged(
                     f"4.2 {method} unknown",
                     what,
                     is_met=is_met,
-                    found=str(heard),
+                    found=str(reply),
                     otherwise=Verdict.DRIFT,
                 )
             )
@@ -230,18 +230,18 @@ class OrderStory:
         return {"sub_account": self._facts["extended"]}
 
     async def _cancelled(self) -> list[Finding]:
-        heard = await self._talker.ask("DELETE", self._order(self._order_id), raw=b"")
+        reply = await self._talker.ask("DELETE", self._order(self._order_id), raw=b"")
         findings = [
             judged(
                 "4.2 cancel without body",
                 "a cancel needs its body",
-                is_met=heard.status == 400,
-                found=str(heard),
+                is_met=reply.status == 400,
+                found=str(reply),
                 otherwise=Verdict.DRIFT,
             )
         ]
-        heard = await self._talker.ask("DELETE", self._order(self._order_id), self._cancel_body())
-        results, said = _one_result("4.2 cancel", heard)
+        reply = await self._talker.ask("DELETE", self._order(self._order_id), self._cancel_body())
+        results, said = _one_result("4.2 cancel", reply)
         findings += said
         if results:
             same = {"order_id": self._order_id, "execute_quantity": 0}
@@ -261,12 +261,12 @@ class OrderStory:
     async def _after_the_end(self, row: Mapping[str, Any]) -> list[Finding]:
         findings = []
         for method, body in (("DELETE", self._cancel_body()), ("PUT", {"price": self._price})):
-            heard = await self._talker.ask(method, self._order(self._order_id), body)
-            codes = [each.get("code") for each in rows(heard)]
-            is_refused = heard.status in {400, 404} or any(not is_no_error(code) for code in codes)
+            reply = await self._talker.ask(method, self._order(self._order_id), body)
+            codes = [each.get("code") for each in rows(reply)]
+            is_refused = reply.status in {400, 404} or any(not is_no_error(code) for code in codes)
             is_met = is_refused and _same(row, await self._row())
             what = f"{method} of an ended order is refused and changes nothing"
-            found = f"{heard}, code {codes[0] if codes else '-'}"
+            found = f"{reply}, code {codes[0] if codes else '-'}"
             findings.append(judged(f"7.2 {method} again", what, is_met=is_met, found=found))
         return findings
 
@@ -276,15 +276,15 @@ class OrderStory:
         for bad in order_data().refused:
             raw = bad.text.encode() if bad.text is not None else None
             body = None if raw is not None else self._changed(bad)
-            heard = await self._talker.ask("POST", self._target, body, raw=raw)
-            await self._undo(heard)
-            is_met = heard.status == 400 and heard.code not in {"", "0"}
+            reply = await self._talker.ask("POST", self._target, body, raw=raw)
+            await self._undo(reply)
+            is_met = reply.status == 400 and reply.code not in {"", "0"}
             otherwise = Verdict.FAIL if bad.is_shown else Verdict.DRIFT
-            yield judged(bad.id, bad.what, is_met=is_met, found=str(heard), otherwise=otherwise)
+            yield judged(bad.id, bad.what, is_met=is_met, found=str(reply), otherwise=otherwise)
         for bad in order_data().rejected:
-            heard = await self._talker.ask("POST", self._target, self._changed(bad))
-            await self._undo(heard)
-            yield _rejection(bad, heard)
+            reply = await self._talker.ask("POST", self._target, self._changed(bad))
+            await self._undo(reply)
+            yield _rejection(bad, reply)
 
     def _changed(self, bad: BadBody) -> Body:
         changed = {**self.body(), **{name: self._value(value) for name, value in bad.set.items()}}
@@ -295,19 +295,19 @@ class OrderStory:
             return value
         return int(self._facts.fill(value))
 
-    async def _undo(self, heard: Heard) -> None:
+    async def _undo(self, reply: Reply) -> None:
         """Cancel an order that should never have been taken."""
-        for result in rows(heard):
-            if heard.status == 200 and result.get("order_status") not in REFUSING:
+        for result in rows(reply):
+            if reply.status == 200 and result.get("order_status") not in REFUSING:
                 target = self._order(str(result.get("order_id")))
                 await self._talker.ask("DELETE", target, self._cancel_body())
 
 
-def _one_result(id: str, heard: Heard) -> tuple[list[Body], list[Finding]]:  # noqa: A002
+def _one_result(id: str, reply: Reply) -> tuple[list[Body], list[Finding]]:  # noqa: A002
     """Return the one result and what is asserted of any order write that is answered 200."""
-    found = rows(heard)
-    is_one = heard.status == 200 and "result" in (heard.body or {}) and len(found) == 1
-    told = f"{heard}, {len(found)} results"
+    found = rows(reply)
+    is_one = reply.status == 200 and "result" in (reply.body or {}) and len(found) == 1
+    told = f"{reply}, {len(found)} results"
     findings = [judged(f"{id} answer", "200 with result[] of one", is_met=is_one, found=told)]
     if not is_one:
         return [], findings
@@ -355,14 +355,14 @@ def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return all(one.get(name) == other.get(name) for name in names)
 
 
-def _rejection(bad: BadBody, heard: Heard) -> Finding:
-    [result] = rows(heard) if len(rows(heard)) == 1 else [{}]
+def _rejection(bad: BadBody, reply: Reply) -> Finding:
+    [result] = rows(reply) if len(rows(reply)) == 1 else [{}]
     code, status = str(result.get("code")), result.get("order_status")
     missing = compare(order_data().result, result, words()).missing
-    found = f"{heard.status} {status} code {code}"
+    found = f"{reply.status} {status} code {code}"
     if missing:
         return Finding(bad.id, bad.what, Verdict.FAIL, f"{found}, without {shown(missing)}")
-    is_rejected = heard.status == 200 and status in REFUSING and not is_no_error(result.get("code"))
+    is_rejected = reply.status == 200 and status in REFUSING and not is_no_error(result.get("code"))
     has_reason = bool(result.get("rejected_reason"))
     if is_rejected and has_reason and code in bad.codes:
         return Finding(bad.id, bad.what, Verdict.OK, found)

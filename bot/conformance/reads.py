@@ -12,7 +12,7 @@ from bot.conformance.data import Read, Refusal, words
 from bot.conformance.facts import Facts, MissingFact
 from bot.conformance.finding import Finding, Verdict, judged, skipped
 from bot.conformance.shape import Differences, compare, shown
-from bot.conformance.talk import Heard, Talker
+from bot.conformance.talk import Reply, Talker
 from bot.protocol.answer import Answer
 from bot.protocol.envelope import is_no_error, open_envelope
 from bot.protocol.errors import BrokerRefusal, MalformedAnswer
@@ -41,20 +41,20 @@ async def check_read(talker: Talker, facts: Facts, read: Read) -> AsyncIterator[
     except MissingFact as missing:
         yield missing_finding(f"{read.id} {STATUS}", what, missing)
         return
-    heard = await talker.get(target, _key_only(talker) if is_tier_one(read.path) else None)
-    if heard.status == 404 and read.is_optional:
-        yield skipped(f"{read.id} {STATUS}", what, f"{heard}: no source promises this path")
+    reply = await talker.get(target, _key_only(talker) if is_tier_one(read.path) else None)
+    if reply.status == 404 and read.is_optional:
+        yield skipped(f"{read.id} {STATUS}", what, f"{reply}: no source promises this path")
         return
-    if heard.status == 404 and heard.code in read.absent:
-        yield skipped(f"{read.id} {STATUS}", what, f"{heard}: the document allows that")
+    if reply.status == 404 and reply.code in read.absent:
+        yield skipped(f"{read.id} {STATUS}", what, f"{reply}: the document allows that")
         return
-    yield judged(f"{read.id} {STATUS}", what, is_met=heard.status == 200, found=str(heard))
-    if heard.status != 200:
+    yield judged(f"{read.id} {STATUS}", what, is_met=reply.status == 200, found=str(reply))
+    if reply.status != 200:
         return
-    envelope = _envelope(read, heard)
+    envelope = _envelope(read, reply)
     yield envelope
     if envelope.verdict is Verdict.OK:
-        for finding in _payload(read, heard, target):
+        for finding in _payload(read, reply, target):
             yield finding
 
 
@@ -74,8 +74,8 @@ def _key_only(talker: Talker) -> dict[str, str | None]:
 # ------------------------------------------------------------------------------------ one answer
 
 
-def _envelope(read: Read, heard: Heard) -> Finding:
-    trouble = list(_envelope_faults(read, heard))
+def _envelope(read: Read, reply: Reply) -> Finding:
+    trouble = list(_envelope_faults(read, reply))
     what = f'{read.call}: error_code "0", message, and the payload under {read.key}'
     if read.shape is None:
         what = f"{read.call}: envelope, {NO_SHAPE}"
@@ -84,26 +84,26 @@ def _envelope(read: Read, heard: Heard) -> Finding:
     )
 
 
-def _envelope_faults(read: Read, heard: Heard) -> Iterator[str]:
-    if heard.body is None:
-        yield heard.trouble
+def _envelope_faults(read: Read, reply: Reply) -> Iterator[str]:
+    if reply.body is None:
+        yield reply.trouble
         return
-    if heard.body.get("error_code") != "0":
-        yield f"error_code {heard.body.get('error_code')!r:.40}"
-    if not isinstance(heard.body.get("message"), str):
+    if reply.body.get("error_code") != "0":
+        yield f"error_code {reply.body.get('error_code')!r:.40}"
+    if not isinstance(reply.body.get("message"), str):
         yield "no message"
-    if read.key not in heard.body:
-        yield f"no {read.key}; there are {', '.join(heard.body)}"
-    elif not is_no_error(heard.body.get("error_code")):
+    if read.key not in reply.body:
+        yield f"no {read.key}; there are {', '.join(reply.body)}"
+    elif not is_no_error(reply.body.get("error_code")):
         yield "a 200 with an error code"
 
 
-def _payload(read: Read, heard: Heard, target: str) -> Iterator[Finding]:
-    assert heard.body is not None, "the envelope has been checked"
-    value = heard.body[read.key]
+def _payload(read: Read, reply: Reply, target: str) -> Iterator[Finding]:
+    assert reply.body is not None, "the envelope has been checked"
+    value = reply.body[read.key]
     if read.shape is not None and not (value is None and read.is_nullable):
         yield from _shape(read, compare(read.shape, value, words()))
-    yield _understood(read, heard, target)
+    yield _understood(read, reply, target)
 
 
 def _shape(read: Read, found: Differences) -> Iterator[Finding]:
@@ -145,12 +145,12 @@ def _listed(groups: Mapping[str, set[str]]) -> str:
     return "; ".join(f"{word}: {shown(names)}" for word, names in groups.items() if names)
 
 
-def _understood(read: Read, heard: Heard, target: str) -> Finding:
+def _understood(read: Read, reply: Reply, target: str) -> Finding:
     """Whether the bot's own client makes a value of it, about what was asked for."""
     codec = READS[read.call]
     trouble = ""
     try:
-        opened = open_envelope(codec.endpoint, Answer(heard.status, heard.headers, heard.raw))
+        opened = open_envelope(codec.endpoint, Answer(reply.status, reply.headers, reply.raw))
         codec.decode(opened)
         check_echo(opened, _asked(codec.endpoint.path, target))
     except (BrokerRefusal, MalformedAnswer, Malformed) as error:
@@ -174,14 +174,14 @@ async def check_refusal(talker: Talker, facts: Facts, refusal: Refusal) -> Findi
         target = facts.target(refusal.path, refusal.query)
     except MissingFact as missing:
         return missing_finding(refusal.id, refusal.what, missing)
-    heard = await talker.get(target)
-    return refusal_finding(refusal.id, refusal.what, heard, refusal)
+    reply = await talker.get(target)
+    return refusal_finding(refusal.id, refusal.what, reply, refusal)
 
 
-def refusal_finding(id: str, what: str, heard: Heard, wanted: Any) -> Finding:  # noqa: A002
+def refusal_finding(id: str, what: str, reply: Reply, wanted: Any) -> Finding:  # noqa: A002
     """Judge an answer that should be an error with an error body."""
-    is_met = heard.status in wanted.status and heard.code not in {"", "0"}
+    is_met = reply.status in wanted.status and reply.code not in {"", "0"}
     if wanted.codes:
-        is_met = is_met and heard.code in wanted.codes
+        is_met = is_met and reply.code in wanted.codes
     otherwise = Verdict.FAIL if wanted.is_shown else Verdict.DRIFT
-    return judged(id, what, is_met=is_met, found=str(heard), otherwise=otherwise)
+    return judged(id, what, is_met=is_met, found=str(reply), otherwise=otherwise)

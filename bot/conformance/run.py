@@ -124,12 +124,12 @@ async def _everything(
 
 async def _require_an_answer(talker: Talker) -> None:
     """Without an answer, or with a key that is refused, there is nothing to find out."""
-    heard = await talker.get(ME)
-    if heard.status == 0:
-        text = f"the server did not answer: {heard}"
+    reply = await talker.get(ME)
+    if reply.status == 0:
+        text = f"the server did not answer: {reply}"
         raise OperatorMistake.of("E-NET-001", text, ExitCode.UNREACHABLE)
-    if heard.status == 401:
-        text = f"the server refuses this key or its signature ({heard})"
+    if reply.status == 401:
+        text = f"the server refuses this key or its signature ({reply})"
         raise OperatorMistake.of("E-CNF-001", text, ExitCode.SECRET)
 
 

@@ -50,11 +50,11 @@ async def _judged(talker: Talker, facts: Facts, row: Sense) -> Finding:
         target = facts.target(row.path, row.query)
     except MissingFact as missing:
         return missing_finding(row.id, row.what, missing)
-    heard = await talker.get(target)
-    body = heard.body or {}
+    reply = await talker.get(target)
+    body = reply.body or {}
     payload = body.get("data", body.get("result"))
-    if heard.status != 200 or payload is None:
-        return Finding(row.id, row.what, Verdict.FAIL, str(heard))
+    if reply.status != 200 or payload is None:
+        return Finding(row.id, row.what, Verdict.FAIL, str(reply))
     try:
         trouble = JUDGES[row.judge](payload, facts, row.of)
     except (MissingFact, KeyError, TypeError, AttributeError, IndexError, ValueError) as error:

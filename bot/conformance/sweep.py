@@ -1,7 +1,7 @@
 """What a run leaves behind: an order of it that still works is cancelled, or at least named.
 
 A server may give a changed order another id, show its row late, or lose the answer to a place: then
-the story does not know what to cancel. So the day book is compared with what it held before.
+the story does not know what to cancel. So the day order book is compared with what it held before.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from bot.protocol.status import is_final
 
 LOOKS_MAX: Final = 8
 PAUSE: Final = timedelta(seconds=4)
-"""Between two looks at the day book: a row that is half a minute late is still found."""
+"""Between two looks at the day order book: a row that is half a minute late is still found."""
 _BOOK: Final = "/trading/v1/accounts/{account}/order-book"
 _ORDERS: Final = "/trading/oa/sub-accounts/{account}/orders"
 
@@ -23,7 +23,7 @@ Row = Mapping[str, Any]
 
 
 class Sweep:
-    """The day book as it was before the run; `clear` cancels what the run has added and left."""
+    """The day order book as it was before the run; `clear` cancels what the run has left in it."""
 
     def __init__(self, talker: Talker, facts: Facts) -> None:
         self._talker = talker
@@ -67,9 +67,9 @@ class Sweep:
         return not order_id or any(order_id in {_id(row), _root(row)} for row in book)
 
     async def _book(self) -> Sequence[Row] | None:
-        heard = await self._talker.get(self._facts.target(_BOOK, {}))
-        is_whole = heard.status == 200 and isinstance(payload(heard, []), list)
-        return rows(heard) if is_whole else None
+        reply = await self._talker.get(self._facts.target(_BOOK, {}))
+        is_whole = reply.status == 200 and isinstance(payload(reply, []), list)
+        return rows(reply) if is_whole else None
 
     def _is_ours(self, row: Row, order_id: str) -> bool:
         """By id or root; else a new buy of our stock at one of the two prices of the story."""

@@ -70,7 +70,7 @@ class Slip:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class Reply:
     """An answer, its body read once. `body` None: no JSON object."""
 
     status: int
@@ -143,7 +143,7 @@ class Talker:
         """Leave the server alone for so long."""
         await self._waiter.sleep_until(self._waiter.now() + how_long)
 
-    async def get(self, target: str, headers: Headers | None = None) -> Heard:
+    async def get(self, target: str, headers: Headers | None = None) -> Reply:
         """Read, signed as every public client does."""
         return await self.ask("GET", target, headers=headers)
 
@@ -157,25 +157,25 @@ class Talker:
         slip: Slip | None = None,
         stamp: Callable[[int], str] = str,
         raw: bytes | None = None,
-    ) -> Heard:
+    ) -> Reply:
         """Send once, again after a 429. `stamp` writes the timestamp, `raw` is a body as it is."""
         content = raw if raw is not None else b"" if body is None else compact(body).encode()
-        heard = Heard(0, {}, None, b"", trouble="not sent")
+        reply = Reply(0, {}, None, b"", trouble="not sent")
         for _ in range(TRIES_MAX):
             await self._budget.take(Lane.CANCEL, target, wait_max=WAIT_MAX)
             made = self._headers(method, target, content, slip or Slip(), stamp)
             merged = {**made, **(headers or {})}
             sent = {name: value for name, value in merged.items() if value is not None}
-            heard = await self._exchange(HttpRequest(method, target, sent, content))
-            if heard.status != 429 or heard.code.startswith(_OTP_PREFIX):
-                return heard
-        return heard
+            reply = await self._exchange(HttpRequest(method, target, sent, content))
+            if reply.status != 429 or reply.code.startswith(_OTP_PREFIX):
+                return reply
+        return reply
 
-    async def _exchange(self, request: HttpRequest) -> Heard:
+    async def _exchange(self, request: HttpRequest) -> Reply:
         sent_at = self._wire.now()
         answer = await self._link.exchange(request, READ_BOUNDS)
         if isinstance(answer, NoAnswer):
-            return Heard(0, {}, None, b"", trouble=f"no answer: {answer.reason}")
+            return Reply(0, {}, None, b"", trouble=f"no answer: {answer.reason}")
         self._offset.observe(answer.headers, sent_at=sent_at, answered_at=self._wire.now())
         if answer.http_status == 429:
             self._budget.note_limit(rate_limit_reset(answer), request.target, tries=1)
@@ -200,16 +200,16 @@ class Talker:
         }
 
 
-def _heard(answer: Answer) -> Heard:
+def _heard(answer: Answer) -> Reply:
     try:
         body = parse(answer.body)
     except NotJson as error:
         trouble = f"{answer.http_status}, {error}"
-        return Heard(answer.http_status, answer.headers, None, answer.body, trouble)
+        return Reply(answer.http_status, answer.headers, None, answer.body, trouble)
     if not isinstance(body, dict):
         trouble = f"{answer.http_status}, the body is no object"
-        return Heard(answer.http_status, answer.headers, None, answer.body, trouble)
-    return Heard(answer.http_status, answer.headers, body, answer.body)
+        return Reply(answer.http_status, answer.headers, None, answer.body, trouble)
+    return Reply(answer.http_status, answer.headers, body, answer.body)
 
 
 def target_of(path: str, query: Mapping[str, str] | Sequence[tuple[str, str]] = ()) -> str:

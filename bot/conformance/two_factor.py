@@ -11,7 +11,7 @@ from typing import Final
 
 from bot.conformance.facts import Facts, MissingFact
 from bot.conformance.finding import Finding, Verdict, judged, skipped
-from bot.conformance.talk import Heard, Talker
+from bot.conformance.talk import Reply, Talker
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.protocol.secret import Secret
 
@@ -104,10 +104,10 @@ async def check_gate(talker: Talker, facts: Facts) -> AsyncIterator[Finding]:
         except MissingFact as missing:
             yield skipped(gate.id, gate.what, missing.why)
             continue
-        heard = await talker.ask("POST", target, {"sub_account": ""}, headers=gate.headers)
-        is_met = heard.status == gate.status and heard.code in gate.codes
-        otherwise = Verdict.DRIFT if heard.status in {400, 403} else Verdict.FAIL
-        yield judged(gate.id, gate.what, is_met=is_met, found=str(heard), otherwise=otherwise)
+        reply = await talker.ask("POST", target, {"sub_account": ""}, headers=gate.headers)
+        is_met = reply.status == gate.status and reply.code in gate.codes
+        otherwise = Verdict.DRIFT if reply.status in {400, 403} else Verdict.FAIL
+        yield judged(gate.id, gate.what, is_met=is_met, found=str(reply), otherwise=otherwise)
 
 
 # ---------------------------------------------------------------------------------- the exchange
@@ -138,11 +138,11 @@ async def sign_in(talker: Talker, ask_code: AskCode) -> AsyncIterator[Finding]:
     )
 
 
-def _token_findings(talker: Talker, heard: Heard) -> list[Finding]:
-    found = [_answered("3 verify", "the right code gives a token", heard)]
-    body = heard.body or {}
+def _token_findings(talker: Talker, reply: Reply) -> list[Finding]:
+    found = [_answered("3 verify", "the right code gives a token", reply)]
+    body = reply.body or {}
     names = ("session_token", "expires_at", "expires_at_epoch")
-    found += [_at_top(f"3 {name}", heard, name) for name in names]
+    found += [_at_top(f"3 {name}", reply, name) for name in names]
     token = body.get("session_token")
     if isinstance(token, str) and token:
         talker.token = Secret(token)
@@ -176,12 +176,12 @@ async def check_lock(talker: Talker) -> AsyncIterator[Finding]:
     for number in range(1, WRONG_CODES_MAX + 1):
         what = f"wrong code {number} of {WRONG_CODES_MAX} is OTP_INVALID"
         yield await _refused(talker, f"3 try {number}", what, ticket)
-    heard = await talker.ask("POST", VERIFY, _verification(ticket, Secret("000000")))
+    reply = await talker.ask("POST", VERIFY, _verification(ticket, Secret("000000")))
     yield judged(
         "3 locked",
         "then the ticket is OTP_LOCKED",
-        is_met=400 <= heard.status < 500 and heard.code == "OTP_LOCKED",
-        found=str(heard),
+        is_met=400 <= reply.status < 500 and reply.code == "OTP_LOCKED",
+        found=str(reply),
     )
 
 
@@ -189,32 +189,32 @@ async def check_revoke(talker: Talker, facts: Facts) -> AsyncIterator[Finding]:
     """Give the token up, and see that it is."""
     if talker.token is None:
         return
-    heard = await talker.ask("POST", REVOKE, {"session_token": talker.token.reveal()})
+    reply = await talker.ask("POST", REVOKE, {"session_token": talker.token.reveal()})
     yield judged(
-        "3 revoke", "a token can be given up", is_met=200 <= heard.status < 300, found=str(heard)
+        "3 revoke", "a token can be given up", is_met=200 <= reply.status < 300, found=str(reply)
     )
-    heard = await talker.ask("POST", facts.target(ORDERS, {}), {"sub_account": ""})
-    is_met = heard.status == 403 and heard.code == "OTP_SESSION_REVOKED"
+    reply = await talker.ask("POST", facts.target(ORDERS, {}), {"sub_account": ""})
+    is_met = reply.status == 403 and reply.code == "OTP_SESSION_REVOKED"
     what = "a token that was given up is OTP_SESSION_REVOKED"
-    yield judged("3 revoked", what, is_met=is_met, found=str(heard))
+    yield judged("3 revoked", what, is_met=is_met, found=str(reply))
     talker.token = None
 
 
 async def _refused(talker: Talker, id: str, what: str, ticket: str) -> Finding:  # noqa: A002
-    heard = await talker.ask("POST", VERIFY, _verification(ticket, Secret("000000")))
-    is_met = 400 <= heard.status < 500 and heard.code == "OTP_INVALID"
-    return judged(id, what, is_met=is_met, found=str(heard))
+    reply = await talker.ask("POST", VERIFY, _verification(ticket, Secret("000000")))
+    is_met = 400 <= reply.status < 500 and reply.code == "OTP_INVALID"
+    return judged(id, what, is_met=is_met, found=str(reply))
 
 
 def _verification(ticket: str, code: Secret) -> dict[str, str]:
     return {"ticket_id": ticket, "otp_code": code.reveal()}
 
 
-def _answered(id: str, what: str, heard: Heard) -> Finding:  # noqa: A002
-    return judged(id, what, is_met=heard.status == 200, found=str(heard.status))
+def _answered(id: str, what: str, reply: Reply) -> Finding:  # noqa: A002
+    return judged(id, what, is_met=reply.status == 200, found=str(reply.status))
 
 
-def _at_top(id: str, heard: Heard, name: str) -> Finding:  # noqa: A002
-    is_there = (heard.body or {}).get(name) is not None
-    told = "there" if is_there else f"there are {', '.join(heard.body or {}) or 'none'}"
+def _at_top(id: str, reply: Reply, name: str) -> Finding:  # noqa: A002
+    is_there = (reply.body or {}).get(name) is not None
+    told = "there" if is_there else f"there are {', '.join(reply.body or {}) or 'none'}"
     return judged(id, f"{name} stands at top level", is_met=is_there, found=told)

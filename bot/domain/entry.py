@@ -107,9 +107,9 @@ class IntentMoved:
 class AttemptStarted:
     """One HTTP order request, signed and about to be sent. Committed before its first byte leaves.
 
-    `verb` is POST, PUT or DELETE; `known_ids_sha256` fingerprints the order ids of the day book
-    known then; `signed_ms` is wire time; `boottime_ns` with `boot_id` measures the nonce window
-    over restarts.
+    `verb` is POST, PUT or DELETE; `known_ids_sha256` fingerprints the order ids of the day order
+    book known then; `signed_ms` is wire time; `boottime_ns` with `boot_id` measures the nonce
+    window over restarts.
     """
 
     at: datetime

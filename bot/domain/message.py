@@ -2,7 +2,7 @@
 
     quote ─► QuoteReceived ─► Engine.handle ─► Record(Decision), Record(IntentRecorded), PlaceOrder
     answer ─► PlaceAnswered ─► Engine.handle ─► Record(Transition), ReadTodaysOrders
-    day book ─► TodaysOrdersRead ─► Engine.handle ─► Record(Fill), … ─► Strategy.on_fill
+    day order book ─► TodaysOrdersRead ─► Engine.handle ─► Record(Fill), … ─► Strategy.on_fill
 
 Events, the first part, are facts in the past tense and carry `at` (market time, UTC), the only time
 that the engine knows. Commands are imperatives. Both are frozen; nothing else crosses its border.
@@ -40,7 +40,9 @@ class InstrumentsRead:
 
 @dataclass(frozen=True, slots=True)
 class Reconciled:
-    """Day book and account have been read and merged after a start: from here strategies wake."""
+    """Day order book and account have been read and merged after a start: from here strategies
+    wake.
+    """
 
     at: datetime
 
@@ -126,7 +128,7 @@ class TodaysOrdersRead:
 
 @dataclass(frozen=True, slots=True)
 class OrderRead:
-    """One row of the day book, asked for by id. None: not known (yet), or `is_unreadable`."""
+    """One row of the day order book, asked for by id. None: not known (yet), or `is_unreadable`."""
 
     at: datetime
     order_id: str

@@ -37,7 +37,7 @@ class StoredIntent:
 
 
 @dataclass(frozen=True, slots=True)
-class StrategyBook:
+class RecoveredStrategy:
     """A strategy's own standing from its fills: shares and cost per symbol, today's counts and
     result.
     """
@@ -65,7 +65,7 @@ class Recovery:
     """Unresolved ones of any day, and all of today's."""
     orders: tuple[OrderUpdated, ...] = ()
     """Today's orders and every one not terminal, newest state each, own and external."""
-    strategies: Mapping[str, StrategyBook] = field(default_factory=dict)
+    strategies: Mapping[str, RecoveredStrategy] = field(default_factory=dict)
     recent_fills: tuple[tuple[date, Fill], ...] = ()
     """With their trading dates, of as many days back as a settlement over Tet may take."""
     halted_symbols: Mapping[str, str] = field(default_factory=dict)

@@ -7,37 +7,37 @@ from bot.domain.message import TradingDayStarted
 from bot.domain.order import OrderState
 from bot.engine import switches
 from bot.engine.orders import held, unknown
-from bot.engine.state import Book
-from bot.engine.tracks import OrderTrack
+from bot.engine.state import State
+from bot.engine.tracked import TrackedOrder
 
 
-def on_trading_day(book: Book, event: TradingDayStarted) -> None:
+def on_trading_day(state: State, event: TradingDayStarted) -> None:
     """Close the old day's questions and orders, and begin to count anew."""
-    if event.trading_date == book.trading_date:
+    if event.trading_date == state.trading_date:
         return
-    held.expire_held(book, at_once="the day ended")
-    book.trading_date = event.trading_date
-    end_earlier_days(book)
-    _forget(book)
-    _count_anew(book)
+    held.expire_held(state, at_once="the day ended")
+    state.trading_date = event.trading_date
+    end_earlier_days(state)
+    _forget(state)
+    _count_anew(state)
 
 
-def end_earlier_days(book: Book) -> None:
-    """Close what a day before today's has left open: today's day book knows nothing of it."""
-    unknown.end_day(book, book.trading_date)
-    for order in list(book.open_orders()):
-        if order.row.trading_date < book.trading_date:
-            _lapse(book, order)
+def end_earlier_days(state: State) -> None:
+    """Close what a day before today's has left open: today's day order book knows nothing of it."""
+    unknown.end_day(state, state.trading_date)
+    for order in list(state.open_orders()):
+        if order.row.trading_date < state.trading_date:
+            _lapse(state, order)
 
 
-def _lapse(book: Book, order: OrderTrack) -> None:
+def _lapse(state: State, order: TrackedOrder) -> None:
     """All orders are day orders: what is unfilled lapses at the close (exchange rules)."""
     row: OrderUpdated = replace(
-        order.row, at=book.now, state=OrderState.EXPIRED, note="lapsed at the close"
+        order.row, at=state.now, state=OrderState.EXPIRED, note="lapsed at the close"
     )
-    book.record(
+    state.record(
         Transition(
-            at=book.now,
+            at=state.now,
             intent_id=row.intent_id,
             order_id=row.order_id,
             from_state=order.row.state,
@@ -48,22 +48,24 @@ def _lapse(book: Book, order: OrderTrack) -> None:
             note=row.note,
         )
     )
-    book.record(row)
+    state.record(row)
     order.row, order.poll = row, None
-    book.cancels.pop(row.order_id, None)
+    state.cancels.pop(row.order_id, None)
 
 
-def _forget(book: Book) -> None:
-    """Keep only what may still matter: the day book of today knows no older row."""
-    book.orders = {key: order for key, order in book.orders.items() if order.is_open}
-    book.intents = {key: track for key, track in book.intents.items() if track.reserves_in_full}
-    book.seen_ids = set(book.orders)
-    book.alerted.clear()
+def _forget(state: State) -> None:
+    """Keep only what may still matter: the day order book of today knows no older row."""
+    state.orders = {key: order for key, order in state.orders.items() if order.is_open}
+    state.intents = {
+        key: tracked for key, tracked in state.intents.items() if tracked.reserves_in_full
+    }
+    state.seen_ids = set(state.orders)
+    state.alerted.clear()
 
 
-def _count_anew(book: Book) -> None:
-    book.counts.clear()
-    for runner in book.runners.values():
-        runner.orders_today = runner.realised_today = runner.fees_today = 0
-        if runner.state == switches.PAUSED and runner.state_by == switches.BY_LIMIT:
-            switches.switch(book, runner, switches.ON, "a new day", switches.BY_LIMIT)
+def _count_anew(state: State) -> None:
+    state.counts.clear()
+    for strategy in state.strategies.values():
+        strategy.orders_today = strategy.realised_today = strategy.fees_today = 0
+        if strategy.state == switches.PAUSED and strategy.state_by == switches.BY_LIMIT:
+            switches.switch(state, strategy, switches.ON, "a new day", switches.BY_LIMIT)

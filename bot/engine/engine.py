@@ -33,7 +33,7 @@ from bot.engine.settings import (
     unguarded,
 )
 from bot.engine.standing import Standing, SymbolStanding, standing_of, symbol_standing_of
-from bot.engine.state import Book
+from bot.engine.state import State
 
 __all__ = [
     "Engine",
@@ -48,7 +48,7 @@ __all__ = [
     "unguarded",
 ]
 
-HANDLERS: Final[Mapping[type[Event], Callable[[Book, Never], None]]] = {
+HANDLERS: Final[Mapping[type[Event], Callable[[State, Never], None]]] = {
     message.Recovered: recover.on_recovered,
     message.InstrumentsRead: market.on_instruments,
     message.Reconciled: recover.on_reconciled,
@@ -97,7 +97,7 @@ class Engine:
         invoke: Invoke,
         guard: Guard = unguarded,
     ) -> None:
-        self._book = Book(
+        self._state = State(
             rulebook=rulebook,
             strategies=strategies,
             settings=settings,
@@ -107,47 +107,47 @@ class Engine:
 
     def handle(self, event: Event) -> list[Command]:
         """Take one event in; return what is to be recorded and done, records first."""
-        book = self._book
-        book.now = max(book.now, event.at)
-        guarded(book, "the end of bars", market.close_bars, book)
-        wake.call_hooks(book)
-        is_done = guarded(book, type(event).__name__, _dispatch, book, event)
+        state = self._state
+        state.now = max(state.now, event.at)
+        guarded(state, "the end of bars", market.close_bars, state)
+        wake.call_hooks(state)
+        is_done = guarded(state, type(event).__name__, _dispatch, state, event)
         if not is_done and isinstance(event, PlaceAnswered):
-            guarded(book, "a lost answer", sends.doubt, book, event)
-        wake.call_hooks(book)
-        deadlines.meet(book)
-        return book.outbox.drain()
+            guarded(state, "a lost answer", sends.doubt, state, event)
+        wake.call_hooks(state)
+        deadlines.meet(state)
+        return state.outbox.drain()
 
     def next_due(self) -> datetime | None:
         """Return the earliest deadline still ahead: send `TimePassed` then."""
         found: list[datetime | None] = []
-        book = self._book
-        if guarded(book, "next deadline", lambda: found.append(deadlines.next_due(book))):
+        state = self._state
+        if guarded(state, "next deadline", lambda: found.append(deadlines.next_due(state))):
             return found[0]
-        return book.now + AFTER_A_FAULT
+        return state.now + AFTER_A_FAULT
 
     def objection(self, ask: AmendAsked | CancelAsked) -> CheckResult | None:
         """Return why an ask would be refused now; None when it would be taken. Nothing changes."""
-        return asks.objection(self._book, ask)
+        return asks.objection(self._state, ask)
 
     def reason_not_to_send(self, intent: Intent) -> str | None:
         """Return why an approved order must not leave after all. Nothing changes but by a fault."""
         found: list[str | None] = []
-        book = self._book
-        ask = partial(sends.reason_not_to_send, book, intent)
-        if guarded(book, "last look before a send", lambda: found.append(ask())):
+        state = self._state
+        ask = partial(sends.reason_not_to_send, state, intent)
+        if guarded(state, "last look before a send", lambda: found.append(ask())):
             return found[0]
         return ENGINE_FAULT
 
     def standing(self) -> Standing:
         """Return how the bot is."""
-        return standing_of(self._book)
+        return standing_of(self._state)
 
     def symbol_standing(self, symbol: str) -> SymbolStanding:
         """Return what is known of a symbol's market, and our open orders in it."""
-        return symbol_standing_of(self._book, symbol)
+        return symbol_standing_of(self._state, symbol)
 
 
-def _dispatch(book: Book, event: Event) -> None:
-    event = book.chains.received(event)
-    HANDLERS[type(event)](book, event)  # type: ignore[arg-type]  # the key is the event's type
+def _dispatch(state: State, event: Event) -> None:
+    event = state.chains.received(event)
+    HANDLERS[type(event)](state, event)  # type: ignore[arg-type]  # the key is the event's type

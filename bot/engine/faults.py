@@ -1,9 +1,10 @@
 """An exception inside the engine halts entries. The bot goes on: it reads, cancels and listens.
 
 Each step is tried on its own: the bars, an event's handler, each hook, each deadline, each row of a
-day book, each order taken over at a start. What raises ends its step; what the step had recorded
-before is kept, and the steps behind it are made all the same. So a fault that stays costs its step
-and no more, and none can end the process or its next start. Nothing is sent until a person resumes.
+day order book, each order taken over at a start. What raises ends its step; what the step had
+recorded before is kept, and the steps behind it are made all the same. So a fault that stays costs
+its step and no more, and none can end the process or its next start. Nothing is sent until a person
+resumes.
 """
 
 from collections.abc import Callable
@@ -13,8 +14,8 @@ from bot.domain.entry import RunState
 from bot.domain.fault import Fault, FaultFound
 from bot.engine import gatekeeping
 from bot.engine.gate import BY_ENGINE, Cause
-from bot.engine.state import Book
-from bot.engine.tracks import FaultTrack
+from bot.engine.state import State
+from bot.engine.tracked import TrackedFault
 
 ENGINE_FAULT: Final = "engine fault"
 
@@ -22,32 +23,32 @@ P = ParamSpec("P")
 
 
 def guarded(
-    book: Book, where: str, step: Callable[P, object], *args: P.args, **kwargs: P.kwargs
+    state: State, where: str, step: Callable[P, object], *args: P.args, **kwargs: P.kwargs
 ) -> bool:
     """Make a step; False when it has raised: entries are halted then."""
-    fault = book.guard(lambda: step(*args, **kwargs))
+    fault = state.guard(lambda: step(*args, **kwargs))
     if fault is not None:
-        halt(book, where, fault)
+        halt(state, where, fault)
     return fault is None
 
 
-def on_fault_found(book: Book, event: FaultFound) -> None:
+def on_fault_found(state: State, event: FaultFound) -> None:
     """A shell has caught it: while it carried a command out, or at work of its own."""
-    halt(book, event.where, event.fault)
+    halt(state, event.where, event.fault)
 
 
-def halt(book: Book, where: str, fault: Fault) -> None:
+def halt(state: State, where: str, fault: Fault) -> None:
     """Halt entries and tell of the fault; one of a kind that is known is only counted."""
-    known = book.faults.get(fault.kind)
+    known = state.faults.get(fault.kind)
     if known is not None:
         known.count += 1
         return
-    book.faults[fault.kind] = FaultTrack(book.now, where, fault)
+    state.faults[fault.kind] = TrackedFault(state.now, where, fault)
     kept = f" Report: {fault.report}" if fault.report else ""
     text = (
         f"{fault.error} (in {where}). This is a bug of ours: no new order is sent until you resume"
         f" with a reason; open orders stay, and can be cancelled.{kept}"
     )
-    book.note("FAULT", text, {"where": where, "kind": fault.kind, "trace": fault.trace})
-    if RunState.HALTED not in book.gate.causes:
-        gatekeeping.close(book, RunState.HALTED, Cause(ENGINE_FAULT, BY_ENGINE))
+    state.note("FAULT", text, {"where": where, "kind": fault.kind, "trace": fault.trace})
+    if RunState.HALTED not in state.gate.causes:
+        gatekeeping.close(state, RunState.HALTED, Cause(ENGINE_FAULT, BY_ENGINE))

@@ -51,11 +51,11 @@ class Gate:
     """
 
     causes: dict[RunState, Cause] = field(
-        default_factory=lambda: {RunState.STARTING: Cause("reading the day book", "bot")}
+        default_factory=lambda: {RunState.STARTING: Cause("reading the day order book", "bot")}
     )
     recorded: RunState = RunState.STARTING
     kept: RunState = RunState.RUNNING
-    reason: str = "reading the day book"
+    reason: str = "reading the day order book"
     since: datetime | None = None
     token_until: datetime | None = None
     is_unproven: bool = False

@@ -60,7 +60,7 @@ class EngineSettings:
 
     @property
     def horizon(self) -> timedelta:
-        """After this long a lost place can neither arrive nor be missing from the day book."""
+        """After this long a lost place can neither arrive nor be missing in the day order book."""
         return self.timestamp_life + 2 * self.clock_skew + self.book_lag
 
 

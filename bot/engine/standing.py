@@ -12,15 +12,15 @@ from bot.domain.order import Intent, OrderState, SendState
 from bot.engine.gate import PRIORITY
 from bot.engine.orders import set_aside
 from bot.engine.risk.profit import day_result, unrealised
-from bot.engine.state import Book
-from bot.engine.tracks import (
-    AmendTrack,
-    CancelTrack,
+from bot.engine.state import State
+from bot.engine.tracked import (
     DepthSeen,
-    FaultTrack,
-    IntentTrack,
     QuoteSeen,
-    Runner,
+    StrategyState,
+    TrackedAmend,
+    TrackedCancel,
+    TrackedFault,
+    TrackedIntent,
 )
 
 
@@ -144,110 +144,110 @@ class Standing:
     day_result: int
 
 
-def standing_of(book: Book) -> Standing:
+def standing_of(state: State) -> Standing:
     """Read the book; nothing changes."""
-    gate = book.gate
-    runners = book.runners.values()
+    gate = state.gate
+    strategies = state.strategies.values()
     return Standing(
-        at=book.now,
+        at=state.now,
         state=gate.state,
         reason=gate.reason,
         since=gate.since,
         causes=tuple(
-            CauseStanding(state, cause.reason, cause.by, cause.since)
-            for state in PRIORITY
-            if (cause := gate.causes.get(state)) is not None
+            CauseStanding(run_state, cause.reason, cause.by, cause.since)
+            for run_state in PRIORITY
+            if (cause := gate.causes.get(run_state)) is not None
         ),
         token_until=gate.token_until,
         is_unproven=gate.is_unproven,
         missed_signals=gate.missed,
-        strategies=tuple(_strategy(book, runner) for runner in runners),
-        positions=tuple(one for runner in runners for one in _positions(book, runner)),
-        open_orders=tuple(order.row for order in book.open_orders()),
-        cancels=tuple(_cancel(each) for each in book.cancels.values()),
-        amends=tuple(_amend(each) for each in book.amends.values()),
-        held=_held(book),
-        unknown=_unknown(book),
-        faults=tuple(_fault(each) for each in book.faults.values()),
-        halted_symbols=dict(book.halted_symbols),
-        unread_rows=set_aside.told(book),
-        phases={exchange: seen.phase for exchange, seen in book.phases.items()},
-        counts=dict(book.counts),
-        orders_today=_orders_today(book),
-        day_result=sum(day_result(book, runner) for runner in runners),
+        strategies=tuple(_strategy(state, strategy) for strategy in strategies),
+        positions=tuple(one for strategy in strategies for one in _positions(state, strategy)),
+        open_orders=tuple(order.row for order in state.open_orders()),
+        cancels=tuple(_cancel(each) for each in state.cancels.values()),
+        amends=tuple(_amend(each) for each in state.amends.values()),
+        held=_held(state),
+        unknown=_unknown(state),
+        faults=tuple(_fault(each) for each in state.faults.values()),
+        halted_symbols=dict(state.halted_symbols),
+        unread_rows=set_aside.told(state),
+        phases={exchange: seen.phase for exchange, seen in state.phases.items()},
+        counts=dict(state.counts),
+        orders_today=_orders_today(state),
+        day_result=sum(day_result(state, strategy) for strategy in strategies),
     )
 
 
-def symbol_standing_of(book: Book, symbol: str) -> SymbolStanding:
+def symbol_standing_of(state: State, symbol: str) -> SymbolStanding:
     """Read what the book has of one symbol; nothing changes."""
-    rows = tuple(order.row for order in book.open_orders() if order.row.symbol == symbol)
-    return SymbolStanding(book.quotes.get(symbol), book.depths.get(symbol), rows)
+    rows = tuple(order.row for order in state.open_orders() if order.row.symbol == symbol)
+    return SymbolStanding(state.quotes.get(symbol), state.depths.get(symbol), rows)
 
 
-def _strategy(book: Book, runner: Runner) -> StrategyStanding:
-    waits = _waits_for(book, runner) if runner.state == "on" else ""
+def _strategy(state: State, strategy: StrategyState) -> StrategyStanding:
+    waits = _waits_for(state, strategy) if strategy.state == "on" else ""
     return StrategyStanding(
-        name=runner.plan.name,
-        state="warming" if waits else runner.state,
-        reason=waits or runner.state_reason,
-        mode=runner.plan.mode,
-        symbols=runner.plan.symbols,
-        orders_today=runner.orders_today,
-        realised_today=runner.realised_today,
-        fees_today=runner.fees_today,
-        day_result=day_result(book, runner),
+        name=strategy.plan.name,
+        state="warming" if waits else strategy.state,
+        reason=waits or strategy.state_reason,
+        mode=strategy.plan.mode,
+        symbols=strategy.plan.symbols,
+        orders_today=strategy.orders_today,
+        realised_today=strategy.realised_today,
+        fees_today=strategy.fees_today,
+        day_result=day_result(state, strategy),
     )
 
 
-def _waits_for(book: Book, runner: Runner) -> str:
+def _waits_for(state: State, strategy: StrategyState) -> str:
     """`waiting for 20 bars (7 so far)`, by the instance that needs most; empty when none waits."""
-    seat = max(runner.seats.values(), key=lambda each: each.bars_needed)
-    if not seat.bars_needed:
+    instance = max(strategy.instances.values(), key=lambda each: each.bars_needed)
+    if not instance.bars_needed:
         return ""
-    width = runner.plan.wake.bar
-    series = book.bars.find(seat.symbol, width) if width is not None else None
-    return f"waiting for {seat.bars_needed} bars ({series.count if series else 0} so far)"
+    width = strategy.plan.wake.bar
+    series = state.bars.find(instance.symbol, width) if width is not None else None
+    return f"waiting for {instance.bars_needed} bars ({series.count if series else 0} so far)"
 
 
-def _positions(book: Book, runner: Runner) -> list[PositionStanding]:
+def _positions(state: State, strategy: StrategyState) -> list[PositionStanding]:
     found = []
-    for symbol, position in sorted(runner.positions.items()):
+    for symbol, position in sorted(strategy.positions.items()):
         if position.shares:
-            seen = book.quotes.get(symbol)
+            seen = state.quotes.get(symbol)
             found.append(
                 PositionStanding(
-                    strategy=runner.plan.name,
+                    strategy=strategy.plan.name,
                     symbol=symbol,
                     shares=position.shares,
                     cost=position.cost,
                     last=seen.quote.last if seen else None,
-                    unrealised=unrealised(book, symbol, position) if seen else None,
+                    unrealised=unrealised(state, symbol, position) if seen else None,
                 )
             )
     return found
 
 
-def _cancel(track: CancelTrack) -> CancelStanding:
-    return CancelStanding(track.order_id, track.reason, track.tries, track.queued_until)
+def _cancel(tracked: TrackedCancel) -> CancelStanding:
+    return CancelStanding(tracked.order_id, tracked.reason, tracked.tries, tracked.queued_until)
 
 
-def _amend(track: AmendTrack) -> AmendStanding:
+def _amend(tracked: TrackedAmend) -> AmendStanding:
     return AmendStanding(
-        order_id=track.ask.order_id,
-        asked_at=track.ask.at,
-        field="price" if track.is_of_price else "quantity",
-        old=track.old,
-        new=track.new,
-        stage=track.stage,
-        verdict=track.verdict or "",
-        code=track.code,
-        text=track.text,
+        order_id=tracked.ask.order_id,
+        asked_at=tracked.ask.at,
+        field="price" if tracked.is_of_price else "quantity",
+        old=tracked.old,
+        new=tracked.new,
+        stage=tracked.stage,
+        verdict=tracked.verdict or "",
+        code=tracked.code,
+        text=tracked.text,
     )
 
 
-def _fault(track: FaultTrack) -> FaultStanding:
-    fault = track.fault
-    return FaultStanding(track.at, track.where, fault.error, fault.report, track.count)
+def _fault(tracked: TrackedFault) -> FaultStanding:
+    fault = tracked.fault
+    return FaultStanding(tracked.at, tracked.where, fault.error, fault.report, tracked.count)
 
 
 _OUTCOMES: Final[Mapping[SendState, str]] = {
@@ -270,39 +270,39 @@ _OUTCOMES: Final[Mapping[SendState, str]] = {
 """What became of an intent that has no order row yet."""
 
 
-def _orders_today(book: Book) -> Mapping[str, int]:
+def _orders_today(state: State) -> Mapping[str, int]:
     """Count by outcome; of what a limit refused only an earlier run's is kept as an intent."""
     today = Counter(
-        _outcome(book, track)
-        for track in book.intents.values()
-        if track.intent.trading_date == book.trading_date
+        _outcome(state, tracked)
+        for tracked in state.intents.values()
+        if tracked.intent.trading_date == state.trading_date
     )
-    return today + Counter(blocked=book.counts["denied"])
+    return today + Counter(blocked=state.counts["denied"])
 
 
-def _outcome(book: Book, track: IntentTrack) -> str:
+def _outcome(state: State, tracked: TrackedIntent) -> str:
     """One word for an order: a partly filled one is that also when its rest was cancelled."""
-    order = book.orders.get(track.order_id or "")
+    order = state.orders.get(tracked.order_id or "")
     if order is None:
-        was_held = track.state is SendState.REFUSED and track.held_until is not None
-        return "blocked" if was_held else _OUTCOMES[track.state]
+        was_held = tracked.state is SendState.REFUSED and tracked.held_until is not None
+        return "blocked" if was_held else _OUTCOMES[tracked.state]
     row = order.row
     if row.executed_quantity and row.state is not OrderState.FILLED:
         return "partly filled"
     return "open" if order.is_open else row.state.lower()
 
 
-def _held(book: Book) -> tuple[HeldOrder, ...]:
+def _held(state: State) -> tuple[HeldOrder, ...]:
     return tuple(
-        HeldOrder(track.intent, track.held_until, track.refusal_code)
-        for track in book.intents.values()
-        if track.state is SendState.HELD and track.held_until is not None
+        HeldOrder(tracked.intent, tracked.held_until, tracked.refusal_code)
+        for tracked in state.intents.values()
+        if tracked.state is SendState.HELD and tracked.held_until is not None
     )
 
 
-def _unknown(book: Book) -> tuple[Intent, ...]:
+def _unknown(state: State) -> tuple[Intent, ...]:
     return tuple(
-        track.intent
-        for track in book.intents.values()
-        if track.is_unresolved and track.state is not SendState.SENDING
+        tracked.intent
+        for tracked in state.intents.values()
+        if tracked.is_unresolved and tracked.state is not SendState.SENDING
     )

@@ -19,23 +19,23 @@ from bot.engine.settings import (
     LoadedStrategy,
     unguarded,
 )
-from bot.engine.tracks import (
+from bot.engine.tracked import (
     BEGINNING,
     AccountLedger,
-    AmendTrack,
-    CancelTrack,
     DepthSeen,
-    FaultTrack,
     Flow,
     HookCall,
-    IntentTrack,
-    OrderTrack,
+    Instance,
     PhaseSeen,
     QuoteSeen,
-    Runner,
-    Seat,
+    StrategyState,
+    TrackedAmend,
+    TrackedCancel,
+    TrackedFault,
+    TrackedIntent,
+    TrackedOrder,
 )
-from bot.strategy import Desk
+from bot.strategy import Context
 
 
 class Outbox:
@@ -61,7 +61,7 @@ class Outbox:
         return commands
 
 
-class Book:
+class State:
     """The root. `now` is the latest market time that an event has brought."""
 
     def __init__(
@@ -94,31 +94,31 @@ class Book:
         self.early_flows: list[Flow] = []
         self.rights: dict[str, tuple[ShareholderRight, ...]] = {}
         self.explained_rights: set[tuple[str, bool]] = set()
-        self.intents: dict[str, IntentTrack] = {}
-        self.orders: dict[str, OrderTrack] = {}
+        self.intents: dict[str, TrackedIntent] = {}
+        self.orders: dict[str, TrackedOrder] = {}
         self.chains = Chains()
-        self.cancels: dict[str, CancelTrack] = {}
-        self.amends: dict[str, AmendTrack] = {}
+        self.cancels: dict[str, TrackedCancel] = {}
+        self.amends: dict[str, TrackedAmend] = {}
         self.seen_ids: set[str] = set()
         self.halted_symbols: dict[str, str] = {}
         self.set_aside: dict[str, TodaysOrdersRead] = {}
         self.alerted: set[str] = set()
         self.next_intent_number = 1
         self.next_fill_number = 1
-        self.book_asked_at: datetime | None = None
+        self.day_order_book_asked_at: datetime | None = None
         self.counts: Counter[str] = Counter()
         self.due_hooks: list[HookCall] = []
-        self.faults: dict[str, FaultTrack] = {}
-        self.runners = {loaded.plan.name: self._seated(loaded) for loaded in strategies}
+        self.faults: dict[str, TrackedFault] = {}
+        self.strategies = {loaded.plan.name: self._with_instances(loaded) for loaded in strategies}
 
-    def _seated(self, loaded: LoadedStrategy) -> Runner:
+    def _with_instances(self, loaded: LoadedStrategy) -> StrategyState:
         for instrument in loaded.instruments:
             self.instruments[instrument.symbol] = instrument
         plan = loaded.plan
         if plan.wake.bar is not None:
             for symbol in plan.symbols:
                 self.bars.want(symbol, plan.wake.bar)
-        return Runner(loaded, {symbol: _seat(loaded, symbol) for symbol in plan.symbols})
+        return StrategyState(loaded, {symbol: _instance(loaded, symbol) for symbol in plan.symbols})
 
     # ------------------------------------------------------------------------------- short words
 
@@ -166,11 +166,11 @@ class Book:
         seen = self.phases.get(exchange)
         return seen or PhaseSeen(self.rulebook.phase_at(exchange, self.now), None)
 
-    def open_orders(self) -> Iterator[OrderTrack]:
+    def open_orders(self) -> Iterator[TrackedOrder]:
         """Every order that has not ended, own and external."""
         return (order for order in self.orders.values() if order.is_open)
 
-    def working_orders(self, strategy: str, symbol: str) -> list[OrderTrack]:
+    def working_orders(self, strategy: str, symbol: str) -> list[TrackedOrder]:
         """The open orders of one strategy in one symbol."""
         return [
             order
@@ -178,14 +178,14 @@ class Book:
             if order.row.strategy == strategy and order.row.symbol == symbol
         ]
 
-    def pending_intents(self) -> Iterator[IntentTrack]:
+    def pending_intents(self) -> Iterator[TrackedIntent]:
         """Intents without a known order whose full size is reserved."""
-        return (track for track in self.intents.values() if track.reserves_in_full)
+        return (tracked for tracked in self.intents.values() if tracked.reserves_in_full)
 
 
-def _seat(loaded: LoadedStrategy, symbol: str) -> Seat:
-    desk = Desk(symbol, loaded.plan.name)
-    strategy = loaded.factory(desk)
+def _instance(loaded: LoadedStrategy, symbol: str) -> Instance:
+    context = Context(symbol, loaded.plan.name)
+    strategy = loaded.factory(context)
     for name, value in loaded.plan.parameters.items():
         setattr(strategy, name, value)
-    return Seat(symbol, strategy, desk)
+    return Instance(symbol, strategy, context)

@@ -6,8 +6,8 @@ from bot.domain.entry import StrategySwitched
 from bot.domain.order import Side
 from bot.engine.risk.checks import tighter
 from bot.engine.risk.profit import day_result
-from bot.engine.state import Book
-from bot.engine.tracks import Runner
+from bot.engine.state import State
+from bot.engine.tracked import StrategyState
 
 ON: Final = "on"
 PAUSED: Final = "paused"
@@ -15,30 +15,32 @@ DISABLED: Final = "disabled"
 BY_LIMIT: Final = "limit"
 
 
-def switch(book: Book, runner: Runner, state: str, reason: str, by: str) -> None:
+def switch(state: State, strategy: StrategyState, to_state: str, reason: str, by: str) -> None:
     """Journal the switch when it is a change; the count of faults begins again."""
-    if runner.state == state:
+    if strategy.state == to_state:
         return
-    runner.state, runner.state_reason, runner.state_by = state, reason, by
-    runner.faults = 0
-    book.record(StrategySwitched(book.now, runner.plan.name, state, reason, by))
+    strategy.state, strategy.state_reason, strategy.state_by = to_state, reason, by
+    strategy.faults = 0
+    state.record(StrategySwitched(state.now, strategy.plan.name, to_state, reason, by))
 
 
-def objection(runner: Runner, side: Side) -> str | None:
+def objection(strategy: StrategyState, side: Side) -> str | None:
     """Return why no order of a strategy may leave; None: it may.
 
     A sale may also after the strategy's own limit has paused it: the limit lets exits through.
     """
     is_exit = side is Side.SELL
-    if runner.state == ON or (is_exit and (runner.state, runner.state_by) == (PAUSED, BY_LIMIT)):
+    if strategy.state == ON or (
+        is_exit and (strategy.state, strategy.state_by) == (PAUSED, BY_LIMIT)
+    ):
         return None
-    reason = f": {runner.state_reason}" if runner.state_reason else ""
-    return f"{runner.plan.name} is {runner.state}{reason}"
+    reason = f": {strategy.state_reason}" if strategy.state_reason else ""
+    return f"{strategy.plan.name} is {strategy.state}{reason}"
 
 
-def pause_after_loss(book: Book, runner: Runner) -> None:
+def pause_after_loss(state: State, strategy: StrategyState) -> None:
     """Pause a strategy whose loss of today has reached its limit."""
-    limit = tighter(runner.plan.limits, book.settings.limits).max_loss_per_day
-    loss = -day_result(book, runner)
-    if limit is not None and loss >= limit and runner.state == ON:
-        switch(book, runner, PAUSED, f"day loss {loss:,} of {limit:,}", BY_LIMIT)
+    limit = tighter(strategy.plan.limits, state.settings.limits).max_loss_per_day
+    loss = -day_result(state, strategy)
+    if limit is not None and loss >= limit and strategy.state == ON:
+        switch(state, strategy, PAUSED, f"day loss {loss:,} of {limit:,}", BY_LIMIT)

@@ -20,7 +20,7 @@ from bot.domain.order import (
     SendState,
     Side,
 )
-from bot.domain.recovery import Recovery, StoredAttempt, StoredIntent, StrategyBook
+from bot.domain.recovery import RecoveredStrategy, Recovery, StoredAttempt, StoredIntent
 from bot.journal import tables
 from bot.journal.encoding import instant_of
 from bot.journal.positions import flow, total
@@ -184,7 +184,7 @@ def order_of(row: sa.Row[tuple[object, ...]]) -> OrderUpdated:
     )
 
 
-def _books(connection: sa.Connection, day: str) -> Iterator[tuple[str, StrategyBook]]:
+def _books(connection: sa.Connection, day: str) -> Iterator[tuple[str, RecoveredStrategy]]:
     positions = _positions(connection)
     results = _results(connection, day)
     counts = _counts(connection, day)
@@ -193,7 +193,7 @@ def _books(connection: sa.Connection, day: str) -> Iterator[tuple[str, StrategyB
         realised, fees = results.get(strategy, (0, 0))
         yield (
             strategy,
-            StrategyBook(
+            RecoveredStrategy(
                 positions=positions.get(strategy, {}),
                 orders_today=counts.get(strategy, 0),
                 realised_today=realised,

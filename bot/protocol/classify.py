@@ -75,8 +75,8 @@ def classify_place(
 ) -> Outcome:
     """Return what is known of the intent's one POST.
 
-    `known_ids` are the order ids of the day book before the send: an answer that names one of them
-    is not about this order. `today` is the trading date in market time.
+    `known_ids` are the order ids of the day order book before the send: an answer that names one of
+    them is not about this order. `today` is the trading date in market time.
     """
 
     def judge(results: tuple[OrderResult, ...]) -> Outcome:
@@ -150,7 +150,7 @@ def classify_amend(order_id: str, answer: Answer | NoAnswer) -> Outcome:
     """Return what is known of a PUT: as for a DELETE, but -701111 is done for the open part.
 
     A result under another id is UNKNOWN: a broker that gives an amended order a new id shows it in
-    the day book, with the old one as its root.
+    the day order book, with the old one as its root.
     """
     judge = _judge_change(order_id, done_codes=frozenset({PARTLY_AMENDED}))
     return _classify(AMEND_ORDER, answer, judge)

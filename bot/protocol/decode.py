@@ -7,7 +7,7 @@ what trading needs; `calls.py` reads and writes every call of the API.
 
 from bot.protocol.accounts import decode_available_trade, decode_portfolio, decode_summary
 from bot.protocol.bodies import decode_amend, decode_cancel, decode_place
-from bot.protocol.day_book import decode_order_row, decode_todays_orders
+from bot.protocol.day_order_book import decode_order_row, decode_todays_orders
 from bot.protocol.market import decode_market_phase
 from bot.protocol.orders import decode_order_results
 from bot.protocol.quotes import decode_depth, decode_quote

@@ -6,7 +6,7 @@ of a request body, serialised once, to be hashed and sent. Keys are exactly the 
 
 from bot.protocol.accounts import encode_available_trade, encode_portfolio, encode_summary
 from bot.protocol.bodies import encode_amend, encode_cancel, encode_place
-from bot.protocol.day_book import RowDetail, encode_order_row, encode_todays_orders
+from bot.protocol.day_order_book import RowDetail, encode_order_row, encode_todays_orders
 from bot.protocol.market import encode_market_phase
 from bot.protocol.orders import encode_order_result, encode_order_results
 from bot.protocol.quotes import encode_depth, encode_quote

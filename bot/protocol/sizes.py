@@ -1,9 +1,9 @@
 """How large an answer of each call may be: in bytes, in values, in rows.
 
 What is larger is refused before it is read, so that no answer costs more time or memory than the
-largest that a broker has a reason to send: a day book of thousands of orders, years of bars. What
-is for a moment is read at once, in a few milliseconds at most; all else is for a thread. Figures by
-`bench/hostile.py`.
+largest that a broker has a reason to send: a day order book of thousands of orders, years of bars.
+What is for a moment is read at once, in a few milliseconds at most; all else is for a thread.
+Figures by `bench/hostile.py`.
 """
 
 from dataclasses import dataclass
@@ -31,10 +31,11 @@ SMALL: Final = Size(64 * KIB, 5_000)
 MEDIUM: Final = Size(MIB, 50_000)
 """A portfolio of 1,000 symbols."""
 LARGE: Final = Size(4 * MIB, 150_000)
-"""A day book of 3,000 orders, bars of 5 minutes of a year and a half, a catalogue of 50,000."""
+"""A day order book of 3,000 orders, bars of 5 minutes of a year and a half, a catalogue of 50,000.
+"""
 
 ROWS_MAX: Final = 3_000
-"""Orders of a day book."""
+"""Orders of a day order book."""
 LEVELS_MAX: Final = 100
 """Prices on one side of a depth; the exchanges show three to ten."""
 

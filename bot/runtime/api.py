@@ -16,7 +16,7 @@ from typing import Final
 
 from bot.broker.broker import Broker
 from bot.broker.checks import check_query
-from bot.broker.client import BrokerClient, Heard
+from bot.broker.client import BrokerClient, ReadAnswer
 from bot.broker.errors import BrokerError, Refused, WrongQuery, is_unknown, refuses_key
 from bot.broker.paging import PAGE, PAGES_MAX, has_next, is_paged
 from bot.config.problems import ExitCode, OperatorMistake, Problem
@@ -33,7 +33,7 @@ from bot.protocol.shaped import Codec
 from bot.protocol.strict_json import compact
 from bot.runtime.assemble import choose_account, connect_broker
 from bot.runtime.control.socket import LINE_MAX, Reply, Request
-from bot.runtime.worlds.environment import SystemWorld, access_of
+from bot.runtime.worlds.environment import SystemEnvironment, access_of
 
 REPLY_CHARACTERS_MAX: Final = LINE_MAX * 9 // 10
 _SUGGESTIONS_MAX: Final = 3
@@ -247,7 +247,7 @@ def _not_found(error: Refused, asked: Asked) -> Reply:
     return {"ok": False, "code": "E-API-006", "message": message}
 
 
-def _reply(asked: Asked, heard: Heard[object]) -> Reply:
+def _reply(asked: Asked, heard: ReadAnswer[object]) -> Reply:
     raw = heard.payload.raw.decode("utf-8")
     payload = compact(heard.payload.value) if len(raw) <= REPLY_CHARACTERS_MAX else ""
     if len(payload) + len(raw) > REPLY_CHARACTERS_MAX:
@@ -291,7 +291,7 @@ async def follow(ask: AskPage, asked: Asked) -> AsyncIterator[Reply]:
 async def own_broker(loaded: Loaded) -> AsyncIterator[Broker]:
     """Open a client to the configured broker. Raises OperatorMistake without address or key."""
     access = access_of(loaded)
-    broker = connect_broker(loaded, access, SystemWorld(access), lambda _: None)
+    broker = connect_broker(loaded, access, SystemEnvironment(access), lambda _: None)
     try:
         yield broker
     finally:

@@ -26,38 +26,38 @@ from bot.engine.settings import EngineSettings, LoadedStrategy
 from bot.protocol.secret import Secret
 from bot.runtime.inbox import Post
 from bot.runtime.token_file import keep_token, kept_token
-from bot.runtime.worlds.environment import Access, World
+from bot.runtime.worlds.environment import Access, Environment
 
 DRIFT_CHARACTERS_MAX: Final = 300
 _LONG_TERM: Final = "the broker limits us still, after its own reset: a limit in the long term"
 
 
-def connect_broker(loaded: Loaded, access: Access, world: World, post: Post) -> Broker:
+def connect_broker(loaded: Loaded, access: Access, environment: Environment, post: Post) -> Broker:
     """Wire the broker's side; nothing is sent yet. Raises OperatorMistake for an unsafe address."""
     settings = loaded.settings
     budget = RequestBudget(
         per_minute=settings.broker.requests_per_minute,
-        waiter=world.waiter,
+        waiter=environment.waiter,
         jitter=Random(settings.sandbox.seed),
-        on_wait=tell_waits(world, post, lambda: budget.is_degraded),
+        on_wait=tell_waits(environment, post, lambda: budget.is_degraded),
     )
     try:
         return open_broker(
             access.base_url,
             Credentials(access.api_key, access.api_secret, settings.broker.device_id),
-            wire=world.wire,
-            waiter=world.waiter,
+            wire=environment.wire,
+            waiter=environment.waiter,
             budget=budget,
-            max_concurrent=world.max_concurrent,
+            max_concurrent=environment.max_concurrent,
             app=access.app,
-            on_drift=tell_drift(world, post),
-            on_skew=tell_skew(world, post),
+            on_drift=tell_drift(environment, post),
+            on_skew=tell_skew(environment, post),
         )
     except ForbiddenAddress as error:
         raise OperatorMistake.of("E-CFG-043", f"broker.base_url: {error.reason}") from error
 
 
-def tell_waits(world: World, post: Post, is_degraded: Callable[[], bool]) -> OnWait:
+def tell_waits(environment: Environment, post: Post, is_degraded: Callable[[], bool]) -> OnWait:
     """Return what journals and shows that requests wait for the broker's quota.
 
     The budget waits on a clock that need not be the market's, nor go at its pace: what is told is
@@ -65,9 +65,11 @@ def tell_waits(world: World, post: Post, is_degraded: Callable[[], bool]) -> OnW
     """
 
     def on_wait(until: datetime, waiting: int, call: str) -> None:
-        now = world.market.now()
+        now = environment.market.now()
         numbers: dict[str, Number] = {
-            "until": (now + (until - world.waiter.now()) * world.quota_speed).isoformat(),
+            "until": (
+                now + (until - environment.waiter.now()) * environment.quota_speed
+            ).isoformat(),
             "waiting": waiting,
             "call": call,
         }
@@ -77,11 +79,11 @@ def tell_waits(world: World, post: Post, is_degraded: Callable[[], bool]) -> OnW
     return on_wait
 
 
-def tell_drift(world: World, post: Post) -> OnDrift:
+def tell_drift(environment: Environment, post: Post) -> OnDrift:
     """Return what journals and shows fields that the document does not know, or that it misses."""
 
     def on_drift(news: tuple[Drifted, ...]) -> None:
-        now = world.market.now()
+        now = environment.market.now()
         told = ", ".join(str(each).removeprefix(f"{each.call} ") for each in news)
         text = f"{news[0].call} is not as documented: {told[:DRIFT_CHARACTERS_MAX]}"
         numbers: dict[str, Number] = {each.field: each.change for each in news}
@@ -90,11 +92,11 @@ def tell_drift(world: World, post: Post) -> OnDrift:
     return on_drift
 
 
-def tell_skew(world: World, post: Post) -> OnSkew:
+def tell_skew(environment: Environment, post: Post) -> OnSkew:
     """Return what journals and shows that our clock is far from the broker's."""
 
     def on_skew(offset: timedelta) -> None:
-        now, seconds = world.market.now(), offset.total_seconds()
+        now, seconds = environment.market.now(), offset.total_seconds()
         text = f"our clock is {seconds:+.0f} s off the broker's; from 20 s on no order is sent"
         post(Noted(now, Note(now, "CLOCK", text, {"offset_s": seconds})))
 

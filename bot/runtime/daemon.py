@@ -1,8 +1,8 @@
 """The daemon: starts in one order, runs, and stops in one order.
 
-Start: journal's memory into the engine → instruments, phases, day book, account, quotes → second
-factor → strategies wake. There is one path: starting is recovering, whatever happened before.
-Stop: no new intent, outstanding answers are waited for and journalled, then it is over.
+Start: journal's memory into the engine → instruments, phases, day order book, account, quotes →
+second factor → strategies wake. There is one path: starting is recovering, whatever happened
+before. Stop: no new intent, outstanding answers are waited for and journalled, then it is over.
 """
 
 import asyncio
@@ -56,12 +56,12 @@ from bot.runtime.live import CarryOut, LiveLoop, Show, time_passes
 from bot.runtime.order_manager import OrderManager
 from bot.runtime.poll_watch import PollWatch
 from bot.runtime.pulse import Pulse, quote_note
-from bot.runtime.reads import DayBook, Reads
+from bot.runtime.reads import DayOrderBook, Reads
 from bot.runtime.schedule import Job
-from bot.runtime.second_factor import TwoFactorDesk
+from bot.runtime.second_factor import SecondFactor
 from bot.runtime.starting import Insistence
 from bot.runtime.supervisor import Supervisor
-from bot.runtime.worlds.environment import Driver, World, standing_still
+from bot.runtime.worlds.environment import Driver, Environment, standing_still
 
 DRAIN_S: Final = 5.0
 """How long reads that are under way are waited for when all orders are settled."""
@@ -71,10 +71,10 @@ PULSE: Final = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True)
-class Staff:
+class Parts:
     """The parts that the daemon works with, put together by `assemble.py`."""
 
-    world: World
+    environment: Environment
     inbox: Inbox
     tasks: Tasks
     engine: Engine
@@ -82,9 +82,9 @@ class Staff:
     client: BrokerClient
     account: SubAccount
     reads: Reads
-    book: DayBook
+    day_order_book: DayOrderBook
     orders: OrderManager
-    desk: TwoFactorDesk
+    second_factor: SecondFactor
     rulebook: Rulebook
     plans: tuple[StrategyPlan, ...]
     quota: int
@@ -98,23 +98,23 @@ class Staff:
 class Daemon:
     """One run, from the first read to the last row."""
 
-    def __init__(self, staff: Staff, recovery: Recovery, supervisor: Supervisor) -> None:
-        self._staff = staff
+    def __init__(self, parts: Parts, recovery: Recovery, supervisor: Supervisor) -> None:
+        self._parts = parts
         self._recovery = recovery
         self._supervisor = supervisor
         self._instruments: dict[str, Instrument] = {}
         self._beat = Pulse()
         self._driver: Driver | None = None
         self._loop = LiveLoop(
-            engine=staff.engine,
-            journal=staff.journal,
-            inbox=staff.inbox,
+            engine=parts.engine,
+            journal=parts.journal,
+            inbox=parts.inbox,
             carry_out=self._commands(),
-            guard=staff.guard,
+            guard=parts.guard,
             wake_at=self._wake_at,
-            mark=staff.world.mark,
-            show=staff.show,
-            on_trouble=staff.on_trouble,
+            mark=parts.environment.mark,
+            show=parts.show,
+            on_trouble=parts.on_trouble,
         )
 
     # -------------------------------------------------------------------------------- the run
@@ -123,7 +123,7 @@ class Daemon:
         """Run until stopped. Raises what ended it when that was no clean stop."""
         loop = asyncio.create_task(self._supervisor.guard(self._loop.run(self._supervisor.stopped)))
         try:
-            async with standing_still(self._staff.world, self._staff.tasks):
+            async with standing_still(self._parts.environment, self._parts.tasks):
                 reading = self._supervisor.guard(self._read_everything())
                 await self._supervisor.unless_stopped(reading)
             self._supervisor.is_up.set()
@@ -137,9 +137,9 @@ class Daemon:
     async def _drive(self, feeds: Feeds) -> None:
         if self._supervisor.stopping.is_set():
             return
-        start = self._staff.world.market.now()
-        self._driver = self._make_driver(feeds.jobs(self._staff.plans, start=start))
-        self._driver.wake_at(self._staff.engine.next_due())
+        start = self._parts.environment.market.now()
+        self._driver = self._make_driver(feeds.jobs(self._parts.plans, start=start))
+        self._driver.wake_at(self._parts.engine.next_due())
         await self._driver.run(self._supervisor.stopping)
 
     async def _settle(self, loop: asyncio.Task[None]) -> None:
@@ -149,11 +149,11 @@ class Daemon:
         what is stored. The next start recovers.
         """
         if self._supervisor.failure is not None:
-            await self._staff.tasks.drain(0)
+            await self._parts.tasks.drain(0)
             return
-        await self._staff.tasks.drain(DRAIN_S if loop.done() else LATE_DRAIN_S)
+        await self._parts.tasks.drain(DRAIN_S if loop.done() else LATE_DRAIN_S)
         self._supervisor.stopped.set()
-        self._staff.inbox.post(TimePassed(self._staff.world.market.now()))
+        self._parts.inbox.post(TimePassed(self._parts.environment.market.now()))
         await asyncio.wait({loop}, timeout=LATE_DRAIN_S)
         if loop.done() and self._supervisor.failure is None:
             await self._finish_inbox()
@@ -162,87 +162,87 @@ class Daemon:
         """Handle what came last, one after another as always, for as long as there is time."""
         with suppress(TimeoutError):
             async with asyncio.timeout(DRAIN_S):
-                while self._staff.inbox.has_more:
-                    await self._loop.handle(await self._staff.inbox.take())
-                    self._staff.inbox.done()
+                while self._parts.inbox.has_more:
+                    await self._loop.handle(await self._parts.inbox.take())
+                    self._parts.inbox.done()
 
     def stop(self, reason: str, by: str) -> None:
         """Ask for a clean end."""
-        now = self._staff.world.market.now()
-        self._staff.inbox.post(OperatorActed(now, Action.STOP, reason, by))
+        now = self._parts.environment.market.now()
+        self._parts.inbox.post(OperatorActed(now, Action.STOP, reason, by))
 
     # ----------------------------------------------------------------------------- the start
 
     async def _read_everything(self) -> None:
-        staff, now = self._staff, self._staff.world.market.now()
-        staff.orders.adopt([s.attempt for s in self._recovery.intents if s.attempt is not None])
-        recovery = await with_earlier_ends(staff.client, staff.account, self._recovery, now=now)
-        staff.inbox.post(Recovered(now, recovery))
+        parts, now = self._parts, self._parts.environment.market.now()
+        parts.orders.adopt([s.attempt for s in self._recovery.intents if s.attempt is not None])
+        recovery = await with_earlier_ends(parts.client, parts.account, self._recovery, now=now)
+        parts.inbox.post(Recovered(now, recovery))
         quotes = await self._read_quotes()
         instruments = tuple(Instrument(quote.symbol, quote.exchange) for quote in quotes)
         self._instruments = {each.symbol: each for each in instruments}
-        staff.inbox.post(InstrumentsRead(now, instruments))
+        parts.inbox.post(InstrumentsRead(now, instruments))
         for exchange in sorted({each.exchange for each in instruments}):
-            await staff.reads.phase(exchange)
+            await parts.reads.phase(exchange)
         await self._read_account()
         for quote in quotes:
-            staff.inbox.post(QuoteReceived(now, quote))
-            staff.inbox.post(Noted(now, quote_note(quote, now)))
-        staff.desk.report()
-        staff.inbox.post(Reconciled(staff.world.market.now()))
+            parts.inbox.post(QuoteReceived(now, quote))
+            parts.inbox.post(Noted(now, quote_note(quote, now)))
+        parts.second_factor.report()
+        parts.inbox.post(Reconciled(parts.environment.market.now()))
 
     async def _read_quotes(self) -> list[Quote]:
         """Read every symbol's quote. Raises OperatorMistake, for all unknown symbols at once."""
         quotes, unknown = [], []
-        for symbol in sorted({symbol for plan in self._staff.plans for symbol in plan.symbols}):
+        for symbol in sorted({symbol for plan in self._parts.plans for symbol in plan.symbols}):
             try:
-                ask = partial(self._staff.client.quote, symbol)
-                quotes.append(await self._staff.insistence.ask(ask))
+                ask = partial(self._parts.client.quote, symbol)
+                quotes.append(await self._parts.insistence.ask(ask))
             except BrokerError as error:
                 if not is_unknown(error):
                     raise unreachable(error) from error
                 unknown.append(symbol)
         if unknown:
-            raise UnknownSymbols(unknown, self._staff.plans)
+            raise UnknownSymbols(unknown, self._parts.plans)
         return quotes
 
     async def _read_account(self) -> None:
         try:
-            await self._staff.insistence.ask(self._staff.book.read_first)
+            await self._parts.insistence.ask(self._parts.day_order_book.read_first)
         except BrokerError as error:
             raise unreachable(error) from error
-        await self._staff.reads.account()
+        await self._parts.reads.account()
 
     # --------------------------------------------------------------------------- the commands
 
     def _commands(self) -> Mapping[type, CarryOut]:
-        staff, spawn = self._staff, self._staff.tasks.spawn
+        parts, spawn = self._parts, self._parts.tasks.spawn
 
         def place(command: Command) -> None:
             assert isinstance(command, PlaceOrder)
             intent = command.intent
-            task = spawn(staff.orders.place(intent), f"place {intent.intent_id}")
-            task.add_done_callback(partial(staff.orders.settle, intent))
+            task = spawn(parts.orders.place(intent), f"place {intent.intent_id}")
+            task.add_done_callback(partial(parts.orders.settle, intent))
 
         def cancel(command: Command) -> None:
             assert isinstance(command, CancelOrder)
-            spawn(staff.orders.cancel(command), f"cancel {command.order_id}")
+            spawn(parts.orders.cancel(command), f"cancel {command.order_id}")
 
         def amend(command: Command) -> None:
             assert isinstance(command, AmendOrder)
-            spawn(staff.orders.amend(command), f"amend {command.order_id}")
+            spawn(parts.orders.amend(command), f"amend {command.order_id}")
 
         def burn(command: Command) -> None:
             assert isinstance(command, BurnNonce)
-            spawn(staff.orders.burn(command.intent_id), f"burn {command.intent_id}")
+            spawn(parts.orders.burn(command.intent_id), f"burn {command.intent_id}")
 
         def read_order(command: Command) -> None:
             assert isinstance(command, ReadOrder)
-            spawn(staff.reads.order(command.order_id), f"order {command.order_id}")
+            spawn(parts.reads.order(command.order_id), f"order {command.order_id}")
 
         def drop_token(command: Command) -> None:
             assert isinstance(command, DropToken)
-            staff.desk.forget(command.code)
+            parts.second_factor.forget(command.code)
 
         return {
             PlaceOrder: place,
@@ -250,8 +250,8 @@ class Daemon:
             AmendOrder: amend,
             BurnNonce: burn,
             ReadOrder: read_order,
-            ReadTodaysOrders: lambda _: spawn(staff.book.read(), "day book"),
-            ReadAccount: lambda _: spawn(staff.reads.account(), "account"),
+            ReadTodaysOrders: lambda _: spawn(parts.day_order_book.read(), "day order book"),
+            ReadAccount: lambda _: spawn(parts.reads.account(), "account"),
             DropToken: drop_token,
             StopRunning: lambda _: self._supervisor.end(),
         }
@@ -260,40 +260,40 @@ class Daemon:
 
     def _make_driver(self, jobs: Sequence[Job]) -> Driver:
         guarded = [replace(job, fire=partial(self._fire, job)) for job in jobs]
-        return self._staff.world.drive(guarded, time_passes(self._staff.inbox), self._report)
+        return self._parts.environment.drive(guarded, time_passes(self._parts.inbox), self._report)
 
     def _fire(self, job: Job, due: datetime) -> None:
-        fault = self._staff.guard(lambda: job.fire(due))
+        fault = self._parts.guard(lambda: job.fire(due))
         if fault is not None:
-            self._staff.inbox.post(FaultFound(due, f"the job {job.name}", fault))
+            self._parts.inbox.post(FaultFound(due, f"the job {job.name}", fault))
 
     def _wake_at(self, instant: datetime | None) -> None:
         if self._driver is not None:
             self._driver.wake_at(instant)
 
     def _report(self, job: str, trouble: str) -> None:
-        now = self._staff.world.market.now()
-        self._staff.inbox.post(Noted(now, Note(now, "SCHEDULE", f"{job} {trouble}")))
+        now = self._parts.environment.market.now()
+        self._parts.inbox.post(Noted(now, Note(now, "SCHEDULE", f"{job} {trouble}")))
 
     def _feeds(self) -> Feeds:
-        staff = self._staff
+        parts = self._parts
         return Feeds(
-            rulebook=staff.rulebook,
+            rulebook=parts.rulebook,
             instruments=self._instruments,
-            reads=staff.reads,
-            book=staff.book,
-            tasks=staff.tasks,
-            post=staff.inbox.post,
+            reads=parts.reads,
+            day_order_book=parts.day_order_book,
+            tasks=parts.tasks,
+            post=parts.inbox.post,
             on_day=self._start_day,
             on_pulse=self._pulse,
             pulse_every=PULSE,
-            quota=staff.quota,
-            on_poll=staff.polls,
+            quota=parts.quota,
+            on_poll=parts.polls,
         )
 
     def _start_day(self, due: datetime) -> None:
-        self._staff.inbox.post(TradingDayStarted(due, due.astimezone(EXCHANGE_TZ).date()))
-        self._staff.desk.report()
+        self._parts.inbox.post(TradingDayStarted(due, due.astimezone(EXCHANGE_TZ).date()))
+        self._parts.second_factor.report()
 
     def _pulse(self, due: datetime) -> None:
-        self._staff.inbox.post(Noted(due, self._beat.beat(self._staff.engine.standing(), due)))
+        self._parts.inbox.post(Noted(due, self._beat.beat(self._parts.engine.standing(), due)))

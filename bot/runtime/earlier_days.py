@@ -1,7 +1,7 @@
 """How orders ended that were open when the bot went down on a day before today's.
 
-Today's day book knows nothing of them; the order history does. What it tells is merged before their
-day is closed, so that a fill of the hours in which no bot ran is a fill in the journal too.
+Today's day order book knows nothing of them; the order history does. What it tells is merged before
+their day is closed, so that a fill of the hours in which no bot ran is a fill in the journal too.
 """
 
 from collections.abc import Iterable, Mapping

@@ -17,7 +17,7 @@ from bot.domain.rulebook import Rulebook
 from bot.engine.risk.checks import SILENT_PHASES
 from bot.runtime.activity import Tasks
 from bot.runtime.inbox import Post
-from bot.runtime.reads import DayBook, Reads
+from bot.runtime.reads import DayOrderBook, Reads
 from bot.runtime.schedule import POLL_MISFIRE_GRACE_S, Job, PhaseTrigger, daily_at, every
 
 QUOTES_PER_BAR: Final = 6
@@ -27,7 +27,7 @@ QUOTES_FOR_CHECKS: Final = timedelta(seconds=10)
 """How fresh the checks want last price and depth of a symbol that is traded."""
 POLLS_SHARE_PERCENT: Final = 50
 """What polls may ask of the quota in the long run: less than the lane of the other reads may fill
-(60), so that phases, account and day book always have their turn."""
+(60), so that phases, account and day order book always have their turn."""
 HEARTBEAT: Final = timedelta(seconds=5)
 RECONCILE: Final = timedelta(seconds=60)
 RECONCILE_MINUTES_CLOSED: Final = 15
@@ -121,7 +121,7 @@ class Feeds:
     rulebook: Rulebook
     instruments: Mapping[str, Instrument]
     reads: Reads
-    book: DayBook
+    day_order_book: DayOrderBook
     tasks: Tasks
     post: Post
     on_day: Callable[[datetime], None]
@@ -180,7 +180,7 @@ class Feeds:
     def _reconcile(self, due: datetime) -> None:
         if self._is_closed(due) and due.timestamp() // _MINUTE_S % RECONCILE_MINUTES_CLOSED:
             return
-        self.tasks.spawn(self.book.read(), "reconcile book")
+        self.tasks.spawn(self.day_order_book.read(), "reconcile book")
         self.tasks.spawn(self.reads.account(), "reconcile account")
 
     def _is_closed(self, at: datetime) -> bool:

@@ -37,7 +37,7 @@ from bot.protocol.answer import Answer, NoAnswer
 from bot.protocol.classify import classify_amend, classify_burn, classify_cancel, classify_place
 from bot.protocol.redact import redact
 from bot.runtime.inbox import Post
-from bot.runtime.reads import DayBook
+from bot.runtime.reads import DayOrderBook
 
 BURN_WINDOW_S: Final = 270.0
 """A nonce is remembered 300 s; a burn that answers later proves nothing (order-safety section 5).
@@ -50,7 +50,9 @@ DOUBT_PAUSE_S: Final = 0.1
 """How long a commit may stay in doubt; what is in doubt is not sent, and after that the run ends.
 """
 BOOK_AGE_MAX: Final = timedelta(seconds=5)
-"""The ids known before a send come from a day book no older than this (order-safety section 3)."""
+"""The ids known before a send come from a day order book no older than this (order-safety section
+3).
+"""
 
 _OUTCOME_WORDS: Final = {
     Accepted: "ACCEPTED",
@@ -109,7 +111,7 @@ class OrderManager:
         writer: Writer,
         journal: Journal,
         account: SubAccount,
-        book: DayBook,
+        day_order_book: DayOrderBook,
         clocks: Clocks,
         epoch: int,
         max_in_flight: int,
@@ -119,7 +121,7 @@ class OrderManager:
         self._writer = writer
         self._journal = journal
         self._account = account
-        self._book = book
+        self._day_order_book = day_order_book
         self._clocks = clocks
         self._epoch = epoch
         self._slots = asyncio.Semaphore(max_in_flight)
@@ -165,7 +167,7 @@ class OrderManager:
         self._answer_place(intent, (Unknown if is_stored else NotSent)(ENGINE_FAULT), None)
 
     async def _reason_not_to_send(self, intent: Intent) -> str | None:
-        return await self._book.reason_of_age(BOOK_AGE_MAX) or self._objection(intent)
+        return await self._day_order_book.reason_of_age(BOOK_AGE_MAX) or self._objection(intent)
 
     def _objection(self, intent: Intent) -> str | None:
         """Asked again just before the first byte: the request quota may have held it up, and an
@@ -189,7 +191,7 @@ class OrderManager:
             account=self._account,
         )
         if isinstance(outcome, Accepted):
-            self._book.learn(outcome.result.order_id)
+            self._day_order_book.learn(outcome.result.order_id)
         self._answer_place(intent, outcome, self._finished(started, outcome, answer))
 
     def _answer_place(
@@ -310,7 +312,7 @@ class OrderManager:
             boottime_ns=boottime_ns(),
             body_sha256=signed.body_sha256,
             body=redact(signed.body.decode()),
-            known_ids=self._book.known_ids(),
+            known_ids=self._day_order_book.known_ids(),
             epoch=self._epoch,
         )
 

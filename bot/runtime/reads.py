@@ -55,7 +55,7 @@ class Health:
             self._post(BrokerHealthChanged(self._clock.now(), False, str(error)))
 
 
-class DayBook:
+class DayOrderBook:
     """The day order book: read at once, remembered by its ids, one read at a time."""
 
     def __init__(

@@ -41,11 +41,10 @@ from bot.runtime.assemble import (
     sign_in,
     unreachable,
 )
-from bot.runtime.company import Company, RunOptions, Screen
 from bot.runtime.control.operations import Operations
 from bot.runtime.control.server import ControlServer, while_starting
 from bot.runtime.control.status import Facts
-from bot.runtime.daemon import Daemon, Staff
+from bot.runtime.daemon import Daemon, Parts
 from bot.runtime.dry_run import dry
 from bot.runtime.faults import FaultGuard, ends_the_run
 from bot.runtime.feeds import polls_of, room_for_polls, slowed_by
@@ -53,13 +52,14 @@ from bot.runtime.inbox import Inbox
 from bot.runtime.journal_file import TO_RUN, prepare_journal, taken_over, told
 from bot.runtime.order_manager import Clocks, OrderManager
 from bot.runtime.poll_watch import PollWatch
-from bot.runtime.reads import DayBook, Health, Reads
-from bot.runtime.second_factor import TwoFactorDesk, codes_asked
+from bot.runtime.reads import DayOrderBook, Health, Reads
+from bot.runtime.run_controls import RunControls, RunOptions, Screen
+from bot.runtime.second_factor import SecondFactor, codes_asked
 from bot.runtime.starting import EarlyHalt, Insistence, handlers_of, has_open_work
 from bot.runtime.state_dir import make_state_dir
 from bot.runtime.supervisor import Supervisor
-from bot.runtime.worlds.choice import MakeWorld, make_world
-from bot.runtime.worlds.environment import Place, standing_still
+from bot.runtime.worlds.choice import MakeEnvironment, make_environment
+from bot.runtime.worlds.environment import EnvironmentSpec, standing_still
 from bot.runtime.worlds.paper.journal import require_unmixed
 
 
@@ -73,7 +73,7 @@ class RunEnd:
 
 
 async def run_bot(
-    loaded: Loaded, options: RunOptions, screen: Screen, *, make: MakeWorld = make_world
+    loaded: Loaded, options: RunOptions, screen: Screen, *, make: MakeEnvironment = make_environment
 ) -> RunEnd:
     """Run until stopped.
 
@@ -83,11 +83,11 @@ async def run_bot(
     async with AsyncExitStack() as stack:
         run = Run(loaded, options, screen, stack, make)
         reason = await run.to_its_end()
-        return RunEnd(reason, run.world.market.now(), performance_s() - started)
+        return RunEnd(reason, run.environment.market.now(), performance_s() - started)
 
 
 @dataclass(frozen=True, slots=True)
-class JournalDesk:
+class OpenJournal:
     """The open journal and the epoch of our lease on it."""
 
     journal: Journal
@@ -103,7 +103,7 @@ class Run:
         options: RunOptions,
         screen: Screen,
         stack: AsyncExitStack,
-        make: MakeWorld,
+        make: MakeEnvironment,
     ) -> None:
         self._loaded = loaded
         self._options = options
@@ -125,50 +125,50 @@ class Run:
         self._show_config()
         journal_origin = self._loaded.origin_of("journal.url")
         with told(journal_origin, what_to_do=TO_RUN):
-            desk = self._open_journal()
+            opened = self._open_journal()
         server = await self._listen()
         self._enter_world()
-        self._halt = EarlyHalt(desk.journal, self.world.market)
+        self._halt = EarlyHalt(opened.journal, self.environment.market)
         server.serve(handlers_of(self._halt, self._fields), {"bot": self._loaded.bot})
         with told(journal_origin):
-            left = await desk.journal.recover(_date_of(SystemClock().now()))
+            left = await opened.journal.recover(_date_of(SystemClock().now()))
         met = await self._meet_broker(server, has_work=has_open_work(left))
         if met is None:
-            return self._company.reason
+            return self._controls.reason
         broker, account = met
         with told(journal_origin):
-            run_id = await self._start_run(desk.journal)
-            today = _date_of(self.world.market.now())
-            recovery = await desk.journal.recover(today)
+            run_id = await self._start_run(opened.journal)
+            today = _date_of(self.environment.market.now())
+            recovery = await opened.journal.recover(today)
             self._codes_asked += codes_asked(self._loaded.journal_url, today)
         self._screen.recovered(recovery)
-        staff = self._staff_up(desk, broker, account)
-        daemon = Daemon(staff, recovery, self._supervisor)
-        self._serve_control(server, staff, broker)
+        parts = self._put_together(opened, broker, account)
+        daemon = Daemon(parts, recovery, self._supervisor)
+        self._serve_control(server, parts, broker)
         if self._halt.asked is not None:
             self._inbox.post(self._halt.asked)
-        with self._company.on_signals():
+        with self._controls.on_signals():
             try:
-                await self._company.around(daemon.run(), staff)
+                await self._controls.around(daemon.run(), parts)
             except LeaseLost as error:
                 raise taken_over(error) from error
-        reason = self._company.reason
+        reason = self._controls.reason
         with told(journal_origin):
-            await desk.journal.end_run(run_id, reason, at=self.world.market.now())
+            await opened.journal.end_run(run_id, reason, at=self.environment.market.now())
         return reason
 
     def _enter_world(self) -> None:
         """Choose the clock and wake an embedded broker: only the holder of the lease may."""
         symbols = frozenset(each for one in self._strategies for each in one.plan.symbols)
-        place = Place(
+        spec = EnvironmentSpec(
             self._loaded, self._rulebook, self._activity, symbols, on_bug=self._supervisor.fail
         )
-        self.world = self._make(place)
-        start = self.world.story_start
+        self.environment = self._make(spec)
+        start = self.environment.story_start
         if start is not None and (words := on_later_rules(self._rulebook, start)):
             self._screen.row("rules", words)
-        self._tasks = Tasks(self._activity, self.world.turn, self._on_failed_task)
-        self._company = Company(self._options, self.world, self._supervisor)
+        self._tasks = Tasks(self._activity, self.environment.turn, self._on_failed_task)
+        self._controls = RunControls(self._options, self.environment, self._supervisor)
 
     def _on_failed_task(self, error: BaseException) -> None:
         """Go on without a task that was broken by a fault; the rest ends the run."""
@@ -178,11 +178,11 @@ class Run:
             self._on_fault("work in the background", self._faults.fault_of(error))
 
     def _on_fault(self, where: str, fault: Fault) -> None:
-        self._inbox.post(FaultFound(self.world.market.now(), where, fault))
+        self._inbox.post(FaultFound(self.environment.market.now(), where, fault))
 
     # -------------------------------------------------------------------------------- journal
 
-    def _open_journal(self) -> JournalDesk:
+    def _open_journal(self) -> OpenJournal:
         url = self._loaded.journal_url
         state = prepare_journal(url)
         lease = acquire(url, Holder(os.getpid(), socket.gethostname(), SystemClock().now()))
@@ -192,7 +192,7 @@ class Run:
         journal = Journal.open(url, epoch=lease.epoch, keeper=keeper)
         self._stack.push_async_callback(journal.close)
         self._screen.row("journal", f"{masked_url(url)} ({state})")
-        return JournalDesk(journal, lease.epoch)
+        return OpenJournal(journal, lease.epoch)
 
     def _tell_from_thread(self) -> Callable[[str], None]:
         """The screen's word on trouble, for a thread beside the loop."""
@@ -206,7 +206,7 @@ class Run:
 
     async def _start_run(self, journal: Journal) -> int:
         return await journal.start_run(
-            at=self.world.market.now(),
+            at=self.environment.market.now(),
             mode=self._loaded.settings.mode,
             version=__version__,
             config_sha256=self._loaded.sha256,
@@ -221,23 +221,23 @@ class Run:
 
         With open work it is asked until it answers; the socket says so, and takes a stop.
         """
-        self._insistence = Insistence(self.world.waiter, self._screen.trouble, has_work)
+        self._insistence = Insistence(self.environment.waiter, self._screen.trouble, has_work)
         if not has_work:
             return await self._sign_in()
-        handlers = handlers_of(self._halt, self._fields, self._insistence, self._company.stop)
+        handlers = handlers_of(self._halt, self._fields, self._insistence, self._controls.stop)
         server.serve(handlers, {"bot": self._loaded.bot})
-        with self._company.on_signals():
+        with self._controls.on_signals():
             return await self._supervisor.unless_stopped(self._sign_in())
 
     async def _sign_in(self) -> tuple[Broker, SubAccount]:
         wanted, ask = self._loaded.settings.broker.account, self._insistence.ask
         try:
-            access = await ask(partial(self.world.open, self._stack))
-            broker = connect_broker(self._loaded, access, self.world, self._inbox.post)
+            access = await ask(partial(self.environment.open, self._stack))
+            broker = connect_broker(self._loaded, access, self.environment, self._inbox.post)
             self._stack.push_async_callback(broker.close)
-            async with standing_still(self.world, self._tasks):
+            async with standing_still(self.environment, self._tasks):
                 account = await ask(partial(choose_account, broker.client, wanted))
-                code = self.world.mailed_code
+                code = self.environment.mailed_code
                 has_asked = await ask(partial(sign_in, broker, self._loaded.state_dir, code))
         except BrokerError as error:
             raise unreachable(error) from error
@@ -245,17 +245,19 @@ class Run:
             plans = [each.plan for each in self._strategies]
             raise UnknownSymbols(error.symbols, plans) from error
         if has_asked:
-            self._codes_asked.append(self.world.market.now())
+            self._codes_asked.append(self.environment.market.now())
         self._show_broker(broker, account)
         return broker, account
 
     # ---------------------------------------------------------------------------------- parts
 
-    def _staff_up(self, desk: JournalDesk, broker: Broker, account: SubAccount) -> Staff:
-        world, post, risk = self.world, self._inbox.post, self._loaded.settings.risk
+    def _put_together(self, opened: OpenJournal, broker: Broker, account: SubAccount) -> Parts:
+        environment, post, risk = self.environment, self._inbox.post, self._loaded.settings.risk
         quota = self._loaded.settings.broker.requests_per_minute
-        health = Health(world.market, post)
-        book = DayBook(broker.client, account, world.market, health, post, world.elapsed_s)
+        health = Health(environment.market, post)
+        day_order_book = DayOrderBook(
+            broker.client, account, environment.market, health, post, environment.elapsed_s
+        )
         strategies = [on_account(each, account) for each in self._strategies]
         engine = Engine(
             rulebook=self._rulebook,
@@ -264,43 +266,43 @@ class Run:
             invoke=invoke,
             guard=self._faults.guard,
         )
-        return Staff(
-            world=world,
+        return Parts(
+            environment=environment,
             inbox=self._inbox,
             tasks=self._tasks,
             engine=engine,
-            journal=desk.journal,
+            journal=opened.journal,
             client=broker.client,
             account=account,
-            reads=Reads(broker.client, account, world.market, health, post),
-            book=book,
+            reads=Reads(broker.client, account, environment.market, health, post),
+            day_order_book=day_order_book,
             orders=OrderManager(
                 writer=dry(broker.writer) if self._options.dry_run else broker.writer,
-                journal=desk.journal,
+                journal=opened.journal,
                 account=account,
-                book=book,
-                clocks=Clocks(world.market, broker.offset),
-                epoch=desk.epoch,
+                day_order_book=day_order_book,
+                clocks=Clocks(environment.market, broker.offset),
+                epoch=opened.epoch,
                 max_in_flight=risk.max_in_flight,
                 gate=engine.reason_not_to_send,
                 post=post,
             ),
-            desk=TwoFactorDesk(
+            second_factor=SecondFactor(
                 broker.client,
                 broker.two_factor,
-                (world.market, world.wire),
+                (environment.market, environment.wire),
                 post,
                 self._loaded.state_dir,
                 self._codes_asked,
-                played_code=world.mailed_code,
+                played_code=environment.mailed_code,
             ),
             rulebook=self._rulebook,
             plans=tuple(each.plan for each in strategies),
             quota=quota,
-            polls=PollWatch(quota=quota, speed=world.quota_speed, post=post),
+            polls=PollWatch(quota=quota, speed=environment.quota_speed, post=post),
             show=(
                 self._faults.screen(self._screen.entry, partial(self._on_fault, "the screen")),
-                self._company.see,
+                self._controls.see,
             ),
             on_trouble=self._screen.trouble,
             guard=self._faults.guard,
@@ -316,26 +318,31 @@ class Run:
         self._stack.push_async_callback(server.stop)
         return server
 
-    def _serve_control(self, server: ControlServer, staff: Staff, broker: Broker) -> None:
+    def _serve_control(self, server: ControlServer, parts: Parts, broker: Broker) -> None:
         facts = Facts(
-            engine=staff.engine,
-            market=self.world.market,
+            engine=parts.engine,
+            market=self.environment.market,
             offset=broker.offset,
             budget=broker.budget,
             drift=broker.drift,
             mode=self._loaded.settings.mode,
             is_dry_run=self._options.dry_run,
-            account=staff.account.masked,
-            account_id=staff.account.id,
-            started_at=self.world.market.now(),
+            account=parts.account.masked,
+            account_id=parts.account.id,
+            started_at=self.environment.market.now(),
             journal=masked_url(self._loaded.journal_url),
             files=self._files,
-            polls=staff.polls,
+            polls=parts.polls,
         )
         operations = Operations(
-            facts, broker.client, self._tasks, staff.desk, self.world.market, self._inbox.post
+            facts,
+            broker.client,
+            self._tasks,
+            parts.second_factor,
+            self.environment.market,
+            self._inbox.post,
         )
-        sender = {"bot": self._loaded.bot, "account": staff.account.masked}
+        sender = {"bot": self._loaded.bot, "account": parts.account.masked}
         handlers = {word: self._faults.handler(do) for word, do in operations.handlers().items()}
         server.serve(handlers, sender)
 

@@ -62,7 +62,7 @@ class _Ticket:
         return self.tries_left > 0 and now - self.asked_at <= TICKET_LIFE
 
 
-class TwoFactorDesk:
+class SecondFactor:
     """Takes codes and tokens, and tells the engine when there is a token or none."""
 
     def __init__(

@@ -134,11 +134,13 @@ class Sandbox:
 
     def working_symbols(self) -> frozenset[str]:
         """The symbols in which an order of ours is open, held ones among them."""
-        return frozenset(each.symbol for each in self._house.book.every() if each.remaining)
+        return frozenset(
+            each.symbol for each in self._house.day_order_book.every() if each.remaining
+        )
 
     def symbol_of(self, order_id: str) -> str | None:
         """Return the symbol of an order by its id of now, None for no order of ours."""
-        order = self._house.book.find(order_id)
+        order = self._house.day_order_book.find(order_id)
         return order.symbol if order else None
 
     # ------------------------------------------------------------------------- operating

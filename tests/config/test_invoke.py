@@ -11,7 +11,7 @@ from bot.config.strategies.invoke import invoke
 from bot.config.strategies.plugins import find_strategy
 from bot.domain.quote import Bar
 from bot.engine.indicators import IndicatorSet
-from bot.strategy import BarView, Desk, Strategy
+from bot.strategy import BarView, Context, Strategy
 
 
 class Hostile(Strategy):
@@ -27,7 +27,7 @@ class Hostile(Strategy):
 
 
 def _hostile(error: BaseException) -> Hostile:
-    strategy = Hostile(Desk("HPG", "hostile"))
+    strategy = Hostile(Context("HPG", "hostile"))
     strategy.error = error
     return strategy
 
@@ -93,7 +93,7 @@ def test_a_fault_names_the_line_of_the_plug_in_also_where_our_code_raised_it(
     head = "from bot import Strategy\ndef below(bar):\n    1 / 0\nclass Mine(Strategy):\n\n    "
     (tmp_path / "strategies").mkdir()
     (tmp_path / "strategies" / "mine.py").write_text(f"{head}{hook}\n")
-    strategy = find_strategy("mine", tmp_path)(Desk("HPG", "mine"))
+    strategy = find_strategy("mine", tmp_path)(Context("HPG", "mine"))
     bar = Bar("HPG", datetime(2026, 11, 19, tzinfo=UTC), 60, 1, 1, 1, 1, 1)
 
     fault = invoke(strategy, "on_bar", BarView(bar, IndicatorSet().read))

@@ -9,11 +9,11 @@ from typing import Any
 
 from bot.cli.commands.status import lines_of
 from bot.domain.entry import Note, OrderUpdated
-from bot.runtime.worlds.environment import Access, Place
+from bot.runtime.worlds.environment import Access, EnvironmentSpec
 from tests.by_hand import Ask, tell_by_hand
 from tests.conformance.server import changed
 from tests.simulation.oracle import outcome_of
-from tests.story import InProcessWorld, in_process, once, write_project
+from tests.story import InProcessEnvironment, in_process, once, write_project
 
 SCENARIO: Mapping[str, object] = {
     "day": "2026-11-19",
@@ -38,7 +38,7 @@ def _renamed(value: Any) -> Any:
     return {("custody_cd" if name == "custodycd" else name): each for name, each in value.items()}
 
 
-class ChangedWorld(InProcessWorld):
+class ChangedWorld(InProcessEnvironment):
     """The sandbox with a broker that has changed its API a little."""
 
     async def open(self, stack: AsyncExitStack, /) -> Access:
@@ -47,7 +47,7 @@ class ChangedWorld(InProcessWorld):
         return replace(access, app=changed(access.app, with_a_new_field))
 
 
-def changed_world(place: Place) -> ChangedWorld:
+def changed_world(place: EnvironmentSpec) -> ChangedWorld:
     made = in_process(place)
     return ChangedWorld(made._played, made._clock, place)
 

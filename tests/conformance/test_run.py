@@ -83,9 +83,9 @@ async def test_every_section_is_asserted(report: Report, section: str) -> None:
 
 
 async def test_the_order_of_the_run_is_cancelled_again(played: Server, report: Report) -> None:
-    heard = await played.talker.get("/trading/v1/accounts/0009000011/order-book")
-    open_rows = [row for row in rows(heard) if row["remainqtty"] and row["allowcancel"] == "Y"]
-    assert rows(heard)
+    reply = await played.talker.get("/trading/v1/accounts/0009000011/order-book")
+    open_rows = [row for row in rows(reply) if row["remainqtty"] and row["allowcancel"] == "Y"]
+    assert rows(reply)
     assert open_rows == []
 
 

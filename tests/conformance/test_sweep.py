@@ -104,7 +104,7 @@ async def test_an_order_of_somebody_else_is_left_alone() -> None:
 
 
 async def _placed(played: Server, price: int, symbol: str) -> str:
-    """Place what the run would place, as somebody at the same account."""
+    """EnvironmentSpec what the run would place, as somebody at the same account."""
 
     talker = played.talker
     assert [finding async for finding in sign_in(talker, code_of(played))]
@@ -117,8 +117,8 @@ async def _placed(played: Server, price: int, symbol: str) -> str:
         "limit_price": price,
         "market_price": None,
     }
-    heard = await talker.ask("POST", "/trading/oa/sub-accounts/0009000011/orders", body)
-    return str(rows(heard)[0]["order_id"])
+    reply = await talker.ask("POST", "/trading/oa/sub-accounts/0009000011/orders", body)
+    return str(rows(reply)[0]["order_id"])
 
 
 # --------------------------------------------------------------------------------- a run cut off

@@ -155,12 +155,12 @@ class Stage:
         self.after(seconds)
         return self.handle(TimePassed(self.now))
 
-    def wish(self, *wishes: Wisher) -> list[Command]:
-        self._wishes += wishes
+    def request(self, *requests: Wisher) -> list[Command]:
+        self._wishes += requests
         return self.handle(TimerFired(self.now, "test", time(9, 30)))
 
     def buy(self, quantity: int = 100, limit: int = 27_000) -> Intent:
-        self.wish(lambda s: s.buy(quantity, limit=limit, why="told to"))
+        self.request(lambda s: s.buy(quantity, limit=limit, why="told to"))
         placed: PlaceOrder = self.last(PlaceOrder)
         return placed.intent
 
@@ -266,7 +266,7 @@ def report_of(
     status: str = "SENT",
     **changes: object,
 ) -> OrderReport:
-    """A row of the day book that shows an intent's order."""
+    """A row of the day order book that shows an intent's order."""
     average_price = average or intent.limit_price or 27_000
     report = OrderReport(
         order_id=order_id,

@@ -57,7 +57,7 @@ def test_a_quiet_event_commands_nothing():
 def test_no_strategy_wakes_before_reconciled():
     stage = Stage(is_open=False)
 
-    stage.wish(lambda s: s.buy(100, limit=27_000))
+    stage.request(lambda s: s.buy(100, limit=27_000))
 
     assert stage.engine.standing().state is RunState.STARTING
     assert stage.all(PlaceOrder) == []

@@ -81,7 +81,7 @@ def _in_a_handler() -> Stage:
 def _in_a_wish() -> Stage:
     stage = stage_with()
     stage.working()
-    stage.wish(lambda s: s.desk.wishes.append(NO_ROW))
+    stage.request(lambda s: s.context.requests.append(NO_ROW))
     return stage
 
 
@@ -112,7 +112,7 @@ def test_a_fault_halts_entries_and_tells_once_where_and_with_which_trace(made):
     assert "no new order is sent until you resume" in told[0].text
     assert "/bugs/1.txt" in told[0].text
     assert [one.count for one in standing.faults] == [1]
-    assert stage.wish(lambda s: s.buy(100, limit=27_000)) == []
+    assert stage.request(lambda s: s.buy(100, limit=27_000)) == []
 
 
 @pytest.mark.parametrize("made", [_in_bars, _in_a_handler, _in_a_wish, _in_a_shell])
@@ -164,19 +164,19 @@ def test_one_row_of_the_day_book_that_raises_hides_no_other():
 def test_a_fill_that_raises_is_not_lost_but_taken_when_its_row_is_shown_again():
     stage = stage_with()
     intent = stage.working()
-    runner = stage.engine._book.runners["test"]
-    runner.positions["HPG"] = NO_ROW
+    strategy = stage.engine._state.strategies["test"]
+    strategy.positions["HPG"] = NO_ROW
 
     stage.book(report_of(intent, executed=100))
     assert stage.entries_of_order().executed_quantity == 0
-    del runner.positions["HPG"]
+    del strategy.positions["HPG"]
     assert stage.engine.standing().reason == "engine fault"
     stage.after(15).book(report_of(intent, executed=100))
     stage.after(15).book(report_of(intent, executed=100))
 
     [fill] = stage.all(Fill)
     assert (fill.quantity, fill.position) == (100, 100)
-    assert runner.position("HPG").shares == 100
+    assert strategy.position("HPG").shares == 100
     assert stage.entries_of_order().executed_quantity == 100
 
 
@@ -184,9 +184,9 @@ def test_one_cancel_that_raises_holds_back_no_other():
     stage = stage_with()
     stage.working()
     cancel(stage)
-    stage.engine._book.cancels["ORD1"].order_id = "ORD9"
-    other = stage.engine._book.orders["ORD1"]
-    stage.engine._book.orders["ORD2"] = replace(other, row=replace(other.row, order_id="ORD2"))
+    stage.engine._state.cancels["ORD1"].order_id = "ORD9"
+    other = stage.engine._state.orders["ORD1"]
+    stage.engine._state.orders["ORD2"] = replace(other, row=replace(other.row, order_id="ORD2"))
 
     cancel(stage, "ORD2")
 
@@ -196,7 +196,7 @@ def test_one_cancel_that_raises_holds_back_no_other():
 def test_time_goes_on_when_the_next_deadline_cannot_be_told():
     stage = stage_with()
     stage.working()
-    stage.engine._book.orders["ORD1"].expires_at = cast("Any", "soon")
+    stage.engine._state.orders["ORD1"].expires_at = cast("Any", "soon")
 
     assert stage.due() == stage.now + timedelta(seconds=1)
     stage.pass_time(1)
@@ -208,7 +208,7 @@ def test_time_goes_on_when_the_next_deadline_cannot_be_told():
 
 def test_an_order_approved_in_the_event_that_raised_does_not_leave_and_hangs_nowhere():
     stage = stage_with()
-    stage.wish(lambda s: s.buy(100, limit=27_000), lambda s: s.desk.wishes.append(NO_ROW))
+    stage.request(lambda s: s.buy(100, limit=27_000), lambda s: s.context.requests.append(NO_ROW))
     intent = stage.last(PlaceOrder).intent
 
     reason = stage.engine.reason_not_to_send(intent)
@@ -298,7 +298,7 @@ def test_the_same_fault_after_a_resume_halts_and_is_told_again():
     stage = _in_a_wish()
     _act(stage, Action.RESUME, "looked into it")
 
-    stage.wish(lambda s: s.desk.wishes.append(NO_ROW))
+    stage.request(lambda s: s.context.requests.append(NO_ROW))
 
     assert stage.engine.standing().state is RunState.HALTED
     assert len([one for one in stage.all(Note) if one.kind == "FAULT"]) == 2
@@ -351,7 +351,7 @@ def test_a_fault_while_one_order_is_taken_over_loses_no_other_and_keeps_the_halt
 
     assert [one.intent_id for one in stage.all(BurnNonce)] == ["L-0002"]
     assert stage.engine.standing().reason == "engine fault"
-    assert stage.wish(lambda s: s.buy(100, limit=26_000)) == []
+    assert stage.request(lambda s: s.buy(100, limit=26_000)) == []
 
 
 def test_an_order_of_an_earlier_day_whose_end_cannot_be_taken_over_halts_its_symbol():
@@ -370,4 +370,4 @@ def test_without_a_guard_a_fault_is_seen_where_it_is():
     stage = Stage()
 
     with pytest.raises(AttributeError):
-        stage.wish(lambda s: s.desk.wishes.append(NO_ROW))
+        stage.request(lambda s: s.context.requests.append(NO_ROW))

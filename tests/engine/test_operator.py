@@ -37,7 +37,7 @@ def test_a_pause_blocks_and_leaves_open_orders_alone():
     stage.working()
 
     _act(stage, Action.PAUSE)
-    stage.wish(lambda s: s.buy(200, limit=27_000))
+    stage.request(lambda s: s.buy(200, limit=27_000))
 
     assert stage.decided() == (Verdict.BLOCKED, "PAUSED")
     assert stage.all(ReadOrder) == []
@@ -57,7 +57,7 @@ def test_a_pause_blocks_and_leaves_open_orders_alone():
 )
 def test_an_order_approved_before_must_not_leave_any_more(action, more, reason):
     stage = Stage()
-    [place] = [c for c in stage.wish(lambda s: s.buy(100)) if isinstance(c, PlaceOrder)]
+    [place] = [c for c in stage.request(lambda s: s.buy(100)) if isinstance(c, PlaceOrder)]
     assert stage.engine.reason_not_to_send(place.intent) is None
 
     _act(stage, action, **more)
@@ -70,7 +70,7 @@ def test_an_exit_that_waits_leaves_also_after_the_loss_limit_has_paused_its_stra
     bought = stage.working(1_000)
     stage.after(1).book(report_of(bought, executed=1_000))
     stage.after(1).quote(26_900)
-    stage.wish(lambda s: s.sell(500, limit=26_900), lambda s: s.sell(500, limit=26_850))
+    stage.request(lambda s: s.sell(500, limit=26_900), lambda s: s.sell(500, limit=26_850))
     first, second = (place.intent for place in stage.new(PlaceOrder))
 
     stage.accept(first, "ORD2")
@@ -86,7 +86,7 @@ def test_an_exit_that_waits_for_a_token_is_asked_for_anew_though_the_loss_limit_
     bought = stage.working(1_000)
     stage.after(1).book(report_of(bought, executed=1_000))
     stage.after(1).quote(26_900)
-    stage.wish(lambda s: s.sell(500, limit=26_900), lambda s: s.sell(500, limit=26_850))
+    stage.request(lambda s: s.sell(500, limit=26_900), lambda s: s.sell(500, limit=26_850))
     first, second = (place.intent for place in stage.new(PlaceOrder))
     stage.accept(first, "ORD2")
     stage.block_for_token(second)
@@ -157,7 +157,7 @@ def test_a_halt_blocks_first_then_cancels_everything_of_ours():
 
     assert stage.new(StateChanged)[0].to_state is RunState.HALTED
     assert [one.order_id for one in stage.new(ReadOrder)] == ["ORD1"]
-    assert stage.wish(lambda s: s.buy()) == []
+    assert stage.request(lambda s: s.buy()) == []
 
 
 @pytest.mark.parametrize(("reason", "state"), [("", "HALTED"), (" ", "HALTED"), ("ok", "RUNNING")])
@@ -173,7 +173,7 @@ def test_leaving_a_halt_needs_a_reason(reason, state):
 def test_a_halt_without_a_token_names_what_it_could_not_cancel():
     stage = Stage(sellable=500)
     stage.after(1).book(report_of(stage.working(200, 26_900), executed=100))
-    stage.wish(lambda s: s.sell(100, limit=28_000))
+    stage.request(lambda s: s.sell(100, limit=28_000))
     stage.block_for_token(stage.last(PlaceOrder).intent)
 
     _act(stage, Action.HALT)
@@ -219,7 +219,7 @@ def test_a_degraded_broker_blocks_until_it_is_well():
     stage = Stage()
 
     stage.handle(BrokerHealthChanged(stage.now, is_healthy=False, detail="3 reads failed"))
-    stage.wish(lambda s: s.buy(100, limit=27_000))
+    stage.request(lambda s: s.buy(100, limit=27_000))
 
     assert (_state(stage), stage.decided()) == (RunState.DEGRADED, (Verdict.BLOCKED, "DEGRADED"))
     stage.handle(BrokerHealthChanged(stage.now, is_healthy=True, detail="reads work again"))
@@ -282,7 +282,7 @@ def test_stopping_tells_the_strategies_and_hears_no_more():
     _act(stage, Action.STOP)
 
     assert (told, stage.all(PlaceOrder)) == (["stop"], [])
-    assert stage.wish(lambda s: s.buy()) == []
+    assert stage.request(lambda s: s.buy()) == []
     assert stage.engine.standing().state is RunState.STOPPING
 
 
@@ -464,7 +464,7 @@ def test_a_pause_without_a_reason_has_none_made_up():
     stage = Stage()
 
     _act(stage, Action.PAUSE, "")
-    stage.wish(lambda s: s.buy(100))
+    stage.request(lambda s: s.buy(100))
 
     assert stage.all(StateChanged)[-1].reason == ""
     assert stage.decided() == (Verdict.BLOCKED, "PAUSED")
@@ -536,11 +536,11 @@ def test_the_orders_of_the_day_are_counted_by_what_became_of_them():
     stage = Stage(limited(max_order_value=10_000_000), sellable=1_000)
     filled = stage.working(100)
     stage.after(1).book(report_of(filled, executed=100))
-    stage.wish(lambda s: s.buy(200, limit=27_000))
+    stage.request(lambda s: s.buy(200, limit=27_000))
     cut = stage.last(PlaceOrder).intent
     stage.accept(cut, "ORD2")
     stage.after(1).book(report_of(cut, "ORD2", executed=100, cancelled=100))
-    stage.wish(lambda s: s.buy(500, limit=27_000))
+    stage.request(lambda s: s.buy(500, limit=27_000))
 
     assert stage.engine.standing().orders_today == {
         "filled": 1,

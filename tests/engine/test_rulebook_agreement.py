@@ -25,7 +25,7 @@ from bot.domain.quote import Quote
 from bot.domain.rule_data import RuleData
 from bot.domain.status import SymbolStatus
 from bot.engine.risk import checks
-from bot.engine.risk.sizing import Request
+from bot.engine.risk.sizing import OrderRequest
 from bot.sandbox.exchange.event import OrderAccepted, OrderRefused
 from bot.sandbox.exchange.market import Board
 from bot.sandbox.exchange.order import CROWD, Listing, NewOrder, Refusal
@@ -229,7 +229,7 @@ class Agreement:
     def judge(self, order: NewOrder, listing: Listing | None, board: Board | None) -> str | None:
         """Return the engine's code of refusal, None when its rules let the order pass."""
         instrument = listing.instrument if listing else None
-        request = Request(
+        request = OrderRequest(
             ME, "A", order.symbol, order.side, order.quantity, order.order_type, order.price, "why"
         )
         results = checks.judge(request, self._view(order, instrument, board), Limits(), RULES)

@@ -127,7 +127,7 @@ def test_signals_meanwhile_are_missed_and_never_replayed():
 
     for _ in range(3):
         stage.after(130).quote()
-        stage.wish(lambda s: s.buy(200, limit=27_000))
+        stage.request(lambda s: s.buy(200, limit=27_000))
         assert stage.decided() == (Verdict.BLOCKED, "TWO_FACTOR")
 
     assert stage.engine.standing().missed_signals == 3
@@ -162,9 +162,9 @@ def test_cancels_go_before_what_was_held():
     stage = Stage(sellable=500)
     first = stage.working(200, 26_900)
     stage.after(1).book(report_of(first, executed=100))
-    stage.wish(lambda s: s.sell(100, limit=28_000))
+    stage.request(lambda s: s.sell(100, limit=28_000))
     stage.block_for_token(stage.last(PlaceOrder).intent)
-    stage.wish(lambda s: s.cancel())
+    stage.request(lambda s: s.cancel())
     assert stage.new(ReadOrder) == []
 
     done = stage.after(1).token()
@@ -176,7 +176,7 @@ def test_cancels_go_before_what_was_held():
 def test_a_cancel_refused_for_a_token_waits_for_it():
     stage = Stage()
     working = stage.working()
-    stage.wish(lambda s: s.cancel())
+    stage.request(lambda s: s.cancel())
     stage.row(report_of(working))
 
     stage.handle(

@@ -31,7 +31,7 @@ from bot.domain.order import OrderReport, SendState
 from bot.domain.outcome import Resolution, Unknown
 from bot.domain.plan import Wake
 from bot.domain.quote import Bar, Depth, DepthLevel
-from bot.domain.recovery import Recovery, StrategyBook
+from bot.domain.recovery import RecoveredStrategy, Recovery
 from bot.engine import wake
 from bot.engine.engine import (
     Engine,
@@ -41,8 +41,8 @@ from bot.engine.engine import (
     StrategyFault,
     invoke_plainly,
 )
-from bot.engine.state import Book
-from bot.engine.tracks import Runner, Seat
+from bot.engine.state import State
+from bot.engine.tracked import Instance, StrategyState
 from bot.strategy import DepthView, Strategy
 from tests.engine.stage import DAY, HPG, PLAN, RULEBOOK, START, Stage, report_of
 
@@ -56,27 +56,27 @@ def test_the_third_fault_disables_the_strategy(fault, code):
     stage.fault = fault
 
     for _ in range(3):
-        stage.wish(lambda s: s.buy(100, limit=27_000))
+        stage.request(lambda s: s.buy(100, limit=27_000))
         assert stage.decided() == (Verdict.FAILED, code)
 
     assert [one.state for one in stage.all(StrategySwitched)] == ["disabled"]
     assert stage.all(PlaceOrder) == []
-    assert stage.wish(lambda s: s.buy(100, limit=27_000)) == []
+    assert stage.request(lambda s: s.buy(100, limit=27_000)) == []
 
 
 def test_a_hook_that_wishes_without_an_end_is_a_fault_and_nothing_of_it_is_heard():
     stage = Stage()
 
-    def wish(count: int) -> None:
-        stage.wish(*[lambda s: s.skip("and on")] * count)
+    def request(count: int) -> None:
+        stage.request(*[lambda s: s.skip("and on")] * count)
 
-    wish(wake.WISHES_MAX)
-    assert len(stage.new(Decision)) == wake.WISHES_MAX
-    wish(wake.WISHES_MAX + 1)
+    request(wake.REQUESTS_MAX)
+    assert len(stage.new(Decision)) == wake.REQUESTS_MAX
+    request(wake.REQUESTS_MAX + 1)
 
     [decision] = stage.new(Decision)
     assert (decision.verdict, decision.code) == (Verdict.FAILED, "EXCEPTION")
-    assert decision.why == "on_timer: 101 wishes in one call, at most 100 are heard: none was"
+    assert decision.why == "on_timer: 101 requests in one call, at most 100 are taken: none was"
 
 
 def test_a_fault_told_later_counts_like_any_other():
@@ -92,7 +92,7 @@ def test_an_operator_turns_a_disabled_strategy_on_again():
     stage = Stage()
     stage.fault = FAULT
     for _ in range(3):
-        stage.wish()
+        stage.request()
     stage.fault = None
 
     stage.handle(OperatorActed(stage.now, Action.RESUME, "repaired", "me", strategy="test"))
@@ -136,9 +136,9 @@ def test_others_are_not_affected_by_a_broken_one():
 def test_a_skip_and_a_silent_call_are_both_journalled():
     stage = Stage()
 
-    stage.wish(lambda s: s.skip("too quiet"))
+    stage.request(lambda s: s.skip("too quiet"))
     assert (stage.decided(), stage.last(Decision).why) == (("SKIPPED", "SKIP"), "too quiet")
-    stage.wish()
+    stage.request()
 
     assert stage.decided() == (Verdict.SKIPPED, "NO_SIGNAL")
 
@@ -174,7 +174,7 @@ def test_a_strategy_sees_its_position_account_and_market():
     stage.depth(26_950, 27_000)
     seen: list[Any] = []
 
-    stage.wish(lambda s: seen.append((s.position, s.account, s.quote, s.depth, s.phase, s.now)))
+    stage.request(lambda s: seen.append((s.position, s.account, s.quote, s.depth, s.phase, s.now)))
 
     position, account, quote, depth, phase, now = seen[0]
     assert (position.qty, position.sellable, position.average_price) == (200, 200, 27_000)
@@ -214,11 +214,11 @@ def test_a_strategy_that_orders_again_in_on_reject_of_a_lost_place_stops_nothing
 
 def _selling(count: int, hook: Callable[..., None]) -> tuple[Stage, list[OrderReport]]:
     """A stage with some sales at work, and the rows that show each of them filled."""
-    held = StrategyBook({"HPG": (500, 13_000_000)}, 0, 0, 0, "on")
+    held = RecoveredStrategy({"HPG": (500, 13_000_000)}, 0, 0, 0, "on")
     recovery = Recovery(DAY, strategies={"test": held})
     stage = Stage(recovery=recovery, sellable=500, hooks={"on_fill": hook})
     prices = [27_000 + 50 * number for number in range(count)]
-    stage.wish(*(partial(Strategy.sell, quantity=100, limit=price) for price in prices))
+    stage.request(*(partial(Strategy.sell, quantity=100, limit=price) for price in prices))
     intents = [one.intent for one in stage.new(PlaceOrder)]
     for intent in intents:
         stage.accept(intent, f"ORD{intent.intent_id}")
@@ -277,8 +277,8 @@ def test_a_strategy_that_has_been_disabled_hears_the_rest_of_the_event_no_more()
     assert stage.last(StrategySwitched).state == "disabled"
 
 
-def _book(hooks: dict[str, object], invoke: Invoke) -> tuple[Book, Runner, Seat]:
-    book = Book(
+def _state(hooks: dict[str, object], invoke: Invoke) -> tuple[State, StrategyState, Instance]:
+    book = State(
         rulebook=RULEBOOK,
         strategies=[LoadedStrategy(PLAN, type("Ours", (Strategy,), hooks), (HPG,))],
         settings=EngineSettings(),
@@ -289,15 +289,15 @@ def _book(hooks: dict[str, object], invoke: Invoke) -> tuple[Book, Runner, Seat]
 
 
 def test_a_strategy_whose_hooks_lead_to_one_another_without_end_is_disabled():
-    book, runner, seat = _book(
-        {"on_stop": print}, lambda *_: wake.wake(book, runner, seat, "on_stop", None)
+    book, strategy, instance = _state(
+        {"on_stop": print}, lambda *_: wake.wake(book, strategy, instance, "on_stop", None)
     )
-    wake.wake(book, runner, seat, "on_stop", None)
+    wake.wake(book, strategy, instance, "on_stop", None)
 
     wake.call_hooks(book)
 
-    assert (runner.state, book.due_hooks) == ("disabled", [])
-    assert runner.state_reason == "its hooks led to one another 20 times, the last was on_stop"
+    assert (strategy.state, book.due_hooks) == ("disabled", [])
+    assert strategy.state_reason == "its hooks led to one another 20 times, the last was on_stop"
 
 
 def test_a_view_of_the_depth_notes_what_is_read_from_it_whichever_hook_came_before():
@@ -305,10 +305,10 @@ def test_a_view_of_the_depth_notes_what_is_read_from_it_whichever_hook_came_befo
         "on_stop": lambda _: None,
         "on_depth": lambda _, depth: depth.bid_volume(1) and None,
     }
-    book, runner, seat = _book(hooks, invoke_plainly)
+    book, strategy, instance = _state(hooks, invoke_plainly)
     depth = Depth("HPG", (DepthLevel(26_950, 5_000),), (), START)
-    wake.wake(book, runner, seat, "on_stop", None)
-    wake.wake(book, runner, seat, "on_depth", DepthView(depth, seat.desk.reads))
+    wake.wake(book, strategy, instance, "on_stop", None)
+    wake.wake(book, strategy, instance, "on_depth", DepthView(depth, instance.context.reads))
 
     wake.call_hooks(book)
 
@@ -323,15 +323,15 @@ def test_a_strategy_that_a_halt_kept_from_starting_starts_before_it_is_first_wok
         "on_start": lambda _: seen.append("start"),
         "on_timer": lambda _, __: seen.append("timer"),
     }
-    book = StrategyBook({}, 0, 0, 0, "disabled" if strategy else "on")
-    state = RunState.RUNNING if strategy else RunState.HALTED
-    recovery = Recovery(DAY, run_state=state, strategies={"test": book})
+    book = RecoveredStrategy({}, 0, 0, 0, "disabled" if strategy else "on")
+    run_state = RunState.RUNNING if strategy else RunState.HALTED
+    recovery = Recovery(DAY, run_state=run_state, strategies={"test": book})
     stage = Stage(recovery=recovery, hooks=hooks)
-    stage.wish()
+    stage.request()
     assert seen == []
 
     stage.handle(OperatorActed(stage.now, Action.RESUME, "looked", "me", strategy=strategy))
-    stage.wish()
-    stage.wish()
+    stage.request()
+    stage.request()
 
     assert seen == ["start", "timer", "timer"]

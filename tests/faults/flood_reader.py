@@ -43,7 +43,7 @@ def peak_kb() -> int:
 
 
 async def floods(broker: Broker) -> list[str]:
-    """Return what became of each answer, kind by kind: depth, day book, place, cancel."""
+    """Return what became of each answer, kind by kind: depth, day order book, place, cancel."""
     found = [await one for kind in KINDS if kind != DRIP for one in _of_kind(broker, kind)]
     return found + await asyncio.gather(*_of_kind(broker, DRIP))
 

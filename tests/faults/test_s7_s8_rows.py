@@ -1,4 +1,4 @@
-"""S7, S8: rows of the day book that say what cannot be, told as whole stories."""
+"""S7, S8: rows of the day order book that say what cannot be, told as whole stories."""
 
 from collections.abc import Mapping
 from pathlib import Path

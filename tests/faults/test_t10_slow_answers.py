@@ -39,7 +39,7 @@ SLOW: list[tuple[str, dict[str, Any]]] = [
 
 
 @asynccontextmanager
-async def world(
+async def environment(
     *rules: Mapping[str, Any], read: Bounds = SHORT, symbols: Sequence[str] = ("HPG",)
 ) -> AsyncIterator[tuple[Sandbox, Broker]]:
     """A served sandbox with faults, and a client of it."""
@@ -69,7 +69,7 @@ async def test_slow_reads_are_timeouts_while_another_is_answered() -> None:
     ]
     names = [f"AA{number}" for number in range(len(SLOW) + 1)]
 
-    async with world(*rules, symbols=names) as (_, broker):
+    async with environment(*rules, symbols=names) as (_, broker):
         *slow, good = await asyncio.gather(*map(broker.client.depth, names), return_exceptions=True)
 
     assert isinstance(good, Depth)
@@ -85,7 +85,7 @@ async def test_a_slow_answer_to_a_place_is_unknown_and_never_sent_again(
     rule = {"match": {"path": "*/orders", "times": 0}, "point": point, "action": action}
     wanted = intent(limit_price=26_950)
 
-    async with world(rule, read=LONG) as (sandbox, broker):
+    async with environment(rule, read=LONG) as (sandbox, broker):
         ticket = await broker.client.request_otp()
         token = await broker.client.verify_otp(ticket.ticket_id, Secret("424242"))
         broker.two_factor.set_token(token.token, token.expires_at)

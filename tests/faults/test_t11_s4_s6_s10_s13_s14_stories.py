@@ -62,7 +62,7 @@ CASES = {
             ),
         )
     ),
-    "S6 a day book of a while ago": Case(
+    "S6 a day order book of a while ago": Case(
         (_late({"do": "stale_read", "seconds": 20}, {**ROWS, "until": "09:22:00"}),)
     ),
     "S10 no detail before the cancel": Case(

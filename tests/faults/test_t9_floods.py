@@ -40,7 +40,7 @@ TOLD = [
     "Timeout todays_orders: no whole answer within 1.5 s",
     *["NoAnswer sent=True no whole answer within 1.5 s"] * 2,
 ]
-"""Of each kind: depth, day book, place, cancel."""
+"""Of each kind: depth, day order book, place, cancel."""
 
 
 def rules() -> Iterator[dict[str, Any]]:

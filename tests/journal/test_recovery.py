@@ -12,7 +12,7 @@ from bot.domain.entry import (
     Verdict,
 )
 from bot.domain.order import OrderState, SendState, Side
-from bot.domain.recovery import Recovery, StoredAttempt, StoredIntent, StrategyBook
+from bot.domain.recovery import RecoveredStrategy, Recovery, StoredAttempt, StoredIntent
 from bot.journal.journal import Journal
 from bot.journal.recovering import SETTLEMENT_LASTS
 from tests.journal.facts import DAY, EPOCH, Story, after, but
@@ -96,7 +96,7 @@ async def test_positions_and_cost_are_summed_from_fills(journal: Journal) -> Non
 
     fees = 20_250 + 12_375 + 8_250
     assert recovery.strategies == {
-        "depth-hpg": StrategyBook(
+        "depth-hpg": RecoveredStrategy(
             positions={"HPG": (200, 5_400_000)},
             orders_today=2,
             realised_today=150_000,
@@ -115,7 +115,7 @@ async def test_a_new_day_keeps_the_position_and_forgets_the_counts(journal: Jour
 
     book = (await journal.recover(NEXT_DAY)).strategies["depth-hpg"]
 
-    assert book == StrategyBook({"HPG": (200, 5_410_000)}, 0, 0, 0, "on")
+    assert book == RecoveredStrategy({"HPG": (200, 5_410_000)}, 0, 0, 0, "on")
 
 
 async def test_only_orders_that_left_are_counted(journal: Journal) -> None:

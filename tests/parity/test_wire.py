@@ -9,9 +9,9 @@ import pytest
 
 from bot.config.settings.load import load_settings
 from bot.domain.entry import AttemptFinished, Entry, OrderResultSeen
-from bot.runtime.company import RunOptions
 from bot.runtime.run import run_bot
-from bot.runtime.worlds.choice import make_world
+from bot.runtime.run_controls import RunOptions
+from bot.runtime.worlds.choice import make_environment
 from tests.staging import QUIET
 from tests.story import Shown, once, tell, write_project
 
@@ -77,7 +77,7 @@ async def test_over_http_and_at_a_pace_it_is_the_same_story(
 
     options = RunOptions(run_for=timedelta(minutes=MINUTES), answer_otp_after=timedelta(seconds=40))
     config = _project(tmp_path, sandbox={"scenario": "story.yaml", "speed": 100_000, "port": 0})
-    await run_bot(load_settings(config), options, shown, make=make_world)
+    await run_bot(load_settings(config), options, shown, make=make_environment)
 
     assert _told(shown.entries) == in_process
 

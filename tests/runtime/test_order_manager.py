@@ -350,7 +350,7 @@ async def test_no_order_leaves_while_the_day_book_cannot_be_read(stage: Stage) -
 async def test_an_order_kept_back_for_an_old_day_book_says_how_old_it_is(
     stage: Stage, age_s: float, reason: str | None
 ) -> None:
-    await stage.book.read()
+    await stage.day_order_book.read()
     stage.clock.advance_to(START + timedelta(seconds=age_s))
     wanted = await stage.ready(intent(ttl_at=START + timedelta(seconds=60)))
 
@@ -366,16 +366,16 @@ async def test_an_order_kept_back_for_an_old_day_book_says_how_old_it_is(
 
 async def test_the_age_of_the_day_book_is_none_of_a_faster_market_clock(stage: Stage) -> None:
     passed = [100.0]
-    stage.book._elapsed_s = lambda: passed[-1]
-    await stage.book.read()
+    stage.day_order_book._elapsed_s = lambda: passed[-1]
+    await stage.day_order_book.read()
     reads = len(stage.events)
     stage.clock.advance_to(START + timedelta(minutes=1))
     passed.append(101.0)
 
-    assert await stage.book.reason_of_age(timedelta(seconds=5)) is None
+    assert await stage.day_order_book.reason_of_age(timedelta(seconds=5)) is None
     assert len(stage.events) == reads
     passed.append(105.1)
-    assert await stage.book.reason_of_age(timedelta(seconds=5)) is None
+    assert await stage.day_order_book.reason_of_age(timedelta(seconds=5)) is None
     assert len(stage.events) == reads + 1
 
 
@@ -395,7 +395,7 @@ async def test_a_signal_leaves_until_the_last_instant_of_its_time_and_not_after(
 async def test_an_accepted_order_is_known_before_the_day_book_shows_it(stage: Stage) -> None:
     await stage.orders.place(await stage.ready(intent()))
 
-    assert list(stage.book.known_ids()) == stage.placed()
+    assert list(stage.day_order_book.known_ids()) == stage.placed()
 
 
 @pytest.mark.parametrize(
@@ -477,12 +477,12 @@ async def test_a_place_that_ended_well_or_was_cut_off_is_not_answered_for_twice(
 
 
 async def test_ids_of_another_day_are_forgotten(stage: Stage) -> None:
-    await stage.book.read()
-    stage.book.learn("ORD10000001")
-    await stage.book.read()
-    assert stage.book.known_ids() == ("ORD10000001",)
+    await stage.day_order_book.read()
+    stage.day_order_book.learn("ORD10000001")
+    await stage.day_order_book.read()
+    assert stage.day_order_book.known_ids() == ("ORD10000001",)
 
     stage.clock.advance_to(START + timedelta(days=1))
-    await stage.book.read()
+    await stage.day_order_book.read()
 
-    assert stage.book.known_ids() == ()
+    assert stage.day_order_book.known_ids() == ()

@@ -1,4 +1,4 @@
-"""The desk where codes come in: wrong ones, old ones, and what the operator is told."""
+"""Where codes come in: wrong ones, old ones, and what the operator is told."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ from bot.runtime.second_factor import (
     TICKET_LIFE,
     TRIES_PER_TICKET,
     Reply,
-    TwoFactorDesk,
+    SecondFactor,
 )
 from bot.sandbox.sandbox import Sandbox
 from tests.staging import START, scenario
@@ -34,9 +34,9 @@ SENT_TO = "d***@example.com"
 
 @dataclass
 class Office:
-    """A desk before the sandbox, on one simulated clock."""
+    """A second factor before the sandbox, on one simulated clock."""
 
-    desk: TwoFactorDesk
+    second_factor: SecondFactor
     state_dir: Path
     clock: SimulatedClock
     right: Secret
@@ -61,8 +61,10 @@ async def office(tmp_path: Path) -> AsyncIterator[Office]:
     sandbox = Sandbox(scenario(), load_rulebook(), clock=clock, wire=clock)
     broker = _broker(sandbox, clock)
     events: list[Event] = []
-    desk = TwoFactorDesk(broker.client, broker.two_factor, (clock, clock), events.append, tmp_path)
-    yield Office(desk, tmp_path, clock, Secret(sandbox.credentials.otp_code), events)
+    second_factor = SecondFactor(
+        broker.client, broker.two_factor, (clock, clock), events.append, tmp_path
+    )
+    yield Office(second_factor, tmp_path, clock, Secret(sandbox.credentials.otp_code), events)
     await broker.close()
 
 
@@ -86,21 +88,24 @@ NOTHING = Secret("")
 
 
 async def test_a_code_that_was_not_mailed_is_not_tried_and_mails_none(office: Office) -> None:
-    for reply in (await office.desk.take(office.right), await office.desk.submit(office.right)):
+    for reply in (
+        await office.second_factor.take(office.right),
+        await office.second_factor.submit(office.right),
+    ):
         assert code_of(reply) == "E-2FA-001"
 
     assert office.events == []
-    assert office.desk.state()["codes_used"] == 0
+    assert office.second_factor.state()["codes_used"] == 0
 
 
 @pytest.mark.parametrize("typed", ["", "send", "SEND"])
 async def test_enter_or_send_has_a_code_mailed_and_says_where_and_how_many_are_used(
     office: Office, typed: str
 ) -> None:
-    mailed = await office.desk.take(Secret(typed))
+    mailed = await office.second_factor.take(Secret(typed))
 
     assert mailed["message"] == f"a code was mailed to {SENT_TO} (1 of the day's 5 used)"
-    assert (await office.desk.take(office.right))["is_ready"] is True
+    assert (await office.second_factor.take(office.right))["is_ready"] is True
     assert office.has_token
 
 
@@ -110,7 +115,7 @@ async def test_a_sandbox_tells_its_code_to_whoever_asked_for_it(tmp_path: Path) 
     code = sandbox.credentials.otp_code
     broker = _broker(sandbox, clock)
     events: list[Event] = []
-    desk = TwoFactorDesk(
+    second_factor = SecondFactor(
         broker.client,
         broker.two_factor,
         (clock, clock),
@@ -119,7 +124,7 @@ async def test_a_sandbox_tells_its_code_to_whoever_asked_for_it(tmp_path: Path) 
         played_code=Secret(code),
     )
 
-    mailed, again = await desk.request(), await desk.take(NOTHING)
+    mailed, again = await second_factor.request(), await second_factor.take(NOTHING)
     await broker.close()
 
     told = f"The sandbox mails nothing, its code is {code}"
@@ -129,89 +134,89 @@ async def test_a_sandbox_tells_its_code_to_whoever_asked_for_it(tmp_path: Path) 
 
 
 async def test_a_wrong_code_is_told_on_the_screen_in_words(office: Office) -> None:
-    await office.desk.request()
-    await office.desk.submit(WRONG)
+    await office.second_factor.request()
+    await office.second_factor.submit(WRONG)
 
     assert office.notes[-1].detail == "wrong code (2 tries left)"
 
 
 async def test_enter_while_a_code_is_out_mails_no_second_one(office: Office) -> None:
-    await office.desk.take(NOTHING)
-    reply = await office.desk.take(NOTHING)
+    await office.second_factor.take(NOTHING)
+    reply = await office.second_factor.take(NOTHING)
 
     assert reply["message"] == f"a code is out, mailed to {SENT_TO}. For another: send"
-    assert office.desk.state()["codes_used"] == 1
+    assert office.second_factor.state()["codes_used"] == 1
 
 
 async def test_a_wrong_code_says_how_many_tries_are_left_and_advises_no_other(
     office: Office,
 ) -> None:
-    await office.desk.take(NOTHING)
-    said = [(await office.desk.take(WRONG))["message"] for _ in range(TRIES_PER_TICKET)]
+    await office.second_factor.take(NOTHING)
+    said = [(await office.second_factor.take(WRONG))["message"] for _ in range(TRIES_PER_TICKET)]
 
     assert said == [
         "wrong code; type the code just mailed (2 tries left)",
         "wrong code; type the code just mailed (1 try left)",
         "wrong code; no try is left for the code that was mailed",
     ]
-    assert code_of(await office.desk.take(office.right)) == "E-2FA-005"
+    assert code_of(await office.second_factor.take(office.right)) == "E-2FA-005"
 
 
 async def test_a_wrong_code_leaves_the_ticket_for_the_right_one(office: Office) -> None:
-    await office.desk.take(NOTHING)
-    assert code_of(await office.desk.take(WRONG)) == "E-2FA-003"
+    await office.second_factor.take(NOTHING)
+    assert code_of(await office.second_factor.take(WRONG)) == "E-2FA-003"
 
-    assert code_of(await office.desk.take(office.right)) is None
+    assert code_of(await office.second_factor.take(office.right)) is None
 
 
 @pytest.mark.parametrize("slip", ["12345", "1234567", "42 42 42", "4242a2"])
 async def test_a_slip_costs_no_try(office: Office, slip: str) -> None:
-    await office.desk.request()
+    await office.second_factor.request()
 
-    assert code_of(await office.desk.submit(Secret(slip))) == "E-2FA-006"
-    assert office.desk.state()["tries_left"] == TRIES_PER_TICKET
+    assert code_of(await office.second_factor.submit(Secret(slip))) == "E-2FA-006"
+    assert office.second_factor.state()["tries_left"] == TRIES_PER_TICKET
 
 
 async def test_a_code_whose_ticket_is_too_old_is_not_tried(office: Office) -> None:
-    await office.desk.take(NOTHING)
+    await office.second_factor.take(NOTHING)
     office.wait(TICKET_LIFE + timedelta(seconds=1))
 
-    old = await office.desk.take(office.right)
+    old = await office.second_factor.take(office.right)
 
     assert code_of(old) == "E-2FA-005"
     assert old["message"] == "the previous code has expired or was already used"
-    assert office.desk.state()["has_ticket"] is False
-    assert office.desk.state()["codes_used"] == 1
+    assert office.second_factor.state()["has_ticket"] is False
+    assert office.second_factor.state()["codes_used"] == 1
 
 
 async def test_after_all_codes_of_the_day_only_a_token_helps(office: Office) -> None:
     for _ in range(CODES_PER_DAY):
-        assert code_of(await office.desk.request()) is None
-    refused = await office.desk.request()
+        assert code_of(await office.second_factor.request()) is None
+    refused = await office.second_factor.request()
 
     assert refused["message"] == (
         "no code was mailed: all 5 codes of today are used. A token does as well: bot otp token"
     )
-    assert office.desk.state()["codes_used"] == CODES_PER_DAY
+    assert office.second_factor.state()["codes_used"] == CODES_PER_DAY
 
 
 async def test_codes_of_yesterday_are_not_counted_today(office: Office) -> None:
-    await office.desk.request()
+    await office.second_factor.request()
     office.wait(timedelta(days=1))
 
-    assert office.desk.state()["codes_used"] == 0
+    assert office.second_factor.state()["codes_used"] == 0
 
 
 async def test_a_token_that_was_forgotten_needs_a_code_that_is_mailed_after_it(
     office: Office,
 ) -> None:
-    await office.desk.request()
-    await office.desk.submit(office.right)
-    office.desk.lose()
+    await office.second_factor.request()
+    await office.second_factor.submit(office.right)
+    office.second_factor.lose()
 
-    used = await office.desk.take(office.right)
+    used = await office.second_factor.take(office.right)
     assert used["message"] == "the previous code has expired or was already used"
-    assert office.desk.state()["codes_used"] == 1
+    assert office.second_factor.state()["codes_used"] == 1
 
 
 @pytest.mark.parametrize(
@@ -221,25 +226,25 @@ async def test_a_token_that_was_forgotten_needs_a_code_that_is_mailed_after_it(
 async def test_what_no_header_can_carry_or_a_slip_at_the_prompt_is_not_taken_for_a_token(
     office: Office, typed: str
 ) -> None:
-    reply = await office.desk.take(Secret(typed))
+    reply = await office.second_factor.take(Secret(typed))
 
     assert code_of(reply) == "E-2FA-007"
-    assert (office.has_token, office.desk.is_ready) == (False, False)
+    assert (office.has_token, office.second_factor.is_ready) == (False, False)
     assert list(office.state_dir.iterdir()) == []
 
 
 async def test_yesterdays_token_pasted_beside_a_good_one_does_not_take_its_place(
     office: Office,
 ) -> None:
-    await office.desk.request()
-    await office.desk.submit(office.right)
-    good = dict(office.desk.state())
+    await office.second_factor.request()
+    await office.second_factor.submit(office.right)
+    good = dict(office.second_factor.state())
     yesterday = {"exp": int((office.clock.now() - timedelta(days=1)).timestamp())}
 
-    reply = office.desk.submit_token(Secret(jwt.encode(yesterday, "k" * 32)))
+    reply = office.second_factor.submit_token(Secret(jwt.encode(yesterday, "k" * 32)))
 
     assert code_of(reply) == "E-2FA-002"
-    assert office.desk.state() == good
+    assert office.second_factor.state() == good
     assert good["is_ready"] is True
 
 
@@ -251,8 +256,8 @@ async def test_a_token_that_cannot_be_kept_is_good_all_the_same_and_it_is_said(
 ) -> None:
     (office.state_dir / "two-factor.json").mkdir()
 
-    await office.desk.request()
-    reply = await office.desk.submit(office.right)
+    await office.second_factor.request()
+    reply = await office.second_factor.submit(office.right)
 
     assert (reply["is_ready"], office.has_token) == (True, True)
     warning = (
@@ -267,7 +272,7 @@ async def test_a_token_that_cannot_be_kept_is_good_all_the_same_and_it_is_said(
 async def test_a_kept_token_that_cannot_be_removed_is_dropped_all_the_same(office: Office) -> None:
     (office.state_dir / "two-factor.json").mkdir()
 
-    reply = office.desk.lose()
+    reply = office.second_factor.lose()
 
     assert reply["is_ready"] is False
     assert "a restart would take it again" in str(reply["warning"])

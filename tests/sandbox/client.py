@@ -105,7 +105,7 @@ class Bench:
         self.token = answer.json()["session_token"]
 
     async def place(self, **fields: Any) -> dict[str, Any]:
-        """Place an order and return its one result."""
+        """EnvironmentSpec an order and return its one result."""
         answer = await self.call("POST", orders_path(), order_body(**fields))
         assert answer.status_code == 200, answer.text
         (result,) = answer.json()["result"]

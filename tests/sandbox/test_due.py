@@ -47,12 +47,12 @@ class Life:
         self.told.place(self.random.choice(("BUY", "SELL")), 300, price)
 
     def cancel(self) -> None:
-        orders = self.told.house.book.every()
+        orders = self.told.house.day_order_book.every()
         if orders:
             self.told.line("cancel", order=self.random.choice(orders).order_id)
 
     def amend(self) -> None:
-        orders = self.told.house.book.every()
+        orders = self.told.house.day_order_book.every()
         if orders:
             body = {"quantity": 500, "limit_price": None}
             self.told.line("amend", order=self.random.choice(orders).order_id, body=body)
@@ -88,7 +88,7 @@ class MirroredLife(Life):
         self.told.lose()
 
     def be_shown(self) -> None:
-        if not any(order.remaining for order in self.told.house.book.every()):
+        if not any(order.remaining for order in self.told.house.day_order_book.every()):
             self.told.house.show(quote(reference=27_000 + 50 * self.random.randrange(5)))
 
 
@@ -133,7 +133,7 @@ def test_whatever_happens_the_kept_instant_is_the_one_reckoned_anew(
         for _ in range(DEEDS):
             assert house.next_due() == house.earliest_due()
             life.random.choice(deeds)()
-    assert any(order.executed_quantity for order in house.book.every())
+    assert any(order.executed_quantity for order in house.day_order_book.every())
 
 
 def deeds_of(life: Life) -> list[Callable[[], None]]:

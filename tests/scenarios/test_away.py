@@ -15,19 +15,19 @@ from bot.config.scenario_file import load_scenario
 from bot.config.settings.load import load_settings
 from bot.domain.entry import IntentRecorded, OrderUpdated
 from bot.domain.order import OrderState
-from bot.runtime.company import RunOptions
 from bot.runtime.control.socket import NoBotRunning, ask
 from bot.runtime.run import RunEnd, run_bot
-from bot.runtime.worlds.environment import Access, Place
+from bot.runtime.run_controls import RunOptions
+from bot.runtime.worlds.environment import Access, EnvironmentSpec
 from bot.runtime.worlds.sandbox import wake_sandbox
 from tests.staging import QUIET
-from tests.story import InProcessWorld, Shown, once, tell, write_project
+from tests.story import InProcessEnvironment, Shown, once, tell, write_project
 
 RESTING = once(params={"price": 26_000})
 FOR_EVER = 10**9
 
 
-class Away(InProcessWorld):
+class Away(InProcessEnvironment):
     """A world whose broker answers neither of the first `silent` requests to a path."""
 
     silent = 0
@@ -62,11 +62,11 @@ class Listening(Shown):
 def _run(config: Path, shown: Shown, path: str, silent: int) -> "asyncio.Task[RunEnd]":
     loaded = load_settings(config)
 
-    def make(place: Place) -> Away:
+    def make(place: EnvironmentSpec) -> Away:
         script = load_scenario("story.yaml", place.loaded.base_dir)
-        world = Away(*wake_sandbox(place, script), place)
-        world.silent, world.path = silent, path
-        return world
+        environment = Away(*wake_sandbox(place, script), place)
+        environment.silent, environment.path = silent, path
+        return environment
 
     # Waits take no real time: a run that is to be asked and stopped must not be over before.
     run_for = timedelta(days=300) if silent == FOR_EVER else timedelta(minutes=3)

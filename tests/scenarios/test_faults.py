@@ -16,14 +16,14 @@ from bot.config.settings.load import load_settings
 from bot.domain.entry import Entry, Fill, Note, RunState
 from bot.journal.errors import Contradicted
 from bot.journal.verify import verify
-from bot.runtime.company import RunOptions
 from bot.runtime.run import run_bot
+from bot.runtime.run_controls import RunOptions
 from bot.runtime.schedule import Fire, Job, Report
-from bot.runtime.worlds.environment import Access, Driver, Place
+from bot.runtime.worlds.environment import Access, Driver, EnvironmentSpec
 from bot.runtime.worlds.sandbox import wake_sandbox
 from tests.by_hand import Ask, HandStory, tell_by_hand
 from tests.staging import QUIET
-from tests.story import InProcessWorld, Shown, in_process, once, write_project
+from tests.story import InProcessEnvironment, Shown, in_process, once, write_project
 
 ODD = """
 from bot import Strategy
@@ -37,9 +37,9 @@ class Odd(Strategy):
         if self.quotes == 1:
             self.buy(100, limit=self.price, why="first")
         if self.quotes >= 4:
-            self.desk.wishes.append(None)
+            self.context.requests.append(None)
 """
-"""After 20 s it wishes for what no strategy can wish for, at each quote: the engine raises."""
+"""After 20 s it asks for what no strategy can ask for, at each quote: the engine raises."""
 
 
 def _project(folder: Path, **order: object) -> Path:
@@ -138,8 +138,10 @@ async def test_after_a_fault_halt_cancels_and_stop_ends_the_bot(tmp_path: Path) 
     assert [note.kind for note in told.story.shown.all(Note)].count("FAULT") == 1
 
 
-class BrokenBooks(InProcessWorld):
-    """A world in which each read of the day book from the second minute on raises in our client."""
+class BrokenBooks(InProcessEnvironment):
+    """A world in which each read of the day order book from the second minute on raises in our
+    client.
+    """
 
     error: Exception = KeyError("of the test")
 
@@ -156,9 +158,9 @@ class BrokenBooks(InProcessWorld):
         return replace(access, app=breaking)
 
 
-def _place(world: type[InProcessWorld], place: Place) -> InProcessWorld:
+def _place(environment: type[InProcessEnvironment], place: EnvironmentSpec) -> InProcessEnvironment:
     sandbox, clock = wake_sandbox(place, load_scenario("story.yaml", place.loaded.base_dir))
-    return world(sandbox, clock, place)
+    return environment(sandbox, clock, place)
 
 
 async def test_work_in_the_background_that_raises_halts_and_does_not_end_the_run(
@@ -203,7 +205,7 @@ class OddTime(datetime):
         raise KeyError("astimezone")
 
 
-class OddDays(InProcessWorld):
+class OddDays(InProcessEnvironment):
     """A world in which the day's own job is told an odd time."""
 
     def drive(self, jobs: Sequence[Job], on_due: Fire, report: Report) -> Driver:

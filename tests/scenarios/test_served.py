@@ -12,9 +12,9 @@ from bot.config.rulebook import load_rulebook
 from bot.config.settings.load import load_settings
 from bot.domain.entry import AuthEvent, OrderUpdated
 from bot.domain.order import OrderState
-from bot.runtime.company import RunOptions
 from bot.runtime.control.socket import ask
 from bot.runtime.run import run_bot
+from bot.runtime.run_controls import RunOptions
 from bot.sandbox.sandbox import Sandbox
 from bot.sandbox.serve import run_free, serve
 from tests.staging import START, scenario

@@ -14,8 +14,8 @@ from bot.domain.entry import Decision, Entry, Verdict
 from bot.journal.engines import file_of
 from bot.journal.errors import Holder
 from bot.journal.lease import acquire
-from bot.runtime.company import RunOptions
 from bot.runtime.run import run_bot
+from bot.runtime.run_controls import RunOptions
 from tests.staging import QUIET
 from tests.story import Shown, Story, in_process, once, tell, write_project
 

@@ -28,10 +28,10 @@ from bot.config.scenario_file import load_scenario
 from bot.config.settings.load import load_settings
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.protocol.secret import Secret
-from bot.runtime.company import RunOptions
 from bot.runtime.run import run_bot
-from bot.runtime.worlds.environment import Access, Place, ledger_path
-from bot.runtime.worlds.sandbox import SandboxWorld
+from bot.runtime.run_controls import RunOptions
+from bot.runtime.worlds.environment import Access, EnvironmentSpec, ledger_path
+from bot.runtime.worlds.sandbox import SandboxEnvironment
 from bot.sandbox.house.ledger import read_ledger
 from bot.sandbox.sandbox import Sandbox
 from tests.simulation.oracle import faults_in, outcome_of
@@ -80,10 +80,10 @@ class SteadyWeather(Weather):
         return await self._fine(exchange)
 
 
-class LastingWorld(SandboxWorld):
+class LastingWorld(SandboxEnvironment):
     """The sandbox of all days, behind weather and a trap."""
 
-    def __init__(self, place: Place, days: "SixtyDays", trap: Trap) -> None:
+    def __init__(self, place: EnvironmentSpec, days: "SixtyDays", trap: Trap) -> None:
         super().__init__(
             sandbox=days.sandbox,
             clock=days.clock,
@@ -162,7 +162,7 @@ class SixtyDays:
         options = RunOptions(run_for=left, answer_otp_after=timedelta(seconds=20))
         self.random = Random(self.random.random())
 
-        def make(place: Place) -> LastingWorld:
+        def make(place: EnvironmentSpec) -> LastingWorld:
             return LastingWorld(place, self, trap)
 
         def work() -> None:

@@ -25,15 +25,15 @@ from bot.broker.http import AsgiApp
 from bot.config.scenario_file import load_scenario
 from bot.config.settings.load import load_settings
 from bot.runtime.activity import AllAtOnce
-from bot.runtime.company import RunOptions
 from bot.runtime.run import run_bot
-from bot.runtime.worlds.environment import Access, Place
+from bot.runtime.run_controls import RunOptions
+from bot.runtime.worlds.environment import Access, EnvironmentSpec
 from bot.runtime.worlds.sandbox import wake_sandbox
 from bot.runtime.worlds.stepped import SteppedWaiter
 from bot.sandbox.library.library import Library
 from tests.simulation.oracle import faults_in, outcome_of
 from tests.simulation.weather import Weather
-from tests.story import InProcessWorld, Shown, write_project
+from tests.story import InProcessEnvironment, Shown, write_project
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 
@@ -143,10 +143,10 @@ class Trap:
         return stepping
 
 
-class StormyWorld(InProcessWorld):
+class StormyWorld(InProcessEnvironment):
     """The sandbox behind weather and a trap."""
 
-    def __init__(self, place: Place, trap: Trap, dice: Random) -> None:
+    def __init__(self, place: EnvironmentSpec, trap: Trap, dice: Random) -> None:
         script = load_scenario(place.loaded.settings.sandbox.scenario, place.loaded.base_dir)
         sandbox, clock = wake_sandbox(place, script)
         super().__init__(sandbox, clock, place)
@@ -235,7 +235,7 @@ def _run(config: Path, trap: Trap, dice: Random) -> None:
     trap.watch_commits()
     options = RunOptions(run_for=timedelta(minutes=MINUTES), answer_otp_after=timedelta(seconds=20))
 
-    def make(place: Place) -> StormyWorld:
+    def make(place: EnvironmentSpec) -> StormyWorld:
         return StormyWorld(place, trap, dice)
 
     asyncio.run(run_bot(load_settings(config), options, Shown(), make=make))

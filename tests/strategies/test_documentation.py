@@ -27,7 +27,7 @@ EXAMPLES = [
     if (kind, next_kind) == ("python", "yaml")
 ]
 UP_AND_DOWN = [*range(100_000, 98_000, -200), *range(98_000, 101_000, 300), *[97_000] * 6]
-INNER = {bot.strategy.Desk, bot.strategy.Wish, bot.strategy.WishKind, bot.strategy.Default}
+INNER = {bot.strategy.Context, bot.strategy.Request, bot.strategy.RequestKind, bot.strategy.Default}
 CALLS = {"buy", "sell", "close", "cancel", "skip", "check"}
 
 

@@ -37,7 +37,7 @@ from bot.conformance.run import PER_MINUTE, ConformancePlan, conform
 from bot.conformance.talk import Key
 from bot.conformance.two_factor import AskCode
 from bot.domain.visible import visible
-from bot.runtime.worlds.environment import SystemWorld, access_of
+from bot.runtime.worlds.environment import SystemEnvironment, access_of
 
 STDIN: Final = "-"
 SIGNALLED: Final = 128
@@ -93,7 +93,7 @@ def conformance(
         ask_code=None if read_only else _asking(invocation, otp),
         per_minute=per_minute,
     )
-    world = SystemWorld(access)
+    environment = SystemEnvironment(access)
     show = _show(invocation, is_colored=wants_color(invocation, sys.stdout))
 
     def on_wait(until: datetime, _: int, __: str) -> None:
@@ -107,7 +107,12 @@ def conformance(
         write_line(told, err=True)
 
     run = conform(
-        plan, wire=world.wire, waiter=world.waiter, show=show, on_left=on_left, on_wait=on_wait
+        plan,
+        wire=environment.wire,
+        waiter=environment.waiter,
+        show=show,
+        on_left=on_left,
+        on_wait=on_wait,
     )
     try:
         report = asyncio.run(until_signal(run, on_signal))

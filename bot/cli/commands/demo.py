@@ -21,9 +21,9 @@ from bot.config.masking import masked_url
 from bot.config.problems import ExitCode, OperatorMistake, Problem
 from bot.config.settings.load import Loaded
 from bot.domain.instrument import EXCHANGE_TZ
-from bot.runtime.company import RunOptions
 from bot.runtime.journal_file import holds_runs, told
 from bot.runtime.run import RunEnd
+from bot.runtime.run_controls import RunOptions
 from bot.runtime.worlds.demo_files import NotAlone, alone, make_room
 
 if TYPE_CHECKING:

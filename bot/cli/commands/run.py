@@ -14,7 +14,7 @@ from bot.cli.running import run_in_foreground, with_free_port
 from bot.cli.show import say
 from bot.cli.telling.wording import span_of
 from bot.config.settings.load import Loaded
-from bot.runtime.company import RunOptions
+from bot.runtime.run_controls import RunOptions
 
 _PLAYED: Final[Mapping[str, timedelta]] = {"paper": timedelta(seconds=5)}
 """Modes whose second factor is played here: nobody has to give a code each morning."""

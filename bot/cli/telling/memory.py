@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from bot.cli.telling.glance import Glance
+from bot.cli.telling.status_line import StatusLine
 from bot.cli.telling.wording import clock_of
 from bot.domain.entry import AttemptFinished, AuthEvent
 from bot.domain.order import Intent
@@ -24,7 +24,7 @@ class Memory:
     `paused_at` the start of a pause that lasts.
     """
 
-    glance: Glance = field(default_factory=Glance)
+    status_line: StatusLine = field(default_factory=StatusLine)
     answers: dict[str, AttemptFinished] = field(default_factory=dict)
     intents: dict[str, Intent] = field(default_factory=dict)
     announced: set[str] = field(default_factory=set)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from bot.cli.telling.decisions import tell_decision
-from bot.cli.telling.glance import Glance
 from bot.cli.telling.memory import INDENT, Lines, Memory, more
 from bot.cli.telling.orders import (
     keep_answer,
@@ -21,6 +20,7 @@ from bot.cli.telling.orders import (
     tell_transition,
 )
 from bot.cli.telling.states import tell_auth, tell_note, tell_state, tell_switch
+from bot.cli.telling.status_line import StatusLine
 from bot.cli.telling.wording import LINE_MAX, folded
 from bot.domain.entry import (
     AttemptFinished,
@@ -62,15 +62,15 @@ class Narrator:
         self._memory = Memory()
 
     @property
-    def glance(self) -> Glance:
+    def status_line(self) -> StatusLine:
         """What the status line shows."""
-        return self._memory.glance
+        return self._memory.status_line
 
     def recall(self, recovery: Recovery) -> None:
         """Go on from what an earlier run of the day has told."""
         for stored in recovery.intents:
             self._memory.intents[stored.intent.intent_id] = stored.intent
-        self._memory.glance.recall(recovery)
+        self._memory.status_line.recall(recovery)
 
     def tell(self, entry: Entry, limit: int = LINE_MAX) -> Lines:
         """Return the lines that an entry is worth, `limit` columns each; often none."""
@@ -81,7 +81,7 @@ class Narrator:
             self._memory.scripted[entry.order_id] = mark
         if isinstance(entry, Fill):
             mark = self._memory.scripted.pop(entry.order_id, "")
-        self._memory.glance.see(entry)
+        self._memory.status_line.see(entry)
         marked = _marked(lines, mark)
         return [part for line in marked for part in folded(line, indent=INDENT, limit=limit)]
 

@@ -22,7 +22,7 @@ _STATUS: Final = ("status", "order_status")
 _EXECUTED: Final = ("execqtty", "execute_quantity")
 _PRICE: Final = ("execprice", "execute_price")
 _REASON: Final = ("feedbackmsg", "rejected_reason")
-"""Names of one thing in a row of the day book and in an order result. Source: broker open API
+"""Names of one thing in a row of the day order book and in an order result. Source: broker open API
 0.2.0-preview.3, day order book and order execution."""
 _LIMIT_ORDER: Final = re.compile(r"\bLO\b")
 _PART: Final = " · "

@@ -75,7 +75,7 @@ def tell_transition(memory: Memory, entry: Transition) -> Lines:
 
 
 def tell_order(memory: Memory, entry: OrderUpdated) -> Lines:
-    before = memory.glance.orders.get(entry.order_id)
+    before = memory.status_line.orders.get(entry.order_id)
     who = entry.intent_id or entry.order_id
     if entry.state is OrderState.REJECTED:
         return _refused(entry.at, "rejected", (entry.code, entry.reason), who)

@@ -77,7 +77,7 @@ def _token_taken(memory: Memory, entry: StateChanged) -> Lines:
 
 def _paused_for_token(memory: Memory, entry: StateChanged) -> Lines:
     memory.paused_at = entry.at
-    orders = memory.glance.open_orders()
+    orders = memory.status_line.open_orders()
     listed = ", ".join(f"{each.order_id} {_short(each)}" for each in orders)
     cannot = f"{counted(len(orders), 'open order')} can't be cancelled meanwhile: {listed}"
     return [

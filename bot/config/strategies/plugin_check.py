@@ -20,7 +20,7 @@ from bot.config.strategies.invoke import invoke, place_of
 from bot.config.yaml_file import Span, read_text, shown_path, snippet_of
 from bot.domain.plan import ParameterValue
 from bot.domain.quote import Bar
-from bot.strategy import BARS_MAX, BARS_MIN, BarView, Desk, Indicator, Strategy
+from bot.strategy import BARS_MAX, BARS_MIN, BarView, Context, Indicator, Strategy
 
 HOOKS: Final = tuple(name for name in vars(Strategy) if name.startswith("on_"))
 _CALLED: Final = (*HOOKS, "check")
@@ -92,7 +92,7 @@ def make(
     """
     doing = "be made"
     try:
-        strategy = factory(Desk(symbol, factory.__name__))
+        strategy = factory(Context(symbol, factory.__name__))
         for name, value in parameters.items():
             setattr(strategy, name, value)
         doing = "check itself"

@@ -24,119 +24,123 @@ from bot.engine.faults import guarded
 from bot.engine.orders import sends
 from bot.engine.orders.ask_checks import judge_amend, refusal_code
 from bot.engine.risk.codes import judged
-from bot.engine.state import Book
-from bot.engine.tracks import AmendStage, AmendTrack, AmendVerdict, OrderTrack
+from bot.engine.state import State
+from bot.engine.tracked import AmendStage, AmendVerdict, TrackedAmend, TrackedOrder
 
 _AMENDABLE: Final = frozenset({OrderState.ACCEPTED, OrderState.PARTIALLY_FILLED})
 
 
-def begin(book: Book, order: OrderTrack, ask: AmendAsked, checks: tuple[CheckResult, ...]) -> None:
+def begin(
+    state: State, order: TrackedOrder, ask: AmendAsked, checks: tuple[CheckResult, ...]
+) -> None:
     """Read the order's row; `ask` has passed its checks."""
-    decide(book, ask, order, checks)
-    book.amends[ask.order_id] = _track(book, order, ask)
-    book.command(ReadOrder(ask.order_id, "before amend"))
+    decide(state, ask, order, checks)
+    state.amends[ask.order_id] = _tracked(state, order, ask)
+    state.command(ReadOrder(ask.order_id, "before amend"))
 
 
-def refuse(book: Book, order: OrderTrack, ask: AmendAsked, checks: tuple[CheckResult, ...]) -> None:
+def refuse(
+    state: State, order: TrackedOrder, ask: AmendAsked, checks: tuple[CheckResult, ...]
+) -> None:
     """Say why not; what is under way on the order goes on."""
-    before = book.amends.get(ask.order_id)
-    amend = _track(book, order, ask)
+    before = state.amends.get(ask.order_id)
+    amend = _tracked(state, order, ask)
     if before is None or before.stage is AmendStage.OVER:
-        book.amends[ask.order_id] = amend
-    _block(book, amend, order, checks)
+        state.amends[ask.order_id] = amend
+    _block(state, amend, order, checks)
 
 
-def _track(book: Book, order: OrderTrack, ask: AmendAsked) -> AmendTrack:
-    amend = AmendTrack(ask, 0, due=book.now + book.settings.read_patience, since=book.now)
+def _tracked(state: State, order: TrackedOrder, ask: AmendAsked) -> TrackedAmend:
+    amend = TrackedAmend(ask, 0, due=state.now + state.settings.read_patience, since=state.now)
     amend.old = _value(amend, order)
     return amend
 
 
-def under_way(book: Book) -> Iterator[tuple[str, AmendTrack]]:
+def under_way(state: State) -> Iterator[tuple[str, TrackedAmend]]:
     """Every amendment without a verdict, with the id of its order."""
-    return ((key, one) for key, one in book.amends.items() if one.stage is not AmendStage.OVER)
+    return ((key, one) for key, one in state.amends.items() if one.stage is not AmendStage.OVER)
 
 
-def instants(book: Book) -> Iterator[datetime]:
+def instants(state: State) -> Iterator[datetime]:
     """When an amendment is looked after again."""
-    return (amend.due for _, amend in under_way(book))
+    return (amend.due for _, amend in under_way(state))
 
 
-def advance(book: Book) -> None:
+def advance(state: State) -> None:
     """Take every amendment that is due one step on."""
-    for order_id, amend in list(under_way(book)):
-        guarded(book, f"the amendment of {order_id}", _advance, book, order_id, amend)
+    for order_id, amend in list(under_way(state)):
+        guarded(state, f"the amendment of {order_id}", _advance, state, order_id, amend)
 
 
-def _advance(book: Book, order_id: str, amend: AmendTrack) -> None:
-    order = book.orders.get(order_id)
+def _advance(state: State, order_id: str, amend: TrackedAmend) -> None:
+    order = state.orders.get(order_id)
     if order is None:
-        del book.amends[order_id]
+        del state.amends[order_id]
     elif not order.is_open:
-        _end_with_order(book, amend, order)
-    elif amend.due <= book.now:
-        _ON_DUE[amend.stage](book, amend, order)
+        _end_with_order(state, amend, order)
+    elif amend.due <= state.now:
+        _ON_DUE[amend.stage](state, amend, order)
 
 
-def _give_up_reading(book: Book, amend: AmendTrack, order: OrderTrack) -> None:
-    seconds = round(book.settings.read_patience.total_seconds())
-    _block(book, amend, order, (judged("ROW_READ", False, seconds=seconds),))
+def _give_up_reading(state: State, amend: TrackedAmend, order: TrackedOrder) -> None:
+    seconds = round(state.settings.read_patience.total_seconds())
+    _block(state, amend, order, (judged("ROW_READ", False, seconds=seconds),))
 
 
-def _look_again(book: Book, amend: AmendTrack, order: OrderTrack) -> None:
+def _look_again(state: State, amend: TrackedAmend, order: TrackedOrder) -> None:
     """Ask for the row, at growing distances; an answer that never came is waited for no longer."""
     amend.stage = AmendStage.CONFIRMING
-    settings, distances = book.settings, book.settings.cancel_backoff
+    settings, distances = state.settings, state.settings.cancel_backoff
     if amend.hopeless_at is None:
-        amend.hopeless_at = book.now + settings.timestamp_life + settings.clock_skew
-    amend.due = book.now + distances[min(amend.step, len(distances) - 1)]
+        amend.hopeless_at = state.now + settings.timestamp_life + settings.clock_skew
+    amend.due = state.now + distances[min(amend.step, len(distances) - 1)]
     amend.step += 1
-    book.command(ReadOrder(order.row.order_id, "after amend"))
+    state.command(ReadOrder(order.row.order_id, "after amend"))
 
 
-_ON_DUE: Final[Mapping[AmendStage, Callable[[Book, AmendTrack, OrderTrack], None]]] = {
+_ON_DUE: Final[Mapping[AmendStage, Callable[[State, TrackedAmend, TrackedOrder], None]]] = {
     AmendStage.READING: _give_up_reading,
     AmendStage.SENT: _look_again,
     AmendStage.CONFIRMING: _look_again,
 }
 
 
-def _end_with_order(book: Book, amend: AmendTrack, order: OrderTrack) -> None:
+def _end_with_order(state: State, amend: TrackedAmend, order: TrackedOrder) -> None:
     """The order has ended: with the new value, or before it came."""
     is_done = amend.stage is not AmendStage.READING and _value(amend, order) == amend.new
     verdict = AmendVerdict.DONE if is_done else AmendVerdict.ENDED
-    _end(book, amend, order, verdict, f"the order ended: {order.row.state}")
+    _end(state, amend, order, verdict, f"the order ended: {order.row.state}")
 
 
 # --------------------------------------------------------------------------------------------- rows
 
 
-def on_row(book: Book, order_id: str, report: OrderReport) -> None:
+def on_row(state: State, order_id: str, report: OrderReport) -> None:
     """The detail row has been merged: send what waited for it, or read the verdict from it."""
-    amend, order = book.amends.get(order_id), book.orders.get(order_id)
+    amend, order = state.amends.get(order_id), state.orders.get(order_id)
     look = _ON_ROW.get(amend.stage) if amend is not None else None
     if amend is None or order is None or look is None or not order.is_open:
         return
     if report.requested_at >= amend.since:
-        look(book, amend, order, report)
+        look(state, amend, order, report)
     elif amend.stage is AmendStage.READING:
-        book.command(ReadOrder(order_id, "before amend"))
+        state.command(ReadOrder(order_id, "before amend"))
 
 
-def _send(book: Book, amend: AmendTrack, order: OrderTrack, report: OrderReport) -> None:
+def _send(state: State, amend: TrackedAmend, order: TrackedOrder, report: OrderReport) -> None:
     """Judge the ask again by the fresh row, then send its PUT."""
-    checks = judge_amend(book, amend.ask, amend)
+    checks = judge_amend(state, amend.ask, amend)
     if checks[-1].passed:
         checks = (*checks, _row_allows(report))
     if not checks[-1].passed:
-        _block(book, amend, order, checks)
+        _block(state, amend, order, checks)
         return
     row, ask = order.row, amend.ask
     assert row.intent_id is not None, "only own orders are amended"
     amend.stage, amend.old, order.change = AmendStage.SENT, _value(amend, order), amend
-    amend.due = book.now + 2 * book.settings.read_patience
-    _move(book, order, OrderState.PENDING_REPLACE, _told(amend))
-    book.command(
+    amend.due = state.now + 2 * state.settings.read_patience
+    _move(state, order, OrderState.PENDING_REPLACE, _told(amend))
+    state.command(
         AmendOrder(
             order_id=row.order_id,
             intent_id=row.intent_id,
@@ -154,22 +158,26 @@ def _row_allows(report: OrderReport) -> CheckResult:
     return judged("ROW_ALLOWS", is_ok, status=report.status, allowed=str(report.may_amend))
 
 
-def _read_verdict(book: Book, amend: AmendTrack, order: OrderTrack, report: OrderReport) -> None:
+def _read_verdict(
+    state: State, amend: TrackedAmend, order: TrackedOrder, report: OrderReport
+) -> None:
     """Compare the row's value with the new one and the old one."""
     value = _value(amend, order)
     if report.state is OrderState.PENDING_REPLACE:
         return
     if value == amend.new:
-        _end(book, amend, order, AmendVerdict.DONE, "done")
+        _end(state, amend, order, AmendVerdict.DONE, "done")
     elif value != amend.old:
-        _end(book, amend, order, AmendVerdict.DIFFERS, f"the row shows {value:,}")
+        _end(state, amend, order, AmendVerdict.DIFFERS, f"the row shows {value:,}")
     elif amend.is_refused:
-        _end(book, amend, order, AmendVerdict.REFUSED, "refused")
+        _end(state, amend, order, AmendVerdict.REFUSED, "refused")
     elif amend.hopeless_at is not None and report.requested_at >= amend.hopeless_at:
-        _end(book, amend, order, AmendVerdict.NOT_DONE, "not done, and can't arrive any more")
+        _end(state, amend, order, AmendVerdict.NOT_DONE, "not done, and can't arrive any more")
 
 
-_ON_ROW: Final[Mapping[AmendStage, Callable[[Book, AmendTrack, OrderTrack, OrderReport], None]]] = {
+_ON_ROW: Final[
+    Mapping[AmendStage, Callable[[State, TrackedAmend, TrackedOrder, OrderReport], None]]
+] = {
     AmendStage.READING: _send,
     AmendStage.CONFIRMING: _read_verdict,
 }
@@ -178,34 +186,34 @@ _ON_ROW: Final[Mapping[AmendStage, Callable[[Book, AmendTrack, OrderTrack, Order
 # ------------------------------------------------------------------------------------------ answers
 
 
-def on_amend_answered(book: Book, event: AmendAnswered) -> None:
+def on_amend_answered(state: State, event: AmendAnswered) -> None:
     """Note the answer and look at the row: an amendment is what the row shows."""
     if event.finished is not None:
-        book.record(event.finished)
-    _take_answer(book, event)
-    amend, order = book.amends.get(event.order_id), book.orders.get(event.order_id)
+        state.record(event.finished)
+    _take_answer(state, event)
+    amend, order = state.amends.get(event.order_id), state.orders.get(event.order_id)
     if amend is None or order is None or amend.stage is AmendStage.OVER:
-        book.command(ReadOrder(event.order_id, "after amend"))
+        state.command(ReadOrder(event.order_id, "after amend"))
         return
-    amend.since, amend.hopeless_at, amend.step = book.now, None, 0
+    amend.since, amend.hopeless_at, amend.step = state.now, None, 0
     amend.is_refused = isinstance(event.outcome, Refused | NotSent)
     amend.keeps_id = isinstance(event.outcome, Accepted)
     amend.code = _code(event)
-    _look_again(book, amend, order)
+    _look_again(state, amend, order)
 
 
-def _take_answer(book: Book, event: AmendAnswered) -> None:
+def _take_answer(state: State, event: AmendAnswered) -> None:
     outcome = event.outcome
     if isinstance(outcome, Accepted):
-        sends.taken(book, event.order_id, outcome, "amend")
+        sends.taken(state, event.order_id, outcome, "amend")
     if not isinstance(outcome, Refused):
         return
     intent_id = event.finished.intent_id if event.finished else None
     if outcome.needs_two_factor:
-        gatekeeping.close_for_two_factor(book, outcome.code, outcome.reason, intent_id)
+        gatekeeping.close_for_two_factor(state, outcome.code, outcome.reason, intent_id)
     if outcome.result is not None:
         raw = outcome.result.raw
-        book.record(OrderResultSeen(book.now, "amend", event.order_id, intent_id, None, raw))
+        state.record(OrderResultSeen(state.now, "amend", event.order_id, intent_id, None, raw))
 
 
 def _code(event: AmendAnswered) -> str:
@@ -222,53 +230,53 @@ def _code(event: AmendAnswered) -> str:
 
 
 def _end(
-    book: Book, amend: AmendTrack, order: OrderTrack, verdict: AmendVerdict, text: str
+    state: State, amend: TrackedAmend, order: TrackedOrder, verdict: AmendVerdict, text: str
 ) -> None:
     """Say what became of it, and let the order work on."""
     code = f" ({amend.code})" if amend.code else ""
     amend.stage, amend.verdict, amend.text = AmendStage.OVER, verdict, f"{text}{code}"
     order.change = None
-    book.counts[f"amend_{verdict.lower()}"] += 1
+    state.counts[f"amend_{verdict.lower()}"] += 1
     if order.row.state is OrderState.PENDING_REPLACE:
         is_partly = order.row.executed_quantity > 0
         to = OrderState.PARTIALLY_FILLED if is_partly else OrderState.ACCEPTED
-        _move(book, order, to, f"{_told(amend)}: {amend.text}")
+        _move(state, order, to, f"{_told(amend)}: {amend.text}")
     if order.poll is not None:
-        order.poll.restart(book.now, book.settings.poll_backoff)
+        order.poll.restart(state.now, state.settings.poll_backoff)
     if verdict is not AmendVerdict.DONE or code:
-        _note(book, amend, order)
+        _note(state, amend, order)
 
 
-def _note(book: Book, amend: AmendTrack, order: OrderTrack) -> None:
+def _note(state: State, amend: TrackedAmend, order: TrackedOrder) -> None:
     """Tell what the order's own row does not."""
     kind = "ALERT" if amend.verdict is AmendVerdict.DIFFERS else "AMEND"
     text = f"{order.row.order_id} {_told(amend)}: {amend.text}"
     numbers = {"old": amend.old, "new": amend.new, "verdict": amend.verdict, "code": amend.code}
-    book.note(kind, text, numbers, symbol=order.row.symbol)
+    state.note(kind, text, numbers, symbol=order.row.symbol)
 
 
 def _block(
-    book: Book, amend: AmendTrack, order: OrderTrack, checks: tuple[CheckResult, ...]
+    state: State, amend: TrackedAmend, order: TrackedOrder, checks: tuple[CheckResult, ...]
 ) -> None:
     """Nothing was sent: a fresh row, or what happened meanwhile, forbids it."""
     amend.stage, amend.verdict = AmendStage.OVER, AmendVerdict.BLOCKED
-    amend.code, amend.text = refusal_code(book, checks[-1]), checks[-1].text
-    decide(book, amend.ask, order, checks)
+    amend.code, amend.text = refusal_code(state, checks[-1]), checks[-1].text
+    decide(state, amend.ask, order, checks)
 
 
 def decide(
-    book: Book, ask: AmendAsked, order: OrderTrack | None, checks: tuple[CheckResult, ...]
+    state: State, ask: AmendAsked, order: TrackedOrder | None, checks: tuple[CheckResult, ...]
 ) -> None:
     """Journal whether an ask is taken, with the numbers of the check that refused it."""
     row, last = order.row if order else None, checks[-1]
-    book.counts["amends_asked" if last.passed else "amends_blocked"] += 1
-    book.record(
+    state.counts["amends_asked" if last.passed else "amends_blocked"] += 1
+    state.record(
         Decision(
-            at=book.now,
+            at=state.now,
             strategy=(row.strategy or "") if row else "",
             symbol=row.symbol if row else "",
             verdict=Verdict.PASSED if last.passed else Verdict.BLOCKED,
-            code="AMEND" if last.passed else refusal_code(book, last),
+            code="AMEND" if last.passed else refusal_code(state, last),
             why=ask.reason,
             numbers={
                 "by": ask.by,
@@ -287,12 +295,12 @@ def decide(
     )
 
 
-def _move(book: Book, order: OrderTrack, to: OrderState, note: str) -> None:
+def _move(state: State, order: TrackedOrder, to: OrderState, note: str) -> None:
     row = order.row
-    order.row = replace(row, at=book.now, state=to)
-    book.record(
+    order.row = replace(row, at=state.now, state=to)
+    state.record(
         Transition(
-            at=book.now,
+            at=state.now,
             intent_id=row.intent_id,
             order_id=row.order_id,
             from_state=row.state,
@@ -303,14 +311,14 @@ def _move(book: Book, order: OrderTrack, to: OrderState, note: str) -> None:
             note=f"amend {note}",
         )
     )
-    book.record(order.row)
+    state.record(order.row)
 
 
-def _value(amend: AmendTrack, order: OrderTrack) -> int:
+def _value(amend: TrackedAmend, order: TrackedOrder) -> int:
     """The present value of the field that is amended."""
     return (order.row.price or 0) if amend.is_of_price else order.row.quantity
 
 
-def _told(amend: AmendTrack) -> str:
+def _told(amend: TrackedAmend) -> str:
     field = "price" if amend.is_of_price else "quantity"
     return f"{field} {amend.old:,} to {amend.new:,}"

@@ -17,20 +17,20 @@ from bot.engine.requests import view_of
 from bot.engine.risk import checks
 from bot.engine.risk.accounts import worst_price
 from bot.engine.risk.codes import judged
-from bot.engine.risk.sizing import Request
-from bot.engine.state import Book
-from bot.engine.tracks import AmendStage, AmendTrack, OrderTrack, Runner
+from bot.engine.risk.sizing import OrderRequest
+from bot.engine.state import State
+from bot.engine.tracked import AmendStage, StrategyState, TrackedAmend, TrackedOrder
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
     """An ask with its order; `begun` is the amendment itself when it is judged a second time."""
 
-    book: Book
+    state: State
     ask: AmendAsked
-    order: OrderTrack
-    runner: Runner
-    begun: AmendTrack | None
+    order: TrackedOrder
+    strategy: StrategyState
+    begun: TrackedAmend | None
 
     @property
     def row(self) -> OrderUpdated:
@@ -53,33 +53,33 @@ class Case:
 # ------------------------------------------------------------------------------------ the order
 
 
-def find_order(book: Book, name: str) -> OrderTrack | None:
+def find_order(state: State, name: str) -> TrackedOrder | None:
     """Find an order by the broker's id or by ours."""
-    track = book.intents.get(name)
-    return book.orders.get((track.order_id or "") if track else name)
+    tracked = state.intents.get(name)
+    return state.orders.get((tracked.order_id or "") if tracked else name)
 
 
-def open_order(book: Book, name: str) -> CheckResult:
+def open_order(state: State, name: str) -> CheckResult:
     """It is an own order of today that has not ended."""
-    order, track = find_order(book, name), book.intents.get(name)
+    order, tracked = find_order(state, name), state.intents.get(name)
     if order is None:
-        state = f"{track.state}, no order at the broker" if track else "no order of today"
-        return judged("OPEN_ORDER", False, order_id=name, state=state)
+        now_is = f"{tracked.state}, no order at the broker" if tracked else "no order of today"
+        return judged("OPEN_ORDER", False, order_id=name, state=now_is)
     row = order.row
     if not order.is_own:
         return judged("OPEN_ORDER", False, order_id=row.order_id, state="not an order of this bot")
-    is_todays = row.trading_date == book.trading_date
-    state = row.state if is_todays else f"of {row.trading_date.isoformat()}"
+    is_todays = row.trading_date == state.trading_date
+    now_is = row.state if is_todays else f"of {row.trading_date.isoformat()}"
     return judged(
-        "OPEN_ORDER", order.is_open and is_todays, order_id=row.order_id, state=str(state)
+        "OPEN_ORDER", order.is_open and is_todays, order_id=row.order_id, state=str(now_is)
     )
 
 
-def judge_cancel(book: Book, ask: CancelAsked) -> CheckResult | None:
+def judge_cancel(state: State, ask: CancelAsked) -> CheckResult | None:
     """Return why an order cannot be cancelled, None when it can. All that are open always can."""
     if ask.order_id is None:
         return None
-    check = open_order(book, ask.order_id)
+    check = open_order(state, ask.order_id)
     return None if check.passed else check
 
 
@@ -87,25 +87,25 @@ def judge_cancel(book: Book, ask: CancelAsked) -> CheckResult | None:
 
 
 def judge_amend(
-    book: Book, ask: AmendAsked, begun: AmendTrack | None = None
+    state: State, ask: AmendAsked, begun: TrackedAmend | None = None
 ) -> tuple[CheckResult, ...]:
     """Try the checks in order; the last result is the refusal when there is one."""
-    results = [_enabled(book), _one_field(ask), open_order(book, ask.order_id)]
+    results = [_enabled(state), _one_field(ask), open_order(state, ask.order_id)]
     refused = next((i for i, one in enumerate(results) if not one.passed), None)
     if refused is not None:
         return tuple(results[: refused + 1])
-    case = _case(book, ask, begun)
+    case = _case(state, ask, begun)
     if case is None:
         owner = "of a strategy that does not run"
         return (*results[:-1], judged("OPEN_ORDER", False, order_id=ask.order_id, state=owner))
     return (*results, *_judge_case(case))
 
 
-def _case(book: Book, ask: AmendAsked, begun: AmendTrack | None) -> Case | None:
-    order = find_order(book, ask.order_id)
+def _case(state: State, ask: AmendAsked, begun: TrackedAmend | None) -> Case | None:
+    order = find_order(state, ask.order_id)
     assert order is not None, "OPEN_ORDER is checked before"
-    runner = book.runners.get(order.row.strategy or "")
-    return Case(book, ask, order, runner, begun) if runner is not None else None
+    strategy = state.strategies.get(order.row.strategy or "")
+    return Case(state, ask, order, strategy, begun) if strategy is not None else None
 
 
 def _judge_case(case: Case) -> tuple[CheckResult, ...]:
@@ -119,8 +119,8 @@ def _judge_case(case: Case) -> tuple[CheckResult, ...]:
     return (*results, *_judge_risk(case))
 
 
-def _enabled(book: Book) -> CheckResult:
-    is_on = book.settings.amend_enabled
+def _enabled(state: State) -> CheckResult:
+    is_on = state.settings.amend_enabled
     return judged("AMEND_ENABLED", is_on, allow_amend="true" if is_on else "false")
 
 
@@ -145,24 +145,24 @@ def _change(case: Case) -> CheckResult:
 
 def _one_command(case: Case) -> CheckResult:
     order_id = case.row.order_id
-    amend = case.book.amends.get(order_id)
+    amend = case.state.amends.get(order_id)
     is_amended = amend is not None and amend is not case.begun
-    if order_id in case.book.cancels:
+    if order_id in case.state.cancels:
         return judged("ONE_COMMAND", False, command="cancel")
     is_busy = is_amended and amend is not None and amend.stage is not AmendStage.OVER
     return judged("ONE_COMMAND", not is_busy, command="amend" if is_busy else None)
 
 
 def _gate(case: Case) -> CheckResult:
-    gate = case.book.gate
+    gate = case.state.gate
     return judged("GATE", gate.is_open, state=gate.state)
 
 
 def _phase(case: Case) -> CheckResult:
     exchange = case.row.exchange
     assert exchange is not None, "an own order has its intent's exchange"
-    phase = case.book.phase_of(exchange).phase
-    is_ok = case.book.rulebook.may_amend(exchange, phase)
+    phase = case.state.phase_of(exchange).phase
+    is_ok = case.state.rulebook.may_amend(exchange, phase)
     return judged("AMEND_PHASE", is_ok, exchange=exchange, phase=phase)
 
 
@@ -175,7 +175,7 @@ def _above_executed(case: Case) -> CheckResult | None:
 
 def _same_lot(case: Case) -> CheckResult | None:
     """Even and odd lots never turn into each other; a quantity of no lot is refused by LOT."""
-    exchange, rulebook = case.row.exchange, case.book.rulebook
+    exchange, rulebook = case.row.exchange, case.state.rulebook
     assert exchange is not None, "an own order has its intent's exchange"
     old, new = (rulebook.lot_of(exchange, each) for each in (case.row.quantity, case.quantity))
     if case.ask.quantity is None or new is None:
@@ -217,9 +217,9 @@ _OF_WHAT_IS_MORE: Final = (checks.sellable,)
 
 def _judge_risk(case: Case) -> tuple[CheckResult, ...]:
     """Judge the whole order, then its open part without the old one, then what a sale has more."""
-    limits = checks.tighter(case.runner.plan.limits, case.book.settings.limits)
+    limits = checks.tighter(case.strategy.plan.limits, case.state.settings.limits)
     whole = _request(case)
-    view = view_of(case.book, case.runner, whole)
+    view = view_of(case.state, case.strategy, whole)
     open_after = case.quantity - case.row.executed_quantity
     parts = (
         (whole, view, _OF_THE_WHOLE),
@@ -234,10 +234,10 @@ def _judge_risk(case: Case) -> tuple[CheckResult, ...]:
     return tuple(results)
 
 
-def _request(case: Case) -> Request:
+def _request(case: Case) -> OrderRequest:
     row = case.row
-    return Request(
-        strategy=case.runner.plan.name,
+    return OrderRequest(
+        strategy=case.strategy.plan.name,
         account=row.account,
         symbol=row.symbol,
         side=row.side,
@@ -253,11 +253,11 @@ def _without(case: Case, view: checks.View) -> checks.View:
     if case.row.side is Side.SELL or view.cash_free is None:
         return view
     open_now = case.order.open_quantity
-    amount = open_now * worst_price(case.book, case.row.symbol, case.row.price)
-    reserved = amount + case.book.rulebook.fee(amount)
+    amount = open_now * worst_price(case.state, case.row.symbol, case.row.price)
+    reserved = amount + case.state.rulebook.fee(amount)
     return replace(view, position=view.position - open_now, cash_free=view.cash_free + reserved)
 
 
-def refusal_code(book: Book, check: CheckResult) -> str:
+def refusal_code(state: State, check: CheckResult) -> str:
     """Return what an ask is refused with: the check, or why the gate is closed."""
-    return gatekeeping.refusal(book)[0] if check.code == "GATE" else check.code
+    return gatekeeping.refusal(state)[0] if check.code == "GATE" else check.code

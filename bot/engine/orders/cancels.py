@@ -14,21 +14,21 @@ from bot.domain.entry import Decision, Verdict
 from bot.domain.message import CancelOrder, ReadOrder
 from bot.domain.order import OrderState
 from bot.engine.faults import guarded
-from bot.engine.state import Book
-from bot.engine.tracks import CancelStage, CancelTrack, OrderTrack
+from bot.engine.state import State
+from bot.engine.tracked import CancelStage, TrackedCancel, TrackedOrder
 
 _NOT_CANCELLABLE: Final = frozenset({OrderState.PENDING_CANCEL, OrderState.PENDING_REPLACE})
 
 
-def request(book: Book, order: OrderTrack, reason: str) -> None:
+def request(state: State, order: TrackedOrder, reason: str) -> None:
     """Want an own order cancelled; asked for twice it is still one cancel."""
     row = order.row
-    if not order.is_open or not order.is_own or row.order_id in book.cancels:
+    if not order.is_open or not order.is_own or row.order_id in state.cancels:
         return
-    book.cancels[row.order_id] = CancelTrack(row.order_id, reason, book.now)
-    book.record(
+    state.cancels[row.order_id] = TrackedCancel(row.order_id, reason, state.now)
+    state.record(
         Decision(
-            at=book.now,
+            at=state.now,
             strategy=row.strategy or "",
             symbol=row.symbol,
             verdict=Verdict.PASSED,
@@ -44,118 +44,118 @@ def request(book: Book, order: OrderTrack, reason: str) -> None:
     )
 
 
-def request_all(book: Book, reason: str) -> None:
+def request_all(state: State, reason: str) -> None:
     """Want every own open order cancelled, those on their way too when they turn up."""
-    book.gate.sweeps = reason
-    for order in list(book.open_orders()):
-        request(book, order, reason)
+    state.gate.sweeps = reason
+    for order in list(state.open_orders()):
+        request(state, order, reason)
 
 
-def sweep(book: Book, order: OrderTrack) -> None:
+def sweep(state: State, order: TrackedOrder) -> None:
     """Cancel an order that has just turned up, when those before it were all cancelled."""
-    runner = book.runners.get(order.row.strategy or "")
-    reason = book.gate.sweeps or (runner.sweeps if runner else "")
+    strategy = state.strategies.get(order.row.strategy or "")
+    reason = state.gate.sweeps or (strategy.sweeps if strategy else "")
     if reason:
-        request(book, order, reason)
+        request(state, order, reason)
 
 
-def request_expired(book: Book) -> None:
+def request_expired(state: State) -> None:
     """Want the orders cancelled whose time to work is over."""
-    for order in list(book.open_orders()):
-        if order.expires_at is not None and order.expires_at <= book.now:
-            seconds = _worked_s(book, order)
+    for order in list(state.open_orders()):
+        if order.expires_at is not None and order.expires_at <= state.now:
+            seconds = _worked_s(state, order)
             order.expires_at = None
-            request(book, order, f"expire {seconds}")
+            request(state, order, f"expire {seconds}")
 
 
-def _worked_s(book: Book, order: OrderTrack) -> str:
-    track = book.intents.get(order.row.intent_id or "")
-    after = track.intent.expire_after if track else None
+def _worked_s(state: State, order: TrackedOrder) -> str:
+    tracked = state.intents.get(order.row.intent_id or "")
+    after = tracked.intent.expire_after if tracked else None
     if after is None:
         return ""
     seconds = round(after.total_seconds())
     return f"{seconds // 60}m" if seconds % 60 == 0 else f"{seconds}s"
 
 
-def advance(book: Book) -> None:
+def advance(state: State) -> None:
     """Take every cancel that is due one step on."""
-    if book.gate.lacks_token:
+    if state.gate.lacks_token:
         return
-    for cancel in list(book.cancels.values()):
-        guarded(book, f"the cancel of {cancel.order_id}", _advance, book, cancel)
+    for cancel in list(state.cancels.values()):
+        guarded(state, f"the cancel of {cancel.order_id}", _advance, state, cancel)
 
 
-def _advance(book: Book, cancel: CancelTrack) -> None:
-    order = book.orders[cancel.order_id]
+def _advance(state: State, cancel: TrackedCancel) -> None:
+    order = state.orders[cancel.order_id]
     if not order.is_open:
-        del book.cancels[cancel.order_id]
-    elif cancel.due <= book.now:
-        _begin(book, cancel, order)
+        del state.cancels[cancel.order_id]
+    elif cancel.due <= state.now:
+        _begin(state, cancel, order)
 
 
-def _begin(book: Book, cancel: CancelTrack, order: OrderTrack) -> None:
+def _begin(state: State, cancel: TrackedCancel, order: TrackedOrder) -> None:
     """Read the row, now if the exchange takes cancels, else when it does."""
-    if cancel.tries - cancel.unsent >= book.settings.cancel_tries:
-        _give_up(book, cancel, order)
+    if cancel.tries - cancel.unsent >= state.settings.cancel_tries:
+        _give_up(state, cancel, order)
         return
     exchange = order.row.exchange
-    if exchange is not None and not book.rulebook.may_cancel(
-        exchange, book.phase_of(exchange).phase
+    if exchange is not None and not state.rulebook.may_cancel(
+        exchange, state.phase_of(exchange).phase
     ):
-        _queue(book, cancel, order)
+        _queue(state, cancel, order)
         return
     cancel.stage, cancel.queued_until = CancelStage.READING, None
-    cancel.due = book.now + book.settings.read_patience
-    book.command(ReadOrder(cancel.order_id, f"before cancel: {cancel.reason}"))
+    cancel.due = state.now + state.settings.read_patience
+    state.command(ReadOrder(cancel.order_id, f"before cancel: {cancel.reason}"))
 
 
-def _queue(book: Book, cancel: CancelTrack, order: OrderTrack) -> None:
+def _queue(state: State, cancel: TrackedCancel, order: TrackedOrder) -> None:
     assert order.row.exchange is not None, "the caller has looked"
-    until = book.rulebook.next_phase_change(order.row.exchange, book.now).at
+    until = state.rulebook.next_phase_change(order.row.exchange, state.now).at
     cancel.stage, cancel.due = CancelStage.WANTED, until
     if cancel.queued_until is None:
         row = order.row
         text = f"{row.order_id} can't be cancelled in this phase; the cancel waits"
-        book.note("CANCEL", text, {"until": until.isoformat()}, symbol=row.symbol)
+        state.note("CANCEL", text, {"until": until.isoformat()}, symbol=row.symbol)
     cancel.queued_until = until
 
 
-def _give_up(book: Book, cancel: CancelTrack, order: OrderTrack) -> None:
-    del book.cancels[cancel.order_id]
+def _give_up(state: State, cancel: TrackedCancel, order: TrackedOrder) -> None:
+    del state.cancels[cancel.order_id]
     text = f"{cancel.order_id} is still open after {cancel.tries} cancels ({cancel.reason})"
-    book.alert_once(f"cancel {cancel.order_id}", text, symbol=order.row.symbol)
+    state.alert_once(f"cancel {cancel.order_id}", text, symbol=order.row.symbol)
 
 
-def on_row(book: Book, order_id: str) -> None:
+def on_row(state: State, order_id: str) -> None:
     """The detail row has been merged: send the DELETE if one was being prepared and it may go."""
-    cancel, order = book.cancels.get(order_id), book.orders.get(order_id)
+    cancel, order = state.cancels.get(order_id), state.orders.get(order_id)
     if cancel is None or order is None or cancel.stage is not CancelStage.READING:
         return
     if may_be_cancelled(order):
         cancel.stage = CancelStage.SENT
-        cancel.due = book.now + 2 * book.settings.read_patience
+        cancel.due = state.now + 2 * state.settings.read_patience
         row = order.row
         assert row.intent_id is not None, "only own orders are cancelled"
-        book.command(CancelOrder(order_id, row.intent_id, row.account, cancel.reason))
+        state.command(CancelOrder(order_id, row.intent_id, row.account, cancel.reason))
     else:
-        wait(book, cancel)
+        wait(state, cancel)
 
 
-def may_be_cancelled(order: OrderTrack) -> bool:
+def may_be_cancelled(order: TrackedOrder) -> bool:
     """The row's own flag outranks a guess from the state."""
     if order.may_cancel is not None:
         return order.may_cancel
     return order.is_open and order.row.state not in _NOT_CANCELLABLE
 
 
-def wait(book: Book, cancel: CancelTrack) -> None:
+def wait(state: State, cancel: TrackedCancel) -> None:
     """Count a try and come back to the cancel later."""
-    distances = book.settings.cancel_backoff
+    distances = state.settings.cancel_backoff
     cancel.stage = CancelStage.CONFIRMING
-    cancel.due = book.now + distances[min(cancel.tries, len(distances) - 1)]
+    cancel.due = state.now + distances[min(cancel.tries, len(distances) - 1)]
     cancel.tries += 1
 
 
-def blocked(book: Book) -> list[str]:
+def blocked(state: State) -> list[str]:
     """Return the ids of the orders whose cancel waits for a 2FA token."""
-    return sorted(book.cancels) if book.gate.lacks_token else []
+    return sorted(state.cancels) if state.gate.lacks_token else []

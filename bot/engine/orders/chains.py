@@ -1,7 +1,7 @@
 """An order that gets a new id with an amendment is one order still, and keeps its first id here.
 
 The rows of a chain name its first id (`rootorderid`: broker open API 0.2.0-preview.3, order book;
-whether an amendment keeps the id is its open question 4.2). Book and journal know an order by the
+whether an amendment keeps the id is its open question 4.2). State and journal know an order by the
 id that it was first given; what goes to the broker names the one that it has there now.
 """
 
@@ -19,7 +19,7 @@ from bot.domain.message import (
     ReadOrder,
 )
 from bot.domain.order import OrderReport
-from bot.engine.tracks import OrderTrack
+from bot.engine.tracked import TrackedOrder
 
 
 @dataclass(slots=True)
@@ -58,14 +58,16 @@ class Chains:
         return event
 
 
-def learn(chains: Chains, known: Mapping[str, OrderTrack], reports: Iterable[OrderReport]) -> None:
-    """Find the new ids of known orders among the rows of a day book; of several the open one."""
+def learn(
+    chains: Chains, known: Mapping[str, TrackedOrder], reports: Iterable[OrderReport]
+) -> None:
+    """Find the new ids of known orders among the rows of a day order book; of several, the open."""
     for report in sorted(_renamed(chains, known, reports), key=lambda row: row.remaining_quantity):
         chains.renew(chains.first(report.root_order_id), report.order_id)
 
 
 def _renamed(
-    chains: Chains, known: Mapping[str, OrderTrack], reports: Iterable[OrderReport]
+    chains: Chains, known: Mapping[str, TrackedOrder], reports: Iterable[OrderReport]
 ) -> Iterator[OrderReport]:
     for report in reports:
         if report.root_order_id in {"", report.order_id} or chains.first(report.order_id) in known:
@@ -75,7 +77,7 @@ def _renamed(
             yield report
 
 
-def _is_alike(order: OrderTrack, report: OrderReport) -> bool:
+def _is_alike(order: TrackedOrder, report: OrderReport) -> bool:
     """An amendment changes neither symbol nor side; ids of another day mean nothing today."""
     row = order.row
     return (row.symbol, row.side, row.trading_date) == (

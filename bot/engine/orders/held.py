@@ -13,55 +13,55 @@ from bot.engine import gatekeeping, requests, switches
 from bot.engine.gate import Cause
 from bot.engine.orders import cancels
 from bot.engine.orders.moves import move_intent
-from bot.engine.risk.sizing import Request
-from bot.engine.state import Book
-from bot.engine.tracks import IntentTrack
+from bot.engine.risk.sizing import OrderRequest
+from bot.engine.state import State
+from bot.engine.tracked import TrackedIntent
 
 
-def on_two_factor_ready(book: Book, event: TwoFactorReady) -> None:
+def on_two_factor_ready(state: State, event: TwoFactorReady) -> None:
     """Open the gate: cancels first, then exits, then the rest of what was held."""
-    gate = book.gate
+    gate = state.gate
     until = f"{event.until.astimezone(EXCHANGE_TZ):%H:%M}"
     missed = f", {gate.missed} signal{'s' * (gate.missed != 1)} missed" if gate.missed else ""
     text = f"until {until}{missed}"
-    book.record(AuthEvent(book.now, "ready", "", text))
+    state.record(AuthEvent(state.now, "ready", "", text))
     gate.token_until, gate.is_unproven, gate.missed = event.until, True, 0
-    gatekeeping.lift(book, RunState.NEEDS_2FA, Cause(f"2FA ok {text}", event.by))
-    cancels.advance(book)
-    for track in held(book):
-        track.is_waiting_to_resume = True
-        _try(book, track)
+    gatekeeping.lift(state, RunState.NEEDS_2FA, Cause(f"2FA ok {text}", event.by))
+    cancels.advance(state)
+    for tracked in held(state):
+        tracked.is_waiting_to_resume = True
+        _try(state, tracked)
 
 
-def held(book: Book) -> list[IntentTrack]:
+def held(state: State) -> list[TrackedIntent]:
     """Return the held intents, exits first."""
-    tracks = [track for track in book.intents.values() if track.state is SendState.HELD]
-    return sorted(tracks, key=lambda t: (not t.intent.closes_position, t.intent.intent_id))
+    held = [tracked for tracked in state.intents.values() if tracked.state is SendState.HELD]
+    return sorted(held, key=lambda t: (not t.intent.closes_position, t.intent.intent_id))
 
 
-def on_fresh_quote(book: Book, symbol: str) -> None:
+def on_fresh_quote(state: State, symbol: str) -> None:
     """A quote has come that a held order of the symbol was waiting for."""
-    for track in held(book):
-        if track.is_waiting_to_resume and track.intent.symbol == symbol:
-            _try(book, track)
+    for tracked in held(state):
+        if tracked.is_waiting_to_resume and tracked.intent.symbol == symbol:
+            _try(state, tracked)
 
 
-def _try(book: Book, track: IntentTrack) -> None:
-    quote = book.quotes.get(track.intent.symbol)
-    is_fresh = quote is not None and book.now - quote.at <= book.settings.max_quote_age
-    runner = book.runners.get(track.intent.strategy)
-    is_on = runner is not None and switches.objection(runner, track.intent.side) is None
-    if book.gate.is_open and is_on and is_fresh and not _is_over(book, track):
-        _send_anew(book, track)
+def _try(state: State, tracked: TrackedIntent) -> None:
+    quote = state.quotes.get(tracked.intent.symbol)
+    is_fresh = quote is not None and state.now - quote.at <= state.settings.max_quote_age
+    strategy = state.strategies.get(tracked.intent.strategy)
+    is_on = strategy is not None and switches.objection(strategy, tracked.intent.side) is None
+    if state.gate.is_open and is_on and is_fresh and not _is_over(state, tracked):
+        _send_anew(state, tracked)
 
 
-def _send_anew(book: Book, track: IntentTrack) -> None:
-    first = track.intent
-    move_intent(book, track, SendState.REFUSED, f"{track.refusal_code}: asked for anew")
+def _send_anew(state: State, tracked: TrackedIntent) -> None:
+    first = tracked.intent
+    move_intent(state, tracked, SendState.REFUSED, f"{tracked.refusal_code}: asked for anew")
     requests.submit(
-        book,
-        book.runners[first.strategy],
-        Request(
+        state,
+        state.strategies[first.strategy],
+        OrderRequest(
             strategy=first.strategy,
             account=first.account,
             symbol=first.symbol,
@@ -77,12 +77,12 @@ def _send_anew(book: Book, track: IntentTrack) -> None:
     )
 
 
-def _is_over(book: Book, track: IntentTrack) -> bool:
-    return track.held_until is not None and track.held_until <= book.now
+def _is_over(state: State, tracked: TrackedIntent) -> bool:
+    return tracked.held_until is not None and tracked.held_until <= state.now
 
 
 def expire_held(
-    book: Book,
+    state: State,
     *,
     at_once: str | None = None,
     code: str = "TWO_FACTOR",
@@ -91,28 +91,30 @@ def expire_held(
     """Give up the held orders whose time is over, or all (of a strategy) for a reason `at_once`;
     the decision has the `code` of what ended the wait.
     """
-    for track in held(book):
-        if strategy not in {None, track.intent.strategy}:
+    for tracked in held(state):
+        if strategy not in {None, tracked.intent.strategy}:
             continue
-        if at_once is not None or _is_over(book, track):
-            reason = at_once or f"no 2FA within {_waited(book, track)}"
-            move_intent(book, track, SendState.EXPIRED_LOCAL, reason)
-            _note_expired(book, track, reason, code)
+        if at_once is not None or _is_over(state, tracked):
+            reason = at_once or f"no 2FA within {_waited(state, tracked)}"
+            move_intent(state, tracked, SendState.EXPIRED_LOCAL, reason)
+            _note_expired(state, tracked, reason, code)
 
 
-def _waited(book: Book, track: IntentTrack) -> str:
+def _waited(state: State, tracked: TrackedIntent) -> str:
     """`15 min`, or `90 s`: how long the order's strategy lets it wait."""
-    runner = book.runners.get(track.intent.strategy)
-    seconds = round(runner.plan.hold_2fa.total_seconds()) if runner and runner.plan.hold_2fa else 0
+    strategy = state.strategies.get(tracked.intent.strategy)
+    seconds = (
+        round(strategy.plan.hold_2fa.total_seconds()) if strategy and strategy.plan.hold_2fa else 0
+    )
     return f"{seconds // 60} min" if seconds and seconds % 60 == 0 else f"{seconds} s"
 
 
-def _note_expired(book: Book, track: IntentTrack, reason: str, code: str) -> None:
-    intent = track.intent
-    book.counts["expired"] += 1
-    book.record(
+def _note_expired(state: State, tracked: TrackedIntent, reason: str, code: str) -> None:
+    intent = tracked.intent
+    state.counts["expired"] += 1
+    state.record(
         Decision(
-            at=book.now,
+            at=state.now,
             strategy=intent.strategy,
             symbol=intent.symbol,
             verdict=Verdict.EXPIRED,

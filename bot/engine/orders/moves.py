@@ -3,37 +3,37 @@
 from bot.domain.entry import IntentMoved, Transition
 from bot.domain.order import ORDER_MOVES, SEND_MOVES, OrderState, SendState
 from bot.engine.errors import IllegalMove
-from bot.engine.state import Book
-from bot.engine.tracks import IntentTrack
+from bot.engine.state import State
+from bot.engine.tracked import TrackedIntent
 
 
 def move_intent(
-    book: Book, track: IntentTrack, to: SendState, reason: str, *, proof: str | None = None
+    state: State, tracked: TrackedIntent, to: SendState, reason: str, *, proof: str | None = None
 ) -> None:
     """Move an intent's send state. Raises IllegalMove; NOT_PLACED needs its proof."""
-    if to not in SEND_MOVES[track.state]:
-        raise IllegalMove(track.intent.intent_id, track.state, to)
+    if to not in SEND_MOVES[tracked.state]:
+        raise IllegalMove(tracked.intent.intent_id, tracked.state, to)
     assert proof is not None or to is not SendState.NOT_PLACED, "a verdict carries its proof"
-    book.record(IntentMoved(book.now, track.intent.intent_id, track.state, to, reason, proof))
-    track.state = to
+    state.record(IntentMoved(state.now, tracked.intent.intent_id, tracked.state, to, reason, proof))
+    tracked.state = to
 
 
 def move_unplaced(
-    book: Book, track: IntentTrack, to: OrderState, *, source: str, note: str = ""
+    state: State, tracked: TrackedIntent, to: OrderState, *, source: str, note: str = ""
 ) -> None:
     """Move the order state of an intent that has no order id. Raises IllegalMove."""
-    if to not in ORDER_MOVES[track.order_state]:
-        raise IllegalMove(track.intent.intent_id, track.order_state, to)
-    book.record(
+    if to not in ORDER_MOVES[tracked.order_state]:
+        raise IllegalMove(tracked.intent.intent_id, tracked.order_state, to)
+    state.record(
         Transition(
-            at=book.now,
-            intent_id=track.intent.intent_id,
-            order_id=track.order_id,
-            from_state=track.order_state,
+            at=state.now,
+            intent_id=tracked.intent.intent_id,
+            order_id=tracked.order_id,
+            from_state=tracked.order_state,
             to_state=to,
             broker_status=None,
             source=source,
             note=note,
         )
     )
-    track.order_state = to
+    tracked.order_state = to

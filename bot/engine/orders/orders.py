@@ -12,20 +12,32 @@ from bot.engine.orders import cancels
 from bot.engine.orders.merging import contradiction, merged, settled
 from bot.engine.risk import positions
 from bot.engine.risk.accounts import add_flow
-from bot.engine.state import Book
-from bot.engine.tracks import BackOff, IntentTrack, OrderTrack, Position, Runner, Seat
+from bot.engine.state import State
+from bot.engine.tracked import (
+    BackOff,
+    Instance,
+    Position,
+    StrategyState,
+    TrackedIntent,
+    TrackedOrder,
+)
 from bot.strategy import Rejection
 
 _AT_WORK: Final = frozenset({OrderState.ACCEPTED, OrderState.PARTIALLY_FILLED})
 
 
 def own_order(
-    book: Book, track: IntentTrack, report: OrderReport, source: str, *, code: str | None = None
-) -> OrderTrack:
+    state: State,
+    tracked: TrackedIntent,
+    report: OrderReport,
+    source: str,
+    *,
+    code: str | None = None,
+) -> TrackedOrder:
     """Give an intent its order, by its first row; `code` is the broker's word for a refusal."""
-    intent = track.intent
+    intent = tracked.intent
     row = OrderUpdated(
-        at=book.now,
+        at=state.now,
         order_id=report.order_id,
         account=intent.account,
         trading_date=intent.trading_date,
@@ -37,7 +49,7 @@ def own_order(
         quantity=intent.quantity,
         order_type=intent.order_type,
         price=intent.limit_price,
-        state=track.order_state,
+        state=tracked.order_state,
         broker_status="",
         executed_quantity=0,
         executed_amount=0,
@@ -47,39 +59,39 @@ def own_order(
         code=code,
         reason=None,
     )
-    expires = book.now + intent.expire_after if intent.expire_after is not None else None
-    order = OrderTrack(row, expires_at=expires, poll=first_poll(book))
-    book.orders[report.order_id] = order
-    book.seen_ids.add(report.order_id)
-    track.order_id = report.order_id
-    apply(book, order, report, source)
+    expires = state.now + intent.expire_after if intent.expire_after is not None else None
+    order = TrackedOrder(row, expires_at=expires, poll=first_poll(state))
+    state.orders[report.order_id] = order
+    state.seen_ids.add(report.order_id)
+    tracked.order_id = report.order_id
+    apply(state, order, report, source)
     if order.row is row:
-        _keep_what_cannot_be_true(book, order, report, source)
-    cancels.sweep(book, order)
+        _keep_what_cannot_be_true(state, order, report, source)
+    cancels.sweep(state, order)
     return order
 
 
 def _keep_what_cannot_be_true(
-    book: Book, order: OrderTrack, report: OrderReport, source: str
+    state: State, order: TrackedOrder, report: OrderReport, source: str
 ) -> None:
     """The first row contradicts itself: its numbers are not taken, but the order is ours and
     open.
     """
     before = order.row
     order.row = replace(before, state=OrderState.ACCEPTED, broker_status=report.status or "?")
-    _record_move(book, order, before.state, report.raw, source)
+    _record_move(state, order, before.state, report.raw, source)
 
 
-def first_poll(book: Book) -> BackOff:
+def first_poll(state: State) -> BackOff:
     """Return the back-off of something that has just been sent."""
-    return BackOff(book.now + book.settings.poll_backoff[0])
+    return BackOff(state.now + state.settings.poll_backoff[0])
 
 
-def external_order(book: Book, report: OrderReport, note: str) -> OrderTrack:
+def external_order(state: State, report: OrderReport, note: str) -> TrackedOrder:
     """Count an order that is not ours in the exposure; it is never touched."""
-    instrument = book.instruments.get(report.symbol)
+    instrument = state.instruments.get(report.symbol)
     row = OrderUpdated(
-        at=book.now,
+        at=state.now,
         order_id=report.order_id,
         account=report.account,
         trading_date=report.trading_date,
@@ -102,9 +114,11 @@ def external_order(book: Book, report: OrderReport, note: str) -> OrderTrack:
         reason=report.message or None,
         note=note,
     )
-    order = OrderTrack(row, report.requested_at, report.requested_at, may_cancel=report.may_cancel)
-    book.orders[report.order_id] = order
-    _record_move(book, order, None, report.raw, "book")
+    order = TrackedOrder(
+        row, report.requested_at, report.requested_at, may_cancel=report.may_cancel
+    )
+    state.orders[report.order_id] = order
+    _record_move(state, order, None, report.raw, "book")
     return order
 
 
@@ -118,7 +132,7 @@ def _first_state(report: OrderReport) -> OrderState:
     )
 
 
-def apply(book: Book, order: OrderTrack, report: OrderReport, source: str) -> None:
+def apply(state: State, order: TrackedOrder, report: OrderReport, source: str) -> None:
     """Merge a row into an order; journal what changed, then tell its strategy.
 
     All that looks at the row's numbers comes before the first change: a row that raises changes
@@ -132,25 +146,25 @@ def apply(book: Book, order: OrderTrack, report: OrderReport, source: str) -> No
         return
     wrong = contradiction(before, report, order.executed_at)
     if wrong is not None:
-        book.halt_symbol(before.symbol, f"{before.order_id}: {wrong}")
+        state.halt_symbol(before.symbol, f"{before.order_id}: {wrong}")
         return
     is_newer = report.requested_at >= order.requested_at
-    _look_for_a_return(book, order, report, is_newer=is_newer)
+    _look_for_a_return(state, order, report, is_newer=is_newer)
     after = merged(before, report, is_newer=is_newer)
-    after = _with_fees(book, _with_legal_state(book, before, _while_changing(order, after)))
-    _learn(book, order, report, grew=after.executed_quantity > before.executed_quantity)
+    after = _with_fees(state, _with_legal_state(state, before, _while_changing(order, after)))
+    _learn(state, order, report, grew=after.executed_quantity > before.executed_quantity)
     if after == before:
         return
-    after = replace(after, at=book.now, note=_note(book, before, after))
-    fill = _fill_of(book, before, after)
+    after = replace(after, at=state.now, note=_note(state, before, after))
+    fill = _fill_of(state, before, after)
     order.row = after
     if order.poll is not None:
-        order.poll.restart(book.now, book.settings.poll_backoff)
-    _record_move(book, order, before.state, report.raw, source)
-    _follow(book, order, before, fill)
+        order.poll.restart(state.now, state.settings.poll_backoff)
+    _record_move(state, order, before.state, report.raw, source)
+    _follow(state, order, before, fill)
 
 
-def _while_changing(order: OrderTrack, after: OrderUpdated) -> OrderUpdated:
+def _while_changing(order: TrackedOrder, after: OrderUpdated) -> OrderUpdated:
     """A row that shows the order at work does not end an amendment: its verdict does."""
     if order.change is None or after.state not in _AT_WORK:
         return after
@@ -158,7 +172,7 @@ def _while_changing(order: OrderTrack, after: OrderUpdated) -> OrderUpdated:
 
 
 def _look_for_a_return(
-    book: Book, order: OrderTrack, report: OrderReport, *, is_newer: bool
+    state: State, order: TrackedOrder, report: OrderReport, *, is_newer: bool
 ) -> None:
     """An ended order that a newer row shows as working: it stays ended, and nothing new goes out
     in its symbol until a person has looked.
@@ -167,28 +181,28 @@ def _look_for_a_return(
         return
     if report.remaining_quantity > 0:
         was = f"{report.order_id} had ended as {order.row.state}"
-        book.halt_symbol(report.symbol, f"{was} and is {report.status!r} again")
+        state.halt_symbol(report.symbol, f"{was} and is {report.status!r} again")
 
 
-def _with_legal_state(book: Book, before: OrderUpdated, after: OrderUpdated) -> OrderUpdated:
+def _with_legal_state(state: State, before: OrderUpdated, after: OrderUpdated) -> OrderUpdated:
     """Leave the state as it was when the table has no such move, and say so."""
     if after.state is before.state or after.state in ORDER_MOVES[before.state]:
         return after
     text = f"{before.order_id}: {before.state} to {after.state} ({after.broker_status}) is no move"
-    book.alert_once(f"move {text}", text, symbol=before.symbol)
+    state.alert_once(f"move {text}", text, symbol=before.symbol)
     return replace(after, state=before.state)
 
 
-def _with_fees(book: Book, row: OrderUpdated) -> OrderUpdated:
+def _with_fees(state: State, row: OrderUpdated) -> OrderUpdated:
     """Compute fee and tax on the whole amount so far, so that partial fills sum to it."""
     if row.intent_id is None:
         return row
     amount = row.executed_amount
-    tax = book.rulebook.sale_tax(amount) if row.side is Side.SELL else 0
-    return replace(row, fee=book.rulebook.fee(amount), tax=tax)
+    tax = state.rulebook.sale_tax(amount) if row.side is Side.SELL else 0
+    return replace(row, fee=state.rulebook.fee(amount), tax=tax)
 
 
-def _learn(book: Book, order: OrderTrack, report: OrderReport, *, grew: bool) -> None:
+def _learn(state: State, order: TrackedOrder, report: OrderReport, *, grew: bool) -> None:
     if grew:
         order.executed_at = report.requested_at
     if report.requested_at >= order.requested_at:
@@ -196,12 +210,12 @@ def _learn(book: Book, order: OrderTrack, report: OrderReport, *, grew: bool) ->
         order.may_cancel = report.may_cancel
     if report.state is None:
         text = f"{report.order_id}: status {report.status!r} is unknown; taken as live"
-        book.alert_once(f"status {report.status}", text, symbol=report.symbol)
+        state.alert_once(f"status {report.status}", text, symbol=report.symbol)
 
 
-def _note(book: Book, before: OrderUpdated, after: OrderUpdated) -> str:
+def _note(state: State, before: OrderUpdated, after: OrderUpdated) -> str:
     """Say what a cancel of ours has ended in."""
-    cancel = book.cancels.get(before.order_id)
+    cancel = state.cancels.get(before.order_id)
     if cancel is None or after.state is not OrderState.CANCELLED:
         return after.note
     left, kept = after.quantity - after.executed_quantity, after.executed_quantity
@@ -210,14 +224,14 @@ def _note(book: Book, before: OrderUpdated, after: OrderUpdated) -> str:
 
 
 def _record_move(
-    book: Book, order: OrderTrack, from_state: OrderState | None, raw: str, source: str
+    state: State, order: TrackedOrder, from_state: OrderState | None, raw: str, source: str
 ) -> None:
     row = order.row
-    book.record(OrderResultSeen(book.now, source, row.order_id, row.intent_id, None, raw))
+    state.record(OrderResultSeen(state.now, source, row.order_id, row.intent_id, None, raw))
     if row.state is not from_state:
-        book.record(
+        state.record(
             Transition(
-                at=book.now,
+                at=state.now,
                 intent_id=row.intent_id,
                 order_id=row.order_id,
                 from_state=from_state,
@@ -228,38 +242,38 @@ def _record_move(
                 note=row.note,
             )
         )
-    book.record(row)
+    state.record(row)
 
 
-def _follow(book: Book, order: OrderTrack, before: OrderUpdated, fill: Fill | None) -> None:
+def _follow(state: State, order: TrackedOrder, before: OrderUpdated, fill: Fill | None) -> None:
     """Do what a changed row entails: fill, position, counters, the strategy's hooks."""
     row = order.row
     if not order.is_open:
         order.poll = None
-        book.cancels.pop(row.order_id, None)
+        state.cancels.pop(row.order_id, None)
     if fill is not None:
-        _take_fill(book, fill)
+        _take_fill(state, fill)
     if row.state in TERMINAL_STATES and row.state is not before.state:
-        book.counts[row.state.lower()] += 1
+        state.counts[row.state.lower()] += 1
         if row.state is OrderState.REJECTED:
-            track = book.intents.get(row.intent_id or "")
-            reject(book, track, row.code or row.broker_status, row.reason or "")
+            tracked = state.intents.get(row.intent_id or "")
+            reject(state, tracked, row.code or row.broker_status, row.reason or "")
 
 
-def _fill_of(book: Book, before: OrderUpdated, row: OrderUpdated) -> Fill | None:
+def _fill_of(state: State, before: OrderUpdated, row: OrderUpdated) -> Fill | None:
     """Return what a row shows as traded since the one before; nothing is changed yet."""
     quantity = row.executed_quantity - before.executed_quantity
     if quantity <= 0 or row.intent_id is None:
         return None
     amount = row.executed_amount - before.executed_amount
     realised, position = 0, Position()
-    found = seat_of(book, row.strategy, row.symbol)
+    found = instance_of(state, row.strategy, row.symbol)
     if found is not None:
         position = replace(found[0].position(row.symbol))
         realised = positions.take(position, row.side, quantity, amount)
     return Fill(
-        at=book.now,
-        fill_id=f"F-{book.next_fill_number:04d}",
+        at=state.now,
+        fill_id=f"F-{state.next_fill_number:04d}",
         order_id=row.order_id,
         intent_id=row.intent_id,
         strategy=row.strategy,
@@ -279,46 +293,48 @@ def _fill_of(book: Book, before: OrderUpdated, row: OrderUpdated) -> Fill | None
     )
 
 
-def _take_fill(book: Book, fill: Fill) -> None:
-    book.next_fill_number += 1
-    book.counts["fills"] += 1
-    book.record(fill)
-    found = seat_of(book, fill.strategy, fill.symbol)
+def _take_fill(state: State, fill: Fill) -> None:
+    state.next_fill_number += 1
+    state.counts["fills"] += 1
+    state.record(fill)
+    found = instance_of(state, fill.strategy, fill.symbol)
     if found is not None:
         positions.take(found[0].position(fill.symbol), fill.side, fill.quantity, fill.amount)
-    add_flow(book, fill)
-    book.command(ReadAccount(f"fill {fill.fill_id}"))
+    add_flow(state, fill)
+    state.command(ReadAccount(f"fill {fill.fill_id}"))
     if found is not None:
-        _tell_fill(book, fill, *found)
+        _tell_fill(state, fill, *found)
 
 
-def _tell_fill(book: Book, fill: Fill, runner: Runner, seat: Seat) -> None:
-    runner.realised_today += fill.realised
-    runner.fees_today += fill.fee + fill.tax
-    switches.pause_after_loss(book, runner)
-    wake.wake(book, runner, seat, "on_fill", fill)
+def _tell_fill(state: State, fill: Fill, strategy: StrategyState, instance: Instance) -> None:
+    strategy.realised_today += fill.realised
+    strategy.fees_today += fill.fee + fill.tax
+    switches.pause_after_loss(state, strategy)
+    wake.wake(state, strategy, instance, "on_fill", fill)
 
 
-def seat_of(book: Book, strategy: str | None, symbol: str) -> tuple[Runner, Seat] | None:
+def instance_of(
+    state: State, name: str | None, symbol: str
+) -> tuple[StrategyState, Instance] | None:
     """Return the runner and instance of an order; None when its strategy is not loaded any more."""
-    runner = book.runners.get(strategy or "")
-    seat = runner.seats.get(symbol) if runner else None
-    return (runner, seat) if runner is not None and seat is not None else None
+    strategy = state.strategies.get(name or "")
+    instance = strategy.instances.get(symbol) if strategy else None
+    return (strategy, instance) if strategy is not None and instance is not None else None
 
 
-def reject(book: Book, track: IntentTrack | None, code: str, reason: str) -> None:
+def reject(state: State, tracked: TrackedIntent | None, code: str, reason: str) -> None:
     """Tell a strategy that its order was refused, or never was."""
-    if track is None:
+    if tracked is None:
         return
-    intent = track.intent
-    found = seat_of(book, intent.strategy, intent.symbol)
+    intent = tracked.intent
+    found = instance_of(state, intent.strategy, intent.symbol)
     if found is not None:
         rejection = Rejection(
             intent.intent_id, intent.side, intent.quantity, intent.limit_price, code, reason
         )
-        wake.wake(book, *found, "on_reject", rejection)
+        wake.wake(state, *found, "on_reject", rejection)
 
 
-def forget_status_before(order: OrderTrack, instant: datetime) -> None:
+def forget_status_before(order: TrackedOrder, instant: datetime) -> None:
     """Rows asked for before our last accepted command say nothing about the status any more."""
     order.requested_at = max(order.requested_at, instant)

@@ -17,8 +17,8 @@ from bot.engine.gate import BY_ENGINE, LASTING, Cause
 from bot.engine.orders import cancels, orders, sends
 from bot.engine.orders.moves import move_intent, move_unplaced
 from bot.engine.risk.accounts import flow_of
-from bot.engine.state import Book
-from bot.engine.tracks import BackOff, IntentTrack, OrderTrack, Position
+from bot.engine.state import State
+from bot.engine.tracked import BackOff, Position, TrackedIntent, TrackedOrder
 
 _ORDER_STATES: Final[Mapping[SendState, OrderState]] = {
     SendState.READY: OrderState.INITIALIZED,
@@ -31,91 +31,91 @@ _ORDER_STATES: Final[Mapping[SendState, OrderState]] = {
 }
 
 
-def on_recovered(book: Book, event: Recovered) -> None:
+def on_recovered(state: State, event: Recovered) -> None:
     """Take over what the journal knows."""
     recovery = event.recovery
-    book.trading_date = recovery.trading_date
-    book.next_intent_number = recovery.next_intent_number
-    book.next_fill_number = recovery.next_fill_number
-    book.halted_symbols.update(recovery.halted_symbols)
-    if recovery.run_state in LASTING and recovery.run_state not in book.gate.causes:
-        book.gate.kept = recovery.run_state
+    state.trading_date = recovery.trading_date
+    state.next_intent_number = recovery.next_intent_number
+    state.next_fill_number = recovery.next_fill_number
+    state.halted_symbols.update(recovery.halted_symbols)
+    if recovery.run_state in LASTING and recovery.run_state not in state.gate.causes:
+        state.gate.kept = recovery.run_state
         by = recovery.run_state_by if recovery.run_state_by == BY_ENGINE else "journal"
         cause = Cause(recovery.run_state_reason, by)
-        gatekeeping.close(book, recovery.run_state, cause)
-    _restore_strategies(book, recovery)
-    _restore_orders(book, recovery)
+        gatekeeping.close(state, recovery.run_state, cause)
+    _restore_strategies(state, recovery)
+    _restore_orders(state, recovery)
     for stored in recovery.intents:
-        guarded(book, f"{stored.intent.intent_id} at the start", _take_over, book, stored)
-    guarded(book, "fills of earlier days", _restore_flows, book, recovery)
-    guarded(book, "orders of earlier days", _end_earlier_days, book, recovery)
-    book.command(ReadTodaysOrders("start"))
-    book.command(ReadAccount("start"))
+        guarded(state, f"{stored.intent.intent_id} at the start", _take_over, state, stored)
+    guarded(state, "fills of earlier days", _restore_flows, state, recovery)
+    guarded(state, "orders of earlier days", _end_earlier_days, state, recovery)
+    state.command(ReadTodaysOrders("start"))
+    state.command(ReadAccount("start"))
 
 
-def _restore_strategies(book: Book, recovery: Recovery) -> None:
+def _restore_strategies(state: State, recovery: Recovery) -> None:
     for name, stored in recovery.strategies.items():
-        runner = book.runners.get(name)
-        if runner is not None:
-            runner.positions = {s: Position(*held) for s, held in stored.positions.items()}
-            runner.orders_today = stored.orders_today
-            runner.realised_today = stored.realised_today
-            runner.fees_today = stored.fees_today
-            runner.state = stored.state or switches.ON
+        strategy = state.strategies.get(name)
+        if strategy is not None:
+            strategy.positions = {s: Position(*held) for s, held in stored.positions.items()}
+            strategy.orders_today = stored.orders_today
+            strategy.realised_today = stored.realised_today
+            strategy.fees_today = stored.fees_today
+            strategy.state = stored.state or switches.ON
 
 
-def _restore_orders(book: Book, recovery: Recovery) -> None:
+def _restore_orders(state: State, recovery: Recovery) -> None:
     """Own open orders are polled at once; their time to work counts from their intents."""
     created = {one.intent.intent_id: one.intent for one in recovery.intents}
     for row in recovery.orders:
         intent = created.get(row.intent_id or "")
-        guarded(book, f"{row.order_id} at the start", _restore_order, book, row, intent)
+        guarded(state, f"{row.order_id} at the start", _restore_order, state, row, intent)
 
 
-def _restore_order(book: Book, row: OrderUpdated, intent: Intent | None) -> None:
-    order = OrderTrack(row)
-    book.orders[row.order_id] = order
-    book.seen_ids.add(row.order_id)
+def _restore_order(state: State, row: OrderUpdated, intent: Intent | None) -> None:
+    order = TrackedOrder(row)
+    state.orders[row.order_id] = order
+    state.seen_ids.add(row.order_id)
     if order.is_own and order.is_open:
-        order.poll = BackOff(book.now)
+        order.poll = BackOff(state.now)
         if intent is not None and intent.expire_after is not None:
             order.expires_at = intent.created_at + intent.expire_after
 
 
-def _restore_flows(book: Book, recovery: Recovery) -> None:
-    flows = (flow_of(book, fill, day) for day, fill in recovery.recent_fills)
-    book.early_flows += [flow for flow in flows if flow is not None]
+def _restore_flows(state: State, recovery: Recovery) -> None:
+    flows = (flow_of(state, fill, day) for day, fill in recovery.recent_fills)
+    state.early_flows += [flow for flow in flows if flow is not None]
 
 
-def _end_earlier_days(book: Book, recovery: Recovery) -> None:
+def _end_earlier_days(state: State, recovery: Recovery) -> None:
     """What was open when the bot went down before the close has ended unseen: the order history
-    says how, today's day book tells nothing of it, and no id of an earlier day is ever written to
-    again. A symbol whose order the history does not know is halted.
+    says how, today's day order book tells nothing of it, and no id of an earlier day is ever
+    written to again. A symbol whose order the history does not know is halted.
     """
     told = {report.order_id: report for report in recovery.earlier}
-    for order in list(book.open_orders()):
+    for order in list(state.open_orders()):
         row = order.row
-        if not order.is_own or row.trading_date >= book.trading_date:
+        if not order.is_own or row.trading_date >= state.trading_date:
             continue
         where, report = f"{row.order_id} of an earlier day", told.get(row.order_id)
         is_taken = report is not None and guarded(
-            book, where, orders.apply, book, order, report, "detail"
+            state, where, orders.apply, state, order, report, "detail"
         )
         if not is_taken:
             text = f"{row.order_id} was open when the bot went down on {row.trading_date}"
-            book.halt_symbol(row.symbol, f"{text}: compare the holding")
-    day.end_earlier_days(book)
+            state.halt_symbol(row.symbol, f"{text}: compare the holding")
+    day.end_earlier_days(state)
 
 
-def _take_over(book: Book, stored: StoredIntent) -> None:
-    track = _track(stored)
-    book.intents[stored.intent.intent_id] = track
-    TAKE_OVER.get(stored.state, _leave)(book, track)
+def _take_over(state: State, stored: StoredIntent) -> None:
+    tracked = _tracked(stored)
+    state.intents[stored.intent.intent_id] = tracked
+    TAKE_OVER.get(stored.state, _leave)(state, tracked)
 
 
-def _track(stored: StoredIntent) -> IntentTrack:
+def _tracked(stored: StoredIntent) -> TrackedIntent:
     attempt = stored.attempt
-    return IntentTrack(
+    return TrackedIntent(
         intent=stored.intent,
         state=stored.state,
         order_state=_ORDER_STATES.get(stored.state, OrderState.SUBMITTED),
@@ -128,22 +128,22 @@ def _track(stored: StoredIntent) -> IntentTrack:
 # -------------------------------------------------------------------------------- by send state
 
 
-def _leave(_book: Book, _track: IntentTrack) -> None:
+def _leave(_state: State, _tracked: TrackedIntent) -> None:
     """Settled: kept to recognise an equal order."""
 
 
-def _give_up_ready(book: Book, track: IntentTrack) -> None:
-    move_intent(book, track, SendState.EXPIRED_LOCAL, "not sent before the restart")
-    move_unplaced(book, track, OrderState.EXPIRED, source="engine", note="restart")
+def _give_up_ready(state: State, tracked: TrackedIntent) -> None:
+    move_intent(state, tracked, SendState.EXPIRED_LOCAL, "not sent before the restart")
+    move_unplaced(state, tracked, OrderState.EXPIRED, source="engine", note="restart")
 
 
-def _give_up_held(book: Book, track: IntentTrack) -> None:
+def _give_up_held(state: State, tracked: TrackedIntent) -> None:
     reason = "no 2FA before the restart"
-    move_intent(book, track, SendState.EXPIRED_LOCAL, reason)
-    intent = track.intent
-    book.record(
+    move_intent(state, tracked, SendState.EXPIRED_LOCAL, reason)
+    intent = tracked.intent
+    state.record(
         Decision(
-            at=book.now,
+            at=state.now,
             strategy=intent.strategy,
             symbol=intent.symbol,
             verdict=Verdict.EXPIRED,
@@ -155,18 +155,18 @@ def _give_up_held(book: Book, track: IntentTrack) -> None:
     )
 
 
-def _doubt(book: Book, track: IntentTrack) -> None:
+def _doubt(state: State, tracked: TrackedIntent) -> None:
     """Signed and committed, no answer journalled: it may have arrived."""
-    move_intent(book, track, SendState.UNKNOWN, "no answer before the restart")
-    move_unplaced(book, track, OrderState.UNKNOWN, source="engine", note="restart")
-    sends.ask_after(book, track)
+    move_intent(state, tracked, SendState.UNKNOWN, "no answer before the restart")
+    move_unplaced(state, tracked, OrderState.UNKNOWN, source="engine", note="restart")
+    sends.ask_after(state, tracked)
 
 
-def _poll_on(book: Book, track: IntentTrack) -> None:
-    track.poll = BackOff(book.now)
+def _poll_on(state: State, tracked: TrackedIntent) -> None:
+    tracked.poll = BackOff(state.now)
 
 
-TAKE_OVER: Final[Mapping[SendState, Callable[[Book, IntentTrack], None]]] = {
+TAKE_OVER: Final[Mapping[SendState, Callable[[State, TrackedIntent], None]]] = {
     SendState.READY: _give_up_ready,
     SendState.HELD: _give_up_held,
     SendState.SENDING: _doubt,
@@ -176,14 +176,14 @@ TAKE_OVER: Final[Mapping[SendState, Callable[[Book, IntentTrack], None]]] = {
 }
 
 
-def on_reconciled(book: Book, _event: Reconciled) -> None:
-    """Day book and account are merged: the bot runs, and strategies wake. A person's halt of before
-    has its open orders cancelled, as the run that it stopped may have had no time to.
+def on_reconciled(state: State, _event: Reconciled) -> None:
+    """Day order book and account are merged: the bot runs, and strategies wake. A person's halt of
+    before has its open orders cancelled, as the run that it stopped may have had no time to.
     """
-    gatekeeping.lift(book, RunState.STARTING, Cause("reconciled with the broker", "bot"))
-    halted = book.gate.causes.get(RunState.HALTED)
+    gatekeeping.lift(state, RunState.STARTING, Cause("reconciled with the broker", "bot"))
+    halted = state.gate.causes.get(RunState.HALTED)
     if halted is not None and halted.by != BY_ENGINE:
-        cancels.request_all(book, "halt")
-    for runner in book.runners.values():
-        for seat in runner.seats.values():
-            wake.wake(book, runner, seat, "on_start", None)
+        cancels.request_all(state, "halt")
+    for strategy in state.strategies.values():
+        for instance in strategy.instances.values():
+            wake.wake(state, strategy, instance, "on_start", None)

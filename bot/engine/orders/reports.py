@@ -5,52 +5,52 @@ from bot.domain.order import OrderReport
 from bot.engine import polling
 from bot.engine.faults import guarded
 from bot.engine.orders import amends, cancels, chains, orders, set_aside, unknown
-from bot.engine.state import Book
+from bot.engine.state import State
 
 
-def on_todays_orders(book: Book, event: TodaysOrdersRead) -> None:
-    """Merge the day book. What is not in it, or cannot be read, says nothing about an order that
-    is known.
+def on_todays_orders(state: State, event: TodaysOrdersRead) -> None:
+    """Merge the day order book. What is not in it, or cannot be read, says nothing about an order
+    that is known.
     """
-    set_aside.learn(book, event)
-    chains.learn(book.chains, book.orders, event.reports)
+    set_aside.learn(state, event)
+    chains.learn(state.chains, state.orders, event.reports)
     unowned = []
     for report in event.reports:
-        order = book.orders.get(book.chains.first(report.order_id))
+        order = state.orders.get(state.chains.first(report.order_id))
         if order is None:
             unowned.append(report)
-        elif not book.chains.is_former(report.order_id):
-            guarded(book, f"row {report.order_id}", orders.apply, book, order, report, "book")
-    book.seen_ids.update(report.order_id for report in event.reports)
-    book.seen_ids.update(row.order_id for row in event.set_aside if row.order_id)
-    polling.satisfy(book, event.requested_at)
-    for row in unknown.match(book, event, unowned):
-        guarded(book, f"row {row.order_id}", _adopt, book, row)
+        elif not state.chains.is_former(report.order_id):
+            guarded(state, f"row {report.order_id}", orders.apply, state, order, report, "book")
+    state.seen_ids.update(report.order_id for report in event.reports)
+    state.seen_ids.update(row.order_id for row in event.set_aside if row.order_id)
+    polling.satisfy(state, event.requested_at)
+    for row in unknown.match(state, event, unowned):
+        guarded(state, f"row {row.order_id}", _adopt, state, row)
 
 
-def _adopt(book: Book, row: OrderReport) -> None:
+def _adopt(state: State, row: OrderReport) -> None:
     """Count an order of somebody else; one that looks like a dead one of ours halts the symbol."""
-    ghost = unknown.ghost_of(book, row)
+    ghost = unknown.ghost_of(state, row)
     if ghost is None:
-        orders.external_order(book, row, "not placed here")
+        orders.external_order(state, row, "not placed here")
         return
-    orders.external_order(book, row, f"looks like {ghost.intent.intent_id}")
+    orders.external_order(state, row, f"looks like {ghost.intent.intent_id}")
     reason = f"{row.order_id} looks like {ghost.intent.intent_id}, which was {ghost.state}"
-    book.halt_symbol(row.symbol, reason)
+    state.halt_symbol(row.symbol, reason)
 
 
-def on_order(book: Book, event: OrderRead) -> None:
+def on_order(state: State, event: OrderRead) -> None:
     """Merge one detail row; a cancel or an amendment that waited for it goes on.
 
     A cancel goes on without a row that cannot be read: waiting would not better it.
     """
-    order = book.orders.get(event.order_id)
+    order = state.orders.get(event.order_id)
     if order is not None and event.report is not None:
-        orders.apply(book, order, event.report, "detail")
+        orders.apply(state, order, event.report, "detail")
     is_gone = event.report is None and not event.is_unreadable
     if order is not None and is_gone and order.change is not None:
-        book.command(ReadTodaysOrders(f"{event.order_id} is gone: another id"))
+        state.command(ReadTodaysOrders(f"{event.order_id} is gone: another id"))
     if event.report is not None or event.is_unreadable:
-        cancels.on_row(book, event.order_id)
+        cancels.on_row(state, event.order_id)
     if event.report is not None:
-        amends.on_row(book, event.order_id, event.report)
+        amends.on_row(state, event.order_id, event.report)

@@ -8,40 +8,40 @@ row is asked for by its id.
 
 from bot.domain.message import ReadOrder, TodaysOrdersRead
 from bot.domain.order import Side, UnreadRow
-from bot.engine.state import Book
-from bot.engine.tracks import IntentTrack, OrderTrack
+from bot.engine.state import State
+from bot.engine.tracked import TrackedIntent, TrackedOrder
 
 
-def learn(book: Book, event: TodaysOrdersRead) -> None:
+def learn(state: State, event: TodaysOrdersRead) -> None:
     """Keep what this read has set aside, unless a later one was heard before it."""
-    before = book.set_aside.get(event.account)
+    before = state.set_aside.get(event.account)
     if before is not None and before.requested_at > event.requested_at:
         return
-    book.set_aside[event.account] = event
+    state.set_aside[event.account] = event
     for row in event.set_aside:
-        _tell_once(book, row)
-        order = _order_of(book, row)
+        _tell_once(state, row)
+        order = _order_of(state, row)
         if order is not None and order.is_open and order.row.intent_id is not None:
-            book.command(ReadOrder(order.row.order_id, "the day order book's row can't be read"))
+            state.command(ReadOrder(order.row.order_id, "the day order book's row can't be read"))
     if before is not None and before.set_aside and not event.set_aside:
-        book.note("RESUME", "the day order book can be read whole again")
+        state.note("RESUME", "the day order book can be read whole again")
 
 
-def _tell_once(book: Book, row: UnreadRow) -> None:
-    symbol = _symbol_of(book, row)
+def _tell_once(state: State, row: UnreadRow) -> None:
+    symbol = _symbol_of(state, row)
     key = f"unread {row.order_id or symbol or ''}"
-    if key not in book.alerted:
-        book.alerted.add(key)
-        book.note("ALERT", _told(book, row), {"row": row.raw}, symbol=symbol)
+    if key not in state.alerted:
+        state.alerted.add(key)
+        state.note("ALERT", _told(state, row), {"row": row.raw}, symbol=symbol)
 
 
-def told(book: Book) -> tuple[str, ...]:
+def told(state: State) -> tuple[str, ...]:
     """Return what is set aside now and what waits for it, in words."""
-    return tuple(_told(book, row) for read in book.set_aside.values() for row in read.set_aside)
+    return tuple(_told(state, row) for read in state.set_aside.values() for row in read.set_aside)
 
 
-def _told(book: Book, row: UnreadRow) -> str:
-    held = _symbol_of(book, row) or "anything"
+def _told(state: State, row: UnreadRow) -> str:
+    held = _symbol_of(state, row) or "anything"
     return f"{_named(row)} ({row.reason}): nothing is bought in {held} until it can"
 
 
@@ -49,32 +49,32 @@ def _named(row: UnreadRow) -> str:
     return f"the day order book's row {row.order_id or 'without an id'} can't be read"
 
 
-def hold(book: Book, account: str, symbol: str, side: Side) -> str | None:
+def hold(state: State, account: str, symbol: str, side: Side) -> str | None:
     """Why nothing is bought in a symbol now, None where nothing is against it."""
-    read = book.set_aside.get(account)
+    read = state.set_aside.get(account)
     if read is None or side is not Side.BUY:
         return None
     for row in read.set_aside:
-        if _symbol_of(book, row) in {None, symbol}:
+        if _symbol_of(state, row) in {None, symbol}:
             return f"{_named(row)} ({row.reason})"
     return None
 
 
-def may_hide(book: Book, event: TodaysOrdersRead, track: IntentTrack) -> bool:
+def may_hide(state: State, event: TodaysOrdersRead, tracked: TrackedIntent) -> bool:
     """Whether a row that was set aside may be the order of an intent that is looked for."""
     return any(
-        row.order_id not in book.orders
-        and row.order_id not in track.known_ids
-        and row.symbol in {None, track.intent.symbol}
+        row.order_id not in state.orders
+        and row.order_id not in tracked.known_ids
+        and row.symbol in {None, tracked.intent.symbol}
         for row in event.set_aside
-        if event.account == track.intent.account
+        if event.account == tracked.intent.account
     )
 
 
-def _symbol_of(book: Book, row: UnreadRow) -> str | None:
-    order = _order_of(book, row)
+def _symbol_of(state: State, row: UnreadRow) -> str | None:
+    order = _order_of(state, row)
     return row.symbol if order is None else order.row.symbol
 
 
-def _order_of(book: Book, row: UnreadRow) -> OrderTrack | None:
-    return book.orders.get(book.chains.first(row.order_id)) if row.order_id else None
+def _order_of(state: State, row: UnreadRow) -> TrackedOrder | None:
+    return state.orders.get(state.chains.first(row.order_id)) if row.order_id else None

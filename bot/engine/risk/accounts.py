@@ -16,24 +16,24 @@ from bot.domain.instrument import Instrument
 from bot.domain.message import AccountRead
 from bot.domain.order import Side
 from bot.engine.risk import ledgers, rights
-from bot.engine.state import Book
-from bot.engine.tracks import Flow, OrderTrack
+from bot.engine.state import State
+from bot.engine.tracked import Flow, TrackedOrder
 
 NEVER: Final = datetime(9999, 1, 1, tzinfo=UTC)
 
 
-def on_account(book: Book, event: AccountRead) -> None:
+def on_account(state: State, event: AccountRead) -> None:
     """Take the broker's numbers as the new base and compare the holdings with ours."""
     snapshot = event.snapshot
-    book.accounts[snapshot.account] = snapshot
-    book.record(AccountSeen(book.now, snapshot))
-    book.flows = [flow for flow in book.flows if _still_matters(flow, snapshot)]
+    state.accounts[snapshot.account] = snapshot
+    state.record(AccountSeen(state.now, snapshot))
+    state.flows = [flow for flow in state.flows if _still_matters(flow, snapshot)]
     if event.rights is not None:
-        book.rights[snapshot.account] = event.rights
-    ledgers.reconcile(book, snapshot)
-    for symbol in sorted({*snapshot.holdings, *_own_symbols(book, snapshot.account)}):
-        if not _is_busy(book, snapshot, symbol):
-            _compare(book, snapshot, symbol)
+        state.rights[snapshot.account] = event.rights
+    ledgers.reconcile(state, snapshot)
+    for symbol in sorted({*snapshot.holdings, *_own_symbols(state, snapshot.account)}):
+        if not _is_busy(state, snapshot, symbol):
+            _compare(state, snapshot, symbol)
 
 
 def _still_matters(flow: Flow, snapshot: AccountSnapshot) -> bool:
@@ -44,45 +44,46 @@ def _still_matters(flow: Flow, snapshot: AccountSnapshot) -> bool:
 # --------------------------------------------------------------------------------------- spending
 
 
-def cash_free(book: Book, account: str) -> int | None:
+def cash_free(state: State, account: str) -> int | None:
     """Return VND that a new buy may use, its fee included; None while the account is unread."""
-    snapshot = book.accounts.get(account)
+    snapshot = state.accounts.get(account)
     if snapshot is None:
         return None
-    flows = [flow for flow in book.flows if flow.account == account]
+    flows = [flow for flow in state.flows if flow.account == account]
     spent = sum(flow.cash_out for flow in flows if flow.at > snapshot.at)
-    settled = sum(flow.cash_in for flow in flows if _has_settled(book, flow, snapshot))
-    return snapshot.cash - spent + settled - _reserved_cash(book, account)
+    settled = sum(flow.cash_in for flow in flows if _has_settled(state, flow, snapshot))
+    return snapshot.cash - spent + settled - _reserved_cash(state, account)
 
 
-def _has_settled(book: Book, flow: Flow, snapshot: AccountSnapshot) -> bool:
-    return snapshot.at < flow.settles_at <= book.now
+def _has_settled(state: State, flow: Flow, snapshot: AccountSnapshot) -> bool:
+    return snapshot.at < flow.settles_at <= state.now
 
 
-def _reserved_cash(book: Book, account: str) -> int:
+def _reserved_cash(state: State, account: str) -> int:
     amounts = [
-        order.open_quantity * worst_price(book, order.row.symbol, order.prices[-1])
-        for order in own_open_orders(book, account, Side.BUY)
+        order.open_quantity * worst_price(state, order.row.symbol, order.prices[-1])
+        for order in own_open_orders(state, account, Side.BUY)
     ]
     amounts += [
-        track.intent.quantity * worst_price(book, track.intent.symbol, track.intent.limit_price)
-        for track in book.pending_intents()
-        if track.intent.account == account and track.intent.side is Side.BUY
+        tracked.intent.quantity
+        * worst_price(state, tracked.intent.symbol, tracked.intent.limit_price)
+        for tracked in state.pending_intents()
+        if tracked.intent.account == account and tracked.intent.side is Side.BUY
     ]
-    return sum(amount + book.rulebook.fee(amount) for amount in amounts)
+    return sum(amount + state.rulebook.fee(amount) for amount in amounts)
 
 
-def worst_price(book: Book, symbol: str, limit_price: int | None) -> int:
+def worst_price(state: State, symbol: str, limit_price: int | None) -> int:
     """Return the most a share can cost: the limit, else the ceiling, the last price, or 0."""
     if limit_price is not None:
         return limit_price
-    seen = book.quotes.get(symbol)
+    seen = state.quotes.get(symbol)
     return (seen.quote.ceiling or seen.quote.last) if seen else 0
 
 
-def own_open_orders(book: Book, account: str, side: Side) -> Iterator[OrderTrack]:
+def own_open_orders(state: State, account: str, side: Side) -> Iterator[TrackedOrder]:
     """The open orders of this bot on one side of one account."""
-    for order in book.open_orders():
+    for order in state.open_orders():
         if order.is_own and order.row.account == account and order.row.side is side:
             yield order
 
@@ -90,65 +91,65 @@ def own_open_orders(book: Book, account: str, side: Side) -> Iterator[OrderTrack
 # ---------------------------------------------------------------------------------------- selling
 
 
-def sellable_in_account(book: Book, account: str, symbol: str) -> int:
+def sellable_in_account(state: State, account: str, symbol: str) -> int:
     """Return settled, free shares of the whole account, less what our newer sells have taken."""
-    snapshot = book.accounts.get(account)
+    snapshot = state.accounts.get(account)
     holding = snapshot.holdings.get(symbol) if snapshot else None
     if snapshot is None:
         return 0
-    flows = [f for f in book.flows if f.account == account and f.symbol == symbol]
+    flows = [f for f in state.flows if f.account == account and f.symbol == symbol]
     sold = sum(flow.shares_out for flow in flows if flow.at > snapshot.at)
-    settled = sum(flow.shares_in for flow in flows if _has_settled(book, flow, snapshot))
+    settled = sum(flow.shares_in for flow in flows if _has_settled(state, flow, snapshot))
     base = holding.sellable if holding else 0
-    return max(0, base - sold + settled - _newer_sells(book, snapshot, symbol))
+    return max(0, base - sold + settled - _newer_sells(state, snapshot, symbol))
 
 
-def _newer_sells(book: Book, snapshot: AccountSnapshot, symbol: str) -> int:
+def _newer_sells(state: State, snapshot: AccountSnapshot, symbol: str) -> int:
     """Shares in sells that the snapshot, which shows free shares, cannot know of."""
-    orders = own_open_orders(book, snapshot.account, Side.SELL)
+    orders = own_open_orders(state, snapshot.account, Side.SELL)
     working = sum(
         order.open_quantity
         for order in orders
-        if order.row.symbol == symbol and _is_newer(book, order, snapshot)
+        if order.row.symbol == symbol and _is_newer(state, order, snapshot)
     )
     pending = sum(
-        track.intent.quantity
-        for track in book.pending_intents()
-        if track.intent.account == snapshot.account
-        and track.intent.symbol == symbol
-        and track.intent.side is Side.SELL
+        tracked.intent.quantity
+        for tracked in state.pending_intents()
+        if tracked.intent.account == snapshot.account
+        and tracked.intent.symbol == symbol
+        and tracked.intent.side is Side.SELL
     )
     return working + pending
 
 
-def _is_newer(book: Book, order: OrderTrack, snapshot: AccountSnapshot) -> bool:
-    track = book.intents.get(order.row.intent_id or "")
-    return track is None or (track.sent_at or track.intent.created_at) >= snapshot.at
+def _is_newer(state: State, order: TrackedOrder, snapshot: AccountSnapshot) -> bool:
+    tracked = state.intents.get(order.row.intent_id or "")
+    return tracked is None or (tracked.sent_at or tracked.intent.created_at) >= snapshot.at
 
 
-def sellable_of(book: Book, strategy: str, symbol: str) -> int:
+def sellable_of(state: State, name: str, symbol: str) -> int:
     """Return how many of its own shares a strategy can sell now."""
-    runner = book.runners[strategy]
+    strategy = state.strategies[name]
     working = sum(
         order.open_quantity
-        for order in book.working_orders(strategy, symbol)
+        for order in state.working_orders(name, symbol)
         if order.row.side is Side.SELL
     )
-    own = runner.position(symbol).shares - working
-    return max(0, min(own, sellable_in_account(book, runner.plan.account, symbol)))
+    own = strategy.position(symbol).shares - working
+    return max(0, min(own, sellable_in_account(state, strategy.plan.account, symbol)))
 
 
-def add_flow(book: Book, fill: Fill) -> None:
+def add_flow(state: State, fill: Fill) -> None:
     """Remember what a fill moves until the broker's own numbers contain it."""
-    flow = flow_of(book, fill, book.trading_date)
+    flow = flow_of(state, fill, state.trading_date)
     if flow is not None:
-        book.flows.append(flow)
-        ledgers.add(book, flow)
+        state.flows.append(flow)
+        ledgers.add(state, flow)
 
 
-def flow_of(book: Book, fill: Fill, trading_date: date) -> Flow | None:
+def flow_of(state: State, fill: Fill, trading_date: date) -> Flow | None:
     """Return what a fill of a day moves, and when; None for a symbol that is not known."""
-    instrument = book.instruments.get(fill.symbol)
+    instrument = state.instruments.get(fill.symbol)
     if instrument is None:
         return None
     is_buy = fill.side is Side.BUY
@@ -160,14 +161,14 @@ def flow_of(book: Book, fill: Fill, trading_date: date) -> Flow | None:
         cash_in=0 if is_buy else fill.amount - fill.fee - fill.tax,
         shares_out=0 if is_buy else fill.quantity,
         shares_in=fill.quantity if is_buy else 0,
-        settles_at=settlement_of(book, instrument, trading_date),
+        settles_at=settlement_of(state, instrument, trading_date),
     )
 
 
-def settlement_of(book: Book, instrument: Instrument, trading_date: date) -> datetime:
+def settlement_of(state: State, instrument: Instrument, trading_date: date) -> datetime:
     """Return when a trade of a day settles; beyond the calendar: only when the broker says so."""
     try:
-        return book.rulebook.settles_at(instrument, trading_date)
+        return state.rulebook.settles_at(instrument, trading_date)
     except (CalendarEnds, NoRule):
         return NEVER
 
@@ -175,41 +176,45 @@ def settlement_of(book: Book, instrument: Instrument, trading_date: date) -> dat
 # -------------------------------------------------------------------------------------- reconcile
 
 
-def _own_shares(book: Book, account: str, symbol: str) -> int:
-    runners = (runner for runner in book.runners.values() if runner.plan.account == account)
-    return sum(r.positions[symbol].shares for r in runners if symbol in r.positions)
+def _own_shares(state: State, account: str, symbol: str) -> int:
+    strategies = (
+        strategy for strategy in state.strategies.values() if strategy.plan.account == account
+    )
+    return sum(r.positions[symbol].shares for r in strategies if symbol in r.positions)
 
 
-def _own_symbols(book: Book, account: str) -> set[str]:
-    runners = (runner for runner in book.runners.values() if runner.plan.account == account)
-    return {symbol for runner in runners for symbol in runner.positions}
+def _own_symbols(state: State, account: str) -> set[str]:
+    strategies = (
+        strategy for strategy in state.strategies.values() if strategy.plan.account == account
+    )
+    return {symbol for strategy in strategies for symbol in strategy.positions}
 
 
-def _is_busy(book: Book, snapshot: AccountSnapshot, symbol: str) -> bool:
+def _is_busy(state: State, snapshot: AccountSnapshot, symbol: str) -> bool:
     """True when holding and own shares may differ because an order is just being filled."""
-    is_working = any(order.is_own and order.row.symbol == symbol for order in book.open_orders())
-    is_pending = any(track.intent.symbol == symbol for track in book.pending_intents())
-    is_newer = any(flow.symbol == symbol and flow.at > snapshot.at for flow in book.flows)
+    is_working = any(order.is_own and order.row.symbol == symbol for order in state.open_orders())
+    is_pending = any(tracked.intent.symbol == symbol for tracked in state.pending_intents())
+    is_newer = any(flow.symbol == symbol and flow.at > snapshot.at for flow in state.flows)
     return is_working or is_pending or is_newer
 
 
-def _compare(book: Book, snapshot: AccountSnapshot, symbol: str) -> None:
+def _compare(state: State, snapshot: AccountSnapshot, symbol: str) -> None:
     """Note a holding that is not ours plus the owner's own; two equal reads make it certain."""
     key = (snapshot.account, symbol)
     holding = snapshot.holdings.get(symbol, Holding(symbol, 0, 0, 0, 0))
-    external = holding.total - _own_shares(book, snapshot.account, symbol)
-    known = book.external_shares.get(key)
+    external = holding.total - _own_shares(state, snapshot.account, symbol)
+    known = state.external_shares.get(key)
     if known is None and external >= 0:
-        book.external_shares[key] = external
+        state.external_shares[key] = external
     elif external == known:
-        book.drift.pop(key, None)
-    elif known is None or book.drift.get(key) == external:
-        _note_drift(book, key, known or 0, external)
+        state.drift.pop(key, None)
+    elif known is None or state.drift.get(key) == external:
+        _note_drift(state, key, known or 0, external)
     else:
-        book.drift[key] = external
+        state.drift[key] = external
 
 
-def _note_drift(book: Book, key: tuple[str, str], known: int, external: int) -> None:
+def _note_drift(state: State, key: tuple[str, str], known: int, external: int) -> None:
     """Note it, and take no order where a share count changed that a strategy relies on.
 
     New shares of a stock dividend belong to no strategy: its own position stays what its fills
@@ -217,13 +222,13 @@ def _note_drift(book: Book, key: tuple[str, str], known: int, external: int) -> 
     """
     account, symbol = key
     numbers = {"expected_external": known, "found_external": external}
-    named = rights.explanation(book, account, symbol, external - known)
+    named = rights.explanation(state, account, symbol, external - known)
     text = named or f"{symbol}: {external - known:+,} shares that no order here explains"
-    book.note("RECONCILE", text, numbers, symbol=symbol)
-    book.external_shares[account, symbol] = external
-    book.drift.pop(key, None)
-    settings = book.settings
-    is_changed_under_us = bool(named) and _own_shares(book, account, symbol) > 0
+    state.note("RECONCILE", text, numbers, symbol=symbol)
+    state.external_shares[account, symbol] = external
+    state.drift.pop(key, None)
+    settings = state.settings
+    is_changed_under_us = bool(named) and _own_shares(state, account, symbol) > 0
     does_halt = settings.halt_on_drift_of_external if known else settings.halt_on_drift
     if does_halt or is_changed_under_us:
-        book.halt_symbol(symbol, text)
+        state.halt_symbol(symbol, text)

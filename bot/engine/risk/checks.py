@@ -18,7 +18,7 @@ from bot.domain.plan import Limits, When
 from bot.domain.quote import Quote
 from bot.domain.rulebook import Rulebook
 from bot.engine.risk.codes import judged, passed
-from bot.engine.risk.sizing import Request
+from bot.engine.risk.sizing import OrderRequest
 
 PPM: Final = 1_000_000
 AUCTIONS: Final = frozenset({Phase.OPEN, Phase.PRE_CLOSED, Phase.CA})
@@ -82,15 +82,15 @@ class View:
         return self.quote is not None and self.quote.volume > 0
 
 
-Check = Callable[[Request, View, Limits], CheckResult | None]
+Check = Callable[[OrderRequest, View, Limits], CheckResult | None]
 
 
-def gate(_request: Request, view: View, _limits: Limits) -> CheckResult | None:
+def gate(_request: OrderRequest, view: View, _limits: Limits) -> CheckResult | None:
     """The bot as a whole may send orders."""
     return judged("GATE", view.is_gate_open, state=view.state)
 
 
-def symbol(request: Request, view: View, _limits: Limits) -> CheckResult | None:
+def symbol(request: OrderRequest, view: View, _limits: Limits) -> CheckResult | None:
     """It is known where the symbol trades, and that exchange has rules for its kind."""
     exchange = view.instrument.exchange if view.instrument else None
     is_ok = exchange is not None and _has_rules(view)
@@ -105,20 +105,20 @@ def _has_rules(view: View) -> bool:
     return True
 
 
-def symbol_halted(_request: Request, view: View, _limits: Limits) -> CheckResult | None:
+def symbol_halted(_request: OrderRequest, view: View, _limits: Limits) -> CheckResult | None:
     """No discrepancy has halted the symbol, and its status is one that the bot trades."""
     reason = view.symbol_halt or view.rulebook.objection(view.traded.status)
     return None if reason is None else judged("SYMBOL_HALTED", False, reason=reason)
 
 
-def phase(_request: Request, view: View, _limits: Limits) -> CheckResult | None:
+def phase(_request: OrderRequest, view: View, _limits: Limits) -> CheckResult | None:
     """The exchange takes orders, and the strategy file wants them in this phase."""
     wanted = view.when.phases
     is_ok = view.phase not in SILENT_PHASES and (not wanted or view.phase in wanted)
     return judged("PHASE", is_ok, exchange=view.exchange, phase=view.phase)
 
 
-def window(_request: Request, view: View, _limits: Limits) -> CheckResult | None:
+def window(_request: OrderRequest, view: View, _limits: Limits) -> CheckResult | None:
     """The local time lies in the strategy file's window, its end excluded."""
     start, end = view.when.start, view.when.end
     if start is None and end is None:
@@ -132,7 +132,7 @@ def _hm(moment: object) -> str:
     return str(moment)[:5] if moment is not None else "any"
 
 
-def order_type(request: Request, view: View, _limits: Limits) -> CheckResult | None:
+def order_type(request: OrderRequest, view: View, _limits: Limits) -> CheckResult | None:
     """The exchange takes the type in this phase and the broker lists it: whichever is stricter."""
     rulebook, exchange = view.rulebook, view.exchange
     accepted = accepted_types(view)
@@ -157,19 +157,19 @@ def accepted_types(view: View) -> frozenset[OrderType]:
     return accepted & {view.rulebook.canonical(view.exchange, one) for one in listed}
 
 
-def lot(request: Request, view: View, _limits: Limits) -> CheckResult | None:
+def lot(request: OrderRequest, view: View, _limits: Limits) -> CheckResult | None:
     """The quantity is whole lots of 100, or an odd lot of 1 to 99."""
     quantity = request.quantity
     is_lot = view.rulebook.lot_of(view.exchange, quantity) is not None
     return judged("LOT", is_lot or _is_too_many(request, view), quantity=quantity)
 
 
-def _is_too_many(request: Request, view: View) -> bool:
+def _is_too_many(request: OrderRequest, view: View) -> bool:
     maximum = view.rulebook.max_quantity(view.exchange)
     return maximum is not None and request.quantity > maximum
 
 
-def odd_lot(request: Request, view: View, _limits: Limits) -> CheckResult | None:
+def odd_lot(request: OrderRequest, view: View, _limits: Limits) -> CheckResult | None:
     """An odd lot is a LIMIT order, in a phase that has a book for odd lots.
 
     On a first day or a day of return, only once a round-lot price exists (HSC rules, May 2025).
@@ -182,7 +182,7 @@ def odd_lot(request: Request, view: View, _limits: Limits) -> CheckResult | None
     return judged("ODD_LOT", is_ok, quantity=request.quantity, order_type=request.order_type)
 
 
-def max_quantity(request: Request, view: View, _limits: Limits) -> CheckResult | None:
+def max_quantity(request: OrderRequest, view: View, _limits: Limits) -> CheckResult | None:
     """The exchange takes an order of this size."""
     maximum = view.rulebook.max_quantity(view.exchange)
     if maximum is None:
@@ -191,14 +191,14 @@ def max_quantity(request: Request, view: View, _limits: Limits) -> CheckResult |
     return judged("MAX_QUANTITY", is_ok, quantity=request.quantity, maximum=maximum)
 
 
-def price(request: Request, _view: View, _limits: Limits) -> CheckResult | None:
+def price(request: OrderRequest, _view: View, _limits: Limits) -> CheckResult | None:
     """A LIMIT order has a price above 0, any other has none."""
     is_limit, limit = request.order_type is OrderType.LO, request.limit_price
     is_ok = (limit is not None and limit > 0) if is_limit else limit is None
     return None if is_ok else judged("PRICE", False, price=limit, order_type=request.order_type)
 
 
-def tick(request: Request, view: View, _limits: Limits) -> CheckResult | None:
+def tick(request: OrderRequest, view: View, _limits: Limits) -> CheckResult | None:
     """The price is on the grid."""
     if request.limit_price is None:
         return None
@@ -207,7 +207,7 @@ def tick(request: Request, view: View, _limits: Limits) -> CheckResult | None:
     return judged("TICK", is_ok, price=request.limit_price, tick=step)
 
 
-def band(request: Request, view: View, _limits: Limits) -> CheckResult | None:
+def band(request: OrderRequest, view: View, _limits: Limits) -> CheckResult | None:
     """The price lies in the day's band; a band that nobody has published is a refusal."""
     floor = view.quote.floor if view.quote else None
     ceiling = view.quote.ceiling if view.quote else None
@@ -217,7 +217,7 @@ def band(request: Request, view: View, _limits: Limits) -> CheckResult | None:
     return judged("BAND", is_ok, price=wanted, floor=floor, ceiling=ceiling)
 
 
-def quote_age(_request: Request, view: View, _limits: Limits) -> CheckResult | None:
+def quote_age(_request: OrderRequest, view: View, _limits: Limits) -> CheckResult | None:
     """The last quote was asked for a short while ago."""
     age, age_max = view.quote_age, view.quote_age_max
     return judged(
@@ -228,7 +228,7 @@ def quote_age(_request: Request, view: View, _limits: Limits) -> CheckResult | N
     )
 
 
-def price_gap(request: Request, view: View, limits: Limits) -> CheckResult | None:
+def price_gap(request: OrderRequest, view: View, limits: Limits) -> CheckResult | None:
     """The limit is not far from the last trade."""
     last = view.quote.last if view.quote else 0
     if limits.max_price_gap_ppm is None or request.limit_price is None:
@@ -238,7 +238,7 @@ def price_gap(request: Request, view: View, limits: Limits) -> CheckResult | Non
     return judged("PRICE_GAP", is_ok, gap_ppm=gap, gap_ppm_max=limits.max_price_gap_ppm)
 
 
-def max_order_value(request: Request, view: View, limits: Limits) -> CheckResult | None:
+def max_order_value(request: OrderRequest, view: View, limits: Limits) -> CheckResult | None:
     """Quantity at the worst price is within the limit."""
     limit, value = limits.max_order_value, request.quantity * view.price
     if limit is None:
@@ -246,7 +246,7 @@ def max_order_value(request: Request, view: View, limits: Limits) -> CheckResult
     return judged("MAX_ORDER_VALUE", value <= limit, value_vnd=value, limit_vnd=limit)
 
 
-def max_position(request: Request, view: View, limits: Limits) -> CheckResult | None:
+def max_position(request: OrderRequest, view: View, limits: Limits) -> CheckResult | None:
     """After everything that may still be bought, the position is within the limit."""
     limit, position = limits.max_position, view.position + request.quantity
     if limit is None or request.side is Side.SELL:
@@ -254,7 +254,7 @@ def max_position(request: Request, view: View, limits: Limits) -> CheckResult | 
     return judged("MAX_POSITION", position <= limit, position=position, limit=limit)
 
 
-def max_orders(_request: Request, view: View, limits: Limits) -> CheckResult | None:
+def max_orders(_request: OrderRequest, view: View, limits: Limits) -> CheckResult | None:
     """The strategy has orders left today."""
     limit, before = limits.max_orders_per_day, view.orders_today
     if limit is None:
@@ -262,7 +262,7 @@ def max_orders(_request: Request, view: View, limits: Limits) -> CheckResult | N
     return judged("MAX_ORDERS", before < limit, orders=before, limit=limit)
 
 
-def max_loss(request: Request, view: View, limits: Limits) -> CheckResult | None:
+def max_loss(request: OrderRequest, view: View, limits: Limits) -> CheckResult | None:
     """Today's loss is within the limit; an exit is let through."""
     limit = limits.max_loss_per_day
     if limit is None or request.side is Side.SELL:
@@ -270,7 +270,7 @@ def max_loss(request: Request, view: View, limits: Limits) -> CheckResult | None
     return judged("MAX_LOSS", view.loss_today < limit, loss_vnd=view.loss_today, limit_vnd=limit)
 
 
-def cash(request: Request, view: View, _limits: Limits) -> CheckResult | None:
+def cash(request: OrderRequest, view: View, _limits: Limits) -> CheckResult | None:
     """Free cash covers quantity at the worst price with the fee on it."""
     if request.side is Side.SELL:
         return None
@@ -279,7 +279,7 @@ def cash(request: Request, view: View, _limits: Limits) -> CheckResult | None:
     return judged("CASH", free is not None and need <= free, need_vnd=need, cash_vnd=free)
 
 
-def sellable(request: Request, view: View, _limits: Limits) -> CheckResult | None:
+def sellable(request: OrderRequest, view: View, _limits: Limits) -> CheckResult | None:
     """Own, settled, free shares cover the sale: nothing is sold short."""
     if request.side is Side.BUY:
         return None
@@ -287,12 +287,12 @@ def sellable(request: Request, view: View, _limits: Limits) -> CheckResult | Non
     return judged("SELLABLE", is_ok, quantity=request.quantity, sellable=view.sellable)
 
 
-def duplicate(_request: Request, view: View, _limits: Limits) -> CheckResult | None:
+def duplicate(_request: OrderRequest, view: View, _limits: Limits) -> CheckResult | None:
     """No equal order is open, unresolved, or younger than the window."""
     return None if view.twin is None else judged("DUPLICATE", False, twin=view.twin)
 
 
-def self_cross(request: Request, view: View, _limits: Limits) -> CheckResult | None:
+def self_cross(request: OrderRequest, view: View, _limits: Limits) -> CheckResult | None:
     """It could not trade with an order of the same owner; in auctions none may stand opposite."""
     for other in view.opposites:
         if view.phase in AUCTIONS or _can_meet(request, other):
@@ -300,14 +300,14 @@ def self_cross(request: Request, view: View, _limits: Limits) -> CheckResult | N
     return passed("SELF_CROSS", other=None) if view.opposites else None
 
 
-def _can_meet(request: Request, other: Opposite) -> bool:
+def _can_meet(request: OrderRequest, other: Opposite) -> bool:
     mine = request.limit_price
     if mine is None or other.price is None:
         return True
     return mine >= other.price if request.side is Side.BUY else mine <= other.price
 
 
-def unknown_orders(_request: Request, view: View, _limits: Limits) -> CheckResult | None:
+def unknown_orders(_request: OrderRequest, view: View, _limits: Limits) -> CheckResult | None:
     """Few enough orders have an outcome that nobody knows."""
     here, here_max = view.unknown_in_account, view.unknown_in_account_max
     if here >= here_max:
@@ -345,7 +345,7 @@ CHECKS: Final[tuple[Check, ...]] = (
 
 
 def judge(
-    request: Request, view: View, limits: Limits, checks: Sequence[Check] = CHECKS
+    request: OrderRequest, view: View, limits: Limits, checks: Sequence[Check] = CHECKS
 ) -> tuple[CheckResult, ...]:
     """Try the checks in order; the last result is the refusal when there is one."""
     results = []

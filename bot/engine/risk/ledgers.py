@@ -23,8 +23,8 @@ from bot.domain.instrument import EXCHANGE_TZ
 from bot.engine import gatekeeping
 from bot.engine.gate import Cause
 from bot.engine.risk import rights
-from bot.engine.state import Book
-from bot.engine.tracks import AccountLedger, Flow
+from bot.engine.state import State
+from bot.engine.tracked import AccountLedger, Flow
 
 _NOTHING: Final = (0, 0, 0)
 _IN_ALL: Final = "in all"
@@ -77,50 +77,50 @@ class Shares:
     receiving: int
 
 
-def add(book: Book, flow: Flow) -> None:
+def add(state: State, flow: Flow) -> None:
     """Count a fill; before the first base the broker's numbers will contain it."""
-    ledger = book.ledgers.get(flow.account)
+    ledger = state.ledgers.get(flow.account)
     if ledger is None:
-        book.early_flows.append(flow)
+        state.early_flows.append(flow)
     else:
         ledger.flows.append(flow)
 
 
-def reconcile(book: Book, snapshot: AccountSnapshot) -> None:
+def reconcile(state: State, snapshot: AccountSnapshot) -> None:
     """Compare a read with our own numbers, or begin them with it."""
-    if not _is_quiet(book, snapshot):
+    if not _is_quiet(state, snapshot):
         return
-    ledger = book.ledgers.get(snapshot.account)
+    ledger = state.ledgers.get(snapshot.account)
     if ledger is None:
-        ledger = book.ledgers[snapshot.account] = AccountLedger(snapshot)
-        ledger.coming = [flow for flow in book.early_flows if flow.account == snapshot.account]
+        ledger = state.ledgers[snapshot.account] = AccountLedger(snapshot)
+        ledger.coming = [flow for flow in state.early_flows if flow.account == snapshot.account]
         _rebase(ledger, snapshot)
         return
     expected = expected_at(ledger, snapshot.at)
-    found = tuple(_differences(expected, snapshot, _busy_symbols(book)))
+    found = tuple(_differences(expected, snapshot, _busy_symbols(state)))
     if not found:
         ledger.doubt = ()
         _fold(ledger, expected, snapshot)
     elif found == ledger.doubt:
-        _note(book, snapshot.account, found)
+        _note(state, snapshot.account, found)
         _rebase(ledger, snapshot)
     else:
         ledger.doubt = found
 
 
-def _is_quiet(book: Book, snapshot: AccountSnapshot) -> bool:
+def _is_quiet(state: State, snapshot: AccountSnapshot) -> bool:
     account = snapshot.account
-    is_working = any(o.is_own and o.row.account == account for o in book.open_orders())
-    is_pending = any(track.intent.account == account for track in book.pending_intents())
-    ledger = book.ledgers.get(account)
-    flows = ledger.flows if ledger else book.early_flows
+    is_working = any(o.is_own and o.row.account == account for o in state.open_orders())
+    is_pending = any(tracked.intent.account == account for tracked in state.pending_intents())
+    ledger = state.ledgers.get(account)
+    flows = ledger.flows if ledger else state.early_flows
     is_newer = any(flow.account == account and flow.at > snapshot.at for flow in flows)
     return not (is_working or is_pending or is_newer)
 
 
-def _busy_symbols(book: Book) -> set[str]:
+def _busy_symbols(state: State) -> set[str]:
     """Symbols in which somebody else's orders work: they hold shares back."""
-    return {order.row.symbol for order in book.open_orders()}
+    return {order.row.symbol for order in state.open_orders()}
 
 
 # ---------------------------------------------------------------------------------- our own numbers
@@ -192,24 +192,24 @@ def _share_differences(ours: Shares, theirs: Holding) -> Iterable[Difference]:
         yield Difference(theirs.symbol, "receiving", receiving, theirs.receiving)
 
 
-def _note(book: Book, account: str, found: Iterable[Difference]) -> None:
+def _note(state: State, account: str, found: Iterable[Difference]) -> None:
     """Note cash and settlement; a total that differs is noted and judged by `accounts`."""
     for difference in found:
         if difference.what == _IN_ALL:
             continue
         named = difference.symbol is None and rights.explanation(
-            book, account, None, difference.amount
+            state, account, None, difference.amount
         )
         text = named or difference.text
-        book.note("RECONCILE", text, difference.numbers, symbol=difference.symbol)
+        state.note("RECONCILE", text, difference.numbers, symbol=difference.symbol)
         if difference.symbol is None and not named:
-            _stop_entries(book, difference)
+            _stop_entries(state, difference)
 
 
-def _stop_entries(book: Book, difference: Difference) -> None:
-    limit = book.settings.pause_on_cash_difference
+def _stop_entries(state: State, difference: Difference) -> None:
+    limit = state.settings.pause_on_cash_difference
     if limit is not None and abs(difference.amount) > limit:
-        gatekeeping.close(book, RunState.PAUSED, Cause(difference.text, "engine"))
+        gatekeeping.close(state, RunState.PAUSED, Cause(difference.text, "engine"))
 
 
 # ------------------------------------------------------------------------------------------ basing

@@ -1,7 +1,7 @@
 """A strategy's own shares and what they cost, by average cost, in whole VND."""
 
 from bot.domain.order import Side
-from bot.engine.tracks import Position
+from bot.engine.tracked import Position
 
 
 def take(position: Position, side: Side, quantity: int, amount: int) -> int:

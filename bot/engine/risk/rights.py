@@ -9,34 +9,34 @@ from datetime import timedelta
 from typing import Final
 
 from bot.domain.account import ShareholderRight
-from bot.engine.state import Book
+from bot.engine.state import State
 
 AROUND_PAYMENT: Final = timedelta(days=7)
 """How far from its stated day a dividend may arrive."""
 
 
-def explanation(book: Book, account: str, symbol: str | None, difference: int) -> str:
+def explanation(state: State, account: str, symbol: str | None, difference: int) -> str:
     """Return what a difference in cash (symbol None) or shares comes from; empty: not known."""
-    for right in book.rights.get(account, ()):
+    for right in state.rights.get(account, ()):
         key = (right.number, symbol is None)
-        if key not in book.explained_rights and difference in _worth(book, right, symbol):
-            book.explained_rights.add(key)
+        if key not in state.explained_rights and difference in _worth(state, right, symbol):
+            state.explained_rights.add(key)
             return _text(right, symbol, difference)
     return ""
 
 
-def _worth(book: Book, right: ShareholderRight, symbol: str | None) -> Iterator[int]:
+def _worth(state: State, right: ShareholderRight, symbol: str | None) -> Iterator[int]:
     """Yield what the right may have brought: VND net and gross, or shares of the symbol."""
-    if symbol is None and right.dividend and _is_of_these_days(book, right):
-        yield right.dividend - book.rulebook.dividend_tax(right.dividend)
+    if symbol is None and right.dividend and _is_of_these_days(state, right):
+        yield right.dividend - state.rulebook.dividend_tax(right.dividend)
         yield right.dividend
     elif symbol == right.symbol and right.shares:
         yield right.shares
 
 
-def _is_of_these_days(book: Book, right: ShareholderRight) -> bool:
+def _is_of_these_days(state: State, right: ShareholderRight) -> bool:
     """An old dividend of the same amount explains nothing of today."""
-    return right.paid_on is None or abs(right.paid_on - book.trading_date) <= AROUND_PAYMENT
+    return right.paid_on is None or abs(right.paid_on - state.trading_date) <= AROUND_PAYMENT
 
 
 def _text(right: ShareholderRight, symbol: str | None, difference: int) -> str:

@@ -17,9 +17,9 @@ from bot.domain.plan import OrderPlan, PriceBasis, SizeUnit
 from bot.domain.quote import Depth
 from bot.domain.rulebook import Rulebook
 from bot.engine.risk.accounts import cash_free, sellable_of, worst_price
-from bot.engine.state import Book
-from bot.engine.tracks import Runner, Seat
-from bot.strategy import Default, Wish, WishKind
+from bot.engine.state import State
+from bot.engine.tracked import Instance, StrategyState
+from bot.strategy import Default, Request, RequestKind
 
 BOARD_LOT: Final = 100
 """Shares of a whole lot on HOSE, HNX and UPCOM (Vietnam Exchange Decision 17/QĐ-HĐTV; HOSE 352)."""
@@ -30,11 +30,15 @@ _MIRROR: Final = {
     PriceBasis.LAST: PriceBasis.LAST,
     PriceBasis.MID: PriceBasis.MID,
 }
-SIDES: Final = {WishKind.BUY: Side.BUY, WishKind.SELL: Side.SELL, WishKind.CLOSE: Side.SELL}
+SIDES: Final = {
+    RequestKind.BUY: Side.BUY,
+    RequestKind.SELL: Side.SELL,
+    RequestKind.CLOSE: Side.SELL,
+}
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class OrderRequest:
     """An order as a strategy asks for it, complete. `limit_price` is None when not LO."""
 
     strategy: str
@@ -58,56 +62,63 @@ class Unsized:
     numbers: Numbers
 
 
-def request_of(book: Book, runner: Runner, seat: Seat, wish: Wish, why: str) -> Request | Unsized:
+def request_of(
+    state: State, strategy: StrategyState, instance: Instance, request: Request, why: str
+) -> OrderRequest | Unsized:
     """Make the request that a wish stands for."""
-    plan, side = runner.plan, SIDES[wish.kind]
-    order_type = _order_type(plan.order, wish)
-    price = _limit_price(book, runner, seat.symbol, side, wish, order_type)
+    plan, side = strategy.plan, SIDES[request.kind]
+    order_type = _order_type(plan.order, request)
+    price = _limit_price(state, strategy, instance.symbol, side, request, order_type)
     if order_type is OrderType.LO and price is None:
         basis = basis_for(plan.order.basis, side)
-        reason = _why_no_price(book, seat.symbol, basis, side)
+        reason = _why_no_price(state, instance.symbol, basis, side)
         return Unsized("NO_PRICE", {"basis": basis, "side": side, "reason": reason})
-    quantity = _quantity(book, runner, seat.symbol, wish, price)
+    quantity = _quantity(state, strategy, instance.symbol, request, price)
     if quantity <= 0:
         size = plan.order.size
         reason = f"the size comes to {quantity} shares, a whole lot is {BOARD_LOT}"
         numbers: Numbers = {"quantity": quantity, "lot": BOARD_LOT, "size": size, "reason": reason}
         return Unsized("SIZE", numbers)
-    return Request(
+    return OrderRequest(
         strategy=plan.name,
         account=plan.account,
-        symbol=seat.symbol,
+        symbol=instance.symbol,
         side=side,
         quantity=quantity,
         order_type=order_type,
         limit_price=price,
         why=why,
-        closes_position=wish.kind is WishKind.CLOSE,
+        closes_position=request.kind is RequestKind.CLOSE,
         expire_after=plan.order.expire_after,
     )
 
 
-def _order_type(plan: OrderPlan, wish: Wish) -> OrderType:
-    if wish.market is not None:
-        return wish.market
-    return plan.order_type if isinstance(wish.limit, Default) else OrderType.LO
+def _order_type(plan: OrderPlan, request: Request) -> OrderType:
+    if request.market is not None:
+        return request.market
+    return plan.order_type if isinstance(request.limit, Default) else OrderType.LO
 
 
 # ------------------------------------------------------------------------------------------ price
 
 
 def _limit_price(
-    book: Book, runner: Runner, symbol: str, side: Side, wish: Wish, order_type: OrderType
+    state: State,
+    strategy: StrategyState,
+    symbol: str,
+    side: Side,
+    request: Request,
+    order_type: OrderType,
 ) -> int | None:
     if order_type is not OrderType.LO:
         return None
-    if not isinstance(wish.limit, Default):
-        return wish.limit
-    instrument = book.instruments.get(symbol)
-    basis = _basis_price(book, symbol, basis_for(runner.plan.order.basis, side))
+    if not isinstance(request.limit, Default):
+        return request.limit
+    instrument = state.instruments.get(symbol)
+    basis = _basis_price(state, symbol, basis_for(strategy.plan.order.basis, side))
     if instrument is None or basis is None:
         return None
-    return shifted(book.rulebook, instrument, side, basis, runner.plan.order.ticks)
+    return shifted(state.rulebook, instrument, side, basis, strategy.plan.order.ticks)
 
 
 def basis_for(basis: PriceBasis, side: Side) -> PriceBasis:
@@ -115,9 +126,9 @@ def basis_for(basis: PriceBasis, side: Side) -> PriceBasis:
     return basis if side is Side.BUY else _MIRROR[basis]
 
 
-def _basis_price(book: Book, symbol: str, basis: PriceBasis) -> int | None:
+def _basis_price(state: State, symbol: str, basis: PriceBasis) -> int | None:
     """Return the price of the basis, rounded down; None when the market does not show it."""
-    quote, depth = book.quotes.get(symbol), _fresh_depth(book, symbol)
+    quote, depth = state.quotes.get(symbol), _fresh_depth(state, symbol)
     if basis is PriceBasis.LAST:
         return quote.quote.last if quote and quote.quote.last > 0 else None
     if depth is None:
@@ -128,18 +139,18 @@ def _basis_price(book: Book, symbol: str, basis: PriceBasis) -> int | None:
     return bid if basis is PriceBasis.BID else ask
 
 
-def _fresh_depth(book: Book, symbol: str) -> Depth | None:
-    seen = book.depths.get(symbol)
-    is_fresh = seen is not None and book.now - seen.at <= book.settings.max_depth_age
+def _fresh_depth(state: State, symbol: str) -> Depth | None:
+    seen = state.depths.get(symbol)
+    is_fresh = seen is not None and state.now - seen.at <= state.settings.max_depth_age
     return seen.depth if seen is not None and is_fresh else None
 
 
-def _why_no_price(book: Book, symbol: str, basis: PriceBasis, side: Side) -> str:
-    """Say what the market does not show: `no ask in the book to buy at`."""
+def _why_no_price(state: State, symbol: str, basis: PriceBasis, side: Side) -> str:
+    """Say what the market does not show: `no ask in the state to buy at`."""
     verb = "buy" if side is Side.BUY else "sell"
     if basis is PriceBasis.LAST:
         return f"no last price to {verb} at"
-    if _fresh_depth(book, symbol) is None:
+    if _fresh_depth(state, symbol) is None:
         return f"no fresh depth to {verb} by"
     missing = "bid or no ask" if basis is PriceBasis.MID else basis.value
     return f"no {missing} in the book to {verb} at"
@@ -166,15 +177,17 @@ def snapped(rulebook: Rulebook, instrument: Instrument, side: Side, price: int) 
 # ------------------------------------------------------------------------------------------- size
 
 
-def _quantity(book: Book, runner: Runner, symbol: str, wish: Wish, price: int | None) -> int:
-    if wish.kind is WishKind.CLOSE:
-        return _whole_or_odd(sellable_of(book, runner.plan.name, symbol))
-    if wish.quantity is not None:
-        return wish.quantity
+def _quantity(
+    state: State, strategy: StrategyState, symbol: str, request: Request, price: int | None
+) -> int:
+    if request.kind is RequestKind.CLOSE:
+        return _whole_or_odd(sellable_of(state, strategy.plan.name, symbol))
+    if request.quantity is not None:
+        return request.quantity
     return file_quantity(
-        runner.plan.order,
-        price=worst_price(book, symbol, price),
-        cash=cash_free(book, runner.plan.account) or 0,
+        strategy.plan.order,
+        price=worst_price(state, symbol, price),
+        cash=cash_free(state, strategy.plan.account) or 0,
     )
 
 

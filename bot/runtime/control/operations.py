@@ -25,7 +25,7 @@ from bot.runtime.control.shapes import (
 from bot.runtime.control.socket import Handler, Reply, Request
 from bot.runtime.control.status import Facts, order_fields, status_of
 from bot.runtime.inbox import Post
-from bot.runtime.second_factor import NONE_MAILED, USED_UP, TwoFactorDesk
+from bot.runtime.second_factor import NONE_MAILED, USED_UP, SecondFactor
 
 _NO_TEXT: Reply = {"ok": False, "code": "E-CTL-002", "message": "the request lacks its text"}
 _BY_HAND: Final = "by hand"
@@ -39,7 +39,7 @@ class Operations:
     facts: Facts
     client: BrokerClient
     tasks: Tasks
-    desk: TwoFactorDesk
+    second_factor: SecondFactor
     clock: Clock
     post: Post
 
@@ -124,28 +124,30 @@ class Operations:
         }
 
     async def _otp_state(self, _: Request) -> Reply:
-        return self.desk.state()
+        return self.second_factor.state()
 
     async def _otp_request(self, _: Request) -> Reply:
         async with self.tasks.part():
-            return await self.desk.request()
+            return await self.second_factor.request()
 
     async def _otp_submit(self, request: Request) -> Reply:
         code = request.get("code")
         if not isinstance(code, str):
             return _NO_TEXT
         async with self.tasks.part():
-            reply = await self.desk.submit(Secret(code))
+            reply = await self.second_factor.submit(Secret(code))
         if reply.get("code") in {NONE_MAILED, USED_UP}:
             return {**reply, "message": f"{reply['message']}. {_GET_ONE}"}
         return reply
 
     async def _otp_token(self, request: Request) -> Reply:
         token = request.get("token")
-        return self.desk.submit_token(Secret(token)) if isinstance(token, str) else _NO_TEXT
+        return (
+            self.second_factor.submit_token(Secret(token)) if isinstance(token, str) else _NO_TEXT
+        )
 
     async def _otp_forget(self, _: Request) -> Reply:
-        return self.desk.lose()
+        return self.second_factor.lose()
 
     async def _quote(self, request: Request) -> Reply:
         """Tell the market of a symbol.

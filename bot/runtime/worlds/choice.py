@@ -3,44 +3,50 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from bot.runtime.worlds.environment import Place, ServedSandboxWorld, SystemWorld, World, access_of
+from bot.runtime.worlds.environment import (
+    Environment,
+    EnvironmentSpec,
+    ServedEnvironment,
+    SystemEnvironment,
+    access_of,
+)
 
-MakeWorld = Callable[[Place], World]
+MakeEnvironment = Callable[[EnvironmentSpec], Environment]
 
 
-def make_world(place: Place) -> World:
+def make_environment(spec: EnvironmentSpec) -> Environment:
     """Return the world of the configured mode."""
-    return _WORLDS[place.loaded.settings.mode](place)
+    return _ENVIRONMENTS[spec.loaded.settings.mode](spec)
 
 
-def _sandbox_world(place: Place) -> World:
-    settings = place.loaded.settings
+def _of_sandbox(spec: EnvironmentSpec) -> Environment:
+    settings = spec.loaded.settings
     if settings.broker.base_url is not None:
-        return ServedSandboxWorld(access_of(place.loaded))
+        return ServedEnvironment(access_of(spec.loaded))
     from bot.runtime.worlds.sandbox import embedded
 
-    return embedded(place)
+    return embedded(spec)
 
 
-def _system_world(place: Place) -> World:
-    return SystemWorld(access_of(place.loaded))
+def _of_live(spec: EnvironmentSpec) -> Environment:
+    return SystemEnvironment(access_of(spec.loaded))
 
 
-def _paper_world(place: Place) -> World:
-    from bot.runtime.worlds.paper.environment import PaperWorld
+def _of_paper(spec: EnvironmentSpec) -> Environment:
+    from bot.runtime.worlds.paper.environment import PaperEnvironment
 
-    return PaperWorld(
-        place.loaded,
-        access_of(place.loaded),
-        rulebook=place.rulebook,
-        symbols=place.symbols,
-        activity=place.activity,
-        on_bug=place.on_bug,
+    return PaperEnvironment(
+        spec.loaded,
+        access_of(spec.loaded),
+        rulebook=spec.rulebook,
+        symbols=spec.symbols,
+        activity=spec.activity,
+        on_bug=spec.on_bug,
     )
 
 
-_WORLDS: Final[Mapping[str, MakeWorld]] = {
-    "sandbox": _sandbox_world,
-    "paper": _paper_world,
-    "live": _system_world,
+_ENVIRONMENTS: Final[Mapping[str, MakeEnvironment]] = {
+    "sandbox": _of_sandbox,
+    "paper": _of_paper,
+    "live": _of_live,
 }

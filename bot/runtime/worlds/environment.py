@@ -61,7 +61,7 @@ class Driver(Protocol):
         ...
 
 
-class World(Protocol):
+class Environment(Protocol):
     """See the module."""
 
     market: Clock
@@ -97,7 +97,7 @@ class World(Protocol):
         ...
 
 
-class SystemWorld:
+class SystemEnvironment:
     """The machine's time and a broker at an address."""
 
     def __init__(self, access: Access) -> None:
@@ -148,7 +148,7 @@ class SystemDriver:
             await self._timetable.stop()
 
 
-class ServedSandboxWorld:
+class ServedEnvironment:
     """A sandbox that another process serves: its market time, and the machine's as wire time."""
 
     def __init__(self, access: Access) -> None:
@@ -185,13 +185,13 @@ class ServedSandboxWorld:
 
 
 @asynccontextmanager
-async def standing_still(world: World, tasks: Tasks) -> AsyncIterator[None]:
+async def standing_still(environment: Environment, tasks: Tasks) -> AsyncIterator[None]:
     """Hold the turn, and with it a stepped clock, while everything is read for the first time.
 
     The clock moves only when a request has to wait for the rate limit, so that the wait can end.
     """
     done = asyncio.Event()
-    driver = world.drive((), lambda _: None, lambda _, __: None)
+    driver = environment.drive((), lambda _: None, lambda _, __: None)
     driving = asyncio.create_task(driver.run(done))
     try:
         async with tasks.part():
@@ -207,7 +207,7 @@ LEDGER: Final = "sandbox.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class EnvironmentSpec:
     """What a world is made of besides its settings. `symbols` are what the strategies trade."""
 
     loaded: Loaded

@@ -15,7 +15,14 @@ from bot.domain.rulebook import Rulebook
 from bot.protocol.secret import Secret
 from bot.runtime.activity import Activity, OneAtATime, Turn
 from bot.runtime.schedule import Fire, Job, Report, Timetable
-from bot.runtime.worlds.environment import Access, Driver, Elapsed, Mark, Place, ledger_path
+from bot.runtime.worlds.environment import (
+    Access,
+    Driver,
+    Elapsed,
+    EnvironmentSpec,
+    Mark,
+    ledger_path,
+)
 from bot.runtime.worlds.scripted import ScenarioMarks
 from bot.runtime.worlds.stepped import SteppedMarket, SteppedWaiter
 from bot.sandbox.errors import LedgerBroken, PortInUse
@@ -29,7 +36,7 @@ _NO_ADDRESS: Final = "http://127.0.0.1:1"
 """What stands for an address where nobody listens."""
 
 
-class SandboxWorld:
+class SandboxEnvironment:
     """The embedded broker, and one stepped clock that is market time and wire time for both
     sides.
     """
@@ -124,36 +131,36 @@ def _port_taken(port: int, origin: str) -> OperatorMistake:
     return OperatorMistake.of("E-NET-003", text)
 
 
-def embedded(place: Place) -> SandboxWorld:
+def embedded(spec: EnvironmentSpec) -> SandboxEnvironment:
     """Make the world of the configured scenario. Raises OperatorMistake."""
-    settings = place.loaded.settings
-    scenario = load_scenario(settings.sandbox.scenario, place.loaded.base_dir)
-    sandbox, clock = wake_sandbox(place, scenario)
-    return SandboxWorld(
+    settings = spec.loaded.settings
+    scenario = load_scenario(settings.sandbox.scenario, spec.loaded.base_dir)
+    sandbox, clock = wake_sandbox(spec, scenario)
+    return SandboxEnvironment(
         sandbox=sandbox,
         clock=clock,
-        activity=place.activity,
+        activity=spec.activity,
         port=settings.sandbox.port,
         speed=settings.sandbox.speed,
     )
 
 
-def wake_sandbox(place: Place, scenario: Scenario) -> tuple[Sandbox, SimulatedClock]:
+def wake_sandbox(spec: EnvironmentSpec, scenario: Scenario) -> tuple[Sandbox, SimulatedClock]:
     """Make the embedded broker and its clock, going on where its ledger ends.
 
     A scenario that names no day begins on the last trading day, and goes on with that one.
     """
-    ledger = ledger_path(place.loaded.state_dir)
+    ledger = ledger_path(spec.loaded.state_dir)
     try:
         if scenario.day is None:
-            scenario = scenario.on(begun_at(ledger) or _last_morning(place.rulebook))
+            scenario = scenario.on(begun_at(ledger) or _last_morning(spec.rulebook))
         clock = SimulatedClock(resumed_at(ledger) or scenario.starts_at)
         sandbox = Sandbox(
             scenario,
-            place.rulebook,
+            spec.rulebook,
             clock=clock,
             wire=clock,
-            seed=place.loaded.settings.sandbox.seed,
+            seed=spec.loaded.settings.sandbox.seed,
             ledger=ledger,
         )
     except LedgerBroken as error:

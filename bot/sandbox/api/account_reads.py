@@ -36,7 +36,7 @@ class AccountReads:
         self._rulebook = house.rulebook
         self._venue = house.venue
         self._accounts = house.accounts
-        self._book = house.book
+        self._day_order_book = house.day_order_book
         self._gate = gate
         self._scripts = {script.id: script for script in scenario.accounts}
         self._symbols = {script.symbol: script for script in scenario.symbols}
@@ -62,7 +62,7 @@ class AccountReads:
 
     def order(self, call: Call) -> OrderRecord:
         """Return the order that a path names, its row be late or not; raises HttpRefusal 404."""
-        return self._found(call, self._book.order)
+        return self._found(call, self._day_order_book.order)
 
     def _found(
         self, call: Call, look: Callable[[AccountScript, str, datetime], OrderRecord]
@@ -87,18 +87,18 @@ class AccountReads:
     def _customer_id(self) -> str:
         return f"{self._scenario.user_id:010d}"
 
-    # --------------------------------------------------------------------------- day book
+    # --------------------------------------------------------------------------- day order book
 
     def todays_orders(self, call: Call) -> object:
         """Answer the day order book, oldest first."""
-        orders = self._book.todays(self.script(call), call.market_at)
+        orders = self._day_order_book.todays(self.script(call), call.market_at)
         switches, at = self._scenario.switches, call.market_at
         rows = [(order.report(switches, at), self._detail(order)) for order in orders]
         return encode_todays_orders(rows)
 
     def order_detail(self, call: Call) -> object:
         """Answer one row."""
-        order = self._found(call, self._book.visible_order)
+        order = self._found(call, self._day_order_book.visible_order)
         report = order.report(self._scenario.switches, call.market_at)
         return encode_order_row(report, self._detail(order))
 
@@ -147,7 +147,7 @@ class AccountReads:
         """Return the shares that were sold and are not settled, by the age of their trade."""
         found, now = [0, 0, 0], self._venue.now
         instrument, today = self._symbols[symbol].instrument, now.astimezone(EXCHANGE_TZ).date()
-        for order in self._book.every():
+        for order in self._day_order_book.every():
             is_sale = order.side is Side.SELL and order.account.id == script.id
             if not is_sale or order.symbol != symbol:
                 continue

@@ -30,7 +30,7 @@ from bot.sandbox.api.call import Call
 from bot.sandbox.api.nonces import NonceMemory
 from bot.sandbox.api.quota import QUOTA_CLASSES, QuotaWindow
 from bot.sandbox.errors import HttpRefusal
-from bot.sandbox.house.two_factor import OtpDesk
+from bot.sandbox.house.two_factor import OtpIssuer
 from bot.sandbox.scenario import Scenario
 
 DEVICE_ID_LENGTH_MAX: Final = 64
@@ -54,11 +54,11 @@ NoteNonce = Callable[[str, datetime], None]
 class Gatekeeper:
     """The checks of one API key; every nonce that is used up goes to `on_nonce`."""
 
-    def __init__(self, scenario: Scenario, desk: OtpDesk, *, on_nonce: NoteNonce) -> None:
+    def __init__(self, scenario: Scenario, issuer: OtpIssuer, *, on_nonce: NoteNonce) -> None:
         self._key = scenario.key_text
         self._user_id = str(scenario.user_id)
         self._secret = SigningKey(scenario.secret_text)
-        self._desk = desk
+        self._issuer = issuer
         self._quota = QuotaWindow(QUOTA_CLASSES[scenario.quota])
         self._refused_count = scenario.switches.refused_requests_count
         self._codes = ERROR_CODES[scenario.switches.error_codes]
@@ -80,7 +80,7 @@ class Gatekeeper:
             raise not_found()
         if endpoint.is_write:
             self._check_device(call)
-            self._desk.admit(call.header(HEADER_TWO_FACTOR), call.wire_at)
+            self._issuer.admit(call.header(HEADER_TWO_FACTOR), call.wire_at)
         return endpoint
 
     def recall_nonce(self, nonce: str, at: datetime) -> None:

@@ -41,7 +41,7 @@ from bot.sandbox.faults.rule import (
     Trickle,
     Wait,
 )
-from bot.sandbox.faults.rules import FaultBook, Rule, reset_at
+from bot.sandbox.faults.rules import FaultRules, Rule, reset_at
 
 Reach = Callable[[], datetime]
 """Brings the market up to its clock and returns its time."""
@@ -66,7 +66,7 @@ class Striker:
 
     def __init__(
         self,
-        faults: FaultBook,
+        faults: FaultRules,
         *,
         reach: Reach,
         wire: Clock,

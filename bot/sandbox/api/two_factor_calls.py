@@ -13,7 +13,7 @@ from bot.sandbox.api.call import Call, Handler
 from bot.sandbox.api.gatekeeper import Gatekeeper
 from bot.sandbox.errors import HttpRefusal
 from bot.sandbox.house.ledger import Line
-from bot.sandbox.house.two_factor import OtpDesk
+from bot.sandbox.house.two_factor import OtpIssuer
 
 Note = Callable[[Line], None]
 
@@ -25,10 +25,10 @@ class TwoFactorCalls:
     """
 
     def __init__(
-        self, desk: OtpDesk, *, gate: Gatekeeper, note: Note, status: int | None = None
+        self, issuer: OtpIssuer, *, gate: Gatekeeper, note: Note, status: int | None = None
     ) -> None:
         self._status = status
-        self._desk = desk
+        self._issuer = issuer
         self._gate = gate
         self._note = note
 
@@ -58,20 +58,20 @@ class TwoFactorCalls:
         if decode_otp_request(call.body) != OTP_CHANNEL:
             raise self._gate.bad_parameter()
         self._tell(call, "otp_request")
-        ticket = self._desk.request(call.wire_at)
+        ticket = self._issuer.request(call.wire_at)
         return encode_otp_ticket(OtpTicket(ticket.ticket_id, ticket.masked_destination))
 
     def verify(self, call: Call) -> object:
         """Judge a code."""
         wanted = decode_otp_verification(call.body)
-        is_right = self._desk.is_code(wanted.code.reveal())
+        is_right = self._issuer.is_code(wanted.code.reveal())
         self._tell(call, "otp_verify", ticket=wanted.ticket_id, right=is_right)
-        token = self._desk.verify(wanted.ticket_id, call.wire_at, is_right=is_right)
+        token = self._issuer.verify(wanted.ticket_id, call.wire_at, is_right=is_right)
         return encode_two_factor_token(TwoFactorToken(Secret(token.text), token.expires_at))
 
     def revoke(self, call: Call) -> object:
         """End a token; one that is none of ours is no error."""
-        number = self._desk.revoke(decode_revocation(call.body).reveal())
+        number = self._issuer.revoke(decode_revocation(call.body).reveal())
         if number is not None:
             self._tell(call, "otp_revoke", number=number)
         return {}

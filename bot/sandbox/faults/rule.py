@@ -167,7 +167,7 @@ class DupRequest(Part):
 
 
 class HideRow(Part):
-    """Leave the order that is placed out of day book and detail for `seconds` of market time."""
+    """Leave the placed order out of day order book and detail for `seconds` of market time."""
 
     do: Literal["hide_row"]
     seconds: float = Field(gt=0)

@@ -41,7 +41,7 @@ class Rule:
         return match.verb in (None, verb) and fnmatchcase(path, match.path)
 
 
-class FaultBook:
+class FaultRules:
     """The rules in force. `at_time` turns a time of the scenario's day into an instant."""
 
     def __init__(

@@ -8,8 +8,8 @@ from collections import deque
 from datetime import datetime
 from typing import Final
 
-from bot.sandbox.faults.rules import FaultBook
-from bot.sandbox.house.two_factor import OtpDesk
+from bot.sandbox.faults.rules import FaultRules
+from bot.sandbox.house.two_factor import OtpIssuer
 from bot.sandbox.scenario import Scenario
 
 _STRUCK_MAX: Final = 1_000
@@ -18,7 +18,7 @@ _STRUCK_MAX: Final = 1_000
 class Forced:
     """Remembers which requests and orders were forced, and knows what is being forced."""
 
-    def __init__(self, scenario: Scenario, *, faults: FaultBook, otp: OtpDesk) -> None:
+    def __init__(self, scenario: Scenario, *, faults: FaultRules, otp: OtpIssuer) -> None:
         self.scenario = scenario.name
         self._faults, self._otp = faults, otp
         self._struck: deque[str] = deque(maxlen=_STRUCK_MAX)

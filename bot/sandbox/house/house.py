@@ -28,15 +28,15 @@ from bot.sandbox.exchange.event import Traded
 from bot.sandbox.exchange.order import Listing
 from bot.sandbox.exchange.venue import Venue
 from bot.sandbox.faults.rule import DropTwoFactor, FaultScript
-from bot.sandbox.faults.rules import FaultBook
+from bot.sandbox.faults.rules import FaultRules
 from bot.sandbox.house.corporate_actions import CorporateActions
-from bot.sandbox.house.day_orders import OrderBook
+from bot.sandbox.house.day_order_book import DayOrderBook
 from bot.sandbox.house.forced import Forced
 from bot.sandbox.house.ledger import Line
-from bot.sandbox.house.order_entry import Change, OrderDesk
+from bot.sandbox.house.order_entry import Change, OrderEntry
 from bot.sandbox.house.order_record import OrderRecord
 from bot.sandbox.house.refusal_codes import Rejection
-from bot.sandbox.house.two_factor import OtpDesk
+from bot.sandbox.house.two_factor import OtpIssuer
 from bot.sandbox.markets.market_of import market_of
 from bot.sandbox.markets.mirror.market import MirroredMarket, Places
 from bot.sandbox.markets.recorder import Recorder
@@ -60,19 +60,19 @@ class House:
         self.recorder = Recorder(
             self.venue, [each.symbol for each in scenario.symbols], start=scenario.starts_at
         )
-        self.book = OrderBook(
+        self.day_order_book = DayOrderBook(
             self.venue, self.accounts, on_trade=self._note_trade, holds=self._holds
         )
-        self.desk = OrderDesk(
+        self.order_entry = OrderEntry(
             scenario,
             rulebook=rulebook,
             venue=self.venue,
             accounts=self.accounts,
-            book=self.book,
+            day_order_book=self.day_order_book,
             holds=self._holds,
         )
         self.otp = _otp_desk(scenario)
-        self.faults = FaultBook(
+        self.faults = FaultRules(
             seed=scenario.seed, at_time=scenario.at, state_of=self._status_in_path
         )
         self.forced = Forced(scenario, faults=self.faults, otp=self.otp)
@@ -85,7 +85,7 @@ class House:
         )
         self.mirror = self._mirrored() if scenario.fill else None
         self._market = self.mirror or market_of(
-            scenario, rulebook=rulebook, venue=self.venue, deliver=self.book.apply
+            scenario, rulebook=rulebook, venue=self.venue, deliver=self.day_order_book.apply
         )
         self._halts = deque(_halts(scenario))
         self._halted: set[str] = set()
@@ -121,7 +121,9 @@ class House:
 
     def _mirrored(self) -> MirroredMarket:
         assert self.scenario.fill is not None, "only a scenario with a fill model has a mirror"
-        places = Places(self.rulebook, self.venue, self.book.apply, self.book.release)
+        places = Places(
+            self.rulebook, self.venue, self.day_order_book.apply, self.day_order_book.release
+        )
         start, symbols = self.scenario.starts_at, self.scenario.symbols
         return MirroredMarket(self.scenario.fill, symbols, places, start=start)
 
@@ -137,7 +139,7 @@ class House:
 
     def fidelity(self, order_id: str) -> str:
         """Say how true to the mirrored market an order's state is, by its id of now."""
-        order = self.book.find(order_id)
+        order = self.day_order_book.find(order_id)
         assert self.mirror is not None, "only a mirrored market has a fidelity"
         return self.mirror.fidelity(order.order_id if order else order_id)
 
@@ -153,7 +155,7 @@ class House:
         return account
 
     def _status_in_path(self, path: str) -> str | None:
-        order = self.book.find(path.rpartition("/")[2])
+        order = self.day_order_book.find(path.rpartition("/")[2])
         return order.status(self.scenario.switches) if order else None
 
     # ------------------------------------------------------------------------------ time
@@ -190,7 +192,7 @@ class House:
             return
         while (due := self.next_due()) <= to:
             self._run(max(due, self.now))
-        self.book.apply(self.venue.advance(to))
+        self.day_order_book.apply(self.venue.advance(to))
 
     def _run_again(self) -> None:
         """Do what an input or a late look has made due at this very instant."""
@@ -203,14 +205,14 @@ class House:
         self._due = None
         self._end_day(at)
         self.recorder.look(at)
-        self.book.apply(self.venue.advance(at))
+        self.day_order_book.apply(self.venue.advance(at))
         while self._halts and self._halts[0][0] <= at:
             _, symbol, begins = self._halts.popleft()
             if begins:
                 self.venue.halt(symbol)
                 self._halted.add(symbol)
             else:
-                self.book.apply(self.venue.resume(symbol, at))
+                self.day_order_book.apply(self.venue.resume(symbol, at))
                 self._halted.discard(symbol)
         for rule in self.faults.pop_due(at):
             if isinstance(rule.script.action, DropTwoFactor):
@@ -244,7 +246,7 @@ class House:
         reject = line.get("reject")
         rejection = None if reject is None else _Rejection.validate_python(reject)
         account = self._accounts_scripts[str(line["account"])]
-        result = self.desk.place(account, body, self.now, scripted=rejection)
+        result = self.order_entry.place(account, body, self.now, scripted=rejection)
         if (hidden_s := line.get("hide_s")) is not None:
             order = self._order(result.order_id)
             order.hidden_until = self.now + timedelta(seconds=float(str(hidden_s)))
@@ -257,15 +259,15 @@ class House:
     def _amend(self, line: Line) -> Change:
         request = _Amend.validate_python(line["body"])
         order = self._order(str(line["order"]))
-        change = self.desk.amend(order, request, self.now)
+        change = self.order_entry.amend(order, request, self.now)
         self._note_arrival(order)
         return change
 
     def _cancel(self, line: Line) -> Change:
-        return self.desk.cancel(self._order(str(line["order"])), self.now)
+        return self.order_entry.cancel(self._order(str(line["order"])), self.now)
 
     def _order(self, order_id: str) -> OrderRecord:
-        order = self.book.find(order_id)
+        order = self.day_order_book.find(order_id)
         assert order is not None, "an input names an order that exists"
         return order
 
@@ -305,11 +307,11 @@ class House:
 
     def forget_outcomes(self) -> None:
         """Hand nothing over of what became of orders and accounts since the last call."""
-        self.book.take_changed()
+        self.day_order_book.take_changed()
 
     def take_outcomes(self) -> list[dict[str, JsonValue]]:
         """Hand over, as ledger lines, what became of orders and accounts since the last call."""
-        changed = self.book.take_changed()
+        changed = self.day_order_book.take_changed()
         if not changed:
             return []
         at = self.now.isoformat()
@@ -354,8 +356,8 @@ def _wire(line: Line) -> datetime:
     return datetime.fromisoformat(str(line["wire"]))
 
 
-def _otp_desk(scenario: Scenario) -> OtpDesk:
-    return OtpDesk(
+def _otp_desk(scenario: Scenario) -> OtpIssuer:
+    return OtpIssuer(
         api_key=scenario.key_text,
         secret=scenario.secret_text,
         code=scenario.otp_code.get_secret_value(),

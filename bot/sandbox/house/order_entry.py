@@ -20,7 +20,7 @@ from bot.sandbox.exchange.accounts import Account
 from bot.sandbox.exchange.event import ChangeRefused, VenueEvent
 from bot.sandbox.exchange.order import NewOrder, Refusal
 from bot.sandbox.exchange.venue import Venue
-from bot.sandbox.house.day_orders import OrderBook, as_new_order, reject
+from bot.sandbox.house.day_order_book import DayOrderBook, as_new_order, reject
 from bot.sandbox.house.order_record import OrderRecord, Standing
 from bot.sandbox.house.refusal_codes import (
     AMENDED_IN_PART,
@@ -51,7 +51,7 @@ class Change:
     refusal: Rejection | None = None
 
 
-class OrderDesk:
+class OrderEntry:
     """Takes the orders of all sub-accounts. While `holds` says so of a symbol, they wait here."""
 
     def __init__(
@@ -61,13 +61,13 @@ class OrderDesk:
         rulebook: Rulebook,
         venue: Venue,
         accounts: Mapping[str, Account],
-        book: OrderBook,
+        day_order_book: DayOrderBook,
         holds: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self._rulebook = rulebook
         self._venue = venue
         self._accounts = accounts
-        self._book = book
+        self._day_order_book = day_order_book
         self._holds = holds
         self._switches = scenario.switches
         self._symbols = {script.symbol: script for script in scenario.symbols}
@@ -86,7 +86,7 @@ class OrderDesk:
         order = self._record(account, request, at)
         if self._switches.row_visible_after_s:
             order.hidden_until = at + timedelta(seconds=self._switches.row_visible_after_s)
-        self._book.add(order)
+        self._day_order_book.add(order)
         rejection = scripted or self._kind_rejection(request) or self._rejection(order)
         if rejection is not None:
             reject(order, rejection.code, rejection.reason)
@@ -104,7 +104,7 @@ class OrderDesk:
     def _record(self, account: AccountScript, request: PlaceRequest, at: datetime) -> OrderRecord:
         script = self._symbols.get(request.symbol)
         exchange = script.exchange if script else None
-        number, is_limit = self._book.next_number, request.order_type is OrderType.LO
+        number, is_limit = self._day_order_book.next_number, request.order_type is OrderType.LO
         routed = self._rulebook.routed(exchange, request.order_type) if exchange else None
         return OrderRecord(
             order_id=f"ORD{number}",
@@ -187,7 +187,7 @@ class OrderDesk:
             order.standing = Standing.WAITING
             return order.result(self._switches)
         before = order.result(self._switches)
-        self._book.apply(self._venue.submit(wanted, at))
+        self._day_order_book.apply(self._venue.submit(wanted, at))
         is_after = self._switches.matching == "before_answer"
         return order.result(self._switches) if is_after else before
 
@@ -203,14 +203,14 @@ class OrderDesk:
         refusal = _refusal_in(events)
         if refusal is not None:
             return self._refused(order, refusal)
-        self._book.apply(events)
+        self._day_order_book.apply(events)
         return Change(self._cancelled(order))
 
     def _cancel_waiting(self, order: OrderRecord) -> Change:
         self._accounts[order.account.id].release(order.order_id)
         order.cancelled_quantity = order.remaining
         order.standing = Standing.CANCELLED
-        self._book.note(order)
+        self._day_order_book.note(order)
         return Change(order.result(self._switches))
 
     def _cancelled(self, order: OrderRecord) -> OrderResult:
@@ -256,9 +256,9 @@ class OrderDesk:
         """Show the order amended but, by default, before the new price matched anything."""
         was_partly_matched = order.executed_quantity > 0
         self._rename(order)
-        self._book.apply(events[:1])
+        self._day_order_book.apply(events[:1])
         before = order.result(self._switches)
-        self._book.apply(events[1:])
+        self._day_order_book.apply(events[1:])
         is_after = self._switches.matching == "before_answer"
         result = order.result(self._switches) if is_after else before
         if not was_partly_matched:
@@ -267,7 +267,7 @@ class OrderDesk:
 
     def _rename(self, order: OrderRecord) -> None:
         if self._switches.modify_id == "new":
-            self._book.rename(order)
+            self._day_order_book.rename(order)
 
     def _amend_waiting(self, order: OrderRecord, price: int | None, quantity: int | None) -> Change:
         """Judge an order that waits as if it came anew; refused, it waits on as it was."""
@@ -278,7 +278,7 @@ class OrderDesk:
         if refusal is not None:
             self._set_waiting(order, *old)
         self._reserve(order)
-        self._book.note(order)
+        self._day_order_book.note(order)
         if refusal is not None:
             return self._refused(order, refusal)
         self._rename(order)

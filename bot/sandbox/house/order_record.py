@@ -50,7 +50,8 @@ class OrderRecord:
     """An order of ours at the broker. `order_type` is what is shown: after routing, LO for a limit.
 
     `market_price` is the code as it was sent; `price` is the limit, or that of an MTL remainder.
-    `fee` and `tax` grow with the fills. `hidden_until` keeps the row out of day book and detail.
+    `fee` and `tax` grow with the fills. `hidden_until` keeps the row out of day order book and
+    detail.
     """
 
     order_id: str

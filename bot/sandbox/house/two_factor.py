@@ -60,7 +60,7 @@ def end_of_day(at: datetime) -> datetime:
     return datetime.combine(at.astimezone(EXCHANGE_TZ).date(), time(23, 59, 59), EXCHANGE_TZ)
 
 
-class OtpDesk:
+class OtpIssuer:
     """Codes and tokens of one API key. Replaying the calls rebuilds the state."""
 
     def __init__(self, *, api_key: str, secret: str, code: str, email: str | None) -> None:

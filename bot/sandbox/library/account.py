@@ -1,4 +1,4 @@
-"""The account beyond its day book: assets, the day's profit, older orders, rights.
+"""The account beyond its day order book: assets, the day's profit, older orders, rights.
 
 All of it is reckoned from the ledger's own state: cash, money due, shares, orders.
 """
@@ -166,7 +166,7 @@ class AccountAnswers:
         """Return the orders of a day that have traded."""
         return [
             order
-            for order in self._house.book.every()
+            for order in self._house.day_order_book.every()
             if order.account.id == account_id
             and local_day(order.placed_at) == day
             and order.executed_quantity
@@ -186,7 +186,7 @@ class AccountAnswers:
             raise asked.bad("fromDate: in the future")
         found = [
             order
-            for order in reversed(self._house.book.every())
+            for order in reversed(self._house.day_order_book.every())
             if order.account.id == script.id
             and first <= local_day(order.placed_at) <= last
             and self._is_wanted(order, asked)

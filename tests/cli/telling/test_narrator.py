@@ -22,7 +22,7 @@ from bot.domain.entry import (
     Verdict,
 )
 from bot.domain.order import OrderState, SendState, Side
-from bot.domain.recovery import Recovery, StrategyBook
+from bot.domain.recovery import RecoveredStrategy, Recovery
 from tests.cli.stage import PARTLY, REJECTED, blocked, no, rejected
 from tests.journal.facts import DAY, EVERY_KIND, Story, after, but
 from tests.rows import every_row
@@ -408,7 +408,7 @@ def test_the_status_line_shows_state_orders_result_and_token() -> None:
     running = state(1, RunState.STARTING, RunState.RUNNING, "reconciled", "bot")
     told(phase, ready, running, *placed(), *PARTLY.filled(200, position=200), narrator=narrator)
 
-    assert narrator.glance.text("sandbox") == (
+    assert narrator.status_line.text("sandbox") == (
         "RUNNING SANDBOX 09:22:30 | HOSE continuous | open 1 | P&L -8,115 | 2FA until 23:59"
         " | Ctrl-C stops"
     )
@@ -430,7 +430,7 @@ def test_a_narrow_terminal_loses_whole_parts_of_the_status_line(columns, text) -
     running = state(0, RunState.STARTING, RunState.RUNNING, "reconciled", "bot")
     told(phase, ready, running, narrator=narrator)
 
-    assert narrator.glance.text("sandbox", columns) == text
+    assert narrator.status_line.text("sandbox", columns) == text
 
 
 @every_row("columns", [60, 80])
@@ -449,13 +449,13 @@ def test_a_narrow_terminal_folds_a_line_between_words(columns) -> None:
 def test_a_run_that_goes_on_knows_the_orders_and_the_result_of_before() -> None:
     narrator, row = Narrator(), PARTLY.filled(200, position=200)[1]
     assert isinstance(row, OrderUpdated)
-    book = StrategyBook({"HPG": (200, 5_410_000)}, 1, 40_000, 8_115, "on")
+    book = RecoveredStrategy({"HPG": (200, 5_410_000)}, 1, 40_000, 8_115, "on")
     narrator.recall(Recovery(DAY, orders=(row,), strategies={"depth-hpg": book}))
 
     lines = told(NEEDED, PAUSED, narrator=narrator)
 
     assert f"1 open order can't be cancelled meanwhile: {row.order_id}" in "\n".join(lines)
-    assert "| open 1 | P&L +31,885 |" in narrator.glance.text("sandbox")
+    assert "| open 1 | P&L +31,885 |" in narrator.status_line.text("sandbox")
 
 
 def test_a_fill_of_nobody_s_strategy_can_be_told() -> None:

@@ -188,7 +188,7 @@ def test_a_closed_gate_refuses_in_its_own_word():
 
 def test_a_market_order_has_no_price_to_change():
     stage = _stage()
-    stage.wish(lambda s: s.buy(100, market=OrderType.MTL))
+    stage.request(lambda s: s.buy(100, market=OrderType.MTL))
     intent = stage.done[-1].intent
     stage.accept(intent)
 
@@ -480,7 +480,7 @@ def test_polls_do_not_end_a_pending_change():
 @pytest.mark.parametrize(("new", "open_quantity"), [(700, 600), (300, 400)])
 def test_until_the_verdict_the_larger_quantity_counts(new, open_quantity):
     stage, _, row = _sent(quantity=new, executed=100)
-    order = stage.engine._book.orders["ORD1"]
+    order = stage.engine._state.orders["ORD1"]
     assert order.open_quantity == open_quantity
 
     _answer(stage, Refused("-700105", "", 400))
@@ -493,11 +493,11 @@ def test_until_the_verdict_the_larger_quantity_counts(new, open_quantity):
 @pytest.mark.parametrize("new", [26_900, 27_100])
 def test_until_the_verdict_the_higher_price_is_reserved_and_neither_may_be_crossed(new):
     stage, _, row = _sent(price=new)
-    order = stage.engine._book.orders["ORD1"]
+    order = stage.engine._state.orders["ORD1"]
     assert order.prices == tuple(sorted({27_000, new}))
-    free = cash_free(stage.engine._book, ACCOUNT)
+    free = cash_free(stage.engine._state, ACCOUNT)
     amount = 500 * max(27_000, new)
-    assert free == 100_000_000 - amount - stage.engine._book.rulebook.fee(amount)
+    assert free == 100_000_000 - amount - stage.engine._state.rulebook.fee(amount)
 
     _answer(stage, Unknown("deadline"))
     stage.after(1).row(replace(row, price=new))
@@ -521,7 +521,7 @@ def test_a_cancel_by_hand_goes_the_way_of_every_cancel():
 def test_all_open_orders_are_cancelled_at_once():
     stage = Stage()
     stage.working(100, 27_000)
-    stage.wish(lambda s: s.sell(100, limit=28_000))
+    stage.request(lambda s: s.sell(100, limit=28_000))
     stage.handle(CancelAsked(stage.now, None, "operator", "by hand"))
 
     assert [one.order_id for one in stage.new(ReadOrder)] == ["ORD1"]

@@ -154,7 +154,7 @@ def test_asked_twice_it_is_one_cancel():
     stage = Stage()
     stage.working()
 
-    stage.wish(lambda s: s.cancel(), lambda s: s.cancel())
+    stage.request(lambda s: s.cancel(), lambda s: s.cancel())
 
     assert len(stage.new(ReadOrder)) == 1
 
@@ -162,7 +162,7 @@ def test_asked_twice_it_is_one_cancel():
 def test_a_strategy_without_an_order_has_nothing_to_cancel():
     stage = Stage()
 
-    stage.wish(lambda s: s.cancel(why="tidy"))
+    stage.request(lambda s: s.cancel(why="tidy"))
 
     assert stage.decided() == ("SKIPPED", "NOTHING_TO_CANCEL")
 

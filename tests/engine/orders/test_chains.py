@@ -18,7 +18,7 @@ from bot.domain.order import OrderState
 from bot.domain.outcome import Accepted, Refused, Unknown
 from bot.domain.recovery import Recovery
 from bot.engine.engine import EngineSettings
-from bot.engine.tracks import AmendVerdict
+from bot.engine.tracked import AmendVerdict
 from tests.engine.stage import DAY, Stage, report_of, result_of
 
 ON = EngineSettings(amend_enabled=True)

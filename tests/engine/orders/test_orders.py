@@ -25,8 +25,8 @@ from bot.domain.outcome import Accepted, NotSent, Refused
 from bot.engine.engine import EngineSettings, invoke_plainly
 from bot.engine.errors import IllegalMove
 from bot.engine.orders.moves import move_intent, move_unplaced
-from bot.engine.state import Book
-from bot.engine.tracks import IntentTrack
+from bot.engine.state import State
+from bot.engine.tracked import TrackedIntent
 from tests.engine.stage import RULEBOOK, START, Stage, report_of, result_of
 from tests.rows import every_row
 
@@ -86,7 +86,7 @@ def test_a_sale_realises_against_average_cost_and_pays_tax():
     stage = Stage(sellable=1_000)
     stage.after(1).book(report_of(stage.working(200, 27_000), executed=200))
     stage.after(61).quote()
-    stage.wish(lambda s: s.sell(100, limit=27_500))
+    stage.request(lambda s: s.sell(100, limit=27_500))
     sale = stage.last(PlaceOrder).intent
     stage.accept(sale, "ORD2")
 
@@ -279,51 +279,51 @@ def test_a_row_asked_for_before_our_command_says_nothing_about_the_status():
 # --------------------------------------------------------------------------------------- the tables
 
 
-def _track(state=SendState.READY, order_state=OrderState.INITIALIZED):
-    return IntentTrack(Stage().buy(), state, order_state)
+def _tracked(state=SendState.READY, order_state=OrderState.INITIALIZED):
+    return TrackedIntent(Stage().buy(), state, order_state)
 
 
-def _book():
-    return Book(rulebook=RULEBOOK, strategies=[], settings=EngineSettings(), invoke=invoke_plainly)
+def _state():
+    return State(rulebook=RULEBOOK, strategies=[], settings=EngineSettings(), invoke=invoke_plainly)
 
 
 @every_row("from_state", list(SendState))
 @every_row("to_state", list(SendState))
 def test_send_moves_are_the_tables_and_no_others(from_state, to_state):
-    book, track = _book(), _track(from_state)
+    book, tracked = _state(), _tracked(from_state)
 
     if to_state in SEND_MOVES[from_state]:
-        move_intent(book, track, to_state, "why", proof="proof")
-        assert track.state is to_state
+        move_intent(book, tracked, to_state, "why", proof="proof")
+        assert tracked.state is to_state
     else:
         with pytest.raises(IllegalMove):
-            move_intent(book, track, to_state, "why", proof="proof")
-        assert (track.state, book.outbox.drain()) == (from_state, [])
+            move_intent(book, tracked, to_state, "why", proof="proof")
+        assert (tracked.state, book.outbox.drain()) == (from_state, [])
 
 
 @every_row("from_state", list(OrderState))
 def test_order_moves_are_the_tables_and_no_others(from_state):
     for to_state in OrderState:
-        book, track = _book(), _track(order_state=from_state)
+        book, tracked = _state(), _tracked(order_state=from_state)
         if to_state in ORDER_MOVES[from_state]:
-            move_unplaced(book, track, to_state, source="place")
-            assert track.order_state is to_state
+            move_unplaced(book, tracked, to_state, source="place")
+            assert tracked.order_state is to_state
         else:
             with pytest.raises(IllegalMove):
-                move_unplaced(book, track, to_state, source="place")
-            assert (track.order_state, book.outbox.drain()) == (from_state, [])
+                move_unplaced(book, tracked, to_state, source="place")
+            assert (tracked.order_state, book.outbox.drain()) == (from_state, [])
 
 
 def test_a_verdict_without_proof_is_our_bug():
     with pytest.raises(AssertionError, match="proof"):
-        move_intent(_book(), _track(SendState.FRESH), SendState.NOT_PLACED, "never placed")
+        move_intent(_state(), _tracked(SendState.FRESH), SendState.NOT_PLACED, "never placed")
 
 
 def test_a_cancel_and_its_reason_are_a_decision():
     stage = Stage()
     stage.working()
 
-    stage.wish(lambda s: s.cancel(why="changed my mind"))
+    stage.request(lambda s: s.cancel(why="changed my mind"))
 
     decision = stage.last(Decision)
     assert (decision.code, decision.why, decision.request_id) == (

@@ -16,7 +16,7 @@ from bot.domain.message import (
 )
 from bot.domain.order import OrderState, SendState
 from bot.domain.outcome import Resolution
-from bot.domain.recovery import Recovery, StoredAttempt, StoredIntent, StrategyBook
+from bot.domain.recovery import RecoveredStrategy, Recovery, StoredAttempt, StoredIntent
 from tests.engine.stage import DAY, START, Stage, report_of
 
 SENT_AT = START - timedelta(seconds=20)
@@ -118,7 +118,7 @@ def test_an_open_order_is_followed_and_expires_by_its_own_time():
 
 
 def test_a_strategys_own_position_and_counters_are_kept():
-    book = StrategyBook({"HPG": (300, 7_500_000)}, 4, -20_000, 30_000, "paused")
+    book = RecoveredStrategy({"HPG": (300, 7_500_000)}, 4, -20_000, 30_000, "paused")
 
     stage = Stage(recovery=Recovery(DAY, strategies={"test": book, "gone": book}))
 
@@ -232,7 +232,7 @@ def test_an_equal_order_of_today_is_not_one_of_an_earlier_day():
 def test_a_halted_symbol_stays_halted_over_a_restart():
     stage = Stage(recovery=Recovery(DAY, halted_symbols={"HPG": "executed fell"}))
 
-    stage.wish(lambda s: s.buy(100, limit=27_000))
+    stage.request(lambda s: s.buy(100, limit=27_000))
 
     assert stage.all(PlaceOrder) == []
     assert stage.engine.standing().halted_symbols == {"HPG": "executed fell"}

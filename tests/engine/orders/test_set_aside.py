@@ -24,7 +24,7 @@ def test_nothing_is_bought_while_a_row_is_set_aside(row: UnreadRow) -> None:
     stage = Stage()
     stage.book(set_aside=[row])
 
-    stage.wish(lambda s: s.buy(100, limit=27_000, why="told to"))
+    stage.request(lambda s: s.buy(100, limit=27_000, why="told to"))
 
     assert stage.all(PlaceOrder) == []
     assert stage.last(Decision).code == "SYMBOL_HALTED"
@@ -45,7 +45,7 @@ def test_what_is_held_is_sold_all_the_same() -> None:
     intent = stage.working()
     stage.book(report_of(intent, "ORD1", executed=100), set_aside=[NAMELESS])
 
-    stage.wish(lambda s: s.sell(100, limit=27_000, why="out"))
+    stage.request(lambda s: s.sell(100, limit=27_000, why="out"))
 
     assert stage.last(PlaceOrder).intent.side is Side.SELL
 
@@ -64,7 +64,7 @@ def test_a_whole_read_lets_entries_go_on_and_an_older_one_does_not() -> None:
     before = stage.now
     stage.after(5).book(set_aside=[OF_HPG])
     stage.after(1).book(asked_at=before)
-    stage.wish(lambda s: s.buy(100, limit=27_000, why="told to"))
+    stage.request(lambda s: s.buy(100, limit=27_000, why="told to"))
     assert stage.all(PlaceOrder) == []
 
     stage.after(1).book()

@@ -240,12 +240,14 @@ def test_more_rows_than_orders_are_ambiguous_and_all_count():
     assert [one.intent_id for one in stage.engine.standing().unknown] == ["L-0001"]
 
 
-@pytest.mark.parametrize("wish", ["same", "other"])
-def test_while_it_is_unknown_its_size_and_fingerprint_are_taken(wish):
+@pytest.mark.parametrize("ask", ["same", "other"])
+def test_while_it_is_unknown_its_size_and_fingerprint_are_taken(ask):
     stage, _ = _unknown()
     stage.quote()
 
-    stage.wish(lambda s: s.sell(100, limit=28_000) if wish == "other" else s.buy(100, limit=27_000))
+    stage.request(
+        lambda s: s.sell(100, limit=28_000) if ask == "other" else s.buy(100, limit=27_000)
+    )
 
     assert stage.decided()[0] in {Verdict.SKIPPED, Verdict.BLOCKED}
     assert len(stage.all(PlaceOrder)) == 1
@@ -254,7 +256,7 @@ def test_while_it_is_unknown_its_size_and_fingerprint_are_taken(wish):
 def test_an_unfenced_place_lets_no_other_go():
     stage, _ = _unknown(Stage(sellable=500))
     stage.after(1).quote()
-    stage.wish(lambda s: s.sell(100, limit=28_000))
+    stage.request(lambda s: s.sell(100, limit=28_000))
     assert stage.last(Decision).code in {"SELLABLE", "UNKNOWN_ORDERS"}
 
 
@@ -268,7 +270,7 @@ def test_a_row_that_looks_like_a_dead_order_halts_the_symbol():
 
     assert "looks like L-0001" in stage.engine.standing().halted_symbols["HPG"]
     stage.quote()
-    stage.wish(lambda s: s.buy(200, limit=27_000))
+    stage.request(lambda s: s.buy(200, limit=27_000))
     assert stage.decided() == (Verdict.BLOCKED, "SYMBOL_HALTED")
 
 
@@ -278,7 +280,7 @@ def test_a_row_that_looks_like_a_dead_order_halts_the_symbol():
 )
 def test_a_market_order_matches_by_its_class(order_type, price, is_match):
     stage = Stage(replace(PLAN, order=OrderPlan(order_type=OrderType.MTL)))
-    stage.wish(lambda s: s.buy())
+    stage.request(lambda s: s.buy())
     intent = stage.last(PlaceOrder).intent
     stage.send(intent)
     stage.answer(intent, Unknown("reset"))

@@ -10,12 +10,12 @@ from bot.domain.order import Side
 from bot.engine.engine import EngineSettings
 from bot.engine.risk.accounts import cash_free, sellable_of
 from bot.engine.risk.positions import take
-from bot.engine.tracks import Position
+from bot.engine.tracked import Position
 from tests.engine.stage import ACCOUNT, RULEBOOK, Stage, report_of
 
 
 def _free(stage):
-    return cash_free(stage.engine._book, ACCOUNT)
+    return cash_free(stage.engine._state, ACCOUNT)
 
 
 def _with_fee(amount):
@@ -64,16 +64,16 @@ def test_what_was_bought_can_be_sold_from_13_00_of_the_second_day():
     stage.after(1).book(report_of(intent, executed=200))
     stage.after(61).quote()
 
-    stage.wish(lambda s: s.close())
+    stage.request(lambda s: s.close())
     decision = stage.last(Decision)
     assert (decision.verdict, decision.code) == (Verdict.SKIPPED, "NOT_SETTLED")
     assert decision.why.startswith("not settled until 2026-11-")
     assert decision.why.split(" (")[0].endswith("13:00")
 
-    settles = stage.engine._book.flows[0].settles_at
+    settles = stage.engine._state.flows[0].settles_at
     stage.now = settles
     stage.quote()
-    assert sellable_of(stage.engine._book, "test", "HPG") == 200
+    assert sellable_of(stage.engine._state, "test", "HPG") == 200
 
 
 def test_the_owners_settled_shares_let_a_position_be_closed_the_same_day():
@@ -82,7 +82,7 @@ def test_the_owners_settled_shares_let_a_position_be_closed_the_same_day():
     stage.after(1).book(report_of(intent, executed=200))
     stage.after(61).quote()
 
-    stage.wish(lambda s: s.close())
+    stage.request(lambda s: s.close())
 
     assert stage.last(PlaceOrder).intent.quantity == 200
 
@@ -90,7 +90,7 @@ def test_the_owners_settled_shares_let_a_position_be_closed_the_same_day():
 def test_a_strategy_sells_no_more_than_its_own():
     stage = Stage(sellable=1_000)
 
-    stage.wish(lambda s: s.sell(100, limit=27_000))
+    stage.request(lambda s: s.sell(100, limit=27_000))
 
     assert stage.decided() == (Verdict.BLOCKED, "SELLABLE")
 
@@ -99,11 +99,11 @@ def test_shares_in_a_working_sell_are_not_sold_twice():
     stage = Stage(sellable=1_000)
     stage.after(1).book(report_of(stage.working(200, 27_000), executed=200))
     stage.after(61).quote()
-    stage.wish(lambda s: s.sell(200, limit=28_000))
+    stage.request(lambda s: s.sell(200, limit=28_000))
     stage.accept(stage.last(PlaceOrder).intent, "ORD2")
 
-    assert sellable_of(stage.engine._book, "test", "HPG") == 0
-    stage.wish(lambda s: s.sell(100, limit=28_050))
+    assert sellable_of(stage.engine._state, "test", "HPG") == 0
+    stage.request(lambda s: s.sell(100, limit=28_050))
     assert stage.decided() == (Verdict.BLOCKED, "SELLABLE")
 
 
@@ -112,15 +112,15 @@ def test_while_an_own_order_works_buy_and_close_are_skips():
     stage.after(1).book(report_of(stage.working(300, 27_000), executed=200))
     stage.quote()
 
-    for wish in (lambda s: s.buy(), lambda s: s.close()):
-        stage.wish(wish)
+    for request in (lambda s: s.buy(), lambda s: s.close()):
+        stage.request(request)
         assert stage.decided() == (Verdict.SKIPPED, "ORDER_WORKING")
 
 
 def test_without_a_position_a_close_is_no_wish():
     stage = Stage(sellable=1_000)
 
-    stage.wish(lambda s: s.close())
+    stage.request(lambda s: s.close())
 
     assert stage.decided() == (Verdict.SKIPPED, "NO_SIGNAL")
 
@@ -202,7 +202,7 @@ def test_an_account_that_was_never_read_buys_nothing():
     stage = Stage(is_open=False)
 
     assert _free(stage) is None
-    assert sellable_of(stage.engine._book, "test", "HPG") == 0
+    assert sellable_of(stage.engine._state, "test", "HPG") == 0
 
 
 def test_accounts_are_kept_apart():
@@ -214,14 +214,14 @@ def test_accounts_are_kept_apart():
     stage.handle(AccountRead(stage.now + timedelta(seconds=1), other))
 
     assert _free(stage) == 100_000_000
-    assert sellable_of(stage.engine._book, "test", "HPG") == 0
+    assert sellable_of(stage.engine._state, "test", "HPG") == 0
 
 
 def test_an_order_without_a_price_reserves_at_the_ceiling():
     stage = Stage()
-    stage.wish(lambda s: s.buy(100, market="MTL"))
+    stage.request(lambda s: s.buy(100, market="MTL"))
 
     assert _free(stage) == 100_000_000 - _with_fee(2_885_000)
-    quote = stage.engine._book.quotes["HPG"].quote
+    quote = stage.engine._state.quotes["HPG"].quote
     stage.handle(QuoteReceived(stage.now, replace(quote, ceiling=None)))
     assert _free(stage) == 100_000_000 - _with_fee(2_700_000)

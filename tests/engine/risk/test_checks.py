@@ -12,11 +12,11 @@ from bot.domain.quote import Quote
 from bot.domain.status import Administration, Sanction, SymbolStatus
 from bot.engine.risk.checks import CHECKS, Opposite, View, judge, tighter
 from bot.engine.risk.codes import CODES, short_money
-from bot.engine.risk.sizing import Request
+from bot.engine.risk.sizing import OrderRequest
 from tests.engine.stage import HPG, PLAN, RULEBOOK, START, Stage, limited, report_of
 from tests.rows import every_row
 
-REQUEST = Request("test", "A.1", "HPG", Side.BUY, 100, OrderType.LO, 27_000, "why")
+REQUEST = OrderRequest("test", "A.1", "HPG", Side.BUY, 100, OrderType.LO, 27_000, "why")
 SELL = replace(REQUEST, side=Side.SELL)
 MARKET = replace(REQUEST, order_type=OrderType.MTL, limit_price=None)
 QUOTE = Quote("HPG", Exchange.HOSE, 27_000, 27_000, 28_850, 25_150, None, None, None, 0, None)
@@ -246,7 +246,7 @@ def test_the_tighter_limit_wins():
 def test_a_refusal_is_journalled_with_an_order_row_of_its_own():
     stage = Stage(limited(max_order_value=1_000_000))
 
-    stage.wish(lambda s: s.buy(100, limit=27_000, why="told to"))
+    stage.request(lambda s: s.buy(100, limit=27_000, why="told to"))
 
     assert stage.new(PlaceOrder) == []
     (decision,) = stage.new(Decision)
@@ -278,8 +278,8 @@ def test_a_pass_is_journalled_with_every_check():
 def test_two_wishes_of_one_call_cannot_pass_one_limit_together():
     stage = Stage(limited(max_position=100))
 
-    stage.wish(lambda s: s.buy(100, limit=27_000), lambda s: s.sell(100, limit=28_000))
-    stage.wish(lambda s: s.buy(100, limit=26_950))
+    stage.request(lambda s: s.buy(100, limit=27_000), lambda s: s.sell(100, limit=28_000))
+    stage.request(lambda s: s.buy(100, limit=26_950))
 
     assert stage.decided() == (Verdict.SKIPPED, "ORDER_WORKING")
 
@@ -290,11 +290,11 @@ def test_an_equal_order_within_a_minute_is_a_duplicate():
     stage.after(1).book(_cancelled(intent))
 
     stage.after(10).quote()
-    stage.wish(lambda s: s.buy(100, limit=27_000))
+    stage.request(lambda s: s.buy(100, limit=27_000))
 
     assert stage.decided() == (Verdict.BLOCKED, "DUPLICATE")
     stage.after(60).quote()
-    stage.wish(lambda s: s.buy(100, limit=27_000))
+    stage.request(lambda s: s.buy(100, limit=27_000))
     assert stage.decided() == (Verdict.PASSED, "OK")
 
 
@@ -308,17 +308,17 @@ def test_a_loss_at_the_limit_pauses_the_strategy():
     stage.after(1).book(report_of(intent, executed=1_000))
     stage.after(1).quote(26_900)
 
-    stage.wish(lambda s: s.buy(100, limit=26_900))
+    stage.request(lambda s: s.buy(100, limit=26_900))
 
     assert stage.decided() == (Verdict.BLOCKED, "MAX_LOSS")
     assert stage.new(StrategySwitched)[0].state == "paused"
-    assert stage.wish(lambda s: s.buy()) == []
+    assert stage.request(lambda s: s.buy()) == []
 
 
 def test_a_denied_orders_row_says_why_in_the_words_of_the_decision():
     stage = Stage(limited(max_order_value=2_690_000))
 
-    stage.wish(lambda s: s.buy(100, limit=27_000))
+    stage.request(lambda s: s.buy(100, limit=27_000))
 
     [denied] = [one for one in stage.new(IntentRecorded) if one.state is SendState.DENIED]
     assert denied.reason == "an order of 2,700,000 VND, at most 2,690,000"
@@ -328,7 +328,7 @@ def test_a_denied_orders_row_says_why_in_the_words_of_the_decision():
 def test_watching_decides_and_never_orders():
     stage = Stage(replace(PLAN, mode=StrategyMode.WATCH))
 
-    stage.wish(lambda s: s.buy(100, limit=27_000))
+    stage.request(lambda s: s.buy(100, limit=27_000))
 
     assert stage.decided() == (Verdict.WATCHED, "WATCH")
     assert stage.all(PlaceOrder) == []
@@ -337,16 +337,18 @@ def test_watching_decides_and_never_orders():
 def test_a_stale_quote_blocks():
     stage = Stage()
 
-    stage.after(11).wish(lambda s: s.buy(100, limit=27_000))
+    stage.after(11).request(lambda s: s.buy(100, limit=27_000))
 
     assert stage.decided() == (Verdict.BLOCKED, "QUOTE_AGE")
 
 
 def test_the_broker_s_word_on_the_exchange_leaves_kind_and_status_as_they_were():
     stage = Stage()
-    stage.engine._book.instruments["HPG"] = replace(HPG, kind=InstrumentKind.ETF, status=RESTRICTED)
+    stage.engine._state.instruments["HPG"] = replace(
+        HPG, kind=InstrumentKind.ETF, status=RESTRICTED
+    )
 
     stage.handle(InstrumentsRead(stage.now, (Instrument("HPG", Exchange.HNX),)))
 
-    found = stage.engine._book.instruments["HPG"]
+    found = stage.engine._state.instruments["HPG"]
     assert found == Instrument("HPG", Exchange.HNX, InstrumentKind.ETF, RESTRICTED)

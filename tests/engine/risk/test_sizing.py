@@ -76,7 +76,7 @@ def test_a_buy_without_a_price_takes_the_files(basis, price):
     stage = _with_order(basis=basis, size=300)
     stage.depth(26_900, 27_050)
 
-    stage.wish(lambda s: s.buy())
+    stage.request(lambda s: s.buy())
 
     intent = stage.last(PlaceOrder).intent
     assert (intent.quantity, intent.limit_price) == (300, price)
@@ -88,7 +88,7 @@ def test_a_close_sells_at_the_bid_where_a_buy_pays_the_ask():
     stage.after(1).book(report_of(stage.working(), executed=100))
     stage.depth(26_950, 27_050)
 
-    stage.wish(lambda s: s.close())
+    stage.request(lambda s: s.close())
 
     intent = stage.last(PlaceOrder).intent
     assert (intent.side, intent.limit_price, intent.closes_position) == (Side.SELL, 26_950, True)
@@ -97,7 +97,7 @@ def test_a_close_sells_at_the_bid_where_a_buy_pays_the_ask():
 def test_no_price_is_a_refusal_not_a_guess():
     stage = _with_order(basis=PriceBasis.ASK)
 
-    stage.wish(lambda s: s.buy())
+    stage.request(lambda s: s.buy())
 
     assert stage.decided() == (Verdict.BLOCKED, "NO_PRICE")
 
@@ -105,11 +105,11 @@ def test_no_price_is_a_refusal_not_a_guess():
 def test_a_missing_price_is_told_by_what_the_market_lacks():
     buyer = _with_order(basis=PriceBasis.ASK)
     buyer.depth(26_950, None)
-    buyer.wish(lambda s: s.buy())
+    buyer.request(lambda s: s.buy())
     stale = _with_order(basis=PriceBasis.ASK)
-    stale.wish(lambda s: s.buy())
+    stale.request(lambda s: s.buy())
     tiny = _with_order(basis=PriceBasis.LAST, size=50)
-    tiny.wish(lambda s: s.buy())
+    tiny.request(lambda s: s.buy())
 
     reasons = [each.new(Decision)[-1].numbers["reason"] for each in (buyer, stale, tiny)]
     assert reasons == [
@@ -122,7 +122,7 @@ def test_a_missing_price_is_told_by_what_the_market_lacks():
 def test_a_strategy_without_a_price_to_give_is_told_which_side_is_empty():
     stage = _with_order(basis=PriceBasis.LAST)
 
-    stage.wish(lambda s: s.buy(limit=None))
+    stage.request(lambda s: s.buy(limit=None))
 
     assert stage.new(Decision)[-1].why.startswith("no ask to price against")
 
@@ -130,7 +130,7 @@ def test_a_strategy_without_a_price_to_give_is_told_which_side_is_empty():
 def test_a_limit_of_none_is_not_the_files_price():
     stage = _with_order(basis=PriceBasis.LAST)
 
-    stage.wish(lambda s: s.buy(limit=None))
+    stage.request(lambda s: s.buy(limit=None))
 
     assert stage.decided() == (Verdict.SKIPPED, "NO_PRICE")
 
@@ -140,7 +140,7 @@ def test_an_old_depth_gives_no_price():
     stage.depth()
     stage.after(16).quote()
 
-    stage.wish(lambda s: s.buy())
+    stage.request(lambda s: s.buy())
 
     assert stage.decided() == (Verdict.BLOCKED, "NO_PRICE")
 
@@ -148,7 +148,7 @@ def test_an_old_depth_gives_no_price():
 def test_a_market_type_has_no_price():
     stage = _with_order(order_type=OrderType.MTL)
 
-    stage.wish(lambda s: s.buy())
+    stage.request(lambda s: s.buy())
 
     intent = stage.last(PlaceOrder).intent
     assert (intent.order_type, intent.limit_price) == (OrderType.MTL, None)
@@ -157,7 +157,7 @@ def test_a_market_type_has_no_price():
 def test_a_limit_by_the_strategy_is_a_limit_order_whatever_the_file_says():
     stage = _with_order(order_type=OrderType.MTL)
 
-    stage.wish(lambda s: s.buy(limit=27_000))
+    stage.request(lambda s: s.buy(limit=27_000))
 
     assert stage.last(PlaceOrder).intent.order_type is OrderType.LO
 
@@ -165,7 +165,7 @@ def test_a_limit_by_the_strategy_is_a_limit_order_whatever_the_file_says():
 def test_a_file_size_too_small_for_a_lot_is_a_refusal():
     stage = _with_order(size_unit=SizeUnit.CASH, size=1_000_000)
 
-    stage.wish(lambda s: s.buy())
+    stage.request(lambda s: s.buy())
 
     decision = stage.last(Decision)
     assert (decision.verdict, decision.code) == (Verdict.BLOCKED, "SIZE")
@@ -175,6 +175,6 @@ def test_a_file_size_too_small_for_a_lot_is_a_refusal():
 def test_a_quantity_by_the_strategy_is_not_rounded():
     stage = Stage()
 
-    stage.wish(lambda s: s.buy(150, limit=27_000))
+    stage.request(lambda s: s.buy(150, limit=27_000))
 
     assert stage.decided() == (Verdict.BLOCKED, "LOT")

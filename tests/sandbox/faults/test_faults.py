@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from bot.sandbox.faults.rule import POINTS, FaultPoint, FaultScript
-from bot.sandbox.faults.rules import FaultBook, reset_at
+from bot.sandbox.faults.rules import FaultRules, reset_at
 from tests.rows import every_row
 
 START = datetime(2026, 11, 19, 2, 15, tzinfo=UTC)
@@ -16,8 +16,8 @@ REJECT = {"do": "reject"}
 TOO_MANY = {"do": "too_many", "reset_s": 30}
 
 
-def book(*rules: Mapping[str, object]) -> FaultBook:
-    faults = FaultBook(
+def book(*rules: Mapping[str, object]) -> FaultRules:
+    faults = FaultRules(
         seed=7,
         at_time=lambda moment: datetime.combine(START.date(), moment, UTC),
         state_of=lambda path: "SENT" if path.endswith("ORD1") else None,
@@ -28,7 +28,7 @@ def book(*rules: Mapping[str, object]) -> FaultBook:
 
 
 def strikes(
-    faults: FaultBook, times: int, verb: str = "POST", path: str = "/x/orders"
+    faults: FaultRules, times: int, verb: str = "POST", path: str = "/x/orders"
 ) -> list[bool]:
     point = FaultPoint.AFTER_AUTH
     return [faults.strike(point, verb=verb, path=path, at=START) is not None for _ in range(times)]

@@ -5,14 +5,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from bot.sandbox.errors import HttpRefusal
-from bot.sandbox.house.two_factor import OtpDesk, masked_email
+from bot.sandbox.house.two_factor import OtpIssuer, masked_email
 
 MORNING = datetime(2026, 11, 19, 2, 15, tzinfo=UTC)
 LAST_INSTANT = datetime(2026, 11, 19, 16, 59, 59, tzinfo=UTC)
 
 
-def desk(key: str = "ak_test_one", email: str | None = "demo@example.com") -> OtpDesk:
-    return OtpDesk(api_key=key, secret="secret", code="424242", email=email)
+def issuer(key: str = "ak_test_one", email: str | None = "demo@example.com") -> OtpIssuer:
+    return OtpIssuer(api_key=key, secret="secret", code="424242", email=email)
 
 
 def refusal(call) -> tuple[int, str]:
@@ -22,7 +22,7 @@ def refusal(call) -> tuple[int, str]:
 
 
 def test_a_right_code_gives_a_token_that_ends_at_the_end_of_its_local_day() -> None:
-    otp = desk()
+    otp = issuer()
     ticket = otp.request(MORNING)
 
     token = otp.verify(ticket.ticket_id, MORNING, is_right=otp.is_code("424242"))
@@ -35,7 +35,7 @@ def test_a_right_code_gives_a_token_that_ends_at_the_end_of_its_local_day() -> N
 
 
 def test_three_wrong_codes_are_invalid_and_the_fourth_try_is_locked() -> None:
-    otp = desk()
+    otp = issuer()
     ticket = otp.request(MORNING)
 
     answers = [
@@ -48,7 +48,7 @@ def test_three_wrong_codes_are_invalid_and_the_fourth_try_is_locked() -> None:
 
 @pytest.mark.parametrize("age_s", [301, 100_000])
 def test_an_old_ticket_is_invalid(age_s: int) -> None:
-    otp = desk()
+    otp = issuer()
     ticket = otp.request(MORNING)
     late = MORNING + timedelta(seconds=age_s)
 
@@ -58,7 +58,7 @@ def test_an_old_ticket_is_invalid(age_s: int) -> None:
 
 
 def test_a_ticket_is_used_once_and_an_unknown_one_is_invalid() -> None:
-    otp = desk()
+    otp = issuer()
     ticket = otp.request(MORNING)
     otp.verify(ticket.ticket_id, MORNING, is_right=True)
 
@@ -68,7 +68,7 @@ def test_a_ticket_is_used_once_and_an_unknown_one_is_invalid() -> None:
 
 
 def test_a_code_is_out_until_it_is_used_spent_or_old() -> None:
-    otp = desk()
+    otp = issuer()
     before = otp.is_code_out(MORNING)
     otp.request(MORNING)
     after_five_minutes = otp.is_code_out(MORNING + timedelta(seconds=301))
@@ -83,7 +83,7 @@ def test_a_code_is_out_until_it_is_used_spent_or_old() -> None:
 
 
 def test_the_sixth_code_of_a_day_waits_for_tomorrow() -> None:
-    otp = desk()
+    otp = issuer()
     for _ in range(5):
         otp.request(MORNING)
 
@@ -92,12 +92,12 @@ def test_the_sixth_code_of_a_day_waits_for_tomorrow() -> None:
 
 
 def test_an_account_without_an_address_gets_no_code() -> None:
-    assert refusal(lambda: desk(email=None).request(MORNING)) == (400, "OTP_CONTACT_UNAVAILABLE")
+    assert refusal(lambda: issuer(email=None).request(MORNING)) == (400, "OTP_CONTACT_UNAVAILABLE")
 
 
 def test_the_four_codes_tell_missing_foreign_revoked_and_dropped_tokens_apart() -> None:
-    otp = desk()
-    foreign = desk("ak_test_two").issue(MORNING).text
+    otp = issuer()
+    foreign = issuer("ak_test_two").issue(MORNING).text
     revoked, dropped = otp.issue(MORNING).text, otp.issue(MORNING).text
     otp.revoke(revoked)
     otp.drop("OTP_SESSION_EXPIRED")
@@ -120,7 +120,7 @@ def test_the_four_codes_tell_missing_foreign_revoked_and_dropped_tokens_apart() 
 
 
 def test_several_tokens_are_valid_at_once() -> None:
-    otp = desk()
+    otp = issuer()
     first, second = otp.issue(MORNING), otp.issue(MORNING)
 
     otp.admit(first.text, MORNING)

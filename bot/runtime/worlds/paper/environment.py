@@ -56,7 +56,7 @@ _NOT_FOUND: Final = 404
 OnBug = Callable[[BaseException], None]
 
 
-class PaperWorld:
+class PaperEnvironment:
     """See the module. `real` is the broker whose market is shown; `symbols` are what is traded."""
 
     def __init__(

@@ -13,7 +13,7 @@ from typing import Final
 from bot.domain.instrument import Phase
 from bot.domain.order import OrderType, Side
 from bot.sandbox.markets.flow.day import FlowSpan
-from bot.sandbox.markets.flow.hand import LOT
+from bot.sandbox.markets.flow.placer import LOT
 
 _SHARE: Final = {Phase.OPEN: 0.018, Phase.PRE_CLOSED: 0.055}
 """Of the day's volume. Source: minute bars of HOSE and HNX, July 2024 to June 2025."""

@@ -14,7 +14,7 @@ from typing import Final
 from bot.domain.order import Side
 from bot.sandbox.markets.flow.auction import whole_lots
 from bot.sandbox.markets.flow.day import DAY_VOLUME_IN_LEVELS, DayDraw, inside
-from bot.sandbox.markets.flow.hand import LOT, Hand
+from bot.sandbox.markets.flow.placer import LOT, OrderPlacer
 
 CONTINUOUS_SHARE: Final = 0.92
 TRADES: Final = 0.42
@@ -74,8 +74,10 @@ def crowdedness(level_volume: int) -> Crowdedness:
 class Investors:
     """All who come to one symbol on one day."""
 
-    def __init__(self, crowd: Crowdedness, draw: DayDraw, hand: Hand, random: Random) -> None:
-        self._crowd, self._draw, self._hand, self._random = crowd, draw, hand, random
+    def __init__(
+        self, crowd: Crowdedness, draw: DayDraw, placer: OrderPlacer, random: Random
+    ) -> None:
+        self._crowd, self._draw, self._placer, self._random = crowd, draw, placer, random
         self._walked = 0.0
         self._mood = random.gauss(0, _MOOD)
         self._step = draw.noise / sqrt(crowd.events) / exp(_MOOD**2)
@@ -88,7 +90,7 @@ class Investors:
         """Return the tick at which the price is wanted at a second of the day."""
         draw = self._draw
         walked = self._walked * max(0.0, 1 - second / draw.lock_s) if draw.lock else self._walked
-        return inside(draw.wanted(second) + walked, draw, len(self._hand.prices))
+        return inside(draw.wanted(second) + walked, draw, len(self._placer.prices))
 
     def lock(self, second: int) -> int:
         """Return 1 while the price is held at the ceiling, -1 at the floor, else 0."""
@@ -98,31 +100,31 @@ class Investors:
         """Let two small investors meet far away, on a day that begins so: nobody else is there."""
         if self._draw.stray is not None:
             for side in (Side.SELL, Side.BUY):
-                self._hand.give(side, self._draw.stray, LOT)
+                self._placer.give(side, self._draw.stray, LOT)
 
     def fill_book(self, second: int) -> None:
         """Put a book around the fair price, outside of what waits already."""
         fair, margin = floor(self.fair(second)), round(self._crowd.margin)
-        bid, ask = self._hand.touch()
+        bid, ask = self._placer.touch()
         low = fair if ask is None else min(fair, ask - 1)
         high = fair + 1 if bid is None else max(fair + 1, bid + 1)
         for away in range(_BOOK_LEVELS):
-            self._hand.give(Side.BUY, low - margin - away, self._quoted() * _ORDERS_IN_LEVEL)
-            self._hand.give(Side.SELL, high + margin + away, self._quoted() * _ORDERS_IN_LEVEL)
+            self._placer.give(Side.BUY, low - margin - away, self._quoted() * _ORDERS_IN_LEVEL)
+            self._placer.give(Side.SELL, high + margin + away, self._quoted() * _ORDERS_IN_LEVEL)
 
     def act(self, second: int) -> None:
         """Let one of them do something at a second of the day."""
         random = self._random
         self._mood = self._mood * _MOOD_STAYS + random.gauss(0, _MOOD_STEP)
         self._walked += self._step * random.gauss(0, 1) * exp(self._mood)
-        bid, ask = self._hand.touch()
+        bid, ask = self._placer.touch()
         if self._draw.is_locked(second):
             self._press(_LOCKED_SIDE[self._draw.lock])
         elif bid is None or ask is None:
             self.fill_book(second)
         else:
             self._act_between(bid, ask, self.fair(second))
-        self._hand.trim()
+        self._placer.trim()
 
     def _act_between(self, bid: int, ask: int, fair: float) -> None:
         roll = self._random.random()
@@ -141,10 +143,10 @@ class Investors:
         quantity = self._traded()
         touch, wanted = (ask, floor(fair)) if side is _BUY else (bid, -floor(-fair))
         if abs(lean) <= 1:
-            self._hand.give(side, touch, quantity)
+            self._placer.give(side, touch, quantity)
         else:
             beyond = max(touch, wanted) if side is _BUY else min(touch, wanted)
-            self._hand.give(side, beyond, whole_lots(quantity * (1 + min(abs(lean), 4))))
+            self._placer.give(side, beyond, whole_lots(quantity * (1 + min(abs(lean), 4))))
 
     def _taking_side(self, lean: float) -> Side:
         if abs(lean) <= 1 and self._random.random() < _MEMORY:
@@ -156,7 +158,7 @@ class Investors:
         """Let two small investors meet at the touch; what one of them has more keeps waiting."""
         tick = self._random.choice((bid, ask))
         for side in (Side.BUY, Side.SELL):
-            self._hand.give(side, tick, self._random.randint(1, LOT - 1))
+            self._placer.give(side, tick, self._random.randint(1, LOT - 1))
 
     def _traded(self) -> int:
         return whole_lots(
@@ -171,10 +173,12 @@ class Investors:
         away = -1 if improves else int(random.expovariate(self._away_rate))
         wide = _HALF - self._crowd.margin
         if random.random() < _HALF:
-            self._hand.give(Side.BUY, min(ask - 1, floor(fair + wide), bid) - away, self._quoted())
+            self._placer.give(
+                Side.BUY, min(ask - 1, floor(fair + wide), bid) - away, self._quoted()
+            )
         else:
             best = max(bid + 1, -floor(wide - fair), ask)
-            self._hand.give(Side.SELL, best + away, self._quoted())
+            self._placer.give(Side.SELL, best + away, self._quoted())
 
     def _quoted(self) -> int:
         return whole_lots(
@@ -185,13 +189,13 @@ class Investors:
 
     def _press(self, side: Side) -> None:
         """Buy (or sell) out whoever still offers, else queue; a few give up and trade."""
-        end = len(self._hand.prices) - 1 if side is _BUY else 0
-        offered = self._hand.waiting(_OTHER[side])
+        end = len(self._placer.prices) - 1 if side is _BUY else 0
+        offered = self._placer.waiting(_OTHER[side])
         queue = self._crowd.level_volume * _QUEUE_LEVELS
         if offered:
-            self._hand.give(side, end, offered + queue)
+            self._placer.give(side, end, offered + queue)
         elif self._random.random() < _LOCKED_TRADES:
-            most = max(LOT, self._hand.waiting(side) // _GIVING_UP // LOT * LOT)
-            self._hand.give(_OTHER[side], end, min(self._traded(), most))
+            most = max(LOT, self._placer.waiting(side) // _GIVING_UP // LOT * LOT)
+            self._placer.give(_OTHER[side], end, min(self._traded(), most))
         else:
-            self._hand.give(side, end, self._quoted() * _ORDERS_IN_LEVEL)
+            self._placer.give(side, end, self._quoted() * _ORDERS_IN_LEVEL)

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from bot.domain.rulebook import Rulebook
 from bot.sandbox.exchange.venue import Venue
-from bot.sandbox.markets.flow.hand import Deliver
+from bot.sandbox.markets.flow.placer import Deliver
 from bot.sandbox.markets.flow.symbol import FlowSymbol
-from bot.sandbox.markets.lives import Lives
+from bot.sandbox.markets.participants import Participants
 from bot.sandbox.scenario import Scenario, SymbolScript
 
 
@@ -17,11 +17,11 @@ def flow_market(
     rulebook: Rulebook,
     venue: Venue,
     deliver: Deliver,
-) -> Lives:
+) -> Participants:
     """Return the other investors of `scripts`, in the order in which the scenario lists them."""
     seed = scenario.seed
     symbols = [
         FlowSymbol(script, seed=seed, rulebook=rulebook, venue=venue, deliver=deliver)
         for script in scripts
     ]
-    return Lives(symbols, start=scenario.starts_at)
+    return Participants(symbols, start=scenario.starts_at)

@@ -26,8 +26,8 @@ from bot.sandbox.markets.flow.day import (
     spans_from,
 )
 from bot.sandbox.markets.flow.factor import PATH_STARTS, market_day
-from bot.sandbox.markets.flow.hand import Deliver, Hand
 from bot.sandbox.markets.flow.investors import Investors, crowdedness
+from bot.sandbox.markets.flow.placer import Deliver, OrderPlacer
 from bot.sandbox.markets.flow.script import FlowScript
 from bot.sandbox.scenario import SymbolScript
 
@@ -50,7 +50,7 @@ class FlowSymbol:
     ) -> None:
         self._script, self._seed = script, seed
         self._rulebook, self._venue = rulebook, venue
-        self._hand = Hand(script.symbol, venue=venue, deliver=deliver, kept_max=_KEPT_MAX)
+        self._placer = OrderPlacer(script.symbol, venue=venue, deliver=deliver, kept_max=_KEPT_MAX)
         self._crowd = crowdedness(script.level_volume)
         self._days = 0
         self._in_phase: Final[Mapping[Phase, Callable[[FlowSpan], Iterator[int]]]] = {
@@ -62,7 +62,7 @@ class FlowSymbol:
 
     def move_to(self, at: datetime) -> None:
         """Let the next step happen at that instant."""
-        self._hand.move_to(at)
+        self._placer.move_to(at)
 
     def instants(self, at: datetime) -> Iterator[int]:
         """Yield the seconds since 1970 at which it acts, from `at` on, without end."""
@@ -92,7 +92,7 @@ class FlowSymbol:
         random = Random(f"{self._seed}|flow|{script.symbol}|{day}")
         band = Band(board.ceiling, board.floor)
         prices = price_grid(self._rulebook, script.instrument, band).prices
-        self._hand.begin_day(prices)
+        self._placer.begin_day(prices)
         self._draw: DayDraw = draw_day(
             script.flow or FlowScript(),
             self._days,
@@ -104,7 +104,7 @@ class FlowSymbol:
             random=random,
         )
         self._random = random
-        self._investors = Investors(self._crowd, self._draw, self._hand, random)
+        self._investors = Investors(self._crowd, self._draw, self._placer, random)
         self._days += 1
 
     # ----------------------------------------------------------------------------- phases
@@ -147,9 +147,9 @@ class FlowSymbol:
         for order in orders:
             yield order.second
             if order.tick is None:
-                self._hand.give_unpriced(order.side, order.quantity, order.order_type)
+                self._placer.give_unpriced(order.side, order.quantity, order.order_type)
             else:
-                self._hand.give(order.side, order.tick, order.quantity)
+                self._placer.give(order.side, order.tick, order.quantity)
 
 
 def _of_day(second: int) -> int:

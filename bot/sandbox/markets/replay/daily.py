@@ -12,7 +12,7 @@ from typing import Final
 
 from bot.domain.instrument import Phase
 from bot.sandbox.markets.flow.day import FlowSpan
-from bot.sandbox.markets.flow.hand import LOT
+from bot.sandbox.markets.flow.placer import LOT
 from bot.sandbox.markets.replay.data import RecordedBar
 
 _MINUTE_S: Final = 60

@@ -20,11 +20,11 @@ from bot.domain.rulebook import Rulebook
 from bot.sandbox.exchange.grid import price_grid
 from bot.sandbox.exchange.venue import Venue
 from bot.sandbox.markets.flow.day import DAY_S, LOCAL_OFFSET_S, FlowSpan, spans_from
-from bot.sandbox.markets.flow.hand import LOT, Deliver
-from bot.sandbox.markets.lives import Life, Lives
+from bot.sandbox.markets.flow.placer import LOT, Deliver
+from bot.sandbox.markets.participants import Participant, Participants
 from bot.sandbox.markets.replay.data import Print, Recording
-from bot.sandbox.markets.replay.hand import ReplayHand
 from bot.sandbox.markets.replay.path import prints_of
+from bot.sandbox.markets.replay.placer import ReplayPlacer
 from bot.sandbox.scenario import Scenario, SymbolScript
 
 _BEFORE_OPENING: Final = timedelta(hours=1)
@@ -39,15 +39,15 @@ def replay_market(
     rulebook: Rulebook,
     venue: Venue,
     deliver: Deliver,
-) -> Lives:
+) -> Participants:
     """Return the other investors of the replayed symbols of a scenario."""
     recording = scenario.recording
-    lives: list[Life] = [_References(recording, scripts, rulebook, venue)]
-    lives += [
+    participants: list[Participant] = [_References(recording, scripts, rulebook, venue)]
+    participants += [
         ReplaySymbol(script, scenario, rulebook=rulebook, venue=venue, deliver=deliver)
         for script in scripts
     ]
-    return Lives(lives, start=scenario.starts_at)
+    return Participants(participants, start=scenario.starts_at)
 
 
 class _References:
@@ -109,11 +109,13 @@ class ReplaySymbol:
         self._script, self._seed = script, scenario.seed
         self._days = scenario.recording.days.get(script.symbol, {})
         self._rulebook, self._venue = rulebook, venue
-        self._hand = ReplayHand(script.symbol, script.level_volume, venue=venue, deliver=deliver)
+        self._placer = ReplayPlacer(
+            script.symbol, script.level_volume, venue=venue, deliver=deliver
+        )
 
     def move_to(self, at: datetime) -> None:
         """Let the next step happen at that instant."""
-        self._hand.move_to(at)
+        self._placer.move_to(at)
 
     def instants(self, at: datetime) -> Iterator[int]:
         """Yield the seconds at which something was traded, or gathers for an auction."""
@@ -146,7 +148,7 @@ class ReplaySymbol:
     def _begin(self, random: Random) -> None:
         board = self._venue.board(self._script.symbol)
         band = Band(board.ceiling, board.floor)
-        self._hand.begin_day(price_grid(self._rulebook, self._script.instrument, band), random)
+        self._placer.begin_day(price_grid(self._rulebook, self._script.instrument, band), random)
 
     def _snap(self, price: float) -> int:
         return self._rulebook.tick_down(self._script.instrument, round(price) + 1)
@@ -154,13 +156,13 @@ class ReplaySymbol:
     def _trade(self, prints: Sequence[Print], midnight: int) -> Iterator[int]:
         for made in prints:
             yield midnight + made.second
-            self._hand.trade(made)
+            self._placer.trade(made)
 
     def _make_way(self, coming: Print, span: FlowSpan) -> Iterator[int]:
         """Before a closing auction, take back what would trade in it at better prices."""
         if span.phase is _PROGRESS and coming.aggressor is None:
             yield span.end - 1
-            self._hand.clear(coming.price)
+            self._placer.clear(coming.price)
 
     def _gather(self, made: Sequence[Print], span: FlowSpan, random: Random) -> Iterator[int]:
         """Let the auction's volume come from both sides at its price, in a few orders."""
@@ -172,7 +174,7 @@ class ReplaySymbol:
         ]
         for second, side, quantity in sorted(coming):
             yield second
-            self._hand.gather(side, price, quantity)
+            self._placer.gather(side, price, quantity)
 
 
 def _after(span: FlowSpan, spans: Sequence[FlowSpan]) -> FlowSpan | None:

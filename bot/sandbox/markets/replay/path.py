@@ -17,7 +17,7 @@ from typing import Final
 from bot.domain.instrument import Phase
 from bot.domain.order import Side
 from bot.sandbox.markets.flow.day import FlowSpan
-from bot.sandbox.markets.flow.hand import LOT
+from bot.sandbox.markets.flow.placer import LOT
 from bot.sandbox.markets.replay.daily import Snap, spread_over_day
 from bot.sandbox.markets.replay.data import Print, RecordedBar, RecordedDay
 

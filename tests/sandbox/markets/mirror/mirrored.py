@@ -82,7 +82,7 @@ class Mirror:
     def place(
         self, side: str, quantity: int, price: int | None, symbol: str = "HPG", kind: str = "LO"
     ) -> OrderRecord:
-        """Place an order."""
+        """EnvironmentSpec an order."""
         body = {
             "sub_account": "120C900001.1",
             "side": Side(side),
@@ -92,7 +92,7 @@ class Mirror:
             "limit_price": price,
         }
         change = self.line("place", account=ACCOUNT, body=body)
-        order = self.house.book.find(change.result.order_id)
+        order = self.house.day_order_book.find(change.result.order_id)
         assert order is not None
         return order
 

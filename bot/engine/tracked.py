@@ -21,7 +21,7 @@ from bot.domain.order import (
 from bot.domain.plan import StrategyPlan
 from bot.domain.quote import Depth, Quote
 from bot.engine.settings import LoadedStrategy
-from bot.strategy import Desk, Strategy
+from bot.strategy import Context, Strategy
 
 BEGINNING = datetime.min.replace(tzinfo=UTC)
 
@@ -77,7 +77,7 @@ class BackOff:
 
 
 @dataclass(slots=True)
-class IntentTrack:
+class TrackedIntent:
     """An intent and what became of its one POST. `order_state` counts until an order row exists.
 
     `known_ids` are the ids of every row seen before its bytes left: none of them can be its own.
@@ -131,7 +131,7 @@ class AmendVerdict(StrEnum):
 
 
 @dataclass(slots=True)
-class AmendTrack:
+class TrackedAmend:
     """An amendment of one field, followed until a row shows what became of it.
 
     `old` is the value in the row that was read before the PUT. Rows asked for before `since` say
@@ -164,7 +164,7 @@ class AmendTrack:
 
 
 @dataclass(slots=True)
-class OrderTrack:
+class TrackedOrder:
     """An order that the broker has given an id, ours or not.
 
     `requested_at` is the request start of the newest row merged; `executed_at` of the row that last
@@ -178,7 +178,7 @@ class OrderTrack:
     may_cancel: bool | None = None
     expires_at: datetime | None = None
     poll: BackOff | None = None
-    change: AmendTrack | None = None
+    change: TrackedAmend | None = None
 
     @property
     def is_open(self) -> bool:
@@ -214,26 +214,26 @@ class OrderTrack:
 
 
 @dataclass(slots=True)
-class Seat:
+class Instance:
     """One instance of a strategy at its symbol. `bars_needed` is 0 once it has its history."""
 
     symbol: str
     strategy: Strategy
-    desk: Desk
+    context: Context
     woken_at: dict[str, datetime] = field(default_factory=dict)
     bars_needed: int = 0
     has_started: bool = False
 
 
 @dataclass(slots=True)
-class Runner:
+class StrategyState:
     """A strategy with its instances, its own standing and its counters of the day.
 
     `sweeps` as of the gate: why its orders on their way are cancelled when they turn up.
     """
 
     loaded: LoadedStrategy
-    seats: dict[str, Seat]
+    instances: dict[str, Instance]
     state: str = "on"
     state_by: str = ""
     state_reason: str = ""
@@ -255,7 +255,7 @@ class Runner:
 
 
 @dataclass(slots=True)
-class FaultTrack:
+class TrackedFault:
     """A kind of fault since the last resume: its first one, and how many there were."""
 
     at: datetime
@@ -268,8 +268,8 @@ class FaultTrack:
 class HookCall:
     """A hook of an instance that is due; it is called when the event's state has settled."""
 
-    runner: Runner
-    seat: Seat
+    strategy: StrategyState
+    instance: Instance
     hook: str
     argument: object | None
 
@@ -284,7 +284,7 @@ class CancelStage(StrEnum):
 
 
 @dataclass(slots=True)
-class CancelTrack:
+class TrackedCancel:
     """A wish to cancel an order, followed until a row shows its end. Of its `tries`, `unsent`
     never reached the broker's door: they only make the distance grow.
     """

@@ -23,7 +23,7 @@ _ALL_LEVELS: Final = 10_000
 Deliver = Callable[[list[VenueEvent]], None]
 
 
-class Hand:
+class OrderPlacer:
     """Gives and takes orders; what the venue answers goes to `deliver`."""
 
     def __init__(self, symbol: str, *, venue: Venue, deliver: Deliver, kept_max: int) -> None:

@@ -32,7 +32,7 @@ FIRST_ORDER_NUMBER: Final = 10_000_001
 _OPENS: Final = frozenset({Phase.OPEN, Phase.PROGRESS})
 
 
-class OrderBook:
+class DayOrderBook:
     """All orders that came through the broker, by id; `accounts` by the id of the sub-account.
 
     Every trade of the exchange, also of others, goes to `on_trade` first. While `holds` says so of

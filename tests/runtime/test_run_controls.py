@@ -10,11 +10,11 @@ from bot.clock import Clock, SimulatedClock
 from bot.domain.entry import RunState, StateChanged
 from bot.domain.message import Action, OperatorActed
 from bot.runtime.activity import Activity, AllAtOnce, Tasks
-from bot.runtime.company import Company, RunOptions
-from bot.runtime.daemon import Staff
+from bot.runtime.daemon import Parts
 from bot.runtime.inbox import Inbox
+from bot.runtime.run_controls import RunControls, RunOptions
 from bot.runtime.supervisor import Supervisor
-from bot.runtime.worlds.environment import World
+from bot.runtime.worlds.environment import Environment
 from tests.rows import every_row
 from tests.staging import START
 
@@ -36,29 +36,31 @@ class Still:
 
 async def _around(options: RunOptions) -> tuple[Inbox, Still]:
     """Let a run of no work go on for a while; return what it was told, and its world."""
-    world, supervisor, activity = Still(), Supervisor(), Activity()
+    environment, supervisor, activity = Still(), Supervisor(), Activity()
     inbox, tasks = Inbox(activity), Tasks(activity, AllAtOnce(), supervisor.fail)
-    staff = cast("Staff", SimpleNamespace(inbox=inbox, tasks=tasks))
+    parts = cast("Parts", SimpleNamespace(inbox=inbox, tasks=tasks))
 
-    await Company(options, cast("World", world), supervisor).around(asyncio.sleep(0.01), staff)
-    return inbox, world
+    await RunControls(options, cast("Environment", environment), supervisor).around(
+        asyncio.sleep(0.01), parts
+    )
+    return inbox, environment
 
 
 async def test_a_run_of_an_hour_is_asked_to_stop_when_the_hour_is_over() -> None:
-    inbox, world = await _around(RunOptions(run_for=timedelta(hours=1)))
+    inbox, environment = await _around(RunOptions(run_for=timedelta(hours=1)))
 
     assert inbox.has_more
     asked = await inbox.take()
     assert isinstance(asked, OperatorActed)
     assert (asked.action, asked.reason) == (Action.STOP, "the hour is over")
-    assert world.pauses == [timedelta(hours=1)]
+    assert environment.pauses == [timedelta(hours=1)]
 
 
 async def test_a_run_without_an_end_is_never_asked_to_stop() -> None:
-    inbox, world = await _around(RunOptions())
+    inbox, environment = await _around(RunOptions())
 
     assert not inbox.has_more
-    assert world.pauses == []
+    assert environment.pauses == []
 
 
 @every_row(
@@ -89,8 +91,8 @@ def test_the_end_of_a_demo_says_how_long_it_was(span: timedelta, told: str) -> N
 )
 def test_a_stop_over_the_socket_keeps_its_reason(by: str, reason: str, told: str) -> None:
     async def stopped() -> str:
-        company = Company(RunOptions(), cast("World", Still()), Supervisor())
-        company.see(StateChanged(START, RunState.RUNNING, RunState.STOPPING, reason, by))
-        return company.reason
+        controls = RunControls(RunOptions(), cast("Environment", Still()), Supervisor())
+        controls.see(StateChanged(START, RunState.RUNNING, RunState.STOPPING, reason, by))
+        return controls.reason
 
     assert asyncio.run(stopped()) == told

@@ -21,7 +21,7 @@ SPARE: Final = ("keys", "phases", "open", "result", "2fa")
 """What is left out of the status line first where the terminal is narrow."""
 
 
-class Glance:
+class StatusLine:
     """The newest state, phase, orders and day's result."""
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ from bot.sandbox.exchange.event import VenueEvent
 from bot.sandbox.exchange.grid import PriceGrid
 from bot.sandbox.exchange.order import CROWD, NewOrder
 from bot.sandbox.exchange.venue import Venue
-from bot.sandbox.markets.flow.hand import LOT, ORDER_MAX
+from bot.sandbox.markets.flow.placer import LOT, ORDER_MAX
 from bot.sandbox.markets.replay.data import Print
 
 LEVELS: Final = 5
@@ -33,7 +33,7 @@ Deliver = Callable[[list[VenueEvent]], None]
 Level = tuple[Side, int]
 
 
-class ReplayHand:
+class ReplayPlacer:
     """The other investors of one replayed symbol."""
 
     def __init__(self, symbol: str, level_volume: int, *, venue: Venue, deliver: Deliver) -> None:

@@ -88,7 +88,7 @@ class _Row(Wire):
 def decode_todays_orders(
     payload: Payload, *, account: SubAccount, requested_at: datetime
 ) -> TodaysOrders:
-    """Return the day book of `account`, asked for at `requested_at` (market time)."""
+    """Return the day order book of `account`, asked for at `requested_at` (market time)."""
     rows = elements(payload)
     if len(rows) > ROWS_MAX:
         wanted = f"wanted at most {ROWS_MAX:,} rows, found {len(rows):,}"

@@ -15,9 +15,9 @@ from bot.domain.entry import Entry, RunState, StateChanged
 from bot.domain.message import Action, OperatorActed
 from bot.domain.recovery import Recovery
 from bot.protocol.secret import Secret
-from bot.runtime.daemon import Staff
+from bot.runtime.daemon import Parts
 from bot.runtime.supervisor import Supervisor
-from bot.runtime.worlds.environment import World
+from bot.runtime.worlds.environment import Environment
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 CTRL_C: Final = "Ctrl-C"
@@ -62,22 +62,24 @@ class RunOptions:
     stop_grace_s: float = STOP_GRACE_S
 
 
-class Company:
+class RunControls:
     """Watches the entries of a run and acts as a person outside would."""
 
-    def __init__(self, options: RunOptions, world: World, supervisor: Supervisor) -> None:
+    def __init__(
+        self, options: RunOptions, environment: Environment, supervisor: Supervisor
+    ) -> None:
         self._options = options
-        self._world = world
+        self._environment = environment
         self._supervisor = supervisor
-        self._staff: Staff | None = None
+        self._parts: Parts | None = None
         self._end: asyncio.Task[None] | None = None
         self.reason = "stopped"
 
-    async def around(self, run: Awaitable[None], staff: Staff) -> None:
+    async def around(self, run: Awaitable[None], parts: Parts) -> None:
         """Await the run with everything that goes along with it."""
-        self._staff = staff
+        self._parts = parts
         if self._options.run_for is not None:
-            self._end = staff.tasks.spawn(self._end_after(self._options.run_for), "end of the demo")
+            self._end = parts.tasks.spawn(self._end_after(self._options.run_for), "end of the demo")
         await run
 
     def see(self, entry: Entry) -> None:
@@ -117,17 +119,17 @@ class Company:
         """Ask for a clean end, and see to it that it comes: the journal may be out of reach."""
         self.reason = reason
         self._supervisor.end_within(self._options.stop_grace_s)
-        if self._staff is None:
+        if self._parts is None:
             self._supervisor.end()
             return
-        now = self._world.market.now()
-        self._staff.inbox.post(OperatorActed(now, Action.STOP, reason, by))
+        now = self._environment.market.now()
+        self._parts.inbox.post(OperatorActed(now, Action.STOP, reason, by))
 
     async def _end_after(self, span: timedelta) -> None:
-        now = self._world.market.now()
-        start = self._world.story_start or now
-        await self._world.pause(max(start + span - now, timedelta()))
-        self._world.finish()
+        now = self._environment.market.now()
+        start = self._environment.story_start or now
+        await self._environment.pause(max(start + span - now, timedelta()))
+        self._environment.finish()
         self.stop(f"{_length_of(span)} over", "demo")
 
     def _keep_reason(self, entry: StateChanged) -> None:
@@ -144,34 +146,34 @@ class Company:
     # --------------------------------------------------------------------------------- the 2FA code
 
     def _needs_code(self) -> None:
-        if self._staff is None:
+        if self._parts is None:
             return
         if self._options.answer_otp_after is not None:
-            self._staff.tasks.spawn(self._answer(self._options.answer_otp_after), "answer 2FA")
+            self._parts.tasks.spawn(self._answer(self._options.answer_otp_after), "answer 2FA")
         elif self._options.ask_code is not None:
-            self._options.ask_code.start(self._take, self._staff.desk.state())
+            self._options.ask_code.start(self._take, self._parts.second_factor.state())
 
     async def _answer(self, delay: timedelta) -> None:
         """Give the sandbox's own code, as a person who has read the mail would.
 
         Not when a person has come first: a code asked for in vain is one of five a day.
         """
-        await self._world.pause(delay)
-        code = self._world.mailed_code
-        if code is None or self._staff is None or self._staff.desk.is_ready:
+        await self._environment.pause(delay)
+        code = self._environment.mailed_code
+        if code is None or self._parts is None or self._parts.second_factor.is_ready:
             return
-        await self._staff.desk.request()
-        await self._staff.desk.submit(code)
+        await self._parts.second_factor.request()
+        await self._parts.second_factor.submit(code)
 
     def _take(self, text: str) -> None:
-        if self._staff is not None:
-            self._staff.tasks.spawn(self._submit(self._staff, Secret(text)), "2FA from terminal")
+        if self._parts is not None:
+            self._parts.tasks.spawn(self._submit(self._parts, Secret(text)), "2FA from terminal")
 
-    async def _submit(self, staff: Staff, text: Secret) -> None:
+    async def _submit(self, parts: Parts, text: Secret) -> None:
         """Hand over what was typed, and ask on for as long as there is no token."""
-        reply = await staff.desk.take(text)
-        if not staff.desk.is_ready and self._options.ask_code is not None:
-            self._options.ask_code.ask(str(reply["message"]), staff.desk.state())
+        reply = await parts.second_factor.take(text)
+        if not parts.second_factor.is_ready and self._options.ask_code is not None:
+            self._options.ask_code.ask(str(reply["message"]), parts.second_factor.state())
 
 
 def _length_of(span: timedelta) -> str:

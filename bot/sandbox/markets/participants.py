@@ -10,7 +10,7 @@ from heapq import heapify, heapreplace
 from typing import Protocol
 
 
-class Life(Protocol):
+class Participant(Protocol):
     """Somebody in the market."""
 
     def move_to(self, at: datetime) -> None:
@@ -23,12 +23,12 @@ class Life(Protocol):
         """
 
 
-class Lives:
+class Participants:
     """A source of a market: all of its lives."""
 
-    def __init__(self, lives: Sequence[Life], *, start: datetime) -> None:
-        self._lives = tuple(lives)
-        self._steps = [life.instants(start) for life in self._lives]
+    def __init__(self, participants: Sequence[Participant], *, start: datetime) -> None:
+        self._participants = tuple(participants)
+        self._steps = [participant.instants(start) for participant in self._participants]
         self._due = [(next(steps), rank) for rank, steps in enumerate(self._steps)]
         heapify(self._due)
 
@@ -42,6 +42,6 @@ class Lives:
         at = datetime.fromtimestamp(second, UTC)
         while self._due[0][0] <= second:
             rank = self._due[0][1]
-            self._lives[rank].move_to(at)
+            self._participants[rank].move_to(at)
             heapreplace(self._due, (next(self._steps[rank]), rank))
         return at
