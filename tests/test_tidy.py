@@ -15,6 +15,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -120,6 +121,11 @@ class Source:
     def part(self) -> str:
         """`engine` for `bot/engine/orders/orders.py`, `clock` for `bot/clock.py`."""
         return self.path.removesuffix(".py").split("/")[1]
+
+    @property
+    def module(self) -> str:
+        """`bot.engine.orders` for `bot/engine/orders/__init__.py`."""
+        return ".".join(Path(self.path).with_suffix("").parts).removesuffix(".__init__")
 
     @functools.cached_property
     def nodes(self) -> Mapping[type[ast.AST], list[Any]]:
@@ -366,6 +372,24 @@ def test_every_file_keeps_the_rule(kept: Rule) -> None:
     findings = list(itertools.chain.from_iterable(kept(source) for source in sources()))
 
     assert not findings, "\n" + "\n".join(findings)
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    names = {source.module: source for source in sources()}
+    graph = {
+        name: {
+            known
+            for node in source.each(ast.ImportFrom)
+            for known in (f"{node.module}.{alias.name}" for alias in node.names)
+            for known in (known, node.module)
+            if known in names and known != name
+        }
+        for name, source in names.items()
+    }
+
+    with pytest.raises(CycleError, match="nodes are in a cycle"):
+        TopologicalSorter({"a": {"b"}, "b": {"a"}}).prepare()
+    TopologicalSorter(graph).prepare()
 
 
 def test_functions_are_short() -> None:

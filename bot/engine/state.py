@@ -10,8 +10,8 @@ from bot.domain.instrument import Exchange, Instrument
 from bot.domain.message import Command, Record, TodaysOrdersRead
 from bot.domain.rulebook import Rulebook
 from bot.engine.bars import BarStore
+from bot.engine.chains import Chains
 from bot.engine.gate import Gate
-from bot.engine.orders.chains import Chains
 from bot.engine.settings import (
     EngineSettings,
     Guard,

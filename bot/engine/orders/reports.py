@@ -2,9 +2,9 @@
 
 from bot.domain.message import OrderRead, ReadTodaysOrders, TodaysOrdersRead
 from bot.domain.order import OrderReport
-from bot.engine import polling
+from bot.engine import chains, polling
 from bot.engine.faults import guarded
-from bot.engine.orders import amends, cancels, chains, orders, set_aside, unknown
+from bot.engine.orders import amends, cancels, orders, set_aside, unknown
 from bot.engine.state import State
 
 

@@ -41,8 +41,8 @@ from bot.runtime.worlds.paper.account import (
 from bot.runtime.worlds.paper.relay import MarketRelay
 from bot.sandbox.errors import LedgerBroken
 from bot.sandbox.house.ledger import resumed_at
-from bot.sandbox.markets.mirror.watch import Clocks, Watch
 from bot.sandbox.mirror_shell import MirrorShell
+from bot.sandbox.mirror_watch import Clocks, Watch
 from bot.sandbox.sandbox import Sandbox
 
 TICK: Final = timedelta(seconds=1)

@@ -19,7 +19,6 @@ from bot.domain.quote import Depth, DepthLevel, Quote
 from bot.domain.rulebook import Rulebook
 from bot.sandbox.exchange.event import Traded
 from bot.sandbox.exchange.venue import Venue
-from bot.sandbox.house.ledger import Line
 from bot.sandbox.markets.mirror.model import MODELS, FillName
 from bot.sandbox.markets.mirror.offers import Deliver
 from bot.sandbox.markets.mirror.symbol import MirroredSymbol, Release
@@ -99,7 +98,7 @@ class MirroredMarket:
 
     # ---------------------------------------------------------------------------------- inputs
 
-    def inputs(self) -> Mapping[str, Callable[[Line], None]]:
+    def inputs(self) -> Mapping[str, Callable[[Mapping[str, JsonValue]], None]]:
         """Return what carries out each kind of line that an observation is."""
         return {
             "mirror_quote": self._take_quote,
@@ -107,15 +106,15 @@ class MirroredMarket:
             "mirror_lost": self._take_loss,
         }
 
-    def _take_quote(self, line: Line) -> None:
+    def _take_quote(self, line: Mapping[str, JsonValue]) -> None:
         self.show(_read_quote(line, self._exchanges[str(line["symbol"])]))
 
-    def _take_depth(self, line: Line) -> None:
+    def _take_depth(self, line: Mapping[str, JsonValue]) -> None:
         seen_at = datetime.fromisoformat(str(line["seen"]))
         depth = _read_depth(line)
         self._symbols[depth.symbol].depth(depth, seen_at, self._venue.now)
 
-    def _take_loss(self, line: Line) -> None:
+    def _take_loss(self, line: Mapping[str, JsonValue]) -> None:
         self._symbols[str(line["symbol"])].lose(str(line["why"]), self._venue.now)
 
     def show(self, quote: Quote) -> None:
