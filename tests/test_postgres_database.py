@@ -6,7 +6,8 @@ import psycopg
 import pytest
 
 from bot.journal.journal import Journal
-from tests.journal.facts import DAY, EVERY_KIND, after
+from tests.journal.facts import EVERY_KIND, after
+from tests.journal.stored import close_day
 from tests.postgres_database import ReusedDatabase, Spoilt, own_database, schema_of
 
 pytestmark = pytest.mark.postgres
@@ -55,7 +56,7 @@ async def test_after_a_test_it_holds_what_a_new_one_holds(new: str, reused: Reus
     journal = Journal.open(reused.url)
     await journal.start_run(at=after(0), mode="paper", version="1", config_sha256="")
     await journal.write(EVERY_KIND)
-    await journal.close_day(DAY, at=after(9))
+    close_day(reused.url, at=after(9))
     await journal.close()
     assert [name for name, rows in contents(reused.url).items() if not rows] == []
 

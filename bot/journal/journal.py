@@ -20,7 +20,6 @@ from sqlalchemy.exc import DBAPIError
 from bot.domain.entry import Entry
 from bot.domain.recovery import Recovery
 from bot.journal.batch import COUNTER, Batch, lock_heads, read_heads
-from bot.journal.closes import write_closes
 from bot.journal.encoding import instant_text
 from bot.journal.engines import (
     file_of,
@@ -137,12 +136,6 @@ class Journal:
         """Note that a run ended, and why. A run that was killed has no end."""
         await self._on_thread(
             lambda: self._change(lambda connection: end_run(connection, run_id, reason, at))
-        )
-
-    async def close_day(self, trading_date: date, *, at: datetime) -> int:
-        """Write the day's closing positions and results from its fills; returns how many."""
-        return await self._on_thread(
-            lambda: self._change(lambda connection: write_closes(connection, trading_date, at))
         )
 
     async def close(self) -> None:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Final
 
 import sqlalchemy as sa
-from sqlalchemy.exc import DBAPIError
 
 from bot.journal.engines import (
     file_of,
@@ -38,30 +37,20 @@ LOCK: Final = 0x766E_626F_7401
 class Lease:
     """The right to write, held until released or until the process ends."""
 
-    def __init__(self, epoch: int, let_go: Callable[[], None], look: Callable[[], bool]) -> None:
+    def __init__(self, epoch: int, let_go: Callable[[], None]) -> None:
         self.epoch = epoch
-        self._let_go = let_go
-        self._look = look
-        self._is_released = False
-
-    def is_held(self) -> bool:
-        """Whether the lock is still ours: a lost PostgreSQL connection loses it."""
-        return not self._is_released and self._look()
-
-    def release(self) -> None:
+        self.release = let_go
         """Let another bot have it."""
-        self._is_released = True
-        self._let_go()
 
 
 def acquire(url: str, holder: Holder) -> Lease:
     """Take the lease at once, or raise LeaseHeld. Also raises Unreachable and NeedsMigration."""
-    let_go, look = _lock_file(url) if is_sqlite(url) else _lock_database(url)
+    let_go = _lock_file(url) if is_sqlite(url) else _lock_database(url)
     with ExitStack() as undo:
         undo.callback(let_go)
         epoch = _take_epoch(url, holder)
         undo.pop_all()
-    return Lease(epoch, let_go, look)
+    return Lease(epoch, let_go)
 
 
 def holder_of(connection: sa.Connection) -> Holder | None:
@@ -72,7 +61,7 @@ def holder_of(connection: sa.Connection) -> Holder | None:
     return Holder(row.pid, row.host, datetime.fromisoformat(row.since))
 
 
-def _lock_file(url: str) -> tuple[Callable[[], None], Callable[[], bool]]:
+def _lock_file(url: str) -> Callable[[], None]:
     path = _lock_path(url)
     make_private_file(path)
     connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
@@ -84,7 +73,7 @@ def _lock_file(url: str) -> tuple[Callable[[], None], Callable[[], bool]]:
         if "locked" not in str(error):
             raise unreachable(url, str(error)) from error
         raise LeaseHeld(_named_holder(url)) from error
-    return connection.close, lambda: connection.in_transaction
+    return connection.close
 
 
 def _lock_path(url: str) -> Path:
@@ -92,22 +81,14 @@ def _lock_path(url: str) -> Path:
     return journal.with_name(journal.name + SUFFIX)
 
 
-def _lock_database(url: str) -> tuple[Callable[[], None], Callable[[], bool]]:
+def _lock_database(url: str) -> Callable[[], None]:
     with told(url):
         connection = lock_engine(url).connect().execution_options(isolation_level="AUTOCOMMIT")
         is_ours = connection.execute(sa.select(sa.func.pg_try_advisory_lock(LOCK))).scalar_one()
     if not is_ours:
         connection.close()
         raise LeaseHeld(_named_holder(url))
-    return connection.close, lambda: _answers(connection)
-
-
-def _answers(connection: sa.Connection) -> bool:
-    try:
-        connection.execute(sa.select(1))
-    except DBAPIError:
-        return False
-    return True
+    return connection.close
 
 
 def _named_holder(url: str) -> Holder | None:

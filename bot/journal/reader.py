@@ -17,14 +17,12 @@ from bot.journal import tables
 from bot.journal.encoding import instant_of, instant_text
 from bot.journal.engines import reading_engine, told
 from bot.journal.errors import AmbiguousOrder, UnknownOrder
-from bot.journal.grouping import group
 from bot.journal.positions import flow, total
 from bot.journal.schema import require_schema
 from bot.journal.values import (
     AccountRow,
     AuthRow,
     DaySummary,
-    DecisionGroup,
     DecisionRow,
     FillRow,
     NoteRow,
@@ -170,22 +168,6 @@ class JournalReader:
         if missed:
             filters.append(sa.tuple_(view.c.verdict, view.c.code) == sa.tuple_(*MISSED))
         return self._rows(DecisionRow, view, filters)
-
-    def decision_groups(
-        self,
-        *,
-        why_not: bool = False,
-        missed: bool = False,
-        symbol: str | None = None,
-        strategy: str | None = None,
-        since: datetime | None = None,
-    ) -> list[DecisionGroup]:
-        """Return the same decisions, those that say the same but for their figures together."""
-        return group(
-            self.decisions(
-                why_not=why_not, missed=missed, symbol=symbol, strategy=strategy, since=since
-            )
-        )
 
     # ------------------------------------------------------------------------------- the rest
 

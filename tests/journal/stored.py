@@ -3,7 +3,14 @@
 import asyncio
 import shutil
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 from pathlib import Path
+
+from bot.journal.batch import Batch
+from bot.journal.encoding import instant_text
+from bot.journal.engines import writing_engine
+from bot.journal.tables import daily_closes
+from tests.journal.facts import DAY
 
 
 def written_once(template: Path, folder: Path, write: Callable[[str], Awaitable[None]]) -> Path:
@@ -19,3 +26,15 @@ def written_once(template: Path, folder: Path, write: Callable[[str], Awaitable[
 
 def url_of(file: Path) -> str:
     return f"sqlite:///{file}"
+
+
+def close_day(url: str, at: datetime) -> None:
+    """Write a row of `daily_closes`, which the bot doesn't: so that every table holds something."""
+    row = {"trading_date": DAY.isoformat(), "strategy": "depth-hpg", "symbol": "HPG"}
+    numbers = {"quantity": 200, "cost": 5_410_000, "realised": 0, "fee": 8_115, "tax": 0}
+    engine = writing_engine(url)
+    with engine.begin() as connection:
+        batch = Batch(connection, ())
+        batch.append(daily_closes, {**row, **numbers, "at": instant_text(at)})
+        batch.store()
+    engine.dispose()

@@ -11,7 +11,8 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from bot.journal import tables
 from bot.journal.engines import reading_engine, writing_engine
 from bot.journal.journal import Journal
-from tests.journal.facts import DAY, EVERY_KIND, after
+from tests.journal.facts import EVERY_KIND, after
+from tests.journal.stored import close_day
 
 APPEND_ONLY = [table for table in tables.CHAINED if table.name not in tables.MUTABLE]
 
@@ -42,9 +43,9 @@ def opened(url: str) -> Iterator[sa.Engine]:
 
 
 @pytest.fixture
-async def written(journal: Journal, engine: sa.Engine) -> sa.Engine:
+async def written(journal: Journal, engine: sa.Engine, db_url: str) -> sa.Engine:
     await journal.write(EVERY_KIND)
-    await journal.close_day(DAY, at=after(9))
+    close_day(db_url, at=after(9))
     await journal.start_run(at=after(0), mode="paper", version="1", config_sha256="")
     return engine
 

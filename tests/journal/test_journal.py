@@ -197,26 +197,6 @@ def rows_of_runs(url: str) -> list[dict[str, object]]:
         return [dict(row) for row in connection.execute(query).mappings()]
 
 
-async def test_closing_a_day_writes_positions_and_results_once(
-    journal: Journal, db_url: str
-) -> None:
-    await journal.write(EVERY_KIND)
-
-    assert await journal.close_day(DAY, at=after(20_000)) == 1
-    assert await journal.close_day(DAY, at=after(20_001)) == 0
-
-    close = rows(db_url, tables.daily_closes)[0]
-    shown = {name: close[name] for name in ("strategy", "symbol", "quantity", "cost", "fee")}
-    assert shown == {
-        "strategy": "depth-hpg",
-        "symbol": "HPG",
-        "quantity": 200,
-        "cost": 5_410_000,
-        "fee": 8_115,
-    }
-    assert verify(db_url).is_whole
-
-
 def test_a_journal_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     missing = tmp_path / "new" / "journal.db"
 

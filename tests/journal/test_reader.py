@@ -11,6 +11,7 @@ import pytest
 from bot.domain.entry import Decision, Entry, Verdict
 from bot.domain.order import OrderState, SendState, Side
 from bot.journal.errors import AmbiguousOrder, NeedsMigration, UnknownOrder, Unreachable
+from bot.journal.grouping import group
 from bot.journal.journal import Journal
 from bot.journal.reader import JournalReader
 from bot.journal.values import PositionRow
@@ -275,7 +276,7 @@ def test_why_not_lists_what_became_no_order(reader: JournalReader) -> None:
 
 
 def test_reasons_that_differ_in_figures_are_told_together(reader: JournalReader) -> None:
-    groups = reader.decision_groups(why_not=True, symbol="FPT")
+    groups = group(reader.decisions(why_not=True, symbol="FPT"))
 
     assert len(groups) == 1
     told = groups[0]
@@ -336,7 +337,7 @@ def everything(reader: JournalReader) -> list[object]:
         *(reader.timeline("ORD10000003"), reader.timeline("L-0005"), reader.events()),
         *(reader.fills(symbol="HPG"), reader.positions(), reader.profits(day=DAY)),
         *(reader.decisions(why_not=True), reader.decisions(missed=True, since=since)),
-        *(reader.decision_groups(why_not=True), reader.summary(DAY), reader.notes(kind="PHASE")),
+        *(group(reader.decisions(why_not=True)), reader.summary(DAY), reader.notes(kind="PHASE")),
         *(reader.auth_events(), reader.states(), reader.accounts(), reader.runs()),
         *(candidates(reader, "ORD1"), candidates(reader, "L-000")),
     ]

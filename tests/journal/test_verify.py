@@ -17,8 +17,8 @@ from bot.journal.guards import GUARDS, missing_guards
 from bot.journal.journal import Journal
 from bot.journal.rows import seal_of, sealed_content
 from bot.journal.verify import VerifyReport, verify
-from tests.journal.facts import DAY, EVERY_KIND, Story, after, but
-from tests.journal.stored import url_of, written_once
+from tests.journal.facts import EVERY_KIND, Story, after, but
+from tests.journal.stored import close_day, url_of, written_once
 
 TRIALS = 40
 COVERED = [*tables.CHAINED, tables.orders, tables.runs]
@@ -34,7 +34,7 @@ async def fill(url: str) -> None:
             await journal.write(entries)
         await journal.write(story.filled(500, position=500 * number))
     await journal.write([but(entry) for entry in EVERY_KIND])
-    await journal.close_day(DAY, at=after(9))
+    close_day(url, at=after(9))
     await journal.end_run(run_id, "stopped", at=after(60))
     await journal.close()
 
