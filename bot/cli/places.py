@@ -93,10 +93,13 @@ def readable(invocation: Invocation) -> Loaded:
 def open_journal(invocation: Invocation) -> "Iterator[JournalReader]":
     """Open the journal for reading. Raises OperatorMistake for what the journal raises."""
     from bot.journal.reader import JournalReader
-    from bot.runtime.journal_file import told
+    from bot.runtime.journal_file import journal_errors
 
     loaded = readable(invocation)
-    with told(loaded.origin_of("journal.url")), JournalReader(loaded.journal_url) as reader:
+    with (
+        journal_errors(loaded.origin_of("journal.url")),
+        JournalReader(loaded.journal_url) as reader,
+    ):
         yield reader
 
 

@@ -141,7 +141,7 @@ def make_private_file(path: Path) -> None:
 
 
 @contextmanager
-def told(url: str) -> Iterator[None]:
+def database_errors(url: str) -> Iterator[None]:
     """Turn a database's errors into the journal's own."""
     try:
         yield

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from bot.domain.account import masked_account
 from bot.domain.visible import csv_text, visible_json
 from bot.journal.encoding import Plain, instant_text, local_text
-from bot.journal.engines import reading_engine, told
+from bot.journal.engines import database_errors, reading_engine
 from bot.journal.export_columns import COLUMNS, MEANINGS
 from bot.journal.schema import require_schema
 from bot.journal.tables import fills
@@ -97,7 +97,7 @@ def export_stream(
 def _connected(url: str) -> Iterator[sa.Connection]:
     engine = reading_engine(url)
     try:
-        with told(url), engine.connect() as connection:
+        with database_errors(url), engine.connect() as connection:
             require_schema(connection)
             yield connection
     finally:

@@ -22,11 +22,11 @@ from bot.domain.recovery import Recovery
 from bot.journal.batch import COUNTER, Batch, lock_heads, read_heads
 from bot.journal.encoding import instant_text
 from bot.journal.engines import (
+    database_errors,
     file_of,
     is_sqlite,
     make_private_file,
     reason_of,
-    told,
     unreachable,
     writing_engine,
 )
@@ -87,7 +87,7 @@ class Journal:
         engine = writing_engine(url)
         with ExitStack() as undo:
             undo.callback(engine.dispose)
-            with told(url), engine.connect() as connection:
+            with database_errors(url), engine.connect() as connection:
                 require_schema(connection)
             undo.pop_all()
         return cls(url, engine, epoch, keeper)
@@ -152,11 +152,11 @@ class Journal:
         return await asyncio.shield(done)
 
     def _read(self, query: Callable[[sa.Connection], T]) -> T:
-        with told(self._url), self._engine.connect() as connection:
+        with database_errors(self._url), self._engine.connect() as connection:
             return query(connection)
 
     def _change(self, change: Callable[[sa.Connection], T]) -> T:
-        with told(self._url), self._engine.begin() as connection:
+        with database_errors(self._url), self._engine.begin() as connection:
             self._require_lease(connection)
             done, heads = change(connection), read_heads(connection)
         self._show(heads)
@@ -178,7 +178,7 @@ class Journal:
         self._engine.dispose()
 
     def _store(self, entries: tuple[Entry, ...], check: Check) -> None:
-        with told(self._url):
+        with database_errors(self._url):
             try:
                 self._transact(entries, check)
             except DBAPIError as error:

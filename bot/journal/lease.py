@@ -15,12 +15,12 @@ from typing import Final
 import sqlalchemy as sa
 
 from bot.journal.engines import (
+    database_errors,
     file_of,
     is_sqlite,
     lock_engine,
     make_private_file,
     reading_engine,
-    told,
     unreachable,
     writing_engine,
 )
@@ -82,7 +82,7 @@ def _lock_path(url: str) -> Path:
 
 
 def _lock_database(url: str) -> Callable[[], None]:
-    with told(url):
+    with database_errors(url):
         connection = lock_engine(url).connect().execution_options(isolation_level="AUTOCOMMIT")
         is_ours = connection.execute(sa.select(sa.func.pg_try_advisory_lock(LOCK))).scalar_one()
     if not is_ours:
@@ -94,7 +94,7 @@ def _lock_database(url: str) -> Callable[[], None]:
 def _named_holder(url: str) -> Holder | None:
     engine = reading_engine(url)
     try:
-        with told(url), engine.connect() as connection:
+        with database_errors(url), engine.connect() as connection:
             require_schema(connection)
             return holder_of(connection)
     finally:
@@ -105,7 +105,7 @@ def _take_epoch(url: str, holder: Holder) -> int:
     engine = writing_engine(url)
     name = {"pid": holder.pid, "host": holder.host, "since": holder.since.isoformat()}
     try:
-        with told(url), engine.begin() as connection:
+        with database_errors(url), engine.begin() as connection:
             require_schema(connection)
             mine = lease.c.name == NAME
             old = connection.execute(sa.select(lease.c.epoch).where(mine).with_for_update())

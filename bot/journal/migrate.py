@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 import sqlalchemy as sa
 
-from bot.journal.engines import file_of, is_sqlite, make_private_file, told, writing_engine
+from bot.journal.engines import (
+    database_errors,
+    file_of,
+    is_sqlite,
+    make_private_file,
+    writing_engine,
+)
 from bot.journal.errors import UnusableUrl
 from bot.journal.schema import SchemaState, check, require_known
 
@@ -37,7 +43,7 @@ def migrate(url: str, *, script_location: Path | None = None) -> None:
         make_private_file(file_of(url))
     engine = writing_engine(url)
     try:
-        with told(url), engine.begin() as connection:
+        with database_errors(url), engine.begin() as connection:
             if not is_sqlite(url):
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
             require_known(connection)

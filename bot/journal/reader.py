@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.journal import tables
 from bot.journal.encoding import instant_of, instant_text
-from bot.journal.engines import reading_engine, told
+from bot.journal.engines import database_errors, reading_engine
 from bot.journal.errors import AmbiguousOrder, UnknownOrder
 from bot.journal.positions import flow, total
 from bot.journal.schema import require_schema
@@ -53,7 +53,7 @@ class JournalReader:
     def __init__(self, url: str) -> None:
         self._url = url
         self._engine = reading_engine(url)
-        with told(url), self._engine.connect() as connection:
+        with database_errors(url), self._engine.connect() as connection:
             require_schema(connection)
 
     def close(self) -> None:
@@ -94,7 +94,7 @@ class JournalReader:
     def strategies(self) -> list[str]:
         """Return the names of all strategies that ever decided something."""
         query = sa.select(tables.decisions.c.strategy).distinct()
-        with told(self._url), self._engine.connect() as connection:
+        with database_errors(self._url), self._engine.connect() as connection:
             return sorted(connection.execute(query).scalars())
 
     def order(self, reference: str) -> OrderRow:
@@ -191,7 +191,7 @@ class JournalReader:
         """
         table = tables.order_results
         query = sa.select(table.c.raw).order_by(table.c.seq.desc()).limit(1)
-        with told(self._url), self._engine.connect() as connection:
+        with database_errors(self._url), self._engine.connect() as connection:
             raw = connection.execute(query).scalar_one_or_none()
         return stamp_in(raw or "")
 
@@ -242,7 +242,7 @@ class JournalReader:
         """
         table, named = tables.order_results, f'"orderid":{json.dumps(reference)}'
         query = sa.select(table.c.order_id).where(table.c.raw.contains(named, autoescape=True))
-        with told(self._url), self._engine.connect() as connection:
+        with database_errors(self._url), self._engine.connect() as connection:
             first = connection.execute(query.order_by(table.c.seq.desc()).limit(1)).scalar()
         return self._named(first) if first else []
 
@@ -252,7 +252,7 @@ class JournalReader:
 
     def _events(self, filters: Filters) -> list[TimelineRow]:
         query = sa.select(v_timeline).where(*filters).order_by(v_timeline.c.seq, v_timeline.c.part)
-        with told(self._url), self._engine.connect() as connection:
+        with database_errors(self._url), self._engine.connect() as connection:
             found = connection.execute(query).mappings().all()
         start = instant_of(found[0]["at"]) if found else None
         offsets = ((instant_of(row["at"]) - start).total_seconds() if start else 0 for row in found)
@@ -266,7 +266,7 @@ class JournalReader:
         sums = [total(fills.c[name]).label(name) for name in ("realised", "fee", "tax")]
         owner = (fills.c.strategy, fills.c.symbol)
         query = sa.select(*owner, quantity, cost, *sums).group_by(*owner).order_by(*owner)
-        with told(self._url), self._engine.connect() as connection:
+        with database_errors(self._url), self._engine.connect() as connection:
             found = connection.execute(query).mappings().all()
         return [made(PositionRow, {**row, "average_price": _average(row)}) for row in found]
 
@@ -277,14 +277,14 @@ class JournalReader:
         during = (table.c.at >= instant_text(start)) & (table.c.at < instant_text(end))
         times = sa.func.count().label("times")
         query = sa.select(table.c.verdict, times).where(during).group_by(table.c.verdict)
-        with told(self._url), self._engine.connect() as connection:
+        with database_errors(self._url), self._engine.connect() as connection:
             return {row.verdict: row.times for row in connection.execute(query)}
 
     def _rows(self, kind: type[R], source: sa.FromClause, filters: Filters) -> list[R]:
         return self._made(kind, sa.select(source).where(*filters).order_by(source.c.seq))
 
     def _made(self, kind: type[R], query: sa.Select[tuple[object, ...]]) -> list[R]:
-        with told(self._url), self._engine.connect() as connection:
+        with database_errors(self._url), self._engine.connect() as connection:
             return [made(kind, dict(row)) for row in connection.execute(query).mappings()]
 
 

@@ -5,7 +5,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from bot.journal.engines import reading_engine, told
+from bot.journal.engines import database_errors, reading_engine
 from bot.journal.errors import NeedsMigration
 from bot.journal.tables import SCHEMA
 
@@ -38,7 +38,7 @@ def check(url: str) -> SchemaState:
     """Say which schema a journal has. Changes nothing; raises Unreachable."""
     engine = reading_engine(url)
     try:
-        with told(url), engine.connect() as connection:
+        with database_errors(url), engine.connect() as connection:
             return SchemaState(schema_of(connection))
     finally:
         engine.dispose()

@@ -18,7 +18,7 @@ from bot.journal import rows, tables
 from bot.journal.batch import COUNTER, Head, read_heads, seals_of
 from bot.journal.comparing import Comparison
 from bot.journal.encoding import Plain, link, summed
-from bot.journal.engines import is_sqlite, reading_engine, told
+from bot.journal.engines import database_errors, is_sqlite, reading_engine
 from bot.journal.errors import Corrupt
 from bot.journal.guards import missing_guards
 from bot.journal.heads import KeptHeads, label_of
@@ -63,7 +63,7 @@ def verify(url: str, kept: Sequence[KeptHeads] = ()) -> VerifyReport:
     """
     engine = reading_engine(url)
     try:
-        with told(url), engine.connect() as connection:
+        with database_errors(url), engine.connect() as connection:
             require_schema(connection)
             runs = connection.execute(_RUNS).all()
             comparison = Comparison(kept, {row.run_id: row.heads for row in runs})
@@ -90,7 +90,7 @@ def heads_now(url: str, at: datetime) -> KeptHeads:
     runs = tables.runs
     newest = sa.select(runs.c.run_id, runs.c.epoch).order_by(runs.c.run_id.desc()).limit(1)
     try:
-        with told(url), engine.connect() as connection:
+        with database_errors(url), engine.connect() as connection:
             require_schema(connection)
             run_id, epoch = connection.execute(newest).first() or (0, None)
             return KeptHeads(at, label_of(url), run_id, epoch, read_heads(connection))

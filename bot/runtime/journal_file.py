@@ -52,8 +52,8 @@ TO_MAKE: Final = "The first run makes it (bot run), or: bot db migrate"
 
 
 @contextmanager
-def told(origin: str, *, what_to_do: str = CHECK) -> Iterator[None]:
-    """Turn what the journal raises into a mistake that says what to do.
+def journal_errors(origin: str, *, what_to_do: str = CHECK) -> Iterator[None]:
+    """Turn what the journal raises into an operator's mistake that says what to do.
 
     `origin` names the setting; `what_to_do` is said of a database that is out of reach.
     """

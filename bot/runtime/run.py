@@ -49,7 +49,7 @@ from bot.runtime.dry_run import dry
 from bot.runtime.faults import FaultGuard, ends_the_run
 from bot.runtime.feeds import polls_of, room_for_polls, slowed_by
 from bot.runtime.inbox import Inbox
-from bot.runtime.journal_file import TO_RUN, prepare_journal, taken_over, told
+from bot.runtime.journal_file import TO_RUN, journal_errors, prepare_journal, taken_over
 from bot.runtime.order_manager import Clocks, OrderManager
 from bot.runtime.poll_watch import PollWatch
 from bot.runtime.reads import DayOrderBook, Health, Reads
@@ -124,19 +124,19 @@ class Run:
         make_state_dir(self._loaded.state_dir)
         self._show_config()
         journal_origin = self._loaded.origin_of("journal.url")
-        with told(journal_origin, what_to_do=TO_RUN):
+        with journal_errors(journal_origin, what_to_do=TO_RUN):
             opened = self._open_journal()
         server = await self._listen()
         self._enter_world()
         self._halt = EarlyHalt(opened.journal, self.environment.market)
         server.serve(handlers_of(self._halt, self._fields), {"bot": self._loaded.bot})
-        with told(journal_origin):
+        with journal_errors(journal_origin):
             left = await opened.journal.recover(_date_of(SystemClock().now()))
         met = await self._meet_broker(server, has_work=has_open_work(left))
         if met is None:
             return self._controls.reason
         broker, account = met
-        with told(journal_origin):
+        with journal_errors(journal_origin):
             run_id = await self._start_run(opened.journal)
             today = _date_of(self.environment.market.now())
             recovery = await opened.journal.recover(today)
@@ -153,7 +153,7 @@ class Run:
             except LeaseLost as error:
                 raise taken_over(error) from error
         reason = self._controls.reason
-        with told(journal_origin):
+        with journal_errors(journal_origin):
             await opened.journal.end_run(run_id, reason, at=self.environment.market.now())
         return reason
 

@@ -13,7 +13,7 @@ from bot.config.settings.load import Loaded
 from bot.journal.migrate import check as check_schema
 from bot.journal.migrate import migrate as migrate_schema
 from bot.journal.schema import SchemaState
-from bot.runtime.journal_file import FOREIGN, told
+from bot.runtime.journal_file import FOREIGN, journal_errors
 
 
 @group("db", example="bot db check")
@@ -37,7 +37,7 @@ def migrate(invocation: Invocation, dry_run: bool) -> None:
     """Make the journal, or bring it up to date, in one transaction."""
     loaded = load(invocation)
     if not dry_run:
-        with told(loaded.origin_of("journal.url")):
+        with journal_errors(loaded.origin_of("journal.url")):
             migrate_schema(loaded.journal_url)
     state = _show(invocation, loaded)
     if not state.is_known:
@@ -47,7 +47,7 @@ def migrate(invocation: Invocation, dry_run: bool) -> None:
 
 
 def _show(invocation: Invocation, loaded: Loaded) -> SchemaState:
-    with told(loaded.origin_of("journal.url")):
+    with journal_errors(loaded.origin_of("journal.url")):
         state = check_schema(loaded.journal_url)
     shown = masked_url(loaded.journal_url)
     if invocation.json:

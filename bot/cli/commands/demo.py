@@ -21,7 +21,7 @@ from bot.config.masking import masked_url
 from bot.config.problems import ExitCode, OperatorMistake, Problem
 from bot.config.settings.load import Loaded
 from bot.domain.instrument import EXCHANGE_TZ
-from bot.runtime.journal_file import holds_runs, told
+from bot.runtime.journal_file import holds_runs, journal_errors
 from bot.runtime.run import RunEnd
 from bot.runtime.run_controls import RunOptions
 from bot.runtime.worlds.demo_files import NotAlone, alone, make_room
@@ -124,7 +124,7 @@ def _require_new_journal(loaded: Loaded) -> None:
 
     A journal in the state directory has been moved away; one that is elsewhere is not ours to move.
     """
-    with told(loaded.origin_of("journal.url")):
+    with journal_errors(loaded.origin_of("journal.url")):
         is_used = holds_runs(loaded.journal_url)
     if is_used:
         text = messages.USED_JOURNAL.format(journal=masked_url(loaded.journal_url))
@@ -146,7 +146,7 @@ def _head(loaded: Loaded, *, is_resumed: bool) -> str:
 
 def _print_summary(invocation: Invocation, loaded: Loaded, end: RunEnd) -> None:
     day = end.market_time.astimezone(EXCHANGE_TZ).date()
-    with told(loaded.origin_of("journal.url")):
+    with journal_errors(loaded.origin_of("journal.url")):
         summary, report = _read(loaded, day)
     if invocation.json:
         print_json({"entry": "Summary", **fields_of(summary), "net": summary.net})

@@ -21,7 +21,7 @@ from bot.journal.heads import HeadsFile, KeptHeads, kept_of, read_heads_file
 from bot.journal.reader import JournalReader
 from bot.journal.verify import VerifyReport, heads_now
 from bot.journal.verify import verify as verify_journal
-from bot.runtime.journal_file import told
+from bot.runtime.journal_file import journal_errors
 
 ALL: Final = "all"
 WHATS: Final = tuple(each.value for each in What)
@@ -53,7 +53,7 @@ def verify(invocation: Invocation, head: str | None) -> None:
     loaded = readable(invocation)
     given = () if head is None else _given(head)
     kept = read_heads_file(loaded.state_dir, loaded.journal_url)
-    with told(loaded.origin_of("journal.url")):
+    with journal_errors(loaded.origin_of("journal.url")):
         report = verify_journal(loaded.journal_url, (*kept.kept, *given))
     if invocation.json:
         compared = {"kept_heads": len(kept.kept), "given_heads": len(given)}
@@ -126,7 +126,7 @@ def head(invocation: Invocation) -> None:
     bot journal verify --head finds whatever was changed before it was printed.
     """
     loaded = readable(invocation)
-    with told(loaded.origin_of("journal.url")):
+    with journal_errors(loaded.origin_of("journal.url")):
         print_text(heads_now(loaded.journal_url, SystemClock().now()).line)
 
 
@@ -142,7 +142,7 @@ def export(invocation: Invocation, what: str, form: str, since: str | None, outp
     """Take the journal out as files of CSV or JSON lines, described in README.txt."""
     loaded = readable(invocation)
     whats = tuple(What) if what == ALL else (What(what),)
-    with told(loaded.origin_of("journal.url")):
+    with journal_errors(loaded.origin_of("journal.url")):
         with JournalReader(loaded.journal_url) as reader:
             start = since_of(since, reader)
         if output != STDOUT:
