@@ -299,7 +299,7 @@ class Strategy:
     ) -> None:
         """Request to buy. What is left out is as the strategy file says.
 
-        `limit` is whole VND, `market` one of MTL, MAK, MOK, ATO, ATC, PLO. Raises TypeError for a
+        `limit` is whole VND, `market` a market type like MTL or ATC. Raises TypeError for a
         quantity or price that is no whole number and for a `why` that is no text, ValueError for an
         absurd number or an unknown market type.
         """

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from bot.config.strategies.check import WORD_OF
+from bot.domain.order import ORDER_TYPES
 from bot.domain.plan import OrderPlan, StrategyPlan
 from bot.runtime.feeds import polls_of, room_for_polls
 
@@ -69,7 +70,7 @@ def _wake_word(kind: str, value: object) -> str:
 
 def price_words(order: OrderPlan) -> str:
     """`ask +1 tick`, or the market type."""
-    if order.order_type != "LO":
+    if not ORDER_TYPES[order.order_type].has_price:
         return order.order_type.value
     if not order.ticks:
         return order.basis.value

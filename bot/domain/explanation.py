@@ -8,7 +8,7 @@ from typing import Final
 from bot.domain.calendar import Closure, DayStatus, day_words
 from bot.domain.errors import CalendarEnds, NoRule
 from bot.domain.instrument import EXCHANGE_TZ, PHASE_WORDS, Instrument, InstrumentKind, Lot, Phase
-from bot.domain.order import OrderType
+from bot.domain.order import OrderType, type_word
 from bot.domain.rule_table import RuleRow
 from bot.domain.rulebook import Rulebook
 
@@ -168,8 +168,7 @@ def _orders(case: _Case) -> Iterator[Explained]:
 
 
 def _types(taken: frozenset[OrderType]) -> str:
-    words = sorted("LIMIT" if each is OrderType.LO else each.value for each in taken)
-    return "/".join(words) or "none is taken"
+    return "/".join(sorted(map(type_word, taken))) or "none is taken"
 
 
 def _changes(case: _Case) -> Iterator[Explained]:

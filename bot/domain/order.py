@@ -11,7 +11,7 @@ Both are tables; a move that is absent from the table is an error, never a defau
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from enum import StrEnum
 from hashlib import sha256
@@ -28,9 +28,7 @@ class Side(StrEnum):
 
 
 class OrderType(StrEnum):
-    """LO is the limit order; the others carry no price of their own (the broker's market price
-    codes).
-    """
+    """The broker's codes, one for each type; `ORDER_TYPES` says what each is."""
 
     LO = "LO"
     MP = "MP"
@@ -42,6 +40,53 @@ class OrderType(StrEnum):
     PLO = "PLO"
     FOK = "FOK"
     FAK = "FAK"
+
+
+@dataclass(frozen=True, slots=True)
+class TypeRules:
+    """What an order type is. Which exchange takes it in which phase is dated data of the rulebook.
+
+    `has_price`: it carries a limit price; it is LIMIT on the wire and on screens, all others are
+    MARKET. `rests_as_limit`: what is not matched at once goes on as a limit order, and its row says
+    so. `needs_trade_today`: it trades at the day's last price, so there must be one. `routed`: the
+    type that the broker's answer may name instead of the one that was sent.
+    """
+
+    has_price: bool = False
+    rests_as_limit: bool = False
+    needs_trade_today: bool = False
+    routed: Mapping[Exchange, OrderType] = field(default_factory=dict)
+
+
+ORDER_TYPES: Final[Mapping[OrderType, TypeRules]] = {
+    OrderType.LO: TypeRules(has_price=True),
+    OrderType.MP: TypeRules(routed={Exchange.HOSE: OrderType.MTL}),
+    OrderType.ATO: TypeRules(),
+    OrderType.ATC: TypeRules(),
+    OrderType.MTL: TypeRules(rests_as_limit=True),
+    OrderType.MAK: TypeRules(routed={Exchange.HNX: OrderType.FAK}),
+    OrderType.MOK: TypeRules(routed={Exchange.HNX: OrderType.FOK}),
+    OrderType.PLO: TypeRules(needs_trade_today=True),
+    OrderType.FOK: TypeRules(),
+    OrderType.FAK: TypeRules(),
+}
+MARKET_TYPES: Final = tuple(kind for kind, rules in ORDER_TYPES.items() if not rules.has_price)
+
+
+def type_word(order_type: str) -> str:
+    """Return the word for screens: LIMIT for the limit order, else the exchange's own."""
+    return "LIMIT" if order_type == OrderType.LO else order_type
+
+
+def is_echo(exchange: Exchange, sent: OrderType, answered: str) -> bool:
+    """Return whether an answer names the type that was sent, as it is or as routing renames it."""
+    if answered == sent:
+        return True
+    renamed = OrderType.__members__.get(answered)
+    return renamed is not None and (
+        ORDER_TYPES[sent].routed.get(exchange) is renamed
+        or ORDER_TYPES[renamed].routed.get(exchange) is sent
+    )
 
 
 class OrderState(StrEnum):
@@ -133,7 +178,7 @@ class Intent:
     """An order that risk has approved. One POST is ever made for it.
 
     `intent_id` is ours (`L-0001`, counted over the life of a journal) and never leaves this
-    machine. `limit_price` is None exactly when `order_type` is not LO. `ttl_at` is the last instant
+    machine. `limit_price` is None exactly for a market type. `ttl_at` is the last instant
     at which the first byte may leave. `expire_after` is how long the unmatched part may work once
     accepted. `follows` names the intent that a 403 OTP code had blocked. `closes_position` marks an
     exit.

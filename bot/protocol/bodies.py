@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, TypeVar
 from pydantic import Field, Strict, ValidationError
 
 from bot.domain.account import SubAccount
-from bot.domain.order import Intent, OrderType, Side
+from bot.domain.order import MARKET_TYPES, ORDER_TYPES, Intent, OrderType, Side
 from bot.protocol.errors import MalformedRequest
 from bot.protocol.fields import Wire, said_of
 from bot.protocol.strict_json import INTEGER_MAX, NotJson, compact, parse
@@ -21,7 +21,7 @@ MARKET: Final = "MARKET"
 STOCK_TYPES: Final = frozenset({"STOCK", "BOND", "FUND_CERTIFICATE", "WARRANT", "ETF"})
 _TYPES: Final = frozenset({LIMIT, MARKET})
 _SIDES: Final = frozenset(Side)
-_MARKET_CODES: Final = frozenset(kind.value for kind in OrderType) - {OrderType.LO.value}
+_MARKET_CODES: Final = frozenset(kind.value for kind in MARKET_TYPES)
 
 _Count = Annotated[int, Strict(), Field(ge=1, le=INTEGER_MAX)]
 _Word = Annotated[str, Strict(), Field(min_length=1, max_length=64)]
@@ -50,8 +50,8 @@ class _Cancel(Wire):
 
 def encode_place(intent: Intent, account: SubAccount, *, stock_type: str = "STOCK") -> bytes:
     """Return the body that places `intent`; the account is named by its extended id."""
-    is_limit = intent.order_type is OrderType.LO
-    assert is_limit == (intent.limit_price is not None), "LO, and only LO, has a limit price"
+    is_limit = ORDER_TYPES[intent.order_type].has_price
+    assert is_limit == (intent.limit_price is not None), "a price fits the order type"
     body: dict[str, Any] = {
         "sub_account": account.extended_id,
         "side": intent.side,

@@ -7,16 +7,14 @@ exchange and errors; the tables are ours.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from email.utils import parsedate_to_datetime
-from types import MappingProxyType
 from typing import Final
 
 from bot.domain.account import SubAccount
-from bot.domain.instrument import Exchange
-from bot.domain.order import Intent, OrderResult, OrderType
+from bot.domain.order import ORDER_TYPES, Intent, OrderResult, is_echo
 from bot.domain.outcome import Accepted, NotSent, Outcome, Refused, Resolution, Unknown
 from bot.protocol.answer import Answer, NoAnswer
 from bot.protocol.endpoints import AMEND_ORDER, CANCEL_ORDER, PLACE_ORDER, USER, Endpoint
@@ -42,15 +40,6 @@ _CERTAIN_STATUSES: Final = frozenset({400, 401, 403, 404, 405, 409, 422, 429})
 
 _ORDER_ID: Final = re.compile(r"ORD[0-9]+", re.ASCII)
 _RETRY_S_MAX: Final = 3_600.0
-
-_T = OrderType
-_ONE_KIND: Final[Mapping[Exchange, tuple[frozenset[OrderType], ...]]] = MappingProxyType(
-    {
-        Exchange.HOSE: (frozenset({_T.MP, _T.MTL}),),
-        Exchange.HNX: (frozenset({_T.MAK, _T.FAK}), frozenset({_T.MOK, _T.FOK})),
-    }
-)
-"""Types that routing turns into one another (HOSE MP to MTL; HNX MAK to FAK, MOK to FOK)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +101,7 @@ def _first_difference(
         "side": result.side is intent.side,
         "quantity": result.quantity == intent.quantity,
         "price": result.limit_price == intent.limit_price,
-        "order type": _is_one_kind(intent.exchange, intent.order_type, result.order_type),
+        "order type": is_echo(intent.exchange, intent.order_type, result.order_type),
         "market price": _echoes_market_price(intent, result),
         "date": result.transaction_date == today,
     }
@@ -123,14 +112,8 @@ def _echoes_market_price(intent: Intent, result: OrderResult) -> bool:
     """`market_price` comes back as sent; it may also be left out."""
     if result.market_price is None:
         return True
-    is_limit = intent.order_type is OrderType.LO
-    return not is_limit and _is_one_kind(intent.exchange, intent.order_type, result.market_price)
-
-
-def _is_one_kind(exchange: Exchange, sent: OrderType, answered: str) -> bool:
-    if answered == sent.value:
-        return True
-    return any(sent in kinds and answered in kinds for kinds in _ONE_KIND.get(exchange, ()))
+    has_price = ORDER_TYPES[intent.order_type].has_price
+    return not has_price and is_echo(intent.exchange, intent.order_type, result.market_price)
 
 
 def _rejection(result: OrderResult) -> Refused:

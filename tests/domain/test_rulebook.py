@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 import bot.domain
 from bot.domain.errors import CalendarEnds, RuleDataError
 from bot.domain.instrument import Exchange, Lot, Phase
-from bot.domain.order import OrderType
+from bot.domain.order import ORDER_TYPES, OrderType
 from bot.domain.rulebook import Rulebook
 from tests.domain.vectors import VECTORS, instrument
 from tests.rows import every_row
@@ -130,6 +130,7 @@ def test_the_broker_answers_with_the_routed_type(rulebook, exchange, order_type)
     routed = rulebook.routed(exchange, order_type)
 
     assert routed == ROUTED.get((exchange, order_type), order_type)
+    assert routed == ORDER_TYPES[order_type].routed.get(exchange, order_type)
     assert rulebook.canonical(exchange, routed) == rulebook.canonical(exchange, order_type)
 
 

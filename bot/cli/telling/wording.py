@@ -7,6 +7,7 @@ from typing import Final
 
 from bot.cli.telling.refusal_words import in_words
 from bot.domain.instrument import EXCHANGE_TZ, PHASE_WORDS, Phase
+from bot.domain.order import type_word
 from bot.domain.visible import visible
 
 LINE_MAX: Final = 100
@@ -50,7 +51,7 @@ def phase_of(phase: str) -> str:
 
 def type_of(order_type: str | None) -> str:
     """LIMIT for the limit order, else the exchange's own word."""
-    return "LIMIT" if order_type == "LO" else order_type or ""
+    return type_word(order_type or "")
 
 
 def order_words(

@@ -22,7 +22,7 @@ from bot.config.strategies.plugin_check import (
 )
 from bot.config.yaml_file import Location, YamlDocument
 from bot.domain.instrument import Exchange, Instrument, Lot, Phase
-from bot.domain.order import OrderType
+from bot.domain.order import MARKET_TYPES, OrderType, type_word
 from bot.domain.plan import ParameterValue, StrategyPlan
 from bot.domain.rulebook import Rulebook
 from bot.domain.symbols import SymbolTable
@@ -225,7 +225,7 @@ def _type_exists(sound: _Sound) -> Iterator[Problem]:
             yield sound.at("E-CFG-022", message, *place)
         elif not set(asked) & set(phases):
             then = ", ".join(WORD_OF[phase] for phase in phases)
-            name = "LIMIT" if wanted is OrderType.LO else wanted
+            name = type_word(wanted)
             message = f"{exchange} ({', '.join(symbols)}) takes {name} in sessions [{then}] only"
             yield sound.at("E-CFG-022", message, "when", "sessions")
 
@@ -246,7 +246,7 @@ def _market_types(rulebook: Rulebook, exchange: Exchange) -> list[str]:
         for phase in WORDS.values()
         for kind in rulebook.accepted_types(exchange, phase, Lot.EVEN)
     }
-    return sorted(taken - {OrderType.LO})
+    return sorted(taken.intersection(MARKET_TYPES))
 
 
 def _keys(sound: _Sound, section: str) -> Mapping[str, object]:

@@ -23,13 +23,12 @@ from bot.config.field_types import (
 )
 from bot.config.limits import SHARES, VND, LimitsSection
 from bot.config.model_check import FileModel
-from bot.domain.order import OrderType
+from bot.domain.order import MARKET_TYPES, OrderType
 from bot.domain.plan import ParameterValue, PriceBasis, StrategyMode
 
 SYMBOLS_MAX: Final = 50
 TITLE: Final = "vnbot strategy file"
 _SECTION: Final = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
-_MARKET_TYPES: Final = tuple(kind for kind in OrderType if kind is not OrderType.LO)
 _PRICE: Final = re.compile(r"(bid|ask|last|mid)(?: ([+-])([1-9][0-9]?) ticks?)?")
 _BETWEEN: Final = re.compile(r"(\S+) ?- ?(\S+)")
 _SYMBOL: Final = r"[A-Z0-9]*[A-Z][A-Z0-9]*"
@@ -52,7 +51,7 @@ class PriceReader(Reader):
 
     def read(self, value: object) -> PriceChoice:
         """Return the choice."""
-        if isinstance(value, str) and value in _MARKET_TYPES:
+        if isinstance(value, str) and value in MARKET_TYPES:
             return PriceChoice(None, market=OrderType(value))
         found = _PRICE.fullmatch(value) if isinstance(value, str) else None
         if found is None:
@@ -63,7 +62,7 @@ class PriceReader(Reader):
 
     def schema(self) -> JsonSchemaValue:
         """Text."""
-        return {"type": "string", "pattern": f"^({_PRICE.pattern}|{'|'.join(_MARKET_TYPES)})$"}
+        return {"type": "string", "pattern": f"^({_PRICE.pattern}|{'|'.join(MARKET_TYPES)})$"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +222,7 @@ class OrderSection(BaseModel):
     type: Literal["LIMIT", "MARKET"] = "LIMIT"
     """LIMIT, or MARKET with a market type as its price."""
     price: Annotated[PriceChoice, PriceReader()] = PriceChoice(PriceBasis.LAST)
-    """bid, ask, last or mid, perhaps with '+1 tick'; with MARKET: MTL, ATO, ATC, MAK, MOK, PLO."""
+    """bid, ask, last or mid, perhaps with '+1 tick'; with MARKET: a market type like MTL or ATC."""
     expire: _Length = None
     """After this the unmatched part is cancelled."""
 

@@ -15,7 +15,7 @@ from datetime import date
 from typing import Final
 
 from bot.domain.message import NonceBurnt, TodaysOrdersRead
-from bot.domain.order import OrderReport, OrderState, OrderType, SendState
+from bot.domain.order import ORDER_TYPES, OrderReport, OrderState, OrderType, SendState
 from bot.domain.outcome import Resolution
 from bot.engine.faults import guarded
 from bot.engine.orders import orders, set_aside
@@ -182,10 +182,10 @@ def is_candidate(state: State, tracked: TrackedIntent, row: OrderReport) -> bool
 def _is_same_price(state: State, tracked: TrackedIntent, row: OrderReport) -> bool:
     intent = tracked.intent
     kind = _canonical(state, tracked, row.order_type)
-    if intent.order_type is OrderType.LO:
+    if ORDER_TYPES[intent.order_type].has_price:
         return row.price == intent.limit_price and kind in {None, OrderType.LO}
     wanted = state.rulebook.canonical(intent.exchange, intent.order_type)
-    became_limit = wanted is OrderType.MTL and kind is OrderType.LO
+    became_limit = ORDER_TYPES[wanted].rests_as_limit and kind is OrderType.LO
     return kind is wanted or became_limit
 
 

@@ -13,7 +13,7 @@ from typing import Final
 from bot.domain.entry import CheckResult
 from bot.domain.errors import NoRule
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument, Lot, Phase
-from bot.domain.order import OrderType, Side
+from bot.domain.order import ORDER_TYPES, OrderType, Side
 from bot.domain.plan import Limits, When
 from bot.domain.quote import Quote
 from bot.domain.rulebook import Rulebook
@@ -24,6 +24,8 @@ PPM: Final = 1_000_000
 AUCTIONS: Final = frozenset({Phase.OPEN, Phase.PRE_CLOSED, Phase.CA})
 SILENT_PHASES: Final = frozenset({Phase.BREAK, Phase.CLOSED, Phase.PUT_THROUGH})
 """Phases in which no exchange takes an order. Source: HOSE Decision 352, VNX Decision 17."""
+
+_NEED_TRADE_TODAY: Final = {kind for kind, rules in ORDER_TYPES.items() if rules.needs_trade_today}
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +148,11 @@ def order_type(request: OrderRequest, view: View, _limits: Limits) -> CheckResul
 def accepted_types(view: View) -> frozenset[OrderType]:
     """Return the canonical types that both take; a phase the broker lacks means LIMIT only.
 
-    PLO trades at the day's price, so there must be one (HSC and FPTS rule pages for HNX).
+    What trades at the day's price needs one (PLO; HSC and FPTS rule pages for HNX).
     """
     accepted = view.rulebook.accepted_types(view.exchange, view.phase, Lot.EVEN)
     if not view.has_price_today:
-        accepted -= {OrderType.PLO}
+        accepted -= _NEED_TRADE_TODAY
     if view.available is None:
         return accepted
     listed = view.available or frozenset({OrderType.LO})
@@ -178,7 +180,8 @@ def odd_lot(request: OrderRequest, view: View, _limits: Limits) -> CheckResult |
         return None
     accepted = view.rulebook.accepted_types(view.exchange, view.phase, Lot.ODD)
     is_banned = view.rulebook.statuses.is_first_day(view.traded.status) and not view.has_price_today
-    is_ok = request.order_type is OrderType.LO and OrderType.LO in accepted and not is_banned
+    is_limit = ORDER_TYPES[request.order_type].has_price
+    is_ok = is_limit and request.order_type in accepted and not is_banned
     return judged("ODD_LOT", is_ok, quantity=request.quantity, order_type=request.order_type)
 
 
@@ -193,7 +196,7 @@ def max_quantity(request: OrderRequest, view: View, _limits: Limits) -> CheckRes
 
 def price(request: OrderRequest, _view: View, _limits: Limits) -> CheckResult | None:
     """A LIMIT order has a price above 0, any other has none."""
-    is_limit, limit = request.order_type is OrderType.LO, request.limit_price
+    is_limit, limit = ORDER_TYPES[request.order_type].has_price, request.limit_price
     is_ok = (limit is not None and limit > 0) if is_limit else limit is None
     return None if is_ok else judged("PRICE", False, price=limit, order_type=request.order_type)
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from bot.domain.entry import CheckResult, Numbers
 from bot.domain.instrument import PHASE_WORDS, Phase
-from bot.domain.order import OrderType
+from bot.domain.order import type_word
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ def _shown(name: str, value: object) -> str:
     if name == "phase":
         return PHASE_WORDS[Phase(str(value))]
     if name in {"order_type", "accepted"}:
-        return "/".join("LIMIT" if one == OrderType.LO else one for one in str(value).split("/"))
+        return "/".join(map(type_word, str(value).split("/")))
     if isinstance(value, int) and "_ppm" in name:
         return f"{value / _PPM_OF_A_PERCENT:.8g}%"
     if isinstance(value, int) and not isinstance(value, bool):

@@ -12,7 +12,7 @@ from typing import Final
 
 from bot.domain.entry import Numbers
 from bot.domain.instrument import Instrument
-from bot.domain.order import OrderType, Side
+from bot.domain.order import ORDER_TYPES, OrderType, Side
 from bot.domain.plan import OrderPlan, PriceBasis, SizeUnit
 from bot.domain.quote import Depth
 from bot.domain.rulebook import Rulebook
@@ -69,7 +69,7 @@ def request_of(
     plan, side = strategy.plan, SIDES[request.kind]
     order_type = _order_type(plan.order, request)
     price = _limit_price(state, strategy, instance.symbol, side, request, order_type)
-    if order_type is OrderType.LO and price is None:
+    if ORDER_TYPES[order_type].has_price and price is None:
         basis = basis_for(plan.order.basis, side)
         reason = _why_no_price(state, instance.symbol, basis, side)
         return Unsized("NO_PRICE", {"basis": basis, "side": side, "reason": reason})
@@ -110,7 +110,7 @@ def _limit_price(
     request: Request,
     order_type: OrderType,
 ) -> int | None:
-    if order_type is not OrderType.LO:
+    if not ORDER_TYPES[order_type].has_price:
         return None
     if not isinstance(request.limit, Default):
         return request.limit
