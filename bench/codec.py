@@ -22,7 +22,8 @@ from bot.domain.quote import Depth, DepthLevel, Quote
 from bot.protocol.answer import Answer
 from bot.protocol.decode import decode_depth, decode_order_results, decode_quote
 from bot.protocol.encode import encode_depth, encode_order_results, encode_quote
-from bot.protocol.endpoints import PLACE_ORDER, STOCK_DEPTH, STOCK_QUOTE, Endpoint
+from bot.protocol.endpoints.endpoint import Endpoint
+from bot.protocol.endpoints.trading import PLACE_ORDER, STOCK_DEPTH, STOCK_QUOTE
 from bot.protocol.envelope import open_envelope, seal
 
 AT = datetime(2026, 11, 19, 2, 20, tzinfo=UTC)

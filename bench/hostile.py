@@ -25,7 +25,7 @@ from bot.cli.main import COLLECT_AFTER
 from bot.clock import SystemClock, performance_s
 from bot.domain.account import SubAccount
 from bot.domain.instrument import EXCHANGE_TZ
-from bot.protocol.calls import STOCK_HISTORY
+from bot.protocol.calls import CODECS
 from bot.protocol.secret import Secret
 from bot.protocol.sizes import LARGE, ROWS_MAX, SMALL, Size
 
@@ -75,7 +75,7 @@ def _history(broker: Broker) -> Awaitable[object]:
     start, end = (AT.astimezone(EXCHANGE_TZ).date().isoformat() for _ in range(2))
     query = (("from", start), ("to", end))
     stamps = [(name, str(int(datetime.fromisoformat(day).timestamp()))) for name, day in query]
-    return broker.client.read(STOCK_HISTORY, {"symbol": "HPG"}, stamps)
+    return broker.client.read(CODECS["stock_history"], {"symbol": "HPG"}, stamps)
 
 
 CASES: Mapping[str, tuple[Read, bytes]] = {

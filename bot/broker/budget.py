@@ -18,7 +18,7 @@ from typing import Final
 
 from bot.broker.errors import RateLimited
 from bot.broker.waiter import Waiter
-from bot.protocol.endpoints import Lane
+from bot.protocol.endpoints.endpoint import Lane
 
 WINDOW: Final = timedelta(seconds=60.5)
 """The broker's window is 60 s; half a second is for requests that are on their way."""

@@ -23,7 +23,7 @@ from bot.broker.signer import Signer
 from bot.broker.waiter import Waiter
 from bot.clock import Clock
 from bot.protocol.answer import Answer, NoAnswer
-from bot.protocol.endpoints import Endpoint, Tier
+from bot.protocol.endpoints.endpoint import Endpoint, Tier
 from bot.protocol.envelope import rate_limit_reset
 from bot.protocol.signing import HEADER_SIGNATURE
 from bot.protocol.sizes import size_of

@@ -11,10 +11,15 @@ from decimal import Decimal
 from typing import Final
 
 from bot.broker.errors import Malformed, WrongQuery
-from bot.protocol.endpoints import Endpoint, build_target, path_parameters
+from bot.protocol.endpoints.endpoint import (
+    Endpoint,
+    build_target,
+    path_parameters,
+    query_faults,
+    unknown_parameters,
+)
 from bot.protocol.envelope import Payload
 from bot.protocol.errors import UnusableTarget
-from bot.protocol.parameters import query_faults, unknown_parameters
 from bot.protocol.redact import redact
 from bot.protocol.values.series import PriceBar
 
@@ -36,8 +41,8 @@ def check_query(
     faults: list[Fault] = [(name, "given twice") for name, count in names.items() if count > 1]
     faults += _path_faults(endpoint, path)
     given = dict(query)
-    faults += [(name, "no such parameter") for name in unknown_parameters(endpoint.name, given)]
-    faults += [(each.name, each.reason) for each in query_faults(endpoint.name, given)]
+    faults += [(name, "no such parameter") for name in unknown_parameters(endpoint, given)]
+    faults += [(each.name, each.reason) for each in query_faults(endpoint, given)]
     if faults:
         raise WrongQuery(endpoint.name, tuple(faults))
 

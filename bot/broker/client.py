@@ -21,9 +21,10 @@ from bot.domain.account import AccountSnapshot, ShareholderRight, SubAccount
 from bot.domain.instrument import Exchange
 from bot.domain.order import OrderReport, Side, TodaysOrders
 from bot.domain.quote import Depth, Quote
-from bot.protocol import calls, decode, encode, endpoints
+from bot.protocol import calls, decode, encode
 from bot.protocol.answer import Answer
-from bot.protocol.endpoints import Endpoint, build_target
+from bot.protocol.endpoints import trading
+from bot.protocol.endpoints.endpoint import Endpoint, build_target
 from bot.protocol.envelope import Payload, open_envelope
 from bot.protocol.errors import BrokerRefusal, MalformedAnswer
 from bot.protocol.secret import Secret
@@ -91,22 +92,22 @@ class BrokerClient:
 
     async def user(self) -> User:
         """Read who owns the key."""
-        return await self._read(endpoints.USER, {}, (), decode.decode_user)
+        return await self._read(trading.USER, {}, (), decode.decode_user)
 
     async def sub_accounts(self, user_id: int) -> tuple[SubAccount, ...]:
         """Read the sub-accounts of the key's user."""
         path = {"user_id": str(user_id)}
-        return await self._read(endpoints.SUB_ACCOUNTS, path, (), decode.decode_sub_accounts)
+        return await self._read(trading.SUB_ACCOUNTS, path, (), decode.decode_sub_accounts)
 
     # ----------------------------------------------------------------------------------- market
 
     async def quote(self, symbol: str) -> Quote:
         """Read the quote of a stock."""
-        return await self._read(endpoints.STOCK_QUOTE, {"symbol": symbol}, (), decode.decode_quote)
+        return await self._read(trading.STOCK_QUOTE, {"symbol": symbol}, (), decode.decode_quote)
 
     async def depth(self, symbol: str) -> Depth:
         """Read the depth of a stock."""
-        return await self._read(endpoints.STOCK_DEPTH, {"symbol": symbol}, (), decode.decode_depth)
+        return await self._read(trading.STOCK_DEPTH, {"symbol": symbol}, (), decode.decode_depth)
 
     async def stock_history(
         self, symbol: str, start: datetime, end: datetime, resolution: str = "1D"
@@ -117,14 +118,16 @@ class BrokerClient:
         """
         seconds = (str(int(instant.timestamp())) for instant in (start, end))
         query = [*zip(("from", "to"), seconds, strict=True), ("resolution", resolution)]
-        history = await self.read(calls.STOCK_HISTORY, {"symbol": symbol}, query)
+        history: PriceHistory = await self.read(
+            calls.CODECS["stock_history"], {"symbol": symbol}, query
+        )
         check_scale("stock_history", history.bars, (await self.quote(symbol)).last)
         return history
 
     async def market_phase(self, exchange: Exchange) -> MarketPhase:
         """Read the phase of an exchange and the order types listed for it."""
         query = (("exchange", exchange.value),)
-        return await self._read(endpoints.MARKET_PHASE, {}, query, decode.decode_market_phase)
+        return await self._read(trading.MARKET_PHASE, {}, query, decode.decode_market_phase)
 
     # ---------------------------------------------------------------------------------- account
 
@@ -134,7 +137,7 @@ class BrokerClient:
         """Read buying power and sellable shares at `price` (VND; 0 means at the market)."""
         query = (("orderSide", side.value), ("symbol", symbol), ("quotePrice", str(price)))
         return await self._read(
-            endpoints.AVAILABLE_TRADE, _path(account), query, decode.decode_available_trade
+            trading.AVAILABLE_TRADE, _path(account), query, decode.decode_available_trade
         )
 
     async def todays_orders(self, account: SubAccount, asked_at: datetime) -> TodaysOrders:
@@ -146,7 +149,7 @@ class BrokerClient:
         def rows(payload: Payload) -> TodaysOrders:
             return decode.decode_todays_orders(payload, account=account, requested_at=asked_at)
 
-        return await self._read(endpoints.TODAYS_ORDERS, _path(account), UNCACHED, rows)
+        return await self._read(trading.TODAYS_ORDERS, _path(account), UNCACHED, rows)
 
     async def order(
         self, account: SubAccount, order_id: str, asked_at: datetime
@@ -158,7 +161,7 @@ class BrokerClient:
 
         path = {**_path(account), "order_id": order_id}
         try:
-            return await self._read(endpoints.ORDER_DETAIL, path, UNCACHED, row)
+            return await self._read(trading.ORDER_DETAIL, path, UNCACHED, row)
         except Refused as refusal:
             if refusal.http_status == 404:
                 return None
@@ -167,19 +170,19 @@ class BrokerClient:
     async def portfolio(self, account: SubAccount) -> Portfolio:
         """Read the shares."""
         return await self._read(
-            endpoints.PORTFOLIO, _path(account), UNCACHED, decode.decode_portfolio
+            trading.PORTFOLIO, _path(account), UNCACHED, decode.decode_portfolio
         )
 
     async def summary(self, account: SubAccount) -> AccountSummary:
         """Read the money."""
-        return await self._read(endpoints.SUMMARY, _path(account), (), decode.decode_summary)
+        return await self._read(trading.SUMMARY, _path(account), (), decode.decode_summary)
 
     async def account_snapshot(self, account: SubAccount, at: datetime) -> AccountSnapshot:
         """Read shares and money, two calls, as one picture stamped `at`."""
         portfolio = await self.portfolio(account)
         summary = await self.summary(account)
         if summary.cash is None:
-            raise Malformed(endpoints.SUMMARY.name, "neither ci_balance nor balance is there")
+            raise Malformed(trading.SUMMARY.name, "neither ci_balance nor balance is there")
         net_assets = summary.net_asset_value
         if net_assets is None:
             net_assets = summary.cash + summary.securities - summary.debt
@@ -194,7 +197,7 @@ class BrokerClient:
 
     async def rights(self, account: SubAccount) -> tuple[ShareholderRight, ...]:
         """Read what corporate actions have promised or brought, newest first."""
-        found = await self.read(calls.USER_RIGHTS, _path(account))
+        found = await self.read(calls.USER_RIGHTS_CODEC, _path(account))
         return tuple(
             ShareholderRight(
                 number=each.master_id,
@@ -214,17 +217,17 @@ class BrokerClient:
     async def request_otp(self) -> OtpTicket:
         """Have a one-time code sent: one of five a day, so exactly one attempt."""
         body = encode.encode_otp_request()
-        return await self._ask_once(endpoints.REQUEST_OTP, body, decode.decode_otp_ticket)
+        return await self._ask_once(trading.REQUEST_OTP, body, decode.decode_otp_ticket)
 
     async def verify_otp(self, ticket_id: str, code: Secret) -> TwoFactorToken:
         """Trade a code for a token: one of three tries, so exactly one attempt."""
         body = encode.encode_otp_verification(ticket_id, code)
-        return await self._ask_once(endpoints.VERIFY_OTP, body, decode.decode_two_factor_token)
+        return await self._ask_once(trading.VERIFY_OTP, body, decode.decode_two_factor_token)
 
     async def revoke(self, token: Secret) -> None:
         """Give a token up."""
         body = encode.encode_revocation(token)
-        await self._ask_once(endpoints.REVOKE_TOKEN, body, lambda _: None)
+        await self._ask_once(trading.REVOKE_TOKEN, body, lambda _: None)
 
     async def close(self) -> None:
         """Wait for what is under way and close the connections."""

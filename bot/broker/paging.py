@@ -11,8 +11,7 @@ from typing import Final, TypeVar
 
 from bot.broker.client import BrokerClient, ReadAnswer
 from bot.broker.errors import Malformed
-from bot.protocol.endpoints import Endpoint
-from bot.protocol.parameters import PARAMETERS
+from bot.protocol.endpoints.endpoint import Endpoint
 from bot.protocol.shaped import Codec
 from bot.protocol.values.account import OrderHistory
 from bot.protocol.values.earlier import GlobalNewsPage
@@ -28,7 +27,7 @@ Value = TypeVar("Value")
 
 def is_paged(endpoint: Endpoint) -> bool:
     """Tell whether a call takes a page."""
-    return any(one.name == PAGE for one in PARAMETERS[endpoint.name])
+    return any(one.name == PAGE for one in endpoint.takes)
 
 
 async def read_pages(

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from bot.broker.http import HttpRequest
 from bot.clock import Clock, wire_ms
-from bot.protocol.endpoints import Endpoint, Tier
+from bot.protocol.endpoints.endpoint import Endpoint, Tier
 from bot.protocol.secret import Secret
 from bot.protocol.signing import (
     HEADER_API_KEY,

@@ -20,15 +20,8 @@ from bot.domain.account import SubAccount
 from bot.domain.order import Intent
 from bot.protocol.answer import Answer, NoAnswer
 from bot.protocol.encode import encode_amend, encode_cancel, encode_place
-from bot.protocol.endpoints import (
-    AMEND_ORDER,
-    CANCEL_ORDER,
-    PLACE_ORDER,
-    USER,
-    Endpoint,
-    Lane,
-    build_target,
-)
+from bot.protocol.endpoints.endpoint import Endpoint, Lane, build_target
+from bot.protocol.endpoints.trading import AMEND_ORDER, CANCEL_ORDER, PLACE_ORDER, USER
 
 __all__ = ["Objection", "OrderWriter", "SignedRequest", "nothing_against"]
 

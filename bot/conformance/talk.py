@@ -18,7 +18,7 @@ from bot.broker.http import READ_BOUNDS, HttpRequest, Link
 from bot.broker.waiter import Waiter
 from bot.clock import Clock, wire_ms
 from bot.protocol.answer import Answer, NoAnswer
-from bot.protocol.endpoints import Lane
+from bot.protocol.endpoints.endpoint import Lane
 from bot.protocol.envelope import rate_limit_reset
 from bot.protocol.secret import Secret
 from bot.protocol.signing import (

@@ -17,7 +17,8 @@ from bot.domain.account import SubAccount
 from bot.domain.order import ORDER_TYPES, Intent, OrderResult, is_echo
 from bot.domain.outcome import Accepted, NotSent, Outcome, Refused, Resolution, Unknown
 from bot.protocol.answer import Answer, NoAnswer
-from bot.protocol.endpoints import AMEND_ORDER, CANCEL_ORDER, PLACE_ORDER, USER, Endpoint
+from bot.protocol.endpoints.endpoint import Endpoint
+from bot.protocol.endpoints.trading import AMEND_ORDER, CANCEL_ORDER, PLACE_ORDER, USER
 from bot.protocol.envelope import (
     SUCCESS_CODE,
     ErrorBody,

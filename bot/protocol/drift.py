@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, is_dataclass
 from functools import cache
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
-from bot.protocol.endpoints import Shape
+from bot.protocol.endpoints.endpoint import Shape
 from bot.protocol.envelope import Payload
 from bot.protocol.shaped import Codec, Rest, wire_names
 from bot.protocol.wire_types import Numbers

@@ -12,7 +12,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from bot.protocol.answer import Answer
-from bot.protocol.endpoints import Endpoint, Shape
+from bot.protocol.endpoints.endpoint import Endpoint, Shape
 from bot.protocol.errors import BrokerRefusal, MalformedAnswer
 from bot.protocol.sizes import check_size, is_for_a_moment
 from bot.protocol.strict_json import NotJson, compact, parse

@@ -17,7 +17,7 @@ from pydantic import GetCoreSchemaHandler, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
-from bot.protocol.endpoints import ENDPOINTS, Endpoint
+from bot.protocol.endpoints.endpoint import Endpoint
 from bot.protocol.envelope import Payload
 from bot.protocol.errors import MalformedAnswer
 from bot.protocol.fields import decimal_of, said_of
@@ -41,19 +41,21 @@ class Codec(Generic[T]):
     kind: type[T] | None = None
 
 
-def shaped(name: str, kind: type[T]) -> Codec[T]:
+def shaped(endpoint: Endpoint, kind: type[T]) -> Codec[T]:
     """Return the codec of a call whose payload is `kind`: a dataclass, or a tuple of them."""
-    return Codec(ENDPOINTS[name], partial(_decoded, kind), partial(_encoded, kind), kind)
+    return Codec(endpoint, partial(_decoded, kind), partial(_encoded, kind), kind)
 
 
-def unshaped(name: str) -> Codec[Unshaped]:
+def unshaped(endpoint: Endpoint) -> Codec[Unshaped]:
     """Return the codec of a call whose shape no source shows: the checked payload as it is."""
-    return Codec(ENDPOINTS[name], _kept, _given)
+    return Codec(endpoint, _kept, _given)
 
 
-def by_hand(name: str, decode: Callable[[Payload], T], encode: Callable[[T], object]) -> Codec[T]:
+def by_hand(
+    endpoint: Endpoint, decode: Callable[[Payload], T], encode: Callable[[T], object]
+) -> Codec[T]:
     """Return the codec of a call with a decoder and an encoder of its own."""
-    return Codec(ENDPOINTS[name], decode, encode)
+    return Codec(endpoint, decode, encode)
 
 
 def _decoded(kind: type[T], payload: Payload) -> T:

@@ -9,7 +9,8 @@ Figures by `bench/hostile.py`.
 from dataclasses import dataclass
 from typing import Final
 
-from bot.protocol.endpoints import ENDPOINTS, Endpoint
+from bot.protocol.endpoints import ENDPOINTS
+from bot.protocol.endpoints.endpoint import Endpoint
 from bot.protocol.errors import MalformedAnswer
 
 KIB: Final = 1024

@@ -8,155 +8,74 @@ from typing import Final
 
 Words = tuple[str, ...]
 
+
+def _words(text: str, separator: str = " ") -> Words:
+    return tuple(text.split(separator))
+
+
 ALL: Final = "ALL"
 CACHE_CONTROLS: Final[Words] = ("CACHE", "NOCACHE")
 SIDES: Final[Words] = ("BUY", "SELL")
-EXCHANGES: Final[Words] = ("HOSE", "HNX", "UPCOM", "HCX")
+EXCHANGES: Final[Words] = _words("HOSE HNX UPCOM HCX")
 STOCK_EXCHANGES: Final[Words] = ("HOSE", "HNX", "UPCOM")
-RESOLUTIONS: Final[Words] = ("1D", "5", "15", "30", "1H", "4H")
+RESOLUTIONS: Final[Words] = _words("1D 5 15 30 1H 4H")
 DAILY: Final[Words] = ("1D",)
-INDEX_CODES: Final[Words] = ("VNINDEX", "HNXINDEX", "UPCOMINDEX", "VN30", "HNX30")
 SCREENER_INDICES: Final[Words] = ("VN30", "HNX30")
-WINDOWS: Final[Words] = ("1D", "1W", "1M", "3M", "6M", "1Y", "YTD")
-SECTORS: Final[Words] = (
-    "technology",
-    "telecommunications",
-    "healthcare",
-    "financials",
-    "real-estate",
-    "consumer-discretionary",
-    "consumer-staples",
-    "industrials",
-    "basic-materials",
-    "energy",
-    "utilities",
+WINDOWS: Final[Words] = _words("1D 1W 1M 3M 6M 1Y YTD")
+SECTORS: Final[Words] = _words(
+    "technology telecommunications healthcare financials real-estate consumer-discretionary "
+    "consumer-staples industrials basic-materials energy utilities"
 )
-INDICATORS: Final[Words] = (
-    "SMA",
-    "EMA",
-    "ADX",
-    "SUPERTREND",
-    "PSAR",
-    "ICHIMOKU",
-    "RSI",
-    "MACD",
-    "STOCH",
-    "CCI",
-    "WILLIAMS_R",
-    "BBANDS",
-    "ATR",
-    "OBV",
-    "MFI",
-    "VOLUME_SMA",
+INDICATORS: Final[Words] = _words(
+    "SMA EMA ADX SUPERTREND PSAR ICHIMOKU RSI MACD STOCH CCI WILLIAMS_R BBANDS ATR OBV MFI "
+    "VOLUME_SMA"
 )
 DEFAULT_INDICATORS: Final = (
     "SMA(20),SMA(50),EMA(20),RSI(14),MACD(12,26,9),BBANDS(20,2),VOLUME_SMA(20)"
 )
-NEWS_TOPICS: Final[Words] = ("crypto", "forex", "stock", "commodities", "macro")
-COUNTRIES: Final[Words] = (
-    "China",
-    "Euro Area",
-    "Japan",
-    "United States",
-    "United Kingdom",
-    "Vietnam",
+NEWS_TOPICS: Final[Words] = _words("crypto forex stock commodities macro")
+COUNTRIES: Final[Words] = _words(
+    "China, Euro Area, Japan, United States, United Kingdom, Vietnam", ", "
 )
 REPORT_PERIODS: Final[Words] = ("annual", "quarterly")
 STATEMENTS: Final[Words] = ("income-statement", "balance-sheet", "cash-flow")
 FUND_TYPES: Final[Words] = ("STOCK_FUND", "BOND_FUND", "BALANCE_FUND")
-FUND_PERIODS: Final[Words] = (
-    "BEGIN_THE_YEAR",
-    "ONE_MONTH",
-    "THREE_MONTHS",
-    "SIX_MONTHS",
-    "ONE_YEAR",
-    "THREE_YEARS",
-    "FIVE_YEARS",
-    "SEVEN_YEARS",
-    "TEN_YEARS",
-    "ALL_TIME",
+FUND_PERIODS: Final[Words] = _words(
+    "BEGIN_THE_YEAR ONE_MONTH THREE_MONTHS SIX_MONTHS ONE_YEAR THREE_YEARS FIVE_YEARS "
+    "SEVEN_YEARS TEN_YEARS ALL_TIME"
 )
-RIGHT_STATUSES: Final[Words] = (
-    "WAIT_FOR_REVIEW",
-    "WAIT_EXECUTED",
-    "WAITING_FOR_APPROVE",
-    "NAVIGATING",
-    "COMPLETED",
-    "ALLOCATION_COMPLETED",
-    "CANCELED",
-    "EMPTY_STOCK",
-    "APPROVED",
-    "REJECTED",
-    "READY_FOR_TRADE",
-    "READY_FOR_CLOSE",
-    "STOCK_ALLOTTED",
-    "MONEY_ALLOTTED",
-    "PARTIALLY_DONE",
-    "VERIFIED",
-    "DELETED",
-    "REGISTERED",
-    "UNKNOWN",
+RIGHT_STATUSES: Final[Words] = _words(
+    "WAIT_FOR_REVIEW WAIT_EXECUTED WAITING_FOR_APPROVE NAVIGATING COMPLETED "
+    "ALLOCATION_COMPLETED CANCELED EMPTY_STOCK APPROVED REJECTED READY_FOR_TRADE "
+    "READY_FOR_CLOSE STOCK_ALLOTTED MONEY_ALLOTTED PARTIALLY_DONE VERIFIED DELETED REGISTERED "
+    "UNKNOWN"
 )
-RIGHT_REGISTER_STATUSES: Final[Words] = (
-    "UNREGISTER",
-    "REGISTERED",
-    "EXPIRED",
-    "RECEIVED",
-    "PARTIAL_REGISTERED",
-    "PENDING",
-    "PARTIAL_RECEIVED",
-    "WAIT_REGISTER",
-    "REGISTERED_V2",
-    "WAIT_RECEIVE",
-    "WAIT_STOCK",
-    "PARTIAL_RECEIVED_V2",
-    "UNKNOWN",
+RIGHT_REGISTER_STATUSES: Final[Words] = _words(
+    "UNREGISTER REGISTERED EXPIRED RECEIVED PARTIAL_REGISTERED PENDING PARTIAL_RECEIVED "
+    "WAIT_REGISTER REGISTERED_V2 WAIT_RECEIVE WAIT_STOCK PARTIAL_RECEIVED_V2 UNKNOWN"
 )
-RIGHT_TYPES: Final[Words] = (
-    "OTC_BOND_INTEREST",
-    "SHAREHOLDER_MEETING",
-    "SOLICIT_SHAREHOLDER_OPINIONS",
-    "CASH_DIVIDEND",
-    "STOCK_DIVIDEND",
-    "STOCK_RIGHT",
-    "BOND_INTEREST",
-    "BOND_PRINCIPAL_AND_INTEREST",
-    "CONVERT_BONDS_TO_STOCKS",
-    "CONVERT_STOCKS_TO_OTHER_STOCKS",
-    "BONUS_SHARES",
-    "VOTING_RIGHTS",
-    "CONVERTIBLE_BOND",
-    "TRANSFER_PENDING_STOCKS",
-    "WARRANT_DIVIDENDS",
+RIGHT_QUERY_STATUSES: Final[Words] = tuple(
+    dict.fromkeys((ALL, *RIGHT_REGISTER_STATUSES, *RIGHT_STATUSES))
+)
+RIGHT_TYPES: Final[Words] = _words(
+    "OTC_BOND_INTEREST SHAREHOLDER_MEETING SOLICIT_SHAREHOLDER_OPINIONS CASH_DIVIDEND "
+    "STOCK_DIVIDEND STOCK_RIGHT BOND_INTEREST BOND_PRINCIPAL_AND_INTEREST "
+    "CONVERT_BONDS_TO_STOCKS CONVERT_STOCKS_TO_OTHER_STOCKS BONUS_SHARES VOTING_RIGHTS "
+    "CONVERTIBLE_BOND TRANSFER_PENDING_STOCKS WARRANT_DIVIDENDS"
 )
 
 # --------------------------------------------------------------------------- fields of the screener
 
 MOVING_AVERAGES: Final[Words] = ("ma50", "ma200")
 """Shown, and taken as a bound of the price, but never sorted by."""
-SCREENED_FIELDS: Final[Words] = (
-    "price",
-    "change_percent",
-    "market_cap",
-    "shares_outstanding",
-    "pe",
-    "pb",
-    "eps",
-    "volume",
-    "value",
-    "foreign_net_value",
-    "foreign_net_volume",
-    "foreign_buy_value",
-    "foreign_sell_value",
-    "foreign_room_available",
-    "foreign_room_available_pct",
-    "proprietary_net_value",
-    "proprietary_net_volume",
-    "proprietary_buy_value",
-    "proprietary_sell_value",
+SCREENED_FIELDS: Final[Words] = _words(
+    "price change_percent market_cap shares_outstanding pe pb eps volume value "
+    "foreign_net_value foreign_net_volume foreign_buy_value foreign_sell_value "
+    "foreign_room_available foreign_room_available_pct proprietary_net_value "
+    "proprietary_net_volume proprietary_buy_value proprietary_sell_value"
 )
 """What the screener filters by: each as `<field>_gt` and `<field>_lt`."""
-NAMING_FIELDS: Final[Words] = ("symbol", "exchange", "name", "sector")
+NAMING_FIELDS: Final[Words] = _words("symbol exchange name sector")
 SCREENER_FIELDS: Final[Words] = (*NAMING_FIELDS, *SCREENED_FIELDS, *MOVING_AVERAGES)
 DEFAULT_FIELDS: Final = "symbol,exchange,name,price,change_percent"
 LIVE_FIELDS: Final[Words] = (
@@ -176,63 +95,20 @@ SORT_KEYS: Final[Words] = tuple(
 
 # ----------------------------------------------------------------------------- the earlier paths
 
-EARLIER_MACRO_TYPES: Final[Words] = (
-    "IIP",
-    "CPI",
-    "PMI",
-    "PCE",
-    "CORE_PCE",
-    "NFP",
-    "FED_FUNDS_RATE",
-    "INTERBANK_RATE",
-    "GOVERNMENT_10Y_BOND_YIELD",
-    "UNEMPLOYMENT_RATE",
+EARLIER_MACRO_TYPES: Final[Words] = _words(
+    "IIP CPI PMI PCE CORE_PCE NFP FED_FUNDS_RATE INTERBANK_RATE GOVERNMENT_10Y_BOND_YIELD "
+    "UNEMPLOYMENT_RATE"
 )
-EARLIER_MACRO_COUNTRIES: Final[Words] = ("VN", "US", "JP", "DE")
+EARLIER_MACRO_COUNTRIES: Final[Words] = _words("VN US JP DE")
 EARLIER_MACRO_PERIODS: Final[Words] = ("ONE_MONTH", "ONE_YEAR", "YTD")
-EARLIER_CATEGORIES: Final[Words] = (
-    "GDP",
-    "Labour",
-    "Prices",
-    "Money",
-    "Trade",
-    "Government",
-    "Business",
-    "Consumer",
-    "Housing",
+EARLIER_CATEGORIES: Final[Words] = _words(
+    "GDP Labour Prices Money Trade Government Business Consumer Housing"
 )
-EARLIER_MARKETS: Final[Words] = (
-    "SP500",
-    "DOW_JONES",
-    "NASDAQ",
-    "RUSSELL2000",
-    "VIX",
-    "DXY",
-    "KOSPI",
-    "HANGSENG",
-    "SHANGHAI",
-    "NIKKEI",
-    "APPLE",
-    "MICROSOFT",
-    "ALPHABET",
-    "AMAZON",
-    "META",
-    "NVIDIA",
-    "TESLA",
-    "GOLD",
-    "SILVER",
-    "COPPER",
-    "CRUDE_OIL",
-    "BRENT_OIL",
-    "NATURAL_GAS",
-    "EURUSD",
-    "USDJPY",
-    "GBPUSD",
+EARLIER_MARKETS: Final[Words] = _words(
+    "SP500 DOW_JONES NASDAQ RUSSELL2000 VIX DXY KOSPI HANGSENG SHANGHAI NIKKEI APPLE MICROSOFT "
+    "ALPHABET AMAZON META NVIDIA TESLA GOLD SILVER COPPER CRUDE_OIL BRENT_OIL NATURAL_GAS "
+    "EURUSD USDJPY GBPUSD"
 )
-EARLIER_NEWS_CATEGORIES: Final[Words] = (
-    "forex",
-    "commodities",
-    "economic-indicators",
-    "stock-market",
-    "cryptocurrency",
+EARLIER_NEWS_CATEGORIES: Final[Words] = _words(
+    "forex commodities economic-indicators stock-market cryptocurrency"
 )

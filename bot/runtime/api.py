@@ -25,9 +25,9 @@ from bot.domain.account import SubAccount
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.protocol.calls import CODECS
 from bot.protocol.decode import decode_order_row, decode_todays_orders
-from bot.protocol.endpoints import ENDPOINTS, Endpoint, path_parameters
+from bot.protocol.endpoints import ENDPOINTS
+from bot.protocol.endpoints.endpoint import Endpoint, path_parameters, with_defaults
 from bot.protocol.envelope import Payload
-from bot.protocol.parameters import PARAMETERS, with_defaults
 from bot.protocol.query import Kind, Parameter
 from bot.protocol.shaped import Codec
 from bot.protocol.strict_json import compact
@@ -95,7 +95,7 @@ class Asked:
 
     def assumed(self) -> Mapping[str, str]:
         """What the broker will take where nothing was said."""
-        full = with_defaults(self.endpoint.name, self.query)
+        full = with_defaults(self.endpoint, self.query)
         return {name: value for name, value in full.items() if name not in self.query}
 
 
@@ -116,7 +116,7 @@ def _row(endpoint: Endpoint) -> dict[str, object]:
         "method": endpoint.method,
         "path": endpoint.path,
         "tier": int(endpoint.tier),
-        "parameters": [_parameter(one) for one in PARAMETERS[endpoint.name]],
+        "parameters": [_parameter(one) for one in endpoint.takes],
     }
 
 
@@ -139,7 +139,7 @@ def asked_for(name: str, words: Mapping[str, str]) -> Asked:
     if codec is None:
         raise _mistake([Problem("E-API-001", _unknown(name))])
     holes = path_parameters(codec.endpoint)
-    kinds = {one.name: one.kind for one in PARAMETERS[codec.endpoint.name]}
+    kinds = {one.name: one.kind for one in codec.endpoint.takes}
     path = {key: value for key, value in words.items() if key in holes}
     query = {
         key: _written(kinds.get(key, Kind.TEXT), value)
@@ -166,7 +166,7 @@ def _check(endpoint: Endpoint, path: Mapping[str, str], query: Mapping[str, str]
 
 
 def _problems(endpoint: Endpoint, error: WrongQuery) -> Iterator[Problem]:
-    known = [*path_parameters(endpoint), *(one.name for one in PARAMETERS[endpoint.name])]
+    known = [*path_parameters(endpoint), *(one.name for one in endpoint.takes)]
     for name, reason in error.faults:
         likely = "" if name in known else _likely(name, known)
         yield Problem("E-API-002", f"{endpoint.name} {name}: {reason}{likely}")
@@ -175,7 +175,7 @@ def _problems(endpoint: Endpoint, error: WrongQuery) -> Iterator[Problem]:
 def usage(endpoint: Endpoint) -> str:
     """Return how a call is written: what is in brackets may be left out."""
     words = [f"[{h}=…]" if h in _FILLED_IN else f"{h}=…" for h in path_parameters(endpoint)]
-    for one in PARAMETERS[endpoint.name]:
+    for one in endpoint.takes:
         word = f"{one.name}={one.default or '…'}"
         words.append(word if one.is_required else f"[{word}]")
     return " ".join(["bot api", endpoint.name, *words])

@@ -15,7 +15,7 @@ from bot.domain.account import SubAccount
 from bot.domain.entry import OrderUpdated
 from bot.domain.order import TERMINAL_STATES, OrderReport
 from bot.domain.recovery import Recovery
-from bot.protocol.calls import ORDER_HISTORY
+from bot.protocol.calls import ORDER_HISTORY_CODEC
 from bot.protocol.status import state_of
 from bot.protocol.strict_json import compact
 from bot.protocol.values.account import PastOrder
@@ -55,7 +55,7 @@ async def _history(
 ) -> list[PastOrder]:
     days = [row.trading_date for row in left.values()]
     query = [("fromDate", min(days).isoformat()), ("toDate", max(days).isoformat())]
-    pages = read_pages(client, ORDER_HISTORY, {"sub_account_id": account.id}, query)
+    pages = read_pages(client, ORDER_HISTORY_CODEC, {"sub_account_id": account.id}, query)
     return [each async for page in pages for each in page.value.orders if _is_same(left, each)]
 
 

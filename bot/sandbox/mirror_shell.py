@@ -15,7 +15,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bot.clock import Clock
 from bot.protocol.answer import Answer, NoAnswer
-from bot.protocol.endpoints import AMEND_ORDER, ENDPOINTS, PLACE_ORDER
+from bot.protocol.endpoints import ENDPOINTS
+from bot.protocol.endpoints.trading import AMEND_ORDER, PLACE_ORDER
 from bot.protocol.envelope import seal_error
 from bot.protocol.signing import HEADER_API_KEY
 from bot.sandbox.api.call import JSON, exact_target, read_body

@@ -11,7 +11,7 @@ import pytest
 from bot.broker.budget import LANE_SHARE_PERCENT, RESET_AFTER_MAX, WINDOW, RequestBudget
 from bot.broker.errors import RateLimited
 from bot.clock import SimulatedClock
-from bot.protocol.endpoints import Lane
+from bot.protocol.endpoints.endpoint import Lane
 from tests.broker.loopback import START, JumpingWaiter
 
 HOUR = timedelta(hours=1)

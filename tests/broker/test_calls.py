@@ -13,9 +13,9 @@ from bot.broker.checks import check_scale
 from bot.broker.errors import Malformed, Refused, WrongQuery
 from bot.protocol import calls
 from bot.protocol.calls import CODECS
-from bot.protocol.endpoints import Tier, path_parameters
+from bot.protocol.endpoints import ENDPOINTS
+from bot.protocol.endpoints.endpoint import Tier, path_parameters
 from bot.protocol.envelope import seal
-from bot.protocol.parameters import PARAMETERS, RULES
 from bot.protocol.query import ExactlyOne, Kind, Parameter
 from bot.protocol.shaped import Codec
 from bot.protocol.values.border import Unshaped
@@ -58,10 +58,10 @@ def query_of(codec: Codec[Any]) -> list[tuple[str, str]]:
     """What the call cannot do without, and nothing else."""
     name, found = codec.endpoint.name, answer_of(codec.endpoint.name)
     subject = found if isinstance(found, dict) else {}
-    one_of = [rule.names[0] for rule in RULES.get(name, ()) if isinstance(rule, ExactlyOne)]
+    one_of = [rule.names[0] for rule in ENDPOINTS[name].rules if isinstance(rule, ExactlyOne)]
     wanted = [
         one
-        for one in PARAMETERS[name]
+        for one in ENDPOINTS[name].takes
         if one.is_required or one.name in one_of or one.name == EITHER_OR.get(name)
     ]
     return [(one.name, str(subject.get(one.name) or value_of(one))) for one in wanted]
@@ -112,7 +112,7 @@ async def test_a_slip_is_named_with_its_parameter(
     bench = desk(Reply({}))
 
     with pytest.raises(WrongQuery) as caught:
-        await bench.broker.client.read(calls.STOCK_HISTORY, path, query)
+        await bench.broker.client.read(calls.CODECS["stock_history"], path, query)
 
     [(name, reason)] = caught.value.faults
     assert (name, reason[: len(fault[1])]) == fault
@@ -120,24 +120,24 @@ async def test_a_slip_is_named_with_its_parameter(
 
 
 async def test_an_answer_about_another_symbol_is_malformed() -> None:
-    bench = desk(Reply(seal(calls.STOCK_PROFILE.endpoint, {"symbol": "VNM"})))
+    bench = desk(Reply(seal(calls.CODECS["stock_profile"].endpoint, {"symbol": "VNM"})))
 
     with pytest.raises(Malformed, match="asked for symbol HPG, the answer is about VNM"):
-        await bench.broker.client.read(calls.STOCK_PROFILE, {"symbol": "HPG"})
+        await bench.broker.client.read(calls.CODECS["stock_profile"], {"symbol": "HPG"})
 
 
 async def test_the_quote_that_trading_reads_is_of_the_symbol_asked_for() -> None:
     quote = {"symbol": "VNM", "exchange": "HOSE", "price": 64_000}
-    bench = desk(Reply(seal(calls.STOCK_QUOTE.endpoint, quote)))
+    bench = desk(Reply(seal(calls.CODECS["stock_quote"].endpoint, quote)))
 
     with pytest.raises(Malformed):
         await bench.broker.client.quote("HPG")
 
 
 async def test_a_symbol_may_be_asked_for_in_lower_case() -> None:
-    bench = desk(Reply(seal(calls.STOCK_PROFILE.endpoint, {"symbol": "HPG"})))
+    bench = desk(Reply(seal(calls.CODECS["stock_profile"].endpoint, {"symbol": "HPG"})))
 
-    found = await bench.broker.client.read(calls.STOCK_PROFILE, {"symbol": "hpg"})
+    found = await bench.broker.client.read(calls.CODECS["stock_profile"], {"symbol": "hpg"})
 
     assert found.symbol == "HPG"
 
@@ -145,7 +145,7 @@ async def test_a_symbol_may_be_asked_for_in_lower_case() -> None:
 async def test_a_401_on_a_users_own_path_reads_the_user_once_and_asks_for_that_one() -> None:
     bench = desk(REFUSED, USER, PNL)
 
-    await bench.broker.client.read(calls.PNL_TODAY, {"user_id": "7"})
+    await bench.broker.client.read(calls.CODECS["pnl_today"], {"user_id": "7"})
 
     assert [asked.target for asked in bench.played.asked] == [
         "/trading/pnl-today/7",
@@ -158,16 +158,18 @@ async def test_a_401_on_a_path_without_a_user_is_final() -> None:
     bench = desk(REFUSED)
 
     with pytest.raises(Refused):
-        await bench.broker.client.read(calls.PORTFOLIO, {"sub_account_id": "1"})
+        await bench.broker.client.read(calls.CODECS["portfolio"], {"sub_account_id": "1"})
 
     assert len(bench.played.asked) == 1
 
 
 async def test_the_payload_and_its_drift_are_kept_beside_the_value() -> None:
     sent = {**ANSWERS["stock_profile"], "founded": 1992}
-    bench = desk(Reply(seal(calls.STOCK_PROFILE.endpoint, sent)))
+    bench = desk(Reply(seal(calls.CODECS["stock_profile"].endpoint, sent)))
 
-    heard = await bench.broker.client.hear(calls.STOCK_PROFILE, {"symbol": sent["symbol"]})
+    heard = await bench.broker.client.hear(
+        calls.CODECS["stock_profile"], {"symbol": sent["symbol"]}
+    )
 
     assert heard.payload.value == sent
     assert [str(each) for each in heard.drift] == ["stock_profile founded added"]
@@ -193,8 +195,8 @@ async def test_the_bars_of_a_stock_are_of_the_scale_of_its_quote() -> None:
     history = {"symbol": "HPG", "series": [{"t": 1_795_000_000, "c": 26.95}]}
     quote = {"symbol": "HPG", "exchange": "HOSE", "price": 26_950}
     replies = (
-        Reply(seal(calls.STOCK_HISTORY.endpoint, history)),
-        Reply(seal(calls.STOCK_QUOTE.endpoint, quote)),
+        Reply(seal(calls.CODECS["stock_history"].endpoint, history)),
+        Reply(seal(calls.CODECS["stock_quote"].endpoint, quote)),
     )
 
     with pytest.raises(Malformed, match="another scale"):

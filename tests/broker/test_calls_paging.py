@@ -15,24 +15,24 @@ from tests.broker.played_broker import Desk, Reply, desk
 def screen(page: int, *symbols: str, total: int) -> Reply:
     items = [{"symbol": symbol} for symbol in symbols]
     body = {"page": page, "page_size": 2, "total": total, "items": items}
-    return Reply(seal(calls.SCREENER.endpoint, body))
+    return Reply(seal(calls.CODECS["screener"].endpoint, body))
 
 
 def news(page: int, next_page: int | None, *ids: str) -> Reply:
     fields = {"title": "t", "url": "u", "topic": "macro", "published_at": "2026-11-19T09:00:00Z"}
     results = [{"id": each, **fields} for each in ids]
     body = {"total": 3, "current_page": page, "page_size": 2, "next_page": next_page}
-    return Reply(seal(calls.MARKET_NEWS.endpoint, {**body, "results": results}))
+    return Reply(seal(calls.CODECS["market_news"].endpoint, {**body, "results": results}))
 
 
 def orders(*ids: str) -> Reply:
     rows = [{"order_id": each, "symbol": "HPG"} for each in ids]
-    return Reply(seal(calls.ORDER_HISTORY.endpoint, {"data": rows}))
+    return Reply(seal(calls.ORDER_HISTORY_CODEC.endpoint, {"data": rows}))
 
 
 async def pages(bench: Desk, codec: Codec[Any], **path: str) -> list[Any]:
     days = [("fromDate", "2026-11-01"), ("toDate", "2026-11-19")]
-    query = days if codec is calls.ORDER_HISTORY else []
+    query = days if codec is calls.ORDER_HISTORY_CODEC else []
     return [heard.value async for heard in read_pages(bench.broker.client, codec, path, query)]
 
 
@@ -45,7 +45,7 @@ async def test_a_total_is_followed_to_its_last_page() -> None:
         screen(1, "A", "B", total=5), screen(2, "C", "D", total=5), screen(3, "E", total=5)
     )
 
-    found = await pages(bench, calls.SCREENER)
+    found = await pages(bench, calls.CODECS["screener"])
 
     assert [item.symbol for page in found for item in page.items] == ["A", "B", "C", "D", "E"]
     assert asked_pages(bench)[1:] == ["2", "3"]
@@ -54,7 +54,7 @@ async def test_a_total_is_followed_to_its_last_page() -> None:
 async def test_a_next_page_that_is_the_current_one_ends_the_list() -> None:
     bench = desk(news(1, 2, "1", "2"), news(2, 2, "3"))
 
-    found = await pages(bench, calls.MARKET_NEWS)
+    found = await pages(bench, calls.CODECS["market_news"])
 
     assert [len(page.items) for page in found] == [2, 1]
 
@@ -62,7 +62,7 @@ async def test_a_next_page_that_is_the_current_one_ends_the_list() -> None:
 async def test_the_order_history_ends_with_its_first_empty_page() -> None:
     bench = desk(orders("1", "2"), orders("3"), orders())
 
-    found = await pages(bench, calls.ORDER_HISTORY, sub_account_id="0001234567")
+    found = await pages(bench, calls.ORDER_HISTORY_CODEC, sub_account_id="0001234567")
 
     assert [len(page.orders) for page in found] == [2, 1, 0]
 
@@ -70,7 +70,7 @@ async def test_the_order_history_ends_with_its_first_empty_page() -> None:
 async def test_an_order_history_without_pages_is_read_once() -> None:
     bench = desk(orders("1", "2"))
 
-    found = await pages(bench, calls.ORDER_HISTORY, sub_account_id="0001234567")
+    found = await pages(bench, calls.ORDER_HISTORY_CODEC, sub_account_id="0001234567")
 
     assert [len(page.orders) for page in found] == [2]
     assert len(bench.played.asked) == 2
@@ -80,7 +80,7 @@ async def test_a_page_that_comes_again_is_malformed() -> None:
     bench = desk(screen(1, "A", "B", total=9))
 
     with pytest.raises(Malformed, match="page 2"):
-        await pages(bench, calls.SCREENER)
+        await pages(bench, calls.CODECS["screener"])
 
     assert len(bench.played.asked) == 2
 
@@ -88,10 +88,12 @@ async def test_a_page_that_comes_again_is_malformed() -> None:
 async def test_a_promise_of_more_with_nothing_in_it_ends_the_list() -> None:
     bench = desk(news(1, 2, "1"), news(2, 3))
 
-    assert len(await pages(bench, calls.MARKET_NEWS)) == 2
+    assert len(await pages(bench, calls.CODECS["market_news"])) == 2
 
 
 async def test_a_call_without_pages_is_read_once() -> None:
-    bench = desk(Reply(seal(calls.STOCK_CATALOGUE.endpoint, [{"symbol": "HPG", "name": "x"}])))
+    bench = desk(
+        Reply(seal(calls.CODECS["stock_catalogue"].endpoint, [{"symbol": "HPG", "name": "x"}]))
+    )
 
-    assert len(await pages(bench, calls.STOCK_CATALOGUE)) == 1
+    assert len(await pages(bench, calls.CODECS["stock_catalogue"])) == 1

@@ -79,7 +79,7 @@ async def test_a_key_that_is_refused_without_a_signature_stops_everything() -> N
 
     for _ in range(2):
         with pytest.raises(Refused):
-            await bench.broker.client.read(calls.STOCK_CATALOGUE)
+            await bench.broker.client.read(calls.CODECS["stock_catalogue"])
     for call in (bench.broker.client.user(), bench.broker.client.quote("HPG")):
         with pytest.raises(KeyRefused):
             await call

@@ -408,7 +408,7 @@ async def test_a_large_answer_is_read_where_nothing_waits_for_it(
         seen.append(threading.get_ident())
         return ()
 
-    codec = replace(calls.STOCK_CATALOGUE, decode=decode)
+    codec = replace(calls.CODECS["stock_catalogue"], decode=decode)
     bench = desk(Reply({"error_code": "0", "data": [{"symbol": text}]}))
 
     await bench.broker.client.read(codec)

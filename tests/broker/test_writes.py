@@ -11,7 +11,7 @@ from bot.clock import wire_ms
 from bot.domain.instrument import Exchange
 from bot.domain.order import Intent, OrderType, Side
 from bot.protocol.answer import Answer, NoAnswer
-from bot.protocol.endpoints import Lane
+from bot.protocol.endpoints.endpoint import Lane
 from bot.protocol.secret import Secret
 from tests.broker.loopback import START
 from tests.broker.played_broker import ACCOUNT, KEY, SECRET, Desk, Reply, desk

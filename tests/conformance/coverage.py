@@ -17,7 +17,8 @@ from bot.broker.client import BrokerClient
 from bot.broker.writes import OrderWriter
 from bot.conformance.data import Read, reads, refusals, sense_rows
 from bot.protocol.calls import CODECS
-from bot.protocol.endpoints import ENDPOINTS, Endpoint
+from bot.protocol.endpoints import ENDPOINTS
+from bot.protocol.endpoints.endpoint import Endpoint
 from bot.protocol.shaped import Codec
 from bot.runtime.api import READS
 from bot.sandbox.api.directory import Directory

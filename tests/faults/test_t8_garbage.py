@@ -11,7 +11,7 @@ from bot.domain.entry import IntentMoved
 from bot.domain.order import SendState, TodaysOrders
 from bot.domain.outcome import Unknown
 from bot.protocol.classify import classify_amend, classify_cancel, classify_place
-from bot.protocol.endpoints import PLACE_ORDER
+from bot.protocol.endpoints.trading import PLACE_ORDER
 from bot.protocol.envelope import seal
 from bot.protocol.secret import Secret
 from bot.protocol.values.account import OrderHistory

@@ -12,10 +12,10 @@ from ruamel.yaml import YAML
 
 from bot.protocol.calls import CODECS
 from bot.protocol.drift import Drift, drift_of
-from bot.protocol.endpoints import ENDPOINTS, Endpoint, Shape, Tier, path_parameters
+from bot.protocol.endpoints import ENDPOINTS
+from bot.protocol.endpoints.endpoint import Endpoint, Shape, Tier, path_parameters
 from bot.protocol.envelope import Payload, open_envelope, seal
 from bot.protocol.errors import MalformedAnswer
-from bot.protocol.parameters import PARAMETERS
 from bot.protocol.shaped import Codec
 from bot.protocol.strict_json import compact, parse
 from bot.protocol.values.border import Unshaped
@@ -103,7 +103,6 @@ def test_the_sectors_have_the_seven_paths_of_the_document_and_no_proprietary_pai
 
 
 def test_every_call_has_parameters_and_a_shape_or_says_that_none_is_shown():
-    assert set(PARAMETERS) == set(ENDPOINTS)
     assert set(CODECS) | WITH_MORE_THAN_A_PAYLOAD == set(ENDPOINTS)
     assert set(ANSWERS) | UNSHOWN == set(CODECS)
     assert {

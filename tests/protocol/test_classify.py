@@ -18,7 +18,7 @@ from bot.domain.outcome import (
 )
 from bot.protocol.answer import Answer, NoAnswer
 from bot.protocol.classify import classify_amend, classify_burn, classify_cancel, classify_place
-from bot.protocol.endpoints import PLACE_ORDER, USER
+from bot.protocol.endpoints.trading import PLACE_ORDER, USER
 from tests.protocol.samples import ACCOUNT, INTENT, RESULT_JSON, TODAY, refused, sealed
 from tests.rows import every_row
 

@@ -2,17 +2,14 @@ import re
 
 import pytest
 
-from bot.protocol.endpoints import (
+from bot.protocol.endpoints import ENDPOINTS
+from bot.protocol.endpoints.endpoint import Lane, Tier, build_target, tier_of
+from bot.protocol.endpoints.trading import (
     AVAILABLE_TRADE,
     CANCEL_ORDER,
-    ENDPOINTS,
     STOCK_QUOTE,
     SUB_ACCOUNTS,
     USER,
-    Lane,
-    Tier,
-    build_target,
-    tier_of,
 )
 from bot.protocol.errors import UnusableTarget
 

@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 import pytest
 
 from bot.protocol.answer import Answer
-from bot.protocol.endpoints import (
+from bot.protocol.endpoints.trading import (
     MARKET_PHASE,
     REVOKE_TOKEN,
     SUB_ACCOUNTS,

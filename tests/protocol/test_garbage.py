@@ -10,7 +10,8 @@ import pytest
 from bot.protocol import decode
 from bot.protocol.answer import Answer
 from bot.protocol.calls import CODECS
-from bot.protocol.endpoints import ENDPOINTS, Endpoint
+from bot.protocol.endpoints import ENDPOINTS
+from bot.protocol.endpoints.endpoint import Endpoint
 from bot.protocol.envelope import open_envelope
 from bot.protocol.errors import BrokerRefusal, MalformedAnswer
 from bot.protocol.strict_json import compact

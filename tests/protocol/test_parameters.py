@@ -5,13 +5,7 @@ from hypothesis import strategies as st
 
 from bot.protocol import words
 from bot.protocol.endpoints import ENDPOINTS
-from bot.protocol.parameters import (
-    PARAMETERS,
-    RULES,
-    query_faults,
-    unknown_parameters,
-    with_defaults,
-)
+from bot.protocol.endpoints.endpoint import query_faults, unknown_parameters, with_defaults
 from bot.protocol.query import Kind, Parameter, faults_of
 from tests.rows import every_row
 
@@ -94,27 +88,27 @@ BAD: list[tuple[str, dict[str, str], str, str]] = [
 
 @every_row(("name", "query"), GOOD)
 def test_what_the_document_allows_has_no_fault(name, query):
-    assert query_faults(name, query) == ()
-    assert unknown_parameters(name, query) == ()
+    assert query_faults(ENDPOINTS[name], query) == ()
+    assert unknown_parameters(ENDPOINTS[name], query) == ()
 
 
 @every_row(("name", "query", "parameter", "reason"), BAD)
 def test_what_the_document_refuses_is_named_with_its_reason(name, query, parameter, reason):
-    (fault,) = query_faults(name, query)
+    (fault,) = query_faults(ENDPOINTS[name], query)
 
     assert fault.name == parameter
     assert reason in fault.reason
 
 
 def test_every_fault_is_told_at_once():
-    faults = query_faults("available_trade", {"orderSide": "HOLD"})
+    faults = query_faults(ENDPOINTS["available_trade"], {"orderSide": "HOLD"})
 
     assert {fault.name for fault in faults} == {"orderSide", "symbol", "quotePrice"}
 
 
 @every_row("name", ENDPOINTS)
 def test_defaults_are_good_and_names_are_given_once(name):
-    parameters = PARAMETERS[name]
+    parameters = ENDPOINTS[name].takes
 
     assert len({one.name for one in parameters}) == len(parameters)
     for one in parameters:
@@ -123,30 +117,30 @@ def test_defaults_are_good_and_names_are_given_once(name):
 
 
 def test_rules_speak_of_parameters_that_their_call_takes():
-    for name, rules in RULES.items():
-        known = {one.name for one in PARAMETERS[name]}
-        for rule in rules:
+    for endpoint in ENDPOINTS.values():
+        known = {one.name for one in endpoint.takes}
+        for rule in endpoint.rules:
             for query in ({}, dict.fromkeys(known, "2026-01-01")):
                 assert {fault.name for fault in rule.faults(query)} <= known
 
 
 def test_a_left_out_parameter_has_its_default():
-    assert dict(with_defaults("portfolio", {})) == {"cache-control": "NOCACHE"}
-    assert dict(with_defaults("assets_summary", {})) == {"cache-control": "CACHE"}
-    assert with_defaults("stock_history", {"resolution": "5"})["resolution"] == "5"
+    assert dict(with_defaults(ENDPOINTS["portfolio"], {})) == {"cache-control": "NOCACHE"}
+    assert dict(with_defaults(ENDPOINTS["assets_summary"], {})) == {"cache-control": "CACHE"}
+    assert with_defaults(ENDPOINTS["stock_history"], {"resolution": "5"})["resolution"] == "5"
 
 
 def test_the_screener_s_window_gives_way_to_a_date():
-    assert with_defaults("screener", {})["window"] == "1D"
-    assert "window" not in with_defaults("screener", {"date": "2026-08-20"})
+    assert with_defaults(ENDPOINTS["screener"], {})["window"] == "1D"
+    assert "window" not in with_defaults(ENDPOINTS["screener"], {"date": "2026-08-20"})
 
 
 def test_a_slip_in_a_name_is_found_for_the_client():
-    assert unknown_parameters("screener", {"page": "1", "sortt": "x"}) == ("sortt",)
+    assert unknown_parameters(ENDPOINTS["screener"], {"page": "1", "sortt": "x"}) == ("sortt",)
 
 
 def test_the_screener_bounds_every_field_of_the_document():
-    filters = {one.name for one in PARAMETERS["screener"] if one.name.endswith(("_gt", "_lt"))}
+    filters = {one.name for one in ENDPOINTS["screener"].takes if one.name.endswith(("_gt", "_lt"))}
 
     assert len(filters) == 2 * len(words.SCREENED_FIELDS) == 38
 

@@ -12,7 +12,8 @@ from bot.domain.instrument import EXCHANGE_TZ, Exchange, Phase
 from bot.domain.order import OrderReport, OrderResult, OrderState, OrderType, Side
 from bot.domain.quote import Depth, DepthLevel, Quote
 from bot.protocol import decode, encode
-from bot.protocol.endpoints import (
+from bot.protocol.endpoints.endpoint import Endpoint, build_target
+from bot.protocol.endpoints.trading import (
     AVAILABLE_TRADE,
     MARKET_PHASE,
     ORDER_DETAIL,
@@ -26,8 +27,6 @@ from bot.protocol.endpoints import (
     TODAYS_ORDERS,
     USER,
     VERIFY_OTP,
-    Endpoint,
-    build_target,
 )
 from bot.protocol.envelope import Payload, open_envelope
 from bot.protocol.secret import Secret

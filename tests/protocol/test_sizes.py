@@ -4,7 +4,8 @@ import pytest
 
 from bot.protocol.answer import Answer
 from bot.protocol.decode import decode_depth, decode_todays_orders
-from bot.protocol.endpoints import ENDPOINTS, STOCK_DEPTH, TODAYS_ORDERS
+from bot.protocol.endpoints import ENDPOINTS
+from bot.protocol.endpoints.trading import STOCK_DEPTH, TODAYS_ORDERS
 from bot.protocol.envelope import open_envelope, read_error_body
 from bot.protocol.errors import MalformedAnswer
 from bot.protocol.sizes import (

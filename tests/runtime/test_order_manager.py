@@ -24,7 +24,7 @@ from bot.domain.recovery import StoredIntent
 from bot.journal.errors import OutcomeUnknown
 from bot.journal.journal import Journal
 from bot.protocol.answer import Answer, NoAnswer
-from bot.protocol.endpoints import Lane
+from bot.protocol.endpoints.endpoint import Lane
 from tests.staging import START, Stage, intent, scenario, set_stage
 
 POST = {"verb": "POST", "path": "*/orders"}

@@ -151,6 +151,7 @@ class CalendarEvent:
     unit: Text = ""
 
 
+NewsPage = Page[NewsItem]
 CalendarPage = Page[Annotated[CalendarEvent, BeforeValidator(_unit_found)]]
 
 

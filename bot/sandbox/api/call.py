@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope
 
-from bot.protocol.endpoints import Endpoint
+from bot.protocol.endpoints.endpoint import Endpoint
 from bot.sandbox.api.directory import Directory
 from bot.sandbox.faults.rule import Action
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
-from bot.protocol.endpoints import Endpoint, path_parameters
+from bot.protocol.endpoints.endpoint import Endpoint, path_parameters
 
 _PATHS_KEPT: Final = 1_024
 Found = tuple[Endpoint | None, Mapping[str, str]]

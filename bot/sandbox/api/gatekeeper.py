@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Final
 
 from bot.clock import wire_ms
-from bot.protocol.endpoints import Endpoint, Tier, tier_of
+from bot.protocol.endpoints.endpoint import Endpoint, Tier, tier_of
 from bot.protocol.signing import (
     HEADER_API_KEY,
     HEADER_BODY_HASH,

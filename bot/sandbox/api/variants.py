@@ -7,7 +7,8 @@ done at all.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from bot.protocol.endpoints import ENDPOINTS, QUOTE_KINDS
+from bot.protocol.endpoints import ENDPOINTS
+from bot.protocol.endpoints.quotes import QUOTE_KINDS
 from bot.protocol.fidelity import FIDELITY
 from bot.sandbox.api.call import Call, Handler
 from bot.sandbox.api.gatekeeper import not_found

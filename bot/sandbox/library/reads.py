@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from bot.protocol.parameters import PARAMETERS, query_faults, with_defaults
+from bot.protocol.endpoints import ENDPOINTS
+from bot.protocol.endpoints.endpoint import query_faults, with_defaults
 from bot.protocol.shaped import Codec
 from bot.sandbox.api.call import Call, Handler
 from bot.sandbox.api.gatekeeper import Gatekeeper
@@ -53,7 +54,9 @@ class LibraryReads:
 
     def _answer(self, name: str, call: Call) -> object:
         loaded = self._loaded
-        asked = Asked(call.path_values, with_defaults(name, call.query), call.market_at, self._bad)
+        asked = Asked(
+            call.path_values, with_defaults(ENDPOINTS[name], call.query), call.market_at, self._bad
+        )
         answered, codec = loaded.answers[name](asked), loaded.codecs[name]
         if isinstance(answered, Narrowed):
             return answered.narrow(codec.encode(answered.value))
@@ -72,11 +75,11 @@ class LibraryReads:
 
 def checked(name: str, handler: Handler, gate: Gatekeeper) -> Handler:
     """Return a handler that refuses a query which the table of parameters finds wrong."""
-    if not PARAMETERS[name]:
+    if not ENDPOINTS[name].takes:
         return handler
 
     def answer(call: Call) -> object:
-        faults = query_faults(name, call.query)
+        faults = query_faults(ENDPOINTS[name], call.query)
         if faults:
             found = f"{faults[0].name}: {faults[0].reason}"
             raise gate.bad_parameter(f"Invalid parameter: {found}")

@@ -2,7 +2,8 @@
 
 import pytest
 
-from bot.protocol.endpoints import ENDPOINTS, path_parameters
+from bot.protocol.endpoints import ENDPOINTS
+from bot.protocol.endpoints.endpoint import path_parameters
 from bot.sandbox.api.directory import Directory
 from tests.rows import every_row
 

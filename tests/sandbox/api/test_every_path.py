@@ -17,9 +17,9 @@ from bot.protocol.decode import (
     decode_two_factor_token,
 )
 from bot.protocol.drift import Drift, drift_of
-from bot.protocol.endpoints import ENDPOINTS, Endpoint, build_target, path_parameters
+from bot.protocol.endpoints import ENDPOINTS
+from bot.protocol.endpoints.endpoint import Endpoint, build_target, path_parameters, query_faults
 from bot.protocol.envelope import Payload, open_envelope
-from bot.protocol.parameters import PARAMETERS, query_faults
 from bot.protocol.query import Kind, Parameter
 from bot.sandbox.library.library import Library
 from tests.rows import every_row
@@ -80,7 +80,9 @@ GOOD_FOR = {
     "screener": {
         "fields": ",".join(
             one
-            for one in next(each.values for each in PARAMETERS["screener"] if each.name == "fields")
+            for one in next(
+                each.values for each in ENDPOINTS["screener"].takes if each.name == "fields"
+            )
         )
     },
 }
@@ -106,13 +108,13 @@ WRONG_OF_KIND = {
 OWNER = SubAccount(ACCOUNT, EXTENDED, "Normal")
 WITHOUT_ROW = ENDPOINTS.keys() - CODECS.keys()
 READS = [name for name in ENDPOINTS if name in CODECS]
-TAKING = [name for name in READS if PARAMETERS[name]]
+TAKING = [name for name in READS if ENDPOINTS[name].takes]
 TRADED: list[Bench] = []
 """A market in which an order was filled, for questions only; made by the first who asks."""
 
 
 def good_query(name: str) -> dict[str, str]:
-    needed = {one.name: GOOD_VALUES[one.name] for one in PARAMETERS[name] if one.is_required}
+    needed = {one.name: GOOD_VALUES[one.name] for one in ENDPOINTS[name].takes if one.is_required}
     return needed | GOOD_FOR.get(name, {})
 
 
@@ -234,18 +236,20 @@ def wrong(parameter: Parameter) -> str:
 async def test_a_bad_parameter_is_a_400_whatever_it_is(name: str) -> None:
     b = untouched()
 
-    for parameter in PARAMETERS[name]:
+    for parameter in ENDPOINTS[name].takes:
         query = good_query(name) | {parameter.name: wrong(parameter)}
         if parameter.kind is Kind.NUMBER:
             query[parameter.name] = "NO-SUCH-WORD"
-        assert query_faults(name, query), parameter
+        assert query_faults(ENDPOINTS[name], query), parameter
         answer = await asked(b, target(name, query))
 
         assert (answer.status_code, answer.json()["error_code"]) == (400, "400"), parameter.name
         assert parameter.name in answer.json()["message"]
 
 
-@every_row("name", [name for name in TAKING if any(one.is_required for one in PARAMETERS[name])])
+@every_row(
+    "name", [name for name in TAKING if any(one.is_required for one in ENDPOINTS[name].takes)]
+)
 async def test_a_missing_parameter_is_a_400(name: str) -> None:
     b = bench(scenario(switches={"error_codes": "named"}))
 
@@ -268,7 +272,9 @@ async def test_a_name_that_is_none_is_a_404_and_another_user_a_401(name: str) ->
         assert (answer.status_code, answer.json()["error_code"]) == (wanted, str(wanted)), hole
 
 
-@every_row("name", [name for name in READS if any(one.name == "date" for one in PARAMETERS[name])])
+@every_row(
+    "name", [name for name in READS if any(one.name == "date" for one in ENDPOINTS[name].takes)]
+)
 async def test_a_day_in_the_future_is_a_400(name: str) -> None:
     b = untouched()
 
@@ -280,7 +286,8 @@ async def test_a_day_in_the_future_is_a_400(name: str) -> None:
 DAY_RANGES = [
     name
     for name in READS
-    if {("from", Kind.DAY), ("to", Kind.DAY)} <= {(one.name, one.kind) for one in PARAMETERS[name]}
+    if {("from", Kind.DAY), ("to", Kind.DAY)}
+    <= {(one.name, one.kind) for one in ENDPOINTS[name].takes}
 ]
 
 

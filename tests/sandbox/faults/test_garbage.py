@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bot.protocol.endpoints import STOCK_DEPTH
+from bot.protocol.endpoints.trading import STOCK_DEPTH
 from bot.protocol.envelope import seal
 from bot.protocol.strict_json import NotJson, parse
 from bot.sandbox.faults.garbage import GarbageKind, spoil

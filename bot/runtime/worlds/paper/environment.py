@@ -23,7 +23,8 @@ from bot.domain.quote import Quote
 from bot.domain.rulebook import Rulebook
 from bot.protocol.answer import Answer
 from bot.protocol.decode import decode_quote
-from bot.protocol.endpoints import STOCK_QUOTE, build_target
+from bot.protocol.endpoints.endpoint import build_target
+from bot.protocol.endpoints.trading import STOCK_QUOTE
 from bot.protocol.envelope import open_envelope
 from bot.protocol.errors import BrokerRefusal, MalformedAnswer
 from bot.protocol.secret import Secret

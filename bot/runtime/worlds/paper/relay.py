@@ -11,7 +11,7 @@ from bot.broker.signer import Credentials, Signer
 from bot.broker.traffic import Traffic
 from bot.clock import Clock
 from bot.protocol.answer import Answer, NoAnswer
-from bot.protocol.endpoints import Endpoint
+from bot.protocol.endpoints.endpoint import Endpoint
 from bot.protocol.sizes import size_of
 from bot.runtime.worlds.environment import Access
 from bot.sandbox.markets.mirror.relay import relayed

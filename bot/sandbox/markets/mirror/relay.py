@@ -9,7 +9,8 @@ from types import MappingProxyType
 from typing import Final
 
 from bot.protocol.answer import Answer, NoAnswer
-from bot.protocol.endpoints import ENDPOINTS, Endpoint, Tier
+from bot.protocol.endpoints import ENDPOINTS
+from bot.protocol.endpoints.endpoint import Endpoint, Tier
 from bot.sandbox.errors import NotRelayed
 
 RELAYED: Final[Mapping[str, Endpoint]] = MappingProxyType(

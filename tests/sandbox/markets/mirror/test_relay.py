@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from bot.protocol.answer import Answer, NoAnswer
-from bot.protocol.endpoints import ENDPOINTS, MARKET_PHASE, STOCK_DEPTH, STOCK_QUOTE, Endpoint
+from bot.protocol.endpoints import ENDPOINTS
+from bot.protocol.endpoints.endpoint import Endpoint
+from bot.protocol.endpoints.trading import MARKET_PHASE, STOCK_DEPTH, STOCK_QUOTE
 from bot.protocol.envelope import seal
 from bot.sandbox.errors import NotRelayed
 from bot.sandbox.house.ledger import read_ledger

@@ -1,0 +1,141 @@
+"""What a call of the broker's API is: path, tier, parameters, and the exact text of its target.
+
+The calls themselves are the rows of `endpoints.py`.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, IntEnum, StrEnum
+from itertools import chain
+from types import MappingProxyType
+from typing import Final
+from urllib.parse import quote
+
+from bot.protocol.errors import UnusableTarget
+from bot.protocol.query import AtMostOne, Parameter, QueryFault, Rule, faults_of
+
+
+class Tier(IntEnum):
+    """What a call must carry: ONE the API key, TWO the signing headers as well."""
+
+    ONE = 1
+    TWO = 2
+
+
+class Lane(StrEnum):
+    """Who goes first when the request budget is short, in this order."""
+
+    CANCEL = "CANCEL"
+    BOOK = "BOOK"
+    PLACE = "PLACE"
+    ORDER_POLL = "ORDER_POLL"
+    QUOTE = "QUOTE"
+    OTHER = "OTHER"
+
+
+class Shape(Enum):
+    """What stands under the payload key. EITHER: one of two shapes, or a shape not shown."""
+
+    OBJECT = "object"
+    ARRAY = "array"
+    EITHER = "object or array"
+    PERHAPS = "object, array or null"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One call. `path` has `{snake_case}` holes; `payload_key` None puts the fields at top level.
+
+    `is_write` marks the order writes: they need a device id and a 2FA token, and are never retried.
+    `takes` are the parameters of its query and `rules` what they may not say together. `answers` is
+    the type of `values/` that the payload becomes, with `*` for a list of them; empty where the
+    codec is written by hand or no source shows the shape.
+    """
+
+    name: str
+    method: str
+    path: str
+    tier: Tier
+    payload_key: str | None
+    lane: Lane
+    is_write: bool = False
+    shape: Shape = Shape.OBJECT
+    takes: tuple[Parameter, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    answers: str = ""
+
+
+_OPEN_PATHS: Final = (
+    "/market/",
+    "/trading/market/",
+    "/trading/securities/",
+    "/fund-trading/public/",
+)
+_HOLE: Final = re.compile(r"\{(\w+)\}")
+_DOT_SEGMENTS: Final = frozenset({"", ".", ".."})
+
+
+def tier_of(method: str, path: str) -> Tier:
+    """Return the tier of any method and path, also where there is no such call (section 2.1)."""
+    return Tier.ONE if method == "GET" and path.startswith(_OPEN_PATHS) else Tier.TWO
+
+
+def path_parameters(endpoint: Endpoint) -> tuple[str, ...]:
+    """Return the names of the holes in a path, in their order."""
+    return tuple(_HOLE.findall(endpoint.path))
+
+
+def build_target(
+    endpoint: Endpoint,
+    path_values: Mapping[str, str] | None = None,
+    query: Sequence[tuple[str, str]] = (),
+) -> str:
+    """Return path and query, percent-encoded, exactly as they must be signed and sent.
+
+    Without a query there is no `?`; a comma or a space of a value is encoded. A value that is empty
+    or a dot segment raises UnusableTarget; a hole without a value is our bug (KeyError).
+    """
+    values = path_values or {}
+
+    def encoded(hole: re.Match[str]) -> str:
+        value = values[hole[1]]
+        if value in _DOT_SEGMENTS:
+            raise UnusableTarget(endpoint.name, hole[1])
+        return quote(value, safe="")
+
+    path = _HOLE.sub(encoded, endpoint.path)
+    pairs = "&".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in query)
+    return f"{path}?{pairs}" if pairs else path
+
+
+def query_faults(endpoint: Endpoint, query: Mapping[str, str]) -> tuple[QueryFault, ...]:
+    """Find everything for which the API would refuse a query with 400, but for unknown names."""
+    missing = [
+        QueryFault(one.name, "required")
+        for one in endpoint.takes
+        if one.is_required and one.name not in query
+    ]
+    alone = chain.from_iterable(
+        faults_of(one, query[one.name]) for one in endpoint.takes if one.name in query
+    )
+    found = (*missing, *alone)
+    return found or tuple(chain.from_iterable(rule.faults(query) for rule in endpoint.rules))
+
+
+def unknown_parameters(endpoint: Endpoint, query: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the names that the call does not take: a client refuses them as typing errors."""
+    known = {one.name for one in endpoint.takes}
+    return tuple(one for one in query if one not in known)
+
+
+def with_defaults(endpoint: Endpoint, query: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the query as the server reads it, with the defaults of what is left out.
+
+    A default gives way to a parameter that excludes it (the screener's window to a date).
+    """
+    assumed = {one.name: one.default for one in endpoint.takes if one.default is not None}
+    for rule in endpoint.rules:
+        if isinstance(rule, AtMostOne) and not query.keys().isdisjoint(rule.names):
+            assumed = {one: text for one, text in assumed.items() if one not in rule.names}
+    return MappingProxyType({**assumed, **query})
