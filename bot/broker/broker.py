@@ -7,10 +7,17 @@ from bot.broker.channel import Channel, Reader
 from bot.broker.client import BrokerClient
 from bot.broker.clock_offset import ClockOffset, OnSkew
 from bot.broker.drift_watch import DriftWatch, OnDrift
-from bot.broker.http import BURN_BOUNDS, ORDER_BOUNDS, READ_BOUNDS, AsgiApp, Bounds, connect
+from bot.broker.http import (
+    BURN_BOUNDS,
+    ORDER_BOUNDS,
+    READ_BOUNDS,
+    AsgiApp,
+    Bounds,
+    Traffic,
+    connect,
+)
 from bot.broker.key_breaker import KeyBreaker
 from bot.broker.signer import Credentials, MakeNonce, Signer, random_nonce
-from bot.broker.traffic import Traffic
 from bot.broker.two_factor import TwoFactor
 from bot.broker.waiter import Waiter
 from bot.broker.writes import OrderWriter

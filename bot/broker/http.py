@@ -12,15 +12,16 @@ import importlib.util
 import ipaddress
 import ssl
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
-from urllib.parse import unquote, urlsplit
+from functools import partial
+from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
 
 import httpx
 
 from bot.broker.errors import ForbiddenAddress
-from bot.broker.traffic import Traffic
 from bot.clock import performance_s
 from bot.protocol.answer import Answer, NoAnswer
 from bot.protocol.sizes import LARGE, SMALL
@@ -36,12 +37,9 @@ _ALWAYS: Final = {
     "User-Agent": "vnbot",
 }
 
-# httpx and httpcore look for sniffio at every request and lock: where it is absent, each look would
-# search the whole path again. None says once and for all that it is not there.
-if importlib.util.find_spec("sniffio") is None:
-    sys.modules["sniffio"] = None  # type: ignore[assignment]
-
 AsgiApp = Callable[..., Awaitable[None]]
+Message = MutableMapping[str, Any]
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +56,7 @@ class Bounds:
 
 
 READ_BOUNDS: Final = Bounds(deadline_s=8.0, body_bytes_max=LARGE.bytes_max)
-"""Of any read; each call has a size of its own besides."""
+"""Of any read; each call also has a size limit of its own."""
 ORDER_BOUNDS: Final = Bounds(deadline_s=10.0, body_bytes_max=SMALL.bytes_max)
 BURN_BOUNDS: Final = Bounds(deadline_s=4.0, body_bytes_max=SMALL.bytes_max)
 
@@ -80,11 +78,49 @@ class LateAnswer(NoAnswer):
 
 @dataclass(frozen=True, slots=True)
 class UnusableAnswer(NoAnswer):
-    """An answer came that no second try would better: too long, or of two lengths."""
+    """An answer came that asking again would not improve: too long, or with two lengths."""
 
 
 class _Unusable(Exception):
-    """What came is not to be read, or not to be believed; the text says why."""
+    """What came can't be read or can't be believed; the text says why."""
+
+
+class Traffic:
+    """The requests of one key that are under way, reads and writes together.
+
+    Every request is a task of its own under a shield: a caller that goes away never cuts off a
+    request, so the answer to an order is never thrown away and no connection is lost from the pool
+    (cancelling an httpx request leaks its place there: httpcore issue 1093). With
+    `max_concurrent=1` requests start and finish strictly in the order in which they were made.
+    """
+
+    def __init__(self, *, max_concurrent: int | None = None) -> None:
+        self._turn: AbstractAsyncContextManager[object] = (
+            nullcontext() if max_concurrent is None else asyncio.Semaphore(max_concurrent)
+        )
+        self._under_way: set[asyncio.Task[object]] = set()
+
+    @property
+    def in_flight(self) -> int:
+        """Requests made and not yet answered, including those that wait for their turn."""
+        return len(self._under_way)
+
+    async def carry(self, request: Coroutine[object, object, Result]) -> Result:
+        """Run one request to its end, in turn, even when the caller is cancelled meanwhile."""
+
+        async def in_turn() -> Result:
+            async with self._turn:
+                return await request
+
+        task = asyncio.create_task(in_turn())
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+        return await asyncio.shield(task)
+
+    async def drain(self) -> None:
+        """Wait until nothing is under way; every request has a deadline of its own."""
+        while self._under_way:
+            await asyncio.wait(set(self._under_way))
 
 
 def connect(base_url: str, *, traffic: Traffic, app: AsgiApp | None = None) -> "Link":
@@ -92,15 +128,29 @@ def connect(base_url: str, *, traffic: Traffic, app: AsgiApp | None = None) -> "
 
     Raises ForbiddenAddress unless `base_url` is https, or http to a loopback host, without a path.
     """
-    origin = _checked(base_url)
+    origin = _origin_of(base_url)
+    # httpx and httpcore look for sniffio up to four times a request. Where it isn't installed, each
+    # look searches the whole path again, a third of the time of a request; None says that it isn't
+    # there. It is said only here, by when strategies have imported whatever they need.
+    if importlib.util.find_spec("sniffio") is None:
+        sys.modules["sniffio"] = None  # type: ignore[assignment]
     if app is not None:
-        carrier = _InProcess(app)
-        return Link(traffic, lambda: carrier)
-    tls = _trusting_nobody() if origin.scheme == "http" else _verifying()
-    return Link(traffic, lambda: _Wire(origin, tls))
+        return Link(origin, traffic, lambda: httpx.ASGITransport(_breaking_off(app)), is_sent=True)
+    make = partial(
+        httpx.AsyncHTTPTransport,
+        verify=_tls() if origin.scheme == "https" else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+        trust_env=False,
+        limits=httpx.Limits(
+            max_connections=CONNECTIONS_MAX,
+            max_keepalive_connections=CONNECTIONS_MAX,
+            keepalive_expiry=IDLE_S_MAX,
+        ),
+        retries=0,
+    )
+    return Link(origin, traffic, make, is_sent=False)
 
 
-def _checked(base_url: str) -> httpx.URL:
+def _origin_of(base_url: str) -> httpx.URL:
     try:
         parts = urlsplit(base_url)
         _ = parts.port
@@ -116,15 +166,13 @@ def _checked(base_url: str) -> httpx.URL:
 
 
 def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
 
 
-def _verifying() -> ssl.SSLContext:
+def _tls() -> ssl.SSLContext:
     """Python itself would write all keys to the file that SSLKEYLOGFILE names."""
     context = httpx.create_ssl_context(verify=True, trust_env=False)
     context.keylog_filename = None  # type: ignore[assignment]  # which turns it off
@@ -132,86 +180,63 @@ def _verifying() -> ssl.SSLContext:
     return context
 
 
-def _trusting_nobody() -> ssl.SSLContext:
-    """For plain http to loopback, where no TLS happens: a context without a single authority."""
-    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+def _breaking_off(app: AsgiApp) -> AsgiApp:
+    """Make an application that stops in mid-answer break the connection, as a server would.
+
+    httpx takes that for a bug of ours and fails an assertion.
+    """
+
+    async def call(
+        scope: Message, receive: Callable[[], Awaitable[Message]], send: AsgiApp
+    ) -> None:
+        is_whole = False
+
+        async def watched(message: Message) -> None:
+            nonlocal is_whole
+            is_whole = message["type"] == "http.response.body" and not message.get("more_body")
+            await send(message)
+
+        await app(scope, receive, watched)
+        if not is_whole:
+            raise ConnectionError("the answer ended before its end")
+
+    return call
 
 
-class _Carrier(Protocol):
-    """Brings requests to one origin and their whole answers back."""
-
-    is_in_process: bool
-    """True when there is no wire, so that nobody can say which bytes have left."""
-
-    async def carry(self, request: HttpRequest, bounds: Bounds, trip: "_Trip") -> Answer: ...
-    async def close(self) -> None: ...
-
-
+@dataclass(eq=False, slots=True)
 class _Pool:
-    """A carrier with a count of its users; a retired one is closed by its last user."""
+    """Connections and the number of their users; the last user of a retired pool closes it."""
 
-    def __init__(self, carrier: _Carrier) -> None:
-        self.carrier = carrier
-        self._users = 0
-        self.is_retired = False
-
-    def enter(self) -> None:
-        """One more user."""
-        self._users += 1
+    transport: httpx.AsyncBaseTransport
+    users: int = 0
+    is_retired: bool = False
 
     async def leave(self) -> None:
         """One user less."""
-        self._users -= 1
-        if self.is_retired and self._users == 0:
-            await self.carrier.close()
-
-    async def close(self) -> None:
-        """Close it now, or when its last user has left."""
-        self.enter()
-        self.is_retired = True
-        await self.leave()
-
-
-class _Trip:
-    """One exchange as it goes: when it started, and whether a byte of it may have left."""
-
-    def __init__(self, *, is_sent: bool) -> None:
-        self._started_s = performance_s()
-        self.is_sent = is_sent
-
-    async def trace(self, name: str, _: object) -> None:
-        """Hear from the transport what it is about to do."""
-        self.is_sent = self.is_sent or name == _FIRST_BYTE
-
-    @property
-    def latency_ms(self) -> int:
-        """Milliseconds since the start, rounded."""
-        return round((performance_s() - self._started_s) * 1000)
-
-    def answered(self, status: int, headers: dict[str, str], body: bytes) -> Answer:
-        """The whole answer is here."""
-        return Answer(status, headers, body, self.latency_ms)
-
-    def failed(self, reason: str) -> NoAnswer:
-        """There will be no answer."""
-        return NoAnswer(reason, is_sent=self.is_sent, latency_ms=self.latency_ms)
-
-    def unusable(self, reason: str) -> UnusableAnswer:
-        """What came will not be used."""
-        return UnusableAnswer(reason, is_sent=self.is_sent, latency_ms=self.latency_ms)
-
-    def late(self, bounds: Bounds) -> LateAnswer:
-        """The deadline has passed."""
-        reason = f"no whole answer within {bounds.deadline_s:g} s"
-        return LateAnswer(reason, is_sent=self.is_sent, latency_ms=self.latency_ms)
+        self.users -= 1
+        if self.is_retired and self.users == 0:
+            await self.transport.aclose()
 
 
 class Link:
-    """Exchanges with one origin over a pool that is replaced whenever a deadline cut into it."""
+    """Exchanges with one origin over a pool that is replaced whenever a deadline cut into it.
 
-    def __init__(self, traffic: Traffic, make: Callable[[], _Carrier]) -> None:
+    `is_sent` is said of a request before its first byte: true without a wire, where nobody can say
+    which bytes have left.
+    """
+
+    def __init__(
+        self,
+        origin: httpx.URL,
+        traffic: Traffic,
+        make: Callable[[], httpx.AsyncBaseTransport],
+        *,
+        is_sent: bool,
+    ) -> None:
+        self._origin = origin
         self._traffic = traffic
         self._make = make
+        self._is_sent = is_sent
         self._pool = _Pool(make())
 
     async def exchange(self, request: HttpRequest, bounds: Bounds) -> Answer | NoAnswer:
@@ -219,30 +244,54 @@ class Link:
         return await self._traffic.carry(self._exchange(request, bounds))
 
     async def _exchange(self, request: HttpRequest, bounds: Bounds) -> Answer | NoAnswer:
-        pool = self._pool
-        pool.enter()
+        started_s, is_sent, pool = performance_s(), self._is_sent, self._pool
+
+        async def trace(event: str, _: object) -> None:
+            nonlocal is_sent
+            is_sent = is_sent or event == _FIRST_BYTE
+
+        def silence(kind: type[NoAnswer], reason: str) -> NoAnswer:
+            return kind(reason, is_sent=is_sent, latency_ms=_ms_since(started_s))
+
+        pool.users += 1
         try:
-            return await self._within_deadline(pool, request, bounds)
+            async with asyncio.timeout(bounds.deadline_s):
+                response = await pool.transport.handle_async_request(
+                    self._outgoing(request, bounds, trace)
+                )
+                body = await _body(response, bounds.body_bytes_max)
+            headers = dict(response.headers)
+            if "content-length" in headers and "transfer-encoding" in headers:
+                # It ends elsewhere for someone on the way: RFC 9112, 6.3 (3).
+                raise _Unusable("the answer has both Content-Length and Transfer-Encoding")
+            return Answer(response.status_code, headers, body, _ms_since(started_s))
+        except httpx.ConnectTimeout:
+            return silence(NoAnswer, f"no connection within {bounds.connect_s:.1f} s")
+        except (TimeoutError, httpx.TimeoutException):
+            self._retire(pool)
+            return silence(LateAnswer, f"no whole answer within {bounds.deadline_s:g} s")
+        except _Unusable as error:
+            self._retire(pool)
+            return silence(UnusableAnswer, str(error))
+        except (httpx.TransportError, OSError) as error:
+            return silence(NoAnswer, f"{type(error).__name__}: {error}")
         finally:
             await pool.leave()
 
-    async def _within_deadline(
-        self, pool: _Pool, request: HttpRequest, bounds: Bounds
-    ) -> Answer | NoAnswer:
-        trip = _Trip(is_sent=pool.carrier.is_in_process)
-        try:
-            async with asyncio.timeout(bounds.deadline_s):
-                return await pool.carrier.carry(request, bounds, trip)
-        except httpx.ConnectTimeout:
-            return trip.failed(f"no connection within {bounds.connect_s:.1f} s")
-        except (TimeoutError, httpx.TimeoutException):
-            self._retire(pool)
-            return trip.late(bounds)
-        except _Unusable as error:
-            self._retire(pool)
-            return trip.unusable(str(error))
-        except (httpx.TransportError, OSError) as error:
-            return trip.failed(f"{type(error).__name__}: {error}")
+    def _outgoing(
+        self, request: HttpRequest, bounds: Bounds, trace: Callable[[str, object], Awaitable[None]]
+    ) -> httpx.Request:
+        target = request.target.encode("ascii")
+        url = self._origin.copy_with(raw_path=target)
+        assert url.raw_path == target, "the target on the wire is the target that was signed"
+        timeout = httpx.Timeout(bounds.deadline_s, connect=bounds.connect_s).as_dict()
+        return httpx.Request(
+            request.method,
+            url,
+            headers={**_ALWAYS, **request.headers},
+            content=request.body,
+            extensions={"timeout": timeout, "trace": trace},
+        )
 
     def _retire(self, pool: _Pool) -> None:
         """Use new connections from now on: a request that was cut off may have leaked its place."""
@@ -253,52 +302,13 @@ class Link:
     async def close(self) -> None:
         """Wait for what is under way, then close every connection."""
         await self._traffic.drain()
-        await self._pool.close()
+        self._pool.users += 1
+        self._pool.is_retired = True
+        await self._pool.leave()
 
 
-# ------------------------------------------------------------------------------- over the network
-
-
-class _Wire:
-    """Connections to one origin."""
-
-    is_in_process = False
-
-    def __init__(self, origin: httpx.URL, tls: ssl.SSLContext) -> None:
-        self._origin = origin
-        limits = httpx.Limits(
-            max_connections=CONNECTIONS_MAX,
-            max_keepalive_connections=CONNECTIONS_MAX,
-            keepalive_expiry=IDLE_S_MAX,
-        )
-        self._transport = httpx.AsyncHTTPTransport(
-            verify=tls, trust_env=False, limits=limits, retries=0
-        )
-
-    async def carry(self, request: HttpRequest, bounds: Bounds, trip: _Trip) -> Answer:
-        """Send once and read the whole answer. Raises httpx's TransportError, or _Unusable."""
-        outgoing = self._outgoing(request, bounds, trip)
-        response = await self._transport.handle_async_request(outgoing)
-        body = await _body(response, bounds.body_bytes_max)
-        _refuse_two_lengths(response.headers)
-        return trip.answered(response.status_code, dict(response.headers), body)
-
-    def _outgoing(self, request: HttpRequest, bounds: Bounds, trip: _Trip) -> httpx.Request:
-        target = request.target.encode("ascii")
-        url = self._origin.copy_with(raw_path=target)
-        assert url.raw_path == target, "the target on the wire is the target that was signed"
-        timeout = httpx.Timeout(bounds.deadline_s, connect=bounds.connect_s).as_dict()
-        return httpx.Request(
-            request.method,
-            url,
-            headers={**_ALWAYS, **request.headers},
-            content=request.body,
-            extensions={"timeout": timeout, "trace": trip.trace},
-        )
-
-    async def close(self) -> None:
-        """Close every connection."""
-        await self._transport.aclose()
+def _ms_since(started_s: float) -> int:
+    return round((performance_s() - started_s) * 1000)
 
 
 async def _body(response: httpx.Response, bytes_max: int) -> bytes:
@@ -308,88 +318,7 @@ async def _body(response: httpx.Response, bytes_max: int) -> bytes:
         async for chunk in response.aiter_raw():
             body += chunk
             if len(body) > bytes_max:
-                raise _too_long(bytes_max)
+                raise _Unusable(f"wanted at most {bytes_max:,} bytes, found more")
     finally:
         await response.aclose()
     return bytes(body)
-
-
-def _too_long(bytes_max: int) -> _Unusable:
-    return _Unusable(f"wanted at most {bytes_max:,} bytes, found more")
-
-
-def _refuse_two_lengths(headers: Mapping[str, str]) -> None:
-    """An answer with both lengths ends elsewhere for someone on the way: RFC 9112, 6.3 (3)."""
-    if "content-length" in headers and "transfer-encoding" in headers:
-        raise _Unusable("the answer has both Content-Length and Transfer-Encoding")
-
-
-# ------------------------------------------------------------------------------- in this process
-
-
-class _InProcess:
-    """An ASGI application instead of a wire. What it raises leaves the answer unfinished."""
-
-    is_in_process = True
-
-    def __init__(self, app: AsgiApp) -> None:
-        self._app = app
-
-    async def carry(self, request: HttpRequest, bounds: Bounds, trip: _Trip) -> Answer:
-        """Call the application once. Raises OSError as it does, or _Unusable."""
-        said = _Said(request.body)
-        await self._app(_scope(request), said.receive, said.send)
-        if len(said.body) > bounds.body_bytes_max:
-            raise _too_long(bounds.body_bytes_max)
-        if not said.is_whole:
-            raise ConnectionError("the answer ended before its end")
-        _refuse_two_lengths(said.headers)
-        return trip.answered(said.status, said.headers, bytes(said.body))
-
-    async def close(self) -> None:
-        """Nothing is open."""
-
-
-class _Said:
-    """What the two sides of an ASGI application say to each other in one request."""
-
-    def __init__(self, request_body: bytes) -> None:
-        self._request_body = request_body
-        self.status = 500
-        self.headers: dict[str, str] = {}
-        self.body = bytearray()
-        self.is_whole = False
-
-    async def receive(self) -> dict[str, object]:
-        """Hand over the request's body."""
-        return {"type": "http.request", "body": self._request_body}
-
-    async def send(self, message: Mapping[str, Any]) -> None:
-        """Take the head or a part of the body of the answer."""
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-            pairs = message.get("headers", ())
-            self.headers = {name.decode("latin-1"): text.decode("latin-1") for name, text in pairs}
-        else:
-            self.body += message.get("body", b"")
-            self.is_whole = not message.get("more_body", False)
-
-
-def _scope(request: HttpRequest) -> dict[str, object]:
-    raw_path, _, query = request.target.partition("?")
-    headers = {**_ALWAYS, **request.headers}
-    if request.body:
-        headers["Content-Length"] = str(len(request.body))
-    return {
-        "type": "http",
-        "asgi": {"version": "3.0"},
-        "http_version": "1.1",
-        "method": request.method,
-        "scheme": "http",
-        "path": unquote(raw_path),
-        "raw_path": raw_path.encode("ascii"),
-        "query_string": query.encode("ascii"),
-        "headers": [(name.lower().encode(), text.encode()) for name, text in headers.items()],
-        "client": None,
-        "server": None,
-    }

@@ -13,8 +13,7 @@ from typing import Final
 from bot.broker.budget import OnWait, RequestBudget
 from bot.broker.clock_offset import ClockOffset
 from bot.broker.errors import ForbiddenAddress, RateLimited
-from bot.broker.http import AsgiApp, connect
-from bot.broker.traffic import Traffic
+from bot.broker.http import AsgiApp, Traffic, connect
 from bot.broker.waiter import Waiter
 from bot.clock import Clock
 from bot.config.problems import ExitCode, OperatorMistake

@@ -15,8 +15,7 @@ from shutil import which
 import pytest
 
 from bot.broker.errors import ForbiddenAddress
-from bot.broker.http import Bounds, HttpRequest, LateAnswer, Link, UnusableAnswer, connect
-from bot.broker.traffic import Traffic
+from bot.broker.http import Bounds, HttpRequest, LateAnswer, Link, Traffic, UnusableAnswer, connect
 from bot.protocol.answer import Answer, NoAnswer
 from tests.broker.loopback import RawServer, Script, raw_server, reply, reset
 
@@ -494,7 +493,7 @@ async def test_a_request_counts_as_in_flight_from_the_call_to_the_answer():
     await link.exchange(GET, BOUNDS)
 
     assert seen == [1]
-    assert traffic.is_idle
+    assert traffic.in_flight == 0
 
 
 async def test_headers_and_bodies_stay_out_of_a_requests_repr():

@@ -10,8 +10,7 @@ from typing import Any
 
 from bot.broker.budget import RequestBudget
 from bot.broker.clock_offset import ClockOffset
-from bot.broker.http import AsgiApp, connect
-from bot.broker.traffic import Traffic
+from bot.broker.http import AsgiApp, Traffic, connect
 from bot.clock import SimulatedClock
 from bot.config.rulebook import load_rulebook
 from bot.config.scenario_file import load_scenario

@@ -11,8 +11,7 @@ from datetime import datetime
 from typing import Final
 
 from bot.broker.errors import Malformed, Unreachable
-from bot.broker.http import READ_BOUNDS, HttpRequest, connect
-from bot.broker.traffic import Traffic
+from bot.broker.http import READ_BOUNDS, HttpRequest, Traffic, connect
 from bot.clock import Clock, ScaledClock
 from bot.protocol.answer import Answer
 from bot.runtime.schedule import Timetable

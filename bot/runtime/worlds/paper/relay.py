@@ -6,9 +6,8 @@ and there is no two-factor token, device id or body to send.
 
 from typing import Final
 
-from bot.broker.http import Bounds, HttpRequest, connect
+from bot.broker.http import Bounds, HttpRequest, Traffic, connect
 from bot.broker.signer import Credentials, Signer
-from bot.broker.traffic import Traffic
 from bot.clock import Clock
 from bot.protocol.answer import Answer, NoAnswer
 from bot.protocol.endpoints.endpoint import Endpoint
