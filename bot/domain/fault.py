@@ -1,6 +1,6 @@
 """An exception that nobody foresaw, as whatever has caught it hands it on.
 
-It halts entries and ends nothing: `bot.engine.faults` says what is done about it.
+It halts entries and ends nothing: `bot.engine.gate` says what is done about it.
 """
 
 from dataclasses import dataclass

@@ -211,18 +211,6 @@ class BrokerHealthChanged:
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class StrategyFailed:
-    """A hook raised or overran its time budget; its wishes of that call are dropped."""
-
-    at: datetime
-    strategy: str
-    symbol: str
-    hook: str
-    error: str
-    is_overrun: bool
-
-
 class Action(StrEnum):
     """What an operator may do to the bot."""
 
@@ -296,7 +284,6 @@ Event = (
     | TwoFactorReady
     | TwoFactorMissing
     | BrokerHealthChanged
-    | StrategyFailed
     | OperatorActed
     | AmendAsked
     | CancelAsked

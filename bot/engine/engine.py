@@ -15,12 +15,19 @@ from typing import Final, Never
 from bot.domain import message
 from bot.domain.entry import CheckResult
 from bot.domain.fault import FaultFound
-from bot.domain.message import AmendAsked, CancelAsked, Command, Event, PlaceAnswered
+from bot.domain.message import (
+    AmendAsked,
+    CancelAsked,
+    Command,
+    Event,
+    PlaceAnswered,
+    ReadTodaysOrders,
+)
 from bot.domain.order import Intent
 from bot.domain.rulebook import Rulebook
-from bot.engine import day, deadlines, faults, gatekeeping, market, operator, wake
-from bot.engine.faults import ENGINE_FAULT, guarded
-from bot.engine.orders import amends, asks, held, recover, reports, sends, unknown
+from bot.engine import gate, market, operator, wake
+from bot.engine.gate import ENGINE_FAULT, guarded
+from bot.engine.orders import amends, asks, cancels, held, recover, reports, sends, unknown
 from bot.engine.risk import accounts
 from bot.engine.settings import (
     EngineSettings,
@@ -58,7 +65,7 @@ HANDLERS: Final[Mapping[type[Event], Callable[[State, Never], None]]] = {
     message.PhaseChanged: market.on_phase,
     message.TimerFired: market.on_timer,
     message.TimePassed: market.on_time,
-    message.TradingDayStarted: day.on_trading_day,
+    message.TradingDayStarted: market.on_trading_day,
     message.AccountRead: accounts.on_account,
     message.TodaysOrdersRead: reports.on_todays_orders,
     message.OrderRead: reports.on_order,
@@ -68,13 +75,12 @@ HANDLERS: Final[Mapping[type[Event], Callable[[State, Never], None]]] = {
     message.AmendAnswered: amends.on_amend_answered,
     message.NonceBurnt: unknown.on_nonce_burnt,
     message.TwoFactorReady: held.on_two_factor_ready,
-    message.TwoFactorMissing: gatekeeping.on_two_factor_missing,
-    message.BrokerHealthChanged: gatekeeping.on_broker_health,
-    message.StrategyFailed: wake.on_strategy_failed,
+    message.TwoFactorMissing: gate.on_two_factor_missing,
+    message.BrokerHealthChanged: gate.on_broker_health,
     message.OperatorActed: operator.on_operator,
     message.AmendAsked: asks.on_amend_asked,
     message.CancelAsked: asks.on_cancel_asked,
-    FaultFound: faults.on_fault_found,
+    FaultFound: gate.on_fault_found,
     message.Noted: market.on_noted,
 }
 
@@ -115,14 +121,18 @@ class Engine:
         if not is_done and isinstance(event, PlaceAnswered):
             guarded(state, "a lost answer", sends.doubt, state, event)
         wake.call_hooks(state)
-        deadlines.meet(state)
-        return state.outbox.drain()
+        guarded(state, "held orders", held.expire_held, state)
+        guarded(state, "orders whose time is over", cancels.request_expired, state)
+        guarded(state, "cancels", cancels.advance, state)
+        guarded(state, "amendments", amends.advance, state)
+        guarded(state, "polls", _poll, state)
+        guarded(state, "the stop", operator.stop_if_settled, state)
+        return state.drain()
 
     def next_due(self) -> datetime | None:
         """Return the earliest deadline still ahead: send `TimePassed` then."""
-        found: list[datetime | None] = []
-        state = self._state
-        if guarded(state, "next deadline", lambda: found.append(deadlines.next_due(state))):
+        state, found = self._state, list[datetime | None]()
+        if guarded(state, "next deadline", lambda: found.append(_next_due(state))):
             return found[0]
         return state.now + AFTER_A_FAULT
 
@@ -151,3 +161,31 @@ class Engine:
 def _dispatch(state: State, event: Event) -> None:
     event = state.chains.received(event)
     HANDLERS[type(event)](state, event)  # type: ignore[arg-type]  # the key is the event's type
+
+
+def _poll(state: State) -> None:
+    """Read the day order book once for all that is due, unless an answer is still awaited.
+
+    A read that got lost is asked for again.
+    """
+    due = [(name, backoff) for name, backoff in state.polls() if backoff.due <= state.now]
+    for _, backoff in due:
+        backoff.advance(state.now, state.settings.poll_backoff)
+    asked = state.day_order_book_asked_at
+    if due and (asked is None or state.now - asked >= state.settings.read_patience):
+        state.day_order_book_asked_at = state.now
+        state.command(ReadTodaysOrders(f"poll {', '.join(name for name, _ in due)}"))
+
+
+def _next_due(state: State) -> datetime | None:
+    """Return when something is due next by the clock: nothing has a timer of its own."""
+    instants = [backoff.due for _, backoff in state.polls()]
+    instants += [one.expires_at for one in state.open_orders() if one.expires_at is not None]
+    instants += [one.held_until for one in held.held(state) if one.held_until is not None]
+    instants += amends.instants(state)
+    if not state.gate.lacks_token:
+        instants += [cancel.due for cancel in state.cancels.values()]
+    bar_end = state.bars.next_due()
+    if bar_end is not None:
+        instants.append(bar_end)
+    return min((at for at in instants if at > state.now), default=None)

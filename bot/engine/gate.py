@@ -1,89 +1,192 @@
-"""May the bot send orders now? One word for it, by priority, and the causes behind it.
+"""Keeps orders back: the bot's gate, the switch of a strategy, the halt after a fault of ours.
 
-STOPPING > HALTED > STARTING > NEEDS_2FA > DEGRADED > PAUSED > RUNNING. Causes come and go by
-themselves; the state shown is that of the strongest one, so that a token cannot end a halt.
+Causes close the gate and go away one by one; the state that is shown is the strongest cause's, so
+that a token cannot end a halt. Every change of the one-word state is journalled.
+
+An exception inside the engine halts entries, and the bot goes on: it reads, cancels and listens.
+Each step is tried on its own: the bars, an event's handler, each hook, each deadline, each row of a
+day order book, each order taken over at a start. What raises ends its step; what the step had
+recorded before is kept, and the steps behind it are made all the same. So a fault that stays costs
+its step and no more, and none can end the process or its next start. Nothing is sent until an
+operator resumes.
+
+EngineError           what can go wrong in the engine: our own bugs only
+└── IllegalMove       a state machine was asked for a move that its table does not have
 """
 
-from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Final
+from collections.abc import Callable
+from typing import Final, ParamSpec
 
-from bot.domain.entry import RunState
+from bot.domain.entry import AuthEvent, RunState, StateChanged, StrategySwitched
+from bot.domain.fault import Fault, FaultFound
+from bot.domain.message import BrokerHealthChanged, DropToken, TwoFactorMissing
+from bot.domain.order import Side
+from bot.engine.state import BY_ENGINE, LASTING, PRIORITY, Cause, State
+from bot.engine.tracked import StrategyState, TrackedFault
 
-PRIORITY: Final = (
-    RunState.STOPPING,
-    RunState.HALTED,
-    RunState.STARTING,
-    RunState.NEEDS_2FA,
-    RunState.DEGRADED,
-    RunState.PAUSED,
-)
-LASTING: Final = (RunState.HALTED, RunState.PAUSED)
-"""States that a restart does not end, the stronger one first."""
-ASLEEP: Final = frozenset({RunState.STOPPING, RunState.HALTED, RunState.STARTING})
-"""States in which no strategy is woken; in the others their signals are heard and refused."""
+REFUSAL_CODES: Final = {
+    RunState.STOPPING: "STOPPING",
+    RunState.HALTED: "HALTED",
+    RunState.STARTING: "STARTING",
+    RunState.NEEDS_2FA: "TWO_FACTOR",
+    RunState.DEGRADED: "DEGRADED",
+    RunState.PAUSED: "PAUSED",
+}
+"""What a request is refused with while the gate is closed."""
+
+ON: Final = "on"
+PAUSED: Final = "paused"
+DISABLED: Final = "disabled"
+BY_LIMIT: Final = "limit"
+
+ENGINE_FAULT: Final = "engine fault"
 
 
-BY_ENGINE: Final = "engine"
-"""Who closed the gate when the engine's own fault did: open orders stay, then and at a restart."""
+class EngineError(Exception):
+    """Root of the engine's errors."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """Why the gate is closed, who closed it, and since when it has been.
+class IllegalMove(EngineError):
+    """A move that is absent from its table. `subject` is the intent or order."""
 
-    An operator need give no reason. `code` is the broker's word for a missing token.
+    def __init__(self, subject: str, from_state: str, to_state: str) -> None:
+        super().__init__(f"{subject}: {from_state} to {to_state} is not a legal move")
+        self.subject = subject
+
+
+# ---------------------------------------------------------------------------------------- the gate
+
+
+def refusal(state: State) -> tuple[str, str]:
+    """Return code and reason of a closed gate."""
+    run_state = state.gate.state
+    return REFUSAL_CODES[run_state], state.gate.causes[run_state].reason
+
+
+def close(state: State, run_state: RunState, reason: str, by: str, code: str = "") -> None:
+    """Add a cause that closes the gate, or renew it."""
+    before = state.gate.causes.get(run_state)
+    since = before.since if before else state.now
+    state.gate.causes[run_state] = Cause(reason, by, code, since)
+    _announce(state, reason, by)
+
+
+def lift(state: State, run_state: RunState, reason: str, by: str) -> None:
+    """Take a cause away; the next strongest one, if any, now shows."""
+    if state.gate.causes.pop(run_state, None) is not None:
+        _announce(state, reason, by)
+
+
+def _announce(state: State, reason: str, by: str) -> None:
+    """Journal the state when it has changed, and a halt or pause of an operator's that it hides."""
+    gate = state.gate
+    before, kept_before = gate.state, gate.kept
+    gate.state = next((each for each in PRIORITY if each in gate.causes), RunState.RUNNING)
+    gate.kept = next((each for each in LASTING if each in gate.causes), RunState.RUNNING)
+    shown = gate.causes.get(gate.state) or Cause(reason, by)
+    gate.reason = shown.reason
+    if gate.state is not before:
+        state.record(StateChanged(state.now, before, gate.state, shown.reason, shown.by))
+        gate.since = state.now
+    if gate.kept is not kept_before and gate.kept is not gate.state:
+        state.record(StateChanged(state.now, kept_before, gate.kept, reason, by, scope="operator"))
+
+
+def close_for_two_factor(state: State, code: str, detail: str, intent_id: str | None) -> None:
+    """The broker has refused the token: nothing is written with it again."""
+    state.command(DropToken(code))
+    _need_token(state, code, detail, intent_id)
+
+
+def on_two_factor_missing(state: State, event: TwoFactorMissing) -> None:
+    """Without a token the broker would refuse: it need not be asked."""
+    if not state.gate.lacks_token:
+        _need_token(state, event.code, event.detail, None)
+
+
+def _need_token(state: State, code: str, detail: str, intent_id: str | None) -> None:
+    gate = state.gate
+    if not gate.lacks_token:
+        gate.missed = 0
+    gate.token_until, gate.is_unproven = None, False
+    state.record(AuthEvent(state.now, "needed", code, detail, intent_id))
+    close(state, RunState.NEEDS_2FA, f"needs 2FA ({code})", "2fa", code)
+
+
+def prove(state: State, order_id: str, intent_id: str | None) -> None:
+    """A write was accepted: the token is good."""
+    if state.gate.is_unproven:
+        state.gate.is_unproven = False
+        state.record(AuthEvent(state.now, "proved", "", f"proved by {order_id}", intent_id))
+
+
+def on_broker_health(state: State, event: BrokerHealthChanged) -> None:
+    """No new orders while reads fail: the market and account they would meet are not known."""
+    if event.is_healthy:
+        lift(state, RunState.DEGRADED, event.detail, "broker")
+    else:
+        close(state, RunState.DEGRADED, event.detail, "broker")
+
+
+# ------------------------------------------------------------------------- the switch of a strategy
+
+
+def switch(state: State, strategy: StrategyState, to_state: str, reason: str, by: str) -> None:
+    """Journal the switch when it is a change; the count of faults begins again."""
+    if strategy.state == to_state:
+        return
+    strategy.state, strategy.state_reason, strategy.state_by = to_state, reason, by
+    strategy.faults = 0
+    state.record(StrategySwitched(state.now, strategy.plan.name, to_state, reason, by))
+
+
+def objection(strategy: StrategyState, side: Side) -> str | None:
+    """Return why no order of a strategy may leave; None: it may.
+
+    After its own limit has paused a strategy its sales may still leave: the limit lets exits out.
     """
+    is_exit = side is Side.SELL
+    if strategy.state == ON or (
+        is_exit and (strategy.state, strategy.state_by) == (PAUSED, BY_LIMIT)
+    ):
+        return None
+    reason = f": {strategy.state_reason}" if strategy.state_reason else ""
+    return f"{strategy.plan.name} is {strategy.state}{reason}"
 
-    reason: str
-    by: str
-    code: str = ""
-    since: datetime | None = None
+
+# --------------------------------------------------------------------------------- our own faults
 
 
-@dataclass(slots=True)
-class Gate:
-    """What keeps the gate closed. `missed` counts the signals refused for want of a token.
+P = ParamSpec("P")
 
-    `recorded` is the state journalled last, `kept` the one that a restart would begin with.
-    `sweeps` is why an order that was still on its way is cancelled when it turns up; empty: it
-    is not.
-    """
 
-    causes: dict[RunState, Cause] = field(
-        default_factory=lambda: {RunState.STARTING: Cause("reading the day order book", "bot")}
+def guarded(
+    state: State, where: str, step: Callable[P, object], *args: P.args, **kwargs: P.kwargs
+) -> bool:
+    """Make a step; False when it has raised: entries are halted then."""
+    fault = state.guard(lambda: step(*args, **kwargs))
+    if fault is not None:
+        halt(state, where, fault)
+    return fault is None
+
+
+def on_fault_found(state: State, event: FaultFound) -> None:
+    """A shell has caught it: while it carried a command out, or at work of its own."""
+    halt(state, event.where, event.fault)
+
+
+def halt(state: State, where: str, fault: Fault) -> None:
+    """Halt entries and report the fault; a further one of the same kind is only counted."""
+    known = state.faults.get(fault.kind)
+    if known is not None:
+        known.count += 1
+        return
+    state.faults[fault.kind] = TrackedFault(state.now, where, fault)
+    kept = f" Report: {fault.report}" if fault.report else ""
+    text = (
+        f"{fault.error} (in {where}). This is a bug of ours: no new order is sent until you resume"
+        f" with a reason; open orders stay, and can be cancelled.{kept}"
     )
-    recorded: RunState = RunState.STARTING
-    kept: RunState = RunState.RUNNING
-    reason: str = "reading the day order book"
-    since: datetime | None = None
-    token_until: datetime | None = None
-    is_unproven: bool = False
-    missed: int = 0
-    has_stopped: bool = False
-    sweeps: str = ""
-
-    @property
-    def state(self) -> RunState:
-        """The strongest cause's state; RUNNING without one."""
-        return next((state for state in PRIORITY if state in self.causes), RunState.RUNNING)
-
-    @property
-    def lasting(self) -> RunState:
-        """HALTED or PAUSED while an operator wants it, whatever else is shown; else RUNNING."""
-        return next((state for state in LASTING if state in self.causes), RunState.RUNNING)
-
-    @property
-    def is_open(self) -> bool:
-        """True when new orders may be sent."""
-        return not self.causes
-
-    @property
-    def is_asleep(self) -> bool:
-        """True when no strategy is to be woken."""
-        return self.state in ASLEEP
-
-    @property
-    def lacks_token(self) -> bool:
-        """True when no write can succeed: neither orders nor cancels."""
-        return RunState.NEEDS_2FA in self.causes
+    state.note("FAULT", text, {"where": where, "kind": fault.kind, "trace": fault.trace})
+    if RunState.HALTED not in state.gate.causes:
+        close(state, RunState.HALTED, ENGINE_FAULT, BY_ENGINE)

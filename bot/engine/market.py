@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
+from bot.domain.entry import Transition
 from bot.domain.instrument import PHASE_WORDS, Phase
 from bot.domain.message import (
     BarClosed,
@@ -14,14 +15,23 @@ from bot.domain.message import (
     QuoteReceived,
     TimePassed,
     TimerFired,
+    TradingDayStarted,
 )
+from bot.domain.order import OrderState
 from bot.domain.quote import Bar
-from bot.engine import wake
+from bot.engine import gate, wake
 from bot.engine.bars import BarSeries
-from bot.engine.orders import held
-from bot.engine.risk.profit import note_holdings
+from bot.engine.orders import held, unknown
+from bot.engine.risk.accounts import note_holdings
 from bot.engine.state import State
-from bot.engine.tracked import DepthSeen, Instance, PhaseSeen, QuoteSeen, StrategyState
+from bot.engine.tracked import (
+    DepthSeen,
+    Instance,
+    PhaseSeen,
+    QuoteSeen,
+    StrategyState,
+    TrackedOrder,
+)
 from bot.strategy import BarView, DepthView, Indicator, Read
 
 BAR_PHASES: Final = frozenset({Phase.PROGRESS, Phase.PRE_CLOSED, Phase.CA})
@@ -140,3 +150,53 @@ def on_time(_state: State, _event: TimePassed) -> None:
 def on_noted(state: State, event: Noted) -> None:
     """Journal what a shell has to say."""
     state.record(event.entry)
+
+
+def on_trading_day(state: State, event: TradingDayStarted) -> None:
+    """Close the old day's questions and orders, and start the counters again."""
+    if event.trading_date == state.trading_date:
+        return
+    held.expire_held(state, at_once="the day ended")
+    state.trading_date = event.trading_date
+    end_earlier_days(state)
+    # Only what may still matter is kept: the day order book of today knows no older row.
+    state.orders = {key: order for key, order in state.orders.items() if order.is_open}
+    state.intents = {
+        key: tracked for key, tracked in state.intents.items() if tracked.reserves_in_full
+    }
+    state.seen_ids = set(state.orders)
+    state.alerted.clear()
+    state.counts.clear()
+    for strategy in state.strategies.values():
+        strategy.orders_today = strategy.realised_today = strategy.fees_today = 0
+        if (strategy.state, strategy.state_by) == (gate.PAUSED, gate.BY_LIMIT):
+            gate.switch(state, strategy, gate.ON, "a new day", gate.BY_LIMIT)
+
+
+def end_earlier_days(state: State) -> None:
+    """Close what a day before today's has left open: today's day order book knows nothing of it."""
+    unknown.end_day(state, state.trading_date)
+    for order in list(state.open_orders()):
+        if order.row.trading_date < state.trading_date:
+            _lapse(state, order)
+
+
+def _lapse(state: State, order: TrackedOrder) -> None:
+    """All orders are day orders: what is unfilled lapses at the close (exchange rules)."""
+    row = replace(order.row, at=state.now, state=OrderState.EXPIRED, note="lapsed at the close")
+    state.record(
+        Transition(
+            at=state.now,
+            intent_id=row.intent_id,
+            order_id=row.order_id,
+            from_state=order.row.state,
+            to_state=row.state,
+            broker_status=row.broker_status,
+            source="engine",
+            executed_quantity=row.executed_quantity,
+            note=row.note,
+        )
+    )
+    state.record(row)
+    order.row, order.poll = row, None
+    state.cancels.pop(row.order_id, None)

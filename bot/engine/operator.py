@@ -3,20 +3,19 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from bot.domain.entry import RunState
+from bot.domain.entry import RunState, StateChanged
 from bot.domain.message import Action, OperatorActed, StopRunning
 from bot.domain.order import SendState
-from bot.engine import gatekeeping, switches, wake
-from bot.engine.gate import Cause
+from bot.engine import gate, wake
 from bot.engine.orders import cancels, held
-from bot.engine.risk.profit import note_holdings
-from bot.engine.state import State
+from bot.engine.risk.accounts import note_holdings
+from bot.engine.state import BY_ENGINE, State
 from bot.engine.tracked import StrategyState
 
 _SWITCHES: Final[Mapping[Action, str]] = {
-    Action.PAUSE: switches.PAUSED,
-    Action.RESUME: switches.ON,
-    Action.HALT: switches.DISABLED,
+    Action.PAUSE: gate.PAUSED,
+    Action.RESUME: gate.ON,
+    Action.HALT: gate.DISABLED,
 }
 _IN_FLIGHT: Final = frozenset({SendState.READY, SendState.SENDING, SendState.UNKNOWN})
 
@@ -30,7 +29,7 @@ def on_operator(state: State, event: OperatorActed) -> None:
     if strategy is None or event.action not in _SWITCHES:
         state.note("ALERT", f"{event.action} {event.strategy}: there is no such strategy or switch")
         return
-    switches.switch(state, strategy, _SWITCHES[event.action], event.reason, event.by)
+    gate.switch(state, strategy, _SWITCHES[event.action], event.reason, event.by)
     strategy.sweeps = ""
     if event.action is Action.HALT:
         held.expire_held(state, at_once="halted", code="HALTED", strategy=event.strategy)
@@ -46,20 +45,19 @@ def _cancel_of(state: State, strategy: StrategyState, reason: str) -> None:
 
 
 def _pause(state: State, event: OperatorActed) -> None:
-    gatekeeping.close(state, RunState.PAUSED, Cause(event.reason, event.by))
+    gate.close(state, RunState.PAUSED, event.reason, event.by)
     if event.cancel_open:
         cancels.request_all(state, event.reason or "pause")
 
 
 def _resume(state: State, event: OperatorActed) -> None:
     """Leave PAUSED, and HALTED when a reason is given; halted symbols trade again with it."""
-    cause = Cause(event.reason, event.by)
     is_halted = RunState.HALTED in state.gate.causes or bool(state.halted_symbols)
     if is_halted and not event.reason.strip():
         state.note("ALERT", "resume after a halt needs a reason; nothing was changed")
         return
-    gatekeeping.lift(state, RunState.PAUSED, cause)
-    gatekeeping.lift(state, RunState.HALTED, cause)
+    gate.lift(state, RunState.PAUSED, event.reason, event.by)
+    gate.lift(state, RunState.HALTED, event.reason, event.by)
     state.gate.sweeps = ""
     state.faults.clear()
     state.resume_symbols(event.reason, event.by)
@@ -67,7 +65,12 @@ def _resume(state: State, event: OperatorActed) -> None:
 
 def _halt(state: State, event: OperatorActed) -> None:
     """Block first, then cancel every open order of ours; positions are kept."""
-    gatekeeping.take_over(state, RunState.HALTED, Cause(event.reason, event.by))
+    before = state.gate.causes.get(RunState.HALTED)
+    gate.close(state, RunState.HALTED, event.reason, event.by)
+    if before is not None and before.by == BY_ENGINE:
+        # The halt is the operator's now: a restart goes on cancelling what it left open.
+        halted = RunState.HALTED
+        state.record(StateChanged(state.now, halted, halted, event.reason, event.by))
     held.expire_held(state, at_once="halted", code="HALTED")
     cancels.request_all(state, "halt")
     blocked = cancels.blocked(state)
@@ -80,7 +83,7 @@ def _stop(state: State, event: OperatorActed) -> None:
     """Take no more signals; the shell may end once what is in flight has an outcome."""
     if RunState.STOPPING in state.gate.causes:
         return
-    gatekeeping.close(state, RunState.STOPPING, Cause(event.reason, event.by))
+    gate.close(state, RunState.STOPPING, event.reason, event.by)
     for strategy in state.strategies.values():
         for instance in strategy.instances.values():
             wake.wake(state, strategy, instance, "on_stop", None)
@@ -100,16 +103,16 @@ ACTIONS: Final[Mapping[Action, Callable[[State, OperatorActed], None]]] = {
 
 def stop_if_settled(state: State) -> None:
     """Say once that the shell may end."""
-    gate = state.gate
-    if RunState.STOPPING not in gate.causes or gate.has_stopped:
+    causes = state.gate.causes
+    if RunState.STOPPING not in causes or state.gate.has_stopped:
         return
     is_in_flight = any(tracked.state in _IN_FLIGHT for tracked in state.intents.values())
     now_cancelling = [one for one in state.cancels.values() if one.queued_until is None]
-    is_cancelling = bool(now_cancelling) and not gate.lacks_token
+    is_cancelling = bool(now_cancelling) and not state.gate.lacks_token
     if not is_in_flight and not is_cancelling:
-        gate.has_stopped = True
+        state.gate.has_stopped = True
         _name_what_is_left(state)
-        state.command(StopRunning(gate.causes[RunState.STOPPING].reason))
+        state.command(StopRunning(causes[RunState.STOPPING].reason))
 
 
 def _name_what_is_left(state: State) -> None:

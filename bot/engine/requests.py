@@ -12,18 +12,18 @@ from bot.domain.instrument import EXCHANGE_TZ, Phase
 from bot.domain.message import PlaceOrder
 from bot.domain.order import Intent, OrderState, SendState, Side
 from bot.domain.plan import StrategyMode
-from bot.engine import gatekeeping, switches
+from bot.engine import gate
 from bot.engine.orders import cancels, set_aside
 from bot.engine.risk.accounts import (
     NEVER,
     cash_free,
+    day_result,
     sellable_in_account,
     sellable_of,
     settlement_of,
     worst_price,
 )
-from bot.engine.risk.checks import Opposite, View, judge, tighter
-from bot.engine.risk.profit import day_result
+from bot.engine.risk.checks import Opposite, View, judge
 from bot.engine.risk.sizing import OrderRequest, Unsized, request_of
 from bot.engine.state import State
 from bot.engine.tracked import Instance, StrategyState, TrackedIntent
@@ -58,11 +58,11 @@ def _consider_order(
     state.counts["signals"] += 1
     if not state.gate.is_open:
         state.gate.missed += state.gate.lacks_token
-        code, reason = gatekeeping.refusal(state)
+        code, reason = gate.refusal(state)
         numbers: Numbers = {"state": state.gate.state, "reason": reason}
         _block(state, strategy, instance.symbol, code, why, numbers, request)
         return
-    if (objection := switches.objection(strategy, _side_of(request))) is not None:
+    if (objection := gate.objection(strategy, _side_of(request))) is not None:
         numbers = {"state": strategy.state, "reason": objection}
         _block(state, strategy, instance.symbol, strategy.state.upper(), why, numbers, request)
         return
@@ -175,7 +175,7 @@ def _not_settled(state: State, strategy: StrategyState, symbol: str) -> str:
 def submit(state: State, strategy: StrategyState, request: OrderRequest) -> Intent | None:
     """Check a request and send it, or journal why not; return the intent that was sent."""
     view = view_of(state, strategy, request)
-    checks = judge(request, view, tighter(strategy.plan.limits, state.settings.limits))
+    checks = judge(request, view, strategy.limits)
     intent = _intent_of(state, request)
     if not checks[-1].passed:
         _deny(state, strategy, request, intent, checks)
@@ -230,7 +230,7 @@ def _deny(
     state.record(_decision(state, request, Verdict.BLOCKED, code, checks, intent.intent_id))
     state.record(IntentRecorded(state.now, intent, SendState.DENIED, checks[-1].text))
     if code == "MAX_LOSS":
-        switches.switch(state, strategy, switches.PAUSED, checks[-1].text, switches.BY_LIMIT)
+        gate.switch(state, strategy, gate.PAUSED, checks[-1].text, gate.BY_LIMIT)
 
 
 def _decision(

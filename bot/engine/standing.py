@@ -9,10 +9,9 @@ from typing import Final
 from bot.domain.entry import OrderUpdated, RunState
 from bot.domain.instrument import Exchange, Phase
 from bot.domain.order import Intent, OrderState, SendState
-from bot.engine.gate import PRIORITY
 from bot.engine.orders import set_aside
-from bot.engine.risk.profit import day_result, unrealised
-from bot.engine.state import State
+from bot.engine.risk.accounts import day_result, unrealised
+from bot.engine.state import PRIORITY, State
 from bot.engine.tracked import (
     DepthSeen,
     QuoteSeen,

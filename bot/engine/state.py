@@ -1,27 +1,35 @@
 """Everything the engine knows: its one mutable root. Only handlers of events change it."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from datetime import date, datetime
+from typing import Final
 
 from bot.domain.account import AccountSnapshot, ShareholderRight
 from bot.domain.entry import Entry, Note, Numbers, RunState, StateChanged
 from bot.domain.instrument import Exchange, Instrument
-from bot.domain.message import Command, Record, TodaysOrdersRead
+from bot.domain.message import (
+    AmendAnswered,
+    AmendOrder,
+    CancelAnswered,
+    CancelOrder,
+    Command,
+    Event,
+    OrderRead,
+    ReadOrder,
+    Record,
+    TodaysOrdersRead,
+)
+from bot.domain.order import OrderReport
+from bot.domain.plan import Limits
 from bot.domain.rulebook import Rulebook
 from bot.engine.bars import BarStore
-from bot.engine.chains import Chains
-from bot.engine.gate import Gate
-from bot.engine.settings import (
-    EngineSettings,
-    Guard,
-    Invoke,
-    LoadedStrategy,
-    unguarded,
-)
+from bot.engine.settings import EngineSettings, Guard, Invoke, LoadedStrategy, unguarded
 from bot.engine.tracked import (
     BEGINNING,
     AccountLedger,
+    BackOff,
     DepthSeen,
     Flow,
     HookCall,
@@ -37,28 +45,129 @@ from bot.engine.tracked import (
 )
 from bot.strategy import Context
 
+PRIORITY: Final = (
+    RunState.STOPPING,
+    RunState.HALTED,
+    RunState.STARTING,
+    RunState.NEEDS_2FA,
+    RunState.DEGRADED,
+    RunState.PAUSED,
+)
+"""What closes the gate, the strongest first."""
+LASTING: Final = (RunState.HALTED, RunState.PAUSED)
+"""States that a restart does not end, the stronger one first."""
+BY_ENGINE: Final = "engine"
+"""Who closed the gate when the engine's own fault did: open orders stay, then and at a restart."""
 
-class Outbox:
-    """The commands of one event: records first, then what is to be done."""
 
-    def __init__(self) -> None:
-        self._records: list[Command] = []
-        self._others: list[Command] = []
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why the gate is closed, who closed it, and since when it has been.
 
-    def record(self, entry: Entry) -> None:
-        """Have an entry journalled."""
-        self._records.append(Record(entry))
+    An operator need give no reason. `code` is the broker's word for a missing token.
+    """
 
-    def command(self, command: Command) -> None:
-        """Have something done, once per event however often it is asked for."""
-        if command not in self._others:
-            self._others.append(command)
+    reason: str
+    by: str
+    code: str = ""
+    since: datetime | None = None
 
-    def drain(self) -> list[Command]:
-        """Return everything in order, and be empty."""
-        commands = self._records + self._others
-        self._records, self._others = [], []
-        return commands
+
+@dataclass(slots=True)
+class Gate:
+    """What keeps orders back: the causes, and `state`, that of the strongest one.
+
+    `kept` is the state that a restart would begin with, `missed` counts the signals refused for
+    want of a token. `sweeps` is why an order that was still on its way is cancelled when it turns
+    up; empty: it is not.
+    """
+
+    causes: dict[RunState, Cause] = field(
+        default_factory=lambda: {RunState.STARTING: Cause("reading the day order book", "bot")}
+    )
+    state: RunState = RunState.STARTING
+    kept: RunState = RunState.RUNNING
+    reason: str = "reading the day order book"
+    since: datetime | None = None
+    token_until: datetime | None = None
+    is_unproven: bool = False
+    missed: int = 0
+    has_stopped: bool = False
+    sweeps: str = ""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether new orders may be sent."""
+        return not self.causes
+
+    @property
+    def is_asleep(self) -> bool:
+        """Whether no strategy is woken; in the other states their signals are taken and refused."""
+        return self.state in {RunState.STOPPING, RunState.HALTED, RunState.STARTING}
+
+    @property
+    def lacks_token(self) -> bool:
+        """Whether no write can succeed, neither an order nor a cancel."""
+        return RunState.NEEDS_2FA in self.causes
+
+
+@dataclass(slots=True)
+class Chains:
+    """Ids that amendments have changed: later ones by the first, and the other way round.
+
+    An order that gets a new id with an amendment is one order still, and keeps its first id here;
+    what goes to the broker names the id that it has there now. The rows of a chain name its first
+    id (`rootorderid`: broker open API 0.2.0-preview.3, order book; whether an amendment keeps the
+    id is its open question 4.2).
+    """
+
+    _first: dict[str, str] = field(default_factory=dict)
+    _current: dict[str, str] = field(default_factory=dict)
+
+    def first(self, order_id: str) -> str:
+        """Return the id by which an order is known here."""
+        return self._first.get(order_id, order_id)
+
+    def is_former(self, order_id: str) -> bool:
+        """Tell whether the order of this id has another one by now."""
+        first = self.first(order_id)
+        return self._current.get(first, first) != order_id
+
+    def addressed(self, command: Command) -> Command:
+        """Return the command with the id that the broker knows."""
+        if isinstance(command, ReadOrder | CancelOrder | AmendOrder):
+            current = self._current.get(command.order_id)
+            return command if current is None else replace(command, order_id=current)
+        return command
+
+    def received(self, event: Event) -> Event:
+        """Return the event with the id that is known here."""
+        if isinstance(event, OrderRead | CancelAnswered | AmendAnswered):
+            first = self._first.get(event.order_id)
+            return event if first is None else replace(event, order_id=first)
+        return event
+
+    def learn(self, known: Mapping[str, TrackedOrder], reports: Iterable[OrderReport]) -> None:
+        """Find the new ids of known orders among the rows of a day order book; of several, the
+        open one's. An amendment changes neither symbol nor side; ids of another day mean nothing.
+        """
+        renamed: list[tuple[OrderReport, str]] = []
+        for report in reports:
+            first = self.first(report.root_order_id)
+            order = known.get(first)
+            if report.root_order_id in {"", report.order_id} or order is None:
+                continue
+            row = order.row
+            is_alike = (row.symbol, row.side, row.trading_date) == (
+                report.symbol,
+                report.side,
+                report.trading_date,
+            )
+            if is_alike and self.first(report.order_id) not in known:
+                renamed.append((report, first))
+        for report, first in sorted(renamed, key=lambda one: one[0].remaining_quantity):
+            self._first[report.order_id] = first
+            self._current[first] = report.order_id
 
 
 class State:
@@ -80,7 +189,6 @@ class State:
         self.now = BEGINNING
         self.trading_date: date = date.min
         self.gate = Gate()
-        self.outbox = Outbox()
         self.instruments: dict[str, Instrument] = {}
         self.quotes: dict[str, QuoteSeen] = {}
         self.depths: dict[str, DepthSeen] = {}
@@ -109,26 +217,41 @@ class State:
         self.counts: Counter[str] = Counter()
         self.due_hooks: list[HookCall] = []
         self.faults: dict[str, TrackedFault] = {}
-        self.strategies = {loaded.plan.name: self._with_instances(loaded) for loaded in strategies}
+        self.strategies = {loaded.plan.name: self._started(loaded) for loaded in strategies}
+        self._records: list[Command] = []
+        self._others: list[Command] = []
 
-    def _with_instances(self, loaded: LoadedStrategy) -> StrategyState:
+    def _started(self, loaded: LoadedStrategy) -> StrategyState:
+        plan, instances = loaded.plan, {}
         for instrument in loaded.instruments:
             self.instruments[instrument.symbol] = instrument
-        plan = loaded.plan
-        if plan.wake.bar is not None:
-            for symbol in plan.symbols:
+        for symbol in plan.symbols:
+            if plan.wake.bar is not None:
                 self.bars.want(symbol, plan.wake.bar)
-        return StrategyState(loaded, {symbol: _instance(loaded, symbol) for symbol in plan.symbols})
+            context = Context(symbol, plan.name)
+            strategy = loaded.factory(context)
+            for name, value in plan.parameters.items():
+                setattr(strategy, name, value)
+            instances[symbol] = Instance(symbol, strategy, context)
+        return StrategyState(plan, tighter(plan.limits, self.settings.limits), instances)
 
-    # ------------------------------------------------------------------------------- short words
+    # --------------------------------------------------------------------- the commands of an event
 
     def record(self, entry: Entry) -> None:
         """Have an entry journalled."""
-        self.outbox.record(entry)
+        self._records.append(Record(entry))
 
     def command(self, command: Command) -> None:
-        """Have something done, with an order named as the broker knows it."""
-        self.outbox.command(self.chains.addressed(command))
+        """Have something done, once per event, with an order named as the broker knows it."""
+        addressed = self.chains.addressed(command)
+        if addressed not in self._others:
+            self._others.append(addressed)
+
+    def drain(self) -> list[Command]:
+        """Return the commands of the event, records first, and forget them."""
+        commands = self._records + self._others
+        self._records, self._others = [], []
+        return commands
 
     def note(
         self, kind: str, text: str, numbers: Numbers | None = None, *, symbol: str | None = None
@@ -161,31 +284,51 @@ class State:
         before = RunState.RUNNING if to is RunState.HALTED else RunState.HALTED
         self.record(StateChanged(self.now, before, to, reason, by, scope=f"symbol:{symbol}"))
 
+    # ----------------------------------------------------------------------------- what it looks up
+
     def phase_of(self, exchange: Exchange) -> PhaseSeen:
         """Return the phase that was announced, else the rulebook's."""
         seen = self.phases.get(exchange)
         return seen or PhaseSeen(self.rulebook.phase_at(exchange, self.now), None)
 
-    def open_orders(self) -> Iterator[TrackedOrder]:
+    def open_orders(self) -> list[TrackedOrder]:
         """Every order that has not ended, own and external."""
-        return (order for order in self.orders.values() if order.is_open)
+        return [order for order in self.orders.values() if order.is_open]
 
     def working_orders(self, strategy: str, symbol: str) -> list[TrackedOrder]:
         """The open orders of one strategy in one symbol."""
         return [
             order
-            for order in self.open_orders()
-            if order.row.strategy == strategy and order.row.symbol == symbol
+            for order in self.orders.values()
+            if order.row.strategy == strategy and order.row.symbol == symbol and order.is_open
         ]
 
-    def pending_intents(self) -> Iterator[TrackedIntent]:
+    def pending_intents(self) -> list[TrackedIntent]:
         """Intents without a known order whose full size is reserved."""
-        return (tracked for tracked in self.intents.values() if tracked.reserves_in_full)
+        return [tracked for tracked in self.intents.values() if tracked.reserves_in_full]
+
+    def polls(self) -> Iterator[tuple[str, BackOff]]:
+        """What the day order book is read for, by the id of its intent or order."""
+        for order in self.orders.values():
+            if order.poll is not None and order.is_open:
+                yield order.row.intent_id or order.row.order_id, order.poll
+        for tracked in self.intents.values():
+            if tracked.poll is not None and tracked.order_id is None:
+                yield tracked.intent.intent_id, tracked.poll
+
+    def satisfy_polls(self, requested_at: datetime) -> None:
+        """A day order book has come: what was due when it was asked for need not be asked again."""
+        self.day_order_book_asked_at = None
+        for _, backoff in self.polls():
+            if backoff.due <= requested_at:
+                backoff.advance(self.now, self.settings.poll_backoff)
 
 
-def _instance(loaded: LoadedStrategy, symbol: str) -> Instance:
-    context = Context(symbol, loaded.plan.name)
-    strategy = loaded.factory(context)
-    for name, value in loaded.plan.parameters.items():
-        setattr(strategy, name, value)
-    return Instance(symbol, strategy, context)
+def tighter(one: Limits, other: Limits) -> Limits:
+    """Return, limit by limit, the smaller of two; None is no limit."""
+
+    def least(name: str) -> int | None:
+        values = (getattr(one, name), getattr(other, name))
+        return min((value for value in values if value is not None), default=None)
+
+    return Limits(**{each.name: least(each.name) for each in fields(Limits)})

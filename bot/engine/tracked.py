@@ -17,10 +17,10 @@ from bot.domain.order import (
     OrderState,
     OrderType,
     SendState,
+    Side,
 )
-from bot.domain.plan import StrategyPlan
+from bot.domain.plan import Limits, StrategyPlan
 from bot.domain.quote import Depth, Quote
-from bot.engine.settings import LoadedStrategy
 from bot.strategy import Context, Strategy
 
 BEGINNING = datetime.min.replace(tzinfo=UTC)
@@ -56,6 +56,22 @@ class Position:
 
     shares: int = 0
     cost: int = 0
+
+    def take(self, side: Side, quantity: int, amount: int) -> int:
+        """Put a fill in; return what a sale has realised before fee and tax, 0 for a buy.
+
+        By average cost: the cost of the shares sold is their share of the whole cost, rounded down;
+        what rounding leaves stays with the rest, and the last share takes all that is left.
+        """
+        if side is Side.BUY:
+            self.shares += quantity
+            self.cost += amount
+            return 0
+        known = min(quantity, self.shares)
+        cost = self.cost * known // self.shares if known > 0 else 0
+        self.shares -= quantity
+        self.cost -= cost
+        return amount - cost
 
 
 @dataclass(slots=True)
@@ -227,12 +243,14 @@ class Instance:
 
 @dataclass(slots=True)
 class StrategyState:
-    """A strategy with its instances, its own standing and its counters of the day.
+    """A strategy with its instances, its switch and its counters of the day.
 
-    `sweeps` as of the gate: why its orders on their way are cancelled when they turn up.
+    `limits` are the tighter of its file's and the bot's; `sweeps` is, as in the gate, why its
+    orders on their way are cancelled when they turn up.
     """
 
-    loaded: LoadedStrategy
+    plan: StrategyPlan
+    limits: Limits
     instances: dict[str, Instance]
     state: str = "on"
     state_by: str = ""
@@ -243,11 +261,6 @@ class StrategyState:
     realised_today: int = 0
     fees_today: int = 0
     positions: dict[str, Position] = field(default_factory=dict)
-
-    @property
-    def plan(self) -> StrategyPlan:
-        """The strategy file, checked."""
-        return self.loaded.plan
 
     def position(self, symbol: str) -> Position:
         """Return the own position in a symbol; an empty one when there is none."""

@@ -14,13 +14,11 @@ from datetime import timedelta
 from typing import Final
 
 from bot.domain.entry import Decision, Verdict
-from bot.domain.message import StrategyFailed
 from bot.engine import requests
-from bot.engine.faults import guarded
+from bot.engine.gate import DISABLED, ON, guarded, switch
 from bot.engine.risk.accounts import cash_free, sellable_of
 from bot.engine.settings import StrategyFault
 from bot.engine.state import State
-from bot.engine.switches import DISABLED, ON, switch
 from bot.engine.tracked import HookCall, Instance, StrategyState
 from bot.strategy import AccountView, PositionView, Reads, RequestKind, Strategy
 
@@ -216,12 +214,6 @@ def skip_until_warm(state: State, strategy: StrategyState, instance: Instance, b
 
 
 # ----------------------------------------------------------------------------- faults and switches
-
-
-def on_strategy_failed(state: State, event: StrategyFailed) -> None:
-    """A shell noticed the fault later than the call."""
-    fault = StrategyFault(event.error, event.is_overrun)
-    failed(state, state.strategies[event.strategy], event.symbol, event.hook, fault)
 
 
 def failed(

@@ -30,7 +30,7 @@ from bot.domain.message import (
 from bot.domain.order import Intent, OrderState, SendState
 from bot.domain.outcome import Accepted, NotSent, Outcome, Refused, Resolution, Unknown
 from bot.domain.recovery import StoredAttempt
-from bot.engine.faults import ENGINE_FAULT
+from bot.engine.gate import ENGINE_FAULT
 from bot.journal.errors import OutcomeUnknown, SendForbidden, Unreachable
 from bot.journal.journal import Journal
 from bot.protocol.answer import Answer, NoAnswer

@@ -25,14 +25,13 @@ from bot.domain.message import (
     PhaseChanged,
     PlaceOrder,
     Record,
-    StrategyFailed,
 )
 from bot.domain.order import OrderReport, SendState
 from bot.domain.outcome import Resolution, Unknown
 from bot.domain.plan import Wake
 from bot.domain.quote import Bar, Depth, DepthLevel
 from bot.domain.recovery import RecoveredStrategy, Recovery
-from bot.engine import wake
+from bot.engine import gate, wake
 from bot.engine.engine import (
     Engine,
     EngineSettings,
@@ -77,15 +76,6 @@ def test_a_hook_that_wishes_without_an_end_is_a_fault_and_nothing_of_it_is_heard
     [decision] = stage.new(Decision)
     assert (decision.verdict, decision.code) == (Verdict.FAILED, "EXCEPTION")
     assert decision.why == "on_timer: 101 requests in one call, at most 100 are taken: none was"
-
-
-def test_a_fault_told_later_counts_like_any_other():
-    stage = Stage()
-
-    for _ in range(3):
-        stage.handle(StrategyFailed(stage.now, "test", "HPG", "on_bar", "late", is_overrun=True))
-
-    assert stage.last(StrategySwitched).state == "disabled"
 
 
 def test_an_operator_turns_a_disabled_strategy_on_again():
@@ -284,7 +274,7 @@ def _state(hooks: dict[str, object], invoke: Invoke) -> tuple[State, StrategySta
         settings=EngineSettings(),
         invoke=invoke,
     )
-    book.gate.causes.clear()
+    gate.lift(book, RunState.STARTING, "", "")
     return book, *next(iter(wake.seats_of(book, "HPG")))
 
 
@@ -312,7 +302,7 @@ def test_a_view_of_the_depth_notes_what_is_read_from_it_whichever_hook_came_befo
 
     wake.call_hooks(book)
 
-    recorded = [one.entry for one in book.outbox.drain() if isinstance(one, Record)]
+    recorded = [one.entry for one in book.drain() if isinstance(one, Record)]
     assert [one.why for one in recorded if isinstance(one, Decision)] == ["bids 5,000"]
 
 

@@ -19,8 +19,8 @@ from bot.domain.entry import CheckResult, Decision, OrderResultSeen, Transition,
 from bot.domain.message import AmendAnswered, AmendAsked, AmendOrder, ReadOrder
 from bot.domain.order import OrderReport, OrderState
 from bot.domain.outcome import Accepted, NotSent, Refused
-from bot.engine import gatekeeping
-from bot.engine.faults import guarded
+from bot.engine import gate
+from bot.engine.gate import guarded
 from bot.engine.orders import sends
 from bot.engine.orders.ask_checks import judge_amend, refusal_code
 from bot.engine.risk.codes import judged
@@ -210,7 +210,7 @@ def _take_answer(state: State, event: AmendAnswered) -> None:
         return
     intent_id = event.finished.intent_id if event.finished else None
     if outcome.needs_two_factor:
-        gatekeeping.close_for_two_factor(state, outcome.code, outcome.reason, intent_id)
+        gate.close_for_two_factor(state, outcome.code, outcome.reason, intent_id)
     if outcome.result is not None:
         raw = outcome.result.raw
         state.record(OrderResultSeen(state.now, "amend", event.order_id, intent_id, None, raw))

@@ -12,7 +12,7 @@ from typing import Final
 from bot.domain.entry import CheckResult, OrderUpdated
 from bot.domain.message import AmendAsked, CancelAsked
 from bot.domain.order import OrderType, Side
-from bot.engine import gatekeeping
+from bot.engine import gate
 from bot.engine.requests import view_of
 from bot.engine.risk import checks
 from bot.engine.risk.accounts import worst_price
@@ -154,8 +154,7 @@ def _one_command(case: Case) -> CheckResult:
 
 
 def _gate(case: Case) -> CheckResult:
-    gate = case.state.gate
-    return judged("GATE", gate.is_open, state=gate.state)
+    return judged("GATE", case.state.gate.is_open, state=case.state.gate.state)
 
 
 def _phase(case: Case) -> CheckResult:
@@ -217,7 +216,6 @@ _OF_WHAT_IS_MORE: Final = (checks.sellable,)
 
 def _judge_risk(case: Case) -> tuple[CheckResult, ...]:
     """Judge the whole order, then its open part without the old one, then what a sale has more."""
-    limits = checks.tighter(case.strategy.plan.limits, case.state.settings.limits)
     whole = _request(case)
     view = view_of(case.state, case.strategy, whole)
     open_after = case.quantity - case.row.executed_quantity
@@ -228,7 +226,7 @@ def _judge_risk(case: Case) -> tuple[CheckResult, ...]:
     )
     results: list[CheckResult] = []
     for request, seen, tried in parts:
-        results += checks.judge(request, seen, limits, tried)
+        results += checks.judge(request, seen, case.strategy.limits, tried)
         if results and not results[-1].passed:
             break
     return tuple(results)
@@ -260,4 +258,4 @@ def _without(case: Case, view: checks.View) -> checks.View:
 
 def refusal_code(state: State, check: CheckResult) -> str:
     """Return what an ask is refused with: the check, or why the gate is closed."""
-    return gatekeeping.refusal(state)[0] if check.code == "GATE" else check.code
+    return gate.refusal(state)[0] if check.code == "GATE" else check.code

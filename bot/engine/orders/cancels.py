@@ -13,7 +13,7 @@ from typing import Final
 from bot.domain.entry import Decision, Verdict
 from bot.domain.message import CancelOrder, ReadOrder
 from bot.domain.order import OrderState
-from bot.engine.faults import guarded
+from bot.engine.gate import guarded
 from bot.engine.state import State
 from bot.engine.tracked import CancelStage, TrackedCancel, TrackedOrder
 

@@ -9,8 +9,7 @@ from bot.domain.entry import AuthEvent, Decision, RunState, Verdict
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.message import TwoFactorReady
 from bot.domain.order import SendState
-from bot.engine import gatekeeping, requests, switches
-from bot.engine.gate import Cause
+from bot.engine import gate, requests
 from bot.engine.orders import cancels
 from bot.engine.orders.moves import move_intent
 from bot.engine.risk.sizing import OrderRequest
@@ -20,13 +19,14 @@ from bot.engine.tracked import TrackedIntent
 
 def on_two_factor_ready(state: State, event: TwoFactorReady) -> None:
     """Open the gate: cancels first, then exits, then the rest of what was held."""
-    gate = state.gate
     until = f"{event.until.astimezone(EXCHANGE_TZ):%H:%M}"
-    missed = f", {gate.missed} signal{'s' * (gate.missed != 1)} missed" if gate.missed else ""
+    count = state.gate.missed
+    missed = f", {count} signal{'s' * (count != 1)} missed" if count else ""
     text = f"until {until}{missed}"
     state.record(AuthEvent(state.now, "ready", "", text))
-    gate.token_until, gate.is_unproven, gate.missed = event.until, True, 0
-    gatekeeping.lift(state, RunState.NEEDS_2FA, Cause(f"2FA ok {text}", event.by))
+    state.gate.token_until, state.gate.is_unproven = event.until, True
+    state.gate.missed = 0
+    gate.lift(state, RunState.NEEDS_2FA, f"2FA ok {text}", event.by)
     cancels.advance(state)
     for tracked in held(state):
         tracked.is_waiting_to_resume = True
@@ -50,7 +50,7 @@ def _try(state: State, tracked: TrackedIntent) -> None:
     quote = state.quotes.get(tracked.intent.symbol)
     is_fresh = quote is not None and state.now - quote.at <= state.settings.max_quote_age
     strategy = state.strategies.get(tracked.intent.strategy)
-    is_on = strategy is not None and switches.objection(strategy, tracked.intent.side) is None
+    is_on = strategy is not None and gate.objection(strategy, tracked.intent.side) is None
     if state.gate.is_open and is_on and is_fresh and not _is_over(state, tracked):
         _send_anew(state, tracked)
 

@@ -2,7 +2,7 @@
 
 from bot.domain.entry import IntentMoved, Transition
 from bot.domain.order import ORDER_MOVES, SEND_MOVES, OrderState, SendState
-from bot.engine.errors import IllegalMove
+from bot.engine.gate import IllegalMove
 from bot.engine.state import State
 from bot.engine.tracked import TrackedIntent
 

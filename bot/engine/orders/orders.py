@@ -7,11 +7,10 @@ from typing import Final
 from bot.domain.entry import Fill, OrderResultSeen, OrderUpdated, Transition
 from bot.domain.message import ReadAccount
 from bot.domain.order import ORDER_MOVES, TERMINAL_STATES, OrderReport, OrderState, Side
-from bot.engine import switches, wake
+from bot.engine import wake
 from bot.engine.orders import cancels
 from bot.engine.orders.merging import contradiction, merged, settled
-from bot.engine.risk import positions
-from bot.engine.risk.accounts import add_flow
+from bot.engine.risk.accounts import add_flow, pause_after_loss
 from bot.engine.state import State
 from bot.engine.tracked import (
     BackOff,
@@ -270,7 +269,7 @@ def _fill_of(state: State, before: OrderUpdated, row: OrderUpdated) -> Fill | No
     found = instance_of(state, row.strategy, row.symbol)
     if found is not None:
         position = replace(found[0].position(row.symbol))
-        realised = positions.take(position, row.side, quantity, amount)
+        realised = position.take(row.side, quantity, amount)
     return Fill(
         at=state.now,
         fill_id=f"F-{state.next_fill_number:04d}",
@@ -299,7 +298,7 @@ def _take_fill(state: State, fill: Fill) -> None:
     state.record(fill)
     found = instance_of(state, fill.strategy, fill.symbol)
     if found is not None:
-        positions.take(found[0].position(fill.symbol), fill.side, fill.quantity, fill.amount)
+        found[0].position(fill.symbol).take(fill.side, fill.quantity, fill.amount)
     add_flow(state, fill)
     state.command(ReadAccount(f"fill {fill.fill_id}"))
     if found is not None:
@@ -309,7 +308,7 @@ def _take_fill(state: State, fill: Fill) -> None:
 def _tell_fill(state: State, fill: Fill, strategy: StrategyState, instance: Instance) -> None:
     strategy.realised_today += fill.realised
     strategy.fees_today += fill.fee + fill.tax
-    switches.pause_after_loss(state, strategy)
+    pause_after_loss(state, strategy)
     wake.wake(state, strategy, instance, "on_fill", fill)
 
 

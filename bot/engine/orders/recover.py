@@ -11,13 +11,12 @@ from bot.domain.entry import Decision, OrderUpdated, RunState, Verdict
 from bot.domain.message import ReadAccount, ReadTodaysOrders, Reconciled, Recovered
 from bot.domain.order import Intent, OrderState, SendState
 from bot.domain.recovery import Recovery, StoredIntent
-from bot.engine import day, gatekeeping, switches, wake
-from bot.engine.faults import guarded
-from bot.engine.gate import BY_ENGINE, LASTING, Cause
+from bot.engine import gate, market, wake
+from bot.engine.gate import guarded
 from bot.engine.orders import cancels, orders, sends
 from bot.engine.orders.moves import move_intent, move_unplaced
 from bot.engine.risk.accounts import flow_of
-from bot.engine.state import State
+from bot.engine.state import BY_ENGINE, LASTING, State
 from bot.engine.tracked import BackOff, Position, TrackedIntent, TrackedOrder
 
 _ORDER_STATES: Final[Mapping[SendState, OrderState]] = {
@@ -41,8 +40,7 @@ def on_recovered(state: State, event: Recovered) -> None:
     if recovery.run_state in LASTING and recovery.run_state not in state.gate.causes:
         state.gate.kept = recovery.run_state
         by = recovery.run_state_by if recovery.run_state_by == BY_ENGINE else "journal"
-        cause = Cause(recovery.run_state_reason, by)
-        gatekeeping.close(state, recovery.run_state, cause)
+        gate.close(state, recovery.run_state, recovery.run_state_reason, by)
     _restore_strategies(state, recovery)
     _restore_orders(state, recovery)
     for stored in recovery.intents:
@@ -61,7 +59,7 @@ def _restore_strategies(state: State, recovery: Recovery) -> None:
             strategy.orders_today = stored.orders_today
             strategy.realised_today = stored.realised_today
             strategy.fees_today = stored.fees_today
-            strategy.state = stored.state or switches.ON
+            strategy.state = stored.state or gate.ON
 
 
 def _restore_orders(state: State, recovery: Recovery) -> None:
@@ -104,7 +102,7 @@ def _end_earlier_days(state: State, recovery: Recovery) -> None:
         if not is_taken:
             text = f"{row.order_id} was open when the bot went down on {row.trading_date}"
             state.halt_symbol(row.symbol, f"{text}: compare the holding")
-    day.end_earlier_days(state)
+    market.end_earlier_days(state)
 
 
 def _take_over(state: State, stored: StoredIntent) -> None:
@@ -180,7 +178,7 @@ def on_reconciled(state: State, _event: Reconciled) -> None:
     """Day order book and account are merged: the bot runs, and strategies wake. A person's halt of
     before has its open orders cancelled, as the run that it stopped may have had no time to.
     """
-    gatekeeping.lift(state, RunState.STARTING, Cause("reconciled with the broker", "bot"))
+    gate.lift(state, RunState.STARTING, "reconciled with the broker", "bot")
     halted = state.gate.causes.get(RunState.HALTED)
     if halted is not None and halted.by != BY_ENGINE:
         cancels.request_all(state, "halt")

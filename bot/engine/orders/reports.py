@@ -2,8 +2,7 @@
 
 from bot.domain.message import OrderRead, ReadTodaysOrders, TodaysOrdersRead
 from bot.domain.order import OrderReport
-from bot.engine import chains, polling
-from bot.engine.faults import guarded
+from bot.engine.gate import guarded
 from bot.engine.orders import amends, cancels, orders, set_aside, unknown
 from bot.engine.state import State
 
@@ -13,7 +12,7 @@ def on_todays_orders(state: State, event: TodaysOrdersRead) -> None:
     that is known.
     """
     set_aside.learn(state, event)
-    chains.learn(state.chains, state.orders, event.reports)
+    state.chains.learn(state.orders, event.reports)
     unowned = []
     for report in event.reports:
         order = state.orders.get(state.chains.first(report.order_id))
@@ -23,7 +22,7 @@ def on_todays_orders(state: State, event: TodaysOrdersRead) -> None:
             guarded(state, f"row {report.order_id}", orders.apply, state, order, report, "book")
     state.seen_ids.update(report.order_id for report in event.reports)
     state.seen_ids.update(row.order_id for row in event.set_aside if row.order_id)
-    polling.satisfy(state, event.requested_at)
+    state.satisfy_polls(event.requested_at)
     for row in unknown.match(state, event, unowned):
         guarded(state, f"row {row.order_id}", _adopt, state, row)
 

@@ -14,13 +14,12 @@ from bot.domain.message import (
 )
 from bot.domain.order import Intent, OrderState, SendState
 from bot.domain.outcome import Accepted, NotSent, Outcome, Refused, Unknown
-from bot.engine import gatekeeping, switches
-from bot.engine.faults import ENGINE_FAULT
-from bot.engine.gate import PRIORITY
+from bot.engine import gate
+from bot.engine.gate import ENGINE_FAULT
 from bot.engine.orders import cancels, orders, set_aside
 from bot.engine.orders.merging import report_of
 from bot.engine.orders.moves import move_intent, move_unplaced
-from bot.engine.state import State
+from bot.engine.state import PRIORITY, State
 from bot.engine.tracked import CancelStage, TrackedCancel, TrackedIntent
 
 TOO_MANY_REQUESTS: Final = 429
@@ -39,14 +38,14 @@ def reason_not_to_send(state: State, intent: Intent) -> str | None:
     closing = next(closed, None)
     if closing is not None:
         reason = causes[closing].reason
-        return f"{gatekeeping.REFUSAL_CODES[closing]}{f': {reason}' if reason else ''}"
+        return f"{gate.REFUSAL_CODES[closing]}{f': {reason}' if reason else ''}"
     if intent.symbol in state.halted_symbols:
         return f"{intent.symbol} is halted: {state.halted_symbols[intent.symbol]}"
     held = set_aside.hold(state, intent.account, intent.symbol, intent.side)
     if held is not None:
         return held
     strategy = state.strategies.get(intent.strategy)
-    return switches.objection(strategy, intent.side) if strategy is not None else None
+    return gate.objection(strategy, intent.side) if strategy is not None else None
 
 
 def on_send_started(state: State, event: SendStarted) -> None:
@@ -93,7 +92,7 @@ def _accepted(state: State, tracked: TrackedIntent, outcome: Accepted) -> None:
     result = outcome.result
     report = report_of(result, tracked.sent_at or state.now)
     move_intent(state, tracked, SendState.ACKED, f"accepted as {result.order_id}")
-    gatekeeping.prove(state, result.order_id, tracked.intent.intent_id)
+    gate.prove(state, result.order_id, tracked.intent.intent_id)
     known = state.orders.get(result.order_id)
     if known is not None:
         _claim(state, known.row.order_id)
@@ -156,7 +155,7 @@ def ask_after(state: State, tracked: TrackedIntent) -> None:
 def _blocked_for_token(state: State, tracked: TrackedIntent, outcome: Refused) -> None:
     """A 403 OTP code is a certain refusal: hold the order for a while, or drop it."""
     intent, code = tracked.intent, outcome.code
-    gatekeeping.close_for_two_factor(state, code, outcome.reason, intent.intent_id)
+    gate.close_for_two_factor(state, code, outcome.reason, intent.intent_id)
     tracked.refusal_code = code
     hold = _hold_of(state, tracked)
     if hold is None:
@@ -223,7 +222,7 @@ def _cancel_blocked(
     state: State, event: CancelAnswered, outcome: Refused, cancel: TrackedCancel | None
 ) -> None:
     intent_id = event.finished.intent_id if event.finished else None
-    gatekeeping.close_for_two_factor(state, outcome.code, outcome.reason, intent_id)
+    gate.close_for_two_factor(state, outcome.code, outcome.reason, intent_id)
     if cancel is not None:
         cancel.stage, cancel.due = CancelStage.WANTED, state.now
 
@@ -246,6 +245,6 @@ def taken(state: State, order_id: str, outcome: Accepted, source: str) -> None:
     intent_id = order.row.intent_id if order else None
     raw = outcome.result.raw
     state.record(OrderResultSeen(state.now, source, order_id, intent_id, None, raw))
-    gatekeeping.prove(state, order_id, intent_id)
+    gate.prove(state, order_id, intent_id)
     if order is not None:
         orders.forget_status_before(order, state.now)

@@ -17,7 +17,7 @@ from typing import Final
 from bot.domain.message import NonceBurnt, TodaysOrdersRead
 from bot.domain.order import ORDER_TYPES, OrderReport, OrderState, OrderType, SendState
 from bot.domain.outcome import Resolution
-from bot.engine.faults import guarded
+from bot.engine.gate import guarded
 from bot.engine.orders import orders, set_aside
 from bot.engine.orders.moves import move_intent, move_unplaced
 from bot.engine.settings import UnknownPolicy

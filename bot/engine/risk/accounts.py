@@ -12,12 +12,13 @@ from typing import Final
 from bot.domain.account import AccountSnapshot, Holding
 from bot.domain.entry import AccountSeen, Fill
 from bot.domain.errors import CalendarEnds, NoRule
-from bot.domain.instrument import Instrument
+from bot.domain.instrument import Exchange, Instrument
 from bot.domain.message import AccountRead
 from bot.domain.order import Side
-from bot.engine.risk import ledgers, rights
+from bot.engine import gate
+from bot.engine.risk import ledgers
 from bot.engine.state import State
-from bot.engine.tracked import Flow, TrackedOrder
+from bot.engine.tracked import Flow, Position, StrategyState, TrackedOrder
 
 NEVER: Final = datetime(9999, 1, 1, tzinfo=UTC)
 
@@ -173,6 +174,49 @@ def settlement_of(state: State, instrument: Instrument, trading_date: date) -> d
         return NEVER
 
 
+# ------------------------------------------------------------------------------- profit and loss
+
+
+def unrealised(state: State, symbol: str, position: Position) -> int:
+    """Return value at the last price less cost; 0 while there is no quote."""
+    seen = state.quotes.get(symbol)
+    return position.shares * seen.quote.last - position.cost if seen else 0
+
+
+def day_result(state: State, strategy: StrategyState) -> int:
+    """Return what today has brought: realised and unrealised, less fees and taxes.
+
+    What is unrealised counts from its cost, also for shares of an earlier day.
+    """
+    open_result = sum(unrealised(state, s, position) for s, position in strategy.positions.items())
+    return strategy.realised_today + open_result - strategy.fees_today
+
+
+def note_holdings(state: State, exchange: Exchange | None = None) -> None:
+    """Name the shares that strategies still hold, all of them or those of one exchange."""
+    found = [
+        f"{symbol} {position.shares:,}, unrealised {unrealised(state, symbol, position):+,}"
+        for strategy in state.strategies.values()
+        for symbol, position in sorted(strategy.positions.items())
+        if position.shares and exchange in {None, _exchange_of(state, symbol)}
+    ]
+    if found:
+        state.note("HOLDS", f"still open: {' · '.join(found)}", {"positions": len(found)})
+
+
+def _exchange_of(state: State, symbol: str) -> Exchange | None:
+    instrument = state.instruments.get(symbol)
+    return instrument.exchange if instrument else None
+
+
+def pause_after_loss(state: State, strategy: StrategyState) -> None:
+    """Pause a strategy whose loss of today has reached its limit."""
+    limit, loss = strategy.limits.max_loss_per_day, -day_result(state, strategy)
+    if limit is not None and loss >= limit and strategy.state == gate.ON:
+        reason = f"day loss {loss:,} of {limit:,}"
+        gate.switch(state, strategy, gate.PAUSED, reason, gate.BY_LIMIT)
+
+
 # -------------------------------------------------------------------------------------- reconcile
 
 
@@ -222,7 +266,7 @@ def _note_drift(state: State, key: tuple[str, str], known: int, external: int) -
     """
     account, symbol = key
     numbers = {"expected_external": known, "found_external": external}
-    named = rights.explanation(state, account, symbol, external - known)
+    named = ledgers.explanation(state, account, symbol, external - known)
     text = named or f"{symbol}: {external - known:+,} shares that no order here explains"
     state.note("RECONCILE", text, numbers, symbol=symbol)
     state.external_shares[account, symbol] = external

@@ -359,18 +359,3 @@ def judge(
             if not result.passed:
                 break
     return tuple(results)
-
-
-def tighter(one: Limits, other: Limits) -> Limits:
-    """Return, limit by limit, the smaller of two; None is no limit."""
-    return Limits(
-        max_position=_least(one.max_position, other.max_position),
-        max_order_value=_least(one.max_order_value, other.max_order_value),
-        max_orders_per_day=_least(one.max_orders_per_day, other.max_orders_per_day),
-        max_loss_per_day=_least(one.max_loss_per_day, other.max_loss_per_day),
-        max_price_gap_ppm=_least(one.max_price_gap_ppm, other.max_price_gap_ppm),
-    )
-
-
-def _least(one: int | None, other: int | None) -> int | None:
-    return min((value for value in (one, other) if value is not None), default=None)

@@ -1,4 +1,4 @@
-"""The words of the checks: one code each, its number in the risk catalogue, and how it reads.
+"""The words of the checks: one code each, and how it reads.
 
 A template's fields are the numbers of the check. One that has passed reads short (`order 13.2M of
 50M`); a refusal is a sentence with exact figures, for they decided.
@@ -15,105 +15,88 @@ from bot.domain.order import type_word
 
 @dataclass(frozen=True, slots=True)
 class CheckCode:
-    """`risk_id` is the catalogue's number; `short` the check in a few words, `refused` why not.
-
-    `unknown` is said instead of `refused` where one of the numbers is missing.
+    """`short`: the check in a few words; `refused`: why not; `unknown`: instead of `refused` where
+    one of the numbers is missing.
     """
 
-    risk_id: str
     short: str
     refused: str
     unknown: str = ""
 
 
 CODES: Final[Mapping[str, CheckCode]] = {
-    "GATE": CheckCode("-", "{state}", "the bot is {state}"),
+    "GATE": CheckCode("{state}", "the bot is {state}"),
     "SYMBOL": CheckCode(
-        "R22",
         "{symbol} on {exchange}",
         "no trading rules are known for {symbol} on {exchange}",
         "it is not known where {symbol} trades",
     ),
-    "SYMBOL_HALTED": CheckCode("R27", "halted: {reason}", "the symbol is halted: {reason}"),
-    "PHASE": CheckCode("R20", "{exchange} {phase}", "no order in this phase: {exchange} {phase}"),
-    "WINDOW": CheckCode("R20", "{time} in {start}-{end}", "{time} is outside {start}-{end}"),
+    "SYMBOL_HALTED": CheckCode("halted: {reason}", "the symbol is halted: {reason}"),
+    "PHASE": CheckCode("{exchange} {phase}", "no order in this phase: {exchange} {phase}"),
+    "WINDOW": CheckCode("{time} in {start}-{end}", "{time} is outside {start}-{end}"),
     "ORDER_TYPE": CheckCode(
-        "R05",
         "{order_type} in {phase}, takes {accepted}",
         "no {order_type} order in this phase ({phase}), which takes {accepted}",
     ),
     "LOT": CheckCode(
-        "R05", "quantity {quantity}", "{quantity} shares is no lot: multiples of 100, or 1 to 99"
+        "quantity {quantity}", "{quantity} shares is no lot: multiples of 100, or 1 to 99"
     ),
     "ODD_LOT": CheckCode(
-        "R05",
         "odd lot {quantity} as {order_type}",
         "an odd lot of {quantity} shares is not taken now as {order_type}",
     ),
     "MAX_QUANTITY": CheckCode(
-        "R02",
         "quantity {quantity} of {maximum}",
         "{quantity} shares, the exchange takes at most {maximum}",
     ),
     "PRICE": CheckCode(
-        "R05",
         "price {price} for {order_type}",
         "price {price} does not go with order type {order_type}",
         "{order_type} order without a price",
     ),
-    "TICK": CheckCode(
-        "R05", "price {price}, tick {tick}", "price {price} is off the tick of {tick}"
-    ),
+    "TICK": CheckCode("price {price}, tick {tick}", "price {price} is off the tick of {tick}"),
     "BAND": CheckCode(
-        "R03",
         "price {price} in {floor}-{ceiling}",
         "price {price} is outside the day's band {floor}-{ceiling}",
         "the day's band is not known",
     ),
     "QUOTE_AGE": CheckCode(
-        "R18",
         "quote {age_s} s old of {age_s_max}",
         "the quote is {age_s} s old, at most {age_s_max}",
         "no quote has come yet",
     ),
     "PRICE_GAP": CheckCode(
-        "R03",
         "{gap_ppm} off last of {gap_ppm_max}",
         "the price is {gap_ppm} off the last one, at most {gap_ppm_max}",
     ),
     "MAX_ORDER_VALUE": CheckCode(
-        "R01",
         "order {value_vnd} of {limit_vnd}",
         "an order of {value_vnd} VND, at most {limit_vnd}",
     ),
     "MAX_POSITION": CheckCode(
-        "R10",
         "position {position} of {limit}",
         "the position would be {position} shares, at most {limit}",
     ),
     "MAX_ORDERS": CheckCode(
-        "R08", "day {orders} of {limit}", "{orders} orders today already, at most {limit}"
+        "day {orders} of {limit}", "{orders} orders today already, at most {limit}"
     ),
     "MAX_LOSS": CheckCode(
-        "R12",
         "loss {loss_vnd} of {limit_vnd}",
         "{loss_vnd} VND lost today; from {limit_vnd} on nothing is bought",
     ),
     "CASH": CheckCode(
-        "R13",
         "cash {need_vnd} of {cash_vnd}",
         "needs {need_vnd} VND with the fee, and {cash_vnd} are free",
         "free cash is not known",
     ),
     "SELLABLE": CheckCode(
-        "R21", "sell {quantity} of {sellable}", "{sellable} of {quantity} shares can be sold now"
+        "sell {quantity} of {sellable}", "{sellable} of {quantity} shares can be sold now"
     ),
-    "DUPLICATE": CheckCode("R14", "same order {twin}", "the same order is there already: {twin}"),
+    "DUPLICATE": CheckCode("same order {twin}", "the same order is there already: {twin}"),
     "SELF_CROSS": CheckCode(
-        "R15", "own opposite order {other}", "an order of our own is on the other side: {other}"
+        "own opposite order {other}", "an order of our own is on the other side: {other}"
     ),
     "UNKNOWN_ORDERS": CheckCode(
-        "R23",
         "unknown {unknown} of {limit}",
         "orders whose outcome nobody knows yet: {unknown}; from {limit} on nothing new is sent",
     ),
@@ -121,41 +104,36 @@ CODES: Final[Mapping[str, CheckCode]] = {
 
 ASK_CODES: Final[Mapping[str, CheckCode]] = {
     "AMEND_ENABLED": CheckCode(
-        "-",
         "risk.allow_amend is {allow_amend}",
         "changes are off: risk.allow_amend is {allow_amend}",
     ),
     "ONE_FIELD": CheckCode(
-        "R05",
         "one field at a time: price {price}, quantity {quantity}",
         "one field at a time, above 0: price {price}, quantity {quantity}",
     ),
-    "OPEN_ORDER": CheckCode("R22", "{order_id} is {state}", "{order_id} is {state}"),
+    "OPEN_ORDER": CheckCode("{order_id} is {state}", "{order_id} is {state}"),
     "LIMIT_ORDER": CheckCode(
-        "R05", "order type {order_type}", "only a LIMIT order can be changed, not {order_type}"
+        "order type {order_type}", "only a LIMIT order can be changed, not {order_type}"
     ),
-    "CHANGE": CheckCode("R05", "{field} {old} to {new}", "the {field} is {old} already"),
+    "CHANGE": CheckCode("{field} {old} to {new}", "the {field} is {old} already"),
     "ONE_COMMAND": CheckCode(
-        "R23", "other command on it: {command}", "another command is under way on it: {command}"
+        "other command on it: {command}", "another command is under way on it: {command}"
     ),
     "AMEND_PHASE": CheckCode(
-        "R20", "changes in {exchange} {phase}", "{exchange} takes no change in this phase: {phase}"
+        "changes in {exchange} {phase}", "{exchange} takes no change in this phase: {phase}"
     ),
     "ABOVE_EXECUTED": CheckCode(
-        "R05",
         "quantity {quantity}, executed {executed}",
         "quantity {quantity} is not above the {executed} shares filled",
     ),
     "SAME_LOT": CheckCode(
-        "R05", "lot {old} to {new}", "a round lot can't become an odd lot, nor the reverse"
+        "lot {old} to {new}", "a round lot can't become an odd lot, nor the reverse"
     ),
     "ROW_ALLOWS": CheckCode(
-        "R22",
         "the broker's row: {status}, may be changed {allowed}",
         "the broker does not let it be changed now ({status})",
     ),
     "ROW_READ": CheckCode(
-        "R18",
         "the broker's row, read within {seconds} s",
         "the broker's row did not come within {seconds} s",
     ),

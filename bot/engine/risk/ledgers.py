@@ -9,25 +9,27 @@ and no fill is newer than its question. Explained besides are
   buys of the day that the broker holds back and has not yet taken out of its cash,
   shares of before the base, whose date is not known, becoming sellable.
 
-A difference that two reads show alike is noted once, and the broker's numbers become the base.
+A difference that two reads show alike is noted once, and the broker's numbers become the base. The
+broker's rights call may name the corporate action behind it, one difference per right: a dividend
+in cash arrives less the tax that is withheld, new shares count from the ex-date on.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
-from bot.domain.account import AccountSnapshot, Holding
+from bot.domain.account import AccountSnapshot, Holding, ShareholderRight
 from bot.domain.entry import Numbers, RunState
 from bot.domain.instrument import EXCHANGE_TZ
-from bot.engine import gatekeeping
-from bot.engine.gate import Cause
-from bot.engine.risk import rights
+from bot.engine import gate
 from bot.engine.state import State
 from bot.engine.tracked import AccountLedger, Flow
 
 _NOTHING: Final = (0, 0, 0)
 _IN_ALL: Final = "in all"
+AROUND_PAYMENT: Final = timedelta(days=7)
+"""How far from its stated day a dividend may arrive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,9 +199,7 @@ def _note(state: State, account: str, found: Iterable[Difference]) -> None:
     for difference in found:
         if difference.what == _IN_ALL:
             continue
-        named = difference.symbol is None and rights.explanation(
-            state, account, None, difference.amount
-        )
+        named = difference.symbol is None and explanation(state, account, None, difference.amount)
         text = named or difference.text
         state.note("RECONCILE", text, difference.numbers, symbol=difference.symbol)
         if difference.symbol is None and not named:
@@ -209,7 +209,7 @@ def _note(state: State, account: str, found: Iterable[Difference]) -> None:
 def _stop_entries(state: State, difference: Difference) -> None:
     limit = state.settings.pause_on_cash_difference
     if limit is not None and abs(difference.amount) > limit:
-        gatekeeping.close(state, RunState.PAUSED, Cause(difference.text, "engine"))
+        gate.close(state, RunState.PAUSED, difference.text, "engine")
 
 
 # ------------------------------------------------------------------------------------------ basing
@@ -231,3 +231,39 @@ def _fold(ledger: AccountLedger, expected: Expected, snapshot: AccountSnapshot) 
     )
     if is_ours:
         _rebase(ledger, snapshot)
+
+
+# ------------------------------------------------------------------------------ corporate actions
+
+
+def explanation(state: State, account: str, symbol: str | None, difference: int) -> str:
+    """Return what a difference in cash (symbol None) or shares comes from; empty: not known."""
+    for right in state.rights.get(account, ()):
+        key = (right.number, symbol is None)
+        if key not in state.explained_rights and difference in _worth(state, right, symbol):
+            state.explained_rights.add(key)
+            return _text(right, symbol, difference)
+    return ""
+
+
+def _worth(state: State, right: ShareholderRight, symbol: str | None) -> Iterator[int]:
+    """Yield what the right may have brought: VND net and gross, or shares of the symbol."""
+    if symbol is None and right.dividend and _is_of_these_days(state, right):
+        yield right.dividend - state.rulebook.dividend_tax(right.dividend)
+        yield right.dividend
+    elif symbol == right.symbol and right.shares:
+        yield right.shares
+
+
+def _is_of_these_days(state: State, right: ShareholderRight) -> bool:
+    """An old dividend of the same amount explains nothing of today."""
+    return right.paid_on is None or abs(right.paid_on - state.trading_date) <= AROUND_PAYMENT
+
+
+def _text(right: ShareholderRight, symbol: str | None, difference: int) -> str:
+    kind = right.kind.lower().replace("_", " ")
+    if symbol is not None:
+        return f"{kind} {right.symbol} {right.ratio}: {difference:+,} shares"
+    per_share = right.dividend // right.owned if right.owned else 0
+    taxed = "after tax" if difference < right.dividend else "before tax"
+    return f"{kind} {right.symbol} {per_share:,} VND/share: {difference:+,} {taxed}"

@@ -23,7 +23,7 @@ from bot.domain.message import (
 from bot.domain.order import ORDER_MOVES, SEND_MOVES, OrderState, SendState, Side
 from bot.domain.outcome import Accepted, NotSent, Refused
 from bot.engine.engine import EngineSettings, invoke_plainly
-from bot.engine.errors import IllegalMove
+from bot.engine.gate import IllegalMove
 from bot.engine.orders.moves import move_intent, move_unplaced
 from bot.engine.state import State
 from bot.engine.tracked import TrackedIntent
@@ -298,7 +298,7 @@ def test_send_moves_are_the_tables_and_no_others(from_state, to_state):
     else:
         with pytest.raises(IllegalMove):
             move_intent(book, tracked, to_state, "why", proof="proof")
-        assert (tracked.state, book.outbox.drain()) == (from_state, [])
+        assert (tracked.state, book.drain()) == (from_state, [])
 
 
 @every_row("from_state", list(OrderState))
@@ -311,7 +311,7 @@ def test_order_moves_are_the_tables_and_no_others(from_state):
         else:
             with pytest.raises(IllegalMove):
                 move_unplaced(book, tracked, to_state, source="place")
-            assert (tracked.order_state, book.outbox.drain()) == (from_state, [])
+            assert (tracked.order_state, book.drain()) == (from_state, [])
 
 
 def test_a_verdict_without_proof_is_our_bug():

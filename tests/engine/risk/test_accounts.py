@@ -9,7 +9,6 @@ from bot.domain.message import AccountRead, PlaceOrder, QuoteReceived
 from bot.domain.order import Side
 from bot.engine.engine import EngineSettings
 from bot.engine.risk.accounts import cash_free, sellable_of
-from bot.engine.risk.positions import take
 from bot.engine.tracked import Position
 from tests.engine.stage import ACCOUNT, RULEBOOK, Stage, report_of
 
@@ -136,9 +135,9 @@ def test_without_a_position_a_close_is_no_wish():
 )
 def test_the_cost_of_a_sale_is_rounded_down_and_nothing_is_lost(sold, amount, realised, left):
     position = Position()
-    take(position, Side.BUY, 300, 8_100_001)
+    position.take(Side.BUY, 300, 8_100_001)
 
-    assert (take(position, Side.SELL, sold, amount), position) == (realised, left)
+    assert (position.take(Side.SELL, sold, amount), position) == (realised, left)
 
 
 # --------------------------------------------------------------------------------------- drift

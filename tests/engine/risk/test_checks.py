@@ -10,9 +10,10 @@ from bot.domain.order import OrderState, OrderType, SendState, Side
 from bot.domain.plan import Limits, StrategyMode, When
 from bot.domain.quote import Quote
 from bot.domain.status import Administration, Sanction, SymbolStatus
-from bot.engine.risk.checks import CHECKS, Opposite, View, judge, tighter
+from bot.engine.risk.checks import CHECKS, Opposite, View, judge
 from bot.engine.risk.codes import CODES, short_money
 from bot.engine.risk.sizing import OrderRequest
+from bot.engine.state import tighter
 from tests.engine.stage import HPG, PLAN, RULEBOOK, START, Stage, limited, report_of
 from tests.rows import every_row
 
