@@ -1,31 +1,33 @@
-"""Technical indicators as the broker's screen has them, in plain Python over lists of floats.
+"""Technical indicators as the broker's screen has them, each by TA-Lib's definition.
 
-Every function takes the days, oldest first, and returns lines of the same length; None where there
-are too few days yet. Definitions are the usual ones: Wilder's smoothing for RSI, ATR and ADX,
-exponential averages that begin with the first value.
+Written by hand, for TA-Lib has one home, the engine, and the sandbox plays a broker of its own that
+must not import what the bot decides with. A test compares each with TA-Lib's; ICHIMOKU alone has no
+counterpart there.
+
+A function takes the days, oldest first, and returns its lines without the days for which there is
+too little history: every line ends with the last day.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from math import sqrt
+from decimal import Decimal
+from itertools import accumulate, pairwise
+from math import inf, sqrt
 from typing import Final
 
-Line = list[float | None]
+Line = Sequence[float | None]
 Lines = Mapping[str, Line]
+Values = Sequence[float]
 
 
 @dataclass(frozen=True, slots=True)
 class Prices:
     """The days as columns."""
 
-    high: Sequence[float]
-    low: Sequence[float]
-    close: Sequence[float]
-    volume: Sequence[float]
-
-    def __len__(self) -> int:
-        return len(self.close)
+    high: Values
+    low: Values
+    close: Values
+    volume: Values
 
     @property
     def typical(self) -> list[float]:
@@ -34,268 +36,232 @@ class Prices:
 
     @property
     def true_ranges(self) -> list[float]:
-        """How far each day reached, the gap from the close before included."""
-        before = [self.close[0], *self.close[:-1]]
-        days = zip(self.high, self.low, before, strict=True)
-        return [max(high, close) - min(low, close) for high, low, close in days]
+        """How far each day but the first reached, the gap from the close before included."""
+        days = zip(self.high[1:], self.low[1:], self.close, strict=False)
+        return [max(high, before) - min(low, before) for high, low, before in days]
+
+    def reaches(self, number: int) -> list[tuple[float, float]]:
+        """Return the highest high and the lowest low of every `number` days."""
+        highs, lows = _windows(self.high, number), _windows(self.low, number)
+        return list(zip(map(max, highs), map(min, lows), strict=True))
 
 
-def _rolling(values: Sequence[float], number: int, of: Callable[[Sequence[float]], float]) -> Line:
-    return [
-        of(values[end - number : end]) if end >= number else None
-        for end in range(1, len(values) + 1)
+def _windows(values: Values, number: int) -> list[Values]:
+    return [values[end - number : end] for end in range(number, len(values) + 1)]
+
+
+def _means(values: Values, number: int) -> list[float]:
+    return [sum(window) / number for window in _windows(values, number)]
+
+
+def _smoothed(values: Values, weight: float, start: float) -> list[float]:
+    return list(accumulate(values, lambda last, v: last + weight * (v - last), initial=start))
+
+
+def _average(values: Values, number: int, weight: float) -> list[float]:
+    """An exponential average that begins with the plain one of the first values."""
+    start = sum(values[:number]) / number
+    return _smoothed(values[number:], weight, start) if len(values) >= number else []
+
+
+def _ema(values: Values, number: int) -> list[float]:
+    return _average(values, number, 2 / (number + 1))
+
+
+def _wilder(values: Values, number: int) -> list[float]:
+    return _average(values, number, 1 / number)
+
+
+def _moves(values: Values) -> list[float]:
+    return [now - before for before, now in pairwise(values)]
+
+
+def _signed(volumes: Values, moves: Values) -> list[float]:
+    """Volumes of rising days, and those of falling days below zero."""
+    days = zip(volumes, moves, strict=True)
+    return [volume * ((move > 0) - (move < 0)) for volume, move in days]
+
+
+def _percent(part: float, whole: float) -> float:
+    return 100 * part / whole if whole else 0.0
+
+
+# ----------------------------------------------------------------------- averages, oscillators
+
+
+def bbands(prices: Prices, number: int, width: float) -> Lines:
+    middle, windows = _means(prices.close, number), _windows(prices.close, number)
+    bands = [
+        (mean, width * sqrt(sum((value - mean) ** 2 for value in window) / number))
+        for mean, window in zip(middle, windows, strict=True)
     ]
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
-
-
-def _deviation(values: Sequence[float]) -> float:
-    mean = _mean(values)
-    return sqrt(sum((value - mean) ** 2 for value in values) / len(values))
-
-
-def _exponential(values: Sequence[float], weight: float) -> list[float]:
-    smoothed: list[float] = []
-    for value in values:
-        last = smoothed[-1] if smoothed else value
-        smoothed.append(last + weight * (value - last))
-    return smoothed
-
-
-def _late(line: Sequence[float], number: int) -> Line:
-    """Leave out the first days, whose average is not one yet."""
-    return [value if index >= number - 1 else None for index, value in enumerate(line)]
-
-
-def _ema(values: Sequence[float], number: int) -> list[float]:
-    return _exponential(values, 2 / (number + 1))
-
-
-def _wilder(values: Sequence[float], number: int) -> list[float]:
-    return _exponential(values, 1 / number)
-
-
-def _per_cent(part: float, whole: float, otherwise: float = 0.0) -> float:
-    return 100 * part / whole if whole else otherwise
-
-
-# ---------------------------------------------------------------------------------- averages
-
-
-def sma(prices: Prices, number: float = 20) -> Lines:
-    """Simple average of closes."""
-    return {"value": _rolling(prices.close, int(number), _mean)}
-
-
-def ema(prices: Prices, number: float = 20) -> Lines:
-    """Exponential average of closes."""
-    return {"value": _late(_ema(prices.close, int(number)), int(number))}
-
-
-def volume_sma(prices: Prices, number: float = 20) -> Lines:
-    """Simple average of volumes."""
-    return {"value": _rolling(prices.volume, int(number), _mean)}
-
-
-def bbands(prices: Prices, number: float = 20, width: float = 2) -> Lines:
-    """Bands around the average."""
-    middle = _rolling(prices.close, int(number), _mean)
-    spread = _rolling(prices.close, int(number), _deviation)
-    pairs = list(zip(middle, spread, strict=True))
     return {
-        "upper": [m if m is None or s is None else m + width * s for m, s in pairs],
+        "upper": [mean + reach for mean, reach in bands],
         "middle": middle,
-        "lower": [m if m is None or s is None else m - width * s for m, s in pairs],
+        "lower": [mean - reach for mean, reach in bands],
     }
 
 
-def macd(prices: Prices, fast: float = 12, slow: float = 26, signal: float = 9) -> Lines:
-    """Two averages' distance, its average, and their difference."""
-    pairs = zip(_ema(prices.close, int(fast)), _ema(prices.close, int(slow)), strict=True)
-    line = [a - b for a, b in pairs]
-    smooth = _ema(line, int(signal))
+def macd(prices: Prices, fast: int, slow: int, signal: int) -> Lines:
+    """Both averages begin on the day of the slow one; the fast one leaves out what is before."""
+    fast, slow = sorted((fast, slow))
+    averages = (_ema(prices.close[slow - fast :], fast), _ema(prices.close, slow))
+    line = [a - b for a, b in zip(*averages, strict=True)]
+    smooth, line = _ema(line, signal), line[signal - 1 :]
     rest = [a - b for a, b in zip(line, smooth, strict=True)]
-    names = ("macd_line", "signal_line", "histogram")
-    return {
-        name: _late(each, int(slow)) for name, each in zip(names, (line, smooth, rest), strict=True)
-    }
+    return {"macd_line": line, "signal_line": smooth, "histogram": rest}
 
 
-# ------------------------------------------------------------------------------- oscillators
-
-
-def rsi(prices: Prices, number: float = 14) -> Lines:
-    """Strength of rises against falls, 0 to 100."""
+def rsi(prices: Prices, number: int) -> Line:
     moves = _moves(prices.close)
-    rises = _wilder([max(move, 0.0) for move in moves], int(number))
-    falls = _wilder([max(-move, 0.0) for move in moves], int(number))
-    line = [_per_cent(up, up + down, 50.0) for up, down in zip(rises, falls, strict=True)]
-    return {"value": _late(line, int(number) + 1)}
+    rises = _wilder([max(move, 0.0) for move in moves], number)
+    falls = _wilder([max(-move, 0.0) for move in moves], number)
+    return [_percent(up, up + down) for up, down in zip(rises, falls, strict=True)]
 
 
-def _moves(values: Sequence[float]) -> list[float]:
-    return [0.0, *(now - before for before, now in pairwise(values))]
+def stoch(prices: Prices, number: int, smooth: int) -> Lines:
+    days = zip(prices.close[number - 1 :], prices.reaches(number), strict=True)
+    k = [_percent(close - low, high - low) for close, (high, low) in days]
+    return {"k": k[smooth - 1 :], "d": _means(k, smooth)}
 
 
-def stoch(prices: Prices, number: float = 14, smooth: float = 3) -> Lines:
-    """Where the close stands in the range of the last days, 0 to 100."""
-    k = _in_range(prices, int(number))
-    known = [value for value in k if value is not None]
-    d = _rolling(known, int(smooth), _mean)
-    return {"k": k, "d": [*[None] * (len(k) - len(known)), *d]}
+def williams_r(prices: Prices, number: int) -> Line:
+    days = zip(prices.close[number - 1 :], prices.reaches(number), strict=True)
+    return [-_percent(high - close, high - low) for close, (high, low) in days]
 
 
-def williams_r(prices: Prices, number: float = 14) -> Lines:
-    """The same from the top, -100 to 0."""
-    line = _in_range(prices, int(number))
-    return {"value": [None if value is None else value - 100 for value in line]}
+def cci(prices: Prices, number: int) -> Line:
+    line = []
+    for window in _windows(prices.typical, number):
+        mean = sum(window) / number
+        spread = sum(abs(value - mean) for value in window) / number
+        line.append((window[-1] - mean) / (0.015 * spread) if spread else 0.0)
+    return line
 
 
-def _in_range(prices: Prices, number: int) -> Line:
-    highs, lows = _rolling(prices.high, number, max), _rolling(prices.low, number, min)
-    days = zip(prices.close, highs, lows, strict=True)
-    return [
-        None if high is None or low is None else _per_cent(close - low, high - low, 50.0)
-        for close, high, low in days
-    ]
-
-
-def cci(prices: Prices, number: float = 20) -> Lines:
-    """How far the typical price is from its average, in mean distances."""
+def mfi(prices: Prices, number: int) -> Line:
     typical = prices.typical
-
-    def index(values: Sequence[float]) -> float:
-        mean = _mean(values)
-        spread = _mean([abs(value - mean) for value in values])
-        return (values[-1] - mean) / (0.015 * spread) if spread else 0.0
-
-    return {"value": _rolling(typical, int(number), index)}
+    values = [price * volume for price, volume in zip(typical, prices.volume, strict=True)]
+    windows = _windows(_signed(values[1:], _moves(typical)), number)
+    sums = [(sum(value for value in days if value > 0), sum(map(abs, days))) for days in windows]
+    return [_percent(inflow, whole) if whole >= 1 else 0.0 for inflow, whole in sums]
 
 
-def mfi(prices: Prices, number: float = 14) -> Lines:
-    """RSI of money: typical price times volume, 0 to 100."""
-    typical = prices.typical
-    signed = [
-        price * volume * ((move > 0) - (move < 0))
-        for price, volume, move in zip(typical, prices.volume, _moves(typical), strict=True)
-    ]
-
-    def index(flows: Sequence[float]) -> float:
-        inflow = sum(flow for flow in flows if flow > 0)
-        return _per_cent(inflow, sum(map(abs, flows)), 50.0)
-
-    return {"value": _rolling(signed, int(number), index)}
-
-
-def obv(prices: Prices) -> Lines:
-    """Volumes of rising days less those of falling days."""
-    total, line = 0.0, []
-    for volume, move in zip(prices.volume, _moves(prices.close), strict=True):
-        total += volume * ((move > 0) - (move < 0))
-        line.append(total)
-    return {"value": list(line)}
+def obv(prices: Prices) -> Line:
+    return list(accumulate(_signed(prices.volume, [1.0, *_moves(prices.close)])))
 
 
 # ------------------------------------------------------------------------------------- trend
 
 
-def atr(prices: Prices, number: float = 14) -> Lines:
-    """Average true range."""
-    return {"value": _late(_wilder(prices.true_ranges, int(number)), int(number))}
+def adx(prices: Prices, number: int) -> Lines:
+    """Strength of the trend, and the two directions; their sums begin with one day too few."""
+    pairs = list(zip(_moves(prices.high), [-move for move in _moves(prices.low)], strict=True))
+    ranges, plus, minus = (
+        _smoothed(values[number - 1 :], 1 / number, sum(values[: number - 1]) / number)[1:]
+        for values in (
+            prices.true_ranges,
+            [up if up > down and up > 0 else 0.0 for up, down in pairs],
+            [down if down > up and down > 0 else 0.0 for up, down in pairs],
+        )
+    )
+    plus_di, minus_di = list(map(_percent, plus, ranges)), list(map(_percent, minus, ranges))
+    moves = [_percent(abs(a - b), a + b) for a, b in zip(plus_di, minus_di, strict=True)]
+    return {"value": _wilder(moves, number), "plus_di": plus_di, "minus_di": minus_di}
 
 
-def adx(prices: Prices, number: float = 14) -> Lines:
-    """Strength of the trend, and the two directions, 0 to 100."""
-    ups, downs = _moves(prices.high), [-move for move in _moves(prices.low)]
-    pairs = list(zip(ups, downs, strict=True))
-    plus = _wilder([up if up > down and up > 0 else 0.0 for up, down in pairs], int(number))
-    minus = _wilder([down if down > up and down > 0 else 0.0 for up, down in pairs], int(number))
-    ranges = _wilder(prices.true_ranges, int(number))
-    plus_di = [_per_cent(a, b) for a, b in zip(plus, ranges, strict=True)]
-    minus_di = [_per_cent(a, b) for a, b in zip(minus, ranges, strict=True)]
-    moves = [_per_cent(abs(a - b), a + b) for a, b in zip(plus_di, minus_di, strict=True)]
-    lines = {"value": _wilder(moves, int(number)), "plus_di": plus_di, "minus_di": minus_di}
-    return {name: _late(line, int(number)) for name, line in lines.items()}
+def supertrend(prices: Prices, number: int, factor: float) -> Lines:
+    """A line that trails the price by some true ranges; `up` is 1 while it is below the price.
 
-
-def supertrend(prices: Prices, number: float = 10, factor: float = 3) -> Lines:
-    """A line that trails the price by some true ranges; `up` is 1 while it is below the price."""
-    ranges = _wilder(prices.true_ranges, int(number))
-    line, ups = [], []
-    stop, is_up = prices.low[0], True
-    for high, low, close, span in zip(prices.high, prices.low, prices.close, ranges, strict=True):
+    Floor and ceiling only come closer to the price, until a day has closed beyond them.
+    """
+    highs, lows, closes = prices.high[number:], prices.low[number:], prices.close[number:]
+    spans = _wilder(prices.true_ranges, number)
+    days = zip(highs, lows, closes, prices.close[number - 1 : -1], spans, strict=True)
+    line: list[float] = []
+    ups: list[float] = []
+    floor, ceiling, is_up = -inf, inf, True
+    for high, low, close, before, span in days:
         below, above = (high + low) / 2 - factor * span, (high + low) / 2 + factor * span
-        stop = max(stop, below) if is_up else min(stop, above)
-        if (close < stop) is is_up and close != stop:
-            is_up, stop = not is_up, above if is_up else below
-        line.append(stop)
+        floor = below if below > floor or before < floor else floor
+        ceiling = above if above < ceiling or before > ceiling else ceiling
+        is_up = (not ups or close >= floor) if is_up else close > ceiling
+        line.append(floor if is_up else ceiling)
         ups.append(float(is_up))
-    return {"value": list(line), "up": list(ups)}
+    return {"value": line, "up": ups}
 
 
-def psar(prices: Prices, step: float = 0.02, most: float = 0.2) -> Lines:
-    """Parabolic stop and reverse; `up` is 1 while it is below the price."""
-    stop, best, pace, is_up = prices.low[0], prices.high[0], step, True
-    line, ups = [], []
-    for high, low in zip(prices.high, prices.low, strict=True):
-        stop += pace * (best - stop)
-        reach = high if is_up else low
-        if (low < stop) if is_up else (high > stop):
-            stop, best, pace, is_up = best, (low if is_up else high), step, not is_up
-        elif (reach > best) if is_up else (reach < best):
-            best, pace = reach, min(most, pace + step)
-        line.append(stop)
-        ups.append(float(is_up))
-    return {"value": list(line), "up": list(ups)}
+def psar(prices: Prices, step: float, most: float) -> Lines:
+    """Parabolic stop and reverse; `up` is 1 while it is below the price.
+
+    A falling trend is a rising one upside down: its days are (-low, -high).
+    """
+    rising = list(zip(prices.high, prices.low, strict=True))
+    days = {1: rising, -1: [(-low, -high) for high, low in rising]}
+    (high, low), (next_high, next_low) = rising[:2]
+    sign = -1 if low - next_low > max(next_high - high, 0.0) else 1
+    (best, _), stop = days[sign][1], days[sign][0][1]
+    step = pace = min(step, most)
+    line: list[float] = []
+    ups: list[float] = []
+    for index in range(1, len(rising)):
+        high, low = days[sign][index]
+        if turns := low <= stop:
+            sign = -sign
+            high, low = days[sign][index]
+        low = min(low, days[sign][max(1, index - 1)][1])
+        if turns:
+            stop, best, pace = min(-best, low), high, step
+        line.append(sign * stop)
+        ups.append(float(sign > 0))
+        if high > best:
+            best, pace = high, min(most, pace + step)
+        stop = min(stop + pace * (best - stop), low)
+    return {"value": line, "up": ups}
 
 
-def ichimoku(prices: Prices, fast: float = 9, middle: float = 26, slow: float = 52) -> Lines:
+def ichimoku(prices: Prices, fast: int, middle: int, slow: int) -> Lines:
     """Middles of ranges; `senkou` lines as drawn for the day, `chikou` the close drawn back."""
-    tenkan, kijun = _middles(prices, int(fast)), _middles(prices, int(middle))
-    shift = int(middle)
-    ahead = [
-        None if a is None or b is None else (a + b) / 2 for a, b in zip(tenkan, kijun, strict=True)
-    ]
-    back: Line = [*prices.close[shift:], *[None] * min(shift, len(prices))]
+    tenkan, kijun, late = (
+        [(high + low) / 2 for high, low in prices.reaches(number)]
+        for number in (fast, middle, slow)
+    )
+    pairs = zip(reversed(tenkan), reversed(kijun), strict=False)
     return {
         "tenkan": tenkan,
         "kijun": kijun,
-        "senkou_a": _shifted(ahead, shift),
-        "senkou_b": _shifted(_middles(prices, int(slow)), shift),
-        "chikou": back,
+        "senkou_a": [(a + b) / 2 for a, b in pairs][: middle - 1 : -1],
+        "senkou_b": late[:-middle],
+        "chikou": [*prices.close[middle:], *[None] * min(middle, len(prices.close))],
     }
 
 
-def _middles(prices: Prices, number: int) -> Line:
-    highs, lows = _rolling(prices.high, number, max), _rolling(prices.low, number, min)
-    return [
-        None if high is None or low is None else (high + low) / 2
-        for high, low in zip(highs, lows, strict=True)
-    ]
-
-
-def _shifted(line: Line, shift: int) -> Line:
-    return [*[None] * min(shift, len(line)), *line[: max(0, len(line) - shift)]]
-
-
-INDICATORS: Final[Mapping[str, Callable[..., Lines]]] = {
-    "SMA": sma,
-    "EMA": ema,
-    "ADX": adx,
-    "SUPERTREND": supertrend,
-    "PSAR": psar,
-    "ICHIMOKU": ichimoku,
-    "RSI": rsi,
-    "MACD": macd,
-    "STOCH": stoch,
-    "CCI": cci,
-    "WILLIAMS_R": williams_r,
-    "BBANDS": bbands,
-    "ATR": atr,
-    "OBV": obv,
-    "MFI": mfi,
-    "VOLUME_SMA": volume_sma,
+INDICATORS: Final[Mapping[str, tuple[Callable[..., Line | Lines], tuple[float, ...]]]] = {
+    "SMA": (lambda prices, number: _means(prices.close, number), (20,)),
+    "EMA": (lambda prices, number: _ema(prices.close, number), (20,)),
+    "ADX": (adx, (14,)),
+    "SUPERTREND": (supertrend, (10, 3.0)),
+    "PSAR": (psar, (0.02, 0.2)),
+    "ICHIMOKU": (ichimoku, (9, 26, 52)),
+    "RSI": (rsi, (14,)),
+    "MACD": (macd, (12, 26, 9)),
+    "STOCH": (stoch, (14, 3)),
+    "CCI": (cci, (20,)),
+    "WILLIAMS_R": (williams_r, (14,)),
+    "BBANDS": (bbands, (20, 2.0)),
+    "ATR": (lambda prices, number: _wilder(prices.true_ranges, number), (14,)),
+    "OBV": (obv, ()),
+    "MFI": (mfi, (14,)),
+    "VOLUME_SMA": (lambda prices, number: _means(prices.volume, number), (20,)),
 }
-"""By the name in a query; what stands in brackets there are the parameters in their order."""
+"""By the name in a query, with the parameters assumed; a whole one counts days."""
+
+
+def lines_of(name: str, prices: Prices, params: Sequence[Decimal]) -> Lines:
+    """Return an indicator's lines, as long as the days; None where there is too little history."""
+    function, defaults = INDICATORS[name]
+    given = [type(default)(param) for default, param in zip(defaults, params, strict=False)]
+    found = function(prices, *given, *defaults[len(given) :])
+    lines = found if isinstance(found, Mapping) else {"value": found}
+    days = len(prices.close)
+    return {each: [*[None] * (days - len(line)), *line] for each, line in lines.items()}

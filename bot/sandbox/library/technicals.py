@@ -4,13 +4,12 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import date
 from decimal import Decimal
-from inspect import signature
 from typing import Final
 
 from bot.protocol.values.stocks import Close, Indicator, IndicatorPoint, Technicals
 from bot.sandbox.library.asked import Answer, Asked
 from bot.sandbox.library.figures import rounded, scaled
-from bot.sandbox.library.indicators import INDICATORS, Lines, Prices
+from bot.sandbox.library.indicators import INDICATORS, Lines, Prices, lines_of
 from bot.sandbox.library.periods import range_asked
 from bot.sandbox.library.stocks import Stocks
 from bot.sandbox.library.walk import DayBar
@@ -70,9 +69,9 @@ class TechnicalAnswers:
         self, asked: Asked, text: str, columns: Prices, days: Sequence[date], first: date
     ) -> Indicator:
         name, params = _read(asked, text)
-        if len(columns) < DAYS_MIN.get(name, 1):
+        if len(days) < DAYS_MIN.get(name, 1):
             return Indicator(name, params, text, (), "Not enough trading days")
-        lines = INDICATORS[name](columns, *map(float, params))
+        lines = lines_of(name, columns, params)
         points = (_point(day, index, lines) for index, day in enumerate(days) if day >= first)
         return Indicator(name, params, text, tuple(points))
 
@@ -92,8 +91,8 @@ def _read(asked: Asked, text: str) -> tuple[str, tuple[Decimal, ...]]:
     assert found is not None, "the table of parameters has checked the form"
     name, inside = found[1], found[2]
     params = tuple(Decimal(part) for part in inside.split(",")) if inside else ()
-    most = len(signature(INDICATORS[name]).parameters) - 1
-    if len(params) > most or any(not 0 < each <= _LENGTH_MAX for each in params):
+    _, defaults = INDICATORS[name]
+    if len(params) > len(defaults) or any(not 0 < each <= _LENGTH_MAX for each in params):
         raise asked.bad(f"indicators: not the parameters of {name}")
     if any(each < 1 for each in params) and name != "PSAR":
         raise asked.bad(f"indicators: not the parameters of {name}")
