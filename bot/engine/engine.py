@@ -39,16 +39,16 @@ from bot.engine.settings import (
     invoke_plainly,
     unguarded,
 )
-from bot.engine.standing import Standing, SymbolStanding, standing_of, symbol_standing_of
 from bot.engine.state import State
+from bot.engine.status import BotStatus, SymbolSeen, status_of, symbol_status_of
 
 __all__ = [
+    "BotStatus",
     "Engine",
     "EngineSettings",
     "Guard",
     "Invoke",
     "LoadedStrategy",
-    "Standing",
     "StrategyFault",
     "UnknownPolicy",
     "invoke_plainly",
@@ -149,13 +149,13 @@ class Engine:
             return found[0]
         return ENGINE_FAULT
 
-    def standing(self) -> Standing:
+    def status(self) -> BotStatus:
         """Return how the bot is."""
-        return standing_of(self._state)
+        return status_of(self._state)
 
-    def symbol_standing(self, symbol: str) -> SymbolStanding:
+    def symbol_status(self, symbol: str) -> SymbolSeen:
         """Return what is known of a symbol's market, and our open orders in it."""
-        return symbol_standing_of(self._state, symbol)
+        return symbol_status_of(self._state, symbol)
 
 
 def _dispatch(state: State, event: Event) -> None:

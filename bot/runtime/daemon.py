@@ -296,4 +296,4 @@ class Daemon:
         self._parts.second_factor.report()
 
     def _pulse(self, due: datetime) -> None:
-        self._parts.inbox.post(Noted(due, self._beat.beat(self._parts.engine.standing(), due)))
+        self._parts.inbox.post(Noted(due, self._beat.beat(self._parts.engine.status(), due)))

@@ -7,7 +7,7 @@ from typing import Final
 from bot.domain.entry import Note, RunState
 from bot.domain.quote import Quote
 from bot.engine.risk.checks import SILENT_PHASES
-from bot.engine.standing import Standing
+from bot.engine.status import BotStatus
 
 _TOLD: Final = ("quotes", "depths", "signals", "skips", "orders", "fills")
 
@@ -19,17 +19,17 @@ class Pulse:
         self._before: Mapping[str, int] = {}
         self._heard_at: datetime | None = None
 
-    def beat(self, standing: Standing, at: datetime) -> Note:
+    def beat(self, status: BotStatus, at: datetime) -> Note:
         """Say whether it trades, what is open, and what was counted since last time."""
-        counts = standing.counts
+        counts = status.counts
         since = {name: _grown(count, self._before.get(name, 0)) for name, count in counts.items()}
         self._before = dict(counts)
         told = ", ".join(_counted(since[name], name) for name in _TOLD if since.get(name))
-        if since.get("quotes") or since.get("depths") or _is_asleep(standing):
+        if since.get("quotes") or since.get("depths") or _is_asleep(status):
             self._heard_at = at
         else:
             told = ", ".join([self._silence(at), told] if told else [self._silence(at)])
-        text = f"{_trading(standing)}, {len(standing.open_orders)} open · {told or 'quiet'}"
+        text = f"{_trading(status)}, {len(status.open_orders)} open · {told or 'quiet'}"
         return Note(at, "PULSE", text, since)
 
     def _silence(self, at: datetime) -> str:
@@ -39,9 +39,9 @@ class Pulse:
         return f"no data for {(at - self._heard_at).total_seconds() // 60:.0f} min"
 
 
-def _is_asleep(standing: Standing) -> bool:
+def _is_asleep(status: BotStatus) -> bool:
     """Whether nothing is polled now."""
-    return all(phase in SILENT_PHASES for phase in standing.phases.values())
+    return all(phase in SILENT_PHASES for phase in status.phases.values())
 
 
 def _grown(count: int, before: int) -> int:
@@ -53,12 +53,12 @@ def _counted(count: int, name: str) -> str:
     return f"{count} {name}" if count != 1 else f"1 {name.removesuffix('s')}"
 
 
-def _trading(standing: Standing) -> str:
+def _trading(status: BotStatus) -> str:
     """How many strategies are on; what stops them all comes before."""
-    if standing.state is not RunState.RUNNING:
-        return f"{standing.state}, no new orders"
-    states = [each.state for each in standing.strategies]
-    waits = [each.reason for each in standing.strategies if each.state == "warming"]
+    if status.state is not RunState.RUNNING:
+        return f"{status.state}, no new orders"
+    states = [each.state for each in status.strategies]
+    waits = [each.reason for each in status.strategies if each.state == "warming"]
     others = [each for each in ("paused", "disabled") if each in states]
     on = [f"{states.count('on')} on"] if "on" in states else []
     told = [f"{len(waits)} {waits[0]}"] if waits else []

@@ -57,19 +57,19 @@ def test_bot_status_names_no_inner_state() -> None:
     stage = Stage(limited(max_order_value=10_000_000), sellable=1_000)
     bought = stage.working(100)
     stage.after(1).book(report_of(bought, executed=50))
-    standing = stage.engine.standing()
+    status = stage.engine.status()
 
     lines = lines_of(
         {
-            "state": standing.state,
+            "state": status.state,
             "mode": "live",
-            "phases": dict(standing.phases),
+            "phases": dict(status.phases),
             "strategies": [
                 {"name": each.name, "state": each.state, "reason": each.reason}
-                for each in standing.strategies
+                for each in status.strategies
             ],
-            "open_orders": [order_fields(each) for each in standing.open_orders],
-            "orders_today": dict(standing.orders_today),
+            "open_orders": [order_fields(each) for each in status.open_orders],
+            "orders_today": dict(status.orders_today),
         },
         "mybot (live)",
     )

@@ -4,7 +4,7 @@ import pytest
 
 from bot.domain.entry import IntentRecorded
 from bot.domain.order import SendState
-from bot.engine.standing import _OUTCOMES
+from bot.engine.status import _OUTCOMES
 from bot.journal.journal import Journal
 from bot.journal.reader import JournalReader
 from tests.journal.facts import Story

@@ -203,7 +203,7 @@ def test_a_cold_indicator_makes_the_call_a_skip():
 
     stage.pass_time(60)
     assert stage.decided() == (Verdict.SKIPPED, "WARMING")
-    [waiting] = stage.engine.standing().strategies
+    [waiting] = stage.engine.status().strategies
     assert (waiting.state, waiting.reason) == ("warming", "waiting for 2 bars (1 so far)")
     stage.quote()
     stage.pass_time(60)
@@ -211,7 +211,7 @@ def test_a_cold_indicator_makes_the_call_a_skip():
     decision = stage.last(Decision)
     assert (decision.code, decision.why) == ("NO_SIGNAL", "SMA2 27,000")
     assert decision.numbers == {"sma(2)": 27_000.0}
-    assert stage.engine.standing().strategies[0].state == "on"
+    assert stage.engine.status().strategies[0].state == "on"
 
 
 def test_over_lunch_quotes_form_no_bar():

@@ -5,7 +5,7 @@ from bot.domain.entry import RunState, Transition
 from bot.domain.instrument import PHASE_WORDS, Phase
 from bot.domain.message import PlaceOrder, Record, TimePassed
 from bot.domain.order import UNRESOLVED_SENDS, OrderState, SendState
-from bot.engine import standing
+from bot.engine import status
 from bot.engine.engine import HANDLERS
 from bot.engine.gate import REFUSAL_CODES
 from bot.engine.operator import ACTIONS
@@ -22,7 +22,7 @@ def test_every_event_has_a_handler():
 
 def test_every_table_is_complete():
     assert set(PHASE_WORDS) == set(Phase)
-    assert set(standing._OUTCOMES) == set(SendState)
+    assert set(status._OUTCOMES) == set(SendState)
     assert set(ACTIONS) == set(message.Action)
     assert (
         set(PRIORITY)
@@ -59,7 +59,7 @@ def test_no_strategy_wakes_before_reconciled():
 
     stage.request(lambda s: s.buy(100, limit=27_000))
 
-    assert stage.engine.standing().state is RunState.STARTING
+    assert stage.engine.status().state is RunState.STARTING
     assert stage.all(PlaceOrder) == []
 
 
@@ -68,7 +68,7 @@ def test_time_never_goes_back():
 
     stage.handle(TimePassed(START.replace(year=2020)))
 
-    assert stage.engine.standing().at == START
+    assert stage.engine.status().at == START
 
 
 def test_the_same_events_give_the_same_commands():

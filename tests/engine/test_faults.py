@@ -104,14 +104,14 @@ def _in_a_shell() -> Stage:
 def test_a_fault_halts_entries_and_tells_once_where_and_with_which_trace(made):
     stage = made()
 
-    standing = stage.engine.standing()
-    assert (standing.state, standing.reason) == (RunState.HALTED, "engine fault")
+    status = stage.engine.status()
+    assert (status.state, status.reason) == (RunState.HALTED, "engine fault")
     assert [one.to_state for one in stage.all(StateChanged)][-1] is RunState.HALTED
     told = [one for one in stage.all(Note) if one.kind == "FAULT"]
     assert [one.numbers["trace"] for one in told] == ["its trace"]
     assert "no new order is sent until you resume" in told[0].text
     assert "/bugs/1.txt" in told[0].text
-    assert [one.count for one in standing.faults] == [1]
+    assert [one.count for one in status.faults] == [1]
     assert stage.request(lambda s: s.buy(100, limit=27_000)) == []
 
 
@@ -142,7 +142,7 @@ def test_a_deadline_that_raises_at_every_event_is_told_once_and_stops_no_other()
         stage.pass_time(30)
 
     assert len([one for one in stage.all(Note) if one.kind == "FAULT"]) == 1
-    assert stage.engine.standing().faults[0].count > 10
+    assert stage.engine.status().faults[0].count > 10
     assert stage.all(ReadTodaysOrders)
     stage.book(report_of(intent, executed=100))
     assert stage.last(Fill).quantity == 100
@@ -170,7 +170,7 @@ def test_a_fill_that_raises_is_not_lost_but_taken_when_its_row_is_shown_again():
     stage.book(report_of(intent, executed=100))
     assert stage.entries_of_order().executed_quantity == 0
     del strategy.positions["HPG"]
-    assert stage.engine.standing().reason == "engine fault"
+    assert stage.engine.status().reason == "engine fault"
     stage.after(15).book(report_of(intent, executed=100))
     stage.after(15).book(report_of(intent, executed=100))
 
@@ -200,7 +200,7 @@ def test_time_goes_on_when_the_next_deadline_cannot_be_told():
 
     assert stage.due() == stage.now + timedelta(seconds=1)
     stage.pass_time(1)
-    assert stage.engine.standing().reason == "engine fault"
+    assert stage.engine.status().reason == "engine fault"
 
 
 # -------------------------------------------------------------------------- what was on its way
@@ -287,11 +287,11 @@ def test_a_fault_is_left_by_a_person_with_a_reason_alone():
     stage = _in_a_wish()
 
     _act(stage, Action.RESUME)
-    assert stage.engine.standing().state is RunState.HALTED
+    assert stage.engine.status().state is RunState.HALTED
     _act(stage, Action.RESUME, "looked into it")
 
-    assert stage.engine.standing().state is RunState.RUNNING
-    assert stage.engine.standing().faults == ()
+    assert stage.engine.status().state is RunState.RUNNING
+    assert stage.engine.status().faults == ()
 
 
 def test_the_same_fault_after_a_resume_halts_and_is_told_again():
@@ -300,7 +300,7 @@ def test_the_same_fault_after_a_resume_halts_and_is_told_again():
 
     stage.request(lambda s: s.context.requests.append(NO_ROW))
 
-    assert stage.engine.standing().state is RunState.HALTED
+    assert stage.engine.status().state is RunState.HALTED
     assert len([one for one in stage.all(Note) if one.kind == "FAULT"]) == 2
 
 
@@ -311,7 +311,7 @@ def test_a_halt_by_a_person_after_a_fault_cancels_and_is_the_persons_from_then_o
 
     halted = stage.last(StateChanged)
     assert (halted.to_state, halted.reason, halted.by) == (RunState.HALTED, "enough", "me")
-    assert [one.order_id for one in stage.engine.standing().cancels] == ["ORD1"]
+    assert [one.order_id for one in stage.engine.status().cancels] == ["ORD1"]
 
 
 def test_a_fault_after_a_persons_halt_leaves_it_the_persons():
@@ -322,9 +322,9 @@ def test_a_fault_after_a_persons_halt_leaves_it_the_persons():
     fault = Fault("OSError of the test", "no room", "its trace", "/bugs/1.txt")
     stage.handle(FaultFound(stage.now, "DropToken", fault))
 
-    standing = stage.engine.standing()
-    assert (standing.state, standing.reason) == (RunState.HALTED, "enough")
-    assert len(standing.faults) == 1
+    status = stage.engine.status()
+    assert (status.state, status.reason) == (RunState.HALTED, "enough")
+    assert len(status.faults) == 1
 
 
 @pytest.mark.parametrize(("by", "cancelled"), [("engine", []), ("me", ["ORD1"])])
@@ -337,8 +337,8 @@ def test_a_restart_cancels_for_a_persons_halt_and_not_for_a_fault(by, cancelled)
 
     stage = Stage(recovery=Recovery(DAY, intents=(stored,), orders=(row,), **halted))
 
-    assert stage.engine.standing().state is RunState.HALTED
-    assert [one.order_id for one in stage.engine.standing().cancels] == cancelled
+    assert stage.engine.status().state is RunState.HALTED
+    assert [one.order_id for one in stage.engine.status().cancels] == cancelled
 
 
 def test_a_fault_while_one_order_is_taken_over_loses_no_other_and_keeps_the_halt():
@@ -350,7 +350,7 @@ def test_a_fault_while_one_order_is_taken_over_loses_no_other_and_keeps_the_halt
     stage = stage_with(recovery=Recovery(DAY, intents=(broken, sound)))
 
     assert [one.intent_id for one in stage.all(BurnNonce)] == ["L-0002"]
-    assert stage.engine.standing().reason == "engine fault"
+    assert stage.engine.status().reason == "engine fault"
     assert stage.request(lambda s: s.buy(100, limit=26_000)) == []
 
 
@@ -363,7 +363,7 @@ def test_an_order_of_an_earlier_day_whose_end_cannot_be_taken_over_halts_its_sym
 
     stage = stage_with(recovery=Recovery(DAY, orders=(row,), earlier=(told,)))
 
-    assert "compare the holding" in stage.engine.standing().halted_symbols["HPG"]
+    assert "compare the holding" in stage.engine.status().halted_symbols["HPG"]
 
 
 def test_without_a_guard_a_fault_is_seen_where_it_is():

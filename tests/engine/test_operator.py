@@ -29,7 +29,7 @@ def _act(stage, action, reason="why", **more):
 
 
 def _state(stage):
-    return stage.engine.standing().state
+    return stage.engine.status().state
 
 
 def test_a_pause_blocks_and_leaves_open_orders_alone():
@@ -123,7 +123,7 @@ def test_an_exit_asked_for_in_a_fill_that_meets_the_loss_limit_is_sent():
     stage.book(report_of(bought, executed=1_000))
 
     [place] = stage.new(PlaceOrder)
-    assert stage.engine.standing().strategies[0].state == "paused"
+    assert stage.engine.status().strategies[0].state == "paused"
     assert stage.engine.reason_not_to_send(place.intent) is None
 
 
@@ -186,11 +186,11 @@ def test_a_resume_lets_halted_symbols_trade_again():
     stage = Stage()
     intent = stage.working(500)
     stage.after(1).book(report_of(intent, executed=-1))
-    assert stage.engine.standing().halted_symbols
+    assert stage.engine.status().halted_symbols
 
     _act(stage, Action.RESUME, "checked with the broker")
 
-    assert stage.engine.standing().halted_symbols == {}
+    assert stage.engine.status().halted_symbols == {}
 
 
 @pytest.mark.parametrize(("action", "state"), [(Action.PAUSE, "paused"), (Action.HALT, "disabled")])
@@ -237,7 +237,7 @@ def test_the_strongest_cause_shows_and_the_next_one_after_it():
     shown.append(_state(stage))
 
     assert shown == [RunState.HALTED, RunState.DEGRADED]
-    assert stage.engine.standing().reason == "3 reads failed"
+    assert stage.engine.status().reason == "3 reads failed"
 
 
 # ----------------------------------------------------------------------------------------- stop
@@ -283,7 +283,7 @@ def test_stopping_tells_the_strategies_and_hears_no_more():
 
     assert (told, stage.all(PlaceOrder)) == (["stop"], [])
     assert stage.request(lambda s: s.buy()) == []
-    assert stage.engine.standing().state is RunState.STOPPING
+    assert stage.engine.status().state is RunState.STOPPING
 
 
 # ---------------------------------------------------------------------------------------- days
@@ -301,7 +301,7 @@ def test_a_new_day_counts_anew_and_ends_what_lapsed():
     _next_day(stage)
 
     assert stage.entries_of_order().state is OrderState.EXPIRED
-    assert stage.engine.standing().open_orders == ()
+    assert stage.engine.status().open_orders == ()
     stage.quote()
     assert stage.buy(500).trading_date == DAY + timedelta(days=1)
 
@@ -336,7 +336,7 @@ def test_a_pause_by_a_limit_ends_with_the_day_and_one_by_hand_does_not():
     _act(stage, Action.PAUSE, strategy="test")
     stage.after(86_400)
     stage.handle(TradingDayStarted(stage.now, DAY + timedelta(days=4)))
-    assert stage.engine.standing().strategies[0].state == "paused"
+    assert stage.engine.status().strategies[0].state == "paused"
 
 
 # ------------------------------------------------------------------- orders that were on their way
@@ -476,10 +476,10 @@ def test_every_cause_that_stands_is_told_with_who_and_since_when():
     paused_at = stage.now
     stage.after(60).handle(TwoFactorMissing(stage.now, "OTP_SESSION_EXPIRED", "over"))
 
-    standing = stage.engine.standing()
+    status = stage.engine.status()
 
-    assert standing.state is RunState.NEEDS_2FA
-    assert [(c.state, c.by, c.reason, c.since) for c in standing.causes] == [
+    assert status.state is RunState.NEEDS_2FA
+    assert [(c.state, c.by, c.reason, c.since) for c in status.causes] == [
         (RunState.NEEDS_2FA, "2fa", "needs 2FA (OTP_SESSION_EXPIRED)", stage.now),
         (RunState.PAUSED, "me", "lunch", paused_at),
     ]
@@ -492,7 +492,7 @@ def test_a_pause_that_is_renewed_keeps_its_beginning():
 
     _act(stage.after(60), Action.PAUSE, "still lunch")
 
-    [cause] = stage.engine.standing().causes
+    [cause] = stage.engine.status().causes
     assert (cause.reason, cause.since) == ("still lunch", began)
 
 
@@ -542,7 +542,7 @@ def test_the_orders_of_the_day_are_counted_by_what_became_of_them():
     stage.after(1).book(report_of(cut, "ORD2", executed=100, cancelled=100))
     stage.request(lambda s: s.buy(500, limit=27_000))
 
-    assert stage.engine.standing().orders_today == {
+    assert stage.engine.status().orders_today == {
         "filled": 1,
         "partly filled": 1,
         "blocked": 1,

@@ -37,7 +37,7 @@ def test_each_code_closes_the_gate_at_once(code):
         f"needs 2FA ({code})",
     )
     assert stage.decided() == (Verdict.HELD, code)
-    assert stage.engine.standing().held[0].intent.intent_id == "L-0001"
+    assert stage.engine.status().held[0].intent.intent_id == "L-0001"
 
 
 def test_the_held_order_goes_out_once_as_a_new_intent():
@@ -58,7 +58,7 @@ def test_the_held_order_goes_out_once_as_a_new_intent():
     )
     assert second.intent.signal_id != first.intent.signal_id
     assert _moves(stage) == [("L-0001", SendState.HELD), ("L-0001", SendState.REFUSED)]
-    assert stage.engine.standing().state is RunState.RUNNING
+    assert stage.engine.status().state is RunState.RUNNING
     assert stage.all(DropToken) == [DropToken("OTP_SESSION_EXPIRED")]
 
 
@@ -93,7 +93,7 @@ def test_past_its_time_a_held_order_expires():
     stage.pass_time(120)
 
     assert stage.new(IntentMoved)[0].reason == "no 2FA within 2 min"
-    assert stage.engine.standing().counts["expired"] == 1
+    assert stage.engine.status().counts["expired"] == 1
     assert stage.decided() == (Verdict.EXPIRED, "TWO_FACTOR")
     stage.quote()
     stage.token()
@@ -103,13 +103,13 @@ def test_past_its_time_a_held_order_expires():
 def test_a_second_403_does_not_begin_the_hold_anew():
     stage = Stage()
     stage.block_for_token(stage.buy())
-    until = stage.engine.standing().held[0].until
+    until = stage.engine.status().held[0].until
     stage.after(60).quote()
     stage.token()
 
     stage.block_for_token(stage.last(PlaceOrder).intent)
 
-    assert stage.engine.standing().held[0].until == until
+    assert stage.engine.status().held[0].until == until
 
 
 def test_drop_gives_a_blocked_order_up_at_once():
@@ -130,7 +130,7 @@ def test_signals_meanwhile_are_missed_and_never_replayed():
         stage.request(lambda s: s.buy(200, limit=27_000))
         assert stage.decided() == (Verdict.BLOCKED, "TWO_FACTOR")
 
-    assert stage.engine.standing().missed_signals == 3
+    assert stage.engine.status().missed_signals == 3
     stage.token()
     assert stage.last(AuthEvent).detail.endswith("3 signals missed")
     assert len(stage.all(PlaceOrder)) == 1
@@ -140,11 +140,11 @@ def test_it_is_unproven_until_the_first_write_is_accepted():
     stage = Stage()
     stage.handle(TwoFactorMissing(stage.now, "OTP_SESSION_REQUIRED", "no token yet"))
     stage.token()
-    assert stage.engine.standing().is_unproven
+    assert stage.engine.status().is_unproven
 
     stage.working()
 
-    assert not stage.engine.standing().is_unproven
+    assert not stage.engine.status().is_unproven
     assert stage.last(AuthEvent).kind == "proved"
 
 
@@ -182,7 +182,7 @@ def test_a_cancel_refused_for_a_token_waits_for_it():
     stage.handle(
         CancelAnswered(stage.now, "ORD1", Refused("OTP_SESSION_REVOKED", "2FA", 403), None)
     )
-    assert stage.engine.standing().state is RunState.NEEDS_2FA
+    assert stage.engine.status().state is RunState.NEEDS_2FA
     assert stage.new(ReadOrder) == []
     stage.pass_time(300)
     assert stage.new(ReadOrder) == []
@@ -198,7 +198,7 @@ def test_a_token_ends_no_halt():
     stage.quote()
     stage.token()
 
-    assert stage.engine.standing().state is RunState.HALTED
+    assert stage.engine.status().state is RunState.HALTED
     assert len(stage.all(PlaceOrder)) == 1
     assert stage.all(Decision)[-1].verdict is Verdict.EXPIRED
 
@@ -226,4 +226,4 @@ def test_a_held_order_of_a_strategy_that_was_switched_off_does_not_go_out(action
     stage.after(1).quote()
 
     assert [one.intent.intent_id for one in stage.all(PlaceOrder)] == ["L-0001"]
-    assert len(stage.engine.standing().held) == (action is Action.PAUSE)
+    assert len(stage.engine.status().held) == (action is Action.PAUSE)

@@ -45,6 +45,6 @@ async def test_a_command_that_raises_is_a_fault_and_the_others_are_begun(
     await loop.handle(found)
 
     assert [type(each) for each in begun] == [ReadAccount]
-    assert engine.standing().faults[0].where == "ReadTodaysOrders"
-    assert engine.standing().reason == "engine fault"
+    assert engine.status().faults[0].where == "ReadTodaysOrders"
+    assert engine.status().reason == "engine fault"
     await stage.strike()

@@ -5,28 +5,28 @@ from datetime import timedelta
 
 from bot.domain.entry import RunState
 from bot.domain.instrument import Phase
-from bot.engine.standing import Standing
+from bot.engine.status import BotStatus
 from bot.runtime.pulse import Pulse
 from tests.engine.stage import Stage
 
 MINUTES = timedelta(minutes=5)
 
 
-def standing(**changes: object) -> Standing:
+def status(**changes: object) -> BotStatus:
     """A bot with one strategy that is on, in continuous trading."""
     stage = Stage()
     stage.quote()
-    return replace(stage.engine.standing(), **changes)  # type: ignore[arg-type]
+    return replace(stage.engine.status(), **changes)  # type: ignore[arg-type]
 
 
-def texts(*seen: Standing) -> list[str]:
+def texts(*seen: BotStatus) -> list[str]:
     """What a pulse every five minutes says."""
     pulse = Pulse()
     return [pulse.beat(each, each.at + n * MINUTES).text for n, each in enumerate(seen)]
 
 
 def test_a_pulse_tells_what_was_counted_since_the_one_before() -> None:
-    first = standing(counts={"quotes": 10, "skips": 3})
+    first = status(counts={"quotes": 10, "skips": 3})
 
     assert texts(first, replace(first, counts={"quotes": 11, "skips": 5})) == [
         "1 on, 0 open · 10 quotes, 3 skips",
@@ -35,19 +35,19 @@ def test_a_pulse_tells_what_was_counted_since_the_one_before() -> None:
 
 
 def test_the_counts_of_a_new_day_begin_again() -> None:
-    first = standing(counts={"quotes": 10})
+    first = status(counts={"quotes": 10})
 
     assert texts(first, replace(first, counts={"quotes": 2}))[1] == "1 on, 0 open · 2 quotes"
 
 
 def test_a_pulse_after_a_halt_does_not_say_that_strategies_are_on() -> None:
-    told = texts(standing(state=RunState.HALTED, counts={"quotes": 10}))
+    told = texts(status(state=RunState.HALTED, counts={"quotes": 10}))
 
     assert told == ["HALTED, no new orders, 0 open · 10 quotes"]
 
 
 def test_a_feed_that_has_dried_up_is_not_called_quiet() -> None:
-    awake = standing(counts={"quotes": 10}, phases={"HOSE": Phase.PROGRESS})
+    awake = status(counts={"quotes": 10}, phases={"HOSE": Phase.PROGRESS})
 
     assert texts(awake, awake, awake)[1:] == [
         "1 on, 0 open · no data for 5 min",
@@ -56,13 +56,13 @@ def test_a_feed_that_has_dried_up_is_not_called_quiet() -> None:
 
 
 def test_over_lunch_no_data_is_quiet() -> None:
-    asleep = standing(counts={}, phases={"HOSE": Phase.BREAK})
+    asleep = status(counts={}, phases={"HOSE": Phase.BREAK})
 
     assert texts(asleep) == ["1 on, 0 open · quiet"]
 
 
 def test_a_strategy_without_its_history_says_what_it_waits_for() -> None:
-    seen = standing(counts={"quotes": 10})
+    seen = status(counts={"quotes": 10})
     warming = replace(seen.strategies[0], state="warming", reason="waiting for 20 bars (7 so far)")
     told = texts(replace(seen, strategies=(warming,)))
 

@@ -102,4 +102,4 @@ def test_depth_imbalance_says_what_it_saw_and_what_it_needs():
     decision = stage.new(Decision)[-1]
     assert (decision.code, decision.why) == ("SKIP", "bids 5.0x asks, needs 6.0x")
     assert set(decision.numbers) == {"bid_volume(3)", "ask_volume(3)"}
-    assert stage.engine.standing().counts["skips"] == 1
+    assert stage.engine.status().counts["skips"] == 1

@@ -155,7 +155,7 @@ class Operations:
         What strategies had polled within `max_age_s` of market time costs no request again.
         """
         symbol = str(request.get("symbol") or "").upper()
-        known = self.facts.engine.symbol_standing(symbol)
+        known = self.facts.engine.symbol_status(symbol)
         oldest = self.clock.now() - timedelta(seconds=whole_or_none(request.get("max_age_s")) or 0)
         try:
             quote = known.quote.quote if known.quote and known.quote.at > oldest else None
@@ -168,7 +168,7 @@ class Operations:
         return {
             "ok": True,
             "at": instant(self.clock.now()),
-            "phase": self.facts.engine.standing().phases.get(quote.exchange),
+            "phase": self.facts.engine.status().phases.get(quote.exchange),
             "quote": quote_fields(quote),
             "depth": depth_fields(depth),
             "open_orders": [order_fields(each) for each in known.open_orders],
@@ -184,7 +184,7 @@ class Operations:
             return {"ok": False, "code": mistake.problems[0].code, "message": str(mistake)}
 
     async def _phases(self, _: Request) -> Reply:
-        exchanges = sorted(self.facts.engine.standing().phases)
+        exchanges = sorted(self.facts.engine.status().phases)
         try:
             async with self.tasks.part():
                 found = [await self.client.market_phase(each) for each in exchanges]

@@ -13,14 +13,14 @@ from bot.clock import Clock
 from bot.config.strategies.source_files import Hashes
 from bot.domain.entry import OrderUpdated
 from bot.engine.engine import Engine
-from bot.engine.standing import (
-    AmendStanding,
-    CancelStanding,
-    CauseStanding,
-    FaultStanding,
+from bot.engine.status import (
+    AmendStatus,
+    CancelStatus,
+    CauseStatus,
+    FaultStatus,
     HeldOrder,
-    PositionStanding,
-    StrategyStanding,
+    PositionStatus,
+    StrategyStatus,
 )
 from bot.runtime.control.shapes import Fields, instant
 from bot.runtime.poll_watch import PollWatch
@@ -48,44 +48,44 @@ class Facts:
 
 def status_of(facts: Facts) -> Fields:
     """Return everything that is worth a glance. Money is VND, instants are UTC."""
-    standing = facts.engine.standing()
+    status = facts.engine.status()
     return {
-        "state": standing.state,
-        "reason": standing.reason,
-        "since": instant(standing.since),
-        "causes": [_cause(each) for each in standing.causes],
+        "state": status.state,
+        "reason": status.reason,
+        "since": instant(status.since),
+        "causes": [_cause(each) for each in status.causes],
         "mode": facts.mode,
         "dry_run": facts.is_dry_run,
         "at": instant(facts.market.now()),
         "started_at": instant(facts.started_at),
         "account": facts.account,
         "journal": facts.journal,
-        "phases": {str(exchange): phase for exchange, phase in sorted(standing.phases.items())},
+        "phases": {str(exchange): phase for exchange, phase in sorted(status.phases.items())},
         "two_factor": {
-            "until": instant(standing.token_until),
-            "is_unproven": standing.is_unproven,
-            "missed_signals": standing.missed_signals,
+            "until": instant(status.token_until),
+            "is_unproven": status.is_unproven,
+            "missed_signals": status.missed_signals,
         },
-        "strategies": [_strategy(each, facts) for each in standing.strategies],
-        "positions": [_position(each) for each in standing.positions],
-        "open_orders": [order_fields(each) for each in standing.open_orders],
-        "cancels": [_cancel(each) for each in standing.cancels],
-        "amends": [_amend(each) for each in standing.amends],
-        "held": [_held(each) for each in standing.held],
-        "unknown": [intent.intent_id for intent in standing.unknown],
-        "faults": [_fault(each) for each in standing.faults],
-        "halted_symbols": dict(standing.halted_symbols),
-        "unread_rows": list(standing.unread_rows),
-        "counts": dict(standing.counts),
-        "orders_today": dict(standing.orders_today),
-        "day_result": standing.day_result,
+        "strategies": [_strategy(each, facts) for each in status.strategies],
+        "positions": [_position(each) for each in status.positions],
+        "open_orders": [order_fields(each) for each in status.open_orders],
+        "cancels": [_cancel(each) for each in status.cancels],
+        "amends": [_amend(each) for each in status.amends],
+        "held": [_held(each) for each in status.held],
+        "unknown": [intent.intent_id for intent in status.unknown],
+        "faults": [_fault(each) for each in status.faults],
+        "halted_symbols": dict(status.halted_symbols),
+        "unread_rows": list(status.unread_rows),
+        "counts": dict(status.counts),
+        "orders_today": dict(status.orders_today),
+        "day_result": status.day_result,
         "clock_offset_s": facts.offset.value.total_seconds(),
         "rate": _rate(facts.budget, facts.polls),
         "drift": [_drifted(each) for each in facts.drift.seen],
     }
 
 
-def _cause(each: CauseStanding) -> Fields:
+def _cause(each: CauseStatus) -> Fields:
     return {
         "state": each.state,
         "reason": each.reason,
@@ -110,7 +110,7 @@ def _drifted(each: Drifted) -> Fields:
     return {"call": each.call, "field": each.field, "change": each.change, "was": each.was}
 
 
-def _strategy(each: StrategyStanding, facts: Facts) -> Fields:
+def _strategy(each: StrategyStatus, facts: Facts) -> Fields:
     return {
         "name": each.name,
         "state": each.state,
@@ -123,7 +123,7 @@ def _strategy(each: StrategyStanding, facts: Facts) -> Fields:
     }
 
 
-def _position(each: PositionStanding) -> Fields:
+def _position(each: PositionStatus) -> Fields:
     return {
         "strategy": each.strategy,
         "symbol": each.symbol,
@@ -151,7 +151,7 @@ def order_fields(each: OrderUpdated) -> Fields:
     }
 
 
-def _fault(each: FaultStanding) -> Fields:
+def _fault(each: FaultStatus) -> Fields:
     return {
         "at": instant(each.at),
         "where": each.where,
@@ -161,7 +161,7 @@ def _fault(each: FaultStanding) -> Fields:
     }
 
 
-def _cancel(each: CancelStanding) -> Fields:
+def _cancel(each: CancelStatus) -> Fields:
     return {
         "order_id": each.order_id,
         "reason": each.reason,
@@ -170,7 +170,7 @@ def _cancel(each: CancelStanding) -> Fields:
     }
 
 
-def _amend(each: AmendStanding) -> Fields:
+def _amend(each: AmendStatus) -> Fields:
     return {
         "order_id": each.order_id,
         "asked_at": instant(each.asked_at),

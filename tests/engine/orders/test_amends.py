@@ -71,7 +71,7 @@ def _answer(stage, outcome):
 
 
 def _amended(stage):
-    return stage.engine.standing().amends[-1]
+    return stage.engine.status().amends[-1]
 
 
 def _states(stage):

@@ -211,8 +211,8 @@ def test_a_cancel_that_was_taken_proves_the_token():
     stage = Stage()
     intent = stage.working()
     stage.token()
-    assert stage.engine.standing().is_unproven
+    assert stage.engine.status().is_unproven
 
     _answered(stage, intent)
 
-    assert not stage.engine.standing().is_unproven
+    assert not stage.engine.status().is_unproven

@@ -54,7 +54,7 @@ def _partly_filled():
     stage = Stage()
     intent = stage.working(500, 27_050)
     stage.after(1).book(report_of(intent, executed=200))
-    order = stage.engine.standing().open_orders[0]
+    order = stage.engine.status().open_orders[0]
     return intent, order
 
 
@@ -96,12 +96,12 @@ def test_such_a_row_halts_the_symbol_and_changes_nothing(changes):
     stage = Stage()
     intent = stage.working(500, 27_050)
     stage.after(1).book(report_of(intent, executed=200))
-    before = stage.engine.standing().open_orders
+    before = stage.engine.status().open_orders
 
     stage.after(1).book(report_of(intent, **changes))
 
-    assert stage.engine.standing().open_orders == before
-    assert "HPG" in stage.engine.standing().halted_symbols
+    assert stage.engine.status().open_orders == before
+    assert "HPG" in stage.engine.status().halted_symbols
 
 
 def test_an_order_whose_first_row_cannot_be_true_is_still_ours_and_in_the_journal():
@@ -114,7 +114,7 @@ def test_an_order_whose_first_row_cannot_be_true_is_still_ours_and_in_the_journa
 
     row = stage.entries_of_order()
     assert (row.intent_id, row.state, row.executed_quantity) == (intent.intent_id, S.ACCEPTED, 0)
-    assert "600 of 500" in stage.engine.standing().halted_symbols["HPG"]
+    assert "600 of 500" in stage.engine.status().halted_symbols["HPG"]
     stage.after(1).book(report_of(intent, executed=500))
     assert stage.entries_of_order().state is S.FILLED
 
@@ -127,7 +127,7 @@ def test_an_ended_order_that_works_again_stays_ended_and_halts_the_symbol():
     stage.after(1).book(report_of(intent, status="SENT"))
 
     assert stage.entries_of_order().state is S.CANCELLED
-    assert "had ended as CANCELLED" in stage.engine.standing().halted_symbols["HPG"]
+    assert "had ended as CANCELLED" in stage.engine.status().halted_symbols["HPG"]
 
 
 def test_an_older_row_of_an_ended_order_is_no_news():
@@ -138,7 +138,7 @@ def test_an_older_row_of_an_ended_order_is_no_news():
 
     stage.after(1).book(report_of(intent, status="SENT"), asked_at=asked)
 
-    assert stage.engine.standing().halted_symbols == {}
+    assert stage.engine.status().halted_symbols == {}
 
 
 # ---------------------------------------------------------------------- any order of arrival

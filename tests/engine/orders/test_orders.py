@@ -113,7 +113,7 @@ def test_absence_in_the_day_book_changes_nothing():
     stage.after(1)
 
     assert stage.book() == []
-    assert len(stage.engine.standing().open_orders) == 1
+    assert len(stage.engine.status().open_orders) == 1
 
 
 def test_a_rejection_inside_a_200_is_told_and_never_sent_again():
@@ -171,11 +171,11 @@ def test_what_never_left_expires_here():
 def test_a_second_answer_changes_nothing():
     stage = Stage()
     intent = stage.working()
-    before = stage.engine.standing().open_orders
+    before = stage.engine.status().open_orders
 
     stage.answer(intent, Refused("400", "late", 400))
 
-    assert stage.engine.standing().open_orders == before
+    assert stage.engine.status().open_orders == before
     assert stage.last(Note).kind == "ALERT"
 
 
@@ -248,7 +248,7 @@ def test_an_accepted_order_that_the_book_showed_first_is_ours():
     stage.answer(intent, Accepted(result_of(intent)))
 
     assert stage.entries_of_order().intent_id == "L-0001"
-    assert len(stage.engine.standing().open_orders) == 1
+    assert len(stage.engine.status().open_orders) == 1
 
 
 def test_an_amendment_is_what_the_row_shows():

@@ -109,7 +109,7 @@ def test_an_open_order_is_followed_and_expires_by_its_own_time():
     stage.after(1).book(report_of(intent, executed=200))
 
     assert stage.entries_of_order().executed_quantity == 200
-    assert stage.engine.standing().positions[0].shares == 200
+    assert stage.engine.status().positions[0].shares == 200
     due = []
     while (at := stage.engine.next_due()) and at <= START + timedelta(minutes=3):
         due.append(at)
@@ -122,13 +122,13 @@ def test_a_strategys_own_position_and_counters_are_kept():
 
     stage = Stage(recovery=Recovery(DAY, strategies={"test": book, "gone": book}))
 
-    strategy = stage.engine.standing().strategies[0]
+    strategy = stage.engine.status().strategies[0]
     assert (strategy.state, strategy.orders_today, strategy.realised_today) == (
         "paused",
         4,
         -20_000,
     )
-    position = stage.engine.standing().positions[0]
+    position = stage.engine.status().positions[0]
     assert (position.shares, position.cost, position.unrealised) == (300, 7_500_000, 600_000)
 
 
@@ -145,7 +145,7 @@ def test_a_strategys_own_position_and_counters_are_kept():
 def test_a_restart_ends_no_halt_and_no_pause(kept, state):
     stage = Stage(recovery=Recovery(DAY, run_state=kept, run_state_reason="look first"))
 
-    assert stage.engine.standing().state is state
+    assert stage.engine.status().state is state
 
 
 def test_a_burn_of_an_earlier_run_still_counts():
@@ -186,8 +186,8 @@ def test_what_traded_while_no_bot_ran_is_a_fill_like_any(executed, state):
     stage, _ = _restarted_next_day(row=row, order_id="ORD1", earlier=(ended,))
 
     assert stage.entries_of_order().state is state
-    assert stage.engine.standing().positions[0].shares == executed
-    assert "was open" not in str(stage.engine.standing().halted_symbols)
+    assert stage.engine.status().positions[0].shares == executed
+    assert "was open" not in str(stage.engine.status().halted_symbols)
     assert [fill.quantity for fill in stage.all(Fill)] == [executed]
 
 
@@ -198,8 +198,8 @@ def test_an_order_open_at_an_earlier_close_has_lapsed_and_its_symbol_waits_for_a
     stage, _ = _restarted_next_day(row=first.entries_of_order(), order_id="ORD1")
 
     assert stage.entries_of_order().state is OrderState.EXPIRED
-    assert stage.engine.standing().open_orders == ()
-    assert "ORD1 was open" in stage.engine.standing().halted_symbols["HPG"]
+    assert stage.engine.status().open_orders == ()
+    assert "ORD1 was open" in stage.engine.status().halted_symbols["HPG"]
 
 
 def test_nothing_is_written_to_an_id_of_an_earlier_day():
@@ -218,7 +218,7 @@ def test_a_question_of_an_earlier_day_ends_at_the_start(state):
     stage, _ = _restarted_next_day(state)
 
     assert stage.all(IntentMoved)[-1].to_state is SendState.EOD_ABSENT
-    assert stage.engine.standing().unknown == ()
+    assert stage.engine.status().unknown == ()
 
 
 def test_an_equal_order_of_today_is_not_one_of_an_earlier_day():
@@ -235,7 +235,7 @@ def test_a_halted_symbol_stays_halted_over_a_restart():
     stage.request(lambda s: s.buy(100, limit=27_000))
 
     assert stage.all(PlaceOrder) == []
-    assert stage.engine.standing().halted_symbols == {"HPG": "executed fell"}
+    assert stage.engine.status().halted_symbols == {"HPG": "executed fell"}
 
 
 def test_a_halt_that_had_no_time_to_cancel_cancels_at_the_next_start():
@@ -258,7 +258,7 @@ def test_a_late_ghost_of_an_earlier_run_still_halts_its_symbol():
 
     stage.book(report_of(_intent(), "ORD7"))
 
-    assert "looks like L-0001" in stage.engine.standing().halted_symbols["HPG"]
+    assert "looks like L-0001" in stage.engine.status().halted_symbols["HPG"]
 
 
 # ------------------------------------------------------------- guards of a start, on both sides
@@ -276,8 +276,8 @@ def _working_before(**changes):
 def test_a_restart_with_a_working_order_of_today_halts_nothing_and_buys_again_when_it_has_ended():
     stage, intent = _working_before()
 
-    assert stage.engine.standing().halted_symbols == {}
-    assert [one.order_id for one in stage.engine.standing().open_orders] == ["ORD1"]
+    assert stage.engine.status().halted_symbols == {}
+    assert [one.order_id for one in stage.engine.status().open_orders] == ["ORD1"]
     stage.after(1).book(report_of(intent, executed=100))
 
     assert stage.buy(200).intent_id == "L-0002"
@@ -286,7 +286,7 @@ def test_a_restart_with_a_working_order_of_today_halts_nothing_and_buys_again_wh
 def test_a_working_order_of_somebody_else_of_an_earlier_day_halts_nothing():
     stage, _ = _working_before(intent_id=None, strategy=None, trading_date=DAY - timedelta(days=1))
 
-    assert stage.engine.standing().halted_symbols == {}
+    assert stage.engine.status().halted_symbols == {}
     assert stage.entries_of_order().state is OrderState.EXPIRED
 
 

@@ -122,7 +122,7 @@ def test_a_read_under_way_during_the_send_may_show_its_row_and_loses_nothing():
     stage.after(1).send(intent)
 
     stage.book(report_of(intent, "ORD5"), asked_at=asked)
-    assert stage.engine.standing().open_orders == ()
+    assert stage.engine.status().open_orders == ()
     stage.answer(intent, Unknown("deadline"))
     stage.after(1).book(report_of(intent, "ORD5"))
 
@@ -148,7 +148,7 @@ def test_what_is_ambiguous_is_left_to_a_person_whatever_shows_up_later():
     )
 
     assert _states(stage)[-1] is SendState.AMBIGUOUS
-    assert {row.intent_id for row in stage.engine.standing().open_orders} == {None}
+    assert {row.intent_id for row in stage.engine.status().open_orders} == {None}
 
 
 def test_an_unused_nonce_without_enough_reads_is_no_proof_at_the_days_end():
@@ -235,9 +235,9 @@ def test_more_rows_than_orders_are_ambiguous_and_all_count():
     stage.after(1).book(report_of(intent, "ORD1"), report_of(intent, "ORD2"))
 
     assert _states(stage)[-1] is SendState.AMBIGUOUS
-    rows = stage.engine.standing().open_orders
+    rows = stage.engine.status().open_orders
     assert [(row.intent_id, row.note) for row in rows] == [(None, "may be L-0001")] * 2
-    assert [one.intent_id for one in stage.engine.standing().unknown] == ["L-0001"]
+    assert [one.intent_id for one in stage.engine.status().unknown] == ["L-0001"]
 
 
 @pytest.mark.parametrize("ask", ["same", "other"])
@@ -268,7 +268,7 @@ def test_a_row_that_looks_like_a_dead_order_halts_the_symbol():
 
     stage.after(1).book(report_of(intent, "ORD9"))
 
-    assert "looks like L-0001" in stage.engine.standing().halted_symbols["HPG"]
+    assert "looks like L-0001" in stage.engine.status().halted_symbols["HPG"]
     stage.quote()
     stage.request(lambda s: s.buy(200, limit=27_000))
     assert stage.decided() == (Verdict.BLOCKED, "SYMBOL_HALTED")
@@ -299,7 +299,7 @@ def test_a_place_refused_by_the_quota_is_looked_for_at_once_as_a_copy_may_have_p
 
     assert [type(one) for one in stage.done if not isinstance(one, Record)] == [ReadTodaysOrders]
     stage.after(1).book(report_of(intent, "ORD9"))
-    assert "looks like L-0001" in stage.engine.standing().halted_symbols["HPG"]
+    assert "looks like L-0001" in stage.engine.status().halted_symbols["HPG"]
 
 
 # ------------------------------------------------------- guards of a question, on both sides
@@ -387,7 +387,7 @@ def test_a_row_like_an_order_that_was_certainly_not_sent_halts_the_symbol():
 
     stage.after(1).book(report_of(intent, "ORD7"))
 
-    assert "looks like L-0001" in stage.engine.standing().halted_symbols["HPG"]
+    assert "looks like L-0001" in stage.engine.status().halted_symbols["HPG"]
 
 
 def test_a_row_like_an_order_that_was_refused_with_a_row_of_its_own_is_somebody_elses():
@@ -399,4 +399,4 @@ def test_a_row_like_an_order_that_was_refused_with_a_row_of_its_own_is_somebody_
 
     stage.after(1).book(report_of(intent, "ORD7"))
 
-    assert stage.engine.standing().halted_symbols == {}
+    assert stage.engine.status().halted_symbols == {}

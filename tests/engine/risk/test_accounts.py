@@ -163,7 +163,7 @@ def test_a_difference_is_certain_at_the_second_equal_read():
     stage.after(60).account(300)
 
     assert _notes(stage) == ["HPG: +300 shares that no order here explains"]
-    assert "HPG" in stage.engine.standing().halted_symbols
+    assert "HPG" in stage.engine.status().halted_symbols
     stage.after(60).account(300)
     assert len(_notes(stage)) == 1
 
@@ -175,7 +175,7 @@ def test_a_symbol_with_shares_of_the_owner_is_noted_and_trades_on():
         stage.after(60).account(900)
 
     assert _notes(stage) == ["HPG: -100 shares that no order here explains"]
-    assert stage.engine.standing().halted_symbols == {}
+    assert stage.engine.status().halted_symbols == {}
 
 
 def test_halting_on_drift_is_a_setting():
@@ -184,7 +184,7 @@ def test_halting_on_drift_is_a_setting():
     for _ in range(2):
         stage.after(60).account(300)
 
-    assert (len(_notes(stage)), stage.engine.standing().halted_symbols) == (1, {})
+    assert (len(_notes(stage)), stage.engine.status().halted_symbols) == (1, {})
 
 
 def test_an_order_that_is_being_filled_is_no_drift():

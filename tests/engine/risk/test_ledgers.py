@@ -83,7 +83,7 @@ def test_cash_that_no_order_explains_is_noted_once_with_its_numbers():
         "found": expected - 12_345,
         "difference": -12_345,
     }
-    assert broker.stage.engine.standing().state is RunState.RUNNING
+    assert broker.stage.engine.status().state is RunState.RUNNING
 
 
 @pytest.mark.parametrize(("lost", "state"), [(10_000, "RUNNING"), (10_001, "PAUSED")])
@@ -92,7 +92,7 @@ def test_above_the_limit_cash_that_no_order_explains_stops_entries(lost, state):
 
     broker.read(2, cash=broker.cash - lost)
 
-    assert broker.stage.engine.standing().state == state
+    assert broker.stage.engine.status().state == state
 
 
 def test_after_a_note_the_brokers_number_is_the_base():
@@ -184,7 +184,7 @@ def test_a_stock_dividend_is_named_and_halts_the_symbol_that_a_strategy_holds():
     broker.read(2, total=230)
 
     assert broker.notes() == ["stock dividend HPG 100:15: +30 shares"]
-    assert "HPG" in broker.stage.engine.standing().halted_symbols
+    assert "HPG" in broker.stage.engine.status().halted_symbols
     broker.read(2, sellable=30)
     assert len(broker.notes()) == 1
 

@@ -24,7 +24,7 @@ from bot.engine.tracked import (
 
 
 @dataclass(frozen=True, slots=True)
-class PositionStanding:
+class PositionStatus:
     """A strategy's own shares of a symbol. `last` and `unrealised` are None without a quote."""
 
     strategy: str
@@ -36,7 +36,7 @@ class PositionStanding:
 
 
 @dataclass(frozen=True, slots=True)
-class StrategyStanding:
+class StrategyStatus:
     """One strategy. `state` is on, warming, paused or disabled; money is VND of today."""
 
     name: str
@@ -51,7 +51,7 @@ class StrategyStanding:
 
 
 @dataclass(frozen=True, slots=True)
-class CauseStanding:
+class CauseStatus:
     """One of the causes that keep the bot from sending orders; several may stand at once."""
 
     state: RunState
@@ -70,7 +70,7 @@ class HeldOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class CancelStanding:
+class CancelStatus:
     """A cancel under way; `queued_until` is when its exchange takes cancels again."""
 
     order_id: str
@@ -80,7 +80,7 @@ class CancelStanding:
 
 
 @dataclass(frozen=True, slots=True)
-class AmendStanding:
+class AmendStatus:
     """The last amendment of an order; `verdict` is empty while it is under way."""
 
     order_id: str
@@ -95,7 +95,7 @@ class AmendStanding:
 
 
 @dataclass(frozen=True, slots=True)
-class FaultStanding:
+class FaultStatus:
     """A fault of the engine since the last resume: when it was first, and how often."""
 
     at: datetime
@@ -106,7 +106,7 @@ class FaultStanding:
 
 
 @dataclass(frozen=True, slots=True)
-class SymbolStanding:
+class SymbolSeen:
     """What was polled of a symbol last, None where nothing was, and our open orders in it."""
 
     quote: QuoteSeen | None
@@ -115,25 +115,25 @@ class SymbolStanding:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class BotStatus:
     """Everything at a glance. `since` is None before the first event."""
 
     at: datetime
     state: RunState
     reason: str
     since: datetime | None
-    causes: tuple[CauseStanding, ...]
+    causes: tuple[CauseStatus, ...]
     token_until: datetime | None
     is_unproven: bool
     missed_signals: int
-    strategies: tuple[StrategyStanding, ...]
-    positions: tuple[PositionStanding, ...]
+    strategies: tuple[StrategyStatus, ...]
+    positions: tuple[PositionStatus, ...]
     open_orders: tuple[OrderUpdated, ...]
-    cancels: tuple[CancelStanding, ...]
-    amends: tuple[AmendStanding, ...]
+    cancels: tuple[CancelStatus, ...]
+    amends: tuple[AmendStatus, ...]
     held: tuple[HeldOrder, ...]
     unknown: tuple[Intent, ...]
-    faults: tuple[FaultStanding, ...]
+    faults: tuple[FaultStatus, ...]
     halted_symbols: Mapping[str, str]
     unread_rows: tuple[str, ...]
     phases: Mapping[Exchange, Phase]
@@ -143,17 +143,17 @@ class Standing:
     day_result: int
 
 
-def standing_of(state: State) -> Standing:
+def status_of(state: State) -> BotStatus:
     """Read the book; nothing changes."""
     gate = state.gate
     strategies = state.strategies.values()
-    return Standing(
+    return BotStatus(
         at=state.now,
         state=gate.state,
         reason=gate.reason,
         since=gate.since,
         causes=tuple(
-            CauseStanding(run_state, cause.reason, cause.by, cause.since)
+            CauseStatus(run_state, cause.reason, cause.by, cause.since)
             for run_state in PRIORITY
             if (cause := gate.causes.get(run_state)) is not None
         ),
@@ -177,15 +177,15 @@ def standing_of(state: State) -> Standing:
     )
 
 
-def symbol_standing_of(state: State, symbol: str) -> SymbolStanding:
+def symbol_status_of(state: State, symbol: str) -> SymbolSeen:
     """Read what the book has of one symbol; nothing changes."""
     rows = tuple(order.row for order in state.open_orders() if order.row.symbol == symbol)
-    return SymbolStanding(state.quotes.get(symbol), state.depths.get(symbol), rows)
+    return SymbolSeen(state.quotes.get(symbol), state.depths.get(symbol), rows)
 
 
-def _strategy(state: State, strategy: StrategyState) -> StrategyStanding:
+def _strategy(state: State, strategy: StrategyState) -> StrategyStatus:
     waits = _waits_for(state, strategy) if strategy.state == "on" else ""
-    return StrategyStanding(
+    return StrategyStatus(
         name=strategy.plan.name,
         state="warming" if waits else strategy.state,
         reason=waits or strategy.state_reason,
@@ -208,13 +208,13 @@ def _waits_for(state: State, strategy: StrategyState) -> str:
     return f"waiting for {instance.bars_needed} bars ({series.count if series else 0} so far)"
 
 
-def _positions(state: State, strategy: StrategyState) -> list[PositionStanding]:
+def _positions(state: State, strategy: StrategyState) -> list[PositionStatus]:
     found = []
     for symbol, position in sorted(strategy.positions.items()):
         if position.shares:
             seen = state.quotes.get(symbol)
             found.append(
-                PositionStanding(
+                PositionStatus(
                     strategy=strategy.plan.name,
                     symbol=symbol,
                     shares=position.shares,
@@ -226,12 +226,12 @@ def _positions(state: State, strategy: StrategyState) -> list[PositionStanding]:
     return found
 
 
-def _cancel(tracked: TrackedCancel) -> CancelStanding:
-    return CancelStanding(tracked.order_id, tracked.reason, tracked.tries, tracked.queued_until)
+def _cancel(tracked: TrackedCancel) -> CancelStatus:
+    return CancelStatus(tracked.order_id, tracked.reason, tracked.tries, tracked.queued_until)
 
 
-def _amend(tracked: TrackedAmend) -> AmendStanding:
-    return AmendStanding(
+def _amend(tracked: TrackedAmend) -> AmendStatus:
+    return AmendStatus(
         order_id=tracked.ask.order_id,
         asked_at=tracked.ask.at,
         field="price" if tracked.is_of_price else "quantity",
@@ -244,9 +244,9 @@ def _amend(tracked: TrackedAmend) -> AmendStanding:
     )
 
 
-def _fault(tracked: TrackedFault) -> FaultStanding:
+def _fault(tracked: TrackedFault) -> FaultStatus:
     fault = tracked.fault
-    return FaultStanding(tracked.at, tracked.where, fault.error, fault.report, tracked.count)
+    return FaultStatus(tracked.at, tracked.where, fault.error, fault.report, tracked.count)
 
 
 _OUTCOMES: Final[Mapping[SendState, str]] = {
