@@ -1,1 +1,4 @@
-"""The protocol over HTTP: typed reads, order writes, budget, clock offset, 2FA."""
+"""The protocol over HTTP: typed reads, order writes, request budget, clock offset, 2FA session.
+
+What a payload means stands in `protocol/`; whether and when to ask is decided in `runtime/`.
+"""

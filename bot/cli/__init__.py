@@ -1,1 +1,4 @@
-"""What a person types and reads. Commands show and ask; they decide nothing."""
+"""What a person types and reads.
+
+Commands show and ask; they decide nothing.
+"""

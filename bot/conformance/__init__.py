@@ -1,1 +1,4 @@
-"""`bot conformance`: does a server speak the API as the document describes it?"""
+"""Does a server keep the document? What the document says, as data, and the run that asks.
+
+It stands alone: the bot does not need it, and it knows neither engine nor journal.
+"""

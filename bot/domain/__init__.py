@@ -1,1 +1,4 @@
-"""What trading is: frozen values, events and commands. Pure; knows no clock, disk or network."""
+"""What trading is: frozen values, order states, rules as data, every event and command. Pure.
+
+No clock, disk or network, and nothing about a broker, a database or a screen.
+"""

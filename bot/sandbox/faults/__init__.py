@@ -1,1 +1,4 @@
-"""What a scenario can break: which request a fault strikes, and how an answer is spoilt."""
+"""What a scenario can break: which request a fault strikes, and how an answer is spoilt.
+
+Where in a request it strikes stands in `sandbox/api/`.
+"""
