@@ -21,8 +21,7 @@ from bot.protocol.envelope import seal_error
 from bot.protocol.signing import HEADER_API_KEY
 from bot.sandbox.api.call import JSON, exact_target, read_body
 from bot.sandbox.api.directory import Directory
-from bot.sandbox.markets.mirror.relay import RELAYED
-from bot.sandbox.mirror_watch import Watch
+from bot.sandbox.mirror_watch import RELAYED, Watch
 from bot.sandbox.sandbox import Sandbox
 
 _PASSED_ON: Final = (

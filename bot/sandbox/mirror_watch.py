@@ -7,9 +7,10 @@ and new orders are held until it sees again. Before an order is taken its market
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Any, Final, Generic, TypeVar
 
 from bot.clock import Clock
@@ -18,14 +19,15 @@ from bot.domain.quote import Depth, Quote
 from bot.domain.rulebook import Rulebook
 from bot.protocol.answer import Answer, NoAnswer
 from bot.protocol.decode import decode_depth, decode_market_phase, decode_quote
-from bot.protocol.endpoints.endpoint import Endpoint, build_target
+from bot.protocol.endpoints import ENDPOINTS
+from bot.protocol.endpoints.endpoint import Endpoint, Tier, build_target
 from bot.protocol.endpoints.trading import MARKET_PHASE, STOCK_DEPTH, STOCK_QUOTE
 from bot.protocol.envelope import open_envelope, rate_limit_reset
 from bot.protocol.errors import BrokerRefusal, MalformedAnswer
 from bot.protocol.values.border import MarketPhase
+from bot.sandbox.errors import NotRelayed
 from bot.sandbox.exchange.timetable import AUCTIONS
 from bot.sandbox.markets.mirror.market import depth_facts, quote_facts
-from bot.sandbox.markets.mirror.relay import Relay, relayed
 from bot.sandbox.sandbox import Sandbox
 
 DEPTH_AGE_MAX: Final = timedelta(seconds=15)
@@ -42,8 +44,28 @@ BACKGROUND_PERCENT: Final = 80
 """Of the quota: the part up to which the watch looks by itself; a new order may use all of it."""
 WATCHED: Final = AUCTIONS | {Phase.PROGRESS}
 
+RELAYED: Final[Mapping[str, Endpoint]] = MappingProxyType(
+    {
+        name: endpoint
+        for name, endpoint in ENDPOINTS.items()
+        if endpoint.method == "GET" and endpoint.tier is Tier.ONE and not endpoint.is_write
+    }
+)
+"""All that the real broker may be asked, by name: reads that need the API key only (broker open API
+0.2.0-preview.3, tiers). No account, no order and no second factor is among them."""
+Relay = Callable[[Endpoint, str], Awaitable[Answer | NoAnswer]]
+"""Asks the real broker one read of the table, by endpoint and exact target."""
+
 Value = TypeVar("Value")
 Look = tuple[Endpoint, str]
+
+
+def relayed(endpoint: Endpoint) -> Endpoint:
+    """Return the table's own endpoint of that name; raises NotRelayed for any other call."""
+    found = RELAYED.get(endpoint.name)
+    if found is None or found != endpoint:
+        raise NotRelayed(endpoint.method, endpoint.path)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,9 @@ from pydantic import Field, PrivateAttr, SecretStr, model_validator
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument, InstrumentKind
 from bot.sandbox.faults.rule import FaultScript
 from bot.sandbox.house.corporate_actions import CorporateAction
-from bot.sandbox.markets.flow.script import FlowScript
+from bot.sandbox.markets.flow.day import FlowScript
 from bot.sandbox.markets.mirror.model import FillName
-from bot.sandbox.markets.replay.data import Recording
-from bot.sandbox.markets.replay.script import RecordKind, ReplayScript
+from bot.sandbox.markets.replay.data import Recording, RecordKind, ReplayScript
 from bot.sandbox.scenario_part import Part
 
 Price = Annotated[int, Field(gt=0)]

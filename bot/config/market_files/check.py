@@ -16,9 +16,9 @@ from bot.domain.instrument import Instrument, Phase
 from bot.domain.order import Side
 from bot.domain.rulebook import Rulebook
 from bot.sandbox.markets.flow.day import FlowSpan
-from bot.sandbox.markets.flow.placer import LOT
 from bot.sandbox.markets.replay.data import Print, RecordedBar
 from bot.sandbox.markets.replay.path import place_of
+from bot.sandbox.markets.source import LOT
 
 _THOUSAND: Final = 1_000
 _AGGRESSORS: Final = {"buy": Side.BUY, "sell": Side.SELL, "": None}

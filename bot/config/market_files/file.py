@@ -19,9 +19,8 @@ from bot.config.problems import OperatorMistake, Problem
 from bot.domain.errors import CalendarEnds
 from bot.domain.instrument import Exchange
 from bot.domain.rulebook import Rulebook
-from bot.sandbox.markets.replay.data import Print, RecordedDay, Recording
+from bot.sandbox.markets.replay.data import Print, RecordedDay, Recording, RecordKind
 from bot.sandbox.markets.replay.market import day_spans
-from bot.sandbox.markets.replay.script import RecordKind
 from bot.sandbox.scenario import Scenario, SymbolScript
 
 _BARS: Final = ("open", "high", "low", "close", "volume")

@@ -268,7 +268,7 @@ class Venue:
             raise OrdersWork(symbol)
         self._markets[symbol] = self._open(listing)
 
-    def retell(self, symbol: str, tape: Tape) -> None:
+    def set_tape(self, symbol: str, tape: Tape) -> None:
         """Put the day's figures of the mirrored venue in the place of our own. A close stays.
 
         Raises UnknownSymbol.

@@ -37,9 +37,9 @@ from bot.sandbox.house.order_entry import Change, OrderEntry
 from bot.sandbox.house.order_record import OrderRecord
 from bot.sandbox.house.refusal_codes import Rejection
 from bot.sandbox.house.two_factor import OtpIssuer
-from bot.sandbox.markets.market_of import market_of
-from bot.sandbox.markets.mirror.market import MirroredMarket, Places
+from bot.sandbox.markets.mirror.market import MirroredMarket
 from bot.sandbox.markets.recorder import Recorder
+from bot.sandbox.markets.simulated import simulated_market
 from bot.sandbox.scenario import AccountScript, Scenario, SymbolScript
 
 _Place: Final = TypeAdapter(PlaceRequest)
@@ -84,7 +84,7 @@ class House:
             since=scenario.starts_at,
         )
         self.mirror = self._mirrored() if scenario.fill else None
-        self._market = self.mirror or market_of(
+        self._market = self.mirror or simulated_market(
             scenario, rulebook=rulebook, venue=self.venue, deliver=self.day_order_book.apply
         )
         self._halts = deque(_halts(scenario))
@@ -121,11 +121,15 @@ class House:
 
     def _mirrored(self) -> MirroredMarket:
         assert self.scenario.fill is not None, "only a scenario with a fill model has a mirror"
-        places = Places(
-            self.rulebook, self.venue, self.day_order_book.apply, self.day_order_book.release
+        return MirroredMarket(
+            self.scenario.fill,
+            self.scenario.symbols,
+            rulebook=self.rulebook,
+            venue=self.venue,
+            deliver=self.day_order_book.apply,
+            release=self.day_order_book.release,
+            start=self.scenario.starts_at,
         )
-        start, symbols = self.scenario.starts_at, self.scenario.symbols
-        return MirroredMarket(self.scenario.fill, symbols, places, start=start)
 
     def _holds(self, symbol: str) -> bool:
         return self.mirror is not None and self.mirror.holds(symbol)

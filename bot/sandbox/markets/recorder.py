@@ -78,22 +78,18 @@ class Recorder:
         """Count a trade; odd lots do not count."""
         if trade.lot is not Lot.EVEN:
             return
-        played, minute = self._of_day(trade), _floored(trade.at, timedelta(minutes=1))
-        found = played.minutes.get(minute)
-        if found is None:
-            found = played.minutes[minute] = _record(minute, trade.price)
-        found.add(trade.price, trade.quantity)
-        played.days[-1][1].add(trade.price, trade.quantity)
-
-    def _of_day(self, trade: Traded) -> _Played:
-        day = _local(trade.at)
+        day, minute = _local(trade.at), _floored(trade.at, timedelta(minutes=1))
         played = self._played.get(trade.symbol)
         if played is None:
             played = self._played[trade.symbol] = _Played(day, {}, deque(maxlen=_DAYS_MAX))
         if played.day != day or not played.days:
             played.day, played.minutes = day, {}
             played.days.append((day, _record(trade.at, trade.price)))
-        return played
+        found = played.minutes.get(minute)
+        if found is None:
+            found = played.minutes[minute] = _record(minute, trade.price)
+        found.add(trade.price, trade.quantity)
+        played.days[-1][1].add(trade.price, trade.quantity)
 
     def look(self, at: datetime) -> None:
         """Take the depth, when the next five minutes are over at `at` and the market trades."""
@@ -106,12 +102,10 @@ class Recorder:
             self._depths = {symbol: [] for symbol in self._symbols}
         for symbol in self._symbols:
             if self._venue.phase_of(symbol) in _TRADING:
-                self._depths[symbol].append(self._taken(symbol, taken_at))
-
-    def _taken(self, symbol: str, at: datetime) -> DepthTaken:
-        whole = self._venue.depth(symbol, _ALL_LEVELS)
-        bids, asks = (sum(level.volume for level in side) for side in (whole.bids, whole.asks))
-        return DepthTaken(at, self._venue.depth(symbol), bids, asks)
+                whole = self._venue.depth(symbol, _ALL_LEVELS)
+                bids, asks = (sum(each.volume for each in s) for s in (whole.bids, whole.asks))
+                taken = DepthTaken(taken_at, self._venue.depth(symbol), bids, asks)
+                self._depths[symbol].append(taken)
 
     # ---------------------------------------------------------------------------- looking
 

@@ -1,8 +1,27 @@
-"""What moves a market that is not us: sources of other people's orders, merged in time."""
+"""What moves a market that is not us: sources of other people's orders, merged in time.
 
-from collections.abc import Sequence
-from datetime import datetime
-from typing import Protocol
+A source is a function of what it is made of and of what we did to it, in whatever slices the market
+is advanced: what is due at one instant happens in a fixed order.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from heapq import heapify, heapreplace
+from typing import Final, Protocol
+
+from bot.domain.order import OrderType, Side
+from bot.sandbox.exchange.event import VenueEvent
+from bot.sandbox.exchange.order import CROWD, NewOrder
+from bot.sandbox.exchange.venue import Venue
+
+LOT: Final = 100
+ORDER_MAX: Final = 500_000
+"""HOSE takes no larger order; simulated investors keep to it everywhere."""
+
+Level = tuple[Side, int]
+"""A side of the market and a price."""
+Deliver = Callable[[list[VenueEvent]], None]
+"""Takes what the venue answers, in order."""
 
 
 class MarketSource(Protocol):
@@ -22,14 +41,80 @@ class MergedMarket:
         self._sources = tuple(sources)
 
     def next_due(self) -> datetime:
-        """When the first of them acts next."""
         return min(source.next_due() for source in self._sources)
 
     def run_next(self) -> datetime:
-        """Let the one act whose turn it is."""
         return min(self._sources, key=lambda source: source.next_due()).run_next()
 
 
-def merged(sources: Sequence[MarketSource]) -> MarketSource:
-    """Return the only source as it is, several as one. There must be at least one."""
-    return sources[0] if len(sources) == 1 else MergedMarket(sources)
+class Participant(Protocol):
+    """Somebody in the market."""
+
+    def move_to(self, at: datetime) -> None:
+        """Let the next step happen at that instant."""
+
+    def instants(self, at: datetime) -> Iterator[int]:
+        """Yield the seconds since 1970 at which it acts, from `at` on, without end.
+
+        What follows a `yield` happens at the second yielded. Seconds never go back.
+        """
+
+
+class Participants:
+    """A source made of participants; within one second they act in the order given."""
+
+    def __init__(self, participants: Sequence[Participant], *, start: datetime) -> None:
+        self._participants = tuple(participants)
+        self._steps = [participant.instants(start) for participant in self._participants]
+        self._due = [(next(steps), rank) for rank, steps in enumerate(self._steps)]
+        heapify(self._due)
+
+    def next_due(self) -> datetime:
+        return datetime.fromtimestamp(self._due[0][0], UTC)
+
+    def run_next(self) -> datetime:
+        second = self._due[0][0]
+        at = datetime.fromtimestamp(second, UTC)
+        while self._due[0][0] <= second:
+            rank = self._due[0][1]
+            self._participants[rank].move_to(at)
+            heapreplace(self._due, (next(self._steps[rank]), rank))
+        return at
+
+
+class CrowdOrders:
+    """Other people's orders in one symbol: `mark` stands between symbol and number in their ids."""
+
+    def __init__(self, symbol: str, venue: Venue, deliver: Deliver, *, mark: str = "-") -> None:
+        self._symbol, self._mark = symbol, mark
+        self._venue, self._deliver = venue, deliver
+        self._number = 0
+
+    def submit(
+        self,
+        side: Side,
+        quantity: int,
+        price: int | None,
+        at: datetime,
+        *,
+        order_type: OrderType = OrderType.LO,
+    ) -> str:
+        """Give an order and return its id."""
+        self._number += 1
+        order_id = f"{self._symbol}{self._mark}{self._number}"
+        order = NewOrder(order_id, CROWD, self._symbol, side, quantity, order_type, price)
+        self._deliver(self._venue.submit(order, at))
+        return order_id
+
+    def submit_in_pieces(
+        self, level: Level, quantity: int, at: datetime, *, piece_max: int = ORDER_MAX
+    ) -> list[str]:
+        """Give limit orders of at most `piece_max` shares and return their ids."""
+        side, price = level
+        starts = range(0, quantity, piece_max)
+        return [self.submit(side, min(piece_max, quantity - n), price, at) for n in starts]
+
+    def cancel(self, order_id: str, at: datetime) -> None:
+        """Take an order back if it still works."""
+        if self._venue.is_live(order_id):
+            self._deliver(self._venue.cancel(order_id, at))

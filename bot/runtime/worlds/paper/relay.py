@@ -13,7 +13,7 @@ from bot.protocol.answer import Answer, NoAnswer
 from bot.protocol.endpoints.endpoint import Endpoint
 from bot.protocol.sizes import size_of
 from bot.runtime.worlds.environment import Access
-from bot.sandbox.markets.mirror.relay import relayed
+from bot.sandbox.mirror_watch import relayed
 
 LOOK_S_MAX: Final = 3.0
 """Up to three looks come before an order is taken, whose own deadline is 10 s."""

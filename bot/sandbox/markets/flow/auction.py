@@ -5,7 +5,6 @@ at the fair price; as much again waits on either side of it and only makes the p
 price is locked at the band's end the side that nobody offers is left with a few sellers, or buyers.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 from typing import Final
@@ -13,7 +12,7 @@ from typing import Final
 from bot.domain.instrument import Phase
 from bot.domain.order import OrderType, Side
 from bot.sandbox.markets.flow.day import FlowSpan
-from bot.sandbox.markets.flow.placer import LOT
+from bot.sandbox.markets.source import LOT
 
 _SHARE: Final = {Phase.OPEN: 0.018, Phase.PRE_CLOSED: 0.055}
 """Of the day's volume. Source: minute bars of HOSE and HNX, July 2024 to June 2025."""
@@ -52,35 +51,27 @@ def gathered(
     price is held at the band's upper or lower end.
     """
     meant = volume * _SHARE[span.phase]
-    orders = [
-        order
-        for side, sign in _SIGN.items()
-        for order in _of_side(span, side, fair, meant * _weight(sign, lock, random), random)
-        if lock in (0, sign) or order.tick is None
-    ]
+    orders: list[Gathered] = []
+    for side, sign in _SIGN.items():
+        if lock:
+            weight = _QUEUE_TIMES if sign == lock else _LOCKED_SHARE
+        else:
+            weight = random.uniform(1 - _SWAY, 1 + _SWAY) + _SWAY / 2
+        for number in range(_CROSSING + _OUTSIDE):
+            crosses = number < _CROSSING
+            is_unpriced = crosses and random.random() < _UNPRICED_CHANCE
+            away = -random.randint(0, _CROSSING_TICKS) if crosses else random.randint(1, 5)
+            order = Gathered(
+                random.randrange(span.start, span.end),
+                side,
+                _UNPRICED[span.phase] if is_unpriced else OrderType.LO,
+                None if is_unpriced else fair - sign * away,
+                whole_lots(meant * weight / _CROSSING * random.lognormvariate(-0.32, 0.8)),
+            )
+            # Nobody offers against a locked price, except without a price of their own.
+            if lock in (0, sign) or order.tick is None:
+                orders.append(order)
     return sorted(orders, key=lambda order: order.second)
-
-
-def _weight(sign: int, lock: int, random: Random) -> float:
-    if lock:
-        return _QUEUE_TIMES if sign == lock else _LOCKED_SHARE
-    return random.uniform(1 - _SWAY, 1 + _SWAY) + _SWAY / 2
-
-
-def _of_side(
-    span: FlowSpan, side: Side, fair: int, meant: float, random: Random
-) -> Iterator[Gathered]:
-    limit, unpriced = OrderType.LO, _UNPRICED[span.phase]
-    for number in range(_CROSSING + _OUTSIDE):
-        is_unpriced = number < _CROSSING and random.random() < _UNPRICED_CHANCE
-        away = -random.randint(0, _CROSSING_TICKS) if number < _CROSSING else random.randint(1, 5)
-        yield Gathered(
-            random.randrange(span.start, span.end),
-            side,
-            unpriced if is_unpriced else limit,
-            None if is_unpriced else fair - _SIGN[side] * away,
-            whole_lots(meant / _CROSSING * random.lognormvariate(-0.32, 0.8)),
-        )
 
 
 def late_orders(span: FlowSpan, *, volume: int, random: Random) -> list[Gathered]:
@@ -91,8 +82,8 @@ def late_orders(span: FlowSpan, *, volume: int, random: Random) -> list[Gathered
             random.randrange(span.start, span.end),
             side,
             OrderType.PLO,
-            None,
-            whole_lots(share * random.lognormvariate(-0.32, 0.8)),
+            tick=None,
+            quantity=whole_lots(share * random.lognormvariate(-0.32, 0.8)),
         )
         for side in _SIGN
         for _ in range(_LATE)

@@ -9,13 +9,16 @@ to the band's end, the price is locked there. Floats are right here: this models
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from random import Random
 from typing import Final
+
+from pydantic import Field
 
 from bot.domain.instrument import Exchange, Phase
 from bot.domain.rulebook import Rulebook
 from bot.sandbox.markets.flow.factor import PATH_ENDS, PATH_STARTS, MarketDay, along
-from bot.sandbox.markets.flow.script import DayKind, FlowScript
+from bot.sandbox.scenario_part import Part
 
 DAY_VOLUME_IN_LEVELS: Final = 150
 """An ordinary day's volume in what typically waits at a price, as in the library's history."""
@@ -34,6 +37,35 @@ _STRAY_ZONE: Final = 0.15
 """How far from the band's end, in parts of the band, a first trade may stray."""
 _EDGE: Final = 1.5
 """Ticks that the fair price of an unlocked day keeps from the band's ends."""
+
+
+class DayKind(StrEnum):
+    """What sort of day a symbol has.
+
+    On a limit day the price is driven to the band's end before the closing auction, where one side
+    stays empty and the other queues.
+    """
+
+    QUIET = "quiet"
+    UP = "up"
+    DOWN = "down"
+    VOLATILE = "volatile"
+    LIMIT_UP = "limit_up"
+    LIMIT_DOWN = "limit_down"
+
+
+class FlowScript(Part):
+    """How the order flow of a symbol behaves: what a scenario may say under `flow`.
+
+    `days` names its first days in order, the seed draws all that follow. `daily_pct` is the typical
+    move of an ordinary day in percent, `beta` how much of the market's move it makes in addition
+    (None: what is usual on its exchange). The symbol's `level_volume` says how much trades: an
+    ordinary day's volume is 150 times what waits at a price.
+    """
+
+    days: tuple[DayKind, ...] = ()
+    daily_pct: float = Field(default=1.1, gt=0, le=10)
+    beta: float | None = Field(default=None, ge=-5, le=5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,76 +180,57 @@ def draw_day(
 
     A day that the script names goes as named, whatever the market does.
     """
-    temper = TEMPERS[exchange]
+    temper, count = TEMPERS[exchange], len(prices)
     named = script.days[number] if number < len(script.days) else None
-    drawn = _kind(temper, random)
-    kind = named or drawn
-    character, lock = CHARACTERS[kind], LOCKS.get(kind, 0)
-    percent = len(prices) / (100 * (prices[-1] - prices[0]) / reference) if len(prices) > 1 else 1
-    lock_s = random.randrange(_FIRST_LOCK, _LAST_LOCK)
-    start = _nearest(prices, reference) + percent * random.gauss(lock * 1.0, _GAP_PCT)
-    drift = temper.unrest * random.uniform(*character.drift_pct)
-    beta = 0.0 if named else temper.beta if script.beta is None else script.beta
-    path = _drifting(start, percent, market, beta=beta, drift=drift)
-    if not named and not lock:
-        lock = _carried(path[-1][1], len(prices))
-        kind = _LOCK_KINDS.get(lock, kind)
-    return DayDraw(
-        kind,
-        _locked(start, lock, lock_s, len(prices)) if lock else path,
-        percent * script.daily_pct * temper.unrest * character.noise * random.uniform(0.8, 1.2),
-        round(level_volume * DAY_VOLUME_IN_LEVELS * character.volume * random.uniform(0.7, 1.3)),
-        lock,
-        lock_s,
-        None if named else _stray(temper, len(prices), random),
-    )
-
-
-def inside(ticks: float, draw: DayDraw, count: int) -> float:
-    """Keep the fair price of a day that does not lock off the ends of a band of `count` prices."""
-    if draw.lock:
-        return ticks
-    return min(max(ticks, _EDGE), max(count - 1 - _EDGE, _EDGE))
-
-
-def _kind(temper: Temper, random: Random) -> DayKind:
     limits = temper.limit_chance * len(LOCKS)
     weights = [
         temper.limit_chance if kind in LOCKS else (1 - limits) * character.weight
         for kind, character in CHARACTERS.items()
     ]
-    return random.choices(list(CHARACTERS), weights)[0]
+    drawn = random.choices(list(CHARACTERS), weights)[0]
+    kind = named or drawn
+    character, lock = CHARACTERS[kind], LOCKS.get(kind, 0)
+    percent = count / (100 * (prices[-1] - prices[0]) / reference) if count > 1 else 1
+    lock_s = random.randrange(_FIRST_LOCK, _LAST_LOCK)
+    nearest = min(range(count), key=lambda index: abs(prices[index] - reference))
+    start = nearest + percent * random.gauss(lock * 1.0, _GAP_PCT)
+    drift = temper.unrest * random.uniform(*character.drift_pct)
+    beta = 0.0 if named else temper.beta if script.beta is None else script.beta
+    # The market's way times beta, and in addition the symbol's own, to `drift` percent.
+    length = PATH_ENDS - PATH_STARTS
+    path = tuple(
+        (second, start + percent * (beta * moved + drift * (second - PATH_STARTS) / length))
+        for second, moved in market.path
+    )
+    if not named and not lock:
+        end = path[-1][1]
+        lock = (end >= count - 1) - (end <= 0)
+        kind = _LOCK_KINDS.get(lock, kind)
+    if lock:
+        end = count - 1 + _BEYOND if lock > 0 else -_BEYOND
+        locked = traded_second(lock_s)
+        halfway = (PATH_STARTS + locked) // 2
+        path = ((PATH_STARTS, start), (halfway, start + (end - start) / 3), (locked, end))
+    return DayDraw(
+        kind,
+        path,
+        percent * script.daily_pct * temper.unrest * character.noise * random.uniform(0.8, 1.2),
+        round(level_volume * DAY_VOLUME_IN_LEVELS * character.volume * random.uniform(0.7, 1.3)),
+        lock,
+        lock_s,
+        None if named else _stray(temper, count, random),
+    )
 
 
 def _stray(temper: Temper, count: int, random: Random) -> int | None:
-    """Return a tick near either end of a band of `count` prices, or mostly none."""
+    """Return a tick near either end of a band of `count` prices, or mostly None."""
     away = int(count * random.uniform(0.0, _STRAY_ZONE))
     tick = random.choice((away, count - 1 - away))
     return tick if random.random() < temper.stray_chance else None
 
 
-def _nearest(prices: tuple[int, ...], reference: int) -> int:
-    return min(range(len(prices)), key=lambda index: abs(prices[index] - reference))
-
-
-def _drifting(
-    start: float, percent: float, market: MarketDay, *, beta: float, drift: float
-) -> tuple[tuple[int, float], ...]:
-    """Return the market's way times `beta`, and on top of it a symbol's own to `drift` percent."""
-    length = PATH_ENDS - PATH_STARTS
-    return tuple(
-        (second, start + percent * (beta * moved + drift * (second - PATH_STARTS) / length))
-        for second, moved in market.path
-    )
-
-
-def _carried(end: float, count: int) -> int:
-    """Return the side on which a day that would end at that tick is locked, 0 for none."""
-    return (end >= count - 1) - (end <= 0)
-
-
-def _locked(start: float, lock: int, lock_s: int, count: int) -> tuple[tuple[int, float], ...]:
-    end = count - 1 + _BEYOND if lock > 0 else -_BEYOND
-    locked = traded_second(lock_s)
-    halfway = (PATH_STARTS + locked) // 2
-    return ((PATH_STARTS, start), (halfway, start + (end - start) / 3), (locked, end))
+def inside(ticks: float, draw: DayDraw, count: int) -> float:
+    """Keep the fair price of an unlocked day away from the ends of a band of `count` prices."""
+    if draw.lock:
+        return ticks
+    return min(max(ticks, _EDGE), max(count - 1 - _EDGE, _EDGE))

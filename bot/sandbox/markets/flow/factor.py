@@ -42,8 +42,10 @@ class MarketDay:
 def market_day(seed: int, day: date) -> MarketDay:
     """Draw the market's day."""
     random = Random(f"{seed}|flow|market|{day}")
-    close = _tailed(random) * _DEVIATION_PCT
-    close = min(max(close, -_MOST_PCT), _MOST_PCT)
+    # Student's distribution, scaled to a deviation of 1 first.
+    chi_squared = random.gammavariate(_FREEDOM / 2, 2)
+    tailed = random.gauss(0, 1) * sqrt((_FREEDOM - 2) / chi_squared)
+    close = min(max(tailed * _DEVIATION_PCT, -_MOST_PCT), _MOST_PCT)
     steps = [0.0]
     for _ in range(_STEPS):
         steps.append(steps[-1] + random.gauss(0, _WANDERING_PCT / sqrt(_STEPS)))
@@ -57,12 +59,6 @@ def market_day(seed: int, day: date) -> MarketDay:
             for share, strayed in zip(shares, steps, strict=True)
         )
     )
-
-
-def _tailed(random: Random) -> float:
-    """Return a draw of Student's distribution with deviation 1."""
-    chi_squared = random.gammavariate(_FREEDOM / 2, 2)
-    return random.gauss(0, 1) * sqrt((_FREEDOM - 2) / chi_squared)
 
 
 def along(path: tuple[tuple[int, float], ...], second: int) -> float:

@@ -14,7 +14,8 @@ from typing import Final
 from bot.domain.order import Side
 from bot.sandbox.markets.flow.auction import whole_lots
 from bot.sandbox.markets.flow.day import DAY_VOLUME_IN_LEVELS, DayDraw, inside
-from bot.sandbox.markets.flow.placer import LOT, OrderPlacer
+from bot.sandbox.markets.flow.placer import OrderPlacer
+from bot.sandbox.markets.source import LOT
 
 CONTINUOUS_SHARE: Final = 0.92
 TRADES: Final = 0.42
@@ -44,7 +45,6 @@ _GIVING_UP: Final = 4
 """A seller into the queue at the ceiling never takes more than this part of it."""
 _BUY: Final = Side.BUY
 _OTHER: Final = {Side.BUY: Side.SELL, Side.SELL: Side.BUY}
-_SIGN: Final = {Side.BUY: 1, Side.SELL: -1}
 _LOCKED_SIDE: Final = {1: Side.BUY, -1: Side.SELL}
 
 
@@ -109,8 +109,9 @@ class Investors:
         low = fair if ask is None else min(fair, ask - 1)
         high = fair + 1 if bid is None else max(fair + 1, bid + 1)
         for away in range(_BOOK_LEVELS):
-            self._placer.give(Side.BUY, low - margin - away, self._quoted() * _ORDERS_IN_LEVEL)
-            self._placer.give(Side.SELL, high + margin + away, self._quoted() * _ORDERS_IN_LEVEL)
+            for side, tick in ((Side.BUY, low - margin - away), (Side.SELL, high + margin + away)):
+                quantity = self._lots(self._quoted_mean) * _ORDERS_IN_LEVEL
+                self._placer.give(side, tick, quantity)
 
     def act(self, second: int) -> None:
         """Let one of them do something at a second of the day."""
@@ -123,24 +124,23 @@ class Investors:
         elif bid is None or ask is None:
             self.fill_book(second)
         else:
-            self._act_between(bid, ask, self.fair(second))
+            roll, fair = random.random(), self.fair(second)
+            if roll < _ODD:
+                # Two small investors meet at the touch; what one has more of keeps waiting.
+                tick = random.choice((bid, ask))
+                for side in (Side.BUY, Side.SELL):
+                    self._placer.give(side, tick, random.randint(1, LOT - 1))
+            elif roll < _ODD + TRADES:
+                self._trade(bid, ask, fair)
+            else:
+                self._quote(bid, ask, fair)
         self._placer.trim()
 
-    def _act_between(self, bid: int, ask: int, fair: float) -> None:
-        roll = self._random.random()
-        if roll < _ODD:
-            self._trade_odd(bid, ask)
-        elif roll < _ODD + TRADES:
-            self._trade(bid, ask, fair)
-        else:
-            self._quote(bid, ask, fair)
-
-    # ------------------------------------------------------------------------------ trading
-
     def _trade(self, bid: int, ask: int, fair: float) -> None:
-        lean = fair - (bid + ask) / 2
-        self._last_side = side = self._taking_side(lean)
-        quantity = self._traded()
+        random, lean = self._random, fair - (bid + ask) / 2
+        if not (abs(lean) <= 1 and random.random() < _MEMORY):
+            self._last_side = Side.BUY if random.random() < _HALF + _LEAN * lean else Side.SELL
+        side, quantity = self._last_side, self._lots(self._traded_mean)
         touch, wanted = (ask, floor(fair)) if side is _BUY else (bid, -floor(-fair))
         if abs(lean) <= 1:
             self._placer.give(side, touch, quantity)
@@ -148,44 +148,16 @@ class Investors:
             beyond = max(touch, wanted) if side is _BUY else min(touch, wanted)
             self._placer.give(side, beyond, whole_lots(quantity * (1 + min(abs(lean), 4))))
 
-    def _taking_side(self, lean: float) -> Side:
-        if abs(lean) <= 1 and self._random.random() < _MEMORY:
-            return self._last_side
-        buys = self._random.random() < _HALF + _LEAN * lean
-        return Side.BUY if buys else Side.SELL
-
-    def _trade_odd(self, bid: int, ask: int) -> None:
-        """Let two small investors meet at the touch; what one of them has more keeps waiting."""
-        tick = self._random.choice((bid, ask))
-        for side in (Side.BUY, Side.SELL):
-            self._placer.give(side, tick, self._random.randint(1, LOT - 1))
-
-    def _traded(self) -> int:
-        return whole_lots(
-            self._traded_mean * self._random.lognormvariate(-_TAIL * _TAIL / 2, _TAIL)
-        )
-
-    # ------------------------------------------------------------------------------ quoting
-
     def _quote(self, bid: int, ask: int, fair: float) -> None:
         random = self._random
         improves = ask - bid > 1 and random.random() < self._crowd.improves
         away = -1 if improves else int(random.expovariate(self._away_rate))
         wide = _HALF - self._crowd.margin
         if random.random() < _HALF:
-            self._placer.give(
-                Side.BUY, min(ask - 1, floor(fair + wide), bid) - away, self._quoted()
-            )
+            side, tick = Side.BUY, min(ask - 1, floor(fair + wide), bid) - away
         else:
-            best = max(bid + 1, -floor(wide - fair), ask)
-            self._placer.give(Side.SELL, best + away, self._quoted())
-
-    def _quoted(self) -> int:
-        return whole_lots(
-            self._quoted_mean * self._random.lognormvariate(-_TAIL * _TAIL / 2, _TAIL)
-        )
-
-    # ------------------------------------------------------------------------------- locked
+            side, tick = Side.SELL, max(bid + 1, -floor(wide - fair), ask) + away
+        self._placer.give(side, tick, self._lots(self._quoted_mean))
 
     def _press(self, side: Side) -> None:
         """Buy (or sell) out whoever still offers, else queue; a few give up and trade."""
@@ -196,6 +168,10 @@ class Investors:
             self._placer.give(side, end, offered + queue)
         elif self._random.random() < _LOCKED_TRADES:
             most = max(LOT, self._placer.waiting(side) // _GIVING_UP // LOT * LOT)
-            self._placer.give(_OTHER[side], end, min(self._traded(), most))
+            self._placer.give(_OTHER[side], end, min(self._lots(self._traded_mean), most))
         else:
-            self._placer.give(side, end, self._quoted() * _ORDERS_IN_LEVEL)
+            quantity = self._lots(self._quoted_mean) * _ORDERS_IN_LEVEL
+            self._placer.give(side, end, quantity)
+
+    def _lots(self, mean: float) -> int:
+        return whole_lots(mean * self._random.lognormvariate(-_TAIL * _TAIL / 2, _TAIL))

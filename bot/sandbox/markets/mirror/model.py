@@ -10,9 +10,9 @@ depth: we take what each displayed level holds, and what we took of a level is n
 until it shows another volume. A resting order is filled by what the other side displays at its
 limit or better, level by level.
 
-queue: taking is as in depth. A resting order stands behind what was displayed at its price when it
+queue: taking is as in depth. A resting order queues behind what was displayed at its price when it
 came; shares traded at that price eat the queue first and then fill us, a trade through our price
-fills us whole, and volume that goes without a trade is taken to have stood behind us first.
+fills us whole, and volume that goes without a trade is taken to have been behind us first.
 
 A resting order trades at its own limit, as on the exchange. All three are blind to: levels beyond
 the displayed three; what happens between two polls (all shares traded between two quotes count at
@@ -27,11 +27,10 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 from bot.domain.order import Side
-from bot.domain.quote import Depth, DepthLevel
+from bot.domain.quote import Depth
+from bot.sandbox.markets.source import Level
 
 FillName = Literal["touch", "depth", "queue"]
-Level = tuple[Side, int]
-"""A side of the market and a price."""
 BOARD_LOT: Final = 100
 """Odd lots have a book of their own, so a displayed rest below this is nothing to take."""
 WITHOUT_END: Final = 5_000_000
@@ -40,7 +39,7 @@ WITHOUT_END: Final = 5_000_000
 
 @dataclass(frozen=True, slots=True)
 class FillModel:
-    """One way. `offers` translates the displayed depth into shares offered by level.
+    """One of the three ways. `offers` translates the displayed depth into shares offered by level.
 
     `remembers_taken`: what we took of a level stays taken while it shows the same volume.
     `has_queue`: resting orders wait behind what was displayed, and trades fill them.
@@ -53,19 +52,20 @@ class FillModel:
 
 
 def at_the_touch(depth: Depth) -> Mapping[Level, int]:
-    """Offer the best price of each side, without an end."""
+    """Offer any quantity at the best price of each side."""
     best = {Side.BUY: depth.bid, Side.SELL: depth.ask}
     return {(side, price): WITHOUT_END for side, price in best.items() if price is not None}
 
 
 def as_displayed(depth: Depth) -> Mapping[Level, int]:
     """Offer each level's displayed volume, rounded down to whole board lots."""
-    return _side(Side.BUY, depth.bids) | _side(Side.SELL, depth.asks)
-
-
-def _side(side: Side, levels: tuple[DepthLevel, ...]) -> dict[Level, int]:
-    lots = {(side, level.price): level.volume // BOARD_LOT * BOARD_LOT for level in levels}
-    return {level: volume for level, volume in lots.items() if volume}
+    sides = ((Side.BUY, depth.bids), (Side.SELL, depth.asks))
+    return {
+        (side, level.price): lots
+        for side, levels in sides
+        for level in levels
+        if (lots := level.volume // BOARD_LOT * BOARD_LOT)
+    }
 
 
 MODELS: Final[Mapping[FillName, FillModel]] = MappingProxyType(

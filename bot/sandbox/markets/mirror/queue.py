@@ -1,9 +1,9 @@
-"""Where our resting orders stand in the real market's queue, as far as it can be seen. Pure.
+"""Our resting orders' places in the real market's queue, as far as it can be seen. Pure.
 
-An order stands behind all that was displayed at its price when it came. A price beyond the
+An order queues behind all that was displayed at its price when it came. A price beyond the
 displayed levels shows nothing: there the whole volume that is first displayed counts as ahead.
 Displayed volume below what is ahead moves us forward, as cancels are taken from behind us first; a
-trade that the depth has shown already is not counted twice when the quote tells of it.
+trade that the depth has shown already is not counted twice when the quote reports it.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ DISPLAYED_LEVELS: Final = 3
 """A side that shows fewer has no more."""
 QUOTE_AGE_MAX: Final = timedelta(seconds=2)
 """An order that came later than this after a quote has its first trades in the quote after next:
-those told first may be older than the order."""
+those in the next quote may be older than the order."""
 
 
 @dataclass(slots=True)
@@ -44,25 +44,19 @@ class Queue:
         self._quoted_at: datetime | None = None
         self._volume: int | None = None
 
-    def ahead(self, order_id: str) -> int | None:
-        """Return the shares ahead of an order; None when nobody can know, or it has no place."""
-        place = self._places.get(order_id)
-        return place.ahead if place else None
-
     def settle(self, orders: Iterable[LiveOrder], depth: Depth | None, at: datetime) -> None:
-        """Bring the places up to the orders that rest now, which stand behind `depth` if new."""
+        """Update the places to the orders that rest now; new ones queue behind `depth`."""
+        is_quoted = self._quoted_at is not None and at - self._quoted_at <= QUOTE_AGE_MAX
         before, self._places = self._places, {}
         for order in orders:
-            old = before.get(order.order_id)
-            if old is not None and _keeps_place(old.order, order):
-                old.order = order
-                self._places[order.order_id] = old
+            place = before.get(order.order_id)
+            old = place and place.order
+            # Another price or a greater quantity takes a new place in time.
+            if place and old and old.price == order.price and order.quantity <= old.quantity:
+                place.order = order
             else:
-                place = Place(order, _displayed(order, depth), counts_next=self._is_quoted(at))
-                self._places[order.order_id] = place
-
-    def _is_quoted(self, at: datetime) -> bool:
-        return self._quoted_at is not None and at - self._quoted_at <= QUOTE_AGE_MAX
+                place = Place(order, _displayed(order, depth), counts_next=is_quoted)
+            self._places[order.order_id] = place
 
     def see(self, depth: Depth) -> None:
         """Take in a snapshot."""
@@ -81,41 +75,34 @@ class Queue:
         """
         growth = 0 if self._volume is None else volume - self._volume
         self._volume, self._quoted_at = volume, at
-        fills = self._fills(last, growth) if growth > 0 else []
-        for place in self._places.values():
-            place.moved, place.counts_next = 0, True
-        return sorted(fills, key=lambda fill: -_eagerness(fill[0]))
-
-    def _fills(self, last: int, growth: int) -> list[tuple[LiveOrder, int]]:
         fills, ours_before = [], {Side.BUY: 0, Side.SELL: 0}
         for place in self._places.values():
-            filled = self._filled(place, last, growth, ours_before[place.order.side])
+            side = place.order.side
+            filled = _filled(place, last, growth, ours_before[side]) if growth > 0 else 0
             if filled:
                 fills.append((place.order, filled))
             if place.order.price == last:
-                ours_before[place.order.side] += filled
-        return fills
-
-    def _filled(self, place: Place, last: int, growth: int, ours_before: int) -> int:
-        order, sign = place.order, 1 if place.order.side is Side.BUY else -1
-        if not place.counts_next:
-            return 0
-        if _eagerness(order) > sign * last:
-            return order.remaining
-        if order.price != last or place.ahead is None:
-            return 0
-        eaten = max(0, growth - place.moved)
-        reached, place.ahead = eaten - place.ahead - ours_before, max(0, place.ahead - eaten)
-        return min(order.remaining, max(0, reached) // BOARD_LOT * BOARD_LOT)
+                ours_before[side] += filled
+            place.moved, place.counts_next = 0, True
+        return sorted(fills, key=lambda fill: -_eagerness(fill[0]))
 
     def start_phase(self) -> None:
         """Forget the volume: what an auction traded fills no resting order."""
         self._volume = self._quoted_at = None
 
 
-def _keeps_place(old: LiveOrder, new: LiveOrder) -> bool:
-    """Another price or a greater quantity takes a new place in time."""
-    return old.price == new.price and new.quantity <= old.quantity
+def _filled(place: Place, last: int, growth: int, ours_before: int) -> int:
+    """Return how much of an order `growth` shares traded at `last` fill, and move it forward."""
+    order, sign = place.order, 1 if place.order.side is Side.BUY else -1
+    if not place.counts_next:
+        return 0
+    if _eagerness(order) > sign * last:
+        return order.remaining
+    if order.price != last or place.ahead is None:
+        return 0
+    eaten = max(0, growth - place.moved)
+    reached, place.ahead = eaten - place.ahead - ours_before, max(0, place.ahead - eaten)
+    return min(order.remaining, max(0, reached) // BOARD_LOT * BOARD_LOT)
 
 
 def _eagerness(order: LiveOrder) -> int:

@@ -1,6 +1,6 @@
 """One mirrored symbol: what was shown of it last, and what that does to our orders."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Final
 
@@ -13,8 +13,9 @@ from bot.sandbox.exchange.order import CROWD, Listing, LiveOrder
 from bot.sandbox.exchange.timetable import AUCTIONS
 from bot.sandbox.exchange.venue import Venue
 from bot.sandbox.markets.mirror.model import WITHOUT_END, FillModel, as_displayed
-from bot.sandbox.markets.mirror.offers import Deliver, Offers
+from bot.sandbox.markets.mirror.offers import Offers
 from bot.sandbox.markets.mirror.queue import Queue
+from bot.sandbox.markets.source import Deliver
 
 NOT_SEEN: Final = "no depth of this phase yet"
 
@@ -68,18 +69,16 @@ class MirroredSymbol:
         age_s = (at - self._depth_at).total_seconds()
         return f"depth {levels} levels · snapshot {age_s:.1f} s old"
 
-    def ahead(self, order_id: str) -> int | None:
-        """Return the shares that stand ahead of a resting order, None when nobody can know."""
-        return self._queue.ahead(order_id)
-
     # ------------------------------------------------------------------------------ changing
 
     def quote(self, quote: Quote, at: datetime) -> None:
         """Take in what the market says of the day; in the queue model its trades fill us."""
         self._list(quote, at)
-        if self._is_of_today():
-            self._venue.retell(self._symbol, _tape(quote))
-        if self._venue.phase_of(self._symbol) is Phase.PROGRESS and self._model.has_queue:
+        phase = self._venue.phase_of(self._symbol)
+        # Before the first phase a quote shows the day before.
+        if phase is not Phase.CLOSED or self._venue.board(self._symbol).close is not None:
+            self._venue.set_tape(self._symbol, _tape(quote))
+        if phase is Phase.PROGRESS and self._model.has_queue:
             self.settle(at)
             for order, quantity in self._queue.trade(quote.last, quote.volume, at):
                 self._offers.strike(order.side, order.price or 0, quantity, at)
@@ -88,7 +87,8 @@ class MirroredSymbol:
     def depth(self, depth: Depth, seen_at: datetime, at: datetime) -> None:
         """Take in a snapshot. Crossed while trading is continuous, it shows no market."""
         phase = self._venue.phase_of(self._symbol)
-        if phase is Phase.PROGRESS and _is_crossed(depth):
+        is_crossed = depth.bid is not None and depth.ask is not None and depth.bid >= depth.ask
+        if phase is Phase.PROGRESS and is_crossed:
             self.lose("the depth shown is crossed", at)
             return
         self._depth, self._depth_at, self._blind = depth, seen_at, ""
@@ -108,17 +108,14 @@ class MirroredSymbol:
     def settle(self, at: datetime) -> None:
         """Let orders that have just come to rest take their place in the queue."""
         if self._model.has_queue:
-            self._queue.settle(self._resting(), self._depth, at)
+            orders = [each for each in self._our_orders() if each.lot is Lot.EVEN]
+            resting = (each for each in orders if each.price is not None)
+            self._queue.settle(resting, self._depth, at)
 
-    def _resting(self) -> Iterable[LiveOrder]:
-        return (
-            order
-            for order in self._venue.open_orders()
-            if order.symbol == self._symbol
-            and order.owner != CROWD
-            and order.lot is Lot.EVEN
-            and order.price is not None
-        )
+    def _our_orders(self) -> Iterator[LiveOrder]:
+        for order in self._venue.open_orders():
+            if order.symbol == self._symbol and order.owner != CROWD:
+                yield order
 
     # -------------------------------------------------------------------------------- phases
 
@@ -145,29 +142,18 @@ class MirroredSymbol:
 
     def _list(self, quote: Quote, at: datetime) -> None:
         """Take over reference and band where they differ, unless an order of ours still works."""
-        if quote.reference is None or self._is_listed(quote) or self._works():
+        board, band = self._venue.board(self._symbol), _band(quote)
+        is_same_band = band is None or band == Band(board.ceiling, board.floor)
+        is_listed = quote.reference == board.reference and is_same_band
+        if quote.reference is None or is_listed or any(self._our_orders()):
             return
         self._offers.withdraw(at)
         self._offers.forget()
-        self._venue.relist(Listing(self._instrument, quote.reference, band=_band(quote)))
-
-    def _is_listed(self, quote: Quote) -> bool:
-        board, band = self._venue.board(self._symbol), _band(quote)
-        is_same_band = band is None or band == Band(board.ceiling, board.floor)
-        return quote.reference == board.reference and is_same_band
-
-    def _works(self) -> bool:
-        orders = self._venue.open_orders()
-        return any(each.symbol == self._symbol and each.owner != CROWD for each in orders)
-
-    def _is_of_today(self) -> bool:
-        """Before the first phase a quote shows the day before."""
-        is_over = self._venue.board(self._symbol).close is not None
-        return is_over or self._venue.phase_of(self._symbol) is not Phase.CLOSED
+        self._venue.relist(Listing(self._instrument, quote.reference, band=band))
 
 
 def _band(quote: Quote) -> Band | None:
-    """The day's limits as told; None, and so the rulebook's, unless they hold the reference."""
+    """Return the quoted limits; None, and so the rulebook's, unless they hold the reference."""
     if quote.ceiling is None or quote.floor is None or quote.reference is None:
         return None
     band = Band(quote.ceiling, quote.floor)
@@ -175,7 +161,7 @@ def _band(quote: Quote) -> Band | None:
 
 
 def _tape(quote: Quote) -> Tape:
-    """The day's figures; the value, which a quote does not tell, as if all went at the last."""
+    """The day's figures; turnover, estimated as volume × last (quotes carry none)."""
     if not quote.volume:
         return Tape()
     return Tape(
@@ -186,7 +172,3 @@ def _tape(quote: Quote) -> Tape:
         volume=quote.volume,
         value=quote.volume * quote.last,
     )
-
-
-def _is_crossed(depth: Depth) -> bool:
-    return depth.bid is not None and depth.ask is not None and depth.bid >= depth.ask

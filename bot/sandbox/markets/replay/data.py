@@ -1,4 +1,4 @@
-"""Recorded days, as files tell them: bars of a minute or a day, or trades.
+"""Recorded days: what a scenario may say of them, and what their files hold.
 
 Prices are whole VND on the tick and within the band, quantities whole lots; whoever makes these
 values has checked that. Seconds are those of the exchange's local day.
@@ -7,8 +7,33 @@ values has checked that. Seconds are those of the exchange's local day.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
+from enum import StrEnum
+
+from pydantic import Field
 
 from bot.domain.order import Side
+from bot.sandbox.scenario_part import Part
+
+
+class RecordKind(StrEnum):
+    """What a symbol is replayed from."""
+
+    MINUTES = "minutes"
+    DAILY = "daily"
+    TRADES = "trades"
+
+
+class ReplayScript(Part):
+    """Where the records are, relative to the scenario's file; formats in `docs/market-files.md`.
+
+    `minutes` and `trades` are folders with one file for each symbol, `daily` is one file of all
+    symbols. `days` is how many trading days are read, the scenario's first.
+    """
+
+    minutes: str | None = None
+    daily: str | None = None
+    trades: str | None = None
+    days: int = Field(default=1, ge=1, le=60)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +70,7 @@ class RecordedDay:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """All that a scenario replays: by symbol, the days. `digest` tells two recordings apart."""
+    """All that a scenario replays: days by symbol. `digest` distinguishes two recordings."""
 
     days: Mapping[str, Mapping[date, RecordedDay]] = field(default_factory=dict)
     digest: str = ""

@@ -1,6 +1,6 @@
-"""Recorded days played into the venue: what files tell, at the second at which it happened.
+"""Recorded days played into the venue: what was recorded, at the second at which it happened.
 
-Each day begins on the reference that the recording has for it, told to the venue an hour before
+Each day begins on the reference that the recording has for it, given to the venue an hour before
 the first phase. The clearing price of a call auction is the recorded one because the recorded
 volume comes from both sides at that price; what the model has waiting at better prices is taken
 back before. A day, or a symbol, that is not recorded has no trades. Randomness (seconds within a
@@ -20,11 +20,10 @@ from bot.domain.rulebook import Rulebook
 from bot.sandbox.exchange.grid import price_grid
 from bot.sandbox.exchange.venue import Venue
 from bot.sandbox.markets.flow.day import DAY_S, LOCAL_OFFSET_S, FlowSpan, spans_from
-from bot.sandbox.markets.flow.placer import LOT, Deliver
-from bot.sandbox.markets.participants import Participant, Participants
 from bot.sandbox.markets.replay.data import Print, Recording
-from bot.sandbox.markets.replay.path import prints_of
+from bot.sandbox.markets.replay.path import following, prints_of
 from bot.sandbox.markets.replay.placer import ReplayPlacer
+from bot.sandbox.markets.source import LOT, Deliver, Participant, Participants
 from bot.sandbox.scenario import Scenario, SymbolScript
 
 _BEFORE_OPENING: Final = timedelta(hours=1)
@@ -41,8 +40,7 @@ def replay_market(
     deliver: Deliver,
 ) -> Participants:
     """Return the other investors of the replayed symbols of a scenario."""
-    recording = scenario.recording
-    participants: list[Participant] = [_References(recording, scripts, rulebook, venue)]
+    participants: list[Participant] = [_References(scenario.recording, scripts, rulebook, venue)]
     participants += [
         ReplaySymbol(script, scenario, rulebook=rulebook, venue=venue, deliver=deliver)
         for script in scripts
@@ -51,7 +49,7 @@ def replay_market(
 
 
 class _References:
-    """Tells the venue each morning the references that the recording has."""
+    """Gives the venue each morning the references that the recording has."""
 
     def __init__(
         self,
@@ -68,34 +66,25 @@ class _References:
         self._at = at
 
     def instants(self, at: datetime) -> Iterator[int]:
+        exchanges = {script.exchange for script in self._scripts}
         while True:
-            opening = min(
-                self._rulebook.next_phase_change(exchange, _evening(at)).at
-                for exchange in {script.exchange for script in self._scripts}
-            )
-            at = opening
-            yield int((opening - _BEFORE_OPENING).timestamp())
-            self._tell(opening.astimezone(EXCHANGE_TZ).date())
-
-    def _tell(self, day: date) -> None:
-        told = []
-        for script in self._scripts:
-            recorded = self._recording.days.get(script.symbol, {}).get(day)
-            if recorded is not None:
-                listing = self._venue.next_listing(script.symbol)
-                told.append(replace(listing, reference=recorded.reference))
-        if told:
-            self._venue.start_day(self._at, told)
-
-
-def _evening(at: datetime) -> datetime:
-    """Return the end of the local day of `at`."""
-    local = at.astimezone(EXCHANGE_TZ).replace(hour=23, minute=0, second=0, microsecond=0)
-    return local.astimezone(UTC)
+            local = at.astimezone(EXCHANGE_TZ)
+            evening = local.replace(hour=23, minute=0, second=0, microsecond=0).astimezone(UTC)
+            at = min(self._rulebook.next_phase_change(each, evening).at for each in exchanges)
+            yield int((at - _BEFORE_OPENING).timestamp())
+            day = at.astimezone(EXCHANGE_TZ).date()
+            listings = []
+            for script in self._scripts:
+                recorded = self._recording.days.get(script.symbol, {}).get(day)
+                if recorded is not None:
+                    listing = self._venue.next_listing(script.symbol)
+                    listings.append(replace(listing, reference=recorded.reference))
+            if listings:
+                self._venue.start_day(self._at, listings)
 
 
 class ReplaySymbol:
-    """One replayed symbol."""
+    """One replayed symbol, a participant of the market."""
 
     def __init__(
         self,
@@ -114,11 +103,9 @@ class ReplaySymbol:
         )
 
     def move_to(self, at: datetime) -> None:
-        """Let the next step happen at that instant."""
         self._placer.move_to(at)
 
     def instants(self, at: datetime) -> Iterator[int]:
-        """Yield the seconds at which something was traded, or gathers for an auction."""
         exchange = self._script.exchange
         while True:
             yield int(at.timestamp())
@@ -130,55 +117,45 @@ class ReplaySymbol:
             at = self._rulebook.next_phase_change(exchange, closed).at
 
     def _day(self, day: date, spans: Sequence[FlowSpan]) -> Iterator[int]:
-        random = Random(f"{self._seed}|replay|{self._script.symbol}|{day}")
-        self._begin(random)
+        script, board = self._script, self._venue.board(self._script.symbol)
+        random = Random(f"{self._seed}|replay|{script.symbol}|{day}")
+        band = Band(board.ceiling, board.floor)
+        self._placer.begin_day(price_grid(self._rulebook, script.instrument, band), random)
         midnight = (spans[0].start + LOCAL_OFFSET_S) // DAY_S * DAY_S - LOCAL_OFFSET_S
-        whole = day_spans(self._rulebook, self._script.exchange, day)
+        whole = day_spans(self._rulebook, script.exchange, day)
         made = prints_of(self._days[day], whole, random, self._snap)
         for span in spans:
             yield span.start
             within = _within(made, span, midnight)
             if span.phase is _PROGRESS:
-                yield from self._trade(within, midnight)
+                for each in within:
+                    yield midnight + each.second
+                    self._placer.trade(each)
             elif within:
                 yield from self._gather(within, span, random)
-            if closing := _within(made, _after(span, spans), midnight):
-                yield from self._make_way(closing[0], span)
-
-    def _begin(self, random: Random) -> None:
-        board = self._venue.board(self._script.symbol)
-        band = Band(board.ceiling, board.floor)
-        self._placer.begin_day(price_grid(self._rulebook, self._script.instrument, band), random)
+            coming = _within(made, following(span, spans), midnight)
+            if span.phase is _PROGRESS and coming and coming[0].aggressor is None:
+                # Before a closing auction, take back what would trade in it at better prices.
+                yield span.end - 1
+                self._placer.clear(coming[0].price)
 
     def _snap(self, price: float) -> int:
         return self._rulebook.tick_down(self._script.instrument, round(price) + 1)
 
-    def _trade(self, prints: Sequence[Print], midnight: int) -> Iterator[int]:
-        for made in prints:
-            yield midnight + made.second
-            self._placer.trade(made)
-
-    def _make_way(self, coming: Print, span: FlowSpan) -> Iterator[int]:
-        """Before a closing auction, take back what would trade in it at better prices."""
-        if span.phase is _PROGRESS and coming.aggressor is None:
-            yield span.end - 1
-            self._placer.clear(coming.price)
-
     def _gather(self, made: Sequence[Print], span: FlowSpan, random: Random) -> Iterator[int]:
         """Let the auction's volume come from both sides at its price, in a few orders."""
-        price, parts = made[0].price, _parts(sum(each.quantity for each in made))
+        quantity = sum(each.quantity for each in made)
+        part = quantity // _AUCTION_ORDERS // LOT * LOT
+        parts = [part] * (_AUCTION_ORDERS - 1) if part else []
+        parts.append(quantity - sum(parts))
         coming = [
-            (random.randrange(span.start, span.end), side, part)
+            (random.randrange(span.start, span.end), side, each)
             for side in (Side.BUY, Side.SELL)
-            for part in parts
+            for each in parts
         ]
-        for second, side, quantity in sorted(coming):
+        for second, side, each in sorted(coming):
             yield second
-            self._placer.gather(side, price, quantity)
-
-
-def _after(span: FlowSpan, spans: Sequence[FlowSpan]) -> FlowSpan | None:
-    return next((each for each in spans if each.start == span.end), None)
+            self._placer.gather(side, made[0].price, each)
 
 
 def _within(made: Sequence[Print], span: FlowSpan | None, midnight: int) -> list[Print]:
@@ -189,12 +166,6 @@ def _within(made: Sequence[Print], span: FlowSpan | None, midnight: int) -> list
     if span.phase is _PROGRESS:
         return [each for each in made if each.aggressor and low <= each.second < high]
     return [each for each in made if each.aggressor is None and each.second == high]
-
-
-def _parts(quantity: int) -> list[int]:
-    part = quantity // _AUCTION_ORDERS // LOT * LOT
-    parts = [part] * (_AUCTION_ORDERS - 1) if part else []
-    return [*parts, quantity - sum(parts)]
 
 
 def day_spans(rulebook: Rulebook, exchange: Exchange, day: date) -> tuple[FlowSpan, ...]:

@@ -16,9 +16,8 @@ import pytest
 from bot.config.scenario_file import load_scenario
 from bot.domain.instrument import Exchange
 from bot.sandbox.exchange.grid import price_grid
-from bot.sandbox.markets.flow.day import DayDraw, draw_day, inside
+from bot.sandbox.markets.flow.day import DayDraw, DayKind, FlowScript, draw_day, inside
 from bot.sandbox.markets.flow.factor import market_day
-from bot.sandbox.markets.flow.script import DayKind, FlowScript
 from bot.sandbox.scenario import SymbolScript
 from tests.sandbox.client import RULEBOOK
 

@@ -11,7 +11,7 @@ from bot.domain.instrument import EXCHANGE_TZ, Lot
 from bot.sandbox.exchange.event import OrderRefused, Traded, VenueEvent
 from bot.sandbox.exchange.order import Listing
 from bot.sandbox.exchange.venue import Venue
-from bot.sandbox.markets.flow.market import flow_market
+from bot.sandbox.markets.flow.symbol import flow_market
 from bot.sandbox.scenario import Scenario, SymbolScript
 from tests.sandbox.client import RULEBOOK
 

@@ -13,9 +13,8 @@ from bot.protocol.endpoints.trading import MARKET_PHASE, STOCK_DEPTH, STOCK_QUOT
 from bot.protocol.envelope import seal
 from bot.sandbox.errors import NotRelayed
 from bot.sandbox.house.ledger import read_ledger
-from bot.sandbox.markets.mirror.relay import RELAYED, relayed
 from bot.sandbox.mirror_shell import MirrorShell
-from bot.sandbox.mirror_watch import Clocks, Watch
+from bot.sandbox.mirror_watch import RELAYED, Clocks, Watch, relayed
 from tests.rows import every_row
 from tests.sandbox.client import RULEBOOK, Bench, bench
 from tests.sandbox.markets.mirror.mirrored import mirrored
