@@ -1,19 +1,19 @@
 """Entries as rows: which table, which columns. Pure; `batch` numbers, links and stores them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from datetime import date
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 
 from bot.domain.entry import (
     AccountSeen,
+    AttemptFinished,
     AttemptStarted,
     AuthEvent,
     Decision,
-    Entry,
     Fill,
     IntentMoved,
     IntentRecorded,
@@ -29,40 +29,68 @@ from bot.journal.encoding import Plain, link, plain
 
 Row = dict[str, Plain]
 
-PLAIN_TABLES: Final[Mapping[type, sa.Table]] = {
-    AttemptStarted: tables.attempts,
-    AuthEvent: tables.auth_events,
-    Decision: tables.decisions,
-    Note: tables.notes,
-    OrderResultSeen: tables.order_results,
-}
-"""Entries whose fields are the columns of their table."""
+
+def row_of(value: Any) -> Row:
+    """Turn an entry, or another dataclass, into a row, field by field."""
+    return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
 
 
-def row_of(entry: Entry) -> Row:
-    """Turn an entry into a row, field by field."""
-    return {field.name: plain(getattr(entry, field.name)) for field in fields(entry)}
-
-
-def intent_row(entry: IntentRecorded) -> Row:
-    """Return the row of a new intent."""
-    intent = entry.intent
-    row = {field.name: plain(getattr(intent, field.name)) for field in fields(intent)}
+def _intent_row(entry: IntentRecorded) -> Row:
+    row = row_of(entry.intent)
     row["expire_after_us"] = row.pop("expire_after")
     return {
         **row,
         "at": plain(entry.at),
-        "fingerprint": intent.fingerprint,
+        "fingerprint": entry.intent.fingerprint,
         "state": entry.state,
         "state_at": plain(entry.at),
         "state_reason": entry.reason,
-        "proof": None,
-        "order_id": None,
     }
 
 
+def _halt_row(entry: StateChanged | StrategySwitched) -> Row:
+    """A change of state of the bot, or of a strategy; the latter has scope `strategy:<name>`."""
+    if isinstance(entry, StateChanged):
+        scope, before, after = entry.scope, entry.from_state, str(entry.to_state)
+    else:
+        scope, before, after = f"strategy:{entry.strategy}", None, entry.state
+    return {
+        "at": plain(entry.at),
+        "scope": plain(scope),
+        "from_state": plain(before),
+        "to_state": plain(after),
+        "reason": plain(entry.reason),
+        "by_whom": plain(entry.by),
+    }
+
+
+APPENDED: Final[Mapping[type, tuple[sa.Table, Callable[[Any], Row]]]] = {
+    AccountSeen: (
+        tables.account_snapshots,
+        lambda e: {**row_of(e.snapshot), "taken_at": plain(e.snapshot.at), "at": plain(e.at)},
+    ),
+    AttemptStarted: (tables.attempts, row_of),
+    AuthEvent: (tables.auth_events, row_of),
+    Decision: (tables.decisions, row_of),
+    IntentRecorded: (tables.intents, _intent_row),
+    Note: (tables.notes, row_of),
+    OrderResultSeen: (tables.order_results, row_of),
+    StateChanged: (tables.halts, _halt_row),
+    StrategySwitched: (tables.halts, _halt_row),
+    Transition: (tables.transitions, lambda e: {**row_of(e), "machine": "order", "proof": None}),
+}
+"""Entries that are a new row of one table, and how they become it."""
+
+
+def finished_row(entry: AttemptFinished) -> Row:
+    """Return the columns of an attempt that its end fills in."""
+    row = row_of(entry)
+    names = ("outcome", "http_status", "code", "reason", "raw", "latency_ms")
+    return {"finished_at": row["at"], **{name: row[name] for name in names}}
+
+
 def move_row(entry: IntentMoved) -> Row:
-    """Return the transition that an intent's move is remembered as."""
+    """Return the transition that an intent's move is recorded as."""
     return {
         "at": plain(entry.at),
         "machine": "send",
@@ -78,40 +106,10 @@ def move_row(entry: IntentMoved) -> Row:
     }
 
 
-def transition_row(entry: Transition) -> Row:
-    """Return the transition of an order."""
-    return {**row_of(entry), "machine": "order", "proof": None}
-
-
 def fill_row(entry: Fill, trading_date: str | None) -> Row:
     """Return a fill's row; an unknown order's trading date is the local date of the fill."""
     local: date = entry.at.astimezone(EXCHANGE_TZ).date()
     return {**row_of(entry), "trading_date": trading_date or local.isoformat()}
-
-
-def state_row(entry: StateChanged) -> Row:
-    """Return the row of a change of the bot's state."""
-    row = row_of(entry)
-    row["by_whom"] = row.pop("by")
-    return row
-
-
-def switch_row(entry: StrategySwitched) -> Row:
-    """Return the row of a strategy paused, resumed or disabled; its scope is `strategy:<name>`."""
-    return {
-        "at": plain(entry.at),
-        "scope": f"strategy:{entry.strategy}",
-        "from_state": None,
-        "to_state": entry.state,
-        "reason": plain(entry.reason),
-        "by_whom": plain(entry.by),
-    }
-
-
-def snapshot_row(entry: AccountSeen) -> Row:
-    """Return the row of an account as the broker showed it."""
-    row = {f.name: plain(getattr(entry.snapshot, f.name)) for f in fields(entry.snapshot)}
-    return {**row, "taken_at": row["at"], "at": plain(entry.at)}
 
 
 def sealed_content(table: sa.Table, row: Mapping[str, Plain]) -> Row:
