@@ -65,7 +65,7 @@ def pg_server() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def pg_template(pg_server: str) -> Iterator[str]:
     """The name of a migrated database, which others are copied from."""
-    from bot.journal.migrate import migrate
+    from bot.journal.schema import migrate
 
     name = f"vnbot_template_{os.getpid()}"
     administer(pg_server, f"create database {name}")
@@ -77,7 +77,7 @@ def pg_template(pg_server: str) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A migrated file, which each test's own is copied from."""
-    from bot.journal.migrate import migrate
+    from bot.journal.schema import migrate
 
     file = tmp_path_factory.mktemp("template") / "journal.db"
     migrate(f"sqlite:///{file}")

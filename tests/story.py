@@ -23,7 +23,7 @@ from bot.config.scenario_file import load_scenario
 from bot.config.settings.load import Loaded, load_settings
 from bot.domain.entry import Entry, Note
 from bot.domain.recovery import Recovery
-from bot.journal.migrate import migrate
+from bot.journal.schema import migrate
 from bot.protocol.secret import Secret
 from bot.runtime.run import RunEnd, run_bot
 from bot.runtime.run_controls import RunOptions

@@ -1,4 +1,4 @@
-"""How values are written: one plain form, equal on both databases, that hashes are taken over.
+"""How values are written and read: one plain form, equal on both databases, that is hashed.
 
 Whatever the broker sent can be stored: what a database's text can't hold (NUL, a lone surrogate) is
 replaced, and a number that JSON lacks (NaN) becomes its name.
@@ -6,20 +6,28 @@ replaced, and a number that JSON lacks (NaN) becomes its name.
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import UTC, date, datetime, timedelta
-from enum import Enum
+from enum import Enum, StrEnum
+from functools import cache
 from hashlib import sha256
-from typing import Final
+from types import NoneType
+from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 
+from bot.domain.entry import CheckResult
 from bot.domain.instrument import EXCHANGE_TZ
 
 Plain = int | str | None
 """What a column holds."""
 Json = int | float | str | bool | None | list["Json"] | dict[str, "Json"]
 
+T = TypeVar("T")
+
 _MICROSECOND: Final = timedelta(microseconds=1)
+
+
+# ------------------------------------------------------------------------------------ writing
 
 
 def instant_text(at: datetime) -> str:
@@ -27,17 +35,12 @@ def instant_text(at: datetime) -> str:
     return at.astimezone(UTC).isoformat(timespec="microseconds")
 
 
-def instant_of(text: str) -> datetime:
-    """Read what `instant_text` wrote."""
-    return datetime.fromisoformat(text)
+def local_text(stored: str) -> str:
+    """A stored instant in the exchange's time, to the millisecond, +07:00. As in the views."""
+    return instant_of(stored).astimezone(EXCHANGE_TZ).isoformat(timespec="milliseconds")
 
 
-def microseconds(span: timedelta) -> int:
-    """Whole microseconds of a span, exact."""
-    return span // _MICROSECOND
-
-
-def storable(text: str) -> str:
+def _storable(text: str) -> str:
     """Replace what a text column of PostgreSQL refuses."""
     return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode("utf-8")
 
@@ -47,7 +50,7 @@ def plain(value: object) -> Plain:
     if value is None:
         return None
     if isinstance(value, str):
-        return storable(str(value))
+        return _storable(str(value))
     if isinstance(value, int):
         return int(value)
     if isinstance(value, datetime):
@@ -55,32 +58,78 @@ def plain(value: object) -> Plain:
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, timedelta):
-        return microseconds(value)
+        return value // _MICROSECOND
     return json_text(value)
 
 
 def json_text(value: object) -> str:
     """Write a value as JSON with sorted keys and readable text."""
-    return json.dumps(jsonable(value), sort_keys=True, ensure_ascii=False, allow_nan=False)
+    return json.dumps(_jsonable(value), sort_keys=True, ensure_ascii=False, allow_nan=False)
 
 
-def jsonable(value: object) -> Json:
+def _jsonable(value: object) -> Json:
     """Turn a value of the domain into what JSON knows. Raises TypeError for anything else."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, Enum | str):
-        return storable(str(value))
+        return _storable(str(value))
     if isinstance(value, int):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if isinstance(value, Mapping):
-        return {storable(str(key)): jsonable(item) for key, item in value.items()}
+        return {_storable(str(key)): _jsonable(item) for key, item in value.items()}
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: jsonable(getattr(value, field.name)) for field in fields(value)}
+        return {field.name: _jsonable(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Iterable):
-        return [jsonable(item) for item in value]
-    raise TypeError(f"{type(value).__name__} has no place in a journal")
+        return [_jsonable(item) for item in value]
+    raise TypeError(f"{type(value).__name__} can't be stored in a journal")
+
+
+# ------------------------------------------------------------------------------------ reading
+
+
+def instant_of(text: str) -> datetime:
+    """Read what `instant_text` wrote."""
+    return datetime.fromisoformat(text)
+
+
+_READ: Final[Mapping[Any, Callable[[Any], object]]] = {
+    bool: bool,
+    date: date.fromisoformat,
+    datetime: instant_of,
+    timedelta: lambda stored: timedelta(microseconds=stored),
+    Mapping: json.loads,
+    tuple[str, ...]: lambda stored: tuple(json.loads(stored)),
+    tuple[CheckResult, ...]: lambda stored: tuple(
+        CheckResult(**check) for check in json.loads(stored)
+    ),
+}
+"""How a column is read, by the type of its field; text and whole numbers are as they are stored."""
+
+
+def made(kind: type[T], stored: Mapping[Any, Any]) -> T:
+    """Make a frozen value of `kind` from the columns of the same names."""
+    return kind(
+        **{
+            name: stored[name] if read is None or stored[name] is None else read(stored[name])
+            for name, read in _readers(kind)  # type: ignore[arg-type]
+        }
+    )
+
+
+@cache
+def _readers(kind: type) -> list[tuple[str, Callable[[Any], object] | None]]:
+    found: list[tuple[str, Callable[[Any], object] | None]] = []
+    for name, hint in get_type_hints(kind).items():
+        options = [each for each in get_args(hint) if each is not NoneType]
+        only = options[0] if len(options) == 1 and NoneType in get_args(hint) else hint
+        is_word = isinstance(only, type) and issubclass(only, StrEnum)
+        found.append((name, only if is_word else _READ.get(get_origin(only), _READ.get(only))))
+    return found
+
+
+# ------------------------------------------------------------------------------------ hashing
 
 
 def link(before: str, content: Mapping[str, Plain]) -> str:
@@ -99,13 +148,8 @@ def summed(total: str, *, less: str | None = None, plus: str | None = None) -> s
 
 
 def _number_of(hashed: str) -> int:
-    """A hash as a number; a damaged one is a number too, for a write must not fail of it."""
+    """A hash as a number; a damaged one is a number too: a write must not fail because of it."""
     try:
         return int(hashed, 16)
     except ValueError:
         return int.from_bytes(sha256(hashed.encode()).digest())
-
-
-def local_text(stored: str) -> str:
-    """An instant as people of the exchange read it: to the millisecond, +07:00. As in the views."""
-    return instant_of(stored).astimezone(EXCHANGE_TZ).isoformat(timespec="milliseconds")

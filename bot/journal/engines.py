@@ -24,11 +24,13 @@ CONNECT_TIMEOUT_S: Final = 5
 STATEMENT_TIMEOUT_MS: Final = 30_000
 BUSY_TIMEOUT_MS: Final = 5_000
 READERS_MAX: Final = 4
-"""How many journals of a kind a process reads by turns without starting anew."""
+"""How many journals of a kind a process reads by turns without making an engine again."""
 FORMS: Final = "write sqlite:///path/journal.db or postgresql+psycopg://user@host/database"
-DAMAGE: Final = ("malformed", "not a database", "checksum", "invalid page", "corrupt")
-"""Words by which a database says that its file is damaged."""
-NO_RIGHT: Final = "permission denied"
+DAMAGED_SQLITE: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+DAMAGED_POSTGRES: Final = frozenset({"XX001", "XX002"})
+"""SQLSTATEs data_corrupted and index_corrupted."""
+NO_RIGHT: Final = "42501"
+"""SQLSTATE insufficient_privilege."""
 
 _KEEPALIVE: Final = {
     "connect_timeout": CONNECT_TIMEOUT_S,
@@ -72,10 +74,8 @@ def file_of(url: str) -> Path:
 def writing_engine(url: str) -> sa.Engine:
     """An engine of one connection that writes durably. Makes no connection yet."""
     if not is_sqlite(url):
-        return _postgres(
-            url, "-c synchronous_commit=on", pool_size=1, max_overflow=0, pool_pre_ping=True
-        )
-    pragmas = ("journal_mode=WAL", "synchronous=FULL")
+        settings = "-c synchronous_commit=on"
+        return _postgres(url, settings, pool_size=1, max_overflow=0, pool_pre_ping=True)
     engine = sa.create_engine(
         "sqlite://",
         creator=_opener(file_of(url), "mode=rw"),
@@ -84,7 +84,7 @@ def writing_engine(url: str) -> sa.Engine:
         max_overflow=0,
         hide_parameters=True,
     )
-    return _prepared(engine, pragmas, "BEGIN IMMEDIATE")
+    return _prepared(engine, ("journal_mode=WAL", "synchronous=FULL"), "BEGIN IMMEDIATE")
 
 
 def reading_engine(url: str) -> sa.Engine:
@@ -93,30 +93,27 @@ def reading_engine(url: str) -> sa.Engine:
     It keeps no connection, and the next to ask for it gets the same. Raises Unreachable when a
     SQLite file is missing.
     """
-    if not is_sqlite(url):
-        return _postgres_reader(url)
-    path = file_of(url)
-    if not path.is_file():
-        raise Unreachable("no such file", database=str(path), is_absent=True)
-    return _sqlite_reader(path)
+    if is_sqlite(url) and not file_of(url).is_file():
+        raise Unreachable("no such file", database=str(file_of(url)), is_absent=True)
+    return _kept_reading_engine(url)
 
 
 # Most of what a short look at a journal costs is putting its queries together, which an engine does
 # once. It keeps nothing else: no connection, nothing of what is stored. So it never gets stale.
 @lru_cache(READERS_MAX)
-def _postgres_reader(url: str) -> sa.Engine:
-    return _postgres(
-        url,
-        "-c default_transaction_read_only=on",
-        isolation_level="REPEATABLE READ",
-        poolclass=NullPool,
-    )
-
-
-@lru_cache(READERS_MAX)
-def _sqlite_reader(path: Path) -> sa.Engine:
+def _kept_reading_engine(url: str) -> sa.Engine:
+    if not is_sqlite(url):
+        settings = "-c default_transaction_read_only=on"
+        return _postgres(url, settings, isolation_level="REPEATABLE READ", poolclass=NullPool)
+    path = file_of(url)
+    log = path.with_name(path.name + "-wal")
+    # Where no writer has left a log beside the file, none is made.
+    live, alone = _opener(path, "mode=ro"), _opener(path, "mode=ro&immutable=1")
     engine = sa.create_engine(
-        "sqlite://", creator=_reader(path), poolclass=NullPool, hide_parameters=True
+        "sqlite://",
+        creator=lambda: live() if log.exists() else alone(),
+        poolclass=NullPool,
+        hide_parameters=True,
     )
     return _prepared(engine, ("query_only=ON",), "BEGIN")
 
@@ -124,6 +121,25 @@ def _sqlite_reader(path: Path) -> sa.Engine:
 def lock_engine(url: str) -> sa.Engine:
     """An engine of PostgreSQL whose connection is closed when it is given back."""
     return _postgres(url, "-c synchronous_commit=on", poolclass=NullPool)
+
+
+@contextmanager
+def reading(url: str) -> Iterator[sa.Connection]:
+    """Connect to see one moment of a journal. Raises Unreachable or Corrupt."""
+    engine = reading_engine(url)
+    with database_errors(url), engine.connect() as connection:
+        yield connection
+
+
+@contextmanager
+def one_transaction(url: str) -> Iterator[sa.Connection]:
+    """Connect for one transaction that writes. Raises Unreachable or Corrupt."""
+    engine = writing_engine(url)
+    try:
+        with database_errors(url), engine.begin() as connection:
+            yield connection
+    finally:
+        engine.dispose()
 
 
 def make_private_file(path: Path) -> None:
@@ -148,17 +164,18 @@ def database_errors(url: str) -> Iterator[None]:
     except IntegrityError as error:
         raise Contradicted(reason_of(error)) from error
     except DBAPIError as error:
-        if isinstance(error, ProgrammingError) and NO_RIGHT not in reason_of(error):
+        sqlstate = getattr(error.orig, "sqlstate", None)
+        if isinstance(error, ProgrammingError) and sqlstate != NO_RIGHT:
             raise  # a statement that the database does not understand is our bug
-        raise trouble(url, error) from error
+        reason = reason_of(error)
+        if sqlstate in DAMAGED_POSTGRES or sqlite_code(error.orig) in DAMAGED_SQLITE:
+            raise Corrupt(f"{parse(url).database}: {reason}") from error
+        raise unreachable(url, reason) from error
 
 
-def trouble(url: str, error: DBAPIError) -> Unreachable | Corrupt:
-    """Name a database's error: a damaged file, or a database that can't be used now."""
-    reason = reason_of(error)
-    if any(word in reason for word in DAMAGE):
-        return Corrupt(f"{parse(url).database}: {reason}")
-    return unreachable(url, reason)
+def sqlite_code(error: BaseException | None) -> int:
+    """The primary result code of SQLite's error; 0 for an error of another kind."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
 def unreachable(url: str, reason: str) -> Unreachable:
@@ -196,13 +213,6 @@ def _postgres(url: str, settings: str, **keywords: object) -> sa.Engine:
 def _opener(path: Path, query: str) -> Callable[[], sqlite3.Connection]:
     address = f"file:{quote(str(path))}?{query}"
     return lambda: sqlite3.connect(address, uri=True, check_same_thread=False)
-
-
-def _reader(path: Path) -> Callable[[], sqlite3.Connection]:
-    """Open read-only; when no writer has left a log beside the file, without making one."""
-    log = path.with_name(path.name + "-wal")
-    live, alone = _opener(path, "mode=ro"), _opener(path, "mode=ro&immutable=1")
-    return lambda: live() if log.exists() else alone()
 
 
 def _prepared(engine: sa.Engine, pragmas: tuple[str, ...], begin: str) -> sa.Engine:

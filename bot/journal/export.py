@@ -6,8 +6,7 @@ The columns are a contract (`CONTRACT` is its version), described in README.txt 
 import csv
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from hashlib import sha256
@@ -18,10 +17,8 @@ import sqlalchemy as sa
 
 from bot.domain.account import masked_account
 from bot.domain.visible import csv_text, visible_json
-from bot.journal.encoding import Plain, instant_text, local_text
-from bot.journal.engines import database_errors, reading_engine
-from bot.journal.export_columns import COLUMNS, MEANINGS
-from bot.journal.schema import require_schema
+from bot.journal.encoding import instant_text, local_text
+from bot.journal.schema import reading_current
 from bot.journal.tables import fills
 from bot.journal.views import v_decisions, v_orders, v_timeline
 
@@ -45,6 +42,25 @@ class Format(StrEnum):
     JSONL = "jsonl"
 
 
+_LISTED: Final[Mapping[str, str]] = {
+    "orders": (
+        "time id local_id order_id trading_date strategy account side symbol exchange quantity "
+        "order_type price executed_quantity executed_amount average_price cancelled_quantity "
+        "status state send_state fee tax code reason why"
+    ),
+    "fills": (
+        "time fill_id trading_date order_id intent_id strategy account symbol side quantity price "
+        "amount fee tax position realised broker_status"
+    ),
+    "events": "time kind local_id order_id strategy symbol text detail",
+    "decisions": (
+        "time strategy symbol verdict code why local_id order_id side quantity order_type price "
+        "numbers saw checks"
+    ),
+}
+COLUMNS: Final = {what: tuple(listed.split()) for what, listed in _LISTED.items()}
+"""A contract with whoever reads the files; `MEANINGS` describes each column."""
+
 _SOURCES: Final[Mapping[What, sa.FromClause]] = {
     What.ORDERS: v_orders,
     What.FILLS: fills,
@@ -67,7 +83,7 @@ def export_directory(
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     written: dict[str, int] = {}
-    with _connected(url) as connection:
+    with reading_current(url) as connection:
         for what in whats:
             name = f"{what}.{form}"
             encoding = "utf-8-sig" if form is Format.CSV else "utf-8"
@@ -76,7 +92,9 @@ def export_directory(
     with _private(directory / "README.txt", "utf-8") as stream:
         stream.write(_description(whats, form))
     with _private(directory / "sha256sums", "utf-8") as stream:
-        stream.writelines(_sums(directory, [*written, "README.txt"]))
+        for name in (*written, "README.txt"):  # lines as `sha256sum --check` reads them
+            digest = sha256((directory / name).read_bytes()).hexdigest()
+            stream.write(f"{digest}  {name}\n")
     return written
 
 
@@ -89,19 +107,8 @@ def export_stream(
     since: datetime | None = None,
 ) -> int:
     """Write one kind to a stream; returns how many rows."""
-    with _connected(url) as connection:
+    with reading_current(url) as connection:
         return _write(connection, stream, what, form, since)
-
-
-@contextmanager
-def _connected(url: str) -> Iterator[sa.Connection]:
-    engine = reading_engine(url)
-    try:
-        with database_errors(url), engine.connect() as connection:
-            require_schema(connection)
-            yield connection
-    finally:
-        engine.dispose()
 
 
 def _private(path: Path, encoding: str) -> TextIO:
@@ -113,44 +120,30 @@ def _private(path: Path, encoding: str) -> TextIO:
 def _write(
     connection: sa.Connection, stream: TextIO, what: What, form: Format, since: datetime | None
 ) -> int:
-    rows = _rows(connection, what, since)
-    if form is Format.JSONL:
-        return _write_lines(stream, rows)
-    writer = csv.DictWriter(stream, COLUMNS[what], lineterminator="\n")
-    writer.writeheader()
-    count = 0
-    for row in rows:
-        writer.writerow({name: _cell(value) for name, value in row.items()})
-        count += 1
-    return count
-
-
-def _write_lines(stream: TextIO, rows: Iterator[Mapping[str, Plain]]) -> int:
-    count = 0
-    for row in rows:
-        stream.write(visible_json(json.dumps(row, ensure_ascii=False)) + "\n")
-        count += 1
-    return count
-
-
-def _rows(
-    connection: sa.Connection, what: What, since: datetime | None
-) -> Iterator[Mapping[str, Plain]]:
-    source = _SOURCES[what]
-    order = (source.c.seq, source.c.part) if what is What.EVENTS else (source.c.seq,)
-    query = sa.select(source).order_by(*order)
+    source, names = _SOURCES[what], COLUMNS[what]
+    query = sa.select(source).order_by(
+        *(source.c[name] for name in ("seq", "part") if name in source.c)
+    )
     if since is not None:
         query = query.where(source.c.at >= instant_text(since))
     found = connection.execute(query, execution_options={"yield_per": ROWS_AT_ONCE})
+    writer = csv.DictWriter(stream, names, lineterminator="\n")
+    if form is Format.CSV:
+        writer.writeheader()
+    count = 0
     for stored in found.mappings():
         row = {"time": local_text(stored["at"]), **stored}
-        account = row.get("account")
-        shown = {"account": masked_account(account)} if account else {}
-        yield {name: {**row, **shown}[name] for name in COLUMNS[what]}
-
-
-def _cell(value: Plain) -> Plain:
-    return csv_text(value) if isinstance(value, str) else value
+        if row.get("account"):
+            row["account"] = masked_account(row["account"])
+        shown = {name: row[name] for name in names}
+        if form is Format.CSV:
+            writer.writerow(
+                {name: csv_text(it) if isinstance(it, str) else it for name, it in shown.items()}
+            )
+        else:
+            stream.write(visible_json(json.dumps(shown, ensure_ascii=False)) + "\n")
+        count += 1
+    return count
 
 
 def _description(whats: Sequence[What], form: Format) -> str:
@@ -166,7 +159,43 @@ def _description(whats: Sequence[What], form: Format) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _sums(directory: Path, names: Sequence[str]) -> Iterator[str]:
-    """Lines as `sha256sum --check` reads them."""
-    for name in names:
-        yield f"{sha256((directory / name).read_bytes()).hexdigest()}  {name}\n"
+MEANINGS: Final[Mapping[str, str]] = {
+    "account": "the last characters of the sub-account's id; the journal has it whole",
+    "amount": "exact money of the fill",
+    "average_price": "money per share of what was executed, rounded down",
+    "broker_status": "the broker's own word",
+    "cancelled_quantity": "shares cancelled",
+    "checks": "every check made, as JSON",
+    "code": "the broker's, or the check's, code",
+    "detail": "raw text or JSON behind the event; secrets are masked",
+    "exchange": "where it trades",
+    "executed_amount": "exact money executed",
+    "executed_quantity": "shares executed",
+    "fee": "trading fee",
+    "fill_id": "number of the fill",
+    "id": "the broker's id of the order, else the local one",
+    "intent_id": "local id of the order",
+    "kind": "what kind of event",
+    "local_id": "local id of the order",
+    "numbers": "the figures of the decision, as JSON",
+    "order_id": "the broker's id of the order",
+    "order_type": "LO is a limit order; else the broker's market price code",
+    "position": "the strategy's shares of the symbol after the fill",
+    "price": "price per share: of an order its limit, of a fill the average rounded down",
+    "quantity": "shares",
+    "realised": "result of a sale against the average cost, before fee and tax",
+    "reason": "the broker's, or our, reason",
+    "saw": "the quote or depth at the moment of the decision, as JSON",
+    "send_state": "what is known about the sending",
+    "side": "BUY or SELL",
+    "state": "our reading of the status",
+    "status": "the broker's own word, or BLOCKED (never sent), or UNKNOWN (nobody knows)",
+    "strategy": "the strategy's name; empty for an order that is not the bot's",
+    "symbol": "what is traded",
+    "tax": "tax on a sale",
+    "text": "what happened",
+    "time": "when, local to the exchange",
+    "trading_date": "the trading day",
+    "verdict": "what became of the request",
+    "why": "the reason that the strategy gave",
+}

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import date, datetime
+from functools import partial
 from typing import Final, Self, TypeVar
 
 import sqlalchemy as sa
@@ -20,7 +21,7 @@ from sqlalchemy.exc import DBAPIError
 from bot.domain.entry import Entry
 from bot.domain.recovery import Recovery
 from bot.journal.batch import COUNTER, Batch, lock_heads, read_heads
-from bot.journal.encoding import instant_text
+from bot.journal.encoding import Plain, instant_text, json_text
 from bot.journal.engines import (
     database_errors,
     file_of,
@@ -31,18 +32,18 @@ from bot.journal.engines import (
     writing_engine,
 )
 from bot.journal.errors import JournalError, OutcomeUnknown, Unreachable
-from bot.journal.heads import Heads
+from bot.journal.heads import Heads, plain_heads
 from bot.journal.heads_keeper import HeadsKeeper
 from bot.journal.recovering import read_recovery
-from bot.journal.runs import add_run, add_run_with_heads, end_run
 from bot.journal.schema import require_schema
 from bot.journal.sends import require_epoch, require_may_send
+from bot.journal.tables import runs
 
 SETTLE_TRIES: Final = 3
 """How often a new connection is tried to learn what became of a commit."""
 
 DONE_MAX: Final = 16
-"""How many writes are remembered that were done while their writer was told otherwise."""
+"""How many writes are remembered that were done although their caller got an error."""
 
 T = TypeVar("T")
 Check = Callable[[sa.Connection], None]
@@ -74,15 +75,15 @@ class Journal:
 
     @classmethod
     def open(cls, url: str, *, epoch: int | None = None, keeper: HeadsKeeper | None = None) -> Self:
-        """Connect, and see that the schema is right.
+        """Connect, and check that the schema is right.
 
         With `epoch` (of the lease) every write asserts that the lease is still ours. `keeper` is
         shown where the chains end, from the start of a run on. Raises Unreachable, NeedsMigration,
         UnusableUrl or Corrupt.
         """
-        if is_sqlite(url) and not file_of(url).is_file():
-            raise Unreachable("no such file", database=str(file_of(url)))
         if is_sqlite(url):
+            if not file_of(url).is_file():
+                raise Unreachable("no such file", database=str(file_of(url)))
             make_private_file(file_of(url))
         engine = writing_engine(url)
         with ExitStack() as undo:
@@ -98,7 +99,7 @@ class Journal:
         Raises Unreachable, Contradicted, Corrupt, or LeaseLost.
         """
         if entries:
-            await self._on_thread(lambda: self._store(tuple(entries), _nothing_more))
+            await self._on_thread(partial(self._store, tuple(entries)))
 
     async def begin_attempt(
         self, entries: Sequence[Entry], *, epoch: int, fingerprint: str
@@ -112,72 +113,70 @@ class Journal:
             require_epoch(connection, epoch)
             require_may_send(connection, entries, fingerprint)
 
-        await self._on_thread(lambda: self._store(tuple(entries), check))
+        await self._on_thread(partial(self._store, tuple(entries), check))
 
     async def recover(self, trading_date: date) -> Recovery:
         """Read everything that the engine goes on from."""
-        return await self._on_thread(
-            lambda: self._read(lambda connection: read_recovery(connection, trading_date))
-        )
+
+        def read() -> Recovery:
+            with database_errors(self._url), self._engine.connect() as connection:
+                return read_recovery(connection, trading_date)
+
+        return await self._on_thread(read)
 
     async def start_run(self, *, at: datetime, mode: str, version: str, config_sha256: str) -> int:
-        """Note that a run begins; returns its number, counted over the life of the journal."""
-        facts = {"mode": mode, "version": version, "config_sha256": config_sha256}
-        row = {**facts, "started_at": instant_text(at), "epoch": self._epoch}
-        begin = add_run if self._keeper is None else add_run_with_heads
+        """Record that a run begins; returns its number, counted over the life of the journal.
+
+        Where heads are kept, its row has those that it finds: an older copy of the journal, from
+        which a run goes on, is known by them.
+        """
+        facts: dict[str, Plain] = {
+            "mode": mode,
+            "version": version,
+            "config_sha256": config_sha256,
+            "started_at": instant_text(at),
+            "epoch": self._epoch,
+        }
 
         def start(connection: sa.Connection) -> int:
-            self._run = begin(connection, row)
+            heads = {}
+            if self._keeper is not None:
+                heads["heads"] = json_text(plain_heads(lock_heads(connection)))
+            last = connection.execute(sa.select(sa.func.max(runs.c.run_id))).scalar() or 0
+            self._run = int(last) + 1
+            batch = Batch(connection, ())
+            batch.add_sealed(runs, {"run_id": self._run, **facts, **heads})
+            batch.store()
             return self._run
 
-        return await self._on_thread(lambda: self._change(start))
+        return await self._on_thread(partial(self._change, start))
 
     async def end_run(self, run_id: int, reason: str, *, at: datetime) -> None:
-        """Note that a run ended, and why. A run that was killed has no end."""
-        await self._on_thread(
-            lambda: self._change(lambda connection: end_run(connection, run_id, reason, at))
-        )
+        """Record that a run ended, and why. A run that was killed has no end."""
+
+        def end(connection: sa.Connection) -> None:
+            batch = Batch(connection, ())
+            ended = {"ended_at": instant_text(at), "end_reason": reason}
+            batch.change(runs, {"run_id": run_id}, ended)
+            batch.store()
+
+        await self._on_thread(partial(self._change, end))
 
     async def close(self) -> None:
         """Finish what is queued and let go of the database."""
         await self._on_thread(self._end)
         self._thread.shutdown()
 
-    # --------------------------------------------------------------------------- on the thread
-
     async def _on_thread(self, work: Callable[[], T]) -> T:
         """Run on the writer thread; a caller that is cancelled does not cut the work off."""
         done = asyncio.get_running_loop().run_in_executor(self._thread, work)
-        done.add_done_callback(_heard)
+        # A failure whose caller has been cancelled is nobody's news.
+        done.add_done_callback(lambda it: None if it.cancelled() else it.exception())
         return await asyncio.shield(done)
 
-    def _read(self, query: Callable[[sa.Connection], T]) -> T:
-        with database_errors(self._url), self._engine.connect() as connection:
-            return query(connection)
+    # --------------------------------------------------------------------------- on the thread
 
-    def _change(self, change: Callable[[sa.Connection], T]) -> T:
-        with database_errors(self._url), self._engine.begin() as connection:
-            self._require_lease(connection)
-            done, heads = change(connection), read_heads(connection)
-        self._show(heads)
-        return done
-
-    def _show(self, heads: Heads) -> None:
-        """Let the keeper see where the chains end after a commit."""
-        if self._keeper is not None and self._run is not None:
-            self._keeper.see(self._run, self._epoch, heads)
-
-    def _end(self) -> None:
-        """Let go; before, keep the last heads, if they can be read and are still ours to tell."""
-        if self._keeper is not None:
-            is_last = False
-            with suppress(JournalError):
-                self._change(_nothing_more)
-                is_last = True
-            self._keeper.close(is_last=is_last)
-        self._engine.dispose()
-
-    def _store(self, entries: tuple[Entry, ...], check: Check) -> None:
+    def _store(self, entries: tuple[Entry, ...], check: Check | None = None) -> None:
         with database_errors(self._url):
             try:
                 self._transact(entries, check)
@@ -186,13 +185,14 @@ class Journal:
                     raise
                 self._settle(entries, error)
 
-    def _transact(self, entries: tuple[Entry, ...], check: Check) -> None:
+    def _transact(self, entries: tuple[Entry, ...], check: Check | None) -> None:
         with self._engine.connect() as connection:
             transaction = connection.begin()
             if self._is_stored_already(connection, entries):
                 return
             self._require_lease(connection)
-            check(connection)
+            if check is not None:
+                check(connection)
             batch = Batch(connection, entries)
             before = batch.last_seq
             batch.store()
@@ -200,10 +200,6 @@ class Journal:
             transaction.commit()
             self._doubt = None
         self._show(batch.heads)
-
-    def _require_lease(self, connection: sa.Connection) -> None:
-        if self._epoch is not None:
-            require_epoch(connection, self._epoch)
 
     def _settle(self, entries: tuple[Entry, ...], error: DBAPIError) -> None:
         """Learn on a new connection what became of a commit; return if `entries` are stored."""
@@ -239,12 +235,28 @@ class Journal:
         self._done.remove(entries)
         return True
 
+    def _change(self, change: Callable[[sa.Connection], T]) -> T:
+        with database_errors(self._url), self._engine.begin() as connection:
+            self._require_lease(connection)
+            done, heads = change(connection), read_heads(connection)
+        self._show(heads)
+        return done
 
-def _heard(done: asyncio.Future[T]) -> None:
-    """A failure whose caller has been cancelled is nobody's news."""
-    if not done.cancelled():
-        done.exception()
+    def _require_lease(self, connection: sa.Connection) -> None:
+        if self._epoch is not None:
+            require_epoch(connection, self._epoch)
 
+    def _show(self, heads: Heads) -> None:
+        """Let the keeper see where the chains end after a commit."""
+        if self._keeper is not None and self._run is not None:
+            self._keeper.see(self._run, self._epoch, heads)
 
-def _nothing_more(_connection: sa.Connection) -> None:
-    """A plain write has no conditions but the lease."""
+    def _end(self) -> None:
+        """Let go; before, keep the last heads, if they can be read and the lease is still ours."""
+        if self._keeper is not None:
+            is_last = False
+            with suppress(JournalError):
+                self._change(lambda _: None)
+                is_last = True
+            self._keeper.close(is_last=is_last)
+        self._engine.dispose()

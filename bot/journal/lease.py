@@ -1,4 +1,4 @@
-"""One bot writes a journal at a time. A second is refused at once and told who is first.
+"""One bot writes a journal at a time. A second is refused at once and learns who is first.
 
 SQLite: an exclusive lock on a file beside the journal; PostgreSQL: an advisory lock on a connection
 of its own. Both are let go by the system when the process dies, however it dies. Each holder gets a
@@ -8,8 +8,8 @@ new epoch, which the journal asserts before an order is sent: one who lost the l
 import sqlite3
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Final
 
 import sqlalchemy as sa
@@ -20,27 +20,27 @@ from bot.journal.engines import (
     is_sqlite,
     lock_engine,
     make_private_file,
-    reading_engine,
+    one_transaction,
+    sqlite_code,
     unreachable,
-    writing_engine,
 )
 from bot.journal.errors import Holder, LeaseHeld
-from bot.journal.schema import require_schema
+from bot.journal.schema import reading_current, require_schema
 from bot.journal.tables import lease
 
 NAME: Final = "writer"
 SUFFIX: Final = ".lease"
 LOCK: Final = 0x766E_626F_7401
 """Key of the advisory lock in a journal's PostgreSQL database."""
+_LOCKED: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 
 
+@dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to write, held until released or until the process ends."""
+    """The right to write, until `release` is called or the process ends."""
 
-    def __init__(self, epoch: int, let_go: Callable[[], None]) -> None:
-        self.epoch = epoch
-        self.release = let_go
-        """Let another bot have it."""
+    epoch: int
+    release: Callable[[], None]
 
 
 def acquire(url: str, holder: Holder) -> Lease:
@@ -48,7 +48,13 @@ def acquire(url: str, holder: Holder) -> Lease:
     let_go = _lock_file(url) if is_sqlite(url) else _lock_database(url)
     with ExitStack() as undo:
         undo.callback(let_go)
-        epoch = _take_epoch(url, holder)
+        with one_transaction(url) as connection:
+            require_schema(connection)
+            mine = lease.c.name == NAME
+            old = connection.execute(sa.select(lease.c.epoch).where(mine).with_for_update())
+            epoch: int = old.scalar_one() + 1
+            name = {"pid": holder.pid, "host": holder.host, "since": holder.since.isoformat()}
+            connection.execute(lease.update().where(mine).values(epoch=epoch, **name))
         undo.pop_all()
     return Lease(epoch, let_go)
 
@@ -62,7 +68,8 @@ def holder_of(connection: sa.Connection) -> Holder | None:
 
 
 def _lock_file(url: str) -> Callable[[], None]:
-    path = _lock_path(url)
+    journal = file_of(url)
+    path = journal.with_name(journal.name + SUFFIX)
     make_private_file(path)
     connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
     try:
@@ -70,15 +77,11 @@ def _lock_file(url: str) -> Callable[[], None]:
         connection.execute("BEGIN EXCLUSIVE")
     except sqlite3.OperationalError as error:
         connection.close()
-        if "locked" not in str(error):
+        if sqlite_code(error) not in _LOCKED:
             raise unreachable(url, str(error)) from error
-        raise LeaseHeld(_named_holder(url)) from error
+        with reading_current(url) as stored:
+            raise LeaseHeld(holder_of(stored)) from error
     return connection.close
-
-
-def _lock_path(url: str) -> Path:
-    journal = file_of(url)
-    return journal.with_name(journal.name + SUFFIX)
 
 
 def _lock_database(url: str) -> Callable[[], None]:
@@ -87,30 +90,6 @@ def _lock_database(url: str) -> Callable[[], None]:
         is_ours = connection.execute(sa.select(sa.func.pg_try_advisory_lock(LOCK))).scalar_one()
     if not is_ours:
         connection.close()
-        raise LeaseHeld(_named_holder(url))
+        with reading_current(url) as stored:
+            raise LeaseHeld(holder_of(stored))
     return connection.close
-
-
-def _named_holder(url: str) -> Holder | None:
-    engine = reading_engine(url)
-    try:
-        with database_errors(url), engine.connect() as connection:
-            require_schema(connection)
-            return holder_of(connection)
-    finally:
-        engine.dispose()
-
-
-def _take_epoch(url: str, holder: Holder) -> int:
-    engine = writing_engine(url)
-    name = {"pid": holder.pid, "host": holder.host, "since": holder.since.isoformat()}
-    try:
-        with database_errors(url), engine.begin() as connection:
-            require_schema(connection)
-            mine = lease.c.name == NAME
-            old = connection.execute(sa.select(lease.c.epoch).where(mine).with_for_update())
-            epoch: int = old.scalar_one() + 1
-            connection.execute(lease.update().where(mine).values(epoch=epoch, **name))
-            return epoch
-    finally:
-        engine.dispose()

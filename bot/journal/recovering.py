@@ -1,30 +1,19 @@
 """Reads back what the engine continues from after a stop, a crash or a kill."""
 
-import json
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import fields
+from collections.abc import Iterator
 from datetime import date, timedelta
 from typing import Final
 
 import sqlalchemy as sa
 
 from bot.domain.entry import Fill, OrderUpdated, RunState
-from bot.domain.instrument import Exchange
-from bot.domain.order import (
-    TERMINAL_STATES,
-    UNRESOLVED_SENDS,
-    Intent,
-    OrderState,
-    OrderType,
-    SendState,
-    Side,
-)
+from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS, Intent, SendState
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredAttempt, StoredIntent
 from bot.journal import tables
-from bot.journal.encoding import instant_of
-from bot.journal.positions import flow, total
-from bot.journal.sends import WHOLE_BOT, Standing, lasting_state
+from bot.journal.encoding import made
+from bot.journal.sends import WHOLE_BOT, ScopeState, lasting_state
+from bot.journal.views import COST, SHARES, total
 
 NOT_ORDERED: Final = (SendState.DENIED, SendState.EXPIRED_LOCAL)
 """Intents in these states never left, so they do not count as orders of the day."""
@@ -39,50 +28,47 @@ SETTLEMENT_LASTS: Final = timedelta(days=21)
 """At least: T+2 over the holidays of Tet, which close the exchanges for up to nine days."""
 SURVIVING: Final = (RunState.HALTED, RunState.PAUSED)
 
-Fields = Mapping[str, object]
-
 
 def read_recovery(connection: sa.Connection, trading_date: date) -> Recovery:
     """Gather everything the engine needs to go on as if it had never stopped."""
+    kept = lasting_state(connection, *WHOLE_BOT)
+    if kept is None or kept.state not in SURVIVING:
+        kept = ScopeState(RunState.RUNNING, "", "")
+    fills, orders = tables.fills, tables.orders
+    recent = fills.c.trading_date >= (trading_date - SETTLEMENT_LASTS).isoformat()
     day = trading_date.isoformat()
-    standing = lasting_state(connection, *WHOLE_BOT)
-    if standing is None or standing.state not in SURVIVING:
-        standing = Standing(RunState.RUNNING, "", "")
+    wanted = orders.c.state.not_in(TERMINAL_STATES) | (orders.c.trading_date == day)
     return Recovery(
         trading_date=trading_date,
-        next_intent_number=_next_intent_number(connection),
-        next_fill_number=_next_number(connection, tables.fills.c.fill_id),
-        run_state=standing.state,
-        run_state_reason=standing.reason,
-        run_state_by=standing.by,
+        next_intent_number=max(
+            _next_number(connection, tables.intents.c.intent_id),
+            _next_number(connection, tables.decisions.c.request_id),  # it may have become none
+        ),
+        next_fill_number=_next_number(connection, fills.c.fill_id),
+        run_state=kept.state,
+        run_state_reason=kept.reason,
+        run_state_by=kept.by,
         intents=tuple(_intents(connection, day)),
-        orders=tuple(_orders(connection, day)),
-        strategies=dict(_books(connection, day)),
-        recent_fills=tuple(_recent_fills(connection, trading_date)),
-        halted_symbols=dict(_halted_symbols(connection)),
+        orders=tuple(made(OrderUpdated, row) for row in _rows(connection, orders, wanted)),
+        strategies=_strategies(connection, day),
+        recent_fills=tuple(
+            (date.fromisoformat(row["trading_date"]), made(Fill, row))
+            for row in _rows(connection, fills, recent)
+        ),
+        halted_symbols=_halted_symbols(connection),
     )
 
 
-def _recent_fills(connection: sa.Connection, trading_date: date) -> Iterator[tuple[date, Fill]]:
-    table = tables.fills
-    since = (trading_date - SETTLEMENT_LASTS).isoformat()
-    query = sa.select(table).where(table.c.trading_date >= since).order_by(table.c.seq)
-    for row in connection.execute(query).mappings():
-        values = {each.name: row[each.name] for each in fields(Fill)}
-        at, side = instant_of(row["at"]), Side(row["side"])
-        yield date.fromisoformat(row["trading_date"]), Fill(**{**values, "at": at, "side": side})
-
-
-def _next_intent_number(connection: sa.Connection) -> int:
-    """One more than the highest `L-0001`, of an intent or of a request that never became one."""
-    return max(
-        _next_number(connection, tables.intents.c.intent_id),
-        _next_number(connection, tables.decisions.c.request_id),
-    )
+def _rows(
+    connection: sa.Connection, table: sa.Table, wanted: sa.ColumnElement[bool]
+) -> sa.MappingResult:
+    return connection.execute(sa.select(table).where(wanted).order_by(table.c.seq)).mappings()
 
 
 def _next_number(connection: sa.Connection, column: sa.Column[str]) -> int:
-    """Numbers are padded with zeros: the highest is the longest, then the last by text."""
+    """One more than the highest of `L-0001` and the like, padded with zeros: the highest is the
+    longest, then the last by text.
+    """
     highest = sa.select(column).where(column.is_not(None))
     highest = highest.order_by(sa.func.length(column).desc(), column.desc()).limit(1)
     text = connection.execute(highest).scalar()
@@ -91,175 +77,68 @@ def _next_number(connection: sa.Connection, column: sa.Column[str]) -> int:
 
 
 def _intents(connection: sa.Connection, day: str) -> Iterator[StoredIntent]:
-    table = tables.intents
-    wanted = table.c.state.in_(UNDECIDED) | (table.c.trading_date == day)
-    query = sa.select(table).where(wanted).order_by(table.c.seq)
-    posts = _posts(connection, wanted)
-    for row in connection.execute(query):
-        state = SendState(row.state)
-        yield StoredIntent(_intent_of(row), state, row.order_id, posts.get(row.intent_id))
-
-
-def _posts(connection: sa.Connection, wanted: sa.ColumnElement[bool]) -> dict[str, StoredAttempt]:
-    """The POST of every wanted intent whose order may turn up yet, by intent."""
-    table, intents = tables.attempts, tables.intents
-    query = (
-        sa.select(table)
-        .join(intents, intents.c.intent_id == table.c.intent_id)
-        .where(wanted, table.c.verb == "POST", intents.c.state.in_(MAY_BE_SEEN_YET))
+    """With the POST of each whose order may turn up yet."""
+    intents, attempts = tables.intents, tables.attempts
+    wanted = intents.c.state.in_(UNDECIDED) | (intents.c.trading_date == day)
+    posted = (
+        sa.select(attempts)
+        .join(intents, intents.c.intent_id == attempts.c.intent_id)
+        .where(wanted, attempts.c.verb == "POST", intents.c.state.in_(MAY_BE_SEEN_YET))
     )
-    return {row.intent_id: _attempt_of(row) for row in connection.execute(query)}
+    posts = {
+        row["intent_id"]: made(StoredAttempt, row) for row in connection.execute(posted).mappings()
+    }
+    for row in _rows(connection, intents, wanted):
+        intent = made(Intent, {**row, "expire_after": row["expire_after_us"]})
+        post = posts.get(intent.intent_id)
+        yield StoredIntent(intent, SendState(row["state"]), row["order_id"], post)
 
 
-def _attempt_of(row: sa.Row[tuple[object, ...]]) -> StoredAttempt:
-    return StoredAttempt(
-        attempt_id=row.attempt_id,
-        intent_id=row.intent_id,
-        verb=row.verb,
-        order_id=row.order_id,
-        nonce=row.nonce,
-        signed_ms=row.signed_ms,
-        boot_id=row.boot_id,
-        boottime_ns=row.boottime_ns,
-        at=instant_of(row.at),
-        known_ids=tuple(json.loads(row.known_ids)),
-    )
+def _strategies(connection: sa.Connection, day: str) -> dict[str, RecoveredStrategy]:
+    fills, intents, halts = tables.fills, tables.intents, tables.halts
+    ours, today = fills.c.strategy.is_not(None), fills.c.trading_date == day
 
-
-def _intent_of(row: sa.Row[tuple[object, ...]]) -> Intent:
-    expire_us: int | None = row.expire_after_us
-    return Intent(
-        intent_id=row.intent_id,
-        signal_id=row.signal_id,
-        strategy=row.strategy,
-        account=row.account,
-        trading_date=date.fromisoformat(row.trading_date),
-        symbol=row.symbol,
-        exchange=Exchange(row.exchange),
-        side=Side(row.side),
-        quantity=row.quantity,
-        order_type=OrderType(row.order_type),
-        limit_price=row.limit_price,
-        why=row.why,
-        created_at=instant_of(row.created_at),
-        ttl_at=instant_of(row.ttl_at),
-        expire_after=None if expire_us is None else timedelta(microseconds=expire_us),
-        follows=row.follows,
-        closes_position=bool(row.closes_position),
-    )
-
-
-def _orders(connection: sa.Connection, day: str) -> Iterator[OrderUpdated]:
-    table = tables.orders
-    wanted = table.c.state.not_in(TERMINAL_STATES) | (table.c.trading_date == day)
-    for row in connection.execute(sa.select(table).where(wanted).order_by(table.c.seq)):
-        yield order_of(row)
-
-
-def order_of(row: sa.Row[tuple[object, ...]]) -> OrderUpdated:
-    """Read a row of `orders` back as the entry that it was."""
-    return OrderUpdated(
-        at=instant_of(row.at),
-        order_id=row.order_id,
-        account=row.account,
-        trading_date=date.fromisoformat(row.trading_date),
-        intent_id=row.intent_id,
-        strategy=row.strategy,
-        symbol=row.symbol,
-        exchange=Exchange(row.exchange) if row.exchange else None,
-        side=Side(row.side),
-        quantity=row.quantity,
-        order_type=row.order_type,
-        price=row.price,
-        state=OrderState(row.state),
-        broker_status=row.broker_status,
-        executed_quantity=row.executed_quantity,
-        executed_amount=row.executed_amount,
-        cancelled_quantity=row.cancelled_quantity,
-        fee=row.fee,
-        tax=row.tax,
-        code=row.code,
-        reason=row.reason,
-        note=row.note,
-    )
-
-
-def _books(connection: sa.Connection, day: str) -> Iterator[tuple[str, RecoveredStrategy]]:
-    positions = _positions(connection)
-    results = _results(connection, day)
-    counts = _counts(connection, day)
-    states = _strategy_states(connection)
-    for strategy in sorted({*positions, *results, *counts, *states}):
-        realised, fees = results.get(strategy, (0, 0))
-        yield (
-            strategy,
-            RecoveredStrategy(
-                positions=positions.get(strategy, {}),
-                orders_today=counts.get(strategy, 0),
-                realised_today=realised,
-                fees_today=fees,
-                state=states.get(strategy, "on"),
-            ),
-        )
-
-
-def _positions(connection: sa.Connection) -> dict[str, dict[str, tuple[int, int]]]:
-    """strategy -> symbol -> (shares, their cost), where there are any."""
-    fills = tables.fills
-    query = (
-        sa.select(
-            fills.c.strategy,
-            fills.c.symbol,
-            total(flow(fills.c.quantity, fills.c.quantity)).label("shares"),
-            total(flow(fills.c.amount, fills.c.amount - fills.c.realised)).label("cost"),
-        )
-        .where(fills.c.strategy.is_not(None))
-        .group_by(fills.c.strategy, fills.c.symbol)
-        .order_by(fills.c.strategy, fills.c.symbol)
-    )
-    found: dict[str, dict[str, tuple[int, int]]] = {}
-    for strategy, symbol, shares, cost in connection.execute(query):
+    holdings = sa.select(fills.c.strategy, fills.c.symbol, SHARES, COST).where(ours)
+    of_each = (fills.c.strategy, fills.c.symbol)
+    positions: dict[str, dict[str, tuple[int, int]]] = {}
+    for name, symbol, shares, cost in connection.execute(
+        holdings.group_by(*of_each).order_by(*of_each)
+    ):
         if shares != 0:
-            found.setdefault(strategy, {})[symbol] = (shares, cost)
-    return found
+            positions.setdefault(name, {})[symbol] = (shares, cost)
 
+    sums = sa.select(fills.c.strategy, total(fills.c.realised), total(fills.c.fee + fills.c.tax))
+    done = connection.execute(sums.where(ours, today).group_by(fills.c.strategy))
+    results = {name: (realised, fees) for name, realised, fees in done}
 
-def _results(connection: sa.Connection, day: str) -> dict[str, tuple[int, int]]:
-    """strategy -> (realised today, fees and tax today)."""
-    fills = tables.fills
-    query = (
-        sa.select(fills.c.strategy, total(fills.c.realised), total(fills.c.fee + fills.c.tax))
-        .where(fills.c.strategy.is_not(None), fills.c.trading_date == day)
-        .group_by(fills.c.strategy)
-    )
-    return {name: (realised, fees) for name, realised, fees in connection.execute(query)}
+    ordered = intents.c.trading_date == day, intents.c.state.not_in(NOT_ORDERED)
+    times = sa.select(intents.c.strategy, sa.func.count()).where(*ordered)
+    counts = {row[0]: row[1] for row in connection.execute(times.group_by(intents.c.strategy))}
 
-
-def _counts(connection: sa.Connection, day: str) -> dict[str, int]:
-    intents = tables.intents
-    query = (
-        sa.select(intents.c.strategy, sa.func.count().label("orders"))
-        .where(intents.c.trading_date == day, intents.c.state.not_in(NOT_ORDERED))
-        .group_by(intents.c.strategy)
-    )
-    return {row.strategy: row.orders for row in connection.execute(query)}
-
-
-def _strategy_states(connection: sa.Connection) -> dict[str, str]:
-    """The newest state of every strategy that was ever switched; `warming` is not kept."""
-    halts = tables.halts
-    prefix = "strategy:"
+    prefix = "strategy:"  # `warming` is not kept
     kept = halts.c.scope.startswith(prefix) & halts.c.to_state.in_(("on", "paused", "disabled"))
-    query = sa.select(halts.c.scope, halts.c.to_state).where(kept).order_by(halts.c.seq)
-    return {scope.removeprefix(prefix): state for scope, state in connection.execute(query)}
+    states = {
+        row["scope"].removeprefix(prefix): row["to_state"] for row in _rows(connection, halts, kept)
+    }
+    return {
+        name: RecoveredStrategy(
+            positions=positions.get(name, {}),
+            orders_today=counts.get(name, 0),
+            realised_today=results.get(name, (0, 0))[0],
+            fees_today=results.get(name, (0, 0))[1],
+            state=states.get(name, "on"),
+        )
+        for name in sorted({*positions, *results, *counts, *states})
+    }
 
 
-def _halted_symbols(connection: sa.Connection) -> Iterator[tuple[str, str]]:
-    """Each symbol whose newest word is a halt, and why."""
-    halts, prefix = tables.halts, "symbol:"
-    mine = halts.c.scope.startswith(prefix)
-    query = sa.select(halts.c.scope, halts.c.to_state, halts.c.reason).where(mine)
-    newest = {row.scope: row for row in connection.execute(query.order_by(halts.c.seq))}
-    for scope, row in newest.items():
-        if row.to_state == RunState.HALTED:
-            yield scope.removeprefix(prefix), row.reason
+def _halted_symbols(connection: sa.Connection) -> dict[str, str]:
+    """Each symbol whose newest state is a halt, and why."""
+    prefix = "symbol:"
+    found = _rows(connection, tables.halts, tables.halts.c.scope.startswith(prefix))
+    newest = {row["scope"]: row for row in found}
+    return {
+        scope.removeprefix(prefix): row["reason"]
+        for scope, row in newest.items()
+        if row["to_state"] == RunState.HALTED
+    }

@@ -1,6 +1,6 @@
 """The conditions under which an order may be sent, asserted inside the transaction that records it.
 
-The engine has checked the same on its own book; here they are true of what is stored, whatever
+The engine has checked the same on its own state; here they hold for what is stored, whatever
 another process or an earlier run has written (order safety, sections 3 and 10: I2, I10, I11, I14).
 """
 
@@ -19,13 +19,9 @@ from bot.journal.lease import NAME
 WHOLE_BOT: Final = ("all", "operator")
 """Scopes that are about all of the bot: the state shown, and what an operator wants under it."""
 LASTING: Final = (RunState.HALTED, RunState.PAUSED, RunState.RUNNING)
-"""The states that decide whether the bot trades; the others are passing."""
-_ATTEMPTS, _HALTS, _INTENTS, _ORDERS = (
-    tables.attempts,
-    tables.halts,
-    tables.intents,
-    tables.orders,
-)
+"""The states that decide whether the bot trades; the others pass."""
+_ATTEMPTS, _HALTS = tables.attempts, tables.halts
+_INTENTS, _ORDERS = tables.intents, tables.orders
 _EPOCH: Final = (
     sa.select(tables.lease.c.epoch).where(tables.lease.c.name == NAME).with_for_update(read=True)
 )
@@ -62,58 +58,52 @@ def require_epoch(connection: sa.Connection, epoch: int) -> None:
         raise LeaseLost(stored=stored, ours=epoch)
 
 
-def require_may_send(connection: sa.Connection, entries: Sequence[Entry], fingerprint: str) -> None:
-    """Raise SendForbidden unless the attempt among `entries` may begin.
-
-    A DELETE may always; a PUT when nothing is halted; a POST when its intent was never sent and no
-    other order of its fingerprint is unresolved or working.
-    """
-    started = [entry for entry in entries if isinstance(entry, AttemptStarted)]
-    assert len(started) == 1, "a send has exactly one attempt"
-    attempt = started[0]
-    if attempt.verb == "DELETE":
-        return
-    _require_not_halted(connection, attempt.intent_id)
-    if attempt.verb == "POST":
-        _require_first_post(connection, attempt.intent_id)
-        _require_free(connection, attempt.intent_id, fingerprint)
-
-
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """Whether a scope trades, why, and by whose word."""
+class ScopeState:
+    """Whether a scope trades, why, and who said so."""
 
     state: RunState
     reason: str
     by: str
 
 
-def lasting_state(connection: sa.Connection, *scopes: str) -> Standing | None:
-    """The newest state of a scope that decides whether it trades; None: nothing was ever said."""
+def lasting_state(connection: sa.Connection, *scopes: str) -> ScopeState | None:
+    """The newest state of a scope that decides whether it trades; None before the first."""
     row = connection.execute(_LASTING, {"scopes": scopes}).first()
-    return Standing(RunState(row.to_state), row.reason, row.by_whom) if row else None
+    return ScopeState(RunState(row.to_state), row.reason, row.by_whom) if row else None
 
 
-def _require_not_halted(connection: sa.Connection, intent_id: str) -> None:
-    intent = connection.execute(_OF_INTENT, {"intent": intent_id}).first()
+def require_may_send(connection: sa.Connection, entries: Sequence[Entry], fingerprint: str) -> None:
+    """Raise SendForbidden unless the attempt among `entries` may begin.
+
+    A DELETE always may; a PUT when nothing is halted; a POST when its intent was never sent and no
+    other order of its fingerprint, which the broker could not tell apart, is unresolved or working.
+    """
+    started = [entry for entry in entries if isinstance(entry, AttemptStarted)]
+    assert len(started) == 1, "a send has exactly one attempt"
+    attempt = started[0]
+    if attempt.verb == "DELETE":
+        return
+    intent = connection.execute(_OF_INTENT, {"intent": attempt.intent_id}).first()
     if intent is None:
-        raise SendForbidden(f"intent {intent_id} is not in the journal")
-    scopes = (f"account:{intent.account}", f"symbol:{intent.symbol}", intent.symbol)
-    for scope in (WHOLE_BOT, *((each,) for each in (*scopes, f"strategy:{intent.strategy}"))):
-        standing = lasting_state(connection, *scope)
-        if standing is not None and standing.state is RunState.HALTED:
-            raise SendForbidden(f"halted ({scope[0]}): {standing.reason}")
-
-
-def _require_first_post(connection: sa.Connection, intent_id: str) -> None:
-    if connection.execute(_POST, {"intent": intent_id}).first():
-        raise SendForbidden(f"intent {intent_id} was sent before; one POST per intent, ever")
-
-
-def _require_free(connection: sa.Connection, intent_id: str, fingerprint: str) -> None:
-    """No order that the broker could not tell apart may be unresolved or working."""
-    order = {"intent": intent_id, "fingerprint": fingerprint}
-    if found := connection.execute(_UNRESOLVED_TWIN, order).scalar():
-        raise SendForbidden(f"the same order is unresolved: {found}")
-    if found := connection.execute(_WORKING_TWIN, order).scalar():
-        raise SendForbidden(f"the same order is working: {found}")
+        raise SendForbidden(f"intent {attempt.intent_id} is not in the journal")
+    account, symbol, strategy = intent
+    for scopes in (
+        WHOLE_BOT,
+        (f"account:{account}",),
+        (f"symbol:{symbol}",),
+        (symbol,),
+        (f"strategy:{strategy}",),
+    ):
+        kept = lasting_state(connection, *scopes)
+        if kept is not None and kept.state is RunState.HALTED:
+            raise SendForbidden(f"halted ({scopes[0]}): {kept.reason}")
+    if attempt.verb == "POST":
+        if connection.execute(_POST, {"intent": attempt.intent_id}).first():
+            text = f"intent {attempt.intent_id} was sent before; one POST per intent, ever"
+            raise SendForbidden(text)
+        order = {"intent": attempt.intent_id, "fingerprint": fingerprint}
+        if found := connection.execute(_UNRESOLVED_TWIN, order).scalar():
+            raise SendForbidden(f"the same order is unresolved: {found}")
+        if found := connection.execute(_WORKING_TWIN, order).scalar():
+            raise SendForbidden(f"the same order is working: {found}")

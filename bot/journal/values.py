@@ -1,15 +1,11 @@
 """What a reader of the journal gets: frozen rows, whole VND and shares, instants aware and UTC."""
 
-import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Final, TypeVar
+from typing import Final
 
 from bot.domain.entry import CheckResult, Numbers
-from bot.journal.encoding import instant_of
-
-R = TypeVar("R")
 
 _NEVER_PLACED: Final = {
     "EXPIRED_LOCAL": "expired",
@@ -145,7 +141,7 @@ class PositionRow:
 
 @dataclass(frozen=True, slots=True)
 class DecisionRow:
-    """One wish of a strategy, or its no, with what it was judged by."""
+    """A request of a strategy, or why there was none, with what it was judged by."""
 
     seq: int
     at: datetime
@@ -181,18 +177,6 @@ class DecisionGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class NoteRow:
-    """Something worth a line that is no order."""
-
-    seq: int
-    at: datetime
-    kind: str
-    text: str
-    numbers: Numbers
-    symbol: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class AuthRow:
     """Something about the second factor."""
 
@@ -202,19 +186,6 @@ class AuthRow:
     code: str
     detail: str
     intent_id: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class StateRow:
-    """A change of state of the bot (`scope` all) or of a strategy (`strategy:<name>`)."""
-
-    seq: int
-    at: datetime
-    scope: str
-    from_state: str | None
-    to_state: str
-    reason: str
-    by_whom: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,20 +200,6 @@ class RunRow:
     epoch: int | None
     ended_at: datetime | None
     end_reason: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class AccountRow:
-    """The broker's numbers of an account. `holdings` is JSON: symbol to its Holding."""
-
-    seq: int
-    at: datetime
-    taken_at: datetime
-    account: str
-    cash: int
-    net_asset_value: int
-    holdings: str
-    is_snapshot: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,35 +238,3 @@ class DaySummary:
     def net(self) -> int:
         """Realised result after fee and tax."""
         return self.realised - self.fee - self.tax
-
-
-def _instant(stored: str | None) -> datetime | None:
-    return None if stored is None else instant_of(stored)
-
-
-def _checks(stored: str) -> tuple[CheckResult, ...]:
-    return tuple(CheckResult(**check) for check in json.loads(stored))
-
-
-READ: Final[Mapping[str, Callable[..., object]]] = {
-    "at": _instant,
-    "taken_at": _instant,
-    "started_at": _instant,
-    "ended_at": _instant,
-    "trading_date": date.fromisoformat,
-    "numbers": json.loads,
-    "saw": json.loads,
-    "checks": _checks,
-    "is_open": bool,
-    "is_snapshot": bool,
-}
-"""Columns that are read as something else than they are stored."""
-
-
-def made(kind: type[R], stored: Mapping[str, object]) -> R:
-    """Make a frozen row of `kind` from the columns of the same names."""
-    values: dict[str, object] = {}
-    for field in fields(kind):  # type: ignore[arg-type]
-        read = READ.get(field.name)
-        values[field.name] = read(stored[field.name]) if read else stored[field.name]
-    return kind(**values)

@@ -1,9 +1,9 @@
 """Checks a journal against itself and against heads that were kept of it.
 
 Every chain is walked from the genesis hash, every seal taken again, chain lengths compared with
-`chains`, orders with their fills, and no intent has two POSTs. Who can write the whole database can
-make all of that fit again: only heads kept elsewhere show it. It reads row by row, in memory that
-does not grow with the journal, and changes nothing.
+`chains`, orders with their fills, and no intent has two POSTs. Whoever can write the whole
+database can make all of that fit again: only heads kept elsewhere show it. It reads row by row, in
+memory that does not grow with the journal, and changes nothing.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,15 +18,14 @@ from bot.journal import rows, tables
 from bot.journal.batch import COUNTER, Head, read_heads, seals_of
 from bot.journal.comparing import Comparison
 from bot.journal.encoding import Plain, link, summed
-from bot.journal.engines import database_errors, is_sqlite, reading_engine
 from bot.journal.errors import Corrupt
 from bot.journal.guards import missing_guards
 from bot.journal.heads import KeptHeads, label_of
-from bot.journal.positions import total
-from bot.journal.schema import require_schema
+from bot.journal.schema import reading_current
+from bot.journal.views import total
 
 PROBLEMS_MAX: Final = 100
-"""How many problems are told; a broken chain would fill the screen."""
+"""How many problems are reported; a broken chain would fill the screen."""
 ROWS_AT_ONCE: Final = 500
 _NO_HEAD: Final = Head(0, 0, "")
 _RUNS: Final = sa.select(tables.runs.c.run_id, tables.runs.c.heads, tables.runs.c.ended_at).where(
@@ -59,16 +58,15 @@ class VerifyReport:
 
 def verify(url: str, kept: Sequence[KeptHeads] = ()) -> VerifyReport:
     """Check a whole journal, against `kept` heads too. Of a journal that is being written, those
-    have to be read before. Raises Unreachable or NeedsMigration; damage is a problem, told.
+    have to be read before. Raises Unreachable or NeedsMigration; damage is reported as a problem.
     """
-    engine = reading_engine(url)
     try:
-        with database_errors(url), engine.connect() as connection:
-            require_schema(connection)
+        with reading_current(url) as connection:
             runs = connection.execute(_RUNS).all()
             comparison = Comparison(kept, {row.run_id: row.heads for row in runs})
-            problems = tuple(islice(_problems(connection, url, comparison), PROBLEMS_MAX))
             heads = read_heads(connection)
+            found = _problems(connection, heads, comparison)
+            problems = tuple(islice(found, PROBLEMS_MAX))
             comparison.see_heads(heads)
             return VerifyReport(
                 events=heads.get(COUNTER, _NO_HEAD).row_count,
@@ -80,45 +78,37 @@ def verify(url: str, kept: Sequence[KeptHeads] = ()) -> VerifyReport:
             )
     except Corrupt as damage:
         return VerifyReport(0, 0, 0, (str(damage),))
-    finally:
-        engine.dispose()
 
 
 def heads_now(url: str, at: datetime) -> KeptHeads:
     """Where the chains end now, to be kept elsewhere. Raises Unreachable or NeedsMigration."""
-    engine = reading_engine(url)
     runs = tables.runs
     newest = sa.select(runs.c.run_id, runs.c.epoch).order_by(runs.c.run_id.desc()).limit(1)
-    try:
-        with database_errors(url), engine.connect() as connection:
-            require_schema(connection)
-            run_id, epoch = connection.execute(newest).first() or (0, None)
-            return KeptHeads(at, label_of(url), run_id, epoch, read_heads(connection))
-    finally:
-        engine.dispose()
+    with reading_current(url) as connection:
+        run_id, epoch = connection.execute(newest).first() or (0, None)
+        return KeptHeads(at, label_of(url), run_id, epoch, read_heads(connection))
 
 
-def _problems(connection: sa.Connection, url: str, comparison: Comparison) -> Iterator[str]:
-    if is_sqlite(url):
-        yield from _damage(connection)
+def _problems(
+    connection: sa.Connection, heads: Mapping[str, Head], comparison: Comparison
+) -> Iterator[str]:
+    if connection.dialect.name == "sqlite":
+        for (finding,) in connection.exec_driver_sql("PRAGMA integrity_check(10)"):
+            if finding != "ok":
+                yield f"the file is damaged: {finding}"
     if missing := missing_guards(connection):
         yield f"triggers that keep rows from being changed are missing: {', '.join(missing)}"
-    heads = read_heads(connection)
     for table in tables.CHAINED:
         yield from _chain_problems(connection, table, heads.get(table.name), comparison)
     for table in tables.SEALED:
         yield from _seal_problems(connection, table, heads.get(seals_of(table)))
-    yield from _epoch_problems(connection)
-    yield from _counter_problems(connection, heads)
+    yield from _count_problems(connection, heads)
     yield from _balance_problems(connection)
-    yield from _double_posts(connection)
-
-
-def _damage(connection: sa.Connection) -> Iterator[str]:
-    """What SQLite itself finds wrong with its file."""
-    for (finding,) in connection.exec_driver_sql("PRAGMA integrity_check(10)"):
-        if finding != "ok":
-            yield f"the file is damaged: {finding}"
+    attempts = tables.attempts
+    posted = sa.select(attempts.c.intent_id).where(attempts.c.verb == "POST")
+    twice = posted.group_by(attempts.c.intent_id).having(sa.func.count() > 1)
+    for row in _stream(connection, twice):
+        yield f"intent {row['intent_id']}: was sent more than once"
 
 
 def _chain_problems(
@@ -156,17 +146,15 @@ def _seal_problems(connection: sa.Connection, table: sa.Table, head: Head | None
         yield f"{table.name}: the seals of {count} rows do not add up to their sum in chains"
 
 
-def _epoch_problems(connection: sa.Connection) -> Iterator[str]:
-    """Each run took an epoch of the lease, which only grows."""
+def _count_problems(connection: sa.Connection, heads: Mapping[str, Head]) -> Iterator[str]:
+    """Each run took an epoch of the lease, which only grows. The numbers of all entries run from 1
+    to the counter; a finished row has taken two.
+    """
     runs, lease = tables.runs, tables.lease
     newest = connection.execute(sa.select(sa.func.max(runs.c.epoch))).scalar() or 0
     now = connection.execute(sa.select(sa.func.max(lease.c.epoch))).scalar() or 0
     if now < newest:
         yield f"lease: its epoch is {now}, but a run had {newest} already"
-
-
-def _counter_problems(connection: sa.Connection, heads: Mapping[str, Head]) -> Iterator[str]:
-    """The numbers of all entries run from 1 to the counter; a finished row has taken two."""
     taken = sum(heads[table.name].row_count for table in tables.CHAINED if table.name in heads)
     taken += _count(connection, tables.orders)
     counter = heads.get(COUNTER, _NO_HEAD)
@@ -198,14 +186,6 @@ def _balance_problems(connection: sa.Connection) -> Iterator[str]:
     lost = sa.select(summed.c.order_id).outerjoin_from(summed, orders, same)
     for row in _stream(connection, lost.where(orders.c.order_id.is_(None))):
         yield f"order {row['order_id']}: has fills and no row"
-
-
-def _double_posts(connection: sa.Connection) -> Iterator[str]:
-    attempts = tables.attempts
-    query = sa.select(attempts.c.intent_id).where(attempts.c.verb == "POST")
-    twice = query.group_by(attempts.c.intent_id).having(sa.func.count() > 1)
-    for row in _stream(connection, twice):
-        yield f"intent {row['intent_id']}: was sent more than once"
 
 
 def _stream(connection: sa.Connection, query: sa.Executable) -> Iterator[Stored]:

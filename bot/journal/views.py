@@ -1,10 +1,14 @@
-"""The views of the journal: their names and columns. The migrations define them."""
+"""The views of the journal (the migrations define them), and sums over fills.
+
+The sums are whole numbers on both databases.
+"""
 
 from typing import Final
 
 import sqlalchemy as sa
 
-from bot.journal.tables import Whole, Words
+from bot.domain.order import Side
+from bot.journal.tables import Whole, Words, fills
 
 
 def _view(name: str, text: str, whole: str) -> sa.TableClause:
@@ -35,3 +39,18 @@ v_pnl: Final = _view(
     "trading_date strategy symbol",
     "fills bought bought_amount sold sold_amount realised fee tax net",
 )
+
+
+def total(amount: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
+    """The sum, 0 of nothing; PostgreSQL would make a decimal of it."""
+    return sa.cast(sa.func.coalesce(sa.func.sum(amount), 0), Whole)
+
+
+def _held(bought: sa.ColumnElement[int], sold: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
+    return total(sa.case((fills.c.side == Side.BUY, bought), else_=-sold))
+
+
+SHARES: Final = _held(fills.c.quantity, fills.c.quantity)
+"""What fills add up to in shares."""
+COST: Final = _held(fills.c.amount, fills.c.amount - fills.c.realised)
+"""What those shares cost: a sale takes away its amount less the profit realised."""

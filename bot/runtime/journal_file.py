@@ -15,7 +15,7 @@ from bot.journal.errors import (
     Unreachable,
     UnusableUrl,
 )
-from bot.journal.migrate import check, migrate
+from bot.journal.schema import check, migrate
 
 
 def prepare_journal(url: str) -> str:

@@ -14,7 +14,7 @@ from bot.domain.order import OrderState, SendState, Side
 from bot.journal.errors import Holder
 from bot.journal.journal import Journal
 from bot.journal.lease import acquire
-from bot.journal.migrate import migrate
+from bot.journal.schema import migrate
 from tests.journal.facts import T0, Story, after, but
 
 FILLED = Story(1, "sma-fpt", "FPT", quantity=100, price=132_000, start=-300)

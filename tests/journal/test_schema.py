@@ -16,8 +16,7 @@ from bot.journal.engines import reading_engine, writing_engine
 from bot.journal.errors import Holder, NeedsMigration
 from bot.journal.journal import Journal
 from bot.journal.lease import acquire
-from bot.journal.migrate import check, migrate, newest_script
-from bot.journal.schema import SchemaState
+from bot.journal.schema import SchemaState, check, migrate, newest_script
 from bot.journal.verify import verify
 from bot.journal.views import v_decisions, v_orders, v_pnl, v_timeline
 from tests.journal.facts import T0, Story

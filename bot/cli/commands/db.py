@@ -10,9 +10,9 @@ from bot.cli.show import print_json, print_text, say
 from bot.config.masking import masked_url
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.settings.load import Loaded
-from bot.journal.migrate import check as check_schema
-from bot.journal.migrate import migrate as migrate_schema
 from bot.journal.schema import SchemaState
+from bot.journal.schema import check as check_schema
+from bot.journal.schema import migrate as migrate_schema
 from bot.runtime.journal_file import FOREIGN, journal_errors
 
 
