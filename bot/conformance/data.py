@@ -1,27 +1,28 @@
-"""The data of the conformance run: what the document says, in YAML, line by line."""
+"""What the API's document says, row by row, read from the YAML files beside this module."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
+from pydantic import BaseModel, ConfigDict
 from ruamel.yaml import YAML
 
 HERE: Final = Path(str(files("bot.conformance")))
-READS: Final = (
-    "reads_account",
-    "reads_quotes",
-    "reads_stocks",
-    "reads_news",
-    "reads_earlier",
-)
-_BAD_BODIES: Final = ("refused", "rejected", "amendments")
+READS: Final = ("reads_account", "reads_quotes", "reads_stocks", "reads_news", "reads_earlier")
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
+class _Row(BaseModel):
+    """One row of a file. `is_shown` False: the document only suggests it; else is drift."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    id: str
+    is_shown: bool = True
+
+
+class Read(_Row):
     """One read: where, under which key, in which shape. `shape` None: no source shows one.
 
     `is_free`: more fields than these are to be expected. `seldom`: endings of names that may be
@@ -29,12 +30,11 @@ class Read:
     promises the path, so that a 404 is no failure; nor is one with an error code of `absent`.
     """
 
-    id: str
     call: str
     path: str
     key: str
-    query: Mapping[str, str] = field(default_factory=dict)
-    shape: object = None
+    query: Mapping[str, str] = {}
+    shape: Any = None
     is_free: bool = False
     is_nullable: bool = False
     is_optional: bool = False
@@ -42,75 +42,69 @@ class Read:
     absent: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """One refusal: any of `status`, and any of `codes` unless there are none."""
+class Refusal(_Row):
+    """A read that is refused: with any of `status`, and any of `codes` unless there are none."""
 
-    id: str
     what: str
     path: str
     status: tuple[int, ...]
     codes: tuple[str, ...] = ()
-    query: Mapping[str, str] = field(default_factory=dict)
-    is_shown: bool = True
+    query: Mapping[str, str] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Sense:
-    """One read and what it must mean, by the name of a judge and its argument.
+class ContentCase(_Row):
+    """One read and what its content must satisfy: the name of a rule, and its argument."""
 
-    `is_shown` False: the document only suggests it.
-    """
-
-    id: str
     what: str
     path: str
-    judge: str
+    rule: str
     of: str = ""
-    query: Mapping[str, str] = field(default_factory=dict)
-    is_shown: bool = True
+    query: Mapping[str, str] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class AccessCase(_Row):
     """One request about who may ask, and the statuses it may be answered with.
 
     `post` is a body, None for a GET; `codes` are the names of the document, another is drift.
     """
 
-    id: str
     what: str
     status: tuple[int, ...]
     path: str = "/users/v1/users/me"
-    query: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = {}
     post: str | None = None
-    headers: Mapping[str, str | None] = field(default_factory=dict)
-    slip: str = "none"
+    headers: Mapping[str, str | None] = {}
+    signing: str = "as documented"
     stamp: str = "now"
     codes: tuple[str, ...] = ()
     is_unsigned: bool = False
     has_hex_nonce: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class BadBody:
+class IncompleteWrite(_Row):
+    """An order write without what every write needs, and its refusal: any of `codes`."""
+
+    what: str
+    headers: Mapping[str, str | None]
+    status: int
+    codes: tuple[str, ...]
+
+
+class BadBody(_Row):
     """An order write that must be refused: the good body with changes, or a text as it is."""
 
-    id: str
     what: str
-    set: Mapping[str, Any] = field(default_factory=dict)
+    set: Mapping[str, Any] = {}
     drop: tuple[str, ...] = ()
     text: str | None = None
-    body: Mapping[str, Any] = field(default_factory=dict)
+    body: Mapping[str, Any] = {}
     codes: tuple[str, ...] = ()
-    is_shown: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class OrderData:
+class OrderData(BaseModel):
     """What is known of order writes; `refused` with 400, `rejected` inside a 200."""
 
-    result: object
+    result: Any
     refused: tuple[BadBody, ...]
     rejected: tuple[BadBody, ...]
     amendments: tuple[BadBody, ...]
@@ -119,33 +113,37 @@ class OrderData:
 @cache
 def order_data() -> OrderData:
     """Return the data of the order writes."""
-    found = _parsed("orders")
-    bad = {name: tuple(map(_bad_body, found[name])) for name in _BAD_BODIES}
-    return OrderData(result=found["result"], **bad)
+    return OrderData(**_parsed("orders"))
 
 
 @cache
-def access_cases() -> tuple[Access, ...]:
+def access_cases() -> tuple[AccessCase, ...]:
     """Return every request about who may ask."""
-    return tuple(_access(row) for row in _rows("access"))
+    return tuple(AccessCase(**row) for row in _parsed("access"))
+
+
+@cache
+def incomplete_writes() -> tuple[IncompleteWrite, ...]:
+    """Return the order writes that lack a token or a device-id."""
+    return tuple(IncompleteWrite(**row) for row in _parsed("incomplete"))
 
 
 @cache
 def reads() -> tuple[Read, ...]:
     """Return every read, in the order of the document."""
-    return tuple(_read(row) for name in READS for row in _rows(name))
+    return tuple(Read(**row) for name in READS for row in _parsed(name))
 
 
 @cache
 def refusals() -> tuple[Refusal, ...]:
     """Return every refusal of a read."""
-    return tuple(_refusal(row) for row in _rows("refusals"))
+    return tuple(Refusal(**row) for row in _parsed("refusals"))
 
 
 @cache
-def sense_rows() -> tuple[Sense, ...]:
-    """Return what answers must mean."""
-    return tuple(_sense(row) for row in _rows("sense"))
+def content_cases() -> tuple[ContentCase, ...]:
+    """Return what the content of answers must satisfy."""
+    return tuple(ContentCase(**row) for row in _parsed("content"))
 
 
 @cache
@@ -154,63 +152,5 @@ def words() -> Mapping[str, tuple[str, ...]]:
     return {name: tuple(listed) for name, listed in _parsed("words").items()}
 
 
-def _rows(name: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = _parsed(name)
-    return found
-
-
 def _parsed(name: str) -> Any:
     return YAML(typ="safe").load((HERE / f"{name}.yaml").read_text("utf-8"))
-
-
-def _read(row: Mapping[str, Any]) -> Read:
-    return Read(
-        id=row["id"],
-        call=row["call"],
-        path=row["path"],
-        key=row["key"],
-        query=row.get("query", {}),
-        shape=row.get("shape"),
-        is_free=bool(row.get("free")),
-        is_nullable=bool(row.get("nullable")),
-        is_optional=bool(row.get("optional")),
-        seldom=tuple(row.get("seldom", ())),
-        absent=tuple(row.get("absent", ())),
-    )
-
-
-def _refusal(row: Mapping[str, Any]) -> Refusal:
-    return Refusal(
-        id=row["id"],
-        what=row["what"],
-        path=row["path"],
-        status=tuple(row["status"]),
-        codes=tuple(row.get("codes", ())),
-        query=row.get("query", {}),
-        is_shown=row.get("level") != "should",
-    )
-
-
-def _access(row: Mapping[str, Any]) -> Access:
-    plain = ("id", "what", "path", "query", "post", "headers", "slip", "stamp")
-    return Access(
-        status=tuple(row["status"]),
-        codes=tuple(row.get("codes", ())),
-        is_unsigned=bool(row.get("unsigned")),
-        has_hex_nonce=row.get("nonce") == "hex",
-        **{name: row[name] for name in plain if name in row},
-    )
-
-
-def _bad_body(row: Mapping[str, Any]) -> BadBody:
-    return BadBody(
-        drop=tuple(row.get("drop", ())),
-        codes=tuple(row.get("codes", ())),
-        is_shown=row.get("level") != "should",
-        **{name: row[name] for name in ("id", "what", "set", "text", "body") if name in row},
-    )
-
-
-def _sense(row: Mapping[str, Any]) -> Sense:
-    fields = {name: value for name, value in row.items() if name != "level"}
-    return Sense(is_shown=row.get("level") != "should", **fields)

@@ -9,8 +9,8 @@ from enum import StrEnum
 class Verdict(StrEnum):
     """OK and FAIL speak of what the document shows.
 
-    DRIFT is a difference that a tolerant client lives with: a field that came, went or was renamed,
-    a number sent as a text, or another choice where the document is silent. SKIPPED was not tried.
+    DRIFT is a difference that a tolerant client lives with: a field added, missing or renamed, a
+    number sent as a text, or another choice where the document is silent. SKIPPED was not tried.
     """
 
     OK = "ok"
@@ -21,7 +21,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One assertion: `id` begins with the section of the document, `found` says what was there."""
+    """One assertion: `id` begins with the document's section, `found` says what was there."""
 
     id: str
     what: str
@@ -30,28 +30,27 @@ class Finding:
 
 
 Show = Callable[[Finding], None]
-"""Hears a finding as soon as it is made."""
+"""Gets a finding as soon as it is made."""
 
 
 def nobody(_: Finding) -> None:
-    """Hear nothing."""
+    """Show nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that was asserted, in the order of the asking."""
+    """Everything that was asserted, in the order of the requests."""
 
     findings: tuple[Finding, ...]
 
     @property
     def counts(self) -> Mapping[Verdict, int]:
-        """How many of each verdict."""
         counted = Counter(finding.verdict for finding in self.findings)
         return {verdict: counted[verdict] for verdict in Verdict}
 
     @property
     def executed(self) -> int:
-        """How many assertions were really made."""
+        """How many assertions were made and not skipped."""
         return len(self.findings) - self.counts[Verdict.SKIPPED]
 
     @property

@@ -1,7 +1,7 @@
-"""A run that a signal ends: what it has placed is cancelled before the process is over.
+"""Ends a run on a signal: what it has placed is cancelled before the process exits.
 
-The first signal stops the checks and lets the clearing up take its time, a second one shortens it.
-Both times are bounded, and a request under way has its deadline: no broker keeps us from ending.
+The first signal stops the checks and gives the cleanup its time, a second one shortens that. Both
+times are bounded, and a request under way has its deadline: no broker can keep us from ending.
 """
 
 import asyncio
@@ -13,12 +13,12 @@ from typing import Any, Final
 from bot.conformance.finding import Report
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-CLEARING_S_MAX: Final = 60.0
+CLEANUP_S_MAX: Final = 60.0
 AGAIN_S_MAX: Final = 5.0
 
 
 class Interrupted(Exception):
-    """A signal has ended the run; it has cleared up as far as it could."""
+    """A signal has ended the run, which has cleaned up as far as it could."""
 
     def __init__(self, number: signal.Signals) -> None:
         super().__init__(number.name)
@@ -31,26 +31,26 @@ async def until_signal(
     *,
     again_s: float = AGAIN_S_MAX,
 ) -> Report:
-    """Make the run and return its report; `on_signal` hears each signal. Raises Interrupted."""
+    """Make the run and return its report; `on_signal` gets each signal. Raises Interrupted."""
     loop, task = asyncio.get_running_loop(), asyncio.ensure_future(run)
-    reply: list[signal.Signals] = []
+    seen: list[signal.Signals] = []
 
-    def hear(number: signal.Signals) -> None:
-        if not reply:
+    def stop(number: signal.Signals) -> None:
+        if not seen:
             task.cancel()
-        loop.call_later(again_s if reply else CLEARING_S_MAX, task.cancel)
-        reply.append(number)
+        loop.call_later(again_s if seen else CLEANUP_S_MAX, task.cancel)
+        seen.append(number)
         with suppress(OSError):  # a terminal that is gone
             on_signal(number)
 
     for number in SIGNALS:
-        loop.add_signal_handler(number, hear, number)
+        loop.add_signal_handler(number, stop, number)
     try:
         return await task
     except (asyncio.CancelledError, OSError):
-        if not reply:
+        if not seen:
             raise
-        raise Interrupted(reply[0]) from None
+        raise Interrupted(seen[0]) from None
     finally:
         for number in SIGNALS:
             loop.remove_signal_handler(number)

@@ -1,6 +1,6 @@
 """Order writes: one order from its place to its cancel, and everything that must be refused.
 
-The order is a buy of one lot at the day's floor: it is on the step, inside the band, and far from
+The order is a buy of one lot at the day's floor: it is on the tick, inside the band, and far from
 the market. It is cancelled at the end whatever happened in between. Source: broker open API
 0.2.0-preview.3, sections 4.2, 6.2, 7 and 8.
 """
@@ -10,118 +10,182 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
 from bot.broker.errors import RateLimited
+from bot.config.rulebook import load_rulebook
+from bot.conformance.cleanup import DAY_ORDERS, ORDERS, PAUSE, Cleanup
 from bot.conformance.data import BadBody, order_data, words
-from bot.conformance.facts import Facts, payload, rows
+from bot.conformance.facts import MARKET_PHASE, Facts, MissingFact, payload, rows
 from bot.conformance.finding import Finding, Show, Verdict, judged, nobody, skipped
-from bot.conformance.order_terms import LOT, available, why_not
+from bot.conformance.raw_client import RawClient, Reply
 from bot.conformance.shape import compare, shown
-from bot.conformance.sweep import PAUSE, Sweep
-from bot.conformance.talk import Reply, Talker
+from bot.domain.errors import RuleDataError
+from bot.domain.instrument import Exchange, Instrument
 from bot.protocol.envelope import is_no_error
 
-ORDERS: Final = "/trading/oa/sub-accounts/{account}/orders"
-BOOK: Final = "/trading/v1/accounts/{account}/order-book"
+LOT: Final = 100
 REFUSING: Final = frozenset({"REJECTED", "FAILED"})
 LOOKS_MAX: Final = 3
+_MILLION_SHARES: Final = 1_000_000
+_COMPARED: Final = (
+    *("orderid", "status", "qtty", "price", "execqtty", "remainqtty", "cancelqtty"),
+)
 
 Body = dict[str, Any]
 
 
 async def check_orders(
-    talker: Talker, facts: Facts, *, on_left: Show = nobody
+    client: RawClient, facts: Facts, *, on_left: Show = nobody
 ) -> AsyncIterator[Finding]:
-    """Place, look, amend, look, cancel, look; then what is refused.
+    """Place, look, amend, look, cancel, look; then what is refused. Clean up whatever happened.
 
-    `on_left` hears what a run has left that is cut off on the way.
+    A run that is cut off, by a signal or by a limit without end, cleans up too; cut off once more,
+    it names what may be left. `on_left` gets what a run has left that is cut off.
     """
-    why = await why_not(talker, facts)
-    if why:
-        yield skipped("4.2 orders", "order writes", why)
+    try:
+        await learn_order_terms(client, facts)
+    except MissingFact as missing:
+        yield skipped("4.2 orders", "order writes", missing.why)
         return
-    story = OrderStory(talker, facts, on_left)
-    async for finding in story.told():
-        yield finding
-
-
-class OrderStory:
-    """One order and what is asserted about it."""
-
-    def __init__(self, talker: Talker, facts: Facts, on_left: Show) -> None:
-        self._talker = talker
-        self._facts = facts
-        self._on_left = on_left
-        self._target = facts.target(ORDERS, {})
-        self._price = int(facts["floor"])
-        self._order_id = ""
-        self._is_lost = True
-
-    async def told(self) -> AsyncIterator[Finding]:
-        """Tell it from the beginning to the end, and clear up whatever that was.
-
-        A run that is cut off, by a signal or by a limit without end, clears up too; cut off once
-        more, it says what may be left.
-        """
-        sweep = Sweep(self._talker, self._facts)
-        await sweep.remember()
-        left: Finding | None = None
-        try:
-            async for finding in self._story():
+    check = _OrderCheck(client, facts)
+    cleanup = Cleanup(client, facts)
+    await cleanup.remember()
+    left: Finding | None = None
+    try:
+        for step in (check.place, check.amend, check.cancel, check.refuse):
+            async for finding in step():
                 yield finding
-            left = await sweep.clear(self._order_id, is_lost=self._is_lost)
-        finally:
-            if left is None:
-                self._on_left(await self._cleared(sweep))
-        yield left
+            if not check.order_id:
+                break
+        left = await cleanup.clear(check.order_id, is_lost=check.is_lost)
+    finally:
+        if left is None:
+            try:
+                cut_off = await cleanup.clear(check.order_id, is_lost=check.is_lost)
+            except (asyncio.CancelledError, RateLimited):
+                cut_off = cleanup.given_up(check.order_id)
+            on_left(cut_off)
+    yield left
 
-    async def _cleared(self, sweep: Sweep) -> Finding:
-        try:
-            return await sweep.clear(self._order_id, is_lost=self._is_lost)
-        except (asyncio.CancelledError, RateLimited):
-            return sweep.given_up(self._order_id)
 
-    async def _story(self) -> AsyncIterator[Finding]:
-        before = await available(self._talker, self._facts, "BUY", "pp0")
-        placed = await self._talker.ask("POST", self._target, self.body())
-        for finding in self._placed(placed):
-            yield finding
-        if not self._order_id:
-            return
-        for finding in [*await self._seen(), await self._held_back(before)]:
-            yield finding
-        for finding in [*await self._amended(), *await self._bad_amendments()]:
-            yield finding
-        for finding in await self._cancelled():
-            yield finding
-        async for finding in self._refusals():
-            yield finding
+async def learn_order_terms(client: RawClient, facts: Facts) -> None:
+    """Find out prices and quantities for orders, good and bad. Raises MissingFact: none can be
+    tried now.
 
-    def body(self) -> Body:
-        """The good body: both price keys always there, one of them null."""
-        return {
-            "sub_account": self._facts["extended"],
+    Learnt are floor and ceiling, the ticks beside them, and quantities that buying power and
+    shares do not cover.
+    """
+    needed = ("account", "extended", "stock", "floor", "ceiling", "exchange")
+    missing = [name for name in needed if name not in facts.known]
+    if missing or client.token is None:
+        names = [*missing, *([] if client.token else ["a token"])]
+        raise MissingFact(f"without {', '.join(names)}")
+    phase = payload(await client.get(facts.target(*MARKET_PHASE)), {}).get("exchange_session")
+    if phase != "PROGRESS":
+        why = f"{facts['exchange']} is {phase}: an order at the floor waits only in PROGRESS"
+        raise MissingFact(why)
+    try:
+        instrument = Instrument(facts["stock"], Exchange(facts["exchange"]))
+        rulebook = load_rulebook()
+    except (ValueError, RuleDataError) as error:
+        raise MissingFact(str(error)) from error
+    floor, ceiling = int(float(facts["floor"])), int(float(facts["ceiling"]))
+    facts.known["floor"] = str(floor)
+    power = await _available(client, facts, "BUY", "pp0")
+    sellable = await _available(client, facts, "SELL", "trade")
+    numbers = {
+        "ceiling": ceiling,
+        "next_price": rulebook.tick_up(instrument, floor + 1),
+        "above_ceiling": rulebook.tick_up(instrument, ceiling + 1),
+        "below_floor": floor - rulebook.tick_size(instrument, floor),
+        "off_tick": floor + 1,
+        "overbuy": min((power // floor // LOT + 10) * LOT, _MILLION_SHARES),
+        "oversell": (sellable // LOT + 1) * LOT,
+    }
+    facts.known |= {name: str(value) for name, value in numbers.items()}
+    if power < 3 * LOT * floor:
+        raise MissingFact(f"buying power {power:,} is below {3 * LOT * floor:,}")
+
+
+async def _available(client: RawClient, facts: Facts, side: str, name: str) -> int:
+    """Return a figure of available-trade, 0 when there is none."""
+    query = {"orderSide": side, "symbol": "{stock}", "quotePrice": "{floor}"}
+    reply = await client.get(facts.target("/trading/v2/accounts/{account}/available-trade", query))
+    found = payload(reply, {}).get(name)
+    return int(found) if isinstance(found, int) else 0
+
+
+class _OrderCheck:
+    """One order and what is asserted about it.
+
+    `order_id` is empty until a place is taken; `is_lost`: whether its answer was.
+    """
+
+    def __init__(self, client: RawClient, facts: Facts) -> None:
+        self.order_id = ""
+        self.is_lost = True
+        self._client = client
+        self._facts = facts
+        self._target = facts.target(ORDERS)
+        self._price = int(facts["floor"])
+        self._good: Mapping[str, Any] = {
+            "sub_account": facts["extended"],
             "side": "BUY",
-            "symbol": self._facts["stock"],
+            "symbol": facts["stock"],
             "quantity": LOT,
             "type": "LIMIT",
             "limit_price": self._price,
             "market_price": None,
             "stock_type": "STOCK",
         }
+        """The good body: both price keys always there, one of them null."""
+        self._cancel_body: Body = {"sub_account": facts["extended"]}
 
-    def _order(self, order_id: str) -> str:
-        return f"{self._target}/{order_id}"
-
-    # ------------------------------------------------------------------------------- the place
+    async def place(self) -> AsyncIterator[Finding]:
+        """Place the order, and look at its row, the day order book and the buying power."""
+        before = await _available(self._client, self._facts, "BUY", "pp0")
+        for finding in self._placed(await self._client.ask("POST", self._target, self._good)):
+            yield finding
+        if not self.order_id:
+            return
+        row = await self._row()
+        book = rows(await self._client.get(self._facts.target(DAY_ORDERS)))
+        after, worth = await _available(self._client, self._facts, "BUY", "pp0"), LOT * self._price
+        wanted = {
+            "orderid": self.order_id,
+            "rootorderid": self.order_id,
+            "symbol": self._facts["stock"],
+            "side": "BUY",
+            "qtty": LOT,
+            "price": self._price,
+            "pricetype": "LO",
+            "execqtty": 0,
+            "remainqtty": LOT,
+            "cancelqtty": 0,
+            "allowcancel": "Y",
+            "allowamend": "Y",
+            "afacctno": self._facts["account"],
+        }
+        for finding in _fields("4.3 row", "the row of a placed order", row, wanted):
+            yield finding
+        listed = [each for each in book if each.get("orderid") == self.order_id]
+        is_once, found = len(listed) == 1, f"{len(listed)} rows of {len(book)}"
+        yield judged(
+            "4.3 row listed", "the day order book has it once", is_met=is_once, found=found
+        )
+        is_equal = bool(listed) and _is_same(listed[0], row)
+        found = "the same" if is_equal else "they differ"
+        yield judged("4.3 row equal", "list and detail agree", is_met=is_equal, found=found)
+        found = f"{before:,} before, {after:,} after an order of {worth:,}"
+        what = "a waiting buy lowers the buying power by its value"
+        yield judged("4.3 pp0", what, is_met=before - after >= worth, found=found)
 
     def _placed(self, reply: Reply) -> list[Finding]:
-        self._is_lost = reply.status == 0 or reply.status >= 500
-        results, findings = _one_result("4.2 place", reply)
-        if not results:
+        self.is_lost = reply.status == 0 or reply.status >= 500
+        result, findings = _one_result("4.2 place", reply)
+        if result is None:
             return findings
-        [result] = results
         is_live = result.get("order_status") not in REFUSING
-        self._order_id = str(result.get("order_id") or "") if is_live else ""
-        self._facts.known["order_id"] = self._order_id
+        self.order_id = str(result.get("order_id") or "") if is_live else ""
+        self._facts.known["order_id"] = self.order_id
         wanted = {
             "symbol": self._facts["stock"],
             "order_side": "BUY",
@@ -137,195 +201,143 @@ class OrderStory:
             "execute_amount": 0,
         }
         findings += _fields("4.2 place", "the result of a place", result, wanted)
-        findings.append(_no_error("4.2 place code", "a place that is taken has no code", result))
-        told = str(result.get("order_status"))
-        findings.append(
-            judged("4.2 place taken", "an order at the floor is taken", is_met=is_live, found=told)
-        )
-        return findings
-
-    async def _seen(self) -> list[Finding]:
-        row = await self._row()
-        wanted = {
-            "orderid": self._order_id,
-            "rootorderid": self._order_id,
-            "symbol": self._facts["stock"],
-            "side": "BUY",
-            "qtty": LOT,
-            "price": self._price,
-            "pricetype": "LO",
-            "execqtty": 0,
-            "remainqtty": LOT,
-            "cancelqtty": 0,
-            "allowcancel": "Y",
-            "allowamend": "Y",
-            "afacctno": self._facts["account"],
-        }
-        book = rows(await self._talker.get(self._facts.target(BOOK, {})))
-        listed = [each for each in book if each.get("orderid") == self._order_id]
-        is_one, found = len(listed) == 1, f"{len(listed)} rows of {len(book)}"
-        is_equal = bool(listed) and _same(listed[0], row)
-        equal = "the same" if is_equal else "they differ"
-        return [
-            *_fields("4.3 row", "the row of a placed order", row, wanted),
-            judged("4.3 row listed", "the day order book has it once", is_met=is_one, found=found),
-            judged("4.3 row equal", "list and detail agree", is_met=is_equal, found=equal),
-        ]
-
-    async def _held_back(self, before: int) -> Finding:
-        after, worth = await available(self._talker, self._facts, "BUY", "pp0"), LOT * self._price
-        found = f"{before:,} before, {after:,} after an order of {worth:,}"
-        what = "a waiting buy lowers the buying power by its worth"
-        return judged("4.3 pp0", what, is_met=before - after >= worth, found=found)
+        findings.append(_no_error("4.2 place code", "an accepted place has no code", result))
+        what, found = "an order at the floor is accepted", str(result.get("order_status"))
+        return [*findings, judged("4.2 place taken", what, is_met=is_live, found=found)]
 
     async def _row(self) -> Mapping[str, Any]:
         """The detail row; a new one may show up a moment late."""
-        target = self._facts.target(f"{BOOK}/{{order_id}}", {})
+        target = self._facts.target(f"{DAY_ORDERS}/{{order_id}}")
         for _ in range(LOOKS_MAX):
-            if row := payload(await self._talker.get(target), {}):
+            if row := payload(await self._client.get(target), {}):
                 return dict(row)
-            await self._talker.pause(PAUSE)
+            await self._client.pause(PAUSE)
         return {}
 
-    # --------------------------------------------------------------------- amend and cancel it
-
-    async def _amended(self) -> list[Finding]:
-        target, price = self._order(self._order_id), int(self._facts["next_price"])
-        findings: list[Finding] = []
-        for id_, body, wanted, column in (
-            ("4.2 amend price", {"price": price}, {"limit_price": price}, "price"),
-            ("4.2 amend quantity", {"quantity": 2 * LOT}, {"order_quantity": 2 * LOT}, "qtty"),
+    async def amend(self) -> AsyncIterator[Finding]:
+        """Amend price and quantity, then try what must be refused."""
+        target, price = self._order(self.order_id), int(self._facts["next_price"])
+        for name, value, echoed, column in (
+            ("price", price, "limit_price", "price"),
+            ("quantity", 2 * LOT, "order_quantity", "qtty"),
         ):
-            results, said = _one_result(id_, await self._talker.ask("PUT", target, body))
-            findings += said
-            if results:
-                same_id = {"order_id": self._order_id, **wanted}
-                findings += _fields(id_, "an amendment echoes", results[0], same_id)
-                findings.append(_no_error(f"{id_} code", "an amendment has no code", results[0]))
-            row = await self._row()
-            findings += _fields(id_, "the row shows", row, {column: next(iter(wanted.values()))})
-        return findings
-
-    async def _bad_amendments(self) -> list[Finding]:
-        target, findings = self._order(self._order_id), []
+            id_, reply = f"4.2 amend {name}", await self._client.ask("PUT", target, {name: value})
+            result, findings = _one_result(id_, reply)
+            if result is not None:
+                wanted = {"order_id": self.order_id, echoed: value}
+                findings += _fields(id_, "an amendment echoes", result, wanted)
+                findings.append(_no_error(f"{id_} code", "an amendment has no code", result))
+            findings += _fields(id_, "the row shows", await self._row(), {column: value})
+            for finding in findings:
+                yield finding
         for bad in order_data().amendments:
-            reply = await self._talker.ask("PUT", target, bad.body)
-            findings.append(judged(bad.id, bad.what, is_met=reply.status == 400, found=str(reply)))
-        for method, body in (("PUT", {"price": self._price}), ("DELETE", self._cancel_body())):
-            reply = await self._talker.ask(method, self._order("ORD0"), body)
-            what = f"{method} of an unknown order is refused"
-            is_met = reply.status in {400, 404}
-            findings.append(
-                judged(
-                    f"4.2 {method} unknown",
-                    what,
-                    is_met=is_met,
-                    found=str(reply),
-                    otherwise=Verdict.DRIFT,
-                )
-            )
-        return findings
-
-    def _cancel_body(self) -> Body:
-        return {"sub_account": self._facts["extended"]}
-
-    async def _cancelled(self) -> list[Finding]:
-        reply = await self._talker.ask("DELETE", self._order(self._order_id), raw=b"")
-        findings = [
-            judged(
-                "4.2 cancel without body",
-                "a cancel needs its body",
-                is_met=reply.status == 400,
+            reply = await self._client.ask("PUT", target, bad.body)
+            yield judged(bad.id, bad.what, is_met=reply.status == 400, found=str(reply))
+        for method, body in (("PUT", {"price": self._price}), ("DELETE", self._cancel_body)):
+            reply = await self._client.ask(method, self._order("ORD0"), body)
+            yield judged(
+                f"4.2 {method} unknown",
+                f"{method} of an unknown order is refused",
+                is_met=reply.status in {400, 404},
                 found=str(reply),
                 otherwise=Verdict.DRIFT,
             )
-        ]
-        reply = await self._talker.ask("DELETE", self._order(self._order_id), self._cancel_body())
-        results, said = _one_result("4.2 cancel", reply)
-        findings += said
-        if results:
-            same = {"order_id": self._order_id, "execute_quantity": 0}
-            findings += _fields("4.2 cancel", "a cancel answers", results[0], same)
-            status = results[0].get("order_status")
+
+    async def cancel(self) -> AsyncIterator[Finding]:
+        """Cancel the order, then try to change it once more."""
+        target = self._order(self.order_id)
+        reply = await self._client.ask("DELETE", target, raw=b"")
+        yield judged(
+            "4.2 cancel without body",
+            "a cancel needs its body",
+            is_met=reply.status == 400,
+            found=str(reply),
+            otherwise=Verdict.DRIFT,
+        )
+        reply = await self._client.ask("DELETE", target, self._cancel_body)
+        result, findings = _one_result("4.2 cancel", reply)
+        if result is not None:
+            same = {"order_id": self.order_id, "execute_quantity": 0}
+            findings += _fields("4.2 cancel", "a cancel answers", result, same)
+            status = result.get("order_status")
             is_met = status in {"CANCELLED", "CANCELLING"}
             what = "an untouched order becomes CANCELLED"
             findings.append(judged("7.2 cancel", what, is_met=is_met, found=str(status)))
         row = await self._row()
         ended = {"execqtty": 0, "remainqtty": 0, "cancelqtty": 2 * LOT, "status": "CANCELLED"}
+        flags = {"allowcancel": "N", "allowamend": "N"}
         findings += _fields("7.2 cancelled row", "the row of a cancelled order", row, ended)
-        findings += _fields(
-            "7.1 flags", "the flags of an ended order", row, {"allowcancel": "N", "allowamend": "N"}
-        )
-        return [*findings, *await self._after_the_end(row)]
-
-    async def _after_the_end(self, row: Mapping[str, Any]) -> list[Finding]:
-        findings = []
-        for method, body in (("DELETE", self._cancel_body()), ("PUT", {"price": self._price})):
-            reply = await self._talker.ask(method, self._order(self._order_id), body)
+        findings += _fields("7.1 flags", "the flags of an ended order", row, flags)
+        for finding in findings:
+            yield finding
+        for method, body in (("DELETE", self._cancel_body), ("PUT", {"price": self._price})):
+            reply = await self._client.ask(method, target, body)
             codes = [each.get("code") for each in rows(reply)]
             is_refused = reply.status in {400, 404} or any(not is_no_error(code) for code in codes)
-            is_met = is_refused and _same(row, await self._row())
+            is_met = is_refused and _is_same(row, await self._row())
             what = f"{method} of an ended order is refused and changes nothing"
             found = f"{reply}, code {codes[0] if codes else '-'}"
-            findings.append(judged(f"7.2 {method} again", what, is_met=is_met, found=found))
-        return findings
+            yield judged(f"7.2 {method} again", what, is_met=is_met, found=found)
 
-    # --------------------------------------------------------------------------- what is refused
-
-    async def _refusals(self) -> AsyncIterator[Finding]:
+    async def refuse(self) -> AsyncIterator[Finding]:
+        """Try orders that must be refused; one that is taken is cancelled at once."""
         for bad in order_data().refused:
-            raw = bad.text.encode() if bad.text is not None else None
-            body = None if raw is not None else self._changed(bad)
-            reply = await self._talker.ask("POST", self._target, body, raw=raw)
+            if bad.text is None:
+                reply = await self._client.ask("POST", self._target, self._changed(bad))
+            else:
+                reply = await self._client.ask("POST", self._target, raw=bad.text.encode())
             await self._undo(reply)
             is_met = reply.status == 400 and reply.code not in {"", "0"}
             otherwise = Verdict.FAIL if bad.is_shown else Verdict.DRIFT
             yield judged(bad.id, bad.what, is_met=is_met, found=str(reply), otherwise=otherwise)
         for bad in order_data().rejected:
-            reply = await self._talker.ask("POST", self._target, self._changed(bad))
+            reply = await self._client.ask("POST", self._target, self._changed(bad))
             await self._undo(reply)
             yield _rejection(bad, reply)
 
     def _changed(self, bad: BadBody) -> Body:
-        changed = {**self.body(), **{name: self._value(value) for name, value in bad.set.items()}}
+        """Return the good body as a row changes it; `{name}` is the number of a fact."""
+        changes = {
+            name: int(self._facts.fill(value))
+            if isinstance(value, str) and value.startswith("{")
+            else value
+            for name, value in bad.set.items()
+        }
+        changed = {**self._good, **changes}
         return {name: value for name, value in changed.items() if name not in bad.drop}
-
-    def _value(self, value: object) -> object:
-        if not isinstance(value, str) or not value.startswith("{"):
-            return value
-        return int(self._facts.fill(value))
 
     async def _undo(self, reply: Reply) -> None:
         """Cancel an order that should never have been taken."""
         for result in rows(reply):
             if reply.status == 200 and result.get("order_status") not in REFUSING:
                 target = self._order(str(result.get("order_id")))
-                await self._talker.ask("DELETE", target, self._cancel_body())
+                await self._client.ask("DELETE", target, self._cancel_body)
+
+    def _order(self, order_id: str) -> str:
+        return f"{self._target}/{order_id}"
 
 
-def _one_result(id: str, reply: Reply) -> tuple[list[Body], list[Finding]]:  # noqa: A002
+def _one_result(id: str, reply: Reply) -> tuple[Body | None, list[Finding]]:  # noqa: A002
     """Return the one result and what is asserted of any order write that is answered 200."""
     found = rows(reply)
     is_one = reply.status == 200 and "result" in (reply.body or {}) and len(found) == 1
-    told = f"{reply}, {len(found)} results"
-    findings = [judged(f"{id} answer", "200 with result[] of one", is_met=is_one, found=told)]
+    answer = f"{reply}, {len(found)} results"
+    findings = [judged(f"{id} answer", "200 with result[] of one", is_met=is_one, found=answer)]
     if not is_one:
-        return [], findings
+        return None, findings
     differs = compare(order_data().result, found[0], words())
-    missing, wrong = shown(differs.missing), shown(differs.wrong)
-    names = shown(differs.added | differs.gone)
-    findings += [
-        judged(f"{id} required", "the result is whole", is_met=not missing, found=missing or "all"),
-        judged(f"{id} types", "every field of its type", is_met=not wrong, found=wrong or "all"),
-        judged(
-            f"{id} names",
-            "the fields of the document and no others",
-            is_met=not names,
-            found=names or "the same",
-            otherwise=Verdict.DRIFT,
-        ),
-    ]
-    return found, findings
+    whole, types = "the result is whole", "every field of its type"
+    names = "the fields of the document and no others"
+    for part, what, places, otherwise in (
+        ("required", whole, shown(differs.missing), Verdict.FAIL),
+        ("types", types, shown(differs.wrong), Verdict.FAIL),
+        ("names", names, shown(differs.added | differs.gone), Verdict.DRIFT),
+    ):
+        is_met, told = not places, places or "as documented"
+        findings.append(
+            judged(f"{id} {part}", what, is_met=is_met, found=told, otherwise=otherwise)
+        )
+    return found[0], findings
 
 
 def _fields(
@@ -350,13 +362,13 @@ def _no_error(id: str, what: str, result: Mapping[str, Any]) -> Finding:  # noqa
     return judged(id, what, is_met=is_no_error(code), found=str(code))
 
 
-def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    names = ("orderid", "status", "qtty", "price", "execqtty", "remainqtty", "cancelqtty")
-    return all(one.get(name) == other.get(name) for name in names)
+def _is_same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return all(one.get(name) == other.get(name) for name in _COMPARED)
 
 
 def _rejection(bad: BadBody, reply: Reply) -> Finding:
-    [result] = rows(reply) if len(rows(reply)) == 1 else [{}]
+    results = rows(reply)
+    result = results[0] if len(results) == 1 else {}
     code, status = str(result.get("code")), result.get("order_status")
     missing = compare(order_data().result, result, words()).missing
     found = f"{reply.status} {status} code {code}"

@@ -1,6 +1,6 @@
-"""The whole run against one server: find out what there is, then assert line by line.
+"""The whole run against one server: find out what it has, then assert line by line.
 
-Source: broker open API 0.2.0-preview.3. Nothing is placed, amended or asked by mail unless writes
+Source: broker open API 0.2.0-preview.3. Nothing is placed, amended or sent by mail unless writes
 are wanted.
 """
 
@@ -18,16 +18,16 @@ from bot.broker.waiter import Waiter
 from bot.clock import Clock
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.conformance.access import ME, check_access, check_tiers
+from bot.conformance.content import check_content
 from bot.conformance.data import reads, refusals
-from bot.conformance.facts import FUND_PATHS, Facts, find_facts
+from bot.conformance.facts import FUND_PATHS, find_facts
 from bot.conformance.finding import Finding, Report, Show, Verdict, judged, nobody
 from bot.conformance.orders import check_orders
+from bot.conformance.raw_client import Key, RawClient
 from bot.conformance.reads import check_read, check_refusal
-from bot.conformance.sense import check_sense
-from bot.conformance.talk import Key, Talker
 from bot.conformance.two_factor import (
     AskCode,
-    check_gate,
+    check_incomplete,
     check_lock,
     check_revoke,
     sign_in,
@@ -40,7 +40,10 @@ _OF_AN_ORDER: Final = "{order_id}"
 
 @dataclass(frozen=True, slots=True)
 class ConformancePlan:
-    """What to ask whom. `ask_code` None: reads only. `app`: the server is in this process."""
+    """Which server, and what to ask it.
+
+    `ask_code` None: reads only. `app`: the server is in this process.
+    """
 
     base_url: str
     key: Key
@@ -60,11 +63,11 @@ async def conform(
     on_left: Show = nobody,
     on_wait: OnWait | None = None,
 ) -> Report:
-    """Make the run; `on_wait` hears until when the quota makes it wait.
+    """Make the run; `on_wait` gets until when the quota makes it wait.
 
-    Cancelled, or when `show` finds nobody who reads, it clears up what it has placed before it
-    ends; `on_left` hears what became of that. Raises OperatorMistake for an unsafe address, no
-    answer, a refused key or a limit without end, and the OSError of `show`.
+    Cancelled, or when `show` has lost its reader, it cleans up what it has placed before it ends;
+    `on_left` gets what became of that. Raises OperatorMistake for an unsafe address, no answer, a
+    refused key or a limit without end, and the OSError of `show`.
     """
     offset = ClockOffset(wire)
     budget = RequestBudget(
@@ -74,11 +77,11 @@ async def conform(
         link = connect(plan.base_url, traffic=Traffic(), app=plan.app)
     except ForbiddenAddress as error:
         raise OperatorMistake.of("E-CFG-043", f"--base-url: {error.reason}") from error
-    talker = Talker(link, plan.key, wire=wire, offset=offset, budget=budget, waiter=waiter)
+    client = RawClient(link, plan.key, wire=wire, offset=offset, budget=budget, waiter=waiter)
     findings: list[Finding] = []
     unread: OSError | None = None
     try:
-        async for finding in _everything(plan, talker, on_left):
+        async for finding in _checks(plan, client, on_left):
             findings.append(finding)
             try:
                 show(finding)
@@ -98,72 +101,49 @@ async def conform(
     return Report(tuple(findings))
 
 
-async def _everything(
-    plan: ConformancePlan, talker: Talker, on_left: Show
+async def _checks(
+    plan: ConformancePlan, client: RawClient, on_left: Show
 ) -> AsyncIterator[Finding]:
-    may_write = plan.ask_code is not None
-    await _require_an_answer(talker)
-    facts = await find_facts(talker, account=plan.account, stock=plan.stock)
+    await _require_an_answer(client)
+    facts = await find_facts(client, account=plan.account, stock=plan.stock)
     why = facts.absent.get(FUND_PATHS, "")
-    what = "the fund paths are there: one description has them, a newer one has not"
-    yield judged(
-        "4.9 paths", what, is_met=not why, found=why or "so it is", otherwise=Verdict.DRIFT
-    )
+    what = "the server has the fund paths, which one description has and a newer one lacks"
+    drift, found = Verdict.DRIFT, why or "there"
+    yield judged("4.9 paths", what, is_met=not why, found=found, otherwise=drift)
+    async for finding in check_access(client, facts, may_post=plan.ask_code is not None):
+        yield finding
+    async for finding in check_tiers(client, facts):
+        yield finding
+    for read in reads():  # an order's detail is read once there is an order: with writes, later
+        if plan.ask_code is None or _OF_AN_ORDER not in read.path:
+            async for finding in check_read(client, facts, read):
+                yield finding
+    async for finding in check_content(client, facts):
+        yield finding
+    for refusal in refusals():
+        yield await check_refusal(client, facts, refusal)
+    if plan.ask_code is None:
+        why = "only reads were requested"
+        yield Finding("4.2 writes", "order writes and 2FA", Verdict.SKIPPED, why)
+        return
     for check in (
-        check_access(talker, facts, may_post=may_write),
-        check_tiers(talker, facts, reads()),
-        _reads(talker, facts, may_write=may_write),
-        check_sense(talker, facts),
-        _refusals(talker, facts),
-        _writes(talker, facts, plan.ask_code, on_left),
+        check_incomplete(client, facts),
+        sign_in(client, plan.ask_code),
+        check_orders(client, facts, on_left=on_left),
+        *(check_read(client, facts, read) for read in reads() if _OF_AN_ORDER in read.path),
+        check_lock(client),
+        check_revoke(client, facts),
     ):
         async for finding in check:
             yield finding
 
 
-async def _require_an_answer(talker: Talker) -> None:
+async def _require_an_answer(client: RawClient) -> None:
     """Without an answer, or with a key that is refused, there is nothing to find out."""
-    reply = await talker.get(ME)
+    reply = await client.get(ME)
     if reply.status == 0:
         text = f"the server did not answer: {reply}"
         raise OperatorMistake.of("E-NET-001", text, ExitCode.UNREACHABLE)
     if reply.status == 401:
         text = f"the server refuses this key or its signature ({reply})"
         raise OperatorMistake.of("E-CNF-001", text, ExitCode.SECRET)
-
-
-async def _reads(talker: Talker, facts: Facts, *, may_write: bool) -> AsyncIterator[Finding]:
-    """An order's detail is read when there is an order: with writes, later."""
-    for read in reads():
-        if not (may_write and _OF_AN_ORDER in read.path):
-            async for finding in check_read(talker, facts, read):
-                yield finding
-
-
-async def _refusals(talker: Talker, facts: Facts) -> AsyncIterator[Finding]:
-    for refusal in refusals():
-        yield await check_refusal(talker, facts, refusal)
-
-
-async def _writes(
-    talker: Talker, facts: Facts, ask_code: AskCode | None, on_left: Show
-) -> AsyncIterator[Finding]:
-    if ask_code is None:
-        yield Finding(
-            "4.2 writes", "order writes and 2FA", Verdict.SKIPPED, "only reads are wanted"
-        )
-        return
-    for check in (
-        check_gate(talker, facts),
-        sign_in(talker, ask_code),
-        check_orders(talker, facts, on_left=on_left),
-    ):
-        async for finding in check:
-            yield finding
-    for read in reads():
-        if _OF_AN_ORDER in read.path:
-            async for finding in check_read(talker, facts, read):
-                yield finding
-    for check in (check_lock(talker), check_revoke(talker, facts)):
-        async for finding in check:
-            yield finding

@@ -15,7 +15,7 @@ from typing import Any, Final, get_args, get_origin
 
 from bot.broker.client import BrokerClient
 from bot.broker.writes import OrderWriter
-from bot.conformance.data import Read, reads, refusals, sense_rows
+from bot.conformance.data import Read, content_cases, reads, refusals
 from bot.protocol.calls import CODECS
 from bot.protocol.endpoints import ENDPOINTS
 from bot.protocol.endpoints.endpoint import Endpoint
@@ -184,7 +184,7 @@ def assertions() -> Counter[str]:
     for read in reads():
         counted[read.call] += _assertions_of(read)
     directory = Directory(ENDPOINTS.values())
-    for path in (*(row.path for row in refusals()), *(row.path for row in sense_rows())):
+    for path in (*(row.path for row in refusals()), *(row.path for row in content_cases())):
         endpoint, _ = directory.find("GET", path)
         if endpoint is not None:
             counted[endpoint.name] += 1

@@ -15,8 +15,8 @@ from bot.clock import SimulatedClock
 from bot.config.rulebook import load_rulebook
 from bot.config.scenario_file import load_scenario
 from bot.conformance.finding import Finding, Report, Show, Verdict, nobody
+from bot.conformance.raw_client import Key, RawClient
 from bot.conformance.run import ConformancePlan, conform
-from bot.conformance.talk import Key, Talker
 from bot.protocol.secret import Secret
 from bot.sandbox.sandbox import Sandbox
 from bot.sandbox.scenario import Switches
@@ -46,12 +46,14 @@ class Server:
         return Key(Secret(given.api_key), Secret(given.api_secret), "conformance-test")
 
     @property
-    def talker(self) -> Talker:
+    def client(self) -> RawClient:
         """Somebody who speaks to it."""
         offset, waiter = ClockOffset(self.clock), JumpingWaiter(self.clock)
         budget = RequestBudget(per_minute=PER_MINUTE, waiter=waiter, jitter=Random(1))
         link = connect("http://127.0.0.1:1", traffic=Traffic(), app=self.app)
-        return Talker(link, self.key, wire=self.clock, offset=offset, budget=budget, waiter=waiter)
+        return RawClient(
+            link, self.key, wire=self.clock, offset=offset, budget=budget, waiter=waiter
+        )
 
     async def run(
         self, *, writes: bool = True, per_minute: int = PER_MINUTE, show: Show = nobody

@@ -83,7 +83,7 @@ async def test_every_section_is_asserted(report: Report, section: str) -> None:
 
 
 async def test_the_order_of_the_run_is_cancelled_again(played: Server, report: Report) -> None:
-    reply = await played.talker.get("/trading/v1/accounts/0009000011/order-book")
+    reply = await played.client.get("/trading/v1/accounts/0009000011/order-book")
     open_rows = [row for row in rows(reply) if row["remainqtty"] and row["allowcancel"] == "Y"]
     assert rows(reply)
     assert open_rows == []
@@ -168,7 +168,7 @@ def renamed(data: dict[str, Any]) -> dict[str, Any]:
 async def test_drift_is_told_from_failure(change: Any, broken: dict[str, str]) -> None:
     played = server(of_the_quote(change))
 
-    found = [finding async for finding in check_read(played.talker, FACTS, QUOTE)]
+    found = [finding async for finding in check_read(played.client, FACTS, QUOTE)]
 
     told = {finding.id.rpartition(" ")[2]: finding.verdict.value for finding in found}
     assert told == {**dict.fromkeys(EVERY, "ok"), **broken}
@@ -197,7 +197,7 @@ async def test_drift_is_told_from_failure(change: Any, broken: dict[str, str]) -
 async def test_a_broken_envelope_fails(change: Change, verdict: list[str]) -> None:
     played = server(change)
 
-    found = [finding async for finding in check_read(played.talker, FACTS, QUOTE)]
+    found = [finding async for finding in check_read(played.client, FACTS, QUOTE)]
 
     assert Verdict.FAIL in {finding.verdict for finding in found}
 
@@ -259,7 +259,7 @@ async def test_a_server_that_takes_every_signature_does_not_conform() -> None:
 async def test_a_200_that_is_no_success_meets_no_assertion_of_access(body: Any) -> None:
     played = server(lambda *_: (200, body))
 
-    found = [each async for each in check_access(played.talker, FACTS, may_post=True)]
+    found = [each async for each in check_access(played.client, FACTS, may_post=True)]
 
     assert [each.id for each in found if each.verdict is Verdict.OK] == []
 
@@ -271,7 +271,7 @@ SECTOR_READS = [read for read in reads() if read.call.startswith("sector_")]
 async def test_an_earlier_path_may_be_missing() -> None:
     played = server(lambda *_: (404, {"error_code": "404", "message": "Not found"}))
 
-    found = [finding async for finding in check_read(played.talker, FACTS, EARLIER)]
+    found = [finding async for finding in check_read(played.client, FACTS, EARLIER)]
 
     assert [finding.verdict for finding in found] == [Verdict.SKIPPED]
     assert "no source promises" in found[0].found
@@ -281,13 +281,13 @@ async def test_an_earlier_path_may_be_missing() -> None:
 async def test_a_server_without_a_sector_path_of_the_document_does_not_conform(read: Read) -> None:
     played = server(lambda *_: (404, {"error_code": "404", "message": "Not found"}))
 
-    found = [finding async for finding in check_read(played.talker, FACTS, read)]
+    found = [finding async for finding in check_read(played.client, FACTS, read)]
 
     assert [finding.verdict for finding in found] == [Verdict.FAIL]
 
 
 async def test_a_shape_that_no_source_shows_is_said_not_to_be_asserted() -> None:
-    found = [finding async for finding in check_read(server().talker, FACTS, SECTOR_READS[1])]
+    found = [finding async for finding in check_read(server().client, FACTS, SECTOR_READS[1])]
 
     assert [finding.id.rpartition(" ")[2] for finding in found] == ["status", "envelope", "client"]
     assert NO_SHAPE in found[1].what
@@ -331,9 +331,9 @@ BOND_DEPTH = next(read for read in reads() if read.call == "bond_depth")
 async def test_a_bond_that_has_a_yield_alone_is_no_failure(
     symbols: tuple[str, ...], verdict: Verdict
 ) -> None:
-    talker = server(only_these_bonds(*symbols)).talker
-    facts = await find_facts(talker, account=".1", stock=None)
+    client = server(only_these_bonds(*symbols)).client
+    facts = await find_facts(client, account=".1", stock=None)
 
-    found = [one async for one in check_read(talker, facts, BOND_DEPTH)]
+    found = [one async for one in check_read(client, facts, BOND_DEPTH)]
 
     assert {one.verdict for one in found} == {verdict}

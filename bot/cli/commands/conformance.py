@@ -33,8 +33,8 @@ from bot.cli.telling.wording import clock_of
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.conformance.finding import Finding, Report, Show, Verdict
 from bot.conformance.interruption import Interrupted, until_signal
+from bot.conformance.raw_client import Key
 from bot.conformance.run import PER_MINUTE, ConformancePlan, conform
-from bot.conformance.talk import Key
 from bot.conformance.two_factor import AskCode
 from bot.domain.visible import visible
 from bot.runtime.worlds.environment import SystemEnvironment, access_of

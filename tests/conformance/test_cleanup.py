@@ -31,16 +31,16 @@ def code_of(played: Server) -> AskCode:
 async def told(played: Server) -> list[Finding]:
     """Everything that is said about order writes."""
 
-    talker = played.talker
-    facts = await find_facts(talker, account=ACCOUNT, stock=None)
-    signed_in = [finding async for finding in sign_in(talker, code_of(played))]
+    client = played.client
+    facts = await find_facts(client, account=ACCOUNT, stock=None)
+    signed_in = [finding async for finding in sign_in(client, code_of(played))]
     assert signed_in
-    return [finding async for finding in check_orders(talker, facts)]
+    return [finding async for finding in check_orders(client, facts)]
 
 
 async def working(played: Server) -> list[tuple[str, str]]:
     """What still works half a minute later, asked of the sandbox itself."""
-    found = rows(await Server(played.sandbox, played.clock, played.sandbox.app).talker.get(BOOK))
+    found = rows(await Server(played.sandbox, played.clock, played.sandbox.app).client.get(BOOK))
     assert found
     return [(row["orderid"], row["status"]) for row in found if row["remainqtty"]]
 
@@ -92,8 +92,8 @@ async def test_an_order_that_is_never_shown_is_named() -> None:
 
 async def test_an_order_of_somebody_else_is_left_alone() -> None:
     played = server()
-    talker = played.talker
-    facts = await find_facts(talker, account=ACCOUNT, stock=None)
+    client = played.client
+    facts = await find_facts(client, account=ACCOUNT, stock=None)
     await told(played)
     own = await _placed(played, int(float(facts["floor"])), facts["stock"])
 
@@ -106,8 +106,8 @@ async def test_an_order_of_somebody_else_is_left_alone() -> None:
 async def _placed(played: Server, price: int, symbol: str) -> str:
     """EnvironmentSpec what the run would place, as somebody at the same account."""
 
-    talker = played.talker
-    assert [finding async for finding in sign_in(talker, code_of(played))]
+    client = played.client
+    assert [finding async for finding in sign_in(client, code_of(played))]
     body = {
         "sub_account": "120C900001.1",
         "side": "BUY",
@@ -117,7 +117,7 @@ async def _placed(played: Server, price: int, symbol: str) -> str:
         "limit_price": price,
         "market_price": None,
     }
-    reply = await talker.ask("POST", "/trading/oa/sub-accounts/0009000011/orders", body)
+    reply = await client.ask("POST", "/trading/oa/sub-accounts/0009000011/orders", body)
     return str(rows(reply)[0]["order_id"])
 
 
@@ -133,10 +133,10 @@ async def cut_off(
     left: list[Finding] = []
 
     async def orders() -> Report:
-        talker = played.talker
-        facts = await find_facts(talker, account=ACCOUNT, stock=None)
-        assert [finding async for finding in sign_in(talker, code_of(played))]
-        async for finding in check_orders(talker, facts, on_left=left.append):
+        client = played.client
+        facts = await find_facts(client, account=ACCOUNT, stock=None)
+        assert [finding async for finding in sign_in(client, code_of(played))]
+        async for finding in check_orders(client, facts, on_left=left.append):
             if finding.id == after:
                 for number in numbers:
                     signal.raise_signal(number)

@@ -1,15 +1,15 @@
-"""Speaks to the server under test: raw requests, signed as the document says or wrongly on purpose.
+"""Speaks to the server under test: raw requests, signed as documented or wrongly on purpose.
 
 The bot's own client is not used for this: it would not send what a conforming server refuses.
 """
 
 import hmac
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import sha256
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 from uuid import uuid4
 
 from bot.broker.budget import RequestBudget
@@ -17,7 +17,8 @@ from bot.broker.clock_offset import ClockOffset
 from bot.broker.http import READ_BOUNDS, HttpRequest, Link
 from bot.broker.waiter import Waiter
 from bot.clock import Clock, wire_ms
-from bot.protocol.answer import Answer, NoAnswer
+from bot.conformance.signing import Signed, Signing
+from bot.protocol.answer import NoAnswer
 from bot.protocol.endpoints.endpoint import Lane
 from bot.protocol.envelope import rate_limit_reset
 from bot.protocol.secret import Secret
@@ -38,35 +39,10 @@ _OTP_PREFIX: Final = "OTP_"
 
 Headers = Mapping[str, str | None]
 """Headers that replace ours; None leaves one out."""
-
-
-@dataclass(frozen=True, slots=True)
-class Signed:
-    """What a signature is made of; a slip changes one of them or how they are joined."""
-
-    timestamp: str
-    method: str
-    target: str
-    body: bytes
-    body_hash: str
-
-
-Join = Callable[[Signed], bytes]
-"""Makes the signed text."""
-
-
-def as_documented(signed: Signed) -> bytes:
-    """`timestamp LF METHOD LF target LF bodyhash` (2.2)."""
-    parts = (signed.timestamp, signed.method, signed.target, signed.body_hash)
-    return "\n".join(parts).encode()
-
-
-@dataclass(frozen=True, slots=True)
-class Slip:
-    """A way to sign that a conforming server refuses; `key` makes the key of the secret's text."""
-
-    join: Join = as_documented
-    key: Callable[[str], bytes] = str.encode
+UNSIGNED: Final[Headers] = dict.fromkeys(
+    (HEADER_TIMESTAMP, HEADER_NONCE, HEADER_SIGNATURE, HEADER_BODY_HASH)
+)
+"""The key and nothing else, which is all that tier 1 needs (2.1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +61,14 @@ class Reply:
         return str((self.body or {}).get("error_code") or "")
 
     @property
-    def message(self) -> str:
-        """The body's `message`."""
-        return str((self.body or {}).get("message") or "")
-
-    @property
     def is_success(self) -> bool:
         """True for 200 with a JSON object whose `error_code`, where it has one, is no error."""
         return self.status == 200 and self.body is not None and self.code in {"", "0"}
+
+    @property
+    def is_client_error(self) -> bool:
+        """True for a status from 400 to 499."""
+        return 400 <= self.status < 500
 
     def __str__(self) -> str:
         return self.trouble or f"{self.status} {self.code or 'without error_code'}".strip()
@@ -107,8 +83,11 @@ class Key:
     device_id: str
 
 
-class Talker:
-    """Sends one request after another within the quota; a 429 is waited for."""
+class RawClient:
+    """Sends one request after another within the quota; after a 429 it waits and tries again.
+
+    `token` is the 2FA token, once there is one.
+    """
 
     def __init__(
         self,
@@ -120,24 +99,13 @@ class Talker:
         budget: RequestBudget,
         waiter: Waiter,
     ) -> None:
+        self.offset = offset
+        self.token: Secret | None = None
         self._link = link
         self._key = key
         self._wire = wire
-        self._offset = offset
         self._budget = budget
         self._waiter = waiter
-        self.token: Secret | None = None
-        """The 2FA token, once there is one."""
-
-    @property
-    def key(self) -> Key:
-        """Who asks."""
-        return self._key
-
-    @property
-    def offset(self) -> ClockOffset:
-        """The broker's clock."""
-        return self._offset
 
     async def pause(self, how_long: timedelta) -> None:
         """Leave the server alone for so long."""
@@ -154,7 +122,7 @@ class Talker:
         body: object = None,
         *,
         headers: Headers | None = None,
-        slip: Slip | None = None,
+        signing: Signing | None = None,
         stamp: Callable[[int], str] = str,
         raw: bytes | None = None,
     ) -> Reply:
@@ -163,8 +131,8 @@ class Talker:
         reply = Reply(0, {}, None, b"", trouble="not sent")
         for _ in range(TRIES_MAX):
             await self._budget.take(Lane.CANCEL, target, wait_max=WAIT_MAX)
-            made = self._headers(method, target, content, slip or Slip(), stamp)
-            merged = {**made, **(headers or {})}
+            ours = self._headers(method, target, content, signing or Signing(), stamp)
+            merged = {**ours, **(headers or {})}
             sent = {name: value for name, value in merged.items() if value is not None}
             reply = await self._exchange(HttpRequest(method, target, sent, content))
             if reply.status != 429 or reply.code.startswith(_OTP_PREFIX):
@@ -176,44 +144,43 @@ class Talker:
         answer = await self._link.exchange(request, READ_BOUNDS)
         if isinstance(answer, NoAnswer):
             return Reply(0, {}, None, b"", trouble=f"no answer: {answer.reason}")
-        self._offset.observe(answer.headers, sent_at=sent_at, answered_at=self._wire.now())
-        if answer.http_status == 429:
+        self.offset.observe(answer.headers, sent_at=sent_at, answered_at=self._wire.now())
+        status = answer.http_status
+        if status == 429:
             self._budget.note_limit(rate_limit_reset(answer), request.target, tries=1)
-        return _heard(answer)
+        try:
+            body = parse(answer.body)
+        except NotJson as error:
+            return Reply(status, answer.headers, None, answer.body, f"{status}, {error}")
+        if not isinstance(body, dict):
+            trouble = f"{status}, the body is not an object"
+            return Reply(status, answer.headers, None, answer.body, trouble)
+        return Reply(status, answer.headers, body, answer.body)
 
     def _headers(
-        self, method: str, target: str, content: bytes, slip: Slip, write: Callable[[int], str]
+        self,
+        method: str,
+        target: str,
+        content: bytes,
+        signing: Signing,
+        write: Callable[[int], str],
     ) -> dict[str, str | None]:
-        stamp = write(wire_ms(self._offset.now()))
+        stamp, is_write = write(wire_ms(self.offset.now())), method != "GET"
         digest = sha256(content).hexdigest() if content else ""
         signed = Signed(stamp, method, target, content, digest)
-        secret = slip.key(self._key.api_secret.reveal())
+        secret = signing.key(self._key.api_secret.reveal())
         return {
             HEADER_API_KEY: self._key.api_key.reveal(),
             HEADER_TIMESTAMP: stamp,
             HEADER_NONCE: str(uuid4()),
-            HEADER_SIGNATURE: hmac.new(secret, slip.join(signed), sha256).hexdigest(),
+            HEADER_SIGNATURE: hmac.new(secret, signing.join(signed), sha256).hexdigest(),
             HEADER_BODY_HASH: digest or None,
-            HEADER_DEVICE_ID: self._key.device_id if method != "GET" else None,
-            HEADER_TWO_FACTOR: self.token.reveal() if self.token and method != "GET" else None,
+            HEADER_DEVICE_ID: self._key.device_id if is_write else None,
+            HEADER_TWO_FACTOR: self.token.reveal() if self.token and is_write else None,
             "Content-Type": "application/json" if content else None,
         }
 
 
-def _heard(answer: Answer) -> Reply:
-    try:
-        body = parse(answer.body)
-    except NotJson as error:
-        trouble = f"{answer.http_status}, {error}"
-        return Reply(answer.http_status, answer.headers, None, answer.body, trouble)
-    if not isinstance(body, dict):
-        trouble = f"{answer.http_status}, the body is no object"
-        return Reply(answer.http_status, answer.headers, None, answer.body, trouble)
-    return Reply(answer.http_status, answer.headers, body, answer.body)
-
-
-def target_of(path: str, query: Mapping[str, str] | Sequence[tuple[str, str]] = ()) -> str:
+def target_of(path: str, query: Mapping[str, str]) -> str:
     """Return path and query, percent-encoded; the path is taken as it is."""
-    pairs = query.items() if isinstance(query, Mapping) else query
-    written = "&".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in pairs)
-    return f"{path}?{written}" if written else path
+    return f"{path}?{urlencode(query, quote_via=quote, safe='')}" if query else path
