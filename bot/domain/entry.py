@@ -178,14 +178,14 @@ class OrderUpdated:
     order_type: str
     price: int | None
     state: OrderState
-    broker_status: str
-    executed_quantity: int
-    executed_amount: int
-    cancelled_quantity: int
-    fee: int
-    tax: int
-    code: str | None
-    reason: str | None
+    broker_status: str = ""
+    executed_quantity: int = 0
+    executed_amount: int = 0
+    cancelled_quantity: int = 0
+    fee: int = 0
+    tax: int = 0
+    code: str | None = None
+    reason: str | None = None
     note: str = ""
 
 

@@ -169,7 +169,7 @@ def status_of(state: State) -> BotStatus:
         unknown=_unknown(state),
         faults=tuple(_fault(each) for each in state.faults.values()),
         halted_symbols=dict(state.halted_symbols),
-        unread_rows=set_aside.told(state),
+        unread_rows=set_aside.alerts(state),
         phases={exchange: seen.phase for exchange, seen in state.phases.items()},
         counts=dict(state.counts),
         orders_today=_orders_today(state),

@@ -9,7 +9,6 @@ from bot.engine import status
 from bot.engine.engine import HANDLERS
 from bot.engine.gate import REFUSAL_CODES
 from bot.engine.operator import ACTIONS
-from bot.engine.orders import recover
 from bot.engine.orders.recover import _ORDER_STATES
 from bot.engine.risk.sizing import SIDES
 from bot.engine.state import PRIORITY
@@ -34,7 +33,6 @@ def test_every_table_is_complete():
         }
     )
     assert set(_ORDER_STATES) >= UNRESOLVED_SENDS | {SendState.READY, SendState.HELD}
-    assert set(recover.TAKE_OVER) <= set(SendState)
     assert len(SIDES) == 3
 
 

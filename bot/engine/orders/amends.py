@@ -10,19 +10,19 @@ good for 30 s (broker open API, signing), clocks may differ. The code -701111 me
 unmatched part was changed: done. One PUT per ask, ever.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from bot.domain.entry import CheckResult, Decision, OrderResultSeen, Transition, Verdict
+from bot.domain.entry import CheckResult, Decision, Numbers, OrderResultSeen, Transition, Verdict
 from bot.domain.message import AmendAnswered, AmendAsked, AmendOrder, ReadOrder
 from bot.domain.order import OrderReport, OrderState
 from bot.domain.outcome import Accepted, NotSent, Refused
 from bot.engine import gate
 from bot.engine.gate import guarded
-from bot.engine.orders import sends
-from bot.engine.orders.ask_checks import judge_amend, refusal_code
+from bot.engine.orders import cancels
+from bot.engine.orders.asks import find_order, judge_amend
 from bot.engine.risk.codes import judged
 from bot.engine.state import State
 from bot.engine.tracked import AmendStage, AmendVerdict, TrackedAmend, TrackedOrder
@@ -30,30 +30,27 @@ from bot.engine.tracked import AmendStage, AmendVerdict, TrackedAmend, TrackedOr
 _AMENDABLE: Final = frozenset({OrderState.ACCEPTED, OrderState.PARTIALLY_FILLED})
 
 
-def begin(
-    state: State, order: TrackedOrder, ask: AmendAsked, checks: tuple[CheckResult, ...]
-) -> None:
-    """Read the order's row; `ask` has passed its checks."""
-    decide(state, ask, order, checks)
-    state.amends[ask.order_id] = _tracked(state, order, ask)
-    state.command(ReadOrder(ask.order_id, "before amend"))
-
-
-def refuse(
-    state: State, order: TrackedOrder, ask: AmendAsked, checks: tuple[CheckResult, ...]
-) -> None:
-    """Say why not; what is under way on the order goes on."""
-    before = state.amends.get(ask.order_id)
-    amend = _tracked(state, order, ask)
+def on_amend_asked(state: State, event: AmendAsked) -> None:
+    """Check the ask; read the order's row first, or say why not. What is under way goes on."""
+    order, checks = find_order(state, event.order_id), judge_amend(state, event)
+    if order is None:
+        _decide(state, event, None, checks)
+        return
+    order_id = order.row.order_id
+    ask, before = replace(event, order_id=order_id), state.amends.get(order_id)
+    amend = TrackedAmend(ask, 0, due=state.now + state.settings.read_patience, since=state.now)
+    amend.old = _value(amend, order)
+    if checks[-1].passed:
+        _decide(state, ask, order, checks)
+        state.amends[order_id] = amend
+        state.command(ReadOrder(order_id, "before amend"))
+        return
     if before is None or before.stage is AmendStage.OVER:
-        state.amends[ask.order_id] = amend
+        state.amends[order_id] = amend
     _block(state, amend, order, checks)
 
 
-def _tracked(state: State, order: TrackedOrder, ask: AmendAsked) -> TrackedAmend:
-    amend = TrackedAmend(ask, 0, due=state.now + state.settings.read_patience, since=state.now)
-    amend.old = _value(amend, order)
-    return amend
+# ------------------------------------------------------------------------------------ step by step
 
 
 def under_way(state: State) -> Iterator[tuple[str, TrackedAmend]]:
@@ -77,14 +74,14 @@ def _advance(state: State, order_id: str, amend: TrackedAmend) -> None:
     if order is None:
         del state.amends[order_id]
     elif not order.is_open:
-        _end_with_order(state, amend, order)
+        is_done = amend.stage is not AmendStage.READING and _value(amend, order) == amend.new
+        verdict = AmendVerdict.DONE if is_done else AmendVerdict.ENDED
+        _end(state, amend, order, verdict, f"the order ended: {order.row.state}")
+    elif amend.due <= state.now and amend.stage is AmendStage.READING:
+        seconds = round(state.settings.read_patience.total_seconds())
+        _block(state, amend, order, (judged("ROW_READ", False, seconds=seconds),))
     elif amend.due <= state.now:
-        _ON_DUE[amend.stage](state, amend, order)
-
-
-def _give_up_reading(state: State, amend: TrackedAmend, order: TrackedOrder) -> None:
-    seconds = round(state.settings.read_patience.total_seconds())
-    _block(state, amend, order, (judged("ROW_READ", False, seconds=seconds),))
+        _look_again(state, amend, order)
 
 
 def _look_again(state: State, amend: TrackedAmend, order: TrackedOrder) -> None:
@@ -98,40 +95,28 @@ def _look_again(state: State, amend: TrackedAmend, order: TrackedOrder) -> None:
     state.command(ReadOrder(order.row.order_id, "after amend"))
 
 
-_ON_DUE: Final[Mapping[AmendStage, Callable[[State, TrackedAmend, TrackedOrder], None]]] = {
-    AmendStage.READING: _give_up_reading,
-    AmendStage.SENT: _look_again,
-    AmendStage.CONFIRMING: _look_again,
-}
-
-
-def _end_with_order(state: State, amend: TrackedAmend, order: TrackedOrder) -> None:
-    """The order has ended: with the new value, or before it came."""
-    is_done = amend.stage is not AmendStage.READING and _value(amend, order) == amend.new
-    verdict = AmendVerdict.DONE if is_done else AmendVerdict.ENDED
-    _end(state, amend, order, verdict, f"the order ended: {order.row.state}")
-
-
-# --------------------------------------------------------------------------------------------- rows
-
-
 def on_row(state: State, order_id: str, report: OrderReport) -> None:
     """The detail row has been merged: send what waited for it, or read the verdict from it."""
     amend, order = state.amends.get(order_id), state.orders.get(order_id)
-    look = _ON_ROW.get(amend.stage) if amend is not None else None
-    if amend is None or order is None or look is None or not order.is_open:
+    if amend is None or order is None or not order.is_open:
         return
-    if report.requested_at >= amend.since:
-        look(state, amend, order, report)
-    elif amend.stage is AmendStage.READING:
+    is_reading, is_new = amend.stage is AmendStage.READING, report.requested_at >= amend.since
+    if is_reading and is_new:
+        _send(state, amend, order, report)
+    elif is_reading:
         state.command(ReadOrder(order_id, "before amend"))
+    elif amend.stage is AmendStage.CONFIRMING and is_new:
+        _read_verdict(state, amend, order, report)
 
 
 def _send(state: State, amend: TrackedAmend, order: TrackedOrder, report: OrderReport) -> None:
     """Judge the ask again by the fresh row, then send its PUT."""
     checks = judge_amend(state, amend.ask, amend)
     if checks[-1].passed:
-        checks = (*checks, _row_allows(report))
+        # A row that does not say whether it may be changed is taken as a no.
+        status, allowed = report.status, report.may_amend
+        is_ok = allowed is True and report.state in _AMENDABLE
+        checks = (*checks, judged("ROW_ALLOWS", is_ok, status=status, allowed=str(allowed)))
     if not checks[-1].passed:
         _block(state, amend, order, checks)
         return
@@ -139,7 +124,7 @@ def _send(state: State, amend: TrackedAmend, order: TrackedOrder, report: OrderR
     assert row.intent_id is not None, "only own orders are amended"
     amend.stage, amend.old, order.change = AmendStage.SENT, _value(amend, order), amend
     amend.due = state.now + 2 * state.settings.read_patience
-    _move(state, order, OrderState.PENDING_REPLACE, _told(amend))
+    _move(state, order, OrderState.PENDING_REPLACE, _words(amend))
     state.command(
         AmendOrder(
             order_id=row.order_id,
@@ -152,10 +137,38 @@ def _send(state: State, amend: TrackedAmend, order: TrackedOrder, report: OrderR
     )
 
 
-def _row_allows(report: OrderReport) -> CheckResult:
-    """The row says that it may be changed; one that says nothing is taken as a no."""
-    is_ok = report.may_amend is True and report.state in _AMENDABLE
-    return judged("ROW_ALLOWS", is_ok, status=report.status, allowed=str(report.may_amend))
+def on_amend_answered(state: State, event: AmendAnswered) -> None:
+    """Note the answer and look at the row: an amendment is what the row shows."""
+    if event.finished is not None:
+        state.record(event.finished)
+    order_id, outcome = event.order_id, event.outcome
+    intent_id = event.finished.intent_id if event.finished else None
+    if isinstance(outcome, Accepted):
+        cancels.note_taken(state, order_id, outcome, "amend")
+    elif isinstance(outcome, Refused):
+        if outcome.needs_two_factor:
+            gate.close_for_two_factor(state, outcome.code, outcome.reason, intent_id)
+        if outcome.result is not None:
+            raw = outcome.result.raw
+            state.record(OrderResultSeen(state.now, "amend", order_id, intent_id, None, raw))
+    amend, order = state.amends.get(order_id), state.orders.get(order_id)
+    if amend is None or order is None or amend.stage is AmendStage.OVER:
+        state.command(ReadOrder(order_id, "after amend"))
+        return
+    amend.since, amend.hopeless_at, amend.step = state.now, None, 0
+    amend.is_refused = isinstance(outcome, Refused | NotSent)
+    amend.keeps_id = isinstance(outcome, Accepted)
+    match outcome:
+        case Accepted(result):
+            amend.code = result.code or ""
+        case Refused(code, reason):
+            amend.code = f"{code} {reason}".strip()
+        case other:
+            amend.code = other.reason
+    _look_again(state, amend, order)
+
+
+# --------------------------------------------------------------------------------------- the end
 
 
 def _read_verdict(
@@ -175,84 +188,30 @@ def _read_verdict(
         _end(state, amend, order, AmendVerdict.NOT_DONE, "not done, and can't arrive any more")
 
 
-_ON_ROW: Final[
-    Mapping[AmendStage, Callable[[State, TrackedAmend, TrackedOrder, OrderReport], None]]
-] = {
-    AmendStage.READING: _send,
-    AmendStage.CONFIRMING: _read_verdict,
-}
-
-
-# ------------------------------------------------------------------------------------------ answers
-
-
-def on_amend_answered(state: State, event: AmendAnswered) -> None:
-    """Note the answer and look at the row: an amendment is what the row shows."""
-    if event.finished is not None:
-        state.record(event.finished)
-    _take_answer(state, event)
-    amend, order = state.amends.get(event.order_id), state.orders.get(event.order_id)
-    if amend is None or order is None or amend.stage is AmendStage.OVER:
-        state.command(ReadOrder(event.order_id, "after amend"))
-        return
-    amend.since, amend.hopeless_at, amend.step = state.now, None, 0
-    amend.is_refused = isinstance(event.outcome, Refused | NotSent)
-    amend.keeps_id = isinstance(event.outcome, Accepted)
-    amend.code = _code(event)
-    _look_again(state, amend, order)
-
-
-def _take_answer(state: State, event: AmendAnswered) -> None:
-    outcome = event.outcome
-    if isinstance(outcome, Accepted):
-        sends.taken(state, event.order_id, outcome, "amend")
-    if not isinstance(outcome, Refused):
-        return
-    intent_id = event.finished.intent_id if event.finished else None
-    if outcome.needs_two_factor:
-        gate.close_for_two_factor(state, outcome.code, outcome.reason, intent_id)
-    if outcome.result is not None:
-        raw = outcome.result.raw
-        state.record(OrderResultSeen(state.now, "amend", event.order_id, intent_id, None, raw))
-
-
-def _code(event: AmendAnswered) -> str:
-    match event.outcome:
-        case Accepted(result):
-            return result.code or ""
-        case Refused(code, reason):
-            return f"{code} {reason}".strip()
-        case other:
-            return other.reason
-
-
-# ------------------------------------------------------------------------------------------ the end
-
-
 def _end(
     state: State, amend: TrackedAmend, order: TrackedOrder, verdict: AmendVerdict, text: str
 ) -> None:
     """Say what became of it, and let the order work on."""
-    code = f" ({amend.code})" if amend.code else ""
+    code, row = f" ({amend.code})" if amend.code else "", order.row
     amend.stage, amend.verdict, amend.text = AmendStage.OVER, verdict, f"{text}{code}"
     order.change = None
     state.counts[f"amend_{verdict.lower()}"] += 1
-    if order.row.state is OrderState.PENDING_REPLACE:
-        is_partly = order.row.executed_quantity > 0
+    if row.state is OrderState.PENDING_REPLACE:
+        is_partly = row.executed_quantity > 0
         to = OrderState.PARTIALLY_FILLED if is_partly else OrderState.ACCEPTED
-        _move(state, order, to, f"{_told(amend)}: {amend.text}")
+        _move(state, order, to, f"{_words(amend)}: {amend.text}")
     if order.poll is not None:
         order.poll.restart(state.now, state.settings.poll_backoff)
-    if verdict is not AmendVerdict.DONE or code:
-        _note(state, amend, order)
-
-
-def _note(state: State, amend: TrackedAmend, order: TrackedOrder) -> None:
-    """Tell what the order's own row does not."""
-    kind = "ALERT" if amend.verdict is AmendVerdict.DIFFERS else "AMEND"
-    text = f"{order.row.order_id} {_told(amend)}: {amend.text}"
-    numbers = {"old": amend.old, "new": amend.new, "verdict": amend.verdict, "code": amend.code}
-    state.note(kind, text, numbers, symbol=order.row.symbol)
+    if verdict is not AmendVerdict.DONE or code:  # else the order's own row says it all
+        kind = "ALERT" if verdict is AmendVerdict.DIFFERS else "AMEND"
+        numbers: Numbers = {
+            "old": amend.old,
+            "new": amend.new,
+            "verdict": verdict,
+            "code": amend.code,
+        }
+        text = f"{row.order_id} {_words(amend)}: {amend.text}"
+        state.note(kind, text, numbers, symbol=row.symbol)
 
 
 def _block(
@@ -260,15 +219,17 @@ def _block(
 ) -> None:
     """Nothing was sent: a fresh row, or what happened meanwhile, forbids it."""
     amend.stage, amend.verdict = AmendStage.OVER, AmendVerdict.BLOCKED
-    amend.code, amend.text = refusal_code(state, checks[-1]), checks[-1].text
-    decide(state, amend.ask, order, checks)
+    amend.code, amend.text = _code_of(state, checks[-1]), checks[-1].text
+    _decide(state, amend.ask, order, checks)
 
 
-def decide(
+def _decide(
     state: State, ask: AmendAsked, order: TrackedOrder | None, checks: tuple[CheckResult, ...]
 ) -> None:
     """Journal whether an ask is taken, with the numbers of the check that refused it."""
     row, last = order.row if order else None, checks[-1]
+    price, quantity = ask.limit_price, ask.quantity
+    numbers = {"by": ask.by, "order_id": ask.order_id, "price": price, "quantity": quantity}
     state.counts["amends_asked" if last.passed else "amends_blocked"] += 1
     state.record(
         Decision(
@@ -276,23 +237,22 @@ def decide(
             strategy=(row.strategy or "") if row else "",
             symbol=row.symbol if row else "",
             verdict=Verdict.PASSED if last.passed else Verdict.BLOCKED,
-            code="AMEND" if last.passed else refusal_code(state, last),
+            code="AMEND" if last.passed else _code_of(state, last),
             why=ask.reason,
-            numbers={
-                "by": ask.by,
-                "order_id": ask.order_id,
-                "price": ask.limit_price,
-                "quantity": ask.quantity,
-                **({} if last.passed else last.numbers),
-            },
+            numbers=numbers if last.passed else {**numbers, **last.numbers},
             checks=checks,
             request_id=row.intent_id if row else None,
             side=row.side if row else None,
-            quantity=ask.quantity or (row.quantity if row else None),
+            quantity=quantity or (row.quantity if row else None),
             order_type=row.order_type if row else None,
-            price=ask.limit_price or (row.price if row else None),
+            price=price or (row.price if row else None),
         )
     )
+
+
+def _code_of(state: State, check: CheckResult) -> str:
+    """Return what an ask is refused with: the check, or why the gate is closed."""
+    return gate.refusal(state)[0] if check.code == "GATE" else check.code
 
 
 def _move(state: State, order: TrackedOrder, to: OrderState, note: str) -> None:
@@ -319,6 +279,6 @@ def _value(amend: TrackedAmend, order: TrackedOrder) -> int:
     return (order.row.price or 0) if amend.is_of_price else order.row.quantity
 
 
-def _told(amend: TrackedAmend) -> str:
+def _words(amend: TrackedAmend) -> str:
     field = "price" if amend.is_of_price else "quantity"
     return f"{field} {amend.old:,} to {amend.new:,}"

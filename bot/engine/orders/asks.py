@@ -1,72 +1,198 @@
-"""What is asked of one order by hand: to change it or to cancel it. Each ask ends in a decision."""
+"""What is asked of one order by hand, to change it or to cancel it, and whether it may be.
 
+An amendment changes exactly one field (the exchanges' rule; VNX Decision 17, HOSE Decision 352), a
+quantity is the new total. Size and price are judged as if they were new; the limits of position and
+money see the order's open part at its new value in the place of the old one.
+"""
+
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Final
 
 from bot.domain.entry import CheckResult, Decision, Verdict
 from bot.domain.message import AmendAsked, CancelAsked
-from bot.engine.orders import amends, cancels
-from bot.engine.orders.ask_checks import find_order, judge_amend, judge_cancel
+from bot.domain.order import OrderType, Side
+from bot.engine.orders import cancels
+from bot.engine.requests import view_of
+from bot.engine.risk import checks
+from bot.engine.risk.accounts import worst_price
+from bot.engine.risk.codes import judged
+from bot.engine.risk.sizing import OrderRequest
 from bot.engine.state import State
+from bot.engine.tracked import AmendStage, StrategyState, TrackedAmend, TrackedOrder
 
-
-def on_amend_asked(state: State, event: AmendAsked) -> None:
-    """Check the ask; begin with it, or say why not."""
-    order = find_order(state, event.order_id)
-    checks = judge_amend(state, event)
-    if order is None:
-        amends.decide(state, event, None, checks)
-        return
-    named = replace(event, order_id=order.row.order_id)
-    take = amends.begin if checks[-1].passed else amends.refuse
-    take(state, order, named, checks)
+_OF_THE_WHOLE: Final = (
+    checks.symbol,
+    checks.symbol_halted,
+    checks.lot,
+    checks.odd_lot,
+    checks.max_quantity,
+    checks.tick,
+    checks.band,
+    checks.quote_age,
+    checks.price_gap,
+    checks.max_order_value,
+    checks.max_loss,
+    checks.self_cross,
+    checks.unknown_orders,
+)
+_OF_THE_OPEN_PART: Final = (checks.max_position, checks.cash)
+_OF_WHAT_IS_MORE: Final = (checks.sellable,)
 
 
 def on_cancel_asked(state: State, event: CancelAsked) -> None:
     """Want the order cancelled, or all; the rest is as with every cancel."""
-    refused = judge_cancel(state, event)
+    refused = objection(state, event)
+    order = find_order(state, event.order_id) if event.order_id is not None else None
     if refused is not None:
-        _refuse(state, event, refused)
-    elif event.order_id is None:
+        row = order.row if order is not None else None
+        state.record(
+            Decision(
+                at=state.now,
+                strategy=(row.strategy or "") if row else "",
+                symbol=row.symbol if row else "",
+                verdict=Verdict.BLOCKED,
+                code=refused.code,
+                why=event.reason,
+                numbers={"by": event.by, **refused.numbers},
+                checks=(refused,),
+                request_id=row.intent_id if row else None,
+                side=row.side if row else None,
+            )
+        )
+    elif order is None:
         cancels.request_all(state, event.reason)
-        state.note(
-            "CANCEL", f"all open orders, asked by {event.by}", {"orders": len(state.cancels)}
-        )
+        text, numbers = f"all open orders, asked by {event.by}", {"orders": len(state.cancels)}
+        state.note("CANCEL", text, numbers)
     else:
-        _request(state, event, event.order_id)
-
-
-def _request(state: State, event: CancelAsked, name: str) -> None:
-    order = find_order(state, name)
-    assert order is not None, "OPEN_ORDER is checked before"
-    row = order.row
-    is_again = row.order_id in state.cancels
-    cancels.request(state, order, event.reason)
-    text = "is being cancelled already" if is_again else "is to be cancelled"
-    state.note("CANCEL", f"{row.order_id} {text}, asked by {event.by}", symbol=row.symbol)
-
-
-def _refuse(state: State, event: CancelAsked, refused: CheckResult) -> None:
-    order = find_order(state, event.order_id or "")
-    row = order.row if order is not None else None
-    state.record(
-        Decision(
-            at=state.now,
-            strategy=(row.strategy or "") if row else "",
-            symbol=row.symbol if row else "",
-            verdict=Verdict.BLOCKED,
-            code=refused.code,
-            why=event.reason,
-            numbers={"by": event.by, **refused.numbers},
-            checks=(refused,),
-            request_id=row.intent_id if row else None,
-            side=row.side if row else None,
-        )
-    )
+        row = order.row
+        is_again = row.order_id in state.cancels
+        cancels.request(state, order, event.reason)
+        text = "is being cancelled already" if is_again else "is to be cancelled"
+        state.note("CANCEL", f"{row.order_id} {text}, asked by {event.by}", symbol=row.symbol)
 
 
 def objection(state: State, ask: AmendAsked | CancelAsked) -> CheckResult | None:
-    """Return why an ask would be refused now, None when it would be taken; nothing changes."""
-    if isinstance(ask, CancelAsked):
-        return judge_cancel(state, ask)
-    last = judge_amend(state, ask)[-1]
+    """Return why an ask would be refused now, None when it would be taken; nothing changes.
+
+    All orders that are open can always be cancelled.
+    """
+    if isinstance(ask, AmendAsked):
+        last = judge_amend(state, ask)[-1]
+    elif ask.order_id is not None:
+        last = _open_order(state, ask.order_id)
+    else:
+        return None
     return None if last.passed else last
+
+
+def find_order(state: State, name: str) -> TrackedOrder | None:
+    """Find an order by the broker's id or by ours."""
+    tracked = state.intents.get(name)
+    return state.orders.get((tracked.order_id or "") if tracked else name)
+
+
+def _open_order(state: State, name: str) -> CheckResult:
+    """It is an own order of today that has not ended."""
+    order, tracked = find_order(state, name), state.intents.get(name)
+    if order is None:
+        now_is = f"{tracked.state}, no order at the broker" if tracked else "no order of today"
+        return judged("OPEN_ORDER", False, order_id=name, state=now_is)
+    row = order.row
+    if not order.is_own:
+        return judged("OPEN_ORDER", False, order_id=row.order_id, state="not an order of this bot")
+    is_todays = row.trading_date == state.trading_date
+    now_is = str(row.state) if is_todays else f"of {row.trading_date.isoformat()}"
+    is_ok = order.is_open and is_todays
+    return judged("OPEN_ORDER", is_ok, order_id=row.order_id, state=now_is)
+
+
+# --------------------------------------------------------------------------------------- amendments
+
+
+def judge_amend(
+    state: State, ask: AmendAsked, begun: TrackedAmend | None = None
+) -> tuple[CheckResult, ...]:
+    """Try the checks in order; the last result is the refusal when there is one.
+
+    `begun` is the amendment itself when it is judged a second time.
+    """
+    results = []
+    for result in _amend_checks(state, ask, begun):
+        results.append(result)
+        if not result.passed:
+            break
+    return tuple(results)
+
+
+def _amend_checks(
+    state: State, ask: AmendAsked, begun: TrackedAmend | None
+) -> Iterator[CheckResult]:
+    """Yield one check after the other; each rests on those before it having passed."""
+    is_on = state.settings.amend_enabled
+    yield judged("AMEND_ENABLED", is_on, allow_amend="true" if is_on else "false")
+    price, quantity = ask.limit_price, ask.quantity
+    is_one = (price is None) is not (quantity is None) and (price or quantity or 0) > 0
+    yield judged("ONE_FIELD", is_one, price=price, quantity=quantity)
+    order, found = find_order(state, ask.order_id), _open_order(state, ask.order_id)
+    strategy = state.strategies.get(order.row.strategy or "") if order else None
+    if not found.passed or order is None or strategy is None:
+        owner = "of a strategy that does not run"
+        is_of_none = judged("OPEN_ORDER", False, order_id=ask.order_id, state=owner)
+        yield is_of_none if found.passed else found
+        return
+    yield found
+    row, rulebook = order.row, state.rulebook
+    is_limit = row.order_type == OrderType.LO and row.price is not None
+    yield judged("LIMIT_ORDER", is_limit, order_type=row.order_type)
+    field, old = ("quantity", row.quantity) if quantity else ("price", row.price)
+    yield judged("CHANGE", (quantity or price) != old, field=field, old=old, new=quantity or price)
+    command = "cancel" if row.order_id in state.cancels else None
+    amend = state.amends.get(row.order_id)
+    if amend is not None and amend is not begun and amend.stage is not AmendStage.OVER:
+        command = command or "amend"
+    yield judged("ONE_COMMAND", command is None, command=command)
+    yield judged("GATE", state.gate.is_open, state=state.gate.state)
+    assert row.exchange is not None, "an own order has its intent's exchange"
+    phase = state.phase_of(row.exchange).phase
+    is_ok = rulebook.may_amend(row.exchange, phase)
+    yield judged("AMEND_PHASE", is_ok, exchange=row.exchange, phase=phase)
+    if quantity is not None:
+        executed = row.executed_quantity
+        is_above = quantity > executed
+        yield judged("ABOVE_EXECUTED", is_above, quantity=quantity, executed=executed)
+        # Even and odd lots never turn into each other; a quantity of no lot is refused by LOT.
+        lots = [rulebook.lot_of(row.exchange, each) for each in (row.quantity, quantity)]
+        if lots[1] is not None:
+            yield judged("SAME_LOT", lots[0] is lots[1], old=lots[0], new=lots[1])
+    yield from _risk_checks(state, ask, order, strategy)
+
+
+def _risk_checks(
+    state: State, ask: AmendAsked, order: TrackedOrder, strategy: StrategyState
+) -> Iterator[CheckResult]:
+    """Judge the whole order, then its open part without the old one, then what a sale has more."""
+    row, open_now = order.row, order.open_quantity
+    whole = OrderRequest(
+        strategy=strategy.plan.name,
+        account=row.account,
+        symbol=row.symbol,
+        side=row.side,
+        quantity=ask.quantity or row.quantity,
+        order_type=OrderType.LO,
+        limit_price=ask.limit_price or row.price,
+        why=ask.reason,
+    )
+    limits, view = strategy.limits, view_of(state, strategy, whole)
+    yield from checks.judge(whole, view, limits, _OF_THE_WHOLE)
+    open_after = whole.quantity - row.executed_quantity
+    freed = view
+    if row.side is Side.BUY and view.cash_free is not None:
+        # The order's own reservation is taken out: of cash, fee included, and of position.
+        amount = open_now * worst_price(state, row.symbol, row.price)
+        cash_free = view.cash_free + amount + state.rulebook.fee(amount)
+        freed = replace(view, position=view.position - open_now, cash_free=cash_free)
+    open_part = replace(whole, quantity=open_after)
+    yield from checks.judge(open_part, freed, limits, _OF_THE_OPEN_PART)
+    what_is_more = replace(whole, quantity=open_after - open_now)
+    yield from checks.judge(what_is_more, view, limits, _OF_WHAT_IS_MORE)

@@ -1,4 +1,4 @@
-"""Orders that a missing token blocks: held for a while, then checked anew and sent as new intents.
+"""Orders that a missing token blocks: held for a while, then checked again, sent as new intents.
 
 One POST per intent, ever: what goes out after the token has come is another intent that `follows`
 the first. It is checked in full on a fresh quote, exits first, within the time that its strategy
@@ -11,7 +11,7 @@ from bot.domain.message import TwoFactorReady
 from bot.domain.order import SendState
 from bot.engine import gate, requests
 from bot.engine.orders import cancels
-from bot.engine.orders.moves import move_intent
+from bot.engine.orders.orders import move_intent
 from bot.engine.risk.sizing import OrderRequest
 from bot.engine.state import State
 from bot.engine.tracked import TrackedIntent
@@ -30,7 +30,7 @@ def on_two_factor_ready(state: State, event: TwoFactorReady) -> None:
     cancels.advance(state)
     for tracked in held(state):
         tracked.is_waiting_to_resume = True
-        _try(state, tracked)
+        _resume(state, tracked)
 
 
 def held(state: State) -> list[TrackedIntent]:
@@ -43,38 +43,34 @@ def on_fresh_quote(state: State, symbol: str) -> None:
     """A quote has come that a held order of the symbol was waiting for."""
     for tracked in held(state):
         if tracked.is_waiting_to_resume and tracked.intent.symbol == symbol:
-            _try(state, tracked)
+            _resume(state, tracked)
 
 
-def _try(state: State, tracked: TrackedIntent) -> None:
-    quote = state.quotes.get(tracked.intent.symbol)
-    is_fresh = quote is not None and state.now - quote.at <= state.settings.max_quote_age
-    strategy = state.strategies.get(tracked.intent.strategy)
-    is_on = strategy is not None and gate.objection(strategy, tracked.intent.side) is None
-    if state.gate.is_open and is_on and is_fresh and not _is_over(state, tracked):
-        _send_anew(state, tracked)
-
-
-def _send_anew(state: State, tracked: TrackedIntent) -> None:
+def _resume(state: State, tracked: TrackedIntent) -> None:
+    """Request the order again, unless its time is over or something is still against it."""
     first = tracked.intent
-    move_intent(state, tracked, SendState.REFUSED, f"{tracked.refusal_code}: asked for anew")
-    requests.submit(
-        state,
-        state.strategies[first.strategy],
-        OrderRequest(
-            strategy=first.strategy,
-            account=first.account,
-            symbol=first.symbol,
-            side=first.side,
-            quantity=first.quantity,
-            order_type=first.order_type,
-            limit_price=first.limit_price,
-            why=first.why,
-            closes_position=first.closes_position,
-            expire_after=first.expire_after,
-            follows=first.intent_id,
-        ),
+    quote, strategy = state.quotes.get(first.symbol), state.strategies.get(first.strategy)
+    if quote is None or state.now - quote.at > state.settings.max_quote_age:
+        return
+    if strategy is None or gate.objection(strategy, first.side) is not None:
+        return
+    if not state.gate.is_open or _is_over(state, tracked):
+        return
+    move_intent(state, tracked, SendState.REFUSED, f"{tracked.refusal_code}: requested again")
+    request = OrderRequest(
+        strategy=first.strategy,
+        account=first.account,
+        symbol=first.symbol,
+        side=first.side,
+        quantity=first.quantity,
+        order_type=first.order_type,
+        limit_price=first.limit_price,
+        why=first.why,
+        closes_position=first.closes_position,
+        expire_after=first.expire_after,
+        follows=first.intent_id,
     )
+    requests.submit(state, strategy, request)
 
 
 def _is_over(state: State, tracked: TrackedIntent) -> bool:
@@ -92,39 +88,30 @@ def expire_held(
     the decision has the `code` of what ended the wait.
     """
     for tracked in held(state):
-        if strategy not in {None, tracked.intent.strategy}:
+        intent = tracked.intent
+        is_due = at_once is not None or _is_over(state, tracked)
+        if strategy not in {None, intent.strategy} or not is_due:
             continue
-        if at_once is not None or _is_over(state, tracked):
-            reason = at_once or f"no 2FA within {_waited(state, tracked)}"
-            move_intent(state, tracked, SendState.EXPIRED_LOCAL, reason)
-            _note_expired(state, tracked, reason, code)
-
-
-def _waited(state: State, tracked: TrackedIntent) -> str:
-    """`15 min`, or `90 s`: how long the order's strategy lets it wait."""
-    strategy = state.strategies.get(tracked.intent.strategy)
-    seconds = (
-        round(strategy.plan.hold_2fa.total_seconds()) if strategy and strategy.plan.hold_2fa else 0
-    )
-    return f"{seconds // 60} min" if seconds and seconds % 60 == 0 else f"{seconds} s"
-
-
-def _note_expired(state: State, tracked: TrackedIntent, reason: str, code: str) -> None:
-    intent = tracked.intent
-    state.counts["expired"] += 1
-    state.record(
-        Decision(
-            at=state.now,
-            strategy=intent.strategy,
-            symbol=intent.symbol,
-            verdict=Verdict.EXPIRED,
-            code=code,
-            why=intent.why,
-            numbers={"reason": reason},
-            request_id=intent.intent_id,
-            side=intent.side,
-            quantity=intent.quantity,
-            order_type=intent.order_type,
-            price=intent.limit_price,
+        owner = state.strategies.get(intent.strategy)
+        hold = owner.plan.hold_2fa if owner else None
+        seconds = round(hold.total_seconds()) if hold else 0
+        length = f"{seconds // 60} min" if seconds and seconds % 60 == 0 else f"{seconds} s"
+        reason = at_once or f"no 2FA within {length}"
+        move_intent(state, tracked, SendState.EXPIRED_LOCAL, reason)
+        state.counts["expired"] += 1
+        state.record(
+            Decision(
+                at=state.now,
+                strategy=intent.strategy,
+                symbol=intent.symbol,
+                verdict=Verdict.EXPIRED,
+                code=code,
+                why=intent.why,
+                numbers={"reason": reason},
+                request_id=intent.intent_id,
+                side=intent.side,
+                quantity=intent.quantity,
+                order_type=intent.order_type,
+                price=intent.limit_price,
+            )
         )
-    )

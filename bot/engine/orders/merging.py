@@ -27,61 +27,54 @@ def settled(
     7.3). Statuses that mean *on its way* are live; one that nobody knows is live whatever the
     quantities say, and never final.
     """
-    if said is None:
-        return _S.PARTIALLY_FILLED if executed > 0 else _S.ACCEPTED
-    if executed >= quantity and said is not _S.REJECTED:
-        return _S.FILLED
-    if said in _ENDED_EARLY:
-        return said
-    if remaining == 0 and cancelled > 0 and executed + cancelled >= quantity:
-        return _S.CANCELLED
-    if said in _PENDING:
-        return said
+    if said is not None:
+        if executed >= quantity and said is not _S.REJECTED:
+            return _S.FILLED
+        if said in _ENDED_EARLY:
+            return said
+        if remaining == 0 and cancelled > 0 and executed + cancelled >= quantity:
+            return _S.CANCELLED
+        if said in _PENDING:
+            return said
     return _S.PARTIALLY_FILLED if executed > 0 else _S.ACCEPTED
+
+
+def state_of(report: OrderReport) -> OrderState:
+    """Return the state that a row shows by itself."""
+    return settled(
+        report.state,
+        quantity=report.quantity,
+        executed=report.executed_quantity,
+        remaining=report.remaining_quantity,
+        cancelled=report.cancelled_quantity,
+    )
 
 
 def merged(row: OrderUpdated, report: OrderReport, *, is_newer: bool) -> OrderUpdated:
     """Return the row with the report in it. `is_newer`: asked for after all rows before."""
-    grown = _with_growth(row, report)
-    if row.state in TERMINAL_STATES:
-        return grown
-    if not is_newer:
-        open_quantity = grown.quantity - grown.executed_quantity - grown.cancelled_quantity
-        return replace(
-            grown,
-            state=settled(
-                row.state,
-                quantity=grown.quantity,
-                executed=grown.executed_quantity,
-                remaining=open_quantity,
-                cancelled=grown.cancelled_quantity,
-            ),
+    if report.executed_quantity > row.executed_quantity:
+        row = replace(
+            row,
+            executed_quantity=report.executed_quantity,
+            executed_amount=report.executed_amount,
         )
+    if row.state in TERMINAL_STATES:
+        return row
+    executed = row.executed_quantity
+    if not is_newer:
+        cancelled = row.cancelled_quantity
+        remaining = row.quantity - executed - cancelled
+        sums = {"executed": executed, "remaining": remaining, "cancelled": cancelled}
+        return replace(row, state=settled(row.state, quantity=row.quantity, **sums))
     return replace(
-        grown,
+        row,
         quantity=report.quantity,
         order_type=report.order_type or row.order_type,
         price=report.price if report.price is not None else row.price,
         cancelled_quantity=report.cancelled_quantity,
         broker_status=report.status,
         reason=report.message or row.reason,
-        state=settled(
-            report.state,
-            quantity=report.quantity,
-            executed=grown.executed_quantity,
-            remaining=report.remaining_quantity,
-            cancelled=report.cancelled_quantity,
-        ),
-    )
-
-
-def _with_growth(row: OrderUpdated, report: OrderReport) -> OrderUpdated:
-    if report.executed_quantity <= row.executed_quantity:
-        return row
-    return replace(
-        row,
-        executed_quantity=report.executed_quantity,
-        executed_amount=report.executed_amount,
+        state=state_of(replace(report, executed_quantity=executed)),
     )
 
 

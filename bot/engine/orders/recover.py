@@ -4,17 +4,17 @@ A place whose outcome was lost is fenced first of all; what was never sent, or w
 is given up: nothing is sent because of an earlier run. Strategies wake at `Reconciled`, not before.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from bot.domain.entry import Decision, OrderUpdated, RunState, Verdict
 from bot.domain.message import ReadAccount, ReadTodaysOrders, Reconciled, Recovered
-from bot.domain.order import Intent, OrderState, SendState
+from bot.domain.order import Intent, OrderReport, OrderState, SendState
 from bot.domain.recovery import Recovery, StoredIntent
 from bot.engine import gate, market, wake
 from bot.engine.gate import guarded
 from bot.engine.orders import cancels, orders, sends
-from bot.engine.orders.moves import move_intent, move_unplaced
+from bot.engine.orders.orders import move_intent, move_unplaced
 from bot.engine.risk.accounts import flow_of
 from bot.engine.state import BY_ENGINE, LASTING, State
 from bot.engine.tracked import BackOff, Position, TrackedIntent, TrackedOrder
@@ -41,17 +41,6 @@ def on_recovered(state: State, event: Recovered) -> None:
         state.gate.kept = recovery.run_state
         by = recovery.run_state_by if recovery.run_state_by == BY_ENGINE else "journal"
         gate.close(state, recovery.run_state, recovery.run_state_reason, by)
-    _restore_strategies(state, recovery)
-    _restore_orders(state, recovery)
-    for stored in recovery.intents:
-        guarded(state, f"{stored.intent.intent_id} at the start", _take_over, state, stored)
-    guarded(state, "fills of earlier days", _restore_flows, state, recovery)
-    guarded(state, "orders of earlier days", _end_earlier_days, state, recovery)
-    state.command(ReadTodaysOrders("start"))
-    state.command(ReadAccount("start"))
-
-
-def _restore_strategies(state: State, recovery: Recovery) -> None:
     for name, stored in recovery.strategies.items():
         strategy = state.strategies.get(name)
         if strategy is not None:
@@ -60,17 +49,20 @@ def _restore_strategies(state: State, recovery: Recovery) -> None:
             strategy.realised_today = stored.realised_today
             strategy.fees_today = stored.fees_today
             strategy.state = stored.state or gate.ON
-
-
-def _restore_orders(state: State, recovery: Recovery) -> None:
-    """Own open orders are polled at once; their time to work counts from their intents."""
-    created = {one.intent.intent_id: one.intent for one in recovery.intents}
+    intents = {one.intent.intent_id: one.intent for one in recovery.intents}
     for row in recovery.orders:
-        intent = created.get(row.intent_id or "")
+        intent = intents.get(row.intent_id or "")
         guarded(state, f"{row.order_id} at the start", _restore_order, state, row, intent)
+    for one in recovery.intents:
+        guarded(state, f"{one.intent.intent_id} at the start", _take_over, state, one)
+    guarded(state, "fills of earlier days", _restore_flows, state, recovery)
+    guarded(state, "orders of earlier days", _end_earlier_days, state, recovery.earlier)
+    state.command(ReadTodaysOrders("start"))
+    state.command(ReadAccount("start"))
 
 
 def _restore_order(state: State, row: OrderUpdated, intent: Intent | None) -> None:
+    """An own open order is polled at once; its time to work counts from its intent."""
     order = TrackedOrder(row)
     state.orders[row.order_id] = order
     state.seen_ids.add(row.order_id)
@@ -80,65 +72,37 @@ def _restore_order(state: State, row: OrderUpdated, intent: Intent | None) -> No
             order.expires_at = intent.created_at + intent.expire_after
 
 
-def _restore_flows(state: State, recovery: Recovery) -> None:
-    flows = (flow_of(state, fill, day) for day, fill in recovery.recent_fills)
-    state.early_flows += [flow for flow in flows if flow is not None]
-
-
-def _end_earlier_days(state: State, recovery: Recovery) -> None:
-    """What was open when the bot went down before the close has ended unseen: the order history
-    says how, today's day order book tells nothing of it, and no id of an earlier day is ever
-    written to again. A symbol whose order the history does not know is halted.
-    """
-    told = {report.order_id: report for report in recovery.earlier}
-    for order in list(state.open_orders()):
-        row = order.row
-        if not order.is_own or row.trading_date >= state.trading_date:
-            continue
-        where, report = f"{row.order_id} of an earlier day", told.get(row.order_id)
-        is_taken = report is not None and guarded(
-            state, where, orders.apply, state, order, report, "detail"
-        )
-        if not is_taken:
-            text = f"{row.order_id} was open when the bot went down on {row.trading_date}"
-            state.halt_symbol(row.symbol, f"{text}: compare the holding")
-    market.end_earlier_days(state)
-
-
 def _take_over(state: State, stored: StoredIntent) -> None:
-    tracked = _tracked(stored)
-    state.intents[stored.intent.intent_id] = tracked
-    TAKE_OVER.get(stored.state, _leave)(state, tracked)
-
-
-def _tracked(stored: StoredIntent) -> TrackedIntent:
-    attempt = stored.attempt
-    return TrackedIntent(
-        intent=stored.intent,
+    """Go on with a place by how far it had got; one that is settled is kept for its likeness."""
+    intent, attempt = stored.intent, stored.attempt
+    tracked = TrackedIntent(
+        intent=intent,
         state=stored.state,
         order_state=_ORDER_STATES.get(stored.state, OrderState.SUBMITTED),
         order_id=stored.order_id,
         sent_at=attempt.at if attempt else None,
         known_ids=frozenset(attempt.known_ids) if attempt else frozenset(),
     )
-
-
-# -------------------------------------------------------------------------------- by send state
-
-
-def _leave(_state: State, _tracked: TrackedIntent) -> None:
-    """Settled: kept to recognise an equal order."""
-
-
-def _give_up_ready(state: State, tracked: TrackedIntent) -> None:
-    move_intent(state, tracked, SendState.EXPIRED_LOCAL, "not sent before the restart")
-    move_unplaced(state, tracked, OrderState.EXPIRED, source="engine", note="restart")
+    state.intents[intent.intent_id] = tracked
+    match stored.state:
+        case SendState.READY:
+            move_intent(state, tracked, SendState.EXPIRED_LOCAL, "not sent before the restart")
+            move_unplaced(state, tracked, OrderState.EXPIRED, source="engine", note="restart")
+        case SendState.HELD:
+            _give_up_held(state, tracked)
+        case SendState.SENDING:  # signed and committed, no answer journalled: it may have arrived
+            move_intent(state, tracked, SendState.UNKNOWN, "no answer before the restart")
+            move_unplaced(state, tracked, OrderState.UNKNOWN, source="engine", note="restart")
+            sends.ask_after(state, tracked)
+        case SendState.UNKNOWN:
+            sends.ask_after(state, tracked)
+        case SendState.FRESH | SendState.REACHED:
+            tracked.poll = BackOff(state.now)
 
 
 def _give_up_held(state: State, tracked: TrackedIntent) -> None:
-    reason = "no 2FA before the restart"
+    intent, reason = tracked.intent, "no 2FA before the restart"
     move_intent(state, tracked, SendState.EXPIRED_LOCAL, reason)
-    intent = tracked.intent
     state.record(
         Decision(
             at=state.now,
@@ -153,25 +117,29 @@ def _give_up_held(state: State, tracked: TrackedIntent) -> None:
     )
 
 
-def _doubt(state: State, tracked: TrackedIntent) -> None:
-    """Signed and committed, no answer journalled: it may have arrived."""
-    move_intent(state, tracked, SendState.UNKNOWN, "no answer before the restart")
-    move_unplaced(state, tracked, OrderState.UNKNOWN, source="engine", note="restart")
-    sends.ask_after(state, tracked)
+def _restore_flows(state: State, recovery: Recovery) -> None:
+    flows = (flow_of(state, fill, day) for day, fill in recovery.recent_fills)
+    state.early_flows += [flow for flow in flows if flow is not None]
 
 
-def _poll_on(state: State, tracked: TrackedIntent) -> None:
-    tracked.poll = BackOff(state.now)
-
-
-TAKE_OVER: Final[Mapping[SendState, Callable[[State, TrackedIntent], None]]] = {
-    SendState.READY: _give_up_ready,
-    SendState.HELD: _give_up_held,
-    SendState.SENDING: _doubt,
-    SendState.UNKNOWN: sends.ask_after,
-    SendState.FRESH: _poll_on,
-    SendState.REACHED: _poll_on,
-}
+def _end_earlier_days(state: State, reports: tuple[OrderReport, ...]) -> None:
+    """What was open when the bot went down before the close has ended unseen: the order history
+    says how, today's day order book tells nothing of it, and no id of an earlier day is ever
+    written to again. A symbol whose order the history does not know is halted.
+    """
+    by_id = {report.order_id: report for report in reports}
+    for order in list(state.open_orders()):
+        row = order.row
+        if not order.is_own or row.trading_date >= state.trading_date:
+            continue
+        where, report = f"{row.order_id} of an earlier day", by_id.get(row.order_id)
+        is_taken = report is not None and guarded(
+            state, where, orders.apply, state, order, report, "detail"
+        )
+        if not is_taken:
+            text = f"{row.order_id} was open when the bot went down on {row.trading_date}"
+            state.halt_symbol(row.symbol, f"{text}: compare the holding")
+    market.end_earlier_days(state)
 
 
 def on_reconciled(state: State, _event: Reconciled) -> None:

@@ -30,12 +30,10 @@ def on_todays_orders(state: State, event: TodaysOrdersRead) -> None:
 def _adopt(state: State, row: OrderReport) -> None:
     """Count an order of somebody else; one that looks like a dead one of ours halts the symbol."""
     ghost = unknown.ghost_of(state, row)
-    if ghost is None:
-        orders.external_order(state, row, "not placed here")
-        return
-    orders.external_order(state, row, f"looks like {ghost.intent.intent_id}")
-    reason = f"{row.order_id} looks like {ghost.intent.intent_id}, which was {ghost.state}"
-    state.halt_symbol(row.symbol, reason)
+    looks = f"looks like {ghost.intent.intent_id}" if ghost is not None else "not placed here"
+    orders.external_order(state, row, looks)
+    if ghost is not None:
+        state.halt_symbol(row.symbol, f"{row.order_id} {looks}, which was {ghost.state}")
 
 
 def on_order(state: State, event: OrderRead) -> None:
@@ -43,13 +41,13 @@ def on_order(state: State, event: OrderRead) -> None:
 
     A cancel goes on without a row that cannot be read: waiting would not better it.
     """
-    order = state.orders.get(event.order_id)
-    if order is not None and event.report is not None:
-        orders.apply(state, order, event.report, "detail")
-    is_gone = event.report is None and not event.is_unreadable
+    order, report = state.orders.get(event.order_id), event.report
+    if order is not None and report is not None:
+        orders.apply(state, order, report, "detail")
+    is_gone = report is None and not event.is_unreadable
     if order is not None and is_gone and order.change is not None:
         state.command(ReadTodaysOrders(f"{event.order_id} is gone: another id"))
-    if event.report is not None or event.is_unreadable:
+    if not is_gone:
         cancels.on_row(state, event.order_id)
-    if event.report is not None:
-        amends.on_row(state, event.order_id, event.report)
+    if report is not None:
+        amends.on_row(state, event.order_id, report)

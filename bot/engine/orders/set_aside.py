@@ -1,4 +1,4 @@
-"""Rows of the day order book that could not be read: told once, while entries wait.
+"""Rows of the day order book that could not be read: named once, while entries wait.
 
 A row that cannot be read may be an order of anybody's. Until a later read is whole nothing is
 bought in its symbol, nor in its whole account where it names none that is known; what it names
@@ -19,34 +19,20 @@ def learn(state: State, event: TodaysOrdersRead) -> None:
         return
     state.set_aside[event.account] = event
     for row in event.set_aside:
-        _tell_once(state, row)
-        order = _order_of(state, row)
+        order, symbol = _order_of(state, row), _symbol_of(state, row)
+        key = f"unread {row.order_id or symbol or ''}"
+        if key not in state.alerted:
+            state.alerted.add(key)
+            state.note("ALERT", _alert(state, row), {"row": row.raw}, symbol=symbol)
         if order is not None and order.is_open and order.row.intent_id is not None:
             state.command(ReadOrder(order.row.order_id, "the day order book's row can't be read"))
     if before is not None and before.set_aside and not event.set_aside:
         state.note("RESUME", "the day order book can be read whole again")
 
 
-def _tell_once(state: State, row: UnreadRow) -> None:
-    symbol = _symbol_of(state, row)
-    key = f"unread {row.order_id or symbol or ''}"
-    if key not in state.alerted:
-        state.alerted.add(key)
-        state.note("ALERT", _told(state, row), {"row": row.raw}, symbol=symbol)
-
-
-def told(state: State) -> tuple[str, ...]:
+def alerts(state: State) -> tuple[str, ...]:
     """Return what is set aside now and what waits for it, in words."""
-    return tuple(_told(state, row) for read in state.set_aside.values() for row in read.set_aside)
-
-
-def _told(state: State, row: UnreadRow) -> str:
-    held = _symbol_of(state, row) or "anything"
-    return f"{_named(row)} ({row.reason}): nothing is bought in {held} until it can"
-
-
-def _named(row: UnreadRow) -> str:
-    return f"the day order book's row {row.order_id or 'without an id'} can't be read"
+    return tuple(_alert(state, row) for read in state.set_aside.values() for row in read.set_aside)
 
 
 def hold(state: State, account: str, symbol: str, side: Side) -> str | None:
@@ -54,10 +40,8 @@ def hold(state: State, account: str, symbol: str, side: Side) -> str | None:
     read = state.set_aside.get(account)
     if read is None or side is not Side.BUY:
         return None
-    for row in read.set_aside:
-        if _symbol_of(state, row) in {None, symbol}:
-            return f"{_named(row)} ({row.reason})"
-    return None
+    held = (row for row in read.set_aside if _symbol_of(state, row) in {None, symbol})
+    return next(map(_unread, held), None)
 
 
 def may_hide(state: State, event: TodaysOrdersRead, tracked: TrackedIntent) -> bool:
@@ -69,6 +53,16 @@ def may_hide(state: State, event: TodaysOrdersRead, tracked: TrackedIntent) -> b
         for row in event.set_aside
         if event.account == tracked.intent.account
     )
+
+
+def _alert(state: State, row: UnreadRow) -> str:
+    held = _symbol_of(state, row) or "anything"
+    return f"{_unread(row)}: nothing is bought in {held} until it can"
+
+
+def _unread(row: UnreadRow) -> str:
+    name = f"the day order book's row {row.order_id or 'without an id'}"
+    return f"{name} can't be read ({row.reason})"
 
 
 def _symbol_of(state: State, row: UnreadRow) -> str | None:

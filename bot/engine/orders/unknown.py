@@ -10,7 +10,7 @@ bytes left cannot be the order's own. When a read was asked for says nothing: on
 while the order went out may have been answered after it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import date
 from typing import Final
 
@@ -19,28 +19,28 @@ from bot.domain.order import ORDER_TYPES, OrderReport, OrderState, OrderType, Se
 from bot.domain.outcome import Resolution
 from bot.engine.gate import guarded
 from bot.engine.orders import orders, set_aside
-from bot.engine.orders.moves import move_intent, move_unplaced
+from bot.engine.orders.orders import move_intent, move_unplaced
 from bot.engine.settings import UnknownPolicy
 from bot.engine.state import State
 from bot.engine.tracked import TrackedIntent
 
-_OPEN_QUESTIONS: Final = frozenset(
-    {SendState.UNKNOWN, SendState.FRESH, SendState.REACHED, SendState.AMBIGUOUS}
-)
-_MAY_BE_FRESH: Final = frozenset({SendState.UNKNOWN, SendState.FRESH})
+_S = SendState
+_OPEN_QUESTIONS: Final = frozenset({_S.UNKNOWN, _S.FRESH, _S.REACHED, _S.AMBIGUOUS})
+_MAY_BE_FRESH: Final = frozenset({_S.UNKNOWN, _S.FRESH})
+_CERTAINLY_NOT_PLACED: Final = frozenset({_S.REFUSED, _S.NOT_PLACED, _S.NOT_SENT})
 
 
 def on_nonce_burnt(state: State, event: NonceBurnt) -> None:
     """The nonce has said whether the POST had passed the broker's door."""
     tracked = state.intents.get(event.intent_id)
-    if tracked is None or tracked.state is not SendState.UNKNOWN:
+    if tracked is None or tracked.state is not _S.UNKNOWN:
         return
-    if event.resolution is Resolution.FRESH:
-        move_intent(state, tracked, SendState.FRESH, event.detail)
-        if state.settings.unknown_policy is UnknownPolicy.FENCE:
-            _not_placed(state, tracked, f"nonce unused: {event.detail}")
-    else:
-        move_intent(state, tracked, SendState.REACHED, event.detail)
+    if event.resolution is not Resolution.FRESH:
+        move_intent(state, tracked, _S.REACHED, event.detail)
+        return
+    move_intent(state, tracked, _S.FRESH, event.detail)
+    if state.settings.unknown_policy is UnknownPolicy.FENCE:
+        _not_placed(state, tracked, f"nonce unused: {event.detail}")
 
 
 def match(state: State, event: TodaysOrdersRead, rows: Sequence[OrderReport]) -> list[OrderReport]:
@@ -49,48 +49,47 @@ def match(state: State, event: TodaysOrdersRead, rows: Sequence[OrderReport]) ->
     A row that might belong to a place still in flight, or to one whose row could not be read, is
     left out: the next read shows it again.
     """
-    waiting = [t for t in state.intents.values() if t.state is SendState.SENDING]
-    for group in _groups(state):
-        if any(set_aside.may_hide(state, event, tracked) for tracked in group):
-            waiting += group
-            continue
-        fitting = [row for row in rows if is_candidate(state, group[0], row)]
-        rows = [row for row in rows if row not in fitting]
-        guarded(state, f"the rows of {group[0].intent.intent_id}", _assign, state, group, fitting)
-    _count_absences(state, event)
-    return [row for row in rows if not any(is_candidate(state, t, row) for t in waiting)]
-
-
-def _groups(state: State) -> list[list[TrackedIntent]]:
-    """Open questions that the broker could not tell apart, each group by ascending send time."""
+    waiting = [t for t in state.intents.values() if t.state is _S.SENDING]
+    # Questions that the broker could not tell apart are one group, by ascending send time.
     groups: dict[str, list[TrackedIntent]] = {}
     questions = [t for t in state.intents.values() if t.state in _OPEN_QUESTIONS]
     for tracked in sorted(questions, key=lambda t: (t.sent_at or state.now, t.intent.intent_id)):
         groups.setdefault(tracked.intent.fingerprint, []).append(tracked)
-    return list(groups.values())
+    for group in groups.values():
+        if any(set_aside.may_hide(state, event, tracked) for tracked in group):
+            waiting += group
+            continue
+        fitting = [row for row in rows if _is_candidate(state, group[0], row)]
+        rows = [row for row in rows if row not in fitting]
+        guarded(state, f"the rows of {group[0].intent.intent_id}", _assign, state, group, fitting)
+    for tracked in list(state.intents.values()):
+        is_asked = tracked.state in _MAY_BE_FRESH and tracked.intent.account == event.account
+        is_later = tracked.sent_at is not None and event.requested_at > tracked.sent_at
+        if is_asked and is_later and not set_aside.may_hide(state, event, tracked):
+            tracked.absent_reads += 1
+            where = f"the question of {tracked.intent.intent_id}"
+            guarded(state, where, _release_if_proven, state, tracked, event)
+    return [row for row in rows if not any(_is_candidate(state, t, row) for t in waiting)]
 
 
 def _assign(state: State, group: list[TrackedIntent], rows: list[OrderReport]) -> None:
+    """Give each question its row; more equal rows than orders of ours are for a person to decide:
+    all count in the exposure.
+    """
     rows = sorted(rows, key=lambda row: row.order_id)
-    is_for_a_person = any(tracked.state is SendState.AMBIGUOUS for tracked in group)
-    if rows and (is_for_a_person or len(rows) > len(group)):
-        _ambiguous(state, group, rows)
+    is_for_a_person = any(tracked.state is _S.AMBIGUOUS for tracked in group)
+    if not rows or not (is_for_a_person or len(rows) > len(group)):
+        for tracked, row in zip(group, rows, strict=False):
+            reason = f"found in the day order book as {row.order_id}"
+            move_intent(state, tracked, _S.MATCHED, reason)
+            tracked.poll = None
+            orders.own_order(state, tracked, row, "book")
         return
-    for tracked, row in zip(group, rows, strict=False):
-        move_intent(
-            state, tracked, SendState.MATCHED, f"found in the day order book as {row.order_id}"
-        )
-        tracked.poll = None
-        orders.own_order(state, tracked, row, "book")
-
-
-def _ambiguous(state: State, group: list[TrackedIntent], rows: list[OrderReport]) -> None:
-    """More equal rows than orders of ours: all count in the exposure, a person must decide."""
     for tracked in group:
         if tracked.state in _MAY_BE_FRESH:
-            move_intent(state, tracked, SendState.REACHED, "equal rows are in the day order book")
-        if tracked.state is SendState.REACHED:
-            move_intent(state, tracked, SendState.AMBIGUOUS, f"{len(rows)} equal rows")
+            move_intent(state, tracked, _S.REACHED, "equal rows are in the day order book")
+        if tracked.state is _S.REACHED:
+            move_intent(state, tracked, _S.AMBIGUOUS, f"{len(rows)} equal rows")
     ids = ", ".join(row.order_id for row in rows)
     ours = ", ".join(tracked.intent.intent_id for tracked in group)
     text = f"{ours} may be any of {ids}: none of them is touched"
@@ -99,39 +98,18 @@ def _ambiguous(state: State, group: list[TrackedIntent], rows: list[OrderReport]
         orders.external_order(state, row, f"may be {ours}")
 
 
-def _count_absences(state: State, event: TodaysOrdersRead) -> None:
-    for tracked in state.intents.values():
-        is_asked = tracked.state in _MAY_BE_FRESH and tracked.intent.account == event.account
-        if (
-            is_asked
-            and not set_aside.may_hide(state, event, tracked)
-            and tracked.sent_at is not None
-            and event.requested_at > tracked.sent_at
-        ):
-            tracked.absent_reads += 1
-            where = f"the question of {tracked.intent.intent_id}"
-            guarded(state, where, _release_if_proven, state, tracked, event)
-
-
 def _release_if_proven(state: State, tracked: TrackedIntent, event: TodaysOrdersRead) -> None:
     assert tracked.sent_at is not None, "the caller has looked"
-    waited = event.requested_at - tracked.sent_at
-    is_over = waited > state.settings.horizon and _is_absent_often(state, tracked)
-    if tracked.state is SendState.FRESH and is_over:
+    waited, reads = event.requested_at - tracked.sent_at, tracked.absent_reads
+    is_over = waited > state.settings.horizon and reads >= state.settings.absent_reads
+    if tracked.state is _S.FRESH and is_over:
         seconds = round(waited.total_seconds())
-        _not_placed(
-            state,
-            tracked,
-            f"nonce unused, absent in {tracked.absent_reads} whole reads over {seconds} s",
-        )
-
-
-def _is_absent_often(state: State, tracked: TrackedIntent) -> bool:
-    return tracked.absent_reads >= state.settings.absent_reads
+        proof = f"nonce unused, absent in {reads} whole reads over {seconds} s"
+        _not_placed(state, tracked, proof)
 
 
 def _not_placed(state: State, tracked: TrackedIntent, proof: str) -> None:
-    move_intent(state, tracked, SendState.NOT_PLACED, "never placed", proof=proof)
+    move_intent(state, tracked, _S.NOT_PLACED, "never placed", proof=proof)
     tracked.poll = None
     move_unplaced(state, tracked, OrderState.EXPIRED, source="engine", note="never placed")
     orders.reject(state, tracked, "NOT_PLACED", proof)
@@ -142,79 +120,51 @@ def end_day(state: State, today: date) -> None:
     as far as can be known.
     """
     for tracked in list(state.intents.values()):
-        if tracked.intent.trading_date >= today:
+        intent, reads = tracked.intent, tracked.absent_reads
+        if intent.trading_date >= today or tracked.state not in _MAY_BE_FRESH | {_S.REACHED}:
             continue
-        if tracked.state is SendState.FRESH and _is_absent_often(state, tracked):
+        if tracked.state is _S.FRESH and reads >= state.settings.absent_reads:
             _not_placed(state, tracked, "nonce unused, absent until the day's end")
-        elif tracked.state in {SendState.UNKNOWN, SendState.FRESH, SendState.REACHED}:
-            _absent(state, tracked)
-
-
-def _absent(state: State, tracked: TrackedIntent) -> None:
-    if tracked.state in _MAY_BE_FRESH:
-        move_intent(state, tracked, SendState.REACHED, "the day ended before it was known")
-    move_intent(state, tracked, SendState.EOD_ABSENT, "in no day order book until the day's end")
-    tracked.poll = None
-    move_unplaced(state, tracked, OrderState.EXPIRED, source="engine", note="absent at day end")
-    intent = tracked.intent
-    text = f"{intent.intent_id} was never seen: compare the holding of {intent.symbol}"
-    state.alert_once(f"absent {intent.intent_id}", text, symbol=intent.symbol)
+            continue
+        if tracked.state in _MAY_BE_FRESH:
+            move_intent(state, tracked, _S.REACHED, "the day ended before it was known")
+        move_intent(state, tracked, _S.EOD_ABSENT, "in no day order book until the day's end")
+        tracked.poll = None
+        move_unplaced(state, tracked, OrderState.EXPIRED, source="engine", note="absent at day end")
+        text = f"{intent.intent_id} was never seen: compare the holding of {intent.symbol}"
+        state.alert_once(f"absent {intent.intent_id}", text, symbol=intent.symbol)
 
 
 # --------------------------------------------------------------------------------------- matching
 
 
-def is_candidate(state: State, tracked: TrackedIntent, row: OrderReport) -> bool:
+def _is_candidate(state: State, tracked: TrackedIntent, row: OrderReport) -> bool:
     """True when the row may be this intent's order."""
-    intent = tracked.intent
-    if tracked.sent_at is None or row.order_id in tracked.known_ids:
+    intent, sent_at, rulebook = tracked.intent, tracked.sent_at, state.rulebook
+    if sent_at is None or row.order_id in tracked.known_ids:
         return False
-    is_same = (row.account, row.trading_date, row.symbol, row.side, row.quantity) == (
-        intent.account,
-        intent.trading_date,
-        intent.symbol,
-        intent.side,
-        intent.quantity,
-    )
-    return is_same and _is_same_price(state, tracked, row) and _is_in_time(state, tracked, row)
-
-
-def _is_same_price(state: State, tracked: TrackedIntent, row: OrderReport) -> bool:
-    intent = tracked.intent
-    kind = _canonical(state, tracked, row.order_type)
+    asked = (intent.account, intent.trading_date, intent.symbol, intent.side, intent.quantity)
+    if asked != (row.account, row.trading_date, row.symbol, row.side, row.quantity):
+        return False
+    named = OrderType.__members__.get(row.order_type)
+    kind = rulebook.canonical(intent.exchange, named) if named else None
     if ORDER_TYPES[intent.order_type].has_price:
-        return row.price == intent.limit_price and kind in {None, OrderType.LO}
-    wanted = state.rulebook.canonical(intent.exchange, intent.order_type)
-    became_limit = ORDER_TYPES[wanted].rests_as_limit and kind is OrderType.LO
-    return kind is wanted or became_limit
-
-
-def _canonical(state: State, tracked: TrackedIntent, text: str) -> OrderType | None:
-    known = OrderType.__members__.get(text)
-    return state.rulebook.canonical(tracked.intent.exchange, known) if known else None
-
-
-def _is_in_time(state: State, tracked: TrackedIntent, row: OrderReport) -> bool:
-    """The row's own time, when it has one, lies around the send, in market time."""
-    if row.placed_at is None or tracked.sent_at is None:
-        return True
-    settings = state.settings
-    earliest = tracked.sent_at - settings.clock_skew
-    return earliest <= row.placed_at <= tracked.sent_at + settings.horizon
+        is_same_price = row.price == intent.limit_price and kind in {None, intent.order_type}
+    else:
+        wanted = rulebook.canonical(intent.exchange, intent.order_type)
+        became_limit = ORDER_TYPES[wanted].rests_as_limit and kind is OrderType.LO
+        is_same_price = kind is wanted or became_limit
+    if row.placed_at is None or not is_same_price:
+        return is_same_price
+    # The row's own time, where it has one, lies around the send, in market time.
+    earliest, latest = sent_at - state.settings.clock_skew, sent_at + state.settings.horizon
+    return earliest <= row.placed_at <= latest
 
 
 def ghost_of(state: State, row: OrderReport) -> TrackedIntent | None:
     """Return an intent that was certainly not placed, and yet this row looks like its order."""
-    ended: Iterable[TrackedIntent] = (
-        tracked
-        for tracked in state.intents.values()
-        if tracked.state in {SendState.REFUSED, SendState.NOT_PLACED, SendState.NOT_SENT}
-    )
-    return next(
-        (
-            tracked
-            for tracked in ended
-            if not tracked.order_id and is_candidate(state, tracked, row)
-        ),
-        None,
-    )
+    for tracked in state.intents.values():
+        is_dead = tracked.state in _CERTAINLY_NOT_PLACED and not tracked.order_id
+        if is_dead and _is_candidate(state, tracked, row):
+            return tracked
+    return None

@@ -24,7 +24,7 @@ from bot.domain.order import ORDER_MOVES, SEND_MOVES, OrderState, SendState, Sid
 from bot.domain.outcome import Accepted, NotSent, Refused
 from bot.engine.engine import EngineSettings, invoke_plainly
 from bot.engine.gate import IllegalMove
-from bot.engine.orders.moves import move_intent, move_unplaced
+from bot.engine.orders.orders import move_intent, move_unplaced
 from bot.engine.state import State
 from bot.engine.tracked import TrackedIntent
 from tests.engine.stage import RULEBOOK, START, Stage, report_of, result_of
