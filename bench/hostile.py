@@ -17,10 +17,9 @@ from random import Random
 import click
 
 from bot.broker.broker import Broker, open_broker
-from bot.broker.budget import RequestBudget
+from bot.broker.budget import RequestBudget, SystemWaiter
 from bot.broker.errors import BrokerError
 from bot.broker.signer import Credentials
-from bot.broker.waiter import SystemWaiter
 from bot.cli.main import COLLECT_AFTER
 from bot.clock import SystemClock, performance_s
 from bot.domain.account import SubAccount

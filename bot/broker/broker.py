@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from bot.broker.budget import RequestBudget
-from bot.broker.channel import Channel, Reader
+from bot.broker.budget import RequestBudget, Waiter
+from bot.broker.channel import Channel, KeyBreaker
 from bot.broker.client import BrokerClient
 from bot.broker.clock_offset import ClockOffset, OnSkew
 from bot.broker.drift_watch import DriftWatch, OnDrift
@@ -16,10 +16,8 @@ from bot.broker.http import (
     Traffic,
     connect,
 )
-from bot.broker.key_breaker import KeyBreaker
 from bot.broker.signer import Credentials, MakeNonce, Signer, random_nonce
 from bot.broker.two_factor import TwoFactor
-from bot.broker.waiter import Waiter
 from bot.broker.writes import OrderWriter
 from bot.clock import Clock
 
@@ -33,7 +31,6 @@ class Broker:
     two_factor: TwoFactor
     budget: RequestBudget
     offset: ClockOffset
-    traffic: Traffic
     drift: DriftWatch
 
     async def close(self) -> None:
@@ -60,12 +57,14 @@ def open_broker(
     budget: RequestBudget,
     max_concurrent: int | None = None,
     app: AsgiApp | None = None,
+    writes: type[OrderWriter] = OrderWriter,
     make_nonce: MakeNonce = random_nonce,
     bounds: AllBounds | None = None,
     on_drift: OnDrift | None = None,
     on_skew: OnSkew | None = None,
 ) -> Broker:
-    """Make the parts; nothing is sent yet. With `app` the broker is played in this process.
+    """Make the parts; nothing is sent yet. With `app` the broker is played in this process,
+    with `writes` DryWriter no order leaves.
 
     `wire` is what signatures are stamped by, `waiter` what a retry waits on, the same as the
     budget's. Raises ForbiddenAddress.
@@ -74,25 +73,25 @@ def open_broker(
     traffic, offset = Traffic(max_concurrent=max_concurrent), ClockOffset(wire, on_skew)
     breaker, watch = KeyBreaker(offset, wire), DriftWatch(on_drift)
     signer, two_factor = Signer(credentials, offset, make_nonce), TwoFactor(offset)
-    reads, writes = (
+    reads, orders = (
         Channel(
             connect(base_url, traffic=traffic, app=app),
+            signer=signer,
             budget=budget,
             offset=offset,
             breaker=breaker,
             wire=wire,
+            waiter=waiter,
+            bounds=bounds.read,
         )
         for _ in range(2)
     )
-    reader = Reader(reads, signer=signer, budget=budget, waiter=waiter, bounds=bounds.read)
-    writer = OrderWriter(
-        writes,
+    writer = writes(
+        orders,
         signer=signer,
         two_factor=two_factor,
-        budget=budget,
         offset=offset,
         bounds=bounds.order,
         burn_bounds=bounds.burn,
     )
-    client = BrokerClient(reads, reader, watch)
-    return Broker(client, writer, two_factor, budget, offset, traffic, watch)
+    return Broker(BrokerClient(reads, watch), writer, two_factor, budget, offset, watch)

@@ -9,15 +9,15 @@ lane in the order in which they asked, so the same calls give the same order on 
 The budget's clock is its waiter: the system's clock in live, the stepped one in the sandbox.
 """
 
+import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from random import Random
-from typing import Final
+from typing import Final, Protocol
 
 from bot.broker.errors import RateLimited
-from bot.broker.waiter import Waiter
+from bot.clock import Clock
 from bot.protocol.endpoints.endpoint import Lane
 
 WINDOW: Final = timedelta(seconds=60.5)
@@ -46,8 +46,6 @@ _LANE_STEP: Final = timedelta(milliseconds=1)
 _TICKET_STEP: Final = timedelta(microseconds=1)
 _STEPS_MAX: Final = 900
 _RANK: Final = {lane: rank for rank, lane in enumerate(LANE_SHARE_PERCENT)}
-
-
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 OnWait = Callable[[datetime, int, str], None]
@@ -55,15 +53,35 @@ OnWait = Callable[[datetime, int, str], None]
 the budget's clock), how many requests wait, and the call that began it."""
 
 
-@dataclass(eq=False, slots=True)
-class _Ticket:
-    """A place in the line of a lane."""
+class Waiter(Protocol):
+    """A clock that can be waited on: the system's, or the stepped one of the sandbox
+    (`runtime/worlds/stepped.py`), on which time passes only while nothing is under way.
+    """
 
-    lane: Lane
+    def now(self) -> datetime: ...
+    async def sleep_until(self, instant: datetime) -> None: ...
+
+
+class SystemWaiter:
+    """Waits as the wall clock goes."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def now(self) -> datetime:
+        return self._clock.now()
+
+    async def sleep_until(self, instant: datetime) -> None:
+        """Sleep; a clock that is set back meanwhile makes it longer, never endless."""
+        await asyncio.sleep(max(0.0, (instant - self._clock.now()).total_seconds()))
 
 
 class RequestBudget:
-    """Grants requests within `per_minute`, lane by lane."""
+    """Grants requests within `per_minute`, lane by lane.
+
+    `is_degraded` is true after a request was refused with 429 again after its wait: a long-term
+    limit.
+    """
 
     def __init__(
         self,
@@ -73,22 +91,17 @@ class RequestBudget:
         jitter: Random,
         on_wait: OnWait | None = None,
     ) -> None:
-        self._per_minute = per_minute
+        self.per_minute = per_minute
+        self.is_degraded = False
         self._waiter = waiter
         self._jitter = jitter
         self._on_wait = on_wait
         self._granted: deque[datetime] = deque()
-        self._line: dict[Lane, list[_Ticket]] = {lane: [] for lane in Lane}
-        self._closed_until: datetime | None = None
-        self._paced_until: datetime | None = None
-        self._announced_until: datetime | None = None
-        self._is_degraded = False
+        self._line: dict[Lane, list[object]] = {lane: [] for lane in Lane}
+        self._closed_until = _NEVER
+        self._paced_until = _NEVER
+        self._announced_until = _NEVER
         self._refusals = 0
-
-    @property
-    def is_degraded(self) -> bool:
-        """True after a request was refused with 429 once more after its wait: a long-term limit."""
-        return self._is_degraded
 
     @property
     def waiting(self) -> int:
@@ -98,42 +111,62 @@ class RequestBudget:
     @property
     def used(self) -> int:
         """Requests counted in the present window, of `per_minute`."""
-        self._forget()
+        self._forget(self._waiter.now())
         return len(self._granted)
-
-    @property
-    def per_minute(self) -> int:
-        """The size of the window."""
-        return self._per_minute
 
     def opens_at(self, lane: Lane) -> datetime:
         """When a request of this lane could leave if it were made now."""
-        return self._opens_at(lane, ahead=len(self._line[lane]))
+        return self._opens_at(lane, len(self._line[lane]), self._waiter.now())
 
     async def take(self, lane: Lane, call: str, *, wait_max: timedelta) -> None:
         """Return when a request may leave, and count it; at once when there is room.
 
         Raises RateLimited as soon as it is clear that the wait would be longer than `wait_max`.
         """
-        ticket = _Ticket(lane)
-        self._line[lane].append(ticket)
+        line, ticket, now = self._line[lane], object(), self._waiter.now()
+        give_up_at = now + wait_max
+        line.append(ticket)
         try:
-            await self._wait(ticket, call, self._waiter.now() + wait_max)
-            self._granted.append(self._waiter.now())
+            for _ in range(WAITS_MAX):
+                ahead = line.index(ticket)
+                opens_at = self._opens_at(lane, ahead, now)
+                if opens_at <= now:
+                    self._granted.append(now)
+                    return
+                if opens_at > give_up_at:
+                    raise _no_room(call, opens_at)
+                if now > max(self._announced_until, self._paced_until):
+                    self._announce(opens_at, self.waiting, call)
+                # Those who wait wake one after another: by lane, then by who asked first.
+                stagger = _LANE_STEP * _RANK[lane] + _TICKET_STEP * min(ahead, _STEPS_MAX)
+                await self._waiter.sleep_until(opens_at + stagger)
+                now = self._waiter.now()
+            raise _no_room(call, give_up_at)
         finally:
-            self._line[lane].remove(ticket)
+            line.remove(ticket)
 
-    async def _wait(self, ticket: _Ticket, call: str, give_up_at: datetime) -> None:
-        for _ in range(WAITS_MAX):
-            ahead = self._line[ticket.lane].index(ticket)
-            opens_at = self._opens_at(ticket.lane, ahead=ahead)
-            if opens_at <= self._waiter.now():
-                return
-            if opens_at > give_up_at:
-                raise _no_room(call, opens_at)
-            self._announce_full_window(opens_at, call)
-            await self._waiter.sleep_until(opens_at + _stagger(ticket.lane, ahead))
-        raise _no_room(call, give_up_at)
+    def _opens_at(self, lane: Lane, ahead: int, now: datetime) -> datetime:
+        """When this lane's share of the window has room, those ahead in the lane served first.
+
+        After a 429 requests leave at an even pace.
+        """
+        self._forget(now)
+        pace = WINDOW / self.per_minute
+        opens_at = max(now, self._closed_until)
+        excess = (
+            len(self._granted) + ahead - max(1, self.per_minute * LANE_SHARE_PERCENT[lane] // 100)
+        )
+        if excess >= len(self._granted):
+            opens_at = max(opens_at, now + pace)
+        elif excess >= 0:
+            opens_at = max(opens_at, self._granted[excess] + WINDOW)
+        if self._granted and now < self._paced_until:
+            opens_at = max(opens_at, self._granted[-1] + pace * (1 + ahead))
+        return opens_at
+
+    def _forget(self, now: datetime) -> None:
+        while self._granted and self._granted[0] <= now - WINDOW:
+            self._granted.popleft()
 
     def note_limit(self, reset_at: datetime | None, call: str, *, tries: int) -> datetime:
         """Close every lane because a request was answered 429; return until when.
@@ -143,25 +176,24 @@ class RequestBudget:
         limit is a long-term one and the budget is degraded. One stretch of waiting may bring
         several 429s, to requests that were under way together: it is announced once.
         """
-        is_news = self._closed_until is None or self._waiter.now() >= self._closed_until
+        now = self._waiter.now()
+        is_news = now >= self._closed_until
         self._refusals += is_news
-        reset_at = self._believable(reset_at)
-        jitter_ms = self._jitter.randint(*JITTER_MS)
-        until = reset_at + timedelta(milliseconds=jitter_ms)
-        self._closed_until = max(until, self._closed_until or until)
+        jitter = timedelta(milliseconds=self._jitter.randint(*JITTER_MS))
+        until = self._believable(reset_at, now) + jitter
+        self._closed_until = max(until, self._closed_until)
         self._paced_until = self._closed_until + WINDOW
-        is_news = is_news or (tries > 1 and not self._is_degraded)
-        self._is_degraded = self._is_degraded or tries > 1
+        is_news = is_news or (tries > 1 and not self.is_degraded)
+        self.is_degraded = self.is_degraded or tries > 1
         if is_news:
             self._announce(until, self.waiting + 1, call)
         return self._closed_until
 
-    def _believable(self, reset_at: datetime | None) -> datetime:
+    def _believable(self, reset_at: datetime | None, now: datetime) -> datetime:
         """A reset that is missing, past or far away is replaced by one that we can live with.
 
         The floor doubles from 1 s with every stretch: a limit without an end is not hammered.
         """
-        now = self._waiter.now()
         if reset_at is None or reset_at < now - RESET_PAST_MAX:
             return now + RESET_AFTER_UNKNOWN
         floor = _RESET_FLOOR * (1 << min(self._refusals - 1, _DOUBLINGS_MAX))
@@ -170,40 +202,7 @@ class RequestBudget:
     def note_served(self) -> None:
         """A request was answered by something else than 429."""
         self._refusals = 0
-        self._is_degraded = False
-
-    def _opens_at(self, lane: Lane, *, ahead: int) -> datetime:
-        self._forget()
-        now = self._waiter.now()
-        return max(now, self._closed_until or now, self._room_at(lane, ahead), self._pace_at(ahead))
-
-    def _room_at(self, lane: Lane, ahead: int) -> datetime:
-        """When the window has room for this lane's share, those ahead in the lane served first."""
-        allowance = max(1, self._per_minute * LANE_SHARE_PERCENT[lane] // 100)
-        excess = len(self._granted) + ahead - allowance
-        if excess < 0:
-            return self._waiter.now()
-        if excess < len(self._granted):
-            return self._granted[excess] + WINDOW
-        return self._waiter.now() + WINDOW / self._per_minute
-
-    def _pace_at(self, ahead: int) -> datetime:
-        """After a 429, when the next one may leave at an even pace."""
-        now = self._waiter.now()
-        if not self._granted or self._paced_until is None or now >= self._paced_until:
-            return now
-        return self._granted[-1] + WINDOW / self._per_minute * (1 + ahead)
-
-    def _forget(self) -> None:
-        before = self._waiter.now() - WINDOW
-        while self._granted and self._granted[0] <= before:
-            self._granted.popleft()
-
-    def _announce_full_window(self, until: datetime, call: str) -> None:
-        """Say so once for each stretch of waiting, not for every request in it."""
-        told = [end for end in (self._announced_until, self._paced_until) if end is not None]
-        if self._waiter.now() > max(told, default=_NEVER):
-            self._announce(until, self.waiting, call)
+        self.is_degraded = False
 
     def _announce(self, until: datetime, waiting: int, call: str) -> None:
         self._announced_until = until
@@ -213,7 +212,3 @@ class RequestBudget:
 
 def _no_room(call: str, opens_at: datetime) -> RateLimited:
     return RateLimited(call, f"no request may leave before {opens_at:%H:%M:%S} UTC", opens_at)
-
-
-def _stagger(lane: Lane, ahead: int) -> timedelta:
-    return _LANE_STEP * _RANK[lane] + _TICKET_STEP * min(ahead, _STEPS_MAX)

@@ -7,45 +7,52 @@ Nothing here changes an order.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from types import MappingProxyType
 from typing import Final, Generic, TypeVar
 
-from bot.broker.channel import Channel, Reader, is_limit
-from bot.broker.checks import check_echo, check_query, check_scale, target_of
+from bot.broker.channel import Channel, is_limit
 from bot.broker.drift_watch import Drifted, DriftWatch, drifted_in
-from bot.broker.errors import BrokerError, Malformed, RateLimited, Refused
+from bot.broker.errors import BrokerError, Malformed, RateLimited, Refused, WrongQuery
 from bot.domain.account import AccountSnapshot, ShareholderRight, SubAccount
 from bot.domain.instrument import Exchange
-from bot.domain.order import OrderReport, Side, TodaysOrders
+from bot.domain.order import OrderReport, TodaysOrders
 from bot.domain.quote import Depth, Quote
 from bot.protocol import calls, decode, encode
 from bot.protocol.answer import Answer
 from bot.protocol.endpoints import trading
-from bot.protocol.endpoints.endpoint import Endpoint, build_target
+from bot.protocol.endpoints.endpoint import (
+    Endpoint,
+    build_target,
+    path_parameters,
+    query_faults,
+    unknown_parameters,
+)
 from bot.protocol.envelope import Payload, open_envelope
-from bot.protocol.errors import BrokerRefusal, MalformedAnswer
+from bot.protocol.errors import BrokerRefusal, MalformedAnswer, UnusableTarget
+from bot.protocol.redact import redact
 from bot.protocol.secret import Secret
 from bot.protocol.shaped import Codec
 from bot.protocol.sizes import is_for_a_moment
 from bot.protocol.values.border import (
     AccountSummary,
-    AvailableTrade,
     MarketPhase,
     OtpTicket,
     Portfolio,
     TwoFactorToken,
     User,
 )
-from bot.protocol.values.series import PriceHistory
 
 UNCACHED: Final = (("cache-control", "NOCACHE"),)
 """The broker may answer these from a cache unless told not to (open API, account data)."""
+ECHOED: Final = ("symbol", "code", "indicator")
+"""What an answer names as its subject under the name by which it was asked for."""
 _USER_HOLE: Final = "user_id"
 _CODES_USED_UP: Final = "OTP_RATE_LIMIT_EXCEEDED"
-
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 Value = TypeVar("Value")
@@ -64,9 +71,8 @@ class ReadAnswer(Generic[Value]):
 class BrokerClient:
     """Typed reads and the 2FA exchange, for one API key."""
 
-    def __init__(self, channel: Channel, reader: Reader, watch: DriftWatch) -> None:
+    def __init__(self, channel: Channel, watch: DriftWatch) -> None:
         self._channel = channel
-        self._reader = reader
         self._watch = watch
 
     # ------------------------------------------------------------------------------- every read
@@ -79,89 +85,97 @@ class BrokerClient:
         Names and values of `query` are the wire's. Raises WrongQuery before anything is sent when
         the broker would answer 400, and Malformed when the answer is about another symbol.
         """
-        return (await self.hear(codec, path, query)).value
+        return (await self.ask(codec, path, query)).value
 
-    async def hear(
+    async def ask(
         self, codec: Codec[Value], path: Mapping[str, str] = _NOTHING, query: Query = ()
     ) -> ReadAnswer[Value]:
         """Read as `read` does, and keep the payload beside the value."""
         check_query(codec.endpoint, path, query)
-        return await self._hear(codec.endpoint, path, query, codec.decode)
+        return await self._ask(codec.endpoint, codec.decode, path, query)
+
+    async def _ask(
+        self,
+        endpoint: Endpoint,
+        decoder: Callable[[Payload], Value],
+        path: Mapping[str, str] = _NOTHING,
+        query: Query = (),
+    ) -> ReadAnswer[Value]:
+        """Read; a 401 for a user's own path has the user read again, once, and asks for that one's.
+
+        A large answer is decoded in a thread, so that nothing else waits for it meanwhile.
+        Source: broker open API 0.2.0-preview.3, recovery.
+        """
+        asked = path
+        while True:
+            try:
+                target = build_target(endpoint, asked, query)
+            except UnusableTarget as error:
+                fault = (error.name, "empty, or a dot segment")
+                raise WrongQuery(endpoint.name, (fault,)) from error
+            answer = await self._channel.read(endpoint, target)
+            try:
+                if is_for_a_moment(answer.body):
+                    found = _decoded(endpoint, answer, decoder)
+                else:
+                    found = await asyncio.to_thread(_decoded, endpoint, answer, decoder)
+            except Refused as refusal:
+                is_first = asked is path
+                if refusal.http_status != 401 or _USER_HOLE not in path or not is_first:
+                    raise
+                asked = {**path, _USER_HOLE: str((await self.user()).user_id)}
+                continue
+            check_echo(found.payload, {**dict(query), **asked})
+            self._watch.note(found.drift)
+            return found
 
     # -------------------------------------------------------------------------------- bootstrap
 
     async def user(self) -> User:
         """Read who owns the key."""
-        return await self._read(trading.USER, {}, (), decode.decode_user)
+        return (await self._ask(trading.USER, decode.decode_user)).value
 
     async def sub_accounts(self, user_id: int) -> tuple[SubAccount, ...]:
         """Read the sub-accounts of the key's user."""
-        path = {"user_id": str(user_id)}
-        return await self._read(trading.SUB_ACCOUNTS, path, (), decode.decode_sub_accounts)
+        path = {_USER_HOLE: str(user_id)}
+        return (await self._ask(trading.SUB_ACCOUNTS, decode.decode_sub_accounts, path)).value
 
     # ----------------------------------------------------------------------------------- market
 
     async def quote(self, symbol: str) -> Quote:
         """Read the quote of a stock."""
-        return await self._read(trading.STOCK_QUOTE, {"symbol": symbol}, (), decode.decode_quote)
+        path = {"symbol": symbol}
+        return (await self._ask(trading.STOCK_QUOTE, decode.decode_quote, path)).value
 
     async def depth(self, symbol: str) -> Depth:
         """Read the depth of a stock."""
-        return await self._read(trading.STOCK_DEPTH, {"symbol": symbol}, (), decode.decode_depth)
-
-    async def stock_history(
-        self, symbol: str, start: datetime, end: datetime, resolution: str = "1D"
-    ) -> PriceHistory:
-        """Read the bars of a stock, two calls: their last close must be of the live quote's scale.
-
-        Raises Malformed when it is not (the document does not state the scale of a history).
-        """
-        seconds = (str(int(instant.timestamp())) for instant in (start, end))
-        query = [*zip(("from", "to"), seconds, strict=True), ("resolution", resolution)]
-        history: PriceHistory = await self.read(
-            calls.CODECS["stock_history"], {"symbol": symbol}, query
-        )
-        check_scale("stock_history", history.bars, (await self.quote(symbol)).last)
-        return history
+        path = {"symbol": symbol}
+        return (await self._ask(trading.STOCK_DEPTH, decode.decode_depth, path)).value
 
     async def market_phase(self, exchange: Exchange) -> MarketPhase:
         """Read the phase of an exchange and the order types listed for it."""
         query = (("exchange", exchange.value),)
-        return await self._read(trading.MARKET_PHASE, {}, query, decode.decode_market_phase)
+        found = await self._ask(trading.MARKET_PHASE, decode.decode_market_phase, query=query)
+        return found.value
 
     # ---------------------------------------------------------------------------------- account
-
-    async def available_trade(
-        self, account: SubAccount, side: Side, symbol: str, price: int
-    ) -> AvailableTrade:
-        """Read buying power and sellable shares at `price` (VND; 0 means at the market)."""
-        query = (("orderSide", side.value), ("symbol", symbol), ("quotePrice", str(price)))
-        return await self._read(
-            trading.AVAILABLE_TRADE, _path(account), query, decode.decode_available_trade
-        )
 
     async def todays_orders(self, account: SubAccount, asked_at: datetime) -> TodaysOrders:
         """Read the day order book; rows that cannot be read are set aside.
 
         `asked_at` is market time, and stamped on every row.
         """
-
-        def rows(payload: Payload) -> TodaysOrders:
-            return decode.decode_todays_orders(payload, account=account, requested_at=asked_at)
-
-        return await self._read(trading.TODAYS_ORDERS, _path(account), UNCACHED, rows)
+        decoder = partial(decode.decode_todays_orders, account=account, requested_at=asked_at)
+        return (await self._ask(trading.TODAYS_ORDERS, decoder, _path(account), UNCACHED)).value
 
     async def order(
         self, account: SubAccount, order_id: str, asked_at: datetime
     ) -> OrderReport | None:
         """Read one order's row, None when the broker does not know the id (yet)."""
-
-        def row(payload: Payload) -> OrderReport:
-            return decode.decode_order_row(payload, account=account, requested_at=asked_at)
-
+        decoder = partial(decode.decode_order_row, account=account, requested_at=asked_at)
         path = {**_path(account), "order_id": order_id}
         try:
-            return await self._read(trading.ORDER_DETAIL, path, UNCACHED, row)
+            return (await self._ask(trading.ORDER_DETAIL, decoder, path, UNCACHED)).value
         except Refused as refusal:
             if refusal.http_status == 404:
                 return None
@@ -169,13 +183,12 @@ class BrokerClient:
 
     async def portfolio(self, account: SubAccount) -> Portfolio:
         """Read the shares."""
-        return await self._read(
-            trading.PORTFOLIO, _path(account), UNCACHED, decode.decode_portfolio
-        )
+        path = _path(account)
+        return (await self._ask(trading.PORTFOLIO, decode.decode_portfolio, path, UNCACHED)).value
 
     async def summary(self, account: SubAccount) -> AccountSummary:
         """Read the money."""
-        return await self._read(trading.SUMMARY, _path(account), (), decode.decode_summary)
+        return (await self._ask(trading.SUMMARY, decode.decode_summary, _path(account))).value
 
     async def account_snapshot(self, account: SubAccount, at: datetime) -> AccountSnapshot:
         """Read shares and money, two calls, as one picture stamped `at`."""
@@ -224,91 +237,61 @@ class BrokerClient:
         body = encode.encode_otp_verification(ticket_id, code)
         return await self._ask_once(trading.VERIFY_OTP, body, decode.decode_two_factor_token)
 
-    async def revoke(self, token: Secret) -> None:
-        """Give a token up."""
-        body = encode.encode_revocation(token)
-        await self._ask_once(trading.REVOKE_TOKEN, body, lambda _: None)
-
-    async def close(self) -> None:
-        """Wait for what is under way and close the connections."""
-        await self._channel.close()
-
-    async def _read(
-        self,
-        endpoint: Endpoint,
-        path: Mapping[str, str],
-        query: Query,
-        decoder: Callable[[Payload], Value],
-    ) -> Value:
-        return (await self._hear(endpoint, path, query, decoder)).value
-
-    async def _hear(
-        self,
-        endpoint: Endpoint,
-        path: Mapping[str, str],
-        query: Query,
-        decoder: Callable[[Payload], Value],
-    ) -> ReadAnswer[Value]:
-        """Read; a 401 for a user's own path has the user read again, once, and asks for that one's.
-
-        Source: broker open API 0.2.0-preview.3, recovery.
-        """
-        try:
-            return await self._hear_once(endpoint, path, query, decoder)
-        except Refused as refusal:
-            if refusal.http_status != 401 or _USER_HOLE not in path:
-                raise
-        own = {**path, _USER_HOLE: str((await self.user()).user_id)}
-        return await self._hear_once(endpoint, own, query, decoder)
-
-    async def _hear_once(
-        self,
-        endpoint: Endpoint,
-        path: Mapping[str, str],
-        query: Query,
-        decoder: Callable[[Payload], Value],
-    ) -> ReadAnswer[Value]:
-        answer = await self._reader.read(endpoint, target_of(endpoint, path, query))
-        payload, value, drift = await _understood(endpoint, answer, decoder)
-        check_echo(payload, {**dict(query), **path})
-        self._watch.note(drift)
-        return ReadAnswer(value, payload, drift)
-
     async def _ask_once(
         self, endpoint: Endpoint, body: bytes, decoder: Callable[[Payload], Value]
     ) -> Value:
-        answer = await self._reader.ask_once(endpoint, build_target(endpoint), body)
+        answer = await self._channel.ask_once(endpoint, build_target(endpoint), body)
         try:
-            return _decoded(endpoint, answer, decoder)[1]
+            return _decoded(endpoint, answer, decoder).value
         except Refused as refusal:
             if not is_limit(answer) or refusal.error_code == _CODES_USED_UP:
                 raise
             until = self._channel.note_limit(answer, endpoint.name, tries=1)
             raise RateLimited(endpoint.name, "HTTP 429", until) from refusal
 
+    async def close(self) -> None:
+        """Wait for what is under way and close the connections."""
+        await self._channel.close()
+
 
 def _path(account: SubAccount) -> dict[str, str]:
     return {"sub_account_id": account.id}
 
 
-async def _understood(
-    endpoint: Endpoint, answer: Answer, decoder: Callable[[Payload], Value]
-) -> tuple[Payload, Value, tuple[Drifted, ...]]:
-    """Read an answer; a large one in a thread, so that nothing else waits for it meanwhile."""
+def check_query(endpoint: Endpoint, path: Mapping[str, str], query: Query) -> None:
+    """Raise WrongQuery for everything that the broker would answer with 400, or not understand."""
+    given, holes = dict(query), path_parameters(endpoint)
+    counts, unknown = Counter(name for name, _ in query), "no such parameter"
+    faults = [
+        *((name, "given twice") for name, count in counts.items() if count > 1),
+        *((hole, "required") for hole in holes if hole not in path),
+        *((name, unknown) for name in path if name not in holes),
+        *((name, unknown) for name in unknown_parameters(endpoint, given)),
+        *((each.name, each.reason) for each in query_faults(endpoint, given)),
+    ]
+    if faults:
+        raise WrongQuery(endpoint.name, tuple(faults))
 
-    def understand() -> tuple[Payload, Value, tuple[Drifted, ...]]:
-        payload, value = _decoded(endpoint, answer, decoder)
-        return payload, value, drifted_in(payload)
 
-    return understand() if is_for_a_moment(answer.body) else await asyncio.to_thread(understand)
+def check_echo(payload: Payload, asked: Mapping[str, str]) -> None:
+    """Raise Malformed when the answer says that it is about something else than was asked for."""
+    if not isinstance(payload.value, dict):
+        return
+    for name in ECHOED:
+        wanted, found = asked.get(name), payload.value.get(name)
+        if wanted in {None, "ALL"} or not isinstance(found, str):
+            continue
+        if found.strip().upper() != str(wanted).strip().upper():
+            reason = f"asked for {name} {wanted}, the answer is about {redact(found)[:40]}"
+            raise Malformed(payload.call, reason)
 
 
 def _decoded(
     endpoint: Endpoint, answer: Answer, decoder: Callable[[Payload], Value]
-) -> tuple[Payload, Value]:
+) -> ReadAnswer[Value]:
     try:
         payload = open_envelope(endpoint, answer)
-        return payload, decoder(payload)
+        return ReadAnswer(decoder(payload), payload, drifted_in(payload))
     except BrokerRefusal as refusal:
         raise _refused(refusal) from refusal
     except MalformedAnswer as error:
@@ -317,12 +300,9 @@ def _decoded(
 
 def _refused(refusal: BrokerRefusal) -> BrokerError:
     """Only the API's own error body is a refusal; a proxy's page, say, is no answer to us."""
-    status = f"HTTP {refusal.http_status}"
+    status, code = f"HTTP {refusal.http_status}", refusal.error_code
     if not refusal.has_error_body:
         return Malformed(refusal.call, f"{status} without the API's error body")
-    code = refusal.error_code
     word = "" if code == str(refusal.http_status) else f" {code}"
     reason = f"{status}{word}: {refusal.message}"
-    return Refused(
-        refusal.call, reason, http_status=refusal.http_status, error_code=refusal.error_code
-    )
+    return Refused(refusal.call, reason, http_status=refusal.http_status, error_code=code)

@@ -39,18 +39,15 @@ class Interval:
         low, high = max(self.low, other.low), min(self.high, other.high)
         return Interval(low, high) if low <= high else None
 
-    @property
-    def estimate(self) -> timedelta:
-        """Zero when the clocks may agree, else the middle."""
-        if self.low <= _ZERO <= self.high:
-            return _ZERO
-        return (self.low + self.high) / 2
-
 
 class ClockOffset:
-    """Broker's time minus our wire time. It is itself a clock: `now` is the broker's time."""
+    """Broker's time minus our wire time. It is itself a clock: `now` is the broker's time.
+
+    `value` is the estimate: zero when the clocks may agree, positive when the broker is ahead.
+    """
 
     def __init__(self, wire: Clock, on_skew: OnSkew | None = None) -> None:
+        self.value = _ZERO
         self._wire = wire
         self._on_skew = on_skew
         self._known = Interval(_ZERO, _ZERO)
@@ -58,24 +55,9 @@ class ClockOffset:
         self._dissent: Interval | None = None
 
     @property
-    def value(self) -> timedelta:
-        """The estimate; positive when the broker is ahead of us."""
-        return self._known.estimate
-
-    @property
-    def is_worth_a_warning(self) -> bool:
-        """True from 5 s."""
-        return abs(self.value) >= WARN_OFFSET
-
-    @property
     def blocks_writes(self) -> bool:
         """True from 20 s."""
         return abs(self.value) >= BLOCK_OFFSET
-
-    @property
-    def _severity(self) -> int:
-        """How many of the two borders are reached."""
-        return self.is_worth_a_warning + self.blocks_writes
 
     def now(self) -> datetime:
         """The broker's time, as well as we know it."""
@@ -88,21 +70,24 @@ class ClockOffset:
         date = _parsed(headers.get("date", ""))
         if date is None:
             return
-        before = self._severity
-        self._learn(Interval(date - answered_at, date + _SECOND - sent_at))
-        if self._on_skew is not None and self._severity > before:
-            self._on_skew(self.value)
-
-    def _learn(self, seen: Interval) -> None:
+        seen = Interval(date - answered_at, date + _SECOND - sent_at)
         if (common := self._known.common(seen)) is not None:
             self._known = common if self._has_proof else seen
-            self._has_proof = True
-            self._dissent = None
         elif self._dissent is not None and (agreed := self._dissent.common(seen)) is not None:
-            self._known, self._dissent = agreed, None
-            self._has_proof = True
+            self._known = agreed
         else:
             self._dissent = seen
+            return
+        self._has_proof, self._dissent = True, None
+        before, low, high = self.value, self._known.low, self._known.high
+        self.value = _ZERO if low <= _ZERO <= high else (low + high) / 2
+        if self._on_skew is not None and _severity(self.value) > _severity(before):
+            self._on_skew(self.value)
+
+
+def _severity(offset: timedelta) -> int:
+    """How many of the two borders are reached."""
+    return (abs(offset) >= WARN_OFFSET) + (abs(offset) >= BLOCK_OFFSET)
 
 
 @lru_cache(maxsize=8)

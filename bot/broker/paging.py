@@ -44,7 +44,7 @@ async def read_pages(
     wanted = dict(query)
     before: Value | None = None
     for _ in range(PAGES_MAX):
-        heard = await client.hear(codec, path, tuple(wanted.items()))
+        heard = await client.ask(codec, path, tuple(wanted.items()))
         if before is not None and heard.value == before:
             _end_at_repetition(codec.endpoint.name, wanted[PAGE], heard.value)
             return

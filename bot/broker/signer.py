@@ -5,8 +5,8 @@ The body that is hashed and the target that is signed are the ones that are sent
 the broker's time as well as we know it.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final
 from uuid import uuid4
 
@@ -49,27 +49,14 @@ class Credentials:
             raise ValueError(f"device_id has 1 to {DEVICE_ID_LENGTH_MAX} characters")
 
 
-@dataclass(frozen=True, slots=True)
-class SignedRequest:
-    """An order write, ready: the very bytes that are journalled by hash and sent once."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignedRequest(HttpRequest):
+    """A signed request, ready: of an order write the very bytes that are journalled by hash."""
 
     endpoint: Endpoint
-    target: str
-    headers: dict[str, str] = field(repr=False)
-    body: bytes = field(repr=False)
     nonce: str
     timestamp_ms: int
     body_sha256: str
-
-    @property
-    def method(self) -> str:
-        """POST, PUT or DELETE."""
-        return self.endpoint.method
-
-    @property
-    def http(self) -> HttpRequest:
-        """The same as bytes for the wire."""
-        return HttpRequest(self.method, self.target, self.headers, self.body)
 
 
 class Signer:
@@ -89,33 +76,45 @@ class Signer:
         if endpoint.tier is Tier.ONE:
             key = self._credentials.api_key.reveal()
             return HttpRequest(endpoint.method, target, {HEADER_API_KEY: key}, body)
-        return self._signed(endpoint, target, body, nonce or self._make_nonce()).http
+        return self._signed(endpoint, target, body, nonce or self._make_nonce(), {})
 
     def sign_write(
         self, endpoint: Endpoint, target: str, body: bytes, token: Secret | None
     ) -> SignedRequest:
         """Sign an order write; without a token the broker will refuse it for certain."""
-        signed = self._signed(endpoint, target, body, self._make_nonce())
-        signed.headers[HEADER_DEVICE_ID] = self._credentials.device_id
+        headers = {HEADER_DEVICE_ID: self._credentials.device_id}
         if token is not None:
-            signed.headers[HEADER_TWO_FACTOR] = token.reveal()
-        return signed
+            headers[HEADER_TWO_FACTOR] = token.reveal()
+        return self._signed(endpoint, target, body, self._make_nonce(), headers)
 
-    def _signed(self, endpoint: Endpoint, target: str, body: bytes, nonce: str) -> SignedRequest:
+    def _signed(
+        self, endpoint: Endpoint, target: str, body: bytes, nonce: str, extra: Mapping[str, str]
+    ) -> SignedRequest:
         timestamp_ms = wire_ms(self._clock.now())
         digest = body_sha256(body)
+        signature = sign(
+            self._credentials.api_secret.reveal(),
+            timestamp_ms=timestamp_ms,
+            method=endpoint.method,
+            target=target,
+            body_sha256=digest,
+        )
         headers = {
             HEADER_API_KEY: self._credentials.api_key.reveal(),
             HEADER_TIMESTAMP: str(timestamp_ms),
             HEADER_NONCE: nonce,
-            HEADER_SIGNATURE: sign(
-                self._credentials.api_secret.reveal(),
-                timestamp_ms=timestamp_ms,
-                method=endpoint.method,
-                target=target,
-                body_sha256=digest,
-            ),
+            HEADER_SIGNATURE: signature,
+            **extra,
         }
         if body:
             headers |= {HEADER_BODY_HASH: digest, "Content-Type": "application/json"}
-        return SignedRequest(endpoint, target, headers, body, nonce, timestamp_ms, digest)
+        return SignedRequest(
+            endpoint.method,
+            target,
+            headers,
+            body,
+            endpoint=endpoint,
+            nonce=nonce,
+            timestamp_ms=timestamp_ms,
+            body_sha256=digest,
+        )

@@ -6,6 +6,7 @@ is a JWT, and the end of the day on which it was issued (`iat`), or else given t
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, time
 from typing import Final
 
@@ -25,7 +26,6 @@ class TwoFactor:
         self._clock = clock
         self._token: Secret | None = None
         self._until: datetime | None = None
-        self._dropped_for: str | None = None
 
     @property
     def is_ready(self) -> bool:
@@ -37,11 +37,6 @@ class TwoFactor:
         """The last instant of the token that we hold, in UTC; None without one."""
         return self._until
 
-    @property
-    def dropped_for(self) -> str | None:
-        """Why the last token was dropped; None while one is held or none ever was."""
-        return self._dropped_for
-
     def token(self) -> Secret | None:
         """The token, None when there is none or it has ended."""
         if self._until is None or self._clock.now() > self._until:
@@ -52,29 +47,22 @@ class TwoFactor:
         """Hold this token from now on; one that has ended already is held but never ready."""
         self._token = token
         self._until = self._end_of(token, expires_at)
-        self._dropped_for = None
 
     def has_ended(self, token: Secret, expires_at: datetime | None = None) -> bool:
         """Tell whether a token would never be ready, without holding it."""
         return self._clock.now() > self._end_of(token, expires_at)
 
     def _end_of(self, token: Secret, expires_at: datetime | None) -> datetime:
-        claims = _claims(token)
-        now = self._clock.now()
-        issued_at = min(claims.get("iat", now), now)
-        ends = (expires_at, claims.get("exp"), _end_of_day(issued_at))
+        claims, now = _claims(token), self._clock.now()
+        issued_on = min(claims.get("iat", now), now).astimezone(EXCHANGE_TZ).date()
+        end_of_day = datetime.combine(issued_on, LAST_SECOND, EXCHANGE_TZ).astimezone(UTC)
+        ends = (expires_at, claims.get("exp"), end_of_day)
         return min(end for end in ends if end is not None)
 
-    def drop(self, code: str) -> None:
-        """Forget the token. `code` is why: the broker's refusal, or the operator's word."""
+    def drop(self) -> None:
+        """Forget the token."""
         self._token = None
         self._until = None
-        self._dropped_for = code
-
-
-def _end_of_day(instant: datetime) -> datetime:
-    day = instant.astimezone(EXCHANGE_TZ).date()
-    return datetime.combine(day, LAST_SECOND, EXCHANGE_TZ).astimezone(UTC)
 
 
 def _claims(token: Secret) -> Mapping[str, datetime]:
@@ -83,14 +71,10 @@ def _claims(token: Secret) -> Mapping[str, datetime]:
         claims = jwt.decode(token.reveal(), options={"verify_signature": False})
     except jwt.PyJWTError:
         return {}
-    found = {name: _instant(claims.get(name)) for name in ("exp", "iat")}
-    return {name: instant for name, instant in found.items() if instant is not None}
-
-
-def _instant(seconds: object) -> datetime | None:
-    if not isinstance(seconds, int | float):
-        return None
-    try:
-        return datetime.fromtimestamp(seconds, UTC)
-    except (ValueError, OverflowError, OSError):
-        return None
+    found = {}
+    for name in ("exp", "iat"):
+        seconds = claims.get(name)
+        with suppress(ValueError, OverflowError, OSError):
+            if isinstance(seconds, int | float):
+                found[name] = datetime.fromtimestamp(seconds, UTC)
+    return found

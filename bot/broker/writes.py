@@ -6,14 +6,14 @@ have connections of their own, so that no slow read holds one up.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
-from bot.broker.budget import RequestBudget
-from bot.broker.channel import Channel, is_limit
+from bot.broker.channel import Channel, Objection, is_limit, nothing_against
 from bot.broker.clock_offset import ClockOffset
 from bot.broker.errors import RateLimited
-from bot.broker.http import BURN_BOUNDS, ORDER_BOUNDS, Bounds
+from bot.broker.http import BURN_BOUNDS, ORDER_BOUNDS, Bounds, HttpRequest
 from bot.broker.signer import SignedRequest, Signer
 from bot.broker.two_factor import TwoFactor
 from bot.domain.account import SubAccount
@@ -23,18 +23,11 @@ from bot.protocol.encode import encode_amend, encode_cancel, encode_place
 from bot.protocol.endpoints.endpoint import Endpoint, Lane, build_target
 from bot.protocol.endpoints.trading import AMEND_ORDER, CANCEL_ORDER, PLACE_ORDER, USER
 
-__all__ = ["Objection", "OrderWriter", "SignedRequest", "nothing_against"]
+__all__ = ["DryWriter", "Objection", "OrderWriter", "SignedRequest", "nothing_against"]
 
 WRITE_WAIT_MAX: Final = timedelta(seconds=10)
 """A signature is good for 30 s: this, the deadline of 10 s and an inexact clock fit into that."""
-
-
-Objection = Callable[[], str | None]
-"""Asked just before the first byte: why not to send after all, None to send."""
-
-
-def nothing_against() -> None:
-    """Object to nothing."""
+_BURN: Final = replace(USER, name="burn", lane=Lane.BOOK)
 
 
 class OrderWriter:
@@ -46,7 +39,6 @@ class OrderWriter:
         *,
         signer: Signer,
         two_factor: TwoFactor,
-        budget: RequestBudget,
         offset: ClockOffset,
         bounds: Bounds = ORDER_BOUNDS,
         burn_bounds: Bounds = BURN_BOUNDS,
@@ -54,30 +46,29 @@ class OrderWriter:
         self._channel = channel
         self._signer = signer
         self._two_factor = two_factor
-        self._budget = budget
         self._offset = offset
         self._bounds = bounds
         self._burn_bounds = burn_bounds
 
     def prepare_place(self, account: SubAccount, intent: Intent) -> SignedRequest:
         """Sign the one POST of an intent."""
-        target = build_target(PLACE_ORDER, {"sub_account_id": account.id})
-        return self._prepare(PLACE_ORDER, target, encode_place(intent, account))
+        return self._prepare(PLACE_ORDER, account, encode_place(intent, account))
 
     def prepare_cancel(self, account: SubAccount, order_id: str) -> SignedRequest:
         """Sign a DELETE of the unmatched part; its body names the account."""
-        target = _order_target(CANCEL_ORDER, account, order_id)
-        return self._prepare(CANCEL_ORDER, target, encode_cancel(account))
+        return self._prepare(CANCEL_ORDER, account, encode_cancel(account), order_id)
 
     def prepare_amend(
         self, account: SubAccount, order_id: str, *, limit_price: int | None, quantity: int | None
     ) -> SignedRequest:
         """Sign a PUT of what is not None: a new limit price, a new total quantity."""
-        target = _order_target(AMEND_ORDER, account, order_id)
         body = encode_amend(limit_price=limit_price, quantity=quantity)
-        return self._prepare(AMEND_ORDER, target, body)
+        return self._prepare(AMEND_ORDER, account, body, order_id)
 
-    def _prepare(self, endpoint: Endpoint, target: str, body: bytes) -> SignedRequest:
+    def _prepare(
+        self, endpoint: Endpoint, account: SubAccount, body: bytes, order_id: str = ""
+    ) -> SignedRequest:
+        target = build_target(endpoint, {"sub_account_id": account.id, "order_id": order_id})
         return self._signer.sign_write(endpoint, target, body, self._two_factor.token())
 
     async def send(
@@ -92,35 +83,34 @@ class OrderWriter:
         if self._offset.blocks_writes:
             seconds = self._offset.value.total_seconds()
             return NoAnswer(f"our clock is {seconds:+.0f} s off the broker's", is_sent=False)
-        if (barred := self._channel.bar(is_signed=True)) is not None:
-            return barred
-        try:
-            call = signed.endpoint.name
-            await self._budget.take(signed.endpoint.lane, call, wait_max=WRITE_WAIT_MAX)
-        except RateLimited as no_room:
-            return NoAnswer(no_room.reason, is_sent=False)
-        if (reason := objection()) is not None:
-            return NoAnswer(reason, is_sent=False)
-        answer = await self._channel.send(signed.http, self._bounds)
-        if is_limit(answer):
-            self._channel.note_limit(answer, call, tries=1)
-        return answer
+        return await self._send(signed.endpoint, lambda: signed, self._bounds, objection)
 
     async def burn(self, nonce: str) -> Answer | NoAnswer:
         """Use up the nonce of an unknown POST by a harmless read signed with it, once.
 
         Source: broker open API, signing (a nonce is remembered 300 s per key, whatever the path).
         """
-        if (barred := self._channel.bar(is_signed=True)) is not None:
-            return barred
+
+        def sign() -> HttpRequest:
+            return self._signer.sign_read(USER, build_target(USER), nonce=nonce)
+
+        return await self._send(_BURN, sign, self._burn_bounds, nothing_against)
+
+    async def _send(
+        self,
+        endpoint: Endpoint,
+        sign: Callable[[], HttpRequest],
+        bounds: Bounds,
+        objection: Objection,
+    ) -> Answer | NoAnswer:
         try:
-            await self._budget.take(Lane.BOOK, "burn", wait_max=WRITE_WAIT_MAX)
+            answer = await self._channel.send(
+                endpoint, sign, bounds, wait_max=WRITE_WAIT_MAX, objection=objection
+            )
         except RateLimited as no_room:
             return NoAnswer(no_room.reason, is_sent=False)
-        request = self._signer.sign_read(USER, build_target(USER), nonce=nonce)
-        answer = await self._channel.send(request, self._burn_bounds)
         if is_limit(answer):
-            self._channel.note_limit(answer, "burn", tries=1)
+            self._channel.note_limit(answer, endpoint.name, tries=1)
         return answer
 
     async def close(self) -> None:
@@ -128,5 +118,12 @@ class OrderWriter:
         await self._channel.close()
 
 
-def _order_target(endpoint: Endpoint, account: SubAccount, order_id: str) -> str:
-    return build_target(endpoint, {"sub_account_id": account.id, "order_id": order_id})
+class DryWriter(OrderWriter):
+    """Signs as the real writer does; an order is never sent. A burn is a read, and reads go on."""
+
+    async def send(
+        self, signed: SignedRequest, objection: Objection = nothing_against
+    ) -> Answer | NoAnswer:
+        """Send nothing."""
+        would = f"dry run: would {signed.method} {len(signed.body)} bytes"
+        return NoAnswer(objection() or would, is_sent=False)

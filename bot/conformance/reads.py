@@ -6,7 +6,7 @@ Status, envelope, required fields, types and words, names, and that our own clie
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Final
 
-from bot.broker.checks import check_echo
+from bot.broker.client import check_echo
 from bot.broker.errors import Malformed
 from bot.conformance.data import Read, Refusal, words
 from bot.conformance.facts import Facts, MissingFact

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from bot.broker.budget import OnWait, RequestBudget
+from bot.broker.budget import OnWait, RequestBudget, Waiter
 from bot.broker.clock_offset import ClockOffset
 from bot.broker.errors import ForbiddenAddress, RateLimited
 from bot.broker.http import AsgiApp, Traffic, connect
-from bot.broker.waiter import Waiter
 from bot.clock import Clock
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.conformance.access import ME, check_access, check_tiers

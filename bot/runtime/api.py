@@ -15,8 +15,7 @@ from types import MappingProxyType
 from typing import Final
 
 from bot.broker.broker import Broker
-from bot.broker.checks import check_query
-from bot.broker.client import BrokerClient, ReadAnswer
+from bot.broker.client import BrokerClient, ReadAnswer, check_query
 from bot.broker.errors import BrokerError, Refused, WrongQuery, is_unknown, refuses_key
 from bot.broker.paging import PAGE, PAGES_MAX, has_next, is_paged
 from bot.config.problems import ExitCode, OperatorMistake, Problem
@@ -211,7 +210,7 @@ async def answer(client: BrokerClient, asked: Asked, account: str) -> Reply:
     """Read one page and return it JSON-ready, or why not; `account` fills in a missing id."""
     try:
         path = await _filled(client, asked, account)
-        heard = await client.hear(asked.codec, path, tuple(asked.query.items()))
+        heard = await client.ask(asked.codec, path, tuple(asked.query.items()))
     except BrokerError as error:
         return _refused(error, asked)
     return _reply(asked, heard)

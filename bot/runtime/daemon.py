@@ -240,10 +240,6 @@ class Daemon:
             assert isinstance(command, ReadOrder)
             spawn(parts.reads.order(command.order_id), f"order {command.order_id}")
 
-        def drop_token(command: Command) -> None:
-            assert isinstance(command, DropToken)
-            parts.second_factor.forget(command.code)
-
         return {
             PlaceOrder: place,
             CancelOrder: cancel,
@@ -252,7 +248,7 @@ class Daemon:
             ReadOrder: read_order,
             ReadTodaysOrders: lambda _: spawn(parts.day_order_book.read(), "day order book"),
             ReadAccount: lambda _: spawn(parts.reads.account(), "account"),
-            DropToken: drop_token,
+            DropToken: lambda _: parts.second_factor.forget(),
             StopRunning: lambda _: self._supervisor.end(),
         }
 

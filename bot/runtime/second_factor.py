@@ -223,15 +223,15 @@ class SecondFactor:
             return warning
         return ""
 
-    def forget(self, code: str) -> None:
-        """Drop the token: the broker has refused it with `code`."""
+    def forget(self) -> None:
+        """Drop the token, which the broker has refused."""
         self._unkeep()
-        self._two_factor.drop(code)
+        self._two_factor.drop()
 
     def lose(self) -> Reply:
         """Drop the token on the operator's word; writes stop until there is a new one."""
         warning = self._unkeep()
-        self._two_factor.drop("FORGOTTEN")
+        self._two_factor.drop()
         self.report()
         return {**self.state(), "warning": warning} if warning else self.state()
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, TypeVar
 
+from bot.broker.budget import Waiter
 from bot.broker.errors import BrokerError, is_unknown, refuses_key
-from bot.broker.waiter import Waiter
 from bot.clock import Clock
 from bot.domain.entry import RunState, StateChanged
 from bot.domain.message import Action, OperatorActed

@@ -2,14 +2,11 @@
 
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bot.broker.checks import check_scale
 from bot.broker.errors import Malformed, Refused, WrongQuery
 from bot.protocol import calls
 from bot.protocol.calls import CODECS
@@ -19,8 +16,6 @@ from bot.protocol.envelope import seal
 from bot.protocol.query import ExactlyOne, Kind, Parameter
 from bot.protocol.shaped import Codec
 from bot.protocol.values.border import Unshaped
-from bot.protocol.values.series import PriceBar
-from tests.broker.loopback import START
 from tests.broker.played_broker import Reply, desk
 from tests.rows import every_row
 
@@ -167,37 +162,7 @@ async def test_the_payload_and_its_drift_are_kept_beside_the_value() -> None:
     sent = {**ANSWERS["stock_profile"], "founded": 1992}
     bench = desk(Reply(seal(calls.CODECS["stock_profile"].endpoint, sent)))
 
-    heard = await bench.broker.client.hear(
-        calls.CODECS["stock_profile"], {"symbol": sent["symbol"]}
-    )
+    heard = await bench.broker.client.ask(calls.CODECS["stock_profile"], {"symbol": sent["symbol"]})
 
     assert heard.payload.value == sent
     assert [str(each) for each in heard.drift] == ["stock_profile founded added"]
-
-
-def bars(*closes: str | None) -> list[PriceBar]:
-    start = datetime(2026, 11, 18, tzinfo=UTC)
-    return [PriceBar(start, close=None if one is None else Decimal(one)) for one in closes]
-
-
-@pytest.mark.parametrize("closes", [(), (None,), ("26950",), ("1", "27000", None), ("25000.5",)])
-def test_a_history_in_vnd_fits_its_live_quote(closes: tuple[str | None, ...]) -> None:
-    check_scale("stock_history", bars(*closes), 27_000)
-
-
-@pytest.mark.parametrize("close", ["26.95", "26950000", "0"])
-def test_a_history_of_another_scale_is_refused(close: str) -> None:
-    with pytest.raises(Malformed, match="another scale"):
-        check_scale("stock_history", bars("27000", close), 27_000)
-
-
-async def test_the_bars_of_a_stock_are_of_the_scale_of_its_quote() -> None:
-    history = {"symbol": "HPG", "series": [{"t": 1_795_000_000, "c": 26.95}]}
-    quote = {"symbol": "HPG", "exchange": "HOSE", "price": 26_950}
-    replies = (
-        Reply(seal(calls.CODECS["stock_history"].endpoint, history)),
-        Reply(seal(calls.CODECS["stock_quote"].endpoint, quote)),
-    )
-
-    with pytest.raises(Malformed, match="another scale"):
-        await desk(*replies).broker.client.stock_history("HPG", START, START)

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
+from bot.broker.channel import REFUSED_KEY_PAUSE
 from bot.broker.errors import KeyRefused, Refused
-from bot.broker.key_breaker import PAUSE
 from bot.protocol import calls
 from bot.protocol.answer import NoAnswer
 from tests.broker.loopback import START
@@ -30,7 +30,7 @@ async def test_two_refusals_stop_every_signed_call() -> None:
         await bench.broker.client.portfolio(ACCOUNT)
 
     assert len(bench.played.asked) == 2
-    assert caught.value.retry_at == START + PAUSE
+    assert caught.value.retry_at == START + REFUSED_KEY_PAUSE
 
 
 async def test_no_write_leaves_while_the_key_is_refused() -> None:
@@ -101,7 +101,7 @@ async def test_an_hour_of_polling_sends_at_most_two_calls_in_five_minutes() -> N
 async def test_a_key_that_is_taken_again_is_used_again() -> None:
     bench = desk(NO, NO, USER)
     await refuse(bench)
-    bench.clock.advance_to(START + PAUSE)
+    bench.clock.advance_to(START + REFUSED_KEY_PAUSE)
 
     for _ in range(3):
         await bench.broker.client.user()

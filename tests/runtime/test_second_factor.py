@@ -10,9 +10,8 @@ import jwt
 import pytest
 
 from bot.broker.broker import Broker, open_broker
-from bot.broker.budget import RequestBudget
+from bot.broker.budget import RequestBudget, SystemWaiter
 from bot.broker.signer import Credentials
-from bot.broker.waiter import SystemWaiter
 from bot.clock import SimulatedClock
 from bot.config.rulebook import load_rulebook
 from bot.domain.entry import AuthEvent

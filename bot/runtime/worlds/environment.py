@@ -15,8 +15,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final, Protocol
 
+from bot.broker.budget import SystemWaiter, Waiter
 from bot.broker.http import AsgiApp
-from bot.broker.waiter import SystemWaiter, Waiter
 from bot.clock import Clock, SystemClock, boottime_s
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.settings.load import Loaded

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from bot.broker.waiter import Waiter
+from bot.broker.budget import Waiter
 from bot.clock import Clock, SimulatedClock, SystemClock
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.scenario_file import load_scenario

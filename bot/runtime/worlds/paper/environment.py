@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 from typing import Final
 from urllib.parse import urlsplit
 
+from bot.broker.budget import SystemWaiter, Waiter
 from bot.broker.errors import BrokerError, ForbiddenAddress, Unreachable
-from bot.broker.waiter import SystemWaiter, Waiter
 from bot.clock import Clock, SystemClock, boottime_s
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.rulebook import load_symbols
