@@ -1,4 +1,4 @@
-"""Dividends and rights as events of the sandbox: what a scenario lists, and how it comes to pass.
+"""Dividends and rights as events of the sandbox: what a scenario lists, and what follows from it.
 
 At 08:00 of the ex-date (SIM: any time before the first phase would do) everybody who held shares at
 the close before it, settled or not, is entitled, and the day begins on an adjusted reference:
@@ -26,7 +26,6 @@ from bot.domain.instrument import EXCHANGE_TZ, Instrument
 from bot.domain.rulebook import Rulebook
 from bot.sandbox.exchange.accounts import Account
 from bot.sandbox.exchange.entitlement import Entitlement, EntitlementKind
-from bot.sandbox.exchange.order import Listing
 from bot.sandbox.exchange.venue import Venue
 from bot.sandbox.scenario_part import Part
 
@@ -36,7 +35,11 @@ Vnd = Annotated[int, Field(gt=0, le=1_000_000_000)]
 
 
 class _Action(Part):
-    """What all actions have; `pays_on` is the payment date, of rights the last day."""
+    """What all actions have; `pays_on` is the payment date, of rights the last day.
+
+    Each also has a `value`, what the formula adds to the price of a share, and a `growth`, the new
+    shares for one held.
+    """
 
     symbol: str
     ex_date: date
@@ -58,6 +61,12 @@ class _Action(Part):
         """When what was promised arrives or lapses."""
         return datetime.combine(self.pays_on, MORNING)
 
+    def blank(self, number: str, kind: EntitlementKind, ratio: str, owned: int) -> Entitlement:
+        """Return an entitlement that promises nothing yet."""
+        return Entitlement(
+            number, kind, self.symbol, ratio, self.ex_date, self.paid_at, owned=owned
+        )
+
 
 class CashDividend(_Action):
     """`vnd_per_share` before tax."""
@@ -67,82 +76,69 @@ class CashDividend(_Action):
 
     @property
     def value(self) -> Fraction:
-        """What the formula adds to the price of a share."""
         return Fraction(-self.vnd_per_share)
 
     @property
     def growth(self) -> Fraction:
-        """New shares for one held."""
         return Fraction(0)
 
     def promise(self, number: str, owned: int, rulebook: Rulebook) -> Entitlement:
         """Return what a holding gets."""
         gross = owned * self.vnd_per_share
-        return replace(
-            _blank(self, number, EntitlementKind.CASH_DIVIDEND, f"1:{self.vnd_per_share}", owned),
-            dividend=gross,
-            tax=rulebook.dividend_tax(gross),
-        )
+        ratio = f"1:{self.vnd_per_share}"
+        blank = self.blank(number, EntitlementKind.CASH_DIVIDEND, ratio, owned)
+        return replace(blank, dividend=gross, tax=rulebook.dividend_tax(gross))
 
 
-class NewShares(_Action):
-    """`new` shares for each `held`, free: a stock dividend or bonus shares."""
+class _SharesForShares(_Action):
+    """`new` shares for each `held`."""
 
-    do: Literal["stock_dividend", "bonus_shares"]
+    do: str
     new: Shares
     held: Shares
-
-    @property
-    def value(self) -> Fraction:
-        """What the formula adds to the price of a share."""
-        return Fraction(0)
 
     @property
     def growth(self) -> Fraction:
-        """New shares for one held."""
         return Fraction(self.new, self.held)
+
+    @property
+    def ratio(self) -> str:
+        """As a statement of the broker shows it."""
+        return f"{self.held}:{self.new}"
+
+
+class NewShares(_SharesForShares):
+    """New shares, free: a stock dividend or bonus shares."""
+
+    do: Literal["stock_dividend", "bonus_shares"]
+
+    @property
+    def value(self) -> Fraction:
+        return Fraction(0)
 
     def promise(self, number: str, owned: int, _: Rulebook) -> Entitlement:
         """Return what a holding gets; a fraction of a share is dropped."""
-        kind = EntitlementKind(self.do.upper())
-        blank = _blank(self, number, kind, f"{self.held}:{self.new}", owned)
+        blank = self.blank(number, EntitlementKind(self.do.upper()), self.ratio, owned)
         return replace(blank, shares=owned * self.new // self.held)
 
 
-class RightsIssue(_Action):
-    """The right to buy `new` shares at `price` for each `held`."""
+class RightsIssue(_SharesForShares):
+    """The right to buy new shares at `price`."""
 
     do: Literal["rights_issue"]
-    new: Shares
-    held: Shares
     price: Vnd
 
     @property
     def value(self) -> Fraction:
-        """What the formula adds to the price of a share."""
         return self.growth * self.price
-
-    @property
-    def growth(self) -> Fraction:
-        """New shares for one held."""
-        return Fraction(self.new, self.held)
 
     def promise(self, number: str, owned: int, _: Rulebook) -> Entitlement:
         """Return what a holding may buy; a fraction of a share is dropped."""
-        ratio = f"{self.held}:{self.new}"
-        blank = _blank(self, number, EntitlementKind.STOCK_RIGHT, ratio, owned)
+        blank = self.blank(number, EntitlementKind.STOCK_RIGHT, self.ratio, owned)
         return replace(blank, offered=owned * self.new // self.held, price=self.price)
 
 
 CorporateAction = Annotated[CashDividend | NewShares | RightsIssue, Field(discriminator="do")]
-
-
-def _blank(
-    action: _Action, number: str, kind: EntitlementKind, ratio: str, owned: int
-) -> Entitlement:
-    return Entitlement(
-        number, kind, action.symbol, ratio, action.ex_date, action.paid_at, owned=owned
-    )
 
 
 def adjusted_reference(
@@ -190,21 +186,17 @@ class CorporateActions:
 
     def _go_ex(self, numbered: Sequence[tuple[str, CorporateAction]], at: datetime) -> None:
         for account in self._accounts.values():
-            for entitlement in self._promises(account, numbered):
+            # All promises are worked out before any is booked: none counts for another.
+            owned = [(number, each, account.held(each.symbol)) for number, each in numbered]
+            promises = [each.promise(n, held, self._rulebook) for n, each, held in owned if held]
+            for entitlement in promises:
                 account.entitle(entitlement)
-        symbols = dict.fromkeys(action.symbol for _, action in numbered)
-        actions = [action for _, action in numbered]
-        self._venue.start_day(at, [self._adjusted(symbol, actions) for symbol in symbols])
-
-    def _promises(
-        self, account: Account, numbered: Sequence[tuple[str, CorporateAction]]
-    ) -> list[Entitlement]:
-        """Reckon all promises before any of them is booked: none counts for another."""
-        owned = [(number, each, account.held(each.symbol)) for number, each in numbered]
-        return [each.promise(n, held, self._rulebook) for n, each, held in owned if held]
-
-    def _adjusted(self, symbol: str, actions: Sequence[CorporateAction]) -> Listing:
-        listing = self._venue.next_listing(symbol)
-        own = [action for action in actions if action.symbol == symbol]
-        reference = adjusted_reference(self._rulebook, listing.instrument, listing.reference, own)
-        return replace(listing, reference=reference, band=None)
+        listings = []
+        for symbol in dict.fromkeys(action.symbol for _, action in numbered):
+            listing = self._venue.next_listing(symbol)
+            own = [action for _, action in numbered if action.symbol == symbol]
+            reference = adjusted_reference(
+                self._rulebook, listing.instrument, listing.reference, own
+            )
+            listings.append(replace(listing, reference=reference, band=None))
+        self._venue.start_day(at, listings)

@@ -24,8 +24,8 @@ from bot.sandbox.exchange.event import (
 )
 from bot.sandbox.exchange.order import NewOrder
 from bot.sandbox.exchange.venue import Venue
-from bot.sandbox.house.order_record import OrderRecord, Standing
-from bot.sandbox.house.refusal_codes import FAILED, rejection_of
+from bot.sandbox.house.order_record import OrderRecord, OrderStage
+from bot.sandbox.house.refusal_codes import FAILED, Rejection, rejection_of
 from bot.sandbox.scenario import AccountScript
 
 FIRST_ORDER_NUMBER: Final = 10_000_001
@@ -35,7 +35,7 @@ _OPENS: Final = frozenset({Phase.OPEN, Phase.PROGRESS})
 class DayOrderBook:
     """All orders that came through the broker, by id; `accounts` by the id of the sub-account.
 
-    Every trade of the exchange, also of others, goes to `on_trade` first. While `holds` says so of
+    Every trade of the exchange, also of others, goes to `on_trade` first. While `holds` is true of
     a symbol, its orders wait here whatever the phase.
     """
 
@@ -72,8 +72,6 @@ class DayOrderBook:
 
     def take_changed(self) -> list[OrderRecord]:
         """Hand over the orders that changed since the last call, in the order of their change."""
-        if not self._changed:
-            return []
         changed, self._changed = list(self._changed.values()), {}
         return changed
 
@@ -124,11 +122,22 @@ class DayOrderBook:
                 case Traded():
                     self._apply_trade(event)
                 case PhaseMoved():
-                    self._send_waiting(event)
-                case OrderCancelled() | OrderLapsed() | OrderRefused():
-                    self._apply_end(event)
-                case OrderRepriced() | OrderAmended():
-                    self._apply_change(event)
+                    waiting = self._waiting() if event.phase in _OPENS else []
+                    for order in waiting:
+                        if order.exchange is event.exchange and not self._holds(order.symbol):
+                            self._send(order, event.at)
+                case (
+                    OrderCancelled()
+                    | OrderLapsed()
+                    | OrderRefused()
+                    | OrderRepriced()
+                    | OrderAmended()
+                ):
+                    found = self._orders.get(event.order_id)
+                    if found is not None:
+                        self._accounts[found.account.id].apply(event)
+                        _change(found, event)
+                        self.note(found)
                 case _:
                     pass
 
@@ -145,40 +154,7 @@ class DayOrderBook:
                 order.tax += booked.tax
                 self.note(order)
 
-    def _apply_end(self, event: OrderCancelled | OrderLapsed | OrderRefused) -> None:
-        order = self._orders.get(event.order_id)
-        if order is None:
-            return
-        self._accounts[order.account.id].apply(event)
-        if isinstance(event, OrderCancelled):
-            order.cancelled_quantity += event.quantity
-            order.standing = Standing.CANCELLED
-        elif isinstance(event, OrderLapsed):
-            order.standing = Standing.LAPSED
-        else:
-            reject(order, *_rejection(event, order))
-        self.note(order)
-
-    def _apply_change(self, event: OrderRepriced | OrderAmended) -> None:
-        order = self._orders.get(event.order_id)
-        if order is None:
-            return
-        self._accounts[order.account.id].apply(event)
-        order.price = event.price
-        if isinstance(event, OrderAmended):
-            order.adjusted_quantity += event.quantity - order.quantity
-            order.quantity = event.quantity
-            order.limit_price = None if order.market_price else event.price
-        self.note(order)
-
     # --------------------------------------------------------------------------- waiting
-
-    def _send_waiting(self, event: PhaseMoved) -> None:
-        if event.phase not in _OPENS:
-            return
-        for order in self._waiting():
-            if order.exchange is event.exchange and not self._holds(order.symbol):
-                self._send(order, event.at)
 
     def release(self, symbol: str, at: datetime) -> None:
         """Send the orders of a symbol that were held while its market traded."""
@@ -187,12 +163,33 @@ class DayOrderBook:
                 self._send(order, at)
 
     def _waiting(self) -> list[OrderRecord]:
-        return [each for each in self._orders.values() if each.standing is Standing.WAITING]
+        return [each for each in self._orders.values() if each.stage is OrderStage.WAITING]
 
     def _send(self, order: OrderRecord, at: datetime) -> None:
-        order.standing = Standing.WORKING
+        order.stage = OrderStage.WORKING
         self.note(order)
         self.apply(self._venue.submit(as_new_order(order), at))
+
+
+def _change(
+    order: OrderRecord,
+    event: OrderCancelled | OrderLapsed | OrderRefused | OrderRepriced | OrderAmended,
+) -> None:
+    match event:
+        case OrderCancelled():
+            order.cancelled_quantity += event.quantity
+            order.stage = OrderStage.CANCELLED
+        case OrderLapsed():
+            order.stage = OrderStage.LAPSED
+        case OrderRefused():
+            reject(order, rejection_of(event.reason, order.lot))
+        case OrderRepriced():
+            order.price = event.price
+        case OrderAmended():
+            order.price = event.price
+            order.adjusted_quantity += event.quantity - order.quantity
+            order.quantity = event.quantity
+            order.limit_price = None if order.market_price else event.price
 
 
 def as_new_order(order: OrderRecord, order_type: OrderType = OrderType.LO) -> NewOrder:
@@ -209,15 +206,10 @@ def as_new_order(order: OrderRecord, order_type: OrderType = OrderType.LO) -> Ne
     )
 
 
-def reject(order: OrderRecord, code: str, reason: str) -> None:
+def reject(order: OrderRecord, rejection: Rejection) -> None:
     """End an order as refused; the code FAILED makes it failed rather than rejected."""
-    order.standing = Standing.FAILED if code == FAILED else Standing.REJECTED
-    order.code, order.reason = code, reason
-
-
-def _rejection(event: OrderRefused, order: OrderRecord) -> tuple[str, str]:
-    said = rejection_of(event.reason, order.lot)
-    return said.code, said.reason
+    order.stage = OrderStage.FAILED if rejection.code == FAILED else OrderStage.REJECTED
+    order.code, order.reason = rejection.code, rejection.reason
 
 
 def _is_of(order: OrderRecord, account: AccountScript, at: datetime) -> bool:

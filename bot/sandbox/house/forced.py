@@ -1,7 +1,7 @@
-"""What the scenario has forced on a client: neither the market nor the broker's rules did.
+"""What the scenario has forced on a client, rather than the market or the broker's rules.
 
-Whoever embeds the sandbox may ask, to say so on a screen of its own. No answer of the API tells it:
-a real broker would not.
+Whoever embeds the sandbox may ask, to mark it on a screen of its own. No answer of the API shows
+it: a real broker would not.
 """
 
 from collections import deque
@@ -38,7 +38,7 @@ class Forced:
         self._orders.add(order_id)
 
     def note_trade(self, symbol: str, order_ids: tuple[str, ...], at: datetime) -> None:
-        """Orders have traded; where only scripted levels waited, that was all there was."""
+        """Orders have traded; while only scripted levels waited, the trade counts as forced."""
         if any(start <= at < end for start, end in self._still.get(symbol, ())):
             self._orders.update(order_ids)
 
@@ -56,5 +56,5 @@ class Forced:
         return self._otp.is_dropped
 
     def limits(self, at: datetime) -> bool:
-        """Tell whether a 429 that a fault began still holds."""
+        """Tell whether a 429 that a fault began still lasts."""
         return self._faults.limits(at)

@@ -5,14 +5,14 @@ time (`advance`) and inputs (`carry_out`). An input is a ledger line; the same l
 scenario and seed give the same house. What is due at one instant happens in a fixed order: the
 exchange's own boundaries, its halts, faults, settlement, shares going ex, then the other investors.
 
-The next due instant is asked for with every request, so it is kept. What is due changes only when
-something happens: in a step of time (`_run`), by a trade, by an input that is no order, by a quote
-that is shown. Each of these forgets the kept instant; that time passes up to it does not, and an
-order is due nothing until it trades.
+The next due instant is asked for with every request, so it is kept. It changes only when something
+happens: in a step of time (`_run`), by a trade, by an input that is no order, by a quote that is
+shown. Each of these forgets the kept instant. Time that passes up to it does not change it, nor
+does an order before it trades.
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from fractions import Fraction
 from typing import Final, cast
@@ -40,13 +40,15 @@ from bot.sandbox.house.two_factor import OtpIssuer
 from bot.sandbox.markets.mirror.market import MirroredMarket
 from bot.sandbox.markets.recorder import Recorder
 from bot.sandbox.markets.simulated import simulated_market
-from bot.sandbox.scenario import AccountScript, Scenario, SymbolScript
+from bot.sandbox.scenario import AccountScript, Scenario
 
 _Place: Final = TypeAdapter(PlaceRequest)
 _Amend: Final = TypeAdapter(AmendRequest)
 _Rejection: Final = TypeAdapter(Rejection)
-_REJECTED: Final = "REJECTED"
 _ORDERS: Final = frozenset({"place", "amend", "cancel"})
+_OTHER_INPUTS: Final = frozenset(
+    {"otp_request", "otp_verify", "otp_revoke", "drop_2fa", "add_fault", "end_faults", "fault"}
+)
 
 
 class House:
@@ -71,7 +73,12 @@ class House:
             day_order_book=self.day_order_book,
             holds=self._holds,
         )
-        self.otp = _otp_desk(scenario)
+        self.otp = OtpIssuer(
+            api_key=scenario.key_text,
+            secret=scenario.secret_text,
+            code=scenario.otp_code.get_secret_value(),
+            email=scenario.email,
+        )
         self.faults = FaultRules(
             seed=scenario.seed, at_time=scenario.at, state_of=self._status_in_path
         )
@@ -83,44 +90,33 @@ class House:
             accounts=self.accounts,
             since=scenario.starts_at,
         )
-        self.mirror = self._mirrored() if scenario.fill else None
+        self.mirror = self._mirrored_market()
         self._market = self.mirror or simulated_market(
             scenario, rulebook=rulebook, venue=self.venue, deliver=self.day_order_book.apply
         )
+        self._mirror_inputs = self.mirror.inputs() if self.mirror else {}
         self._halts = deque(_halts(scenario))
         self._halted: set[str] = set()
         self.on_day_over: Callable[[], None] | None = None
         """Called when a day of the boards is over, before the next one begins."""
         self._day_over: date | None = None
         self._due: datetime | None = None
-        self._accounts_scripts = {script.id: script for script in scenario.accounts}
-        self._inputs = self._all_inputs()
-        self._prepare()
-
-    def _all_inputs(self) -> Mapping[str, Callable[[Line], Change | None]]:
-        return {
-            "place": self._place,
-            "amend": self._amend,
-            "cancel": self._cancel,
-            "otp_request": self._otp_request,
-            "otp_verify": self._otp_verify,
-            "otp_revoke": self._otp_revoke,
-            "drop_2fa": self._drop_two_factor,
-            "add_fault": self._add_fault,
-            "end_faults": self._end_faults,
-            "fault": self._count_fault,
-            **(self.mirror.inputs() if self.mirror else {}),
-        }
-
-    def _prepare(self) -> None:
-        for fault in self.scenario.faults:
+        for fault in scenario.faults:
             self.faults.add(fault)
-        for symbol in self.scenario.symbols:
+        for symbol in scenario.symbols:
             if symbol.is_halted:
                 self.venue.halt(symbol.symbol)
 
-    def _mirrored(self) -> MirroredMarket:
-        assert self.scenario.fill is not None, "only a scenario with a fill model has a mirror"
+    def _account(self, script: AccountScript) -> Account:
+        account = Account(self.rulebook, cash=script.cash, fee_ppm=self.scenario.fee_ppm)
+        references = {each.symbol: each.reference for each in self.scenario.symbols}
+        for symbol, quantity in script.holdings.items():
+            account.deposit_shares(symbol, quantity, cost_price=references[symbol])
+        return account
+
+    def _mirrored_market(self) -> MirroredMarket | None:
+        if self.scenario.fill is None:
+            return None
         return MirroredMarket(
             self.scenario.fill,
             self.scenario.symbols,
@@ -150,13 +146,6 @@ class House:
     def _note_arrival(self, order: OrderRecord) -> None:
         if self.mirror is not None:
             self.mirror.note_arrival(order.order_id, order.symbol)
-
-    def _account(self, script: AccountScript) -> Account:
-        account = Account(self.rulebook, cash=script.cash, fee_ppm=self.scenario.fee_ppm)
-        references = {each.symbol: each.reference for each in self.scenario.symbols}
-        for symbol, quantity in script.holdings.items():
-            account.deposit_shares(symbol, quantity, cost_price=references[symbol])
-        return account
 
     def _status_in_path(self, path: str) -> str | None:
         order = self.day_order_book.find(path.rpartition("/")[2])
@@ -191,23 +180,23 @@ class House:
 
     def advance(self, to: datetime) -> None:
         """Let everything happen that is due by `to`; an instant in the past changes nothing."""
-        if to <= self.now:
-            self._run_again()
-            return
-        while (due := self.next_due()) <= to:
-            self._run(max(due, self.now))
-        self.day_order_book.apply(self.venue.advance(to))
-
-    def _run_again(self) -> None:
-        """Do what an input or a late look has made due at this very instant."""
-        if self.next_due() <= self.now:
+        if to > self.now:
+            while (due := self.next_due()) <= to:
+                self._run(max(due, self.now))
+            self.day_order_book.apply(self.venue.advance(to))
+        elif self.next_due() <= self.now:
+            # An input, or a late look, has made something due at this very instant.
             self._run(self.now)
         else:
             self.recorder.look(self.now)
 
     def _run(self, at: datetime) -> None:
         self._due = None
-        self._end_day(at)
+        day = self.venue.board_day
+        is_over = day != self._day_over and at.astimezone(EXCHANGE_TZ).date() > day
+        if self.on_day_over is not None and is_over:
+            self._day_over = day
+            self.on_day_over()
         self.recorder.look(at)
         self.day_order_book.apply(self.venue.advance(at))
         while self._halts and self._halts[0][0] <= at:
@@ -227,15 +216,12 @@ class House:
         while self._market.next_due() <= at:
             self._market.run_next()
 
-    def _end_day(self, at: datetime) -> None:
-        day = self.venue.board_day
-        if self.on_day_over is None or day == self._day_over:
-            return
-        if at.astimezone(EXCHANGE_TZ).date() > day:
-            self._day_over = day
-            self.on_day_over()
-
     # ---------------------------------------------------------------------------- inputs
+
+    def is_input(self, line: Line) -> bool:
+        """Tell whether a ledger line is one that a replay carries out."""
+        kind = line.get("kind")
+        return kind in _ORDERS or kind in _OTHER_INPUTS or kind in self._mirror_inputs
 
     def carry_out(self, line: Line) -> Change | None:
         """Do what an input line says, at its market time; None where no order is changed."""
@@ -243,69 +229,62 @@ class House:
         kind = str(line["kind"])
         if kind not in _ORDERS:
             self._due = None
-        return self._inputs[kind](line)
+        match kind:
+            case "place":
+                return self._place(line)
+            case "amend":
+                order = self._order(str(line["order"]))
+                change = self.order_entry.amend(
+                    order, _Amend.validate_python(line["body"]), self.now
+                )
+                self._note_arrival(order)
+                return change
+            case "cancel":
+                return self.order_entry.cancel(self._order(str(line["order"])), self.now)
+            case "otp_request":
+                self.otp.request(_wire(line))
+            case "otp_verify":
+                is_right = line["right"] is True
+                self.otp.verify(str(line["ticket"]), _wire(line), is_right=is_right)
+            case "otp_revoke":
+                self.otp.revoke_number(str(line["number"]))
+            case "drop_2fa":
+                self.otp.drop(str(line["code"]))
+            case "add_fault":
+                self.faults.add(FaultScript.model_validate(line["script"]))
+            case "end_faults":
+                self.faults.end_all()
+            case "fault":
+                first = line["first"]
+                self.faults.restore(
+                    int(str(line["rule"])),
+                    seen=int(str(line["seen"])),
+                    struck=int(str(line["struck"])),
+                    first_struck=datetime.fromisoformat(str(first)) if first else None,
+                )
+            case _:
+                self._mirror_inputs[kind](line)
+        return None
 
     def _place(self, line: Line) -> Change:
         body = _Place.validate_python(line["body"])
         reject = line.get("reject")
         rejection = None if reject is None else _Rejection.validate_python(reject)
-        account = self._accounts_scripts[str(line["account"])]
+        account = next(each for each in self.scenario.accounts if each.id == line["account"])
         result = self.order_entry.place(account, body, self.now, scripted=rejection)
         if (hidden_s := line.get("hide_s")) is not None:
             order = self._order(result.order_id)
             order.hidden_until = self.now + timedelta(seconds=float(str(hidden_s)))
-        if rejection is not None or (body.symbol in self._halted and result.status == _REJECTED):
+        if rejection is not None or (body.symbol in self._halted and result.status == "REJECTED"):
             self.forced.note_order(result.order_id)
         if result.order_id:
             self._note_arrival(self._order(result.order_id))
         return Change(result)
 
-    def _amend(self, line: Line) -> Change:
-        request = _Amend.validate_python(line["body"])
-        order = self._order(str(line["order"]))
-        change = self.order_entry.amend(order, request, self.now)
-        self._note_arrival(order)
-        return change
-
-    def _cancel(self, line: Line) -> Change:
-        return self.order_entry.cancel(self._order(str(line["order"])), self.now)
-
     def _order(self, order_id: str) -> OrderRecord:
         order = self.day_order_book.find(order_id)
         assert order is not None, "an input names an order that exists"
         return order
-
-    def _otp_request(self, line: Line) -> None:
-        self.otp.request(_wire(line))
-
-    def _otp_verify(self, line: Line) -> None:
-        is_right = line["right"] is True
-        self.otp.verify(str(line["ticket"]), _wire(line), is_right=is_right)
-
-    def _otp_revoke(self, line: Line) -> None:
-        self.otp.revoke_number(str(line["number"]))
-
-    def _drop_two_factor(self, line: Line) -> None:
-        self.otp.drop(str(line["code"]))
-
-    def _add_fault(self, line: Line) -> None:
-        self.faults.add(FaultScript.model_validate(line["script"]))
-
-    def _end_faults(self, _: Line) -> None:
-        self.faults.end_all()
-
-    def _count_fault(self, line: Line) -> None:
-        first = line["first"]
-        self.faults.restore(
-            int(str(line["rule"])),
-            seen=int(str(line["seen"])),
-            struck=int(str(line["struck"])),
-            first_struck=datetime.fromisoformat(str(first)) if first else None,
-        )
-
-    def is_input(self, line: Line) -> bool:
-        """Tell whether a ledger line is one that a replay carries out."""
-        return line.get("kind") in self._inputs
 
     # -------------------------------------------------------------------------- outcomes
 
@@ -320,29 +299,27 @@ class House:
             return []
         at = self.now.isoformat()
         switches = self.scenario.switches
-        orders: list[dict[str, JsonValue]] = [
+        lines: list[dict[str, JsonValue]] = [
             {"kind": "order", "at": at, **order.facts(switches)} for order in changed
         ]
         traded = dict.fromkeys(order.account.id for order in changed if order.executed_quantity)
-        return orders + [self._account_line(account_id, at) for account_id in traded]
-
-    def _account_line(self, account_id: str, at: str) -> dict[str, JsonValue]:
-        record = cast("JsonValue", self.accounts[account_id].to_record())
-        return {"kind": "account", "at": at, "account": account_id, "record": record}
+        for each in traded:
+            record = cast("JsonValue", self.accounts[each].to_record())
+            lines.append({"kind": "account", "at": at, "account": each, "record": record})
+        return lines
 
 
 def _listings(scenario: Scenario) -> list[Listing]:
-    return [_listing(script) for script in scenario.symbols]
-
-
-def _listing(script: SymbolScript) -> Listing:
-    return Listing(
-        script.instrument,
-        script.reference,
-        is_special=script.is_special,
-        underlying=script.underlying,
-        ratio=None if script.ratio is None else Fraction(script.ratio),
-    )
+    return [
+        Listing(
+            script.instrument,
+            script.reference,
+            is_special=script.is_special,
+            underlying=script.underlying,
+            ratio=None if script.ratio is None else Fraction(script.ratio),
+        )
+        for script in scenario.symbols
+    ]
 
 
 def _halts(scenario: Scenario) -> list[tuple[datetime, str, bool]]:
@@ -358,12 +335,3 @@ def _halts(scenario: Scenario) -> list[tuple[datetime, str, bool]]:
 
 def _wire(line: Line) -> datetime:
     return datetime.fromisoformat(str(line["wire"]))
-
-
-def _otp_desk(scenario: Scenario) -> OtpIssuer:
-    return OtpIssuer(
-        api_key=scenario.key_text,
-        secret=scenario.secret_text,
-        code=scenario.otp_code.get_secret_value(),
-        email=scenario.email,
-    )

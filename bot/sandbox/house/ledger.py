@@ -2,8 +2,8 @@
 
 Every input that changed something is a line with its market time: replaying them over the same
 scenario and seed rebuilds account, orders, OTP desk and market exactly. Lines of what came of the
-inputs (`order`, `account`) are between them; a replay compares itself with those, and tests
-judge the bot by them. The bot never reads this file, and no key, code or token is in it.
+inputs (`order`, `account`) are between them; a replay checks itself against those, and tests judge
+the bot by them. The bot never reads this file, and it holds no key, code or token.
 
 A line that a kill left half written is dropped at the next start: no answer ever followed it.
 """
@@ -21,7 +21,6 @@ from pydantic import JsonValue
 from bot.sandbox.errors import LedgerBroken
 
 Line = Mapping[str, JsonValue]
-_APPENDING: Final = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 _ENCODE: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
@@ -32,12 +31,17 @@ class Ledger:
         self._file: BufferedWriter | None = None
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-            _drop_torn_tail(path)
-            self._file = os.fdopen(os.open(path, _APPENDING, 0o600), "ab")
+            if path.exists():
+                content = path.read_bytes()
+                whole = content.rfind(b"\n") + 1
+                if whole < len(content):
+                    os.truncate(path, whole)
+            appending = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+            self._file = os.fdopen(os.open(path, appending, 0o600), "ab")
 
     @property
     def is_kept(self) -> bool:
-        """False when lines are forgotten at once, and need not be made."""
+        """False when lines are forgotten at once and need not be built."""
         return self._file is not None
 
     def record(self, *lines: Line) -> None:
@@ -53,31 +57,31 @@ class Ledger:
             self._file.flush()
 
     def close(self) -> None:
-        """Write no more."""
+        """Write nothing more."""
         if self._file is not None:
             self._file.close()
             self._file = None
 
 
 def read_ledger(path: Path) -> tuple[dict[str, JsonValue], ...]:
-    """Return every whole line; raises LedgerBroken where one in the middle is no JSON object."""
+    """Return every whole line; raises LedgerBroken for a line that is not a JSON object."""
     return tuple(_lines(path)) if path.exists() else ()
 
 
 def resumed_at(path: Path) -> datetime | None:
-    """Market time at which a ledger ends: where a simulated clock must start. None: no ledger."""
+    """Return when a ledger ends, where a simulated clock must start; None without a ledger."""
     instants = [str(line["at"]) for line in read_ledger(path) if "at" in line]
     return datetime.fromisoformat(instants[-1]) if instants else None
 
 
 def begun_at(path: Path) -> datetime | None:
-    """Market time at which a ledger begins, and its scenario began. None: no ledger."""
+    """Return when a ledger, and its scenario, began; None without a ledger."""
     head = next(_lines(path), None) if path.exists() else None
     return datetime.fromisoformat(str(head["at"])) if head else None
 
 
 def is_finished(path: Path) -> bool:
-    """Tell whether the last thing a ledger says is that its scenario was over."""
+    """Tell whether the ledger ends with the end of its scenario."""
     lines = read_ledger(path)
     return bool(lines) and lines[-1].get("kind") == "finished"
 
@@ -88,18 +92,7 @@ def _lines(path: Path) -> Iterator[dict[str, JsonValue]]:
         try:
             line = json.loads(text)
         except ValueError as error:
-            raise LedgerBroken(
-                f"{path}:{number}: this line is no JSON; start a new ledger"
-            ) from error
+            raise LedgerBroken(f"{path}:{number}: not JSON; start a new ledger") from error
         if not isinstance(line, dict):
-            raise LedgerBroken(f"{path}:{number}: this line is no JSON object; start a new ledger")
+            raise LedgerBroken(f"{path}:{number}: not a JSON object; start a new ledger")
         yield line
-
-
-def _drop_torn_tail(path: Path) -> None:
-    if not path.exists():
-        return
-    content = path.read_bytes()
-    whole = content.rfind(b"\n") + 1
-    if whole < len(content):
-        os.truncate(path, whole)

@@ -1,4 +1,4 @@
-"""The broker's order desk: place, amend and cancel.
+"""The broker's order entry: place, amend and cancel.
 
 An order is refused inside HTTP 200 with a code of its own, or taken: its money or shares are held
 back, it goes to the exchange, and the answer shows it as it was before anything matched (a switch:
@@ -17,11 +17,11 @@ from bot.domain.order import OrderResult, OrderState, OrderType
 from bot.domain.rulebook import Rulebook
 from bot.protocol.values.border import AmendRequest, PlaceRequest
 from bot.sandbox.exchange.accounts import Account
-from bot.sandbox.exchange.event import ChangeRefused, VenueEvent
+from bot.sandbox.exchange.event import ChangeRefused
 from bot.sandbox.exchange.order import NewOrder, Refusal
 from bot.sandbox.exchange.venue import Venue
 from bot.sandbox.house.day_order_book import DayOrderBook, as_new_order, reject
-from bot.sandbox.house.order_record import OrderRecord, Standing
+from bot.sandbox.house.order_record import OrderRecord, OrderStage
 from bot.sandbox.house.refusal_codes import (
     AMENDED_IN_PART,
     AMENDED_IN_PART_TEXT,
@@ -39,7 +39,7 @@ _KINDS: Final = {
     "FUND_CERTIFICATE": frozenset({InstrumentKind.CLOSED_END_FUND, InstrumentKind.ETF}),
     "WARRANT": frozenset({InstrumentKind.CW}),
 }
-"""What a `stock_type` may be said of."""
+"""The kinds that a `stock_type` may name; STOCK, the default, checks nothing."""
 _ONLY_ROUTING: Final = Rejection("FAILED", "Chỉ tiểu khoản .4 được đặt lệnh")
 
 
@@ -52,7 +52,7 @@ class Change:
 
 
 class OrderEntry:
-    """Takes the orders of all sub-accounts. While `holds` says so of a symbol, they wait here."""
+    """Takes the orders of all sub-accounts. While `holds` is true of a symbol, they wait here."""
 
     def __init__(
         self,
@@ -83,23 +83,26 @@ class OrderEntry:
         scripted: Rejection | None = None,
     ) -> OrderResult:
         """Take an order or refuse it; `scripted` is a refusal that a fault wants."""
-        order = self._record(account, request, at)
-        if self._switches.row_visible_after_s:
-            order.hidden_until = at + timedelta(seconds=self._switches.row_visible_after_s)
+        order, switches = self._record(account, request, at), self._switches
+        if switches.row_visible_after_s:
+            order.hidden_until = at + timedelta(seconds=switches.row_visible_after_s)
         self._day_order_book.add(order)
-        rejection = scripted or self._kind_rejection(request) or self._rejection(order)
+        rejection = scripted or self._rejection(order, request)
         if rejection is not None:
-            reject(order, rejection.code, rejection.reason)
-            return self._rejected(order)
-        return self._send(order, self._reserve(order), at)
-
-    def _rejected(self, order: OrderRecord) -> OrderResult:
-        """Show a refused order; by a switch it has neither an id nor a row."""
-        result = order.result(self._switches)
-        if self._switches.rejected_order_id == "given":
-            return result
-        order.hidden_until = datetime.max.replace(tzinfo=UTC)
-        return replace(result, order_id="")
+            reject(order, rejection)
+            result = order.result(switches)
+            if switches.rejected_order_id == "given":
+                return result
+            # By a switch a refused order has neither an id nor a row.
+            order.hidden_until = datetime.max.replace(tzinfo=UTC)
+            return replace(result, order_id="")
+        wanted = self._reserve(order)
+        if self._waits(self._symbols[order.symbol]):
+            order.stage = OrderStage.WAITING
+            return order.result(switches)
+        before = order.result(switches)
+        self._day_order_book.apply(self._venue.submit(wanted, at))
+        return order.result(switches) if switches.matching == "before_answer" else before
 
     def _record(self, account: AccountScript, request: PlaceRequest, at: datetime) -> OrderRecord:
         script = self._symbols.get(request.symbol)
@@ -123,14 +126,10 @@ class OrderEntry:
             phase=self._venue.phase_of(request.symbol) if script else None,
         )
 
-    def _kind_rejection(self, request: PlaceRequest) -> Rejection | None:
-        """Refuse a symbol that is not of the list named; STOCK, the default, names none."""
+    def _rejection(self, order: OrderRecord, request: PlaceRequest) -> Rejection | None:
         script, kinds = self._symbols.get(request.symbol), _KINDS.get(request.stock_type)
-        if script is None or kinds is None or script.kind in kinds:
-            return None
-        return rejection_of(Refusal.UNKNOWN_SYMBOL, None)
-
-    def _rejection(self, order: OrderRecord) -> Rejection | None:
+        if script is not None and kinds is not None and script.kind not in kinds:
+            return rejection_of(Refusal.UNKNOWN_SYMBOL, None)
         if self._switches.only_routing_account_trades and order.account.suffix != ROUTING_SUFFIX:
             return _ONLY_ROUTING
         refusal = self._refusal(order)
@@ -182,95 +181,69 @@ class OrderEntry:
         self._accounts[order.account.id].reserve(wanted, board)
         return wanted
 
-    def _send(self, order: OrderRecord, wanted: NewOrder, at: datetime) -> OrderResult:
-        if self._waits(self._symbols[order.symbol]):
-            order.standing = Standing.WAITING
-            return order.result(self._switches)
-        before = order.result(self._switches)
-        self._day_order_book.apply(self._venue.submit(wanted, at))
-        is_after = self._switches.matching == "before_answer"
-        return order.result(self._switches) if is_after else before
-
     # --------------------------------------------------------------------------- cancel
 
     def cancel(self, order: OrderRecord, at: datetime) -> Change:
         """Take back the open part of an order, or refuse and leave it as it is."""
-        if order.standing is Standing.WAITING:
-            return self._cancel_waiting(order)
+        if order.stage is OrderStage.WAITING:
+            self._accounts[order.account.id].release(order.order_id)
+            order.cancelled_quantity = order.remaining
+            order.stage = OrderStage.CANCELLED
+            self._day_order_book.note(order)
+            return Change(order.result(self._switches))
         if not order.may_change(self._switches):
             return self._refused(order, Refusal.NOT_OPEN)
         events = self._venue.cancel(order.order_id, at)
-        refusal = _refusal_in(events)
-        if refusal is not None:
+        refused = (event.reason for event in events if isinstance(event, ChangeRefused))
+        if (refusal := next(refused, None)) is not None:
             return self._refused(order, refusal)
         self._day_order_book.apply(events)
-        return Change(self._cancelled(order))
-
-    def _cancel_waiting(self, order: OrderRecord) -> Change:
-        self._accounts[order.account.id].release(order.order_id)
-        order.cancelled_quantity = order.remaining
-        order.standing = Standing.CANCELLED
-        self._day_order_book.note(order)
-        return Change(order.result(self._switches))
-
-    def _cancelled(self, order: OrderRecord) -> OrderResult:
         result = order.result(self._switches)
-        if self._switches.cancel_answer == "CANCELLED":
-            return result
-        return replace(result, status="CANCELLING", state=OrderState.PENDING_CANCEL)
+        if self._switches.cancel_answer == "CANCELLING":
+            result = replace(result, status="CANCELLING", state=OrderState.PENDING_CANCEL)
+        return Change(result)
 
     # ---------------------------------------------------------------------------- amend
 
     def amend(self, order: OrderRecord, request: AmendRequest, at: datetime) -> Change:
-        """Change price or total quantity of an order, or refuse and leave it as it is."""
-        price, quantity = request.limit_price, self._total(order, request.quantity)
-        if not (order.may_change(self._switches) and order.has_limit):
+        """Change price or total quantity of an order, or refuse and leave it as it is.
+
+        The answer shows the order amended but, by default, before the new price matched anything.
+        """
+        switches, price, quantity = self._switches, request.limit_price, request.quantity
+        if quantity is not None and switches.modify_quantity == "open":
+            quantity += order.executed_quantity
+        if not (order.may_change(switches) and order.has_limit):
             return self._refused(order, Refusal.NOT_OPEN)
-        if None not in (price, quantity) and self._switches.modify_both == "refuse":
+        if None not in (price, quantity) and switches.modify_both == "refuse":
             return self._refused(order, Refusal.TWO_FIELDS)
-        if order.standing is Standing.WAITING:
+        if order.stage is OrderStage.WAITING:
             return self._amend_waiting(order, price, quantity)
-        refusal = self._amend_refusal(order, price, quantity)
-        if refusal is not None:
-            return self._refused(order, refusal)
-        events = self._venue.amend(order.order_id, at, price=price, quantity=quantity)
-        return Change(self._amended(order, events))
-
-    def _total(self, order: OrderRecord, quantity: int | None) -> int | None:
-        """`quantity` is the new total; by a switch it is the new open part."""
-        if quantity is None or self._switches.modify_quantity == "total":
-            return quantity
-        return order.executed_quantity + quantity
-
-    def _amend_refusal(
-        self, order: OrderRecord, price: int | None, quantity: int | None
-    ) -> Refusal | None:
         refusal = self._venue.amend_refusal(order.order_id, price=price, quantity=quantity)
-        return refusal or self._accounts[order.account.id].can_amend(
+        refusal = refusal or self._accounts[order.account.id].can_amend(
             order.order_id,
             price=price,
             quantity_change=(quantity or order.quantity) - order.quantity,
         )
-
-    def _amended(self, order: OrderRecord, events: list[VenueEvent]) -> OrderResult:
-        """Show the order amended but, by default, before the new price matched anything."""
+        if refusal is not None:
+            return self._refused(order, refusal)
+        events = self._venue.amend(order.order_id, at, price=price, quantity=quantity)
         was_partly_matched = order.executed_quantity > 0
         self._rename(order)
         self._day_order_book.apply(events[:1])
-        before = order.result(self._switches)
+        before = order.result(switches)
         self._day_order_book.apply(events[1:])
-        is_after = self._switches.matching == "before_answer"
-        result = order.result(self._switches) if is_after else before
-        if not was_partly_matched:
-            return result
-        return replace(result, code=AMENDED_IN_PART, reason=AMENDED_IN_PART_TEXT)
+        result = order.result(switches) if switches.matching == "before_answer" else before
+        if was_partly_matched:
+            result = replace(result, code=AMENDED_IN_PART, reason=AMENDED_IN_PART_TEXT)
+        return Change(result)
 
     def _rename(self, order: OrderRecord) -> None:
         if self._switches.modify_id == "new":
             self._day_order_book.rename(order)
 
     def _amend_waiting(self, order: OrderRecord, price: int | None, quantity: int | None) -> Change:
-        """Judge an order that waits as if it came anew; refused, it waits on as it was."""
+        """Check a waiting order as if it were new; refused, it waits on as it was."""
         account, old = self._accounts[order.account.id], (order.limit_price, order.quantity)
         account.release(order.order_id)
         self._set_waiting(order, price or old[0], quantity or old[1])
@@ -291,12 +264,6 @@ class OrderEntry:
         order.lot = self._rulebook.lot_of(order.exchange, quantity)
 
     def _refused(self, order: OrderRecord, refusal: Refusal) -> Change:
-        said = rejection_of(refusal, order.lot)
-        result = replace(order.result(self._switches), code=said.code, reason=said.reason)
-        return Change(result, said)
-
-
-def _refusal_in(events: list[VenueEvent]) -> Refusal | None:
-    """Return why a change was refused. What came before it was due by itself and is kept."""
-    refused = (event.reason for event in events if isinstance(event, ChangeRefused))
-    return next(refused, None)
+        rejection = rejection_of(refusal, order.lot)
+        result = order.result(self._switches)
+        return Change(replace(result, code=rejection.code, reason=rejection.reason), rejection)

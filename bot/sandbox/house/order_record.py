@@ -1,6 +1,6 @@
-"""One order as the broker keeps it, and what it says of it in answers and in the day order book.
+"""One order as the broker keeps it, and how answers and the day order book show it.
 
-The status follows from how the order stands and from its quantities: a working order that is partly
+The status follows from the order's stage and its quantities: a working order that is partly
 filled shows SENT (a switch: MATCHED), and one whose rest was cancelled or killed keeps SENT with
 nothing open. Source: broker open API 0.2.0-preview.3, order state machine; rulings 9, 13.
 """
@@ -21,28 +21,26 @@ from bot.sandbox.scenario import AccountScript, Switches
 BOARD_LOT: Final = 100
 
 
-class Standing(StrEnum):
-    """Where an order is, apart from its quantities."""
+class OrderStage(StrEnum):
+    """How far an order has come, apart from its quantities."""
 
     WAITING = "WAITING"
     WORKING = "WORKING"
-    CANCELLING = "CANCELLING"
     CANCELLED = "CANCELLED"
     LAPSED = "LAPSED"
     REJECTED = "REJECTED"
     FAILED = "FAILED"
 
 
-_STATUS: Final[Mapping[Standing, str]] = {
-    Standing.WAITING: "WAITING_TO_SEND",
-    Standing.WORKING: "SENT",
-    Standing.CANCELLING: "CANCELLING",
-    Standing.CANCELLED: "CANCELLED",
-    Standing.LAPSED: "EXPIRED",
-    Standing.REJECTED: "REJECTED",
-    Standing.FAILED: "FAILED",
+_STATUS: Final[Mapping[OrderStage, str]] = {
+    OrderStage.WAITING: "WAITING_TO_SEND",
+    OrderStage.WORKING: "SENT",
+    OrderStage.CANCELLED: "CANCELLED",
+    OrderStage.LAPSED: "EXPIRED",
+    OrderStage.REJECTED: "REJECTED",
+    OrderStage.FAILED: "FAILED",
 }
-OPEN: Final = frozenset({Standing.WAITING, Standing.WORKING, Standing.CANCELLING})
+OPEN: Final = frozenset({OrderStage.WAITING, OrderStage.WORKING})
 
 
 @dataclass(slots=True, eq=False)
@@ -68,7 +66,7 @@ class OrderRecord:
     lot: Lot | None
     placed_at: datetime
     phase: Phase | None
-    standing: Standing = Standing.WORKING
+    stage: OrderStage = OrderStage.WORKING
     executed_quantity: int = 0
     executed_amount: int = 0
     cancelled_quantity: int = 0
@@ -89,7 +87,7 @@ class OrderRecord:
     @property
     def remaining(self) -> int:
         """The open part."""
-        if self.standing not in OPEN:
+        if self.stage not in OPEN:
             return 0
         return self.quantity - self.executed_quantity - self.cancelled_quantity
 
@@ -104,16 +102,16 @@ class OrderRecord:
         return self.executed_amount // self.executed_quantity if self.executed_quantity else 0
 
     def status(self, switches: Switches) -> str:
-        """Return the broker's word for where the order stands."""
+        """Return the broker's word for the state of the order."""
         if self.executed_quantity == self.quantity:
             return "MATCHED_ALL"
-        if self.executed_quantity and self.standing in {Standing.WORKING, Standing.CANCELLED}:
+        if self.executed_quantity and self.stage in {OrderStage.WORKING, OrderStage.CANCELLED}:
             return switches.partial_status if self.remaining else "SENT"
-        return _STATUS[self.standing]
+        return _STATUS[self.stage]
 
     def may_change(self, switches: Switches) -> bool:
         """Tell whether the order may be cancelled or amended as far as the broker is concerned."""
-        if self.standing not in {Standing.WAITING, Standing.WORKING} or not self.remaining:
+        if self.stage not in OPEN or not self.remaining:
             return False
         return self.status(switches) != "MATCHED" or switches.matched_may_cancel
 
@@ -143,8 +141,7 @@ class OrderRecord:
 
     def report(self, switches: Switches, at: datetime) -> OrderReport:
         """Return the order's row of the day order book."""
-        status = self.status(switches)
-        may_change = self.may_change(switches)
+        status, may_change = self.status(switches), self.may_change(switches)
         return OrderReport(
             order_id=self.shown_id,
             root_order_id=self.order_id,
@@ -200,7 +197,7 @@ class OrderRecord:
             tax=self.tax,
             code=self.code,
             reason=self.reason,
-            # What is of no lot at all, 150 shares or an unknown symbol's, is named by its size.
+            # 150 shares, or an unknown symbol's, are neither lot: the size decides.
             lot=self.lot or (Lot.EVEN if self.quantity >= BOARD_LOT else Lot.ODD),
             raw="",
         )

@@ -118,7 +118,7 @@ class OtpIssuer:
         return IssuedToken(jwt.encode(claims, self._signing_key, algorithm=_ALGORITHM), expires_at)
 
     def revoke(self, token: str) -> str | None:
-        """End a token before its time. Returns its number, None when it is none of ours."""
+        """End a token early. Returns its number, None for a token that is not ours."""
         claims = self._claims(token)
         if claims is None:
             return None
@@ -134,7 +134,7 @@ class OtpIssuer:
         self._dropped = (self._issued, code)
 
     def is_code_out(self, at: datetime) -> bool:
-        """Tell whether the code mailed last may still be given."""
+        """Tell whether the code mailed last can still be used."""
         last = next(reversed(self._tickets.values()), None)
         if last is None or last.is_used or last.wrong >= TRIES_PER_TICKET:
             return False
@@ -148,35 +148,25 @@ class OtpIssuer:
 
     def admit(self, token: str | None, at: datetime) -> None:
         """Let a write through, or raise HttpRefusal 403 with one of the four OTP_SESSION codes."""
-        code = self._refusal(token, at)
+        code: str | None = None
+        claims = self._claims(token) if token else None
+        if not token:
+            code = "OTP_SESSION_REQUIRED"
+        elif claims is None:
+            code = "OTP_SESSION_INVALID"
+        elif str(claims["jti"]) in self._revoked:
+            code = "OTP_SESSION_REVOKED"
+        elif at.timestamp() > int(claims["exp"]):
+            code = "OTP_SESSION_EXPIRED"
+        elif int(claims["jti"]) <= self._dropped[0]:
+            code = self._dropped[1]
         if code is not None:
             raise HttpRefusal(403, code, _MESSAGES.get(code, "2FA session refused"))
 
-    def _refusal(self, token: str | None, at: datetime) -> str | None:
-        if not token:
-            return "OTP_SESSION_REQUIRED"
-        claims = self._claims(token)
-        if claims is None:
-            return "OTP_SESSION_INVALID"
-        if str(claims["jti"]) in self._revoked:
-            return "OTP_SESSION_REVOKED"
-        if at.timestamp() > int(claims["exp"]):
-            return "OTP_SESSION_EXPIRED"
-        last_dropped, code = self._dropped
-        return code if int(claims["jti"]) <= last_dropped else None
-
     def _claims(self, token: str) -> dict[str, str | int] | None:
         """Read a token that is ours; one that was read is remembered, as its text never changes."""
-        if token not in self._read:
-            claims = self._verified(token)
-            if claims is None:
-                return None
-            if len(self._read) >= _TOKENS_READ_MAX:
-                self._read.clear()
-            self._read[token] = claims
-        return self._read[token]
-
-    def _verified(self, token: str) -> dict[str, str | int] | None:
+        if token in self._read:
+            return self._read[token]
         try:
             claims: dict[str, str | int] = jwt.decode(
                 token,
@@ -186,7 +176,12 @@ class OtpIssuer:
             )
         except jwt.InvalidTokenError:
             return None
-        return claims if claims.get("sub") == self._subject else None
+        if claims.get("sub") != self._subject:
+            return None
+        if len(self._read) >= _TOKENS_READ_MAX:
+            self._read.clear()
+        self._read[token] = claims
+        return claims
 
 
 def masked_email(email: str) -> str:

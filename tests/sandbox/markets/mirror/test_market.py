@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from bot.domain.instrument import Exchange, Instrument, Phase
 from bot.sandbox.exchange.errors import OrdersWork
 from bot.sandbox.exchange.order import Listing
-from bot.sandbox.house.order_record import OrderRecord, Standing
+from bot.sandbox.house.order_record import OrderRecord, OrderStage
 from bot.sandbox.markets.mirror.model import MODELS
 from tests.sandbox.markets.mirror.mirrored import (
     ACCOUNT,
@@ -220,7 +220,7 @@ def test_an_order_that_nobody_can_match_is_held_and_sent_when_the_depth_is_there
     order = market.place("BUY", 100, 27_000)
     held = market.house.fidelity(order.order_id)
 
-    assert order.standing is Standing.WAITING
+    assert order.stage is OrderStage.WAITING
     assert held == f"paper {fill} · held: no depth of this phase yet"
 
     market.after(2).depth(BIDS, ASKS)
@@ -233,14 +233,14 @@ def test_nothing_is_matched_once_the_market_is_lost_from_sight(fill: str) -> Non
 
     held, now = market.place("BUY", 100, 27_000), market.place("BUY", 100, None, kind="MTL")
 
-    assert held.standing is Standing.WAITING
-    assert (now.standing, now.code) == (Standing.REJECTED, "-700069")
+    assert held.stage is OrderStage.WAITING
+    assert (now.stage, now.code) == (OrderStage.REJECTED, "-700069")
 
 
 def test_a_crossed_depth_shows_no_market_while_trading_is_continuous() -> None:
     market = mirror("touch").depth([(27_000, 100)], [(27_000, 100)])
 
-    assert market.place("BUY", 100, 27_000).standing is Standing.WAITING
+    assert market.place("BUY", 100, 27_000).stage is OrderStage.WAITING
 
 
 def test_the_stamp_tells_model_levels_and_age() -> None:
@@ -258,7 +258,7 @@ def test_odd_lots_wait_as_their_book_is_not_shown() -> None:
 
     market.until("14:50:00")
 
-    assert (order.executed_quantity, order.standing) == (0, Standing.LAPSED)
+    assert (order.executed_quantity, order.stage) == (0, OrderStage.LAPSED)
 
 
 # -------------------------------------------------------------------------------------- phases
@@ -281,7 +281,7 @@ def test_an_auction_without_a_depth_trades_nothing(fill: str) -> None:
 
     market.until("14:46:00")
 
-    assert (order.executed_quantity, order.standing) == (0, Standing.LAPSED)
+    assert (order.executed_quantity, order.stage) == (0, OrderStage.LAPSED)
 
 
 @pytest.mark.parametrize("fill", FILLS)
@@ -290,7 +290,7 @@ def test_the_depth_of_the_morning_is_nothing_to_trade_with_after_lunch(fill: str
     order = market.place("BUY", 100, 27_000)
     market.until("13:00:01")
 
-    assert order.standing is Standing.WAITING
+    assert order.stage is OrderStage.WAITING
 
     market.depth(BIDS, ASKS)
     assert order.executed_quantity == 100
