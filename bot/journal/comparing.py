@@ -21,7 +21,7 @@ class Witness:
 
 
 class Comparison:
-    """What heads say that the journal must hold; `differences` tells where it does not.
+    """What heads say that the journal must hold; `differences` says where it does not.
 
     `kept` are lines of a file or printed ones, `runs` what each run found when it began, by its
     number.
@@ -43,7 +43,7 @@ class Comparison:
                 if head.last_seq and name not in SEALS:
                     place = self._places.setdefault(name, {}).setdefault(head.last_seq, {})
                     place.setdefault(head, witness.who)
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def see_row(self, name: str, here: Head) -> None:
         """Compare the row at which a chain stands with what was written down of it."""
@@ -54,7 +54,7 @@ class Comparison:
                 what = f"{here.row_count:,} rows up to here, {kept.row_count:,} in {who}"
             else:
                 what = f"not as in {who}: this row, or one before it, was changed and hashed again"
-            self._tell(name, f"{name} {here.last_seq}: {what}")
+            self._report(name, f"{name} {here.last_seq}: {what}")
 
     def see_end(self, name: str) -> None:
         """See what was written down of a chain that has ended without it."""
@@ -62,45 +62,42 @@ class Comparison:
             seq = max(lacking)
             head, who = next(iter(lacking[seq].items()))
             there = f"{name} {seq} is not there, the last of {head.row_count:,} rows in {who}"
-            self._tell(name, f"{there}: the end was cut off, or this is an older copy")
+            self._report(name, f"{there}: the end was cut off, or this is an older copy")
 
     def see_heads(self, now: Heads) -> None:
         """Compare what has no place in a chain: sums of seals, and what each run left behind."""
         for name in SEALS:
-            self._see_sum(name, now)
+            table, known = name.removesuffix(".seals"), dict[int, Witness]()
+            for witness in [*self._witnesses, Witness("what is there now", now)]:
+                head = witness.heads.get(name)
+                if head is None:
+                    continue
+                first = known.setdefault(head.last_seq, witness)
+                if first.heads[name] != head:  # two sums that were set equally often are one
+                    between = f"{first.who} and {witness.who}"
+                    text = f"{table}: rows were changed and sealed again between {between}"
+                    self._report(name, text)
+                if name in now and head.last_seq > now[name].last_seq:
+                    text = f"{table}: there were more changes by {witness.who}"
+                    self._report(name, f"{text}: this is an older copy")
         for each in filter(lambda line: line.is_last, self._kept):
             after = min((run for run in self._found if run > each.run), default=None)
             then = now if after is None else self._found[after].heads
             changed = sorted(name for name in each.heads if each.heads[name] != then.get(name))
-            if changed and self._told.isdisjoint(changed):
+            if changed and self._reported.isdisjoint(changed):
                 when = "is now" if after is None else f"was when run {after} began"
                 text = f"{', '.join(changed)}: what {when} is not what run {each.run} left behind"
-                self._tell(changed[0], text)
+                self._report(changed[0], text)
 
-    def _see_sum(self, name: str, now: Heads) -> None:
-        """Of one table, two sums that were set equally often are one."""
-        table, known = name.removesuffix(".seals"), dict[int, Witness]()
-        for witness in [*self._witnesses, Witness("what is there now", now)]:
-            head = witness.heads.get(name)
-            if head is None:
-                continue
-            first = known.setdefault(head.last_seq, witness)
-            if first.heads[name] != head:
-                between = f"{first.who} and {witness.who}"
-                self._tell(name, f"{table}: rows were changed and sealed again between {between}")
-            if name in now and head.last_seq > now[name].last_seq:
-                text = f"{table}: there were more changes by {witness.who}: this is an older copy"
-                self._tell(name, text)
-
-    def _tell(self, name: str, text: str) -> None:
+    def _report(self, name: str, text: str) -> None:
         """Say the first thing about a chain or a sum; more of it would say the same again."""
-        if name not in self._told:
-            self._told.add(name)
+        if name not in self._reported:
+            self._reported.add(name)
             self.differences.append(text)
 
 
 def _heads_in(text: str) -> Heads | None:
-    """The heads in a run's row; what is no heads was changed, which the run's seal tells."""
+    """The heads in a run's row; None where they were changed, which the run's seal shows."""
     try:
         return heads_of(json.loads(text))
     except (ValueError, TypeError, AttributeError):

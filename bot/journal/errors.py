@@ -10,8 +10,8 @@
     ├── LeaseHeld            another daemon writes this journal; carries its holder
     ├── Contradicted         an entry contradicts what is stored (our bug); nothing of it is stored
     ├── Corrupt              the database file is damaged
-    ├── UnknownOrder         a reference that no order answers to
-    └── AmbiguousOrder       a reference that several do; carries the candidates
+    ├── UnknownOrder         no order has that id
+    └── AmbiguousOrder       several orders match a part of an id; carries the candidates
 
 No message carries a password.
 """
@@ -29,7 +29,7 @@ class Holder:
     since: datetime
 
     def __str__(self) -> str:
-        """Name the process as a person would look for it."""
+        """Name the process as an operator would look for it."""
         return f"pid {self.pid} on {self.host}, since {self.since:%Y-%m-%d %H:%M:%S} UTC"
 
 
@@ -96,7 +96,7 @@ class LeaseLost(SendForbidden):
 
 
 class LeaseHeld(JournalError):
-    """Another process writes this journal. `holder` is None when it has not said its name yet."""
+    """Another process writes this journal. `holder` is None until it has left its name."""
 
     def __init__(self, holder: Holder | None) -> None:
         super().__init__(f"another bot writes this journal: {holder or 'still starting'}")
@@ -112,7 +112,7 @@ class Corrupt(JournalError):
 
 
 class UnknownOrder(JournalError):
-    """No order, intent or blocked request answers to `reference`."""
+    """No order, intent or blocked request has the id `reference`."""
 
     def __init__(self, reference: str) -> None:
         is_first = reference == "last"
@@ -123,7 +123,7 @@ class UnknownOrder(JournalError):
 
 
 class AmbiguousOrder(JournalError):
-    """Several orders answer to `reference`; `candidates` are their ids, newest first."""
+    """Several orders match `reference`; `candidates` are their ids, newest first."""
 
     def __init__(self, reference: str, candidates: tuple[str, ...]) -> None:
         super().__init__(f"'{reference}' could be {', '.join(candidates)}")

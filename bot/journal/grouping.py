@@ -1,10 +1,10 @@
-"""Puts decisions that say the same but for their figures together, for a person to read."""
+"""Puts decisions together that say the same but for their figures, for reading on a screen."""
 
 import re
 from collections.abc import Iterable
 from typing import Final
 
-from bot.domain.entry import Numbers, Verdict
+from bot.domain.entry import Verdict
 from bot.journal.values import DecisionGroup, DecisionRow
 
 FIGURE: Final = re.compile(r"[-+]?\d[\d.,:]*")
@@ -18,32 +18,37 @@ def group(decisions: Iterable[DecisionRow]) -> list[DecisionGroup]:
     for row in decisions:
         words = FIGURE.sub("#", reason_of(row))
         found.setdefault((row.strategy, row.symbol, row.verdict, row.code, words), []).append(row)
-    return [_told_together(rows) for rows in found.values()]
+    groups = []
+    for rows in found.values():
+        figures: dict[str, list[float]] = {}
+        for name, value in (item for row in rows for item in row.numbers.items()):
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                figures.setdefault(name, []).append(value)
+        first, last = rows[0], rows[-1]
+        groups.append(
+            DecisionGroup(
+                first_at=first.at,
+                last_at=last.at,
+                strategy=last.strategy,
+                symbol=last.symbol,
+                verdict=last.verdict,
+                code=last.code,
+                count=len(rows),
+                why=_spread([reason_of(row) for row in rows]),
+                ranges={name: (min(seen), max(seen)) for name, seen in sorted(figures.items())},
+            )
+        )
+    return groups
 
 
 def reason_of(row: DecisionRow) -> str:
-    """The reason, after what the refusing check compared or what else stood in the way."""
-    stood = [check.text for check in row.checks if not check.passed and check.text]
+    """The reason, after what the refusing check compared or what else kept the order back."""
+    kept_back = [check.text for check in row.checks if not check.passed and check.text]
     if row.verdict == Verdict.HELD:
-        stood.append("waits for 2FA")
+        kept_back.append("waits for 2FA")
     elif row.numbers.get("reason") is not None:
-        stood.append(str(row.numbers["reason"]))
-    return " · ".join([*stood, row.why])
-
-
-def _told_together(rows: list[DecisionRow]) -> DecisionGroup:
-    first, last = rows[0], rows[-1]
-    return DecisionGroup(
-        first_at=first.at,
-        last_at=last.at,
-        strategy=last.strategy,
-        symbol=last.symbol,
-        verdict=last.verdict,
-        code=last.code,
-        count=len(rows),
-        why=_spread([reason_of(row) for row in rows]),
-        ranges=_ranges([row.numbers for row in rows]),
-    )
+        kept_back.append(str(row.numbers["reason"]))
+    return " · ".join([*kept_back, row.why])
 
 
 def _spread(whys: list[str]) -> str:
@@ -54,20 +59,10 @@ def _spread(whys: list[str]) -> str:
 
 
 def _span(figures: tuple[str, ...]) -> str:
-    """`131,660 to 133,060`; what is no number, a time of day say, is as it was last."""
+    """`131,660 to 133,060`; what is no number, such as a time of day, is shown as it was last."""
     try:
         ordered = sorted(figures, key=lambda each: float(each.rstrip(".,:").replace(",", "")))
     except ValueError:
         return figures[-1]
     least, most = ordered[0].rstrip(".,:"), ordered[-1]
     return most if least == most.rstrip(".,:") else f"{least} to {most}"
-
-
-def _ranges(all_numbers: list[Numbers]) -> dict[str, tuple[float, float]]:
-    """The least and the most of every figure that any of them has."""
-    values: dict[str, list[float]] = {}
-    for numbers in all_numbers:
-        for name, value in numbers.items():
-            if isinstance(value, int | float) and not isinstance(value, bool):
-                values.setdefault(name, []).append(value)
-    return {name: (min(seen), max(seen)) for name, seen in sorted(values.items())}

@@ -2,7 +2,7 @@
 
 A journal that nobody changed holds every head that was ever written down, at its place. One whose
 end was cut off, which was changed and hashed again, or which is an older copy, does not. A head is
-written down after the commit that it tells of: it may lag behind the journal and never leads it.
+written down after the commit that it belongs to: it may lag behind the journal and never leads it.
 """
 
 import json
@@ -41,7 +41,7 @@ class KeptHeads:
     is_last: bool = False
 
     def __str__(self) -> str:
-        """Name the moment as a person would look for it."""
+        """Name the moment as an operator would look for it."""
         time = local_text(instant_text(self.at)).replace("T", " ")[:19]
         return f"the heads of {time}, run {self.run}"
 
@@ -77,7 +77,7 @@ def heads_of(plain: Mapping[str, Iterable[int | str]]) -> dict[str, Head]:
 
 
 def kept_of(line: str) -> KeptHeads:
-    """Read one line. Raises ValueError for what is none."""
+    """Read one line. Raises ValueError for anything else."""
     try:
         found = json.loads(line)
         return KeptHeads(
@@ -122,7 +122,7 @@ def read_heads_file(folder: Path, url: str) -> HeadsFile:
     """Read the lines about the journal at `url`. Nothing there: no lines."""
     path, label = folder / FILE, label_of(url)
     kept, others, unreadable = [], 0, 0
-    files = []
+    files: list[Path] = []
     for each in (folder / OLDER, path):
         try:
             lines = each.read_text(encoding="utf-8", errors="replace").splitlines()

@@ -1,7 +1,7 @@
 """Writes the heads of a journal to a file while a bot runs: one line a minute, and one at the end.
 
 It has a thread of its own, so that neither a commit nor the end of a run waits for this file's
-disk. Whatever goes wrong with the file is told once; the bot trades on.
+disk. The first thing that goes wrong with the file is reported, once; the bot trades on.
 """
 
 import os
@@ -30,12 +30,12 @@ _FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONB
 class HeadsKeeper:
     """Keeps the heads that it is shown. All methods return at once, but `close`."""
 
-    def __init__(self, folder: Path, url: str, clock: Clock, tell: Callable[[str], None]) -> None:
+    def __init__(self, folder: Path, url: str, clock: Clock, report: Callable[[str], None]) -> None:
         self._path = folder / FILE
         self._journal = label_of(url)
         self._clock = clock
-        self._tell = tell
-        self._is_told = False
+        self._report = report
+        self._has_reported = False
         self._news = threading.Condition()
         self._newest: tuple[int, int | None, Heads] | None = None
         self._is_new = False
@@ -68,40 +68,37 @@ class HeadsKeeper:
         while not is_closing:
             with self._news:
                 self._news.wait_for(lambda: self._is_new or self._is_closing)
-                is_closing = self._is_closing
-            self._write()
+                is_closing, newest, is_last = self._is_closing, self._newest, self._is_last
+                is_wanted, self._is_new = self._is_new or is_last, False
+            if newest is not None and is_wanted:
+                self._write(*newest, is_last=is_last)
             with self._news:
                 self._news.wait_for(lambda: self._is_closing, PERIOD_S)
 
-    def _write(self) -> None:
-        with self._news:
-            newest, is_last = self._newest, self._is_last
-            is_wanted, self._is_new = self._is_new or is_last, False
-        if newest is None or not is_wanted:
-            return
-        run, epoch, heads = newest
+    def _write(self, run: int, epoch: int | None, heads: Heads, *, is_last: bool) -> None:
         kept = KeptHeads(self._clock.now(), self._journal, run, epoch, heads, is_last=is_last)
         try:
             append_line(self._path, kept.line)
         except OSError as error:
-            if not self._is_told:
-                self._is_told = True
-                self._tell(_trouble(self._path, error))
-
-
-def _trouble(path: Path, error: OSError) -> str:
-    return (
-        f"the heads of the journal can't be kept in {path} ({error.strerror or error}): "
-        "bot journal verify has less to compare with. Trading goes on"
-    )
+            if not self._has_reported:
+                self._has_reported = True
+                self._report(
+                    f"the heads of the journal can't be kept in {self._path} "
+                    f"({error.strerror or error}): bot journal verify has less to compare with. "
+                    "Trading goes on"
+                )
 
 
 def append_line(path: Path, line: str) -> None:
-    """Add a line that survives a power cut. Raises OSError; of a file that is not ours, too."""
+    """Add a line that survives a power cut. Raises OSError, also for a file that is not ours."""
     data = f"{line}\n".encode()
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _opened(path, _FLAGS) as file:
-        size = _size_of_ours(file)
+        found = os.fstat(file)
+        begins = os.pread(file, len(LINE_START), 0) if stat.S_ISREG(found.st_mode) else b"?"
+        if begins and begins != LINE_START:
+            raise OSError("it holds something else; move that away")
+        size = found.st_size
         if size + len(data) <= FILE_BYTES_MAX:
             if size and os.pread(file, 1, size - 1) != b"\n":
                 data = b"\n" + data  # a power cut or a full disk cut the line before off
@@ -129,12 +126,3 @@ def _write_all(file: int, data: bytes) -> None:
     if os.write(file, data) < len(data):
         raise OSError(ENOSPC, os.strerror(ENOSPC))
     os.fsync(file)
-
-
-def _size_of_ours(descriptor: int) -> int:
-    """The size of the file. Raises OSError where somebody else keeps something in it."""
-    found = os.fstat(descriptor)
-    begins = os.pread(descriptor, len(LINE_START), 0) if stat.S_ISREG(found.st_mode) else b"?"
-    if begins and begins != LINE_START:
-        raise OSError("it holds something else; move that away")
-    return found.st_size

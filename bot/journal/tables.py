@@ -11,8 +11,8 @@ covers them. `chains` keeps the length and head of every chain, so that a missin
 for every table with seals their number, their sum, and how often one was set (`last_seq`).
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
@@ -41,20 +41,11 @@ Whole: Final = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 Words: Final = sa.Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")
 
 
-def _whole(name: str) -> sa.Column[int]:
-    return sa.Column(name, Whole, nullable=False)
-
-
-def _text(name: str) -> sa.Column[str]:
-    return sa.Column(name, Words, nullable=False)
-
-
-def _maybe_whole(name: str) -> sa.Column[int]:
-    return sa.Column(name, Whole, nullable=True)
-
-
-def _maybe_text(name: str) -> sa.Column[str]:
-    return sa.Column(name, Words, nullable=True)
+def _columns(listed: str) -> Iterator[sa.Column[Any]]:
+    """Columns by name: text, or a whole number after `#`; one with `?` at its end may be NULL."""
+    for each in listed.split():
+        kind = Whole if each.startswith("#") else Words
+        yield sa.Column(each.strip("#?"), kind, nullable=each.endswith("?"))
 
 
 def _number(name: str) -> sa.Column[int]:
@@ -66,65 +57,33 @@ def _one_of(table: str, column: str, words: Iterable[str]) -> sa.CheckConstraint
     return sa.CheckConstraint(f"{column} IN ({listed})", name=f"{table}_{column}_word")
 
 
-def _table(name: str, *parts: sa.Column[int] | sa.Column[str] | sa.Constraint) -> sa.Table:
+def _table(name: str, *parts: sa.Column[Any] | sa.Constraint) -> sa.Table:
     return sa.Table(name, metadata, *parts, sqlite_strict=True)
 
 
-def _chain(
-    name: str, *parts: sa.Column[int] | sa.Column[str] | sa.Constraint, key: str = "seq"
-) -> sa.Table:
+def _chain(name: str, *parts: sa.Column[Any] | sa.Constraint, key: str = "seq") -> sa.Table:
     """A table whose rows are linked by hashes; `key` is its primary key."""
     number = [_number("seq")] if key == "seq" else [sa.Column("seq", Whole, nullable=False)]
     unique = [] if key == "seq" else [sa.UniqueConstraint("seq", name=f"{name}_seq_once")]
-    links = (
-        _text("prev_hash"),
-        _text("hash"),
-        sa.UniqueConstraint("prev_hash", name=f"{name}_prev_hash_once"),
-    )
-    return _table(name, *number, _text("at"), *parts, *links, *unique)
+    unique.append(sa.UniqueConstraint("prev_hash", name=f"{name}_prev_hash_once"))
+    return _table(name, *number, *_columns("at"), *parts, *_columns("prev_hash hash"), *unique)
 
 
 runs: Final = _table(
     "runs",
     _number("run_id"),
-    _text("started_at"),
-    _text("mode"),
-    _text("version"),
-    _text("config_sha256"),
-    _maybe_whole("epoch"),
-    _maybe_text("ended_at"),
-    _maybe_text("end_reason"),
-    _maybe_text("heads"),
-    _maybe_text("seal"),
+    *_columns("started_at mode version config_sha256 #epoch? ended_at? end_reason? heads? seal?"),
     _one_of("runs", "mode", RUN_MODES),
 )
 
 intents: Final = _chain(
     "intents",
     sa.Column("intent_id", Words, primary_key=True),
-    _text("signal_id"),
-    _text("strategy"),
-    _text("account"),
-    _text("trading_date"),
-    _text("symbol"),
-    _text("exchange"),
-    _text("side"),
-    _whole("quantity"),
-    _text("order_type"),
-    _maybe_whole("limit_price"),
-    _text("why"),
-    _text("fingerprint"),
-    _text("created_at"),
-    _text("ttl_at"),
-    _maybe_whole("expire_after_us"),
-    _maybe_text("follows"),
-    _whole("closes_position"),
-    _text("state"),
-    _text("state_at"),
-    _text("state_reason"),
-    _maybe_text("proof"),
-    _maybe_text("order_id"),
-    _text("seal"),
+    *_columns(
+        "signal_id strategy account trading_date symbol exchange side #quantity order_type "
+        "#limit_price? why fingerprint created_at ttl_at #expire_after_us? follows? "
+        "#closes_position state state_at state_reason proof? order_id? seal"
+    ),
     sa.UniqueConstraint("strategy", "signal_id", name="intents_signal_once"),
     _one_of("intents", "exchange", Exchange),
     _one_of("intents", "side", Side),
@@ -143,26 +102,11 @@ attempts: Final = _chain(
     "attempts",
     sa.Column("attempt_id", Words, primary_key=True),
     sa.Column("intent_id", Words, sa.ForeignKey("intents.intent_id"), nullable=False),
-    _text("verb"),
-    _text("target"),
-    _maybe_text("order_id"),
-    _text("nonce"),
-    _whole("signed_ms"),
-    _text("boot_id"),
-    _whole("boottime_ns"),
-    _text("body_sha256"),
-    _text("body"),
-    _text("known_ids"),
-    _whole("epoch"),
-    _maybe_whole("finished_seq"),
-    _maybe_text("finished_at"),
-    _maybe_text("outcome"),
-    _maybe_whole("http_status"),
-    _maybe_text("code"),
-    _maybe_text("reason"),
-    _maybe_text("raw"),
-    _maybe_whole("latency_ms"),
-    _maybe_text("seal"),
+    *_columns(
+        "verb target order_id? nonce #signed_ms boot_id #boottime_ns body_sha256 body known_ids "
+        "#epoch #finished_seq? finished_at? outcome? #http_status? code? reason? raw? "
+        "#latency_ms? seal?"
+    ),
     sa.UniqueConstraint("nonce", name="attempts_nonce_once"),
     _one_of("attempts", "verb", VERBS),
     _one_of("attempts", "outcome", OUTCOMES),
@@ -182,29 +126,11 @@ orders: Final = _table(
     sa.Column("account", Words, primary_key=True),
     sa.Column("trading_date", Words, primary_key=True),
     sa.Column("order_id", Words, primary_key=True),
-    _whole("seq"),
-    _whole("updated_seq"),
-    _text("first_at"),
-    _text("at"),
-    _maybe_text("intent_id"),
-    _maybe_text("strategy"),
-    _text("symbol"),
-    _maybe_text("exchange"),
-    _text("side"),
-    _whole("quantity"),
-    _text("order_type"),
-    _maybe_whole("price"),
-    _text("state"),
-    _text("broker_status"),
-    _whole("executed_quantity"),
-    _whole("executed_amount"),
-    _whole("cancelled_quantity"),
-    _whole("fee"),
-    _whole("tax"),
-    _maybe_text("code"),
-    _maybe_text("reason"),
-    _text("note"),
-    _text("seal"),
+    *_columns(
+        "#seq #updated_seq first_at at intent_id? strategy? symbol exchange? side #quantity "
+        "order_type #price? state broker_status #executed_quantity #executed_amount "
+        "#cancelled_quantity #fee #tax code? reason? note seal"
+    ),
     _one_of("orders", "exchange", Exchange),
     _one_of("orders", "side", Side),
     _one_of("orders", "state", OrderState),
@@ -215,27 +141,17 @@ sa.Index("orders_by_state", orders.c.state)
 
 order_results: Final = _chain(
     "order_results",
-    _text("source"),
-    _text("order_id"),
-    _maybe_text("intent_id"),
-    _maybe_text("attempt_id"),
-    _text("raw"),
+    *_columns("source order_id intent_id? attempt_id? raw"),
     _one_of("order_results", "source", RESULT_SOURCES),
 )
 sa.Index("order_results_by_order", order_results.c.order_id, order_results.c.seq)
 
 transitions: Final = _chain(
     "transitions",
-    _text("machine"),
-    _maybe_text("intent_id"),
-    _maybe_text("order_id"),
-    _maybe_text("from_state"),
-    _text("to_state"),
-    _maybe_text("broker_status"),
-    _text("source"),
-    _whole("executed_quantity"),
-    _text("note"),
-    _maybe_text("proof"),
+    *_columns(
+        "machine intent_id? order_id? from_state? to_state broker_status? source "
+        "#executed_quantity note proof?"
+    ),
     _one_of("transitions", "machine", MACHINES),
     _one_of("transitions", "to_state", dict.fromkeys([*OrderState, *SendState])),
 )
@@ -244,24 +160,11 @@ sa.Index("transitions_by_order", transitions.c.order_id)
 
 fills: Final = _chain(
     "fills",
-    _text("fill_id"),
-    _text("order_id"),
-    _text("trading_date"),
-    _maybe_text("intent_id"),
-    _maybe_text("strategy"),
-    _text("account"),
-    _text("symbol"),
-    _text("side"),
-    _whole("quantity"),
-    _whole("price"),
-    _whole("amount"),
-    _whole("fee"),
-    _whole("tax"),
-    _whole("order_quantity"),
-    _whole("order_executed"),
-    _text("broker_status"),
-    _whole("position"),
-    _whole("realised"),
+    *_columns(
+        "fill_id order_id trading_date intent_id? strategy? account symbol side #quantity "
+        "#price #amount #fee #tax #order_quantity #order_executed broker_status #position "
+        "#realised"
+    ),
     sa.UniqueConstraint("fill_id", name="fills_fill_once"),
     _one_of("fills", "side", Side),
     sa.CheckConstraint("quantity > 0", name="fills_quantity_positive"),
@@ -271,82 +174,48 @@ sa.Index("fills_by_day", fills.c.trading_date)
 
 decisions: Final = _chain(
     "decisions",
-    _text("strategy"),
-    _text("symbol"),
-    _text("verdict"),
-    _text("code"),
-    _text("why"),
-    _text("numbers"),
-    _text("saw"),
-    _text("checks"),
-    _maybe_text("request_id"),
-    _maybe_text("side"),
-    _maybe_whole("quantity"),
-    _maybe_text("order_type"),
-    _maybe_whole("price"),
+    *_columns(
+        "strategy symbol verdict code why numbers saw checks request_id? side? #quantity? "
+        "order_type? #price?"
+    ),
     _one_of("decisions", "verdict", Verdict),
     _one_of("decisions", "side", Side),
 )
 sa.Index("decisions_by_time", decisions.c.at)
 sa.Index("decisions_by_request", decisions.c.request_id)
 
-auth_events: Final = _chain(
-    "auth_events", _text("kind"), _text("code"), _text("detail"), _maybe_text("intent_id")
-)
+auth_events: Final = _chain("auth_events", *_columns("kind code detail intent_id?"))
 
 halts: Final = _chain(
     "halts",
-    _text("scope"),
-    _maybe_text("from_state"),
-    _text("to_state"),
-    _text("reason"),
-    _text("by_whom"),
+    *_columns("scope from_state? to_state reason by_whom"),
     _one_of("halts", "to_state", (*RunState, *STRATEGY_STATES)),
 )
 sa.Index("halts_by_scope", halts.c.scope, halts.c.seq)
 
-notes: Final = _chain(
-    "notes", _text("kind"), _text("text"), _text("numbers"), _maybe_text("symbol")
-)
+notes: Final = _chain("notes", *_columns("kind text numbers symbol?"))
 
 account_snapshots: Final = _chain(
     "account_snapshots",
-    _text("taken_at"),
-    _text("account"),
-    _whole("cash"),
-    _whole("net_asset_value"),
-    _text("holdings"),
-    _whole("is_snapshot"),
+    *_columns("taken_at account #cash #net_asset_value holdings #is_snapshot"),
 )
 
 daily_closes: Final = _chain(
     "daily_closes",
-    _text("trading_date"),
-    _text("strategy"),
-    _text("symbol"),
-    _whole("quantity"),
-    _whole("cost"),
-    _whole("realised"),
-    _whole("fee"),
-    _whole("tax"),
+    *_columns("trading_date strategy symbol #quantity #cost #realised #fee #tax"),
     sa.UniqueConstraint("trading_date", "strategy", "symbol", name="daily_closes_once"),
 )
 
 lease: Final = _table(
     "lease",
     sa.Column("name", Words, primary_key=True),
-    _whole("epoch"),
-    _maybe_whole("pid"),
-    _maybe_text("host"),
-    _maybe_text("since"),
+    *_columns("#epoch #pid? host? since?"),
 )
 
 chains: Final = _table(
     "chains",
     sa.Column("name", Words, primary_key=True),
-    _whole("last_seq"),
-    _whole("row_count"),
-    _text("head_hash"),
+    *_columns("#last_seq #row_count head_hash"),
 )
 
 CHAINED: Final = tuple(table for table in metadata.tables.values() if "prev_hash" in table.c)
@@ -358,16 +227,8 @@ SEALED: Final = (runs, intents, attempts, orders)
 MUTABLE: Final[Mapping[str, frozenset[str]]] = {
     "intents": frozenset({"state", "state_at", "state_reason", "proof", "order_id"}),
     "attempts": frozenset(
-        {
-            "finished_seq",
-            "finished_at",
-            "outcome",
-            "http_status",
-            "code",
-            "reason",
-            "raw",
-            "latency_ms",
-        }
+        {"finished_seq", "finished_at", "outcome", "http_status"}
+        | {"code", "reason", "raw", "latency_ms"}
     ),
 }
 """Columns of a chained table that may change after a row is written; the seal covers them."""
