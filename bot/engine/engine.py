@@ -27,7 +27,7 @@ from bot.domain.order import Intent
 from bot.domain.rulebook import Rulebook
 from bot.engine import gate, market, operator, wake
 from bot.engine.gate import ENGINE_FAULT, guarded
-from bot.engine.orders import amends, asks, cancels, held, recover, reports, sends, unknown
+from bot.engine.orders import amends, asks, cancels, recover, reports, sends, unknown
 from bot.engine.risk import accounts
 from bot.engine.settings import (
     EngineSettings,
@@ -74,7 +74,7 @@ HANDLERS: Final[Mapping[type[Event], Callable[[State, Never], None]]] = {
     message.CancelAnswered: cancels.on_cancel_answered,
     message.AmendAnswered: amends.on_amend_answered,
     message.NonceBurnt: unknown.on_nonce_burnt,
-    message.TwoFactorReady: held.on_two_factor_ready,
+    message.TwoFactorReady: sends.on_two_factor_ready,
     message.TwoFactorMissing: gate.on_two_factor_missing,
     message.BrokerHealthChanged: gate.on_broker_health,
     message.OperatorActed: operator.on_operator,
@@ -121,7 +121,7 @@ class Engine:
         if not is_done and isinstance(event, PlaceAnswered):
             guarded(state, "a lost answer", sends.doubt, state, event)
         wake.call_hooks(state)
-        guarded(state, "held orders", held.expire_held, state)
+        guarded(state, "held orders", sends.expire_held, state)
         guarded(state, "orders whose time is over", cancels.request_expired, state)
         guarded(state, "cancels", cancels.advance, state)
         guarded(state, "amendments", amends.advance, state)
@@ -181,7 +181,7 @@ def _next_due(state: State) -> datetime | None:
     """Return when something is due next by the clock: nothing has a timer of its own."""
     instants = [backoff.due for _, backoff in state.polls()]
     instants += [one.expires_at for one in state.open_orders() if one.expires_at is not None]
-    instants += [one.held_until for one in held.held(state) if one.held_until is not None]
+    instants += [one.held_until for one in sends.held(state) if one.held_until is not None]
     instants += amends.instants(state)
     if not state.gate.lacks_token:
         instants += [cancel.due for cancel in state.cancels.values()]

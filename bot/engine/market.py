@@ -21,7 +21,7 @@ from bot.domain.order import OrderState
 from bot.domain.quote import Bar
 from bot.engine import gate, wake
 from bot.engine.bars import BarSeries
-from bot.engine.orders import held, unknown
+from bot.engine.orders import sends, unknown
 from bot.engine.risk.accounts import note_holdings
 from bot.engine.state import State
 from bot.engine.tracked import (
@@ -56,7 +56,7 @@ def on_quote(state: State, event: QuoteReceived) -> None:
         interval = strategy.plan.wake.quote
         if interval is not None and wake.is_time(state, instance, "on_quote", interval):
             wake.wake(state, strategy, instance, "on_quote", quote)
-    held.on_fresh_quote(state, quote.symbol)
+    sends.on_fresh_quote(state, quote.symbol)
 
 
 def on_depth(state: State, event: DepthReceived) -> None:
@@ -156,7 +156,7 @@ def on_trading_day(state: State, event: TradingDayStarted) -> None:
     """Close the old day's questions and orders, and start the counters again."""
     if event.trading_date == state.trading_date:
         return
-    held.expire_held(state, at_once="the day ended")
+    sends.expire_held(state, at_once="the day ended")
     state.trading_date = event.trading_date
     end_earlier_days(state)
     # Only what may still matter is kept: the day order book of today knows no older row.

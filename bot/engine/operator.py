@@ -7,7 +7,7 @@ from bot.domain.entry import RunState, StateChanged
 from bot.domain.message import Action, OperatorActed, StopRunning
 from bot.domain.order import SendState
 from bot.engine import gate, wake
-from bot.engine.orders import cancels, held
+from bot.engine.orders import cancels, sends
 from bot.engine.risk.accounts import note_holdings
 from bot.engine.state import BY_ENGINE, State
 from bot.engine.tracked import StrategyState
@@ -32,7 +32,7 @@ def on_operator(state: State, event: OperatorActed) -> None:
     gate.switch(state, strategy, _SWITCHES[event.action], event.reason, event.by)
     strategy.sweeps = ""
     if event.action is Action.HALT:
-        held.expire_held(state, at_once="halted", code="HALTED", strategy=event.strategy)
+        sends.expire_held(state, at_once="halted", code="HALTED", strategy=event.strategy)
     if event.action is Action.HALT or event.cancel_open:
         _cancel_of(state, strategy, event.reason or event.action)
 
@@ -71,7 +71,7 @@ def _halt(state: State, event: OperatorActed) -> None:
         # The halt is the operator's now: a restart goes on cancelling what it left open.
         halted = RunState.HALTED
         state.record(StateChanged(state.now, halted, halted, event.reason, event.by))
-    held.expire_held(state, at_once="halted", code="HALTED")
+    sends.expire_held(state, at_once="halted", code="HALTED")
     cancels.request_all(state, "halt")
     blocked = cancels.blocked(state)
     if blocked:
@@ -87,7 +87,7 @@ def _stop(state: State, event: OperatorActed) -> None:
     for strategy in state.strategies.values():
         for instance in strategy.instances.values():
             wake.wake(state, strategy, instance, "on_stop", None)
-    held.expire_held(state, at_once="stopped", code="STOPPING")
+    sends.expire_held(state, at_once="stopped", code="STOPPING")
     note_holdings(state)
     if event.cancel_open:
         cancels.request_all(state, "stop")

@@ -100,13 +100,24 @@ def on_row(state: State, order_id: str, report: OrderReport) -> None:
     amend, order = state.amends.get(order_id), state.orders.get(order_id)
     if amend is None or order is None or not order.is_open:
         return
-    is_reading, is_new = amend.stage is AmendStage.READING, report.requested_at >= amend.since
-    if is_reading and is_new:
-        _send(state, amend, order, report)
-    elif is_reading:
-        state.command(ReadOrder(order_id, "before amend"))
-    elif amend.stage is AmendStage.CONFIRMING and is_new:
-        _read_verdict(state, amend, order, report)
+    is_new, value = report.requested_at >= amend.since, _value(amend, order)
+    if amend.stage is AmendStage.READING:
+        if is_new:
+            _send(state, amend, order, report)
+        else:
+            state.command(ReadOrder(order_id, "before amend"))
+        return
+    is_pending = report.state is OrderState.PENDING_REPLACE
+    if amend.stage is not AmendStage.CONFIRMING or not is_new or is_pending:
+        return
+    if value == amend.new:
+        _end(state, amend, order, AmendVerdict.DONE, "done")
+    elif value != amend.old:
+        _end(state, amend, order, AmendVerdict.DIFFERS, f"the row shows {value:,}")
+    elif amend.is_refused:
+        _end(state, amend, order, AmendVerdict.REFUSED, "refused")
+    elif amend.hopeless_at is not None and report.requested_at >= amend.hopeless_at:
+        _end(state, amend, order, AmendVerdict.NOT_DONE, "not done, and can't arrive any more")
 
 
 def _send(state: State, amend: TrackedAmend, order: TrackedOrder, report: OrderReport) -> None:
@@ -169,23 +180,6 @@ def on_amend_answered(state: State, event: AmendAnswered) -> None:
 
 
 # --------------------------------------------------------------------------------------- the end
-
-
-def _read_verdict(
-    state: State, amend: TrackedAmend, order: TrackedOrder, report: OrderReport
-) -> None:
-    """Compare the row's value with the new one and the old one."""
-    value = _value(amend, order)
-    if report.state is OrderState.PENDING_REPLACE:
-        return
-    if value == amend.new:
-        _end(state, amend, order, AmendVerdict.DONE, "done")
-    elif value != amend.old:
-        _end(state, amend, order, AmendVerdict.DIFFERS, f"the row shows {value:,}")
-    elif amend.is_refused:
-        _end(state, amend, order, AmendVerdict.REFUSED, "refused")
-    elif amend.hopeless_at is not None and report.requested_at >= amend.hopeless_at:
-        _end(state, amend, order, AmendVerdict.NOT_DONE, "not done, and can't arrive any more")
 
 
 def _end(

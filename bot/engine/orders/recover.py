@@ -89,7 +89,19 @@ def _take_over(state: State, stored: StoredIntent) -> None:
             move_intent(state, tracked, SendState.EXPIRED_LOCAL, "not sent before the restart")
             move_unplaced(state, tracked, OrderState.EXPIRED, source="engine", note="restart")
         case SendState.HELD:
-            _give_up_held(state, tracked)
+            reason = "no 2FA before the restart"
+            move_intent(state, tracked, SendState.EXPIRED_LOCAL, reason)
+            decision = Decision(
+                at=state.now,
+                strategy=intent.strategy,
+                symbol=intent.symbol,
+                verdict=Verdict.EXPIRED,
+                code="TWO_FACTOR",
+                why=intent.why,
+                numbers={"reason": reason},
+                request_id=intent.intent_id,
+            )
+            state.record(decision)
         case SendState.SENDING:  # signed and committed, no answer journalled: it may have arrived
             move_intent(state, tracked, SendState.UNKNOWN, "no answer before the restart")
             move_unplaced(state, tracked, OrderState.UNKNOWN, source="engine", note="restart")
@@ -98,23 +110,6 @@ def _take_over(state: State, stored: StoredIntent) -> None:
             sends.ask_after(state, tracked)
         case SendState.FRESH | SendState.REACHED:
             tracked.poll = BackOff(state.now)
-
-
-def _give_up_held(state: State, tracked: TrackedIntent) -> None:
-    intent, reason = tracked.intent, "no 2FA before the restart"
-    move_intent(state, tracked, SendState.EXPIRED_LOCAL, reason)
-    state.record(
-        Decision(
-            at=state.now,
-            strategy=intent.strategy,
-            symbol=intent.symbol,
-            verdict=Verdict.EXPIRED,
-            code="TWO_FACTOR",
-            why=intent.why,
-            numbers={"reason": reason},
-            request_id=intent.intent_id,
-        )
-    )
 
 
 def _restore_flows(state: State, recovery: Recovery) -> None:

@@ -64,11 +64,17 @@ def match(state: State, event: TodaysOrdersRead, rows: Sequence[OrderReport]) ->
         guarded(state, f"the rows of {group[0].intent.intent_id}", _assign, state, group, fitting)
     for tracked in list(state.intents.values()):
         is_asked = tracked.state in _MAY_BE_FRESH and tracked.intent.account == event.account
-        is_later = tracked.sent_at is not None and event.requested_at > tracked.sent_at
-        if is_asked and is_later and not set_aside.may_hide(state, event, tracked):
-            tracked.absent_reads += 1
-            where = f"the question of {tracked.intent.intent_id}"
-            guarded(state, where, _release_if_proven, state, tracked, event)
+        if not is_asked or set_aside.may_hide(state, event, tracked):
+            continue
+        if tracked.sent_at is None or event.requested_at <= tracked.sent_at:
+            continue
+        tracked.absent_reads += 1
+        waited, reads = event.requested_at - tracked.sent_at, tracked.absent_reads
+        is_over = waited > state.settings.horizon and reads >= state.settings.absent_reads
+        if tracked.state is _S.FRESH and is_over:
+            seconds, where = round(waited.total_seconds()), tracked.intent.intent_id
+            proof = f"nonce unused, absent in {reads} whole reads over {seconds} s"
+            guarded(state, f"the question of {where}", _not_placed, state, tracked, proof)
     return [row for row in rows if not any(_is_candidate(state, t, row) for t in waiting)]
 
 
@@ -96,16 +102,6 @@ def _assign(state: State, group: list[TrackedIntent], rows: list[OrderReport]) -
     state.alert_once(f"ambiguous {ours}", text, symbol=rows[0].symbol)
     for row in rows:
         orders.external_order(state, row, f"may be {ours}")
-
-
-def _release_if_proven(state: State, tracked: TrackedIntent, event: TodaysOrdersRead) -> None:
-    assert tracked.sent_at is not None, "the caller has looked"
-    waited, reads = event.requested_at - tracked.sent_at, tracked.absent_reads
-    is_over = waited > state.settings.horizon and reads >= state.settings.absent_reads
-    if tracked.state is _S.FRESH and is_over:
-        seconds = round(waited.total_seconds())
-        proof = f"nonce unused, absent in {reads} whole reads over {seconds} s"
-        _not_placed(state, tracked, proof)
 
 
 def _not_placed(state: State, tracked: TrackedIntent, proof: str) -> None:
