@@ -1,7 +1,8 @@
-"""What the market tells: quotes, depths, bars, phases and times of day; and who is woken by it."""
+"""Takes in quotes, depths, bars, phases, times of day and new days; wakes strategies by them."""
 
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
 from bot.domain.entry import Transition
@@ -29,20 +30,19 @@ from bot.engine.tracked import (
     Instance,
     PhaseSeen,
     QuoteSeen,
-    StrategyState,
     TrackedOrder,
 )
-from bot.strategy import BarView, DepthView, Indicator, Read
+from bot.strategy import BarView, DepthView, Indicator
 
 BAR_PHASES: Final = frozenset({Phase.PROGRESS, Phase.PRE_CLOSED, Phase.CA})
 """Quotes of other phases form no bar: nothing trades, and the last price is an old one."""
 
 
 def on_instruments(state: State, event: InstrumentsRead) -> None:
-    """Learn where each symbol trades today. What the table of symbols knows besides, stays."""
-    for told in event.instruments:
-        known = state.instruments.get(told.symbol, told)
-        state.instruments[told.symbol] = replace(known, exchange=told.exchange)
+    """Learn where each symbol trades today; what the table of symbols knows beyond that stays."""
+    for listed in event.instruments:
+        known = state.instruments.get(listed.symbol, listed)
+        state.instruments[listed.symbol] = replace(known, exchange=listed.exchange)
 
 
 def on_quote(state: State, event: QuoteReceived) -> None:
@@ -52,9 +52,8 @@ def on_quote(state: State, event: QuoteReceived) -> None:
     state.quotes[quote.symbol] = QuoteSeen(event.at, quote)
     if state.phase_of(quote.exchange).phase in BAR_PHASES:
         state.bars.add(event.at, quote)
-    for strategy, instance in wake.seats_of(state, quote.symbol):
-        interval = strategy.plan.wake.quote
-        if interval is not None and wake.is_time(state, instance, "on_quote", interval):
+    for strategy, instance in wake.instances_at(state, quote.symbol):
+        if wake.is_time(state, instance, "on_quote", strategy.plan.wake.quote):
             wake.wake(state, strategy, instance, "on_quote", quote)
     sends.on_fresh_quote(state, quote.symbol)
 
@@ -64,12 +63,10 @@ def on_depth(state: State, event: DepthReceived) -> None:
     depth = event.depth
     state.counts["depths"] += 1
     state.depths[depth.symbol] = DepthSeen(event.at, depth)
-    for strategy, instance in wake.seats_of(state, depth.symbol):
-        interval = strategy.plan.wake.depth
-        if interval is not None and wake.is_time(state, instance, "on_depth", interval):
-            wake.wake(
-                state, strategy, instance, "on_depth", DepthView(depth, instance.context.reads)
-            )
+    for strategy, instance in wake.instances_at(state, depth.symbol):
+        if wake.is_time(state, instance, "on_depth", strategy.plan.wake.depth):
+            view = DepthView(depth, instance.context.reads)
+            wake.wake(state, strategy, instance, "on_depth", view)
 
 
 def on_bar(state: State, event: BarClosed) -> None:
@@ -91,22 +88,19 @@ def close_bars(state: State) -> None:
 
 def _wake_for_bar(state: State, series: BarSeries, bar: Bar) -> None:
     state.counts["bars"] += 1
-    for strategy, instance in wake.seats_of(state, bar.symbol):
-        if strategy.plan.wake.bar == series.width and not wake.skip_until_warm(
-            state, strategy, instance, series.count
-        ):
-            wake.wake(state, strategy, instance, "on_bar", BarView(bar, _reader(series, instance)))
+    for strategy, instance in wake.instances_at(state, bar.symbol):
+        if strategy.plan.wake.bar != series.width:
+            continue
+        if not wake.skip_until_warm(state, strategy, instance, series.count):
+            read = partial(_read, series, instance)
+            wake.wake(state, strategy, instance, "on_bar", BarView(bar, read))
 
 
-def _reader(series: BarSeries, instance: Instance) -> Read:
-    """Return what reads an indicator and notes in the seat's desk that it was read."""
-
-    def read(name: str, period: int) -> Indicator:
-        value = series.indicators.read(name, period)
-        instance.context.reads[f"{name}({period})"] = value
-        return value
-
-    return read
+def _read(series: BarSeries, instance: Instance, name: str, period: int) -> Indicator:
+    """Read an indicator, and note in the instance's context that it was read."""
+    value = series.indicators.read(name, period)
+    instance.context.reads[f"{name}({period})"] = value
+    return value
 
 
 def on_phase(state: State, event: PhaseChanged) -> None:
@@ -122,18 +116,11 @@ def on_phase(state: State, event: PhaseChanged) -> None:
     state.note("PHASE", text, {"exchange": event.exchange, "phase": event.phase})
     if event.phase is Phase.CLOSED and before is not None:
         note_holdings(state, event.exchange)
-    for strategy, instance in _seats_on(state, event):
-        wake.wake(state, strategy, instance, "on_session", event.phase)
-
-
-def _seats_on(state: State, event: PhaseChanged) -> list[tuple[StrategyState, Instance]]:
-    return [
-        (strategy, instance)
-        for strategy in state.strategies.values()
-        if strategy.plan.wake.on_phase
-        for instance in strategy.instances.values()
-        if (found := state.instruments.get(instance.symbol)) and found.exchange is event.exchange
-    ]
+    for strategy in state.strategies.values():
+        for symbol, instance in strategy.instances.items() if strategy.plan.wake.on_phase else ():
+            instrument = state.instruments.get(symbol)
+            if instrument is not None and instrument.exchange is event.exchange:
+                wake.wake(state, strategy, instance, "on_session", event.phase)
 
 
 def on_timer(state: State, event: TimerFired) -> None:
@@ -148,7 +135,7 @@ def on_time(_state: State, _event: TimePassed) -> None:
 
 
 def on_noted(state: State, event: Noted) -> None:
-    """Journal what a shell has to say."""
+    """Journal a note of the shell."""
     state.record(event.entry)
 
 
@@ -174,7 +161,7 @@ def on_trading_day(state: State, event: TradingDayStarted) -> None:
 
 
 def end_earlier_days(state: State) -> None:
-    """Close what a day before today's has left open: today's day order book knows nothing of it."""
+    """Close what an earlier day has left open: today's day order book does not show it."""
     unknown.end_day(state, state.trading_date)
     for order in list(state.open_orders()):
         if order.row.trading_date < state.trading_date:

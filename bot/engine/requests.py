@@ -1,11 +1,12 @@
-"""From a wish to an intent, or to a reasoned no. Every wish ends here in a decision.
+"""From a request to an intent, or to a reasoned no. Every request ends here in a decision.
 
-wish ─► gate open? ─► nothing of ours working? ─► request (price, size) ─► checks ─► intent READY
-          BLOCKED              SKIPPED                 BLOCKED             BLOCKED
+request ─► gate open? ─► nothing of ours working? ─► price and size ─► checks ─► intent READY
+             BLOCKED              SKIPPED               BLOCKED         BLOCKED
 """
 
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
-from typing import Final
 
 from bot.domain.entry import CheckResult, Decision, IntentRecorded, Numbers, Transition, Verdict
 from bot.domain.instrument import EXCHANGE_TZ, Phase
@@ -16,97 +17,58 @@ from bot.engine import gate
 from bot.engine.orders import cancels, set_aside
 from bot.engine.risk.accounts import (
     NEVER,
-    cash_free,
+    Means,
     day_result,
-    sellable_in_account,
-    sellable_of,
     settlement_of,
     worst_price,
 )
 from bot.engine.risk.checks import Opposite, View, judge
-from bot.engine.risk.sizing import OrderRequest, Unsized, request_of
+from bot.engine.risk.sizing import SIDES, OrderRequest, request_of
 from bot.engine.state import State
-from bot.engine.tracked import Instance, StrategyState, TrackedIntent
+from bot.engine.tracked import StrategyState, TrackedIntent
 from bot.strategy import Request, RequestKind
-
-_ONE_AT_A_TIME: Final = frozenset({RequestKind.BUY, RequestKind.CLOSE})
 
 
 def consider(
-    state: State, strategy: StrategyState, instance: Instance, request: Request, *, why: str
+    state: State, strategy: StrategyState, symbol: str, request: Request, means: Means, *, why: str
 ) -> None:
-    """Take one wish as far as it goes."""
+    """Take one request as far as it goes."""
     if request.kind is RequestKind.SKIP:
-        note_skip(state, strategy, instance.symbol, "SKIP", why)
+        note_skip(state, strategy, symbol, "SKIP", why)
     elif request.kind is RequestKind.CANCEL:
-        _consider_cancel(state, strategy, instance.symbol, why)
+        orders = state.working_orders(strategy.plan.name, symbol)
+        for order in orders:
+            cancels.request(state, order, why)
+        if not orders:
+            note_skip(state, strategy, symbol, "NOTHING_TO_CANCEL", why)
     else:
-        _consider_order(state, strategy, instance, request, why)
-
-
-def _consider_cancel(state: State, strategy: StrategyState, symbol: str, why: str) -> None:
-    orders = state.working_orders(strategy.plan.name, symbol)
-    for order in orders:
-        cancels.request(state, order, why)
-    if not orders:
-        note_skip(state, strategy, symbol, "NOTHING_TO_CANCEL", why)
+        _consider_order(state, strategy, symbol, request, means, why)
 
 
 def _consider_order(
-    state: State, strategy: StrategyState, instance: Instance, request: Request, why: str
+    state: State, strategy: StrategyState, symbol: str, request: Request, means: Means, why: str
 ) -> None:
     state.counts["signals"] += 1
-    if not state.gate.is_open:
+    side = SIDES[request.kind]
+    numbers: Numbers
+    if state.gate.causes:
         state.gate.missed += state.gate.lacks_token
         code, reason = gate.refusal(state)
-        numbers: Numbers = {"state": state.gate.state, "reason": reason}
-        _block(state, strategy, instance.symbol, code, why, numbers, request)
+        numbers = {"state": state.gate.state, "reason": reason}
+    elif (objection := gate.objection(strategy, side)) is not None:
+        code, numbers = strategy.state.upper(), {"state": strategy.state, "reason": objection}
+    elif symbol not in state.instruments:
+        code, numbers = "SYMBOL", {"exchange": None}
+    elif (skipped := _reason_to_skip(state, strategy, symbol, request, means)) is not None:
+        skip_code, text = skipped
+        note_skip(state, strategy, symbol, skip_code, f"{text} ({request.kind}: {why})")
         return
-    if (objection := gate.objection(strategy, _side_of(request))) is not None:
-        numbers = {"state": strategy.state, "reason": objection}
-        _block(state, strategy, instance.symbol, strategy.state.upper(), why, numbers, request)
-        return
-    if instance.symbol not in state.instruments:
-        _block(state, strategy, instance.symbol, "SYMBOL", why, {"exchange": None}, request)
-        return
-    skipped = _reason_to_skip(state, strategy, instance.symbol, request)
-    if skipped is not None:
-        code, text = skipped
-        note_skip(state, strategy, instance.symbol, code, f"{text} ({request.kind}: {why})")
-        return
-    order_request = request_of(state, strategy, instance, request, why)
-    if isinstance(order_request, Unsized):
-        _block(
-            state,
-            strategy,
-            instance.symbol,
-            order_request.code,
-            why,
-            order_request.numbers,
-            request,
-        )
     else:
-        submit(state, strategy, order_request)
-
-
-def note_skip(state: State, strategy: StrategyState, symbol: str, code: str, why: str) -> None:
-    """Journal a reasoned no."""
-    state.counts["skips"] += 1
-    saw = what_was_seen(state, symbol)
-    state.record(
-        Decision(state.now, strategy.plan.name, symbol, Verdict.SKIPPED, code, why, saw=saw)
-    )
-
-
-def _block(
-    state: State,
-    strategy: StrategyState,
-    symbol: str,
-    code: str,
-    why: str,
-    numbers: Numbers,
-    request: Request,
-) -> None:
+        order = request_of(state, strategy, symbol, request, means, why)
+        if isinstance(order, OrderRequest):
+            submit(state, strategy, order, means)
+            return
+        code, numbers = order.code, order.numbers
     state.counts["blocks"] += 1
     state.record(
         Decision(
@@ -117,53 +79,52 @@ def _block(
             code=code,
             why=why,
             numbers=numbers,
-            saw=what_was_seen(state, symbol),
-            side=_side_of(request),
+            saw=_what_was_seen(state, symbol),
+            side=side,
             quantity=request.quantity,
         )
     )
 
 
-def _side_of(request: Request) -> Side:
-    return Side.BUY if request.kind is RequestKind.BUY else Side.SELL
+def note_skip(
+    state: State,
+    strategy: StrategyState,
+    symbol: str,
+    code: str,
+    why: str,
+    reads: Mapping[str, float] | None = None,
+) -> None:
+    """Journal a reasoned no with what the hook has read, or (None) with what the market showed."""
+    state.counts["skips"] += 1
+    numbers = {name: round(value, 4) for name, value in (reads or {}).items()}
+    saw = _what_was_seen(state, symbol) if reads is None else {}
+    name = strategy.plan.name
+    state.record(Decision(state.now, name, symbol, Verdict.SKIPPED, code, why, numbers, saw))
 
 
 def _reason_to_skip(
-    state: State, strategy: StrategyState, symbol: str, request: Request
+    state: State, strategy: StrategyState, symbol: str, request: Request, means: Means
 ) -> tuple[str, str] | None:
-    if request.kind in _ONE_AT_A_TIME and _is_working(state, strategy.plan.name, symbol):
+    if request.kind is not RequestKind.SELL and means.is_working:
         return "ORDER_WORKING", "order working"
     if request.limit is None:
-        return (
-            "NO_PRICE",
-            f"no {'ask' if request.kind is RequestKind.BUY else 'bid'} to price against",
-        )
-    if request.kind is RequestKind.CLOSE and not sellable_of(state, strategy.plan.name, symbol):
+        side = "ask" if request.kind is RequestKind.BUY else "bid"
+        return "NO_PRICE", f"no {side} to price against"
+    if request.kind is RequestKind.CLOSE and not means.sellable:
         return "NOT_SETTLED", _not_settled(state, strategy, symbol)
     return None
 
 
-def _is_working(state: State, strategy: str, symbol: str) -> bool:
-    is_pending = any(
-        tracked.intent.strategy == strategy and tracked.intent.symbol == symbol
-        for tracked in state.intents.values()
-        if tracked.reserves_in_full or tracked.state is SendState.HELD
-    )
-    return is_pending or bool(state.working_orders(strategy, symbol))
-
-
 def _not_settled(state: State, strategy: StrategyState, symbol: str) -> str:
     """Say until when: the first settlement of a buy of this run, else of a buy of today."""
-    account, instrument = strategy.plan.account, state.instruments.get(symbol)
     ahead = [
         flow.settles_at
         for flow in state.flows
-        if (flow.account, flow.symbol) == (account, symbol) and flow.shares_in
-        if flow.settles_at > state.now
+        if (flow.account, flow.symbol) == (strategy.plan.account, symbol)
+        if flow.shares_in and flow.settles_at > state.now
     ]
-    if instrument is None:
-        return "not settled"
-    until = min(ahead, default=settlement_of(state, instrument, state.trading_date))
+    first = settlement_of(state, state.instruments[symbol], state.trading_date)
+    until = min(ahead, default=first)
     if until == NEVER:
         return "not settled"
     return f"not settled until {until.astimezone(EXCHANGE_TZ):%Y-%m-%d %H:%M}"
@@ -172,34 +133,51 @@ def _not_settled(state: State, strategy: StrategyState, symbol: str) -> str:
 # ------------------------------------------------------------------------------------- the checks
 
 
-def submit(state: State, strategy: StrategyState, request: OrderRequest) -> Intent | None:
-    """Check a request and send it, or journal why not; return the intent that was sent."""
-    view = view_of(state, strategy, request)
-    checks = judge(request, view, strategy.limits)
+def submit(
+    state: State, strategy: StrategyState, request: OrderRequest, means: Means
+) -> Intent | None:
+    """Check an order and send it, or journal why not; return the intent that was sent."""
     intent = _intent_of(state, request)
-    if not checks[-1].passed:
-        _deny(state, strategy, request, intent, checks)
-        return None
-    if strategy.plan.mode is StrategyMode.WATCH:
+    view = replace(view_of(state, strategy, request, means), twin=_twin(state, intent))
+    checks = judge(request, view, strategy.limits)
+    verdict, code, last = Verdict.PASSED, "OK", checks[-1]
+    if not last.passed:
+        verdict, code = Verdict.BLOCKED, last.code
+    elif strategy.plan.mode is StrategyMode.WATCH:
+        verdict, code = Verdict.WATCHED, "WATCH"
+    state.record(
+        Decision(
+            at=state.now,
+            strategy=request.strategy,
+            symbol=request.symbol,
+            verdict=verdict,
+            code=code,
+            why=request.why,
+            numbers=last.numbers if verdict is Verdict.BLOCKED else {},
+            saw=_what_was_seen(state, request.symbol),
+            checks=checks,
+            request_id=None if verdict is Verdict.WATCHED else intent.intent_id,
+            side=request.side,
+            quantity=request.quantity,
+            order_type=request.order_type,
+            price=request.limit_price,
+        )
+    )
+    if verdict is Verdict.PASSED:
+        _approve(state, strategy, intent)
+        return intent
+    if verdict is Verdict.WATCHED:
         state.counts["watched"] += 1
-        state.record(_decision(state, request, Verdict.WATCHED, "WATCH", checks, None))
-        return None
-    _approve(state, strategy, request, intent, checks)
-    return intent
+    else:
+        _deny(state, strategy, intent, last)
+    return None
 
 
-def _approve(
-    state: State,
-    strategy: StrategyState,
-    request: OrderRequest,
-    intent: Intent,
-    checks: tuple[CheckResult, ...],
-) -> None:
+def _approve(state: State, strategy: StrategyState, intent: Intent) -> None:
     state.next_intent_number += 1
     state.counts["orders"] += 1
     strategy.orders_today += 1
     state.intents[intent.intent_id] = TrackedIntent(intent, SendState.READY)
-    state.record(_decision(state, request, Verdict.PASSED, "OK", checks, intent.intent_id))
     state.record(IntentRecorded(state.now, intent, SendState.READY))
     state.record(
         Transition(
@@ -215,54 +193,18 @@ def _approve(
     state.command(PlaceOrder(intent))
 
 
-def _deny(
-    state: State,
-    strategy: StrategyState,
-    request: OrderRequest,
-    intent: Intent,
-    checks: tuple[CheckResult, ...],
-) -> None:
+def _deny(state: State, strategy: StrategyState, intent: Intent, refusal: CheckResult) -> None:
     """Keep a refused order as a row of its own, so that it can be looked up like any other."""
     state.next_intent_number += 1
     state.counts["blocks"] += 1
     state.counts["denied"] += 1
-    code = checks[-1].code
-    state.record(_decision(state, request, Verdict.BLOCKED, code, checks, intent.intent_id))
-    state.record(IntentRecorded(state.now, intent, SendState.DENIED, checks[-1].text))
-    if code == "MAX_LOSS":
-        gate.switch(state, strategy, gate.PAUSED, checks[-1].text, gate.BY_LIMIT)
-
-
-def _decision(
-    state: State,
-    request: OrderRequest,
-    verdict: Verdict,
-    code: str,
-    checks: tuple[CheckResult, ...],
-    intent_id: str | None,
-) -> Decision:
-    return Decision(
-        at=state.now,
-        strategy=request.strategy,
-        symbol=request.symbol,
-        verdict=verdict,
-        code=code,
-        why=request.why,
-        numbers=checks[-1].numbers if verdict is Verdict.BLOCKED else {},
-        saw=what_was_seen(state, request.symbol),
-        checks=checks,
-        request_id=intent_id,
-        side=request.side,
-        quantity=request.quantity,
-        order_type=request.order_type,
-        price=request.limit_price,
-    )
+    state.record(IntentRecorded(state.now, intent, SendState.DENIED, refusal.text))
+    if refusal.code == "MAX_LOSS":
+        gate.switch(state, strategy, gate.PAUSED, refusal.text, gate.BY_LIMIT)
 
 
 def _intent_of(state: State, request: OrderRequest) -> Intent:
-    instrument = state.instruments.get(request.symbol)
     number = state.next_intent_number
-    assert instrument is not None, "a strategy's symbols are known before it is woken"
     return Intent(
         intent_id=f"L-{number:04d}",
         signal_id=f"{request.strategy}:{request.symbol}:{state.now:%Y%m%dT%H%M%S.%f}:{number}",
@@ -270,7 +212,7 @@ def _intent_of(state: State, request: OrderRequest) -> Intent:
         account=request.account,
         trading_date=state.trading_date,
         symbol=request.symbol,
-        exchange=instrument.exchange,
+        exchange=state.instruments[request.symbol].exchange,
         side=request.side,
         quantity=request.quantity,
         order_type=request.order_type,
@@ -284,7 +226,7 @@ def _intent_of(state: State, request: OrderRequest) -> Intent:
     )
 
 
-def what_was_seen(state: State, symbol: str) -> Numbers:
+def _what_was_seen(state: State, symbol: str) -> Numbers:
     """Return the quote and the top of the depth as they were at a decision."""
     saw: dict[str, int | float | str | bool | None] = {}
     quote, depth = state.quotes.get(symbol), state.depths.get(symbol)
@@ -293,19 +235,24 @@ def what_was_seen(state: State, symbol: str) -> Numbers:
         saw["floor"], saw["ceiling"] = quote.quote.floor, quote.quote.ceiling
     if depth is not None:
         saw["bid"], saw["ask"] = depth.depth.bid, depth.depth.ask
-        saw["bid_volume"] = sum(level.volume for level in depth.depth.bids)
-        saw["ask_volume"] = sum(level.volume for level in depth.depth.asks)
+        saw["bid_volume"] = sum([level.volume for level in depth.depth.bids])
+        saw["ask_volume"] = sum([level.volume for level in depth.depth.asks])
     return saw
 
 
 # --------------------------------------------------------------------------------------- the view
 
 
-def view_of(state: State, strategy: StrategyState, request: OrderRequest) -> View:
-    """Read from the book what the checks of one request may look at."""
+def view_of(state: State, strategy: StrategyState, request: OrderRequest, means: Means) -> View:
+    """Gather what the checks of one order may look at; `twin` is the caller's to look for."""
     settings, symbol, account = state.settings, request.symbol, request.account
     instrument, quote = state.instruments.get(symbol), state.quotes.get(symbol)
     seen = state.phase_of(instrument.exchange) if instrument else None
+    unknown = unknown_in_account = 0
+    for tracked in state.intents.values():
+        unknown += tracked.is_unresolved and tracked.state is not SendState.SENDING
+        is_unfenced = tracked.state is SendState.UNKNOWN
+        unknown_in_account += is_unfenced and tracked.intent.account == account
     return View(
         at=state.now,
         rulebook=state.rulebook,
@@ -321,80 +268,46 @@ def view_of(state: State, strategy: StrategyState, request: OrderRequest) -> Vie
         quote_age=state.now - quote.at if quote else timedelta(0),
         quote_age_max=settings.max_quote_age,
         price=worst_price(state, symbol, request.limit_price),
-        position=_exposure(state, strategy, symbol),
+        position=means.exposure,
         orders_today=strategy.orders_today,
         loss_today=-day_result(state, strategy),
-        cash_free=cash_free(state, account),
-        sellable=_sellable(state, strategy, request),
-        twin=_twin(state, _intent_of(state, request)) if instrument else None,
-        opposites=_opposites(state, request),
-        unknown_in_account=sum(t.intent.account == account for t in _unfenced(state)),
+        cash_free=means.cash,
+        sellable=means.sellable,
+        twin=None,
+        opposites=_opposites(means, request.side),
+        unknown_in_account=unknown_in_account,
         unknown_in_account_max=settings.max_unknown_per_account,
-        unknown=sum(t.is_unresolved and t.state is not SendState.SENDING for t in _tracks(state)),
+        unknown=unknown,
         unknown_max=settings.max_unknown,
     )
-
-
-def _tracks(state: State) -> list[TrackedIntent]:
-    return list(state.intents.values())
-
-
-def _unfenced(state: State) -> list[TrackedIntent]:
-    return [tracked for tracked in _tracks(state) if tracked.state is SendState.UNKNOWN]
-
-
-def _exposure(state: State, strategy: StrategyState, symbol: str) -> int:
-    """Own shares, what own orders may still buy, and open buys of the account that are nobody's."""
-    name, account = strategy.plan.name, strategy.plan.account
-    working = sum(
-        order.open_quantity
-        for order in state.open_orders()
-        if order.row.symbol == symbol and order.row.side is Side.BUY
-        if order.row.account == account and order.row.strategy in {name, None}
-    )
-    pending = sum(
-        tracked.intent.quantity
-        for tracked in state.pending_intents()
-        if tracked.intent.strategy == name
-        and tracked.intent.symbol == symbol
-        and tracked.intent.side is Side.BUY
-    )
-    return strategy.position(symbol).shares + working + pending
-
-
-def _sellable(state: State, strategy: StrategyState, request: OrderRequest) -> int:
-    """Never more than the strategy's own, whatever the account holds."""
-    own = sellable_of(state, strategy.plan.name, request.symbol)
-    return min(own, sellable_in_account(state, request.account, request.symbol))
 
 
 def _twin(state: State, intent: Intent) -> str | None:
     """Return an equal order that is open, unresolved or younger than the window."""
     oldest = state.now - state.settings.duplicate_window
     harmless = {SendState.DENIED, SendState.EXPIRED_LOCAL, SendState.NOT_SENT}
+    fingerprint = intent.fingerprint
     for tracked in state.intents.values():
-        if tracked.intent.fingerprint != intent.fingerprint or tracked.state in harmless:
+        other = tracked.intent
+        if other.symbol != intent.symbol or other.fingerprint != fingerprint:
             continue
-        if tracked.intent.intent_id == intent.follows:
+        if tracked.state in harmless or other.intent_id == intent.follows:
             continue
         order = state.orders.get(tracked.order_id or "")
         is_live = tracked.reserves_in_full or (order is not None and order.is_open)
-        if is_live or tracked.intent.created_at > oldest:
-            return tracked.intent.intent_id
+        if is_live or other.created_at > oldest:
+            return other.intent_id
     return None
 
 
-def _opposites(state: State, request: OrderRequest) -> tuple[Opposite, ...]:
-    """Everything of the same owner that works, or may work, on the other side of the symbol."""
-    orders = [
-        Opposite(order.row.intent_id or order.row.order_id, price)
-        for order in state.open_orders()
-        if order.row.symbol == request.symbol and order.row.side is not request.side
-        for price in order.prices
-    ]
-    pending = [
-        Opposite(tracked.intent.intent_id, tracked.intent.limit_price)
-        for tracked in state.pending_intents()
-        if tracked.intent.symbol == request.symbol and tracked.intent.side is not request.side
-    ]
-    return (*orders, *pending)
+def _opposites(means: Means, side: Side) -> tuple[Opposite, ...]:
+    """Return all that works, or may work, on the other side of the symbol."""
+    found = []
+    for order in means.orders:
+        if order.row.side is not side:
+            name = order.row.intent_id or order.row.order_id
+            found += [Opposite(name, price) for price in order.prices]
+    for tracked in means.pending:
+        if tracked.intent.side is not side:
+            found.append(Opposite(tracked.intent.intent_id, tracked.intent.limit_price))
+    return tuple(found)

@@ -1,11 +1,11 @@
-"""Wakes strategies and takes what they wish for. A broken strategy stops itself, not the others.
+"""Wakes strategies and takes their requests. A broken strategy stops itself, not the others.
 
 Whatever an event changes first settles; a handler only says which hooks are due (`wake`), and
-`call_hooks` calls them afterwards, one by one, each with what is true at its turn. So nothing that
-a strategy wishes for can change what a handler is in the middle of.
+`call_hooks` calls them afterwards, one by one, each with what is true at its turn. So no request of
+a strategy can change what a handler is in the middle of.
 
-Every call of a market hook ends in at least one decision: the wishes, or a skip that says what was
-looked at. A call that read an indicator without enough history is a skip `warming`.
+Every call of a market hook ends in at least one decision: the requests, or a skip that names what
+was looked at. A call that read an indicator without enough history is a skip `warming`.
 """
 
 import math
@@ -16,22 +16,21 @@ from typing import Final
 from bot.domain.entry import Decision, Verdict
 from bot.engine import requests
 from bot.engine.gate import DISABLED, ON, guarded, switch
-from bot.engine.risk.accounts import cash_free, sellable_of
+from bot.engine.risk.accounts import Means, means_of
 from bot.engine.settings import StrategyFault
 from bot.engine.state import State
 from bot.engine.tracked import HookCall, Instance, StrategyState
 from bot.strategy import AccountView, PositionView, Reads, RequestKind, Strategy
 
-_SIDES: Final = {"bid_volume": "bids", "ask_volume": "asks"}
 MARKET_HOOKS: Final = frozenset({"on_bar", "on_quote", "on_depth", "on_timer"})
 NEWS_HOOKS: Final = frozenset({"on_fill", "on_reject", "on_stop"})
 HOOK_ROUNDS_MAX: Final = 20
 """How often hooks of one event may lead to hooks again."""
 REQUESTS_MAX: Final = 100
-"""How many wishes of one call are heard; a plug-in with more is in a loop."""
+"""How many requests of one call are taken; a plug-in with more is in a loop."""
 
 
-def seats_of(state: State, symbol: str) -> Iterable[tuple[StrategyState, Instance]]:
+def instances_at(state: State, symbol: str) -> Iterable[tuple[StrategyState, Instance]]:
     """Every instance at a symbol, in the order of the strategies."""
     for strategy in state.strategies.values():
         instance = strategy.instances.get(symbol)
@@ -39,10 +38,10 @@ def seats_of(state: State, symbol: str) -> Iterable[tuple[StrategyState, Instanc
             yield strategy, instance
 
 
-def is_time(state: State, instance: Instance, hook: str, interval: timedelta) -> bool:
+def is_time(state: State, instance: Instance, hook: str, interval: timedelta | None) -> bool:
     """True once per `interval`; a quarter of it is forgiven, as polls come a little early."""
     last = instance.woken_at.get(hook)
-    if last is not None and (state.now - last) * 4 < interval * 3:
+    if interval is None or (last is not None and (state.now - last) * 4 < interval * 3):
         return False
     instance.woken_at[hook] = state.now
     return True
@@ -56,8 +55,12 @@ def wake(
     argument: object | None,
 ) -> None:
     """Have a hook called once the event's state has settled, if the plug-in has one."""
-    if is_overridden(instance.strategy, hook):
+    if _is_overridden(instance.strategy, hook):
         state.due_hooks.append(HookCall(strategy, instance, hook, argument))
+
+
+def _is_overridden(strategy: Strategy, hook: str) -> bool:
+    return getattr(type(strategy), hook) is not getattr(Strategy, hook)
 
 
 def call_hooks(state: State) -> None:
@@ -76,81 +79,80 @@ def call_hooks(state: State) -> None:
     state.due_hooks = []
 
 
-def _call_due(state: State, due: HookCall) -> None:
-    """A strategy that a halt or a pause has kept from starting starts when it is first woken."""
-    instance = due.instance
-    if due.hook not in NEWS_HOOKS and not instance.has_started:
-        instance.has_started = True
-        if due.hook != "on_start" and is_overridden(instance.strategy, "on_start"):
-            call(state, due.strategy, instance, "on_start", None)
-    call(state, due.strategy, instance, due.hook, due.argument)
-
-
 def _is_heard(state: State, due: HookCall) -> bool:
-    """The market wakes a strategy only while it and the bot are on; of its own orders it is told
-    also while it is paused.
+    """The market wakes a strategy only while it and the bot are on; news of its own orders reaches
+    it while it is paused, too.
     """
     if due.hook in NEWS_HOOKS:
         return due.strategy.state != DISABLED
     return due.strategy.state == ON and not state.gate.is_asleep
 
 
-def is_overridden(strategy: Strategy, hook: str) -> bool:
-    """True when the plug-in has a hook of its own."""
-    return getattr(type(strategy), hook) is not getattr(Strategy, hook)
+def _call_due(state: State, due: HookCall) -> None:
+    """A strategy that a halt or a pause has kept from starting starts when it is first woken."""
+    instance = due.instance
+    if due.hook not in NEWS_HOOKS and not instance.has_started:
+        instance.has_started = True
+        if due.hook != "on_start" and _is_overridden(instance.strategy, "on_start"):
+            _call(state, due.strategy, instance, "on_start", None)
+    _call(state, due.strategy, instance, due.hook, due.argument)
 
 
-def call(
+def _call(
     state: State,
     strategy: StrategyState,
     instance: Instance,
     hook: str,
     argument: object | None,
 ) -> None:
-    """Call a hook and judge what came of it."""
-    context = instance.context
-    _prepare(state, strategy, instance)
+    """Call a hook and judge what came of it.
+
+    The first request is judged by the means that the hook has seen; each further one by what those
+    before it have left.
+    """
+    context, symbol = instance.context, instance.symbol
+    means = means_of(state, strategy, symbol)
+    _show(state, strategy, instance, means)
     fault = state.invoke(instance.strategy, hook, argument)
     wanted, reads = context.requests, dict(context.reads)
     context.requests = []
     context.reads.clear()
-    bars_needed = max((_bars_of(name) for name in reads if math.isnan(reads[name])), default=0)
-    instance.bars_needed = bars_needed if hook in MARKET_HOOKS and reads else instance.bars_needed
-    if bars_needed and not (fault and fault.is_overrun):
-        _skip(state, strategy, instance, "WARMING", _cold_text(reads))
+    cold = [name for name, value in reads.items() if math.isnan(value)]
+    if hook in MARKET_HOOKS and reads:
+        instance.bars_needed = max(map(_bars_of, cold), default=0)
+    if cold and not (fault and fault.is_overrun):
+        why = f"not enough bars yet for {', '.join(map(_named, cold))}"
+        requests.note_skip(state, strategy, symbol, "WARMING", why, {})
     elif fault is not None:
-        failed(state, strategy, instance.symbol, hook, fault)
+        _count_fault(state, strategy, symbol, hook, fault)
     elif len(wanted) > REQUESTS_MAX:
         error = f"{len(wanted):,} requests in one call, at most {REQUESTS_MAX} are taken: none was"
-        failed(state, strategy, instance.symbol, hook, StrategyFault(error, is_overrun=False))
-    elif wanted:
-        for request in wanted:
+        fault = StrategyFault(error, is_overrun=False)
+        _count_fault(state, strategy, symbol, hook, fault)
+    elif not wanted and hook in MARKET_HOOKS:
+        requests.note_skip(state, strategy, symbol, "NO_SIGNAL", reason_of(reads, hook), reads)
+    else:
+        for number, request in enumerate(wanted):
             why = request.why or reason_of(reads, hook)
             if request.kind is RequestKind.SKIP and reads:
-                _skip(state, strategy, instance, "SKIP", why, reads)
-            else:
-                requests.consider(state, strategy, instance, request, why=why)
-    elif hook in MARKET_HOOKS:
-        _skip(state, strategy, instance, "NO_SIGNAL", reason_of(reads, hook), reads)
+                requests.note_skip(state, strategy, symbol, "SKIP", why, reads)
+                continue
+            means = means_of(state, strategy, symbol) if number else means
+            requests.consider(state, strategy, symbol, request, means, why=why)
 
 
-def _prepare(state: State, strategy: StrategyState, instance: Instance) -> None:
-    context, symbol, account = instance.context, instance.symbol, strategy.plan.account
-    quote, depth, position = (
-        state.quotes.get(symbol),
-        state.depths.get(symbol),
-        strategy.position(symbol),
-    )
-    instrument, snapshot = state.instruments.get(symbol), state.accounts.get(account)
+def _show(state: State, strategy: StrategyState, instance: Instance, means: Means) -> None:
+    """Put before the instance what it may look at."""
+    context, symbol = instance.context, instance.symbol
+    quote, depth = state.quotes.get(symbol), state.depths.get(symbol)
+    instrument, snapshot = state.instruments.get(symbol), state.accounts.get(strategy.plan.account)
+    position = strategy.position(symbol)
     context.now = state.now
     context.quote = quote.quote if quote else None
     context.depth = depth.depth if depth else None
     context.phase = state.phase_of(instrument.exchange).phase if instrument else None
-    context.position = PositionView(
-        position.shares, sellable_of(state, strategy.plan.name, symbol), position.cost
-    )
-    holdings = snapshot.holdings if snapshot else {}
-    context.account = AccountView(cash_free(state, account) or 0, holdings)
+    context.position = PositionView(position.shares, means.sellable, position.cost)
+    context.account = AccountView(means.cash or 0, snapshot.holdings if snapshot else {})
     context.requests = []
 
 
@@ -159,7 +161,10 @@ def reason_of(reads: Reads, hook: str) -> str:
 
     `SMA5 131,720 below SMA20 131,735`, `bids 33,200, asks 41,400`.
     """
-    values = [f"{_named(name)} {_shown(value)}" for name, value in reads.items()]
+    values = [
+        f"{_named(name)} {value:,.0f}" if abs(value) >= 1_000 else f"{_named(name)} {value:,.2f}"
+        for name, value in reads.items()
+    ]
     if len(values) == 2 and len({name.partition("(")[0] for name in reads}) == 1:
         one, other = reads.values()
         return f" {'above' if one > other else 'below'} ".join(values)
@@ -169,11 +174,8 @@ def reason_of(reads: Reads, hook: str) -> str:
 def _named(read: str) -> str:
     """`sma(5)` as `SMA5`; the volumes of the depth by their side."""
     name, _, period = read.removesuffix(")").partition("(")
-    return _SIDES.get(name) or f"{name.upper()}{period}"
-
-
-def _shown(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:,.2f}"
+    sides = {"bid_volume": "bids", "ask_volume": "asks"}
+    return sides.get(name) or f"{name.upper()}{period}"
 
 
 def _bars_of(read: str) -> int:
@@ -182,51 +184,25 @@ def _bars_of(read: str) -> int:
     return int(period) + (name == "rsi")
 
 
-def _cold_text(reads: Reads) -> str:
-    cold = [_named(name) for name, value in reads.items() if math.isnan(value)]
-    return f"not enough bars yet for {', '.join(cold)}"
-
-
-def _skip(
-    state: State,
-    strategy: StrategyState,
-    instance: Instance,
-    code: str,
-    why: str,
-    reads: Reads | None = None,
-) -> None:
-    state.counts["skips"] += 1
-    numbers = {name: round(value, 4) for name, value in (reads or {}).items()}
-    state.record(
-        Decision(
-            state.now, strategy.plan.name, instance.symbol, Verdict.SKIPPED, code, why, numbers
-        )
-    )
-
-
 def skip_until_warm(state: State, strategy: StrategyState, instance: Instance, bars: int) -> bool:
     """Record a skip and return True while fewer bars were seen than the strategy declares."""
     needed = type(instance.strategy).warm_up
     instance.bars_needed = needed if bars < needed else 0
     if instance.bars_needed and strategy.state == ON and not state.gate.is_asleep:
-        _skip(state, strategy, instance, "WARMING", f"{bars} of {needed} bars seen")
+        why = f"{bars} of {needed} bars seen"
+        requests.note_skip(state, strategy, instance.symbol, "WARMING", why, {})
     return instance.bars_needed > 0
 
 
-# ----------------------------------------------------------------------------- faults and switches
-
-
-def failed(
+def _count_fault(
     state: State, strategy: StrategyState, symbol: str, hook: str, fault: StrategyFault
 ) -> None:
     """Journal a fault; the third one disables the strategy until an operator resumes it."""
     strategy.faults += 1
     state.counts["faults"] += 1
     code = "OVERRUN" if fault.is_overrun else "EXCEPTION"
-    why = f"{hook}: {fault.error}"
+    why, name = f"{hook}: {fault.error}", strategy.plan.name
     numbers = {"faults": strategy.faults, "faults_max": state.settings.faults_until_disabled}
-    state.record(
-        Decision(state.now, strategy.plan.name, symbol, Verdict.FAILED, code, why, numbers)
-    )
+    state.record(Decision(state.now, name, symbol, Verdict.FAILED, code, why, numbers))
     if strategy.faults >= state.settings.faults_until_disabled:
         switch(state, strategy, DISABLED, f"{strategy.faults} faults, the last in {why}", "engine")

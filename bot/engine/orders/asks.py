@@ -15,7 +15,7 @@ from bot.domain.order import OrderType, Side
 from bot.engine.orders import cancels
 from bot.engine.requests import view_of
 from bot.engine.risk import checks
-from bot.engine.risk.accounts import worst_price
+from bot.engine.risk.accounts import means_of, worst_price
 from bot.engine.risk.codes import judged
 from bot.engine.risk.sizing import OrderRequest
 from bot.engine.state import State
@@ -183,7 +183,8 @@ def _risk_checks(
         limit_price=ask.limit_price or row.price,
         why=ask.reason,
     )
-    limits, view = strategy.limits, view_of(state, strategy, whole)
+    means = means_of(state, strategy, whole.symbol)
+    limits, view = strategy.limits, view_of(state, strategy, whole, means)
     yield from checks.judge(whole, view, limits, _OF_THE_WHOLE)
     open_after = whole.quantity - row.executed_quantity
     freed = view

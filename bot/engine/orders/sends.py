@@ -26,6 +26,7 @@ from bot.engine.gate import ENGINE_FAULT
 from bot.engine.orders import cancels, orders, set_aside
 from bot.engine.orders.merging import report_of
 from bot.engine.orders.orders import move_intent, move_unplaced
+from bot.engine.risk.accounts import means_of
 from bot.engine.risk.sizing import OrderRequest
 from bot.engine.state import PRIORITY, State
 from bot.engine.tracked import TrackedIntent
@@ -218,7 +219,7 @@ def _resume(state: State, tracked: TrackedIntent) -> None:
         expire_after=first.expire_after,
         follows=first.intent_id,
     )
-    requests.submit(state, strategy, request)
+    requests.submit(state, strategy, request, means_of(state, strategy, first.symbol))
 
 
 def _is_over(state: State, tracked: TrackedIntent) -> bool:

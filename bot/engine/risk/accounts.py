@@ -5,7 +5,8 @@ before it settles (T+2, 13:00 local: VSDC settlement rules). Every order that wo
 place whose outcome is unknown, is reserved at its full open size and worst price, fee included.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Final
 
@@ -14,64 +15,117 @@ from bot.domain.entry import AccountSeen, Fill
 from bot.domain.errors import CalendarEnds, NoRule
 from bot.domain.instrument import Exchange, Instrument
 from bot.domain.message import AccountRead
-from bot.domain.order import Side
+from bot.domain.order import SendState, Side
 from bot.engine import gate
 from bot.engine.risk import ledgers
 from bot.engine.state import State
-from bot.engine.tracked import Flow, Position, StrategyState, TrackedOrder
+from bot.engine.tracked import Flow, Position, StrategyState, TrackedIntent, TrackedOrder
 
 NEVER: Final = datetime(9999, 1, 1, tzinfo=UTC)
 
 
-def on_account(state: State, event: AccountRead) -> None:
-    """Take the broker's numbers as the new base and compare the holdings with ours."""
-    snapshot = event.snapshot
-    state.accounts[snapshot.account] = snapshot
-    state.record(AccountSeen(state.now, snapshot))
-    state.flows = [flow for flow in state.flows if _still_matters(flow, snapshot)]
-    if event.rights is not None:
-        state.rights[snapshot.account] = event.rights
-    ledgers.reconcile(state, snapshot)
-    for symbol in sorted({*snapshot.holdings, *_own_symbols(state, snapshot.account)}):
-        if not _is_busy(state, snapshot, symbol):
-            _compare(state, snapshot, symbol)
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a strategy may use in a symbol, worked out once for each of its decisions.
+
+    `cash`: VND that a new buy may use, its fee included; None while the account is unread.
+    `sellable`: own shares that are settled and free, never more than the account's. `exposure`: own
+    shares, what own orders may still buy, and open buys of the account that are nobody's.
+    `orders`: everybody's open orders in the symbol, `pending`: places there without an answer yet.
+    `is_working`: an own order works in the symbol, or is on its way or held.
+    """
+
+    cash: int | None
+    sellable: int
+    exposure: int
+    orders: tuple[TrackedOrder, ...]
+    pending: tuple[TrackedIntent, ...]
+    is_working: bool
 
 
-def _still_matters(flow: Flow, snapshot: AccountSnapshot) -> bool:
-    is_newer = flow.at > snapshot.at or flow.settles_at > snapshot.at
-    return flow.account != snapshot.account or is_newer
+def means_of(state: State, strategy: StrategyState, symbol: str) -> Means:
+    """Return what a strategy may use now; another order of any strategy makes it out of date."""
+    name, account = strategy.plan.name, strategy.plan.account
+    snapshot, exposure = state.accounts.get(account), strategy.position(symbol).shares
+    all_orders, all_pending = state.open_orders(), state.pending_intents()
+    orders = tuple([order for order in all_orders if order.row.symbol == symbol])
+    pending = tuple([one for one in all_pending if one.intent.symbol == symbol])
+    sellable, is_working = exposure, False
+    for order in orders:
+        row = order.row
+        is_working = is_working or row.strategy == name
+        if row.side is Side.SELL and row.strategy == name:
+            sellable -= order.open_quantity
+        elif row.side is Side.BUY and row.account == account and row.strategy in {name, None}:
+            exposure += order.open_quantity
+    for tracked in state.intents.values():
+        intent = tracked.intent
+        if (intent.strategy, intent.symbol) != (name, symbol):
+            continue
+        is_working = is_working or tracked.reserves_in_full or tracked.state is SendState.HELD
+        if tracked.reserves_in_full and intent.side is Side.BUY:
+            exposure += intent.quantity
+    free = _free_shares(state, snapshot, symbol, orders, pending) if snapshot else 0
+    return Means(
+        cash=_free_cash(state, snapshot, all_orders, all_pending) if snapshot else None,
+        sellable=max(0, min(sellable, free)),
+        exposure=exposure,
+        orders=orders,
+        pending=pending,
+        is_working=is_working,
+    )
 
 
-# --------------------------------------------------------------------------------------- spending
+def _free_cash(
+    state: State,
+    snapshot: AccountSnapshot,
+    orders: Iterable[TrackedOrder],
+    pending: Iterable[TrackedIntent],
+) -> int:
+    account, cash, reserved = snapshot.account, snapshot.cash, []
+    for flow in state.flows:
+        if flow.account == account:
+            cash -= flow.cash_out if flow.at > snapshot.at else 0
+            cash += flow.cash_in if snapshot.at < flow.settles_at <= state.now else 0
+    for order in orders:
+        row = order.row
+        if order.is_own and row.account == account and row.side is Side.BUY:
+            price = worst_price(state, row.symbol, order.prices[-1])
+            reserved.append(order.open_quantity * price)
+    for tracked in pending:
+        intent = tracked.intent
+        if intent.account == account and intent.side is Side.BUY:
+            price = worst_price(state, intent.symbol, intent.limit_price)
+            reserved.append(intent.quantity * price)
+    for amount in reserved:
+        cash -= amount + state.rulebook.fee(amount)
+    return cash
 
 
-def cash_free(state: State, account: str) -> int | None:
-    """Return VND that a new buy may use, its fee included; None while the account is unread."""
-    snapshot = state.accounts.get(account)
-    if snapshot is None:
-        return None
-    flows = [flow for flow in state.flows if flow.account == account]
-    spent = sum(flow.cash_out for flow in flows if flow.at > snapshot.at)
-    settled = sum(flow.cash_in for flow in flows if _has_settled(state, flow, snapshot))
-    return snapshot.cash - spent + settled - _reserved_cash(state, account)
-
-
-def _has_settled(state: State, flow: Flow, snapshot: AccountSnapshot) -> bool:
-    return snapshot.at < flow.settles_at <= state.now
-
-
-def _reserved_cash(state: State, account: str) -> int:
-    amounts = [
-        order.open_quantity * worst_price(state, order.row.symbol, order.prices[-1])
-        for order in own_open_orders(state, account, Side.BUY)
-    ]
-    amounts += [
-        tracked.intent.quantity
-        * worst_price(state, tracked.intent.symbol, tracked.intent.limit_price)
-        for tracked in state.pending_intents()
-        if tracked.intent.account == account and tracked.intent.side is Side.BUY
-    ]
-    return sum(amount + state.rulebook.fee(amount) for amount in amounts)
+def _free_shares(
+    state: State,
+    snapshot: AccountSnapshot,
+    symbol: str,
+    orders: Iterable[TrackedOrder],
+    pending: Iterable[TrackedIntent],
+) -> int:
+    """The whole account's, less sells that the snapshot, which shows free shares, can't know of."""
+    account, holding = snapshot.account, snapshot.holdings.get(symbol)
+    shares = holding.sellable if holding else 0
+    for flow in state.flows:
+        if flow.account == account and flow.symbol == symbol:
+            shares -= flow.shares_out if flow.at > snapshot.at else 0
+            shares += flow.shares_in if snapshot.at < flow.settles_at <= state.now else 0
+    for order in orders:
+        row = order.row
+        if order.is_own and row.account == account and row.side is Side.SELL:
+            tracked = state.intents.get(row.intent_id or "")
+            if tracked is None or (tracked.sent_at or tracked.intent.created_at) >= snapshot.at:
+                shares -= order.open_quantity
+    for tracked in pending:
+        if tracked.intent.account == account and tracked.intent.side is Side.SELL:
+            shares -= tracked.intent.quantity
+    return shares
 
 
 def worst_price(state: State, symbol: str, limit_price: int | None) -> int:
@@ -82,62 +136,7 @@ def worst_price(state: State, symbol: str, limit_price: int | None) -> int:
     return (seen.quote.ceiling or seen.quote.last) if seen else 0
 
 
-def own_open_orders(state: State, account: str, side: Side) -> Iterator[TrackedOrder]:
-    """The open orders of this bot on one side of one account."""
-    for order in state.open_orders():
-        if order.is_own and order.row.account == account and order.row.side is side:
-            yield order
-
-
-# ---------------------------------------------------------------------------------------- selling
-
-
-def sellable_in_account(state: State, account: str, symbol: str) -> int:
-    """Return settled, free shares of the whole account, less what our newer sells have taken."""
-    snapshot = state.accounts.get(account)
-    holding = snapshot.holdings.get(symbol) if snapshot else None
-    if snapshot is None:
-        return 0
-    flows = [f for f in state.flows if f.account == account and f.symbol == symbol]
-    sold = sum(flow.shares_out for flow in flows if flow.at > snapshot.at)
-    settled = sum(flow.shares_in for flow in flows if _has_settled(state, flow, snapshot))
-    base = holding.sellable if holding else 0
-    return max(0, base - sold + settled - _newer_sells(state, snapshot, symbol))
-
-
-def _newer_sells(state: State, snapshot: AccountSnapshot, symbol: str) -> int:
-    """Shares in sells that the snapshot, which shows free shares, cannot know of."""
-    orders = own_open_orders(state, snapshot.account, Side.SELL)
-    working = sum(
-        order.open_quantity
-        for order in orders
-        if order.row.symbol == symbol and _is_newer(state, order, snapshot)
-    )
-    pending = sum(
-        tracked.intent.quantity
-        for tracked in state.pending_intents()
-        if tracked.intent.account == snapshot.account
-        and tracked.intent.symbol == symbol
-        and tracked.intent.side is Side.SELL
-    )
-    return working + pending
-
-
-def _is_newer(state: State, order: TrackedOrder, snapshot: AccountSnapshot) -> bool:
-    tracked = state.intents.get(order.row.intent_id or "")
-    return tracked is None or (tracked.sent_at or tracked.intent.created_at) >= snapshot.at
-
-
-def sellable_of(state: State, name: str, symbol: str) -> int:
-    """Return how many of its own shares a strategy can sell now."""
-    strategy = state.strategies[name]
-    working = sum(
-        order.open_quantity
-        for order in state.working_orders(name, symbol)
-        if order.row.side is Side.SELL
-    )
-    own = strategy.position(symbol).shares - working
-    return max(0, min(own, sellable_in_account(state, strategy.plan.account, symbol)))
+# ------------------------------------------------------------------------------------------ fills
 
 
 def add_flow(state: State, fill: Fill) -> None:
@@ -188,25 +187,24 @@ def day_result(state: State, strategy: StrategyState) -> int:
 
     What is unrealised counts from its cost, also for shares of an earlier day.
     """
-    open_result = sum(unrealised(state, s, position) for s, position in strategy.positions.items())
-    return strategy.realised_today + open_result - strategy.fees_today
+    result = strategy.realised_today - strategy.fees_today
+    for symbol, position in strategy.positions.items():
+        result += unrealised(state, symbol, position)
+    return result
 
 
 def note_holdings(state: State, exchange: Exchange | None = None) -> None:
     """Name the shares that strategies still hold, all of them or those of one exchange."""
-    found = [
-        f"{symbol} {position.shares:,}, unrealised {unrealised(state, symbol, position):+,}"
-        for strategy in state.strategies.values()
-        for symbol, position in sorted(strategy.positions.items())
-        if position.shares and exchange in {None, _exchange_of(state, symbol)}
-    ]
+    found = []
+    for strategy in state.strategies.values():
+        for symbol, position in sorted(strategy.positions.items()):
+            instrument = state.instruments.get(symbol)
+            traded_on = instrument.exchange if instrument else None
+            if position.shares and exchange in {None, traded_on}:
+                result = unrealised(state, symbol, position)
+                found.append(f"{symbol} {position.shares:,}, unrealised {result:+,}")
     if found:
         state.note("HOLDS", f"still open: {' · '.join(found)}", {"positions": len(found)})
-
-
-def _exchange_of(state: State, symbol: str) -> Exchange | None:
-    instrument = state.instruments.get(symbol)
-    return instrument.exchange if instrument else None
 
 
 def pause_after_loss(state: State, strategy: StrategyState) -> None:
@@ -217,48 +215,53 @@ def pause_after_loss(state: State, strategy: StrategyState) -> None:
         gate.switch(state, strategy, gate.PAUSED, reason, gate.BY_LIMIT)
 
 
-# -------------------------------------------------------------------------------------- reconcile
+# ------------------------------------------------------------------------------------ reconciling
 
 
-def _own_shares(state: State, account: str, symbol: str) -> int:
-    strategies = (
-        strategy for strategy in state.strategies.values() if strategy.plan.account == account
-    )
-    return sum(r.positions[symbol].shares for r in strategies if symbol in r.positions)
+def on_account(state: State, event: AccountRead) -> None:
+    """Take the broker's numbers as the new base and compare the holdings with ours.
+
+    A symbol in which an order is just being filled may differ, and is left for the next read.
+    """
+    snapshot = event.snapshot
+    state.accounts[snapshot.account] = snapshot
+    state.record(AccountSeen(state.now, snapshot))
+    state.flows = [
+        flow
+        for flow in state.flows
+        if flow.account != snapshot.account or snapshot.at < max(flow.at, flow.settles_at)
+    ]
+    if event.rights is not None:
+        state.rights[snapshot.account] = event.rights
+    ledgers.reconcile(state, snapshot)
+    own = dict.fromkeys(snapshot.holdings, 0)
+    for strategy in state.strategies.values():
+        if strategy.plan.account == snapshot.account:
+            for symbol, position in strategy.positions.items():
+                own[symbol] = own.get(symbol, 0) + position.shares
+    busy = {order.row.symbol for order in state.open_orders() if order.is_own}
+    busy.update(tracked.intent.symbol for tracked in state.pending_intents())
+    busy.update(flow.symbol for flow in state.flows if flow.at > snapshot.at)
+    for symbol in sorted(own.keys() - busy):
+        _compare(state, snapshot, symbol, own[symbol])
 
 
-def _own_symbols(state: State, account: str) -> set[str]:
-    strategies = (
-        strategy for strategy in state.strategies.values() if strategy.plan.account == account
-    )
-    return {symbol for strategy in strategies for symbol in strategy.positions}
-
-
-def _is_busy(state: State, snapshot: AccountSnapshot, symbol: str) -> bool:
-    """True when holding and own shares may differ because an order is just being filled."""
-    is_working = any(order.is_own and order.row.symbol == symbol for order in state.open_orders())
-    is_pending = any(tracked.intent.symbol == symbol for tracked in state.pending_intents())
-    is_newer = any(flow.symbol == symbol and flow.at > snapshot.at for flow in state.flows)
-    return is_working or is_pending or is_newer
-
-
-def _compare(state: State, snapshot: AccountSnapshot, symbol: str) -> None:
+def _compare(state: State, snapshot: AccountSnapshot, symbol: str, own: int) -> None:
     """Note a holding that is not ours plus the owner's own; two equal reads make it certain."""
     key = (snapshot.account, symbol)
-    holding = snapshot.holdings.get(symbol, Holding(symbol, 0, 0, 0, 0))
-    external = holding.total - _own_shares(state, snapshot.account, symbol)
+    external = snapshot.holdings.get(symbol, Holding(symbol, 0, 0, 0, 0)).total - own
     known = state.external_shares.get(key)
     if known is None and external >= 0:
         state.external_shares[key] = external
     elif external == known:
         state.drift.pop(key, None)
     elif known is None or state.drift.get(key) == external:
-        _note_drift(state, key, known or 0, external)
+        _note_drift(state, key, known or 0, external, own)
     else:
         state.drift[key] = external
 
 
-def _note_drift(state: State, key: tuple[str, str], known: int, external: int) -> None:
+def _note_drift(state: State, key: tuple[str, str], known: int, external: int, own: int) -> None:
     """Note it, and take no order where a share count changed that a strategy relies on.
 
     New shares of a stock dividend belong to no strategy: its own position stays what its fills
@@ -269,10 +272,9 @@ def _note_drift(state: State, key: tuple[str, str], known: int, external: int) -
     named = ledgers.explanation(state, account, symbol, external - known)
     text = named or f"{symbol}: {external - known:+,} shares that no order here explains"
     state.note("RECONCILE", text, numbers, symbol=symbol)
-    state.external_shares[account, symbol] = external
+    state.external_shares[key] = external
     state.drift.pop(key, None)
     settings = state.settings
-    is_changed_under_us = bool(named) and _own_shares(state, account, symbol) > 0
     does_halt = settings.halt_on_drift_of_external if known else settings.halt_on_drift
-    if does_halt or is_changed_under_us:
+    if does_halt or (named and own > 0):
         state.halt_symbol(symbol, text)

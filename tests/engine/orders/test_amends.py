@@ -34,7 +34,7 @@ from bot.domain.order import OrderState, OrderType, SendState
 from bot.domain.outcome import Accepted, NotSent, Refused, Unknown
 from bot.domain.recovery import Recovery, StoredIntent
 from bot.engine.engine import EngineSettings
-from bot.engine.risk.accounts import cash_free
+from bot.engine.risk.accounts import means_of
 from tests.engine.stage import ACCOUNT, DAY, PLAN, Stage, limited, report_of, result_of
 from tests.rows import every_row
 
@@ -495,7 +495,8 @@ def test_until_the_verdict_the_higher_price_is_reserved_and_neither_may_be_cross
     stage, _, row = _sent(price=new)
     order = stage.engine._state.orders["ORD1"]
     assert order.prices == tuple(sorted({27_000, new}))
-    free = cash_free(stage.engine._state, ACCOUNT)
+    state = stage.engine._state
+    free = means_of(state, state.strategies["test"], "HPG").cash
     amount = 500 * max(27_000, new)
     assert free == 100_000_000 - amount - stage.engine._state.rulebook.fee(amount)
 

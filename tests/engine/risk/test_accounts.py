@@ -8,13 +8,18 @@ from bot.domain.entry import Decision, Note, Verdict
 from bot.domain.message import AccountRead, PlaceOrder, QuoteReceived
 from bot.domain.order import Side
 from bot.engine.engine import EngineSettings
-from bot.engine.risk.accounts import cash_free, sellable_of
+from bot.engine.risk.accounts import means_of
 from bot.engine.tracked import Position
-from tests.engine.stage import ACCOUNT, RULEBOOK, Stage, report_of
+from tests.engine.stage import RULEBOOK, Stage, report_of
+
+
+def _means(stage):
+    state = stage.engine._state
+    return means_of(state, state.strategies["test"], "HPG")
 
 
 def _free(stage):
-    return cash_free(stage.engine._state, ACCOUNT)
+    return _means(stage).cash
 
 
 def _with_fee(amount):
@@ -72,7 +77,7 @@ def test_what_was_bought_can_be_sold_from_13_00_of_the_second_day():
     settles = stage.engine._state.flows[0].settles_at
     stage.now = settles
     stage.quote()
-    assert sellable_of(stage.engine._state, "test", "HPG") == 200
+    assert _means(stage).sellable == 200
 
 
 def test_the_owners_settled_shares_let_a_position_be_closed_the_same_day():
@@ -101,9 +106,22 @@ def test_shares_in_a_working_sell_are_not_sold_twice():
     stage.request(lambda s: s.sell(200, limit=28_000))
     stage.accept(stage.last(PlaceOrder).intent, "ORD2")
 
-    assert sellable_of(stage.engine._state, "test", "HPG") == 0
+    assert _means(stage).sellable == 0
     stage.request(lambda s: s.sell(100, limit=28_050))
     assert stage.decided() == (Verdict.BLOCKED, "SELLABLE")
+
+
+def test_the_second_request_of_a_call_sees_what_the_first_has_taken():
+    stage = Stage(sellable=200)
+    stage.after(1).book(report_of(stage.working(200, 27_000), executed=200))
+    stage.after(61).quote()
+
+    stage.request(lambda s: s.sell(200, limit=28_000), lambda s: s.sell(100, limit=28_050))
+    assert [one.code for one in stage.new(Decision)] == ["OK", "SELLABLE"]
+
+    stage = Stage()
+    stage.request(lambda s: s.buy(100, limit=27_000), lambda s: s.buy(100, limit=27_050))
+    assert [one.code for one in stage.new(Decision)] == ["OK", "ORDER_WORKING"]
 
 
 def test_while_an_own_order_works_buy_and_close_are_skips():
@@ -201,7 +219,7 @@ def test_an_account_that_was_never_read_buys_nothing():
     stage = Stage(is_open=False)
 
     assert _free(stage) is None
-    assert sellable_of(stage.engine._state, "test", "HPG") == 0
+    assert _means(stage).sellable == 0
 
 
 def test_accounts_are_kept_apart():
@@ -213,7 +231,7 @@ def test_accounts_are_kept_apart():
     stage.handle(AccountRead(stage.now + timedelta(seconds=1), other))
 
     assert _free(stage) == 100_000_000
-    assert sellable_of(stage.engine._state, "test", "HPG") == 0
+    assert _means(stage).sellable == 0
 
 
 def test_an_order_without_a_price_reserves_at_the_ceiling():

@@ -113,7 +113,7 @@ def test_a_missing_price_is_told_by_what_the_market_lacks():
 
     reasons = [each.new(Decision)[-1].numbers["reason"] for each in (buyer, stale, tiny)]
     assert reasons == [
-        "no ask in the book to buy at",
+        "no ask in the depth to buy at",
         "no fresh depth to buy by",
         "the size comes to 0 shares, a whole lot is 100",
     ]
