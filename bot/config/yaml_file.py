@@ -1,4 +1,4 @@
-"""Reads a YAML file as YAML 1.2, and remembers where everything stands.
+"""Reads a YAML file as YAML 1.2, and remembers the place of everything in it.
 
 `14:20`, `NO` and `on` are text, as they look. A plain number with a leading zero is text too: other
 readers of YAML take `0123` for octal, so no number is made of it. Refused with line and column:
@@ -9,9 +9,8 @@ a message have what looks like a secret masked.
 import os
 import re
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -23,9 +22,11 @@ from ruamel.yaml.events import (
     CollectionStartEvent,
     DocumentStartEvent,
     Event,
+    MappingStartEvent,
     NodeEvent,
+    ScalarEvent,
+    SequenceStartEvent,
 )
-from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from bot.config.masking import masked_line
 from bot.config.problems import OperatorMistake, Problem
@@ -43,9 +44,13 @@ _DECIMAL: Final = re.compile(
 )
 _WORDS: Final = {"": None, "~": None, "null": None, "true": True, "false": False}
 _KNOWN_TAGS: Final = frozenset(
-    _CORE + name
-    for name in ["str", "int", "float", "bool", "null", "map", "seq", "timestamp", "value"]
+    {None, "!"}
+    | {
+        _CORE + name
+        for name in ("str", "int", "float", "bool", "null", "map", "seq", "timestamp", "value")
+    }
 )
+"""None is a value without a tag, `!` one that has the tag of its kind."""
 
 Location = tuple[str | int, ...]
 """The keys and indexes that lead to a value, like `("order", "size", "shares")`."""
@@ -53,7 +58,7 @@ Location = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Where a key or a value stands; line and column from 1."""
+    """Where a key or a value is; line and column from 1."""
 
     line: int
     column: int
@@ -77,26 +82,21 @@ class YamlDocument:
 
     def at_key(self, code: str, message: str, location: Location, hint: str = "") -> Problem:
         """Return a problem that points at a key, or at its nearest parent."""
-        return self._problem(code, message, self._nearest_key(location), hint)
+        return _problem(code, message, self.name, self.text, self._nearest_key(location), hint)
 
     def at_value(self, code: str, message: str, location: Location, hint: str = "") -> Problem:
         """Return a problem that points at a value, or, when it is missing, at its parent's key."""
-        if location in self.values:
-            return self._problem(code, message, self.values[location], hint)
-        return self.at_key(code, message, location, hint)
+        span = self.values.get(location) or self._nearest_key(location)
+        return _problem(code, message, self.name, self.text, span, hint)
 
     def _nearest_key(self, location: Location) -> Span:
-        """Return where the innermost part stands that is written: a key, or an item of a list."""
-        parents = (location[:length] for length in range(len(location), 0, -1))
-        found = (
-            self.values.get(each) if isinstance(each[-1], int) else self.keys.get(each)
-            for each in parents
-        )
-        return next((span for span in found if span is not None), Span(1, 1))
-
-    def _problem(self, code: str, message: str, span: Span, hint: str) -> Problem:
-        snippet = snippet_of(self.text, span, hint)
-        return Problem(code, message, self.name, span.line, span.column, snippet)
+        """Return where the innermost part is that is written: a key, or an item of a list."""
+        for length in range(len(location), 0, -1):
+            part = location[:length]
+            span = (self.values if isinstance(part[-1], int) else self.keys).get(part)
+            if span is not None:
+                return span
+        return Span(1, 1)
 
 
 def shown_path(path: Path) -> str:
@@ -112,13 +112,14 @@ def read_yaml(path: Path) -> YamlDocument:
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a file. Raises OperatorMistake when that cannot be had."""
+    """Return the text of a file. Raises OperatorMistake when it cannot be read."""
     name = shown_path(path)
     try:
-        with open(path, "rb", opener=_without_waiting) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        # O_NONBLOCK: a pipe that nobody writes to is not waited for.
+        with open(path, "rb", opener=lambda file, flags: os.open(file, flags | os.O_NONBLOCK)) as f:
+            if not stat.S_ISREG(os.fstat(f.fileno()).st_mode):
                 raise _mistake("E-CFG-001", "wanted a plain file; found a pipe or a device", name)
-            raw = file.read(BYTES_MAX + 1)
+            raw = f.read(BYTES_MAX + 1)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise _mistake("E-CFG-001", f"cannot read this file: {reason}", name) from error
@@ -132,20 +133,16 @@ def read_text(path: Path) -> str:
         raise _mistake("E-CFG-010", "not UTF-8 text; save it as UTF-8", name, line) from error
 
 
-def _without_waiting(path: str, flags: int) -> int:
-    """Open a file; a pipe that nobody writes to is not waited for."""
-    return os.open(path, flags | os.O_NONBLOCK)
-
-
 def parse_yaml(text: str, name: str) -> YamlDocument:
     """Parse text that holds one mapping. Raises OperatorMistake with all that is wrong in it."""
     try:
-        root = _composed(_checked_events(text, name))
+        root = _tree(text, name)
     except MarkedYAMLError as error:
         raise OperatorMistake((_syntax(error, text, name),)) from error
     except YAMLError as error:
-        raise _mistake("E-CFG-002", f"not YAML: {_first_line(error)}", name, 1) from error
-    if not isinstance(root, MappingNode):
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise _mistake("E-CFG-002", f"not YAML: {first}", name, 1) from error
+    if root is None or not isinstance(root.event, MappingStartEvent):
         message = "wanted keys and values, like 'name: my-strategy'; found "
         found = "nothing" if root is None else "something else"
         raise _mistake("E-CFG-008", message + found, name, 1)
@@ -164,44 +161,51 @@ def snippet_of(text: str, span: Span, hint: str = "") -> str:
     return "\n".join([*quoted, f"     | {carets} {hint}".rstrip()]) if quoted else ""
 
 
+def _problem(code: str, message: str, name: str, text: str, span: Span, hint: str = "") -> Problem:
+    return Problem(code, message, name, span.line, span.column, snippet_of(text, span, hint))
+
+
 def _mistake(code: str, message: str, name: str, line: int | None = None) -> OperatorMistake:
     return OperatorMistake((Problem(code, message, name, line, line and 1),))
-
-
-def _first_line(error: YAMLError) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
 def _syntax(error: MarkedYAMLError, text: str, name: str) -> Problem:
     mark = error.problem_mark or error.context_mark
     span = Span(mark.line + 1, mark.column + 1) if mark else Span(1, 1)
     what = ", ".join(str(part) for part in (error.context, error.problem) if part)
-    code, message = "E-CFG-002", f"not YAML: {what}"
-    if "undefined alias" in what:
-        message = "an alias (*name) without its anchor; text that begins with * goes in quotes"
-    if "\\t" in what or _has_tab_indent(text, span.line):
+    code, message, lines = "E-CFG-002", f"not YAML: {what}", text.splitlines()
+    line = lines[span.line - 1] if span.line <= len(lines) else ""
+    if "\\t" in what or re.match(r" *\t", line):
         code, message = "E-CFG-004", "tab character: indent with spaces"
-        span = _first_tab(text, span)
-    return Problem(code, message, name, span.line, span.column, snippet_of(text, span))
+        span = Span(span.line, line.find("\t") + 1) if "\t" in line else span
+    return _problem(code, message, name, text, span)
 
 
-def _has_tab_indent(text: str, line: int) -> bool:
-    lines = text.splitlines()
-    return line <= len(lines) and bool(re.match(r" *\t", lines[line - 1]))
+# ------------------------------------------------------------------------------------ the values
 
 
-def _first_tab(text: str, span: Span) -> Span:
-    lines = text.splitlines()
-    column = lines[span.line - 1].find("\t") if span.line <= len(lines) else -1
-    return Span(span.line, column + 1) if column >= 0 else span
+_Written = ScalarEvent | SequenceStartEvent | MappingStartEvent
 
 
-def _checked_events(text: str, name: str) -> list[Event]:
-    """Walk the events, which takes no recursion, before anything is built of them."""
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """A value as it is written; `parts` of a list, of a mapping its keys and values in turn."""
+
+    event: _Written
+    parts: list["_Node"] = field(default_factory=list)
+
+
+def _span(event: Event) -> Span:
+    start, end = event.start_mark, event.end_mark
+    is_one_line = isinstance(event, ScalarEvent) and end.line == start.line
+    width = max(1, end.column - start.column) if is_one_line else 1
+    return Span(start.line + 1, start.column + 1, width)
+
+
+def _bounded_events(text: str, name: str) -> Iterator[Event]:
+    """Yield what the parser finds, as long as it is within the bounds."""
     depth = nodes = anchors = 0
-    events: list[Event] = []
     for event in YAML(typ="safe", pure=True).parse(text):
-        events.append(event)
         line = event.start_mark.line + 1
         if isinstance(event, DocumentStartEvent) and event.version not in {None, (1, 2)}:
             raise _mistake("E-CFG-002", "not YAML 1.2: take the %YAML line away", name, line)
@@ -216,37 +220,44 @@ def _checked_events(text: str, name: str) -> list[Event]:
             raise _mistake("E-CFG-007", f"more than {DEPTH_MAX} levels deep", name, line)
         if nodes > NODES_MAX:
             raise _mistake("E-CFG-007", f"more than {NODES_MAX:,} values", name, line)
-    return events
+        yield event
 
 
-def _composed(events: Sequence[Event]) -> Node | None:
-    """Make nodes of the events; the text is not scanned a second time."""
-    yaml = YAML(typ="safe", pure=True)
-    yaml.Parser = partial(_Replay, events)
-    root: Node | None = yaml.composer.get_single_node()
+def _tree(text: str, name: str) -> _Node | None:
+    """Put the events together; None when the text holds no value.
+
+    An alias is the very node of its anchor. The library's own composer would scan the text once
+    more, after the bounds have been checked, and recurse as deep as it goes.
+    """
+    root: _Node | None = None
+    opened: list[_Node] = []
+    anchored: dict[str, _Node] = {}
+    for event in _bounded_events(text, name):
+        if isinstance(event, DocumentStartEvent) and root is not None:
+            message = "a second document begins here: a file holds one"
+            raise OperatorMistake([_problem("E-CFG-002", message, name, text, _span(event))])
+        if isinstance(event, AliasEvent):
+            if event.anchor not in anchored:
+                message = (
+                    "an alias (*name) without its anchor; put text that begins with * in quotes"
+                )
+                raise OperatorMistake([_problem("E-CFG-002", message, name, text, _span(event))])
+            node = anchored[event.anchor]
+        elif isinstance(event, _Written):
+            node = _Node(event)
+            if event.anchor is not None:
+                anchored[event.anchor] = node
+        else:
+            if isinstance(event, CollectionEndEvent):
+                opened.pop()
+            continue
+        if opened:
+            opened[-1].parts.append(node)
+        else:
+            root = node
+        if isinstance(event, CollectionStartEvent):
+            opened.append(node)
     return root
-
-
-class _Replay:
-    """Stands where a composer looks for a parser, and hands out events that are there already."""
-
-    def __init__(self, events: Sequence[Event], *, loader: YAML) -> None:
-        self.loader = loader
-        self._events = events
-        self._at = 0
-
-    def check_event(self, *kinds: type[Event]) -> bool:
-        """Tell whether the next event is of one of these kinds."""
-        return isinstance(self._events[self._at], kinds)
-
-    def peek_event(self) -> Event:
-        """Return the next event and leave it there."""
-        return self._events[self._at]
-
-    def get_event(self) -> Event:
-        """Return the next event."""
-        self._at += 1
-        return self._events[self._at - 1]
 
 
 class _Builder:
@@ -260,79 +271,58 @@ class _Builder:
         self._problems: list[Problem] = []
         self._nodes = 0
 
-    def document(self, root: MappingNode) -> YamlDocument:
+    def document(self, root: _Node) -> YamlDocument:
         data = self._mapping(root, ())
         if self._problems:
             raise OperatorMistake(self._problems)
         return YamlDocument(self._name, self._text, data, self._keys, self._values)
 
-    def _value(self, node: Node, location: Location) -> object:
+    def _value(self, node: _Node, location: Location) -> object:
         self._nodes += 1
         if self._nodes > NODES_MAX or len(location) > DEPTH_MAX:
             message = f"its anchors unfold to more than {NODES_MAX:,} values or {DEPTH_MAX} levels"
-            raise _mistake("E-CFG-005", message, self._name, _span(node).line)
-        self._values[location] = _span(node)
-        if str(node.tag) not in _KNOWN_TAGS:
-            self._complain(
-                "E-CFG-006", f"the tag {_tag(node)} is not allowed: plain values only", node
-            )
+            raise _mistake("E-CFG-005", message, self._name, _span(node.event).line)
+        self._values[location] = _span(node.event)
+        event = node.event
+        if event.tag not in _KNOWN_TAGS:
+            tag = str(event.tag).replace(_CORE, "!!")
+            self._complain("E-CFG-006", f"the tag {tag} is not allowed: plain values only", node)
             return None
-        if isinstance(node, MappingNode):
+        if isinstance(event, MappingStartEvent):
             return self._mapping(node, location)
-        if isinstance(node, SequenceNode):
-            return [self._value(item, (*location, i)) for i, item in enumerate(node.value)]
-        return _scalar(node)
+        if isinstance(event, SequenceStartEvent):
+            return [self._value(item, (*location, i)) for i, item in enumerate(node.parts)]
+        text = str(event.value)
+        if event.style is not None or event.tag == _CORE + "str":
+            return text
+        if text.lower() in _WORDS:
+            return _WORDS[text.lower()]
+        if _INTEGER.fullmatch(text):
+            return int(text)
+        return float(text) if _DECIMAL.fullmatch(text) else text
 
-    def _mapping(self, node: MappingNode, location: Location) -> dict[str, object]:
+    def _mapping(self, node: _Node, location: Location) -> dict[str, object]:
         data: dict[str, object] = {}
-        for key, value in self._entries(node):
-            here = (*location, key.value)
-            if key.value in data:
-                first = self._keys[here].line
-                self._complain(
-                    "E-CFG-003", f"duplicate key {key.value!r}: it is on line {first} already", key
-                )
+        for key, value in zip(node.parts[::2], node.parts[1::2], strict=True):
+            if not isinstance(key.event, ScalarEvent):
+                self._complain("E-CFG-002", "a key is a word, not a list or a mapping", key)
                 continue
-            self._keys[here] = _span(key)
-            data[key.value] = self._value(value, here)
-            if isinstance(value, ScalarNode) and value.style is None and value.value == "":
-                mark = key.end_mark  # nothing stands there; the parser names what comes next
+            name, here = key.event.value, (*location, key.event.value)
+            if name == "<<" and key.event.tag is None and key.event.style is None:
+                self._complain("E-CFG-005", "'<<' is not allowed: write the keys out", key)
+                continue
+            if name in data:
+                line = self._keys[here].line
+                message = f"duplicate key {name!r}: it is on line {line} already"
+                self._complain("E-CFG-003", message, key)
+                continue
+            self._keys[here] = _span(key.event)
+            data[name] = self._value(value, here)
+            event = value.event
+            if isinstance(event, ScalarEvent) and event.style is None and event.value == "":
+                mark = key.event.end_mark  # the parser gives the place of what comes next
                 self._values[here] = Span(mark.line + 1, mark.column + 2)
         return data
 
-    def _entries(self, node: MappingNode) -> Iterable[tuple[ScalarNode, Node]]:
-        for key, value in node.value:
-            if not isinstance(key, ScalarNode):
-                self._complain("E-CFG-002", "a key is a word, not a list or a mapping", key)
-            elif key.tag == _CORE + "merge" and key.style is None:
-                self._complain("E-CFG-005", "'<<' is not allowed: write the keys out", key)
-            else:
-                yield key, value
-
-    def _complain(self, code: str, message: str, node: Node) -> None:
-        span = _span(node)
-        snippet = snippet_of(self._text, span)
-        problem = Problem(code, message, self._name, span.line, span.column, snippet)
-        self._problems.append(problem)
-
-
-def _span(node: Node) -> Span:
-    start, end = node.start_mark, node.end_mark
-    is_one_line = isinstance(node, ScalarNode) and end.line == start.line
-    width = max(1, end.column - start.column) if is_one_line else 1
-    return Span(start.line + 1, start.column + 1, width)
-
-
-def _tag(node: Node) -> str:
-    return str(node.tag).replace(_CORE, "!!")
-
-
-def _scalar(node: Node) -> object:
-    text = str(node.value)
-    if getattr(node, "style", None) is not None or node.tag == _CORE + "str":
-        return text
-    if text.lower() in _WORDS:
-        return _WORDS[text.lower()]
-    if _INTEGER.fullmatch(text):
-        return int(text)
-    return float(text) if _DECIMAL.fullmatch(text) else text
+    def _complain(self, code: str, message: str, node: _Node) -> None:
+        self._problems.append(_problem(code, message, self._name, self._text, _span(node.event)))

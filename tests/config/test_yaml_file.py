@@ -63,6 +63,19 @@ def test_an_alias_means_what_its_anchor_means() -> None:
     assert document.data == {"a": [1, 2], "b": [1, 2]}
 
 
+def test_an_alias_has_the_place_of_its_anchor_and_may_be_a_key() -> None:
+    document = parse_yaml("a: &a word\nb: *a\n*a : 1\n", "x.yaml")
+
+    assert document.data == {"a": "word", "b": "word", "word": 1}
+    assert document.values[("b",)] == Span(1, 4, 7)
+
+
+def test_an_anchor_given_twice_means_the_last_one_above() -> None:
+    document = parse_yaml("a: &a 1\nb: *a\nc: &a 2\nd: *a\n", "x.yaml")
+
+    assert document.data == {"a": 1, "b": 1, "c": 2, "d": 2}
+
+
 @pytest.mark.parametrize(
     ("text", "code"),
     [
@@ -72,6 +85,9 @@ def test_an_alias_means_what_its_anchor_means() -> None:
         ("a:\n" + "  - 1\n" * NODES_MAX, "E-CFG-007"),
         ("a: !ruby/object 1\n", "E-CFG-006"),
         ("? [a]\n: 1\n", "E-CFG-002"),
+        ("a: 1\n---\nb: 1\n", "E-CFG-002"),
+        ("b: *a\na: &a 1\n", "E-CFG-002"),
+        ("<<: {a: 1}\n", "E-CFG-005"),
         ("a: \x00\n", "E-CFG-002"),
         ("a: @b\n", "E-CFG-002"),
     ],
