@@ -110,14 +110,13 @@ class _Portfolio(Wire):
 def decode_portfolio(payload: Payload) -> Portfolio:
     """Return the holdings. A symbol given twice is malformed: one would be overlooked."""
     found = read(_Portfolio, payload)
-    rows = tuple(_row(row) for row in found.portfolio)
+    rows = tuple(
+        PortfolioRow(**{ours: getattr(row, theirs) for ours, theirs in _ROW_NAMES.items()})
+        for row in found.portfolio
+    )
     if len({row.symbol for row in rows}) != len(rows):
         raise MalformedAnswer(payload.call, "portfolio: a symbol is given twice", payload.raw)
     return Portfolio(found.is_snapshot, rows)
-
-
-def _row(found: _PortfolioRow) -> PortfolioRow:
-    return PortfolioRow(**{ours: getattr(found, theirs) for ours, theirs in _ROW_NAMES.items()})
 
 
 def encode_portfolio(portfolio: Portfolio) -> dict[str, object]:

@@ -83,27 +83,22 @@ def decode_place(body: bytes) -> PlaceRequest:
     _one_of("side", found.side, _SIDES)
     _one_of("type", found.type, _TYPES)
     _one_of("stock_type", found.stock_type, STOCK_TYPES)
-    return PlaceRequest(
-        sub_account=found.sub_account,
-        side=Side(found.side),
-        symbol=found.symbol.upper(),
-        quantity=found.quantity,
-        order_type=_order_type(found),
-        limit_price=found.limit_price,
-        stock_type=found.stock_type,
-    )
-
-
-def _order_type(found: _Place) -> OrderType:
     wanted, unwanted = ("limit_price", "market_price")[:: 1 if found.type == LIMIT else -1]
     if getattr(found, wanted) is None:
         raise MalformedRequest(f"a {found.type} order needs it", wanted)
     if getattr(found, unwanted) is not None:
         raise MalformedRequest(f"a {found.type} order has none", unwanted)
-    if found.market_price is None:
-        return OrderType.LO
-    _one_of("market_price", found.market_price, _MARKET_CODES)
-    return OrderType(found.market_price)
+    if found.market_price is not None:
+        _one_of("market_price", found.market_price, _MARKET_CODES)
+    return PlaceRequest(
+        sub_account=found.sub_account,
+        side=Side(found.side),
+        symbol=found.symbol.upper(),
+        quantity=found.quantity,
+        order_type=OrderType(found.market_price) if found.market_price else OrderType.LO,
+        limit_price=found.limit_price,
+        stock_type=found.stock_type,
+    )
 
 
 def _one_of(field: str, word: str, known: frozenset[Any]) -> None:

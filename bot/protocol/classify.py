@@ -9,7 +9,7 @@ exchange and errors; the tables are ours.
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date
 from email.utils import parsedate_to_datetime
 from typing import Final
 
@@ -21,7 +21,6 @@ from bot.protocol.endpoints.endpoint import Endpoint
 from bot.protocol.endpoints.trading import AMEND_ORDER, CANCEL_ORDER, PLACE_ORDER, USER
 from bot.protocol.envelope import (
     SUCCESS_CODE,
-    ErrorBody,
     open_envelope,
     rate_limit_reset,
     read_error_body,
@@ -72,30 +71,33 @@ def classify_place(
     def judge(results: tuple[OrderResult, ...]) -> Outcome:
         if len(results) != 1:
             return Unknown(f"{len(results)} results where one was expected", 200)
-        differs = _first_difference(intent, results[0], today=today, account=account)
+        result = results[0]
+        differs = _first_difference(intent, result, today=today, account=account)
         if differs:
             return Unknown(f"the answer's {differs} is not what was sent", 200)
-        return _judge_echo(results[0], known_ids)
+        if result.order_id in known_ids:
+            return Unknown("the answer names an order that was known before", 200)
+        if result.status in REJECTED_STATUSES:
+            return _rejection(result)
+        if result.code is not None:
+            said = f"code {redact(result.code)} under the status {redact(result.status)}"
+            return Unknown(said, 200)
+        if not _ORDER_ID.fullmatch(result.order_id):
+            return Unknown("the answer's order id has an unknown form", 200)
+        return Accepted(result)
 
     return _classify(PLACE_ORDER, answer, judge)
-
-
-def _judge_echo(result: OrderResult, known_ids: frozenset[str]) -> Outcome:
-    if result.order_id in known_ids:
-        return Unknown("the answer names an order that was known before", 200)
-    if result.status in REJECTED_STATUSES:
-        return _rejection(result)
-    if result.code is not None:
-        return Unknown(f"code {redact(result.code)} under the status {redact(result.status)}", 200)
-    if not _ORDER_ID.fullmatch(result.order_id):
-        return Unknown("the answer's order id has an unknown form", 200)
-    return Accepted(result)
 
 
 def _first_difference(
     intent: Intent, result: OrderResult, *, today: date, account: SubAccount
 ) -> str | None:
-    """Return the name of the first field that does not echo what was sent."""
+    """Return the name of the first field that does not echo what was sent.
+
+    `market_price` comes back as sent; it may also be left out.
+    """
+    market_price = result.market_price
+    has_price = ORDER_TYPES[intent.order_type].has_price
     echoes = {
         "account": result.account == account.extended_id,
         "symbol": result.symbol == intent.symbol,
@@ -103,18 +105,11 @@ def _first_difference(
         "quantity": result.quantity == intent.quantity,
         "price": result.limit_price == intent.limit_price,
         "order type": is_echo(intent.exchange, intent.order_type, result.order_type),
-        "market price": _echoes_market_price(intent, result),
+        "market price": market_price is None
+        or (not has_price and is_echo(intent.exchange, intent.order_type, market_price)),
         "date": result.transaction_date == today,
     }
     return next((name for name, is_equal in echoes.items() if not is_equal), None)
-
-
-def _echoes_market_price(intent: Intent, result: OrderResult) -> bool:
-    """`market_price` comes back as sent; it may also be left out."""
-    if result.market_price is None:
-        return True
-    has_price = ORDER_TYPES[intent.order_type].has_price
-    return not has_price and is_echo(intent.exchange, intent.order_type, result.market_price)
 
 
 def _rejection(result: OrderResult) -> Refused:
@@ -167,7 +162,7 @@ def _classify(
     if isinstance(answer, NoAnswer):
         return Unknown(answer.reason) if answer.is_sent else NotSent(answer.reason)
     if answer.http_status != 200:
-        return _classify_status(answer)
+        return _judge_status(answer)
     try:
         results = decode_order_results(open_envelope(endpoint, answer))
     except ProtocolError as error:
@@ -175,7 +170,7 @@ def _classify(
     return judge(results)
 
 
-def _classify_status(answer: Answer) -> Outcome:
+def _judge_status(answer: Answer) -> Outcome:
     """Judge an answer other than 200. Without the API's own error body nothing is certain."""
     status, error = answer.http_status, read_error_body(answer.body)
     if status not in _CERTAIN_STATUSES:
@@ -184,32 +179,25 @@ def _classify_status(answer: Answer) -> Outcome:
         return Unknown(f"HTTP {status} without an error body", status)
     if status == 401 and error.error_code == NONCE_REUSED:
         return Unknown("a copy of the request got there first", status)
-    return _refusal(answer, error)
-
-
-def _refusal(answer: Answer, error: ErrorBody) -> Refused:
     return Refused(
         code=redact(error.error_code),
-        reason=redact(error.message) or f"HTTP {answer.http_status}",
-        http_status=answer.http_status,
-        retry_after_s=_retry_after_s(answer) if answer.http_status == 429 else None,
+        reason=redact(error.message) or f"HTTP {status}",
+        http_status=status,
+        retry_after_s=_retry_after_s(answer) if status == 429 else None,
     )
 
 
 def _retry_after_s(answer: Answer) -> float | None:
     """Seconds from the answer's own `Date` to its `X-RateLimit-Reset`: it needs no clock."""
-    reset, sent_at = rate_limit_reset(answer), _date_of(answer)
-    if reset is None or sent_at is None:
-        return None
-    return min(max((reset - sent_at).total_seconds(), 0.0), _RETRY_S_MAX)
-
-
-def _date_of(answer: Answer) -> datetime | None:
+    reset = rate_limit_reset(answer)
     try:
-        stated = parsedate_to_datetime(answer.headers["date"])
-        return stated.astimezone(UTC) if stated.tzinfo else stated.replace(tzinfo=UTC)
+        sent_at = parsedate_to_datetime(answer.headers["date"])
+        sent_at = sent_at.astimezone(UTC) if sent_at.tzinfo else sent_at.replace(tzinfo=UTC)
     except (KeyError, ValueError, OverflowError):
         return None
+    if reset is None:
+        return None
+    return min(max((reset - sent_at).total_seconds(), 0.0), _RETRY_S_MAX)
 
 
 # --------------------------------------------------------------------------------------- burn

@@ -99,19 +99,17 @@ def decode_todays_orders(
         try:
             reports.append(decode_order_row(alone, account=account, requested_at=requested_at))
         except MalformedAnswer as error:
-            set_aside.append(_unread(row.value, error.reason))
+            names = row.value if isinstance(row.value, dict) else {}
+            order_id, symbol = names.get("orderid"), names.get("symbol")
+            set_aside.append(
+                UnreadRow(
+                    order_id=order_id if isinstance(order_id, str) and order_id.strip() else None,
+                    symbol=symbol.strip().upper() or None if isinstance(symbol, str) else None,
+                    reason=error.reason,
+                    raw=_redacted(compact(row.value)),
+                )
+            )
     return TodaysOrders(tuple(reports), tuple(set_aside))
-
-
-def _unread(value: object, reason: str) -> UnreadRow:
-    names = value if isinstance(value, dict) else {}
-    order_id, symbol = names.get("orderid"), names.get("symbol")
-    return UnreadRow(
-        order_id=order_id if isinstance(order_id, str) and order_id.strip() else None,
-        symbol=symbol.strip().upper() or None if isinstance(symbol, str) else None,
-        reason=reason,
-        raw=_redacted(compact(value)),
-    )
 
 
 def decode_order_row(
@@ -120,21 +118,31 @@ def decode_order_row(
     """Return one row. Its account is the one asked for, unless the row names another."""
     row = read(_Row, payload)
     status = row.status or STATUS_OF_CODE.get(row.status_code, "")
+    side = _SIDE_OF_WORD.get(row.side) or _SIDE_OF_WORD.get(row.side_code)
+    if side is None:
+        raise MalformedAnswer(payload.call, "side: neither BUY nor SELL", payload.raw)
     executed, amount = _executed(row, status, payload)
+    remaining = row.remainqtty
+    if remaining is None:
+        remaining = row.qtty - executed - row.cancelqtty
+    # The list covers the current day only: a row without a date is of the request's day.
+    today = requested_at.astimezone(EXCHANGE_TZ).date()
+    # `afacctno` is compared, as `afacctno_ext` comes in two forms.
+    is_ours = row.afacctno in {"", account.id}
     return OrderReport(
         order_id=row.orderid,
         root_order_id=row.rootorderid or row.orderid,
-        account=_account(row, account),
-        trading_date=_trading_date(row, requested_at),
+        account=account.extended_id if is_ours else row.afacctno_ext or row.afacctno,
+        trading_date=_day_or_none(row.txdate) or _day_or_none(row.odtimestamp[:10]) or today,
         symbol=row.symbol,
-        side=_side(row, payload),
+        side=side,
         quantity=row.qtty,
         order_type=row.pricetype,
         price=row.price or row.limitprice,
         executed_quantity=executed,
         average_price=average_of(row.execprice, amount, executed),
         executed_amount=amount,
-        remaining_quantity=_remaining(row, executed),
+        remaining_quantity=remaining,
         cancelled_quantity=row.cancelqtty,
         status=status,
         state=state_of(status),
@@ -151,13 +159,6 @@ def decode_order_row(
 def _redacted(row: str) -> str:
     """The book is read again and again, and most of its rows are as they were."""
     return redact(row)
-
-
-def _side(row: _Row, payload: Payload) -> Side:
-    side = _SIDE_OF_WORD.get(row.side) or _SIDE_OF_WORD.get(row.side_code)
-    if side is None:
-        raise MalformedAnswer(payload.call, "side: neither BUY nor SELL", payload.raw)
-    return side
 
 
 def _executed(row: _Row, status: str, payload: Payload) -> tuple[int, int]:
@@ -177,25 +178,6 @@ def _executed(row: _Row, status: str, payload: Payload) -> tuple[int, int]:
         reason = f"execamt: wanted what {executed:,} executed shares came to; found nothing"
         raise MalformedAnswer(payload.call, reason, payload.raw)
     return executed, row.execamt or 0
-
-
-def _remaining(row: _Row, executed: int) -> int:
-    if row.remainqtty is not None:
-        return row.remainqtty
-    return row.qtty - executed - row.cancelqtty
-
-
-def _account(row: _Row, asked: SubAccount) -> str:
-    """`afacctno` is compared, as `afacctno_ext` comes in two forms."""
-    if row.afacctno in {"", asked.id}:
-        return asked.extended_id
-    return row.afacctno_ext or row.afacctno
-
-
-def _trading_date(row: _Row, requested_at: datetime) -> date:
-    """The list covers the current day only: a row without a date is of the request's day."""
-    stated = _day_or_none(row.txdate) or _day_or_none(row.odtimestamp[:10])
-    return stated or requested_at.astimezone(EXCHANGE_TZ).date()
 
 
 def _day_or_none(text: str) -> date | None:
@@ -226,15 +208,6 @@ def encode_todays_orders(
 
 def encode_order_row(report: OrderReport, detail: RowDetail) -> dict[str, object]:
     """Return one row with every key of the document. `status_code` follows the quantities."""
-    return {
-        **_identity(report, detail),
-        **_quantities(report, detail),
-        **_standing(report),
-        **_origin(report, detail),
-    }
-
-
-def _identity(report: OrderReport, detail: RowDetail) -> dict[str, object]:
     local = report.placed_at.astimezone(EXCHANGE_TZ) if report.placed_at else None
     return {
         "orderid": report.order_id,
@@ -250,11 +223,6 @@ def _identity(report: OrderReport, detail: RowDetail) -> dict[str, object]:
         "price": report.price or 0,
         "limitprice": report.price or 0,
         "pricetype": report.order_type,
-    }
-
-
-def _quantities(report: OrderReport, detail: RowDetail) -> dict[str, object]:
-    return {
         "qtty": report.quantity,
         "quoteqtty": 0,
         "execqtty": report.executed_quantity,
@@ -264,22 +232,12 @@ def _quantities(report: OrderReport, detail: RowDetail) -> dict[str, object]:
         "remainamt": report.remaining_quantity * (report.price or 0),
         "cancelqtty": report.cancelled_quantity,
         "adjustqtty": detail.adjusted_quantity,
-    }
-
-
-def _standing(report: OrderReport) -> dict[str, object]:
-    return {
         "status": report.status,
         "status_": report.status,
         "status_code": status_code_of(settle(report)),
         "allowcancel": _LETTER[report.may_cancel],
         "allowamend": _LETTER[report.may_amend],
         "feedbackmsg": report.message,
-    }
-
-
-def _origin(report: OrderReport, detail: RowDetail) -> dict[str, object]:
-    return {
         "hosesession": detail.phase or "",
         "matchtype_code": "",
         "matchtype_": "",

@@ -45,7 +45,8 @@ def drift_of(codec: Codec[Any], payload: Payload) -> Drift:
     if codec.kind is None or codec.endpoint.shape is Shape.EITHER:
         return Drift()
     kind: Any = codec.kind
-    known, sent = _known(kind), _sent(payload.value)
+    known, sent = _known(kind), _Names()
+    _collect(payload.value, "", sent)
     free = tuple(known.free)
     added = {name for name in sent.fields - known.fields if not name.startswith(free)}
     outermost = {name for name in added if _place_of(name) in known.places}
@@ -55,12 +56,6 @@ def drift_of(codec: Codec[Any], payload: Payload) -> Drift:
 
 def _place_of(name: str) -> Place:
     return name[: name.rfind(".") + 1]
-
-
-def _sent(value: object) -> _Names:
-    names = _Names()
-    _collect(value, "", names)
-    return names
 
 
 def _collect(value: object, place: Place, names: _Names) -> None:
@@ -97,27 +92,16 @@ def _learn(kind: Any, place: Place, bound: dict[Any, Any], names: _Names) -> Non
         names.free.update(place for one in arguments if isinstance(one, Rest))
         _learn(arguments[0], place, bound, names)
     elif is_dataclass(origin or kind):
-        _learn_fields(origin or kind, place, _bindings(origin, arguments), names)
+        parameters = getattr(origin, "__parameters__", ())
+        of_fields = dict(zip(parameters, arguments, strict=True))
+        hints = get_type_hints(origin or kind, include_extras=True)
+        names.places.add(place)
+        for ours, theirs in wire_names(origin or kind).items():
+            # The mapping that takes the free names has no name of its own on the wire.
+            if not (hints[ours] == Numbers and place in names.free):
+                names.fields.add(place + theirs)
+                _learn(hints[ours], f"{place}{theirs}.", of_fields, names)
     else:
         inner = _of_elements(place) if origin is tuple else place
         for one in arguments:
             _learn(one, inner, bound, names)
-
-
-def _bindings(origin: Any, arguments: tuple[Any, ...]) -> dict[Any, Any]:
-    return dict(zip(getattr(origin, "__parameters__", ()), arguments, strict=True))
-
-
-def _learn_fields(kind: Any, place: Place, bound: dict[Any, Any], names: _Names) -> None:
-    hints = get_type_hints(kind, include_extras=True)
-    names.places.add(place)
-    for ours, theirs in wire_names(kind).items():
-        if _is_free_part(hints[ours]) and place in names.free:
-            continue
-        names.fields.add(place + theirs)
-        _learn(hints[ours], f"{place}{theirs}.", bound, names)
-
-
-def _is_free_part(hint: Any) -> bool:
-    """The mapping that takes the free names has no name of its own on the wire."""
-    return bool(hint == Numbers)

@@ -58,10 +58,16 @@ def open_envelope(endpoint: Endpoint, answer: Answer) -> Payload:
     with an error code; MalformedAnswer when the body is larger than any of this call, or no usable
     envelope of it.
     """
-    if not _is_success(endpoint, answer.http_status):
+    is_free = endpoint.payload_key is None  # the 2FA calls
+    if not (200 <= answer.http_status < 300 if is_free else answer.http_status == HTTPStatus.OK):
         raise refusal_of(endpoint, answer)
     check_size(endpoint, answer.body)
-    body = _object_of(endpoint, answer)
+    try:
+        body = {} if is_free and not answer.body else parse(answer.body)
+    except NotJson as error:
+        raise MalformedAnswer(endpoint.name, str(error), answer.body) from error
+    if not isinstance(body, dict):
+        raise MalformedAnswer(endpoint.name, "the body is not an object", answer.body)
     code = body.get("error_code")
     if not is_no_error(code):
         raise refusal_of(endpoint, answer)
@@ -124,27 +130,11 @@ def seal_error(error_code: str, message: str) -> bytes:
     return compact({"error_code": error_code, "message": message}).encode()
 
 
-def _is_success(endpoint: Endpoint, http_status: int) -> bool:
-    if endpoint.payload_key is None:
-        return 200 <= http_status < 300
-    return http_status == HTTPStatus.OK
-
-
-def _object_of(endpoint: Endpoint, answer: Answer) -> dict[str, Any]:
-    if endpoint.payload_key is None and not answer.body:
-        return {}
-    try:
-        body = parse(answer.body)
-    except NotJson as error:
-        raise MalformedAnswer(endpoint.name, str(error), answer.body) from error
-    if not isinstance(body, dict):
-        raise MalformedAnswer(endpoint.name, "the body is not an object", answer.body)
-    return body
-
-
 def _payload_of(endpoint: Endpoint, body: dict[str, Any], raw: bytes) -> Any:
     if endpoint.payload_key is None:
-        return _flattened(body)
+        # Fields of a `data` or `result` object count too; what stands at the top wins.
+        inner = [body[key] for key in _PAYLOAD_KEYS if isinstance(body.get(key), dict)]
+        return {name: value for fields in (*inner, body) for name, value in fields.items()}
     found = [
         body[key] for key in (endpoint.payload_key, *_PAYLOAD_KEYS) if body.get(key) is not None
     ]
@@ -156,12 +146,3 @@ def _payload_of(endpoint: Endpoint, body: dict[str, Any], raw: bytes) -> Any:
         wanted = f"{endpoint.payload_key} is not an {endpoint.shape.value}"
         raise MalformedAnswer(endpoint.name, wanted, raw)
     return found[0]
-
-
-def _flattened(body: dict[str, Any]) -> dict[str, Any]:
-    """Lift the fields of a `data` or `result` object to the top; what stands there already wins."""
-    inner = [body[key] for key in _PAYLOAD_KEYS if isinstance(body.get(key), dict)]
-    flat: dict[str, Any] = {}
-    for fields in (*inner, body):
-        flat.update(fields)
-    return flat
