@@ -74,11 +74,6 @@ def _not_negative(value: object) -> int:
     return number
 
 
-def _price_or_none(value: object) -> int | None:
-    """Zero is the broker's way to say that there is no price."""
-    return None if value is None else _not_negative(value) or None
-
-
 def _text(value: object) -> str:
     if not isinstance(value, str):
         raise ValueError("not a text")
@@ -90,19 +85,6 @@ def _named(value: object) -> str:
     if not text.strip():
         raise ValueError("empty")
     return text
-
-
-def _code(value: object) -> str:
-    """A code is a text; older writers send a number."""
-    return str(value) if type(value) is int else _text(value)
-
-
-def _word(value: object) -> str:
-    return _text(value).strip().upper()
-
-
-def _symbol(value: object) -> str:
-    return _named(value).strip().upper()
 
 
 def _instant(value: object) -> datetime:
@@ -122,10 +104,6 @@ def _unix_seconds(value: object) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
-def _day(value: object) -> date:
-    return date.fromisoformat(_named(value))
-
-
 def _flag(value: object) -> bool | None:
     """`Y`, `1` and `true` are yes; nothing is None; any other word is no."""
     if value is None or value == "":
@@ -138,15 +116,22 @@ Positive = Annotated[int, BeforeValidator(_positive)]
 NotNegative = Annotated[int, BeforeValidator(_not_negative)]
 Floored = Annotated[int, BeforeValidator(rounded_by(ROUND_FLOOR))]
 Rounded = Annotated[int, BeforeValidator(rounded_by(ROUND_HALF_UP))]
-PriceOrNone = Annotated[int | None, BeforeValidator(_price_or_none)]
+PriceOrNone = Annotated[
+    int | None,
+    BeforeValidator(lambda value: None if value is None else _not_negative(value) or None),
+]
+"""Zero is the broker's way to say that there is no price."""
 Text = Annotated[str, BeforeValidator(_text)]
 Named = Annotated[str, BeforeValidator(_named)]
-Code = Annotated[str, BeforeValidator(_code)]
-Word = Annotated[str, BeforeValidator(_word)]
-Symbol = Annotated[str, BeforeValidator(_symbol)]
+Code = Annotated[
+    str, BeforeValidator(lambda value: str(value) if type(value) is int else _text(value))
+]
+"""A code is a text; older writers send a number."""
+Word = Annotated[str, BeforeValidator(lambda value: _text(value).strip().upper())]
+Symbol = Annotated[str, BeforeValidator(lambda value: _named(value).strip().upper())]
 Instant = Annotated[datetime, BeforeValidator(_instant)]
 UnixSeconds = Annotated[datetime, BeforeValidator(_unix_seconds)]
-Day = Annotated[date, BeforeValidator(_day)]
+Day = Annotated[date, BeforeValidator(lambda value: date.fromisoformat(_named(value)))]
 Flag = Annotated[bool | None, BeforeValidator(_flag)]
 
 

@@ -24,20 +24,15 @@ def decode_market_phase(payload: Payload) -> MarketPhase:
     found = read(_MarketPhase, payload)
     if found.exchange not in Exchange.__members__:
         raise MalformedAnswer(payload.call, "exchange: none of those traded here", payload.raw)
-    stated = found.exchange_session
+    stated, listed = found.exchange_session, found.available_order_types
+    names = {name.strip().upper() for name in listed or () if isinstance(name, str)}
+    known = frozenset(kind for kind in OrderType if kind.value in names)
     return MarketPhase(
         exchange=Exchange(found.exchange),
         phase=Phase(stated) if stated in Phase.__members__ else Phase.CLOSED,
-        available=_known_types(found.available_order_types),
+        available=None if listed is None else known,
         stated=stated,
     )
-
-
-def _known_types(listed: list[Any] | None) -> frozenset[OrderType] | None:
-    if listed is None:
-        return None
-    names = {name.strip().upper() for name in listed if isinstance(name, str)}
-    return frozenset(kind for kind in OrderType if kind.value in names)
 
 
 def encode_market_phase(phase: MarketPhase) -> dict[str, object]:

@@ -6,7 +6,6 @@ are rounded half up. Source: broker open API 0.2.0-preview.3, order execution.
 """
 
 from collections.abc import Sequence
-from datetime import date
 
 from bot.domain.order import OrderResult, OrderState, Side
 from bot.protocol.envelope import Payload, is_no_error
@@ -57,14 +56,17 @@ class _OrderResult(Wire):
 
 def decode_order_results(payload: Payload) -> tuple[OrderResult, ...]:
     """Return every element. `code` is None when it means no error (null, empty or "0")."""
-    return tuple(_decode(element) for element in elements(payload))
+    return tuple(decode_order_result(element) for element in elements(payload))
 
 
-def _decode(element: Payload) -> OrderResult:
+def decode_order_result(element: Payload) -> OrderResult:
+    """Return one element. Raises MalformedAnswer."""
     found = read(_OrderResult, element)
     if found.order_side not in Side.__members__:
         raise MalformedAnswer(element.call, "order_side: neither BUY nor SELL", element.raw)
-    executed = _executed(found)
+    # Shares without their amount would be fills that cost nothing: the order's row tells both.
+    is_sound = found.execute_amount or not 0 < found.execute_quantity <= found.order_quantity
+    executed = found.execute_quantity if is_sound else 0
     return OrderResult(
         order_id=found.order_id,
         account=found.account_id,
@@ -87,12 +89,6 @@ def _decode(element: Payload) -> OrderResult:
         lot=found.lot or None,
         raw=redact(compact(element.value)),
     )
-
-
-def _executed(found: _OrderResult) -> int:
-    """Shares without their amount would be fills that cost nothing: the order's row tells both."""
-    is_told = found.execute_amount or not 0 < found.execute_quantity <= found.order_quantity
-    return found.execute_quantity if is_told else 0
 
 
 def _state(found: _OrderResult, executed: int) -> OrderState:
@@ -123,7 +119,7 @@ def encode_order_result(result: OrderResult) -> dict[str, object]:
     return {
         "order_id": result.order_id,
         "account_id": result.account,
-        "transaction_date": _day(result.transaction_date),
+        "transaction_date": result.transaction_date.isoformat(),
         "symbol": result.symbol,
         "order_side": result.side,
         "order_quantity": result.quantity,
@@ -140,7 +136,3 @@ def encode_order_result(result: OrderResult) -> dict[str, object]:
         "rejected_reason": result.reason,
         "lot": result.lot,
     }
-
-
-def _day(day: date) -> str:
-    return day.isoformat()

@@ -156,7 +156,8 @@ class DayRange:
         first, second = query[self.first], query[self.second]
         if second < first:
             yield QueryFault(self.second, f"before {self.first}")
-        elif _years_after(first) < second:
+        # As texts: the 29th of February lasts to the 1st of March.
+        elif f"{int(first[:4]) + RANGE_YEARS_MAX:04}{first[4:]}" < second:
             yield QueryFault(self.second, f"more than {RANGE_YEARS_MAX} years after {self.first}")
 
 
@@ -181,19 +182,15 @@ class LiveOnly:
 
 def faults_of(parameter: Parameter, text: str) -> Iterator[QueryFault]:
     """Find what is wrong with the value of one parameter."""
-    items = _items(parameter, text)
+    items = [text]
+    if parameter.is_list:
+        items = [item.strip() for item in _OUTSIDE_BRACKETS.split(text)]
     if len(items) > parameter.items_max:
         yield QueryFault(parameter.name, f"more than {parameter.items_max}")
         return
     found = (_reason(parameter, item) for item in items)
     if reason := next(filter(None, found), None):
         yield QueryFault(parameter.name, reason)
-
-
-def _items(parameter: Parameter, text: str) -> list[str]:
-    if not parameter.is_list:
-        return [text]
-    return [item.strip() for item in _OUTSIDE_BRACKETS.split(text)]
 
 
 def _reason(parameter: Parameter, text: str) -> str | None:
@@ -208,10 +205,6 @@ def _reason(parameter: Parameter, text: str) -> str | None:
         return f"not one of {', '.join(parameter.values)}"
     if not _WRITTEN[parameter.kind](text):
         return f"not {parameter.kind.value}"
-    return _bound_broken(parameter, text)
-
-
-def _bound_broken(parameter: Parameter, text: str) -> str | None:
     if parameter.minimum is not None and Decimal(text) < parameter.minimum:
         return f"below {parameter.minimum}"
     if parameter.maximum is not None and Decimal(text) > parameter.maximum:
@@ -235,12 +228,8 @@ def _matches(pattern: re.Pattern[str]) -> Callable[[str], bool]:
     return lambda text: pattern.fullmatch(text) is not None
 
 
-def _always(_: str) -> bool:
-    return True
-
-
 _WRITTEN: Final[Mapping[Kind, Callable[[str], bool]]] = {
-    Kind.TEXT: _always,
+    Kind.TEXT: lambda _: True,
     Kind.WHOLE: _matches(_WHOLE),
     Kind.NUMBER: _matches(_NUMBER),
     Kind.DAY: _is_day,
@@ -249,12 +238,6 @@ _WRITTEN: Final[Mapping[Kind, Callable[[str], bool]]] = {
     Kind.PERIOD: _matches(_PERIOD),
     Kind.UNIX_SECONDS: _matches(_WHOLE),
 }
-
-
-def _years_after(day: str) -> str:
-    """Five years after a day, as a text; the 29th of February lasts to the 1st of March."""
-    year, rest = int(day[:4]) + RANGE_YEARS_MAX, day[4:]
-    return f"{year:04}{rest}"
 
 
 def _and(names: tuple[str, ...]) -> str:

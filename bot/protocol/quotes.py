@@ -64,9 +64,11 @@ def decode_quote(payload: Payload) -> Quote:
     An exchange that is none of ours is malformed: such a stock is not traded here.
     """
     found = read(_Quote, payload)
+    if found.exchange not in Exchange.__members__:
+        raise MalformedAnswer(payload.call, "exchange: none of those traded here", payload.raw)
     return Quote(
         symbol=found.symbol,
-        exchange=_exchange(found.exchange, payload),
+        exchange=Exchange(found.exchange),
         last=found.price,
         reference=found.reference,
         ceiling=found.ceiling,
@@ -79,15 +81,12 @@ def decode_quote(payload: Payload) -> Quote:
     )
 
 
-def _exchange(word: str, payload: Payload) -> Exchange:
-    if word not in Exchange.__members__:
-        raise MalformedAnswer(payload.call, "exchange: none of those traded here", payload.raw)
-    return Exchange(word)
-
-
 def encode_quote(quote: Quote, *, name: str = "") -> dict[str, object]:
     """Return the `data` of a stock's quote. Change is against the reference, in VND and percent."""
     change = None if quote.reference is None else quote.last - quote.reference
+    percent = None
+    if change is not None and quote.reference:
+        percent = round(change * 100 / quote.reference, _PERCENT_DIGITS)
     return {
         "symbol": quote.symbol,
         "name": name or quote.symbol,
@@ -101,21 +100,22 @@ def encode_quote(quote: Quote, *, name: str = "") -> dict[str, object]:
         "ceiling": quote.ceiling,
         "floor": quote.floor,
         "change": change,
-        "change_percent": _percent(change, quote.reference),
+        "change_percent": percent,
         "volume": quote.volume,
         "updated_at": _stamp(quote.updated_at),
     }
 
 
-def _percent(change: int | None, reference: int | None) -> float | None:
-    if change is None or not reference:
-        return None
-    return round(change * 100 / reference, _PERCENT_DIGITS)
-
-
 def decode_depth(payload: Payload) -> Depth:
-    """Return the depth, best first whatever the order sent; levels without a price are left out."""
-    _refuse_many_levels(payload)
+    """Return the depth, best first whatever the order sent; levels without a price are left out.
+
+    Levels are counted before anything is made of one: a thousand take tens of milliseconds.
+    """
+    sides = payload.value if isinstance(payload.value, dict) else {}
+    for side in (sides.get("bids"), sides.get("asks")):
+        if isinstance(side, list) and len(side) > LEVELS_MAX:
+            wanted = f"wanted at most {LEVELS_MAX} levels a side, found {len(side):,}"
+            raise MalformedAnswer(payload.call, wanted, payload.raw)
     found = read(_Depth, payload)
     return Depth(
         symbol=found.symbol,
@@ -123,15 +123,6 @@ def decode_depth(payload: Payload) -> Depth:
         asks=tuple(sorted(_levels(found.asks), key=_price)),
         updated_at=found.updated_at,
     )
-
-
-def _refuse_many_levels(payload: Payload) -> None:
-    """Count before anything is made of a level: a thousand of them take tens of milliseconds."""
-    sides = payload.value if isinstance(payload.value, dict) else {}
-    for side in (sides.get("bids"), sides.get("asks")):
-        if isinstance(side, list) and len(side) > LEVELS_MAX:
-            wanted = f"wanted at most {LEVELS_MAX} levels a side, found {len(side):,}"
-            raise MalformedAnswer(payload.call, wanted, payload.raw)
 
 
 def _levels(levels: Iterable[_Level]) -> Iterable[DepthLevel]:

@@ -53,7 +53,8 @@ def redact(text: str) -> str:
     clean = _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", text[:LOOKED_AT_MAX])
     for pattern, replacement in _RULES:
         clean = pattern.sub(replacement, clean)
-    return _cut(clean[:-_EDGE] if len(text) > LOOKED_AT_MAX else clean)
+    encoded = (clean[:-_EDGE] if len(text) > LOOKED_AT_MAX else clean).encode()
+    return encoded[:KEPT_BYTES_MAX].decode(errors="ignore")
 
 
 def _masked(match: re.Match[str]) -> str:
@@ -63,13 +64,6 @@ def _masked(match: re.Match[str]) -> str:
 def _masked_member(match: re.Match[str]) -> str:
     value = match[2].strip("\"'")
     return match[1] + (f'"…{value[-_TAIL:]}"' if len(value) > _TAIL else match[2])
-
-
-def _cut(text: str) -> str:
-    encoded = text.encode()
-    return (
-        text if len(encoded) <= KEPT_BYTES_MAX else encoded[:KEPT_BYTES_MAX].decode(errors="ignore")
-    )
 
 
 _RULES: Final[tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]] = (

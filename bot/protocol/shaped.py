@@ -48,7 +48,7 @@ def shaped(endpoint: Endpoint, kind: type[T]) -> Codec[T]:
 
 def unshaped(endpoint: Endpoint) -> Codec[Unshaped]:
     """Return the codec of a call whose shape no source shows: the checked payload as it is."""
-    return Codec(endpoint, _kept, _given)
+    return Codec(endpoint, lambda payload: Unshaped(payload.value), lambda value: value.payload)
 
 
 def by_hand(
@@ -70,19 +70,7 @@ def _encoded(kind: type[T], value: T) -> object:
     return _adapter(kind).dump_python(value, mode="json", by_alias=True)
 
 
-def _built(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
-
-
-_adapter: Final[Callable[[Any], TypeAdapter[Any]]] = cache(_built)
-
-
-def _kept(payload: Payload) -> Unshaped:
-    return Unshaped(payload.value)
-
-
-def _given(value: Unshaped) -> object:
-    return value.payload
+_adapter: Final[Callable[[Any], TypeAdapter[Any]]] = cache(TypeAdapter)
 
 
 def without_nulls(value: object) -> object:
@@ -97,12 +85,14 @@ def without_nulls(value: object) -> object:
 def wire_names(kind: type[Any]) -> Mapping[str, str]:
     """Return the wire's name of every field of a dataclass."""
     hints = get_type_hints(kind, include_extras=True)
-    return {field.name: _alias(hints[field.name]) or field.name for field in fields(kind)}
 
+    def alias(field: str) -> str | None:
+        of_field = getattr(hints[field], "__metadata__", ())
+        return next(
+            (one.alias for one in of_field if isinstance(one, FieldInfo) and one.alias), None
+        )
 
-def _alias(hint: object) -> str | None:
-    known = (one.alias for one in getattr(hint, "__metadata__", ()) if isinstance(one, FieldInfo))
-    return next(filter(None, known), None)
+    return {field.name: alias(field.name) or field.name for field in fields(kind)}
 
 
 # ------------------------------------------------------------------- what a table cannot list
@@ -163,17 +153,13 @@ class Sparse:
     ) -> CoreSchema:
         """Add a serialiser to the dataclass's own schema."""
         return core_schema.no_info_before_validator_function(
-            _same,
+            lambda value: value,
             handler(source),
             serialization=core_schema.wrap_serializer_function_ser_schema(_written_sparsely),
         )
 
 
 _ABSENT: Final[tuple[object, ...]] = (None, "", [])
-
-
-def _same(value: object) -> object:
-    return value
 
 
 def _written_sparsely(value: object, write: Callable[[object], dict[str, Any]]) -> object:

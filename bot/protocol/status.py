@@ -139,10 +139,6 @@ def settle_quantities(
         return _S.CANCELLED if status == "COMPLETED" else state
     if remaining <= 0 and (executed > 0 or cancelled > 0):
         return _S.CANCELLED
-    return _live(state, executed)
-
-
-def _live(state: OrderState, executed: int) -> OrderState:
     if state in {_S.PENDING_CANCEL, _S.PENDING_REPLACE}:
         return state
     return _S.PARTIALLY_FILLED if executed > 0 else _S.ACCEPTED

@@ -32,7 +32,9 @@ def parse(body: bytes) -> Any:
         raise NotJson(f"nested deeper than {DEPTH_MAX}") from None
     _refuse_depth(value)
     if _UNSTORABLE.search(body):
-        _refuse_unstorable(value)
+        text = json.dumps(value, ensure_ascii=False, default=str)
+        if "\\u0000" in text or any("\ud800" <= character <= "\udfff" for character in text):
+            raise NotJson("a text holds NUL or half a character")
     return value
 
 
@@ -78,24 +80,15 @@ def _refuse_depth(value: object) -> None:
     """Walk the containers level by level, so that no depth can exhaust our own stack."""
     level = [value]
     for _ in range(DEPTH_MAX + 1):
-        level = [inner for outer in level for inner in _containers_in(outer)]
+        inside = (
+            each.values() if isinstance(each, dict) else each
+            for each in level
+            if isinstance(each, dict | list)
+        )
+        level = [one for values in inside for one in values if isinstance(one, dict | list)]
         if not level:
             return
     raise NotJson(f"nested deeper than {DEPTH_MAX}")
-
-
-def _containers_in(value: object) -> list[object]:
-    if isinstance(value, dict):
-        return [inner for inner in value.values() if isinstance(inner, dict | list)]
-    if isinstance(value, list):
-        return [inner for inner in value if isinstance(inner, dict | list)]
-    return []
-
-
-def _refuse_unstorable(value: object) -> None:
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    if "\\u0000" in text or any("\ud800" <= character <= "\udfff" for character in text):
-        raise NotJson("a text holds NUL or half a character")
 
 
 _ENCODER: Final = json.JSONEncoder(

@@ -56,16 +56,12 @@ def encode_otp_ticket(ticket: OtpTicket) -> dict[str, object]:
 
 def decode_two_factor_token(payload: Payload) -> TwoFactorToken:
     """Return the token and its end; where two ends are given, the earlier one counts."""
-    found = read(_Token, _without_raw(payload))
+    # An answer that may hold a token is not kept, not even redacted.
+    found = read(_Token, Payload(payload.call, payload.value))
     ends = [end for end in (found.expires_at, found.expires_at_epoch) if end is not None]
     if not ends:
         raise MalformedAnswer(payload.call, "neither expires_at nor expires_at_epoch")
     return TwoFactorToken(Secret(found.session_token), min(ends))
-
-
-def _without_raw(payload: Payload) -> Payload:
-    """An answer that may hold a token is not kept, not even redacted."""
-    return Payload(payload.call, payload.value)
 
 
 def encode_two_factor_token(token: TwoFactorToken) -> dict[str, Any]:

@@ -4,14 +4,11 @@ Source: broker open API 0.2.0-preview.3, bootstrap.
 """
 
 from collections.abc import Sequence
-from typing import Final
 
 from bot.domain.account import SubAccount
 from bot.protocol.envelope import Payload
 from bot.protocol.fields import Named, NotNegative, Text, Wire, read, read_list
 from bot.protocol.values.border import User
-
-_PRODUCT_SEPARATOR: Final = "."
 
 
 class _User(Wire):
@@ -49,17 +46,16 @@ def encode_sub_accounts(
     accounts: Sequence[SubAccount], *, customer_id: str = ""
 ) -> list[dict[str, object]]:
     """Return the `result` of the sub-account list."""
-    return [_encode_sub_account(account, customer_id) for account in accounts]
-
-
-def _encode_sub_account(account: SubAccount, customer_id: str) -> dict[str, object]:
-    depository_number, dot, product = account.extended_id.rpartition(_PRODUCT_SEPARATOR)
-    return {
-        "id": account.id,
-        "cust_id": customer_id,
-        "name": account.name,
-        "depository_number": depository_number,
-        "product_type_name": dot + product,
-        "sub_account_ext": account.extended_id,
-        "type": account.type,
-    }
+    split = ((account, account.extended_id.rpartition(".")) for account in accounts)
+    return [
+        {
+            "id": account.id,
+            "cust_id": customer_id,
+            "name": account.name,
+            "depository_number": depository_number,
+            "product_type_name": dot + product,
+            "sub_account_ext": account.extended_id,
+            "type": account.type,
+        }
+        for account, (depository_number, dot, product) in split
+    ]

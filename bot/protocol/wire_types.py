@@ -50,10 +50,6 @@ def plain_number(value: Decimal | None) -> int | float | None:
     return int(value) if value == value.to_integral_value() else float(value)
 
 
-def _plain_numbers(numbers: Mapping[str, Decimal]) -> dict[str, int | float | None]:
-    return {name: plain_number(number) for name, number in numbers.items()}
-
-
 def _day(value: object) -> date:
     if not isinstance(value, str):
         raise ValueError("not a day")
@@ -63,10 +59,7 @@ def _day(value: object) -> date:
 def _stamp(value: object) -> datetime:
     if not isinstance(value, str):
         raise ValueError("not an instant")
-    return _to_utc(datetime.fromisoformat(value))
-
-
-def _to_utc(instant: datetime) -> datetime:
+    instant = datetime.fromisoformat(value)
     zoned = instant if instant.tzinfo else instant.replace(tzinfo=EXCHANGE_TZ)
     try:
         return zoned.astimezone(UTC)
@@ -90,16 +83,8 @@ def _unix_ms(value: object) -> datetime:
     return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest * 1_000)
 
 
-def _unix_s(value: object) -> datetime:
-    return _unix_ms(_rounded(value) * 1_000)
-
-
 def _ms_of(instant: datetime) -> int:
     return int(instant.timestamp()) * 1_000 + instant.microsecond // 1_000
-
-
-def _s_of(instant: datetime) -> int:
-    return int(instant.timestamp())
 
 
 def _truth(value: object) -> bool:
@@ -159,7 +144,11 @@ Stamp = Annotated[datetime, BeforeValidator(_stamp), PlainSerializer(_stamp_text
 StampOrNone = Annotated[
     datetime | None, BeforeValidator(_or_none(_stamp)), PlainSerializer(_stamp_text)
 ]
-UnixSeconds = Annotated[datetime, BeforeValidator(_unix_s), PlainSerializer(_s_of)]
+UnixSeconds = Annotated[
+    datetime,
+    BeforeValidator(lambda value: _unix_ms(_rounded(value) * 1_000)),
+    PlainSerializer(lambda instant: int(instant.timestamp())),
+]
 UnixMs = Annotated[datetime, BeforeValidator(_unix_ms), PlainSerializer(_ms_of)]
 SlashedDay = Annotated[date | None, BeforeValidator(_slashed_day), PlainSerializer(_slashed_text)]
 CommaPercent = Annotated[
@@ -167,6 +156,8 @@ CommaPercent = Annotated[
 ]
 Texts = Annotated[tuple[str, ...], BeforeValidator(_texts)]
 Numbers = Annotated[
-    Mapping[str, Number], AfterValidator(MappingProxyType), PlainSerializer(_plain_numbers)
+    Mapping[str, Number],
+    AfterValidator(MappingProxyType),
+    PlainSerializer(lambda numbers: {name: plain_number(one) for name, one in numbers.items()}),
 ]
 """Numbers by names that no table can list."""
