@@ -32,7 +32,8 @@ def parse(body: bytes) -> Any:
         raise NotJson(f"nested deeper than {DEPTH_MAX}") from None
     _refuse_depth(value)
     if _UNSTORABLE.search(body):
-        text = json.dumps(value, ensure_ascii=False, default=str)
+        # Without its escaped backslashes, or a text that spells an escape out would count as NUL.
+        text = json.dumps(value, ensure_ascii=False, default=str).replace("\\\\", "")
         if "\\u0000" in text or any("\ud800" <= character <= "\udfff" for character in text):
             raise NotJson("a text holds NUL or half a character")
     return value

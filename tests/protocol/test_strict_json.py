@@ -58,3 +58,7 @@ def test_fractions_are_exact():
 
 def test_compact_json_has_no_spaces_and_keeps_characters():
     assert compact({"a": ["đ", None, True, Decimal("0.5")]}) == '{"a":["đ",null,true,0.5]}'
+
+
+def test_a_text_that_spells_an_escape_out_holds_no_nul():
+    assert parse(rb'{"a":"\\u0000"}') == {"a": r"\u0000"}
