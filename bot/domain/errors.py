@@ -1,4 +1,4 @@
-"""What goes wrong in the domain.
+"""What goes wrong in the domain, and what nobody foresaw.
 
 DomainError
 ├─ RuleDataError     a rule file says something that cannot be a rule
@@ -6,6 +6,7 @@ DomainError
 └─ CalendarEnds      a day beyond the years that the calendar knows
 """
 
+from dataclasses import dataclass
 from datetime import date
 
 
@@ -40,3 +41,18 @@ class CalendarEnds(DomainError):
             "install a release that knows that year, or add it to the calendar override"
         )
         self.day = day
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """An exception that nobody foresaw, as whatever has caught it hands it on; it ends nothing.
+
+    Equal faults have one `kind`: the exception's type and the line of code. `error` is one line,
+    `trace` the whole traceback; neither holds a secret. `report` is the file that keeps the trace;
+    empty when none could be written.
+    """
+
+    kind: str
+    error: str
+    trace: str
+    report: str = ""

@@ -9,7 +9,7 @@ from bot.domain.calendar import Closure, DayStatus, day_words
 from bot.domain.errors import CalendarEnds, NoRule
 from bot.domain.instrument import EXCHANGE_TZ, PHASE_WORDS, Instrument, InstrumentKind, Lot, Phase
 from bot.domain.order import OrderType, type_word
-from bot.domain.rule_table import RuleRow
+from bot.domain.rule_data import RuleRow
 from bot.domain.rulebook import Rulebook
 
 _STEPS: Final = {

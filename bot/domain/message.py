@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from bot.domain.account import AccountSnapshot, ShareholderRight
 from bot.domain.entry import AttemptFinished, Entry
-from bot.domain.fault import FaultFound
+from bot.domain.errors import Fault
 from bot.domain.instrument import Exchange, Instrument, Phase
 from bot.domain.order import Intent, OrderReport, OrderType, UnreadRow
 from bot.domain.outcome import Outcome, Resolution
@@ -40,9 +40,7 @@ class InstrumentsRead:
 
 @dataclass(frozen=True, slots=True)
 class Reconciled:
-    """Day order book and account have been read and merged after a start: from here strategies
-    wake.
-    """
+    """Day order book and account are read and merged after a start; from here strategies wake."""
 
     at: datetime
 
@@ -108,7 +106,7 @@ class TradingDayStarted:
 
 @dataclass(frozen=True, slots=True)
 class AccountRead:
-    """The broker's cash and holdings; `rights` where they were asked for besides, once a day."""
+    """The broker's cash and holdings; once a day also the `rights`."""
 
     at: datetime
     snapshot: AccountSnapshot
@@ -209,6 +207,15 @@ class BrokerHealthChanged:
     at: datetime
     is_healthy: bool
     detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class FaultFound:
+    """Something outside the engine has raised; `where` names it. Entries are halted."""
+
+    at: datetime
+    where: str
+    fault: Fault
 
 
 class Action(StrEnum):

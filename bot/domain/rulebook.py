@@ -10,18 +10,15 @@ from datetime import date, datetime, time, timedelta
 from fractions import Fraction
 from typing import Final
 
-from bot.domain.bands import Band, band_around, warrant_band
 from bot.domain.calendar import TradingCalendar
-from bot.domain.day_plan import DayPlan
 from bot.domain.errors import CalendarEnds, RuleDataError
 from bot.domain.fees import Fees, Settlement, share_of
 from bot.domain.instrument import Exchange, Instrument, InstrumentKind, Lot, Phase
 from bot.domain.order import OrderType
-from bot.domain.rule_data import RuleData
-from bot.domain.rule_table import RuleRow, closure_rows, override_rows, rule_rows
+from bot.domain.prices import Band, TickTable, band_around, warrant_band
+from bot.domain.rule_data import RuleData, RuleRow, closure_rows, override_rows, rule_rows
 from bot.domain.status import NORMAL, StatusRules, SymbolStatus
-from bot.domain.ticks import TickTable
-from bot.domain.timetable import PhaseBoundary, PhaseSpan, instant_of, local_of
+from bot.domain.timetable import DayPlan, PhaseBoundary, PhaseSpan, instant_of, local_of
 from bot.domain.venue import Venue
 
 _DAY: Final = timedelta(days=1)

@@ -1,14 +1,25 @@
-"""The phases of a trading day of an exchange, by local time; 09:15:00.000 starts the next one."""
+"""How a trading day goes on an exchange: its phases by local time, the order types taken in each.
+
+A phase ends where the next one starts: 09:15:00.000 belongs to the later one. Every exchange has
+one plan for its normal symbols and one for those under restricted trading. On HOSE the latter are
+matched in call auctions only (CA), of which the last minutes are locked: orders come in, none is
+changed or cancelled. Source: HSC Securities, HSX rules for restricted shares.
+"""
 
 from bisect import bisect_right
-from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Final
 
 from bot.domain.errors import RuleDataError
-from bot.domain.instrument import EXCHANGE_TZ, Phase
+from bot.domain.instrument import EXCHANGE_TZ, Lot, Phase
+from bot.domain.order import OrderType
 from bot.domain.rule_data import RuleData
 
-_MIDNIGHT = time(0)
+Accepted = Mapping[tuple[Phase, Lot], frozenset[OrderType]]
+
+WEEKDAYS: Final = ("MON", "TUE", "WED", "THU", "FRI")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +60,19 @@ class Timetable:
     @classmethod
     def from_data(cls, data: RuleData) -> "Timetable":
         """Read a list of spans. Raises RuleDataError when they are no whole day."""
-        table = cls(tuple(_span(row) for row in data.rows()))
-        if not table._is_whole_day():
+        spans = []
+        for row in data.rows():
+            row.allow("start", "phase", "step", "ends_in_uncross", "put_through")
+            start, phase = row["start"].time_of_day(), row["phase"].member(Phase)
+            flags = (row.get("ends_in_uncross"), row.get("put_through"))
+            step, is_set = row.get("step"), [flag.flag() if flag else False for flag in flags]
+            spans.append(PhaseSpan(start, phase, step.text() if step else "", *is_set))
+        closed = [at for at, span in enumerate(spans) if span.phase is Phase.CLOSED]
+        starts = [span.start for span in spans]
+        is_whole = len(spans) > 2 and closed == [0, len(spans) - 1] and starts[0] == time(0)
+        if not is_whole or starts != sorted(set(starts)):
             raise RuleDataError(data.place, "ascending spans from 00:00, CLOSED at both ends", "")
-        return table
+        return cls(tuple(spans))
 
     def span_at(self, local: time) -> PhaseSpan:
         """Return the span that holds a local time of a trading day."""
@@ -80,31 +100,71 @@ class Timetable:
         pairs = zip(self.spans, self.spans[1:], strict=False)
         return tuple(after.start for span, after in pairs if span.ends_in_uncross)
 
-    def _is_whole_day(self) -> bool:
-        if len(self.spans) < 3 or self._starts[0] != _MIDNIGHT:
-            return False
-        phases = [span.phase for span in self.spans]
-        is_closed_inside = Phase.CLOSED in phases[1:-1]
-        ends = {phases[0], phases[-1]}
-        ascending = list(self._starts) == sorted(set(self._starts))
-        return ascending and ends == {Phase.CLOSED} and not is_closed_inside
+
+@dataclass(frozen=True, slots=True)
+class DayPlan:
+    """`weekdays` are the trading days on which the plan trades, as `date.weekday` counts them."""
+
+    timetable: Timetable
+    accepted: Accepted
+    weekdays: frozenset[int] = frozenset(range(len(WEEKDAYS)))
+
+    def trades_on(self, day: date) -> bool:
+        """Return whether a trading day of the exchange is one of the plan, too."""
+        return day.weekday() in self.weekdays
 
 
-def _span(row: RuleData) -> PhaseSpan:
-    row.allow("start", "phase", "step", "ends_in_uncross", "put_through")
-    step = row.get("step")
-    return PhaseSpan(
-        start=row["start"].time_of_day(),
-        phase=row["phase"].member(Phase),
-        step=step.text() if step else "",
-        ends_in_uncross=_flag(row, "ends_in_uncross"),
-        put_through=_flag(row, "put_through"),
-    )
+def restricted_plan(data: RuleData, normal: DayPlan, on: date | None) -> DayPlan:
+    """Read how symbols under restricted trading trade; what is not said is as on a normal day."""
+    version = data.version(on)
+    weekdays = version.get("weekdays")
+    if weekdays is not None:
+        days = set()
+        for row in weekdays.rows():
+            if row.text() not in WEEKDAYS:
+                raise RuleDataError(row.place, f"one of {', '.join(WEEKDAYS)}", row.text())
+            days.add(WEEKDAYS.index(row.text()))
+        return DayPlan(normal.timetable, normal.accepted, frozenset(days))
+    spans, ends, accepted = [], [], {}
+    for name in ("opening_auction", "periodic", "closing_auction"):
+        auction = version[name]
+        phase = auction["phase"].member(Phase)
+        accepted[phase, Lot.EVEN] = frozenset(auction["types"].members(OrderType))
+        if name == "periodic":
+            spans += _periodic_auctions(auction, phase)
+            ends += [window.rows()[1].time_of_day() for window in auction["windows"].rows()]
+        else:
+            start = auction["start"].time_of_day()
+            spans.append(PhaseSpan(start, phase, ends_in_uncross=True, put_through=True))
+            ends.append(auction["end"].time_of_day())
+    # The normal day goes around the auctions and between them: before, over lunch, after the close.
+    first, last = min(span.start for span in spans), max(ends)
+    spans += [span for span in normal.timetable.spans if span.start < first or span.start >= last]
+    taken = {span.start for span in spans}
+    spans += [normal.timetable.span_at(end) for end in ends if end not in taken]
+    return DayPlan(Timetable(tuple(sorted(spans, key=lambda span: span.start))), accepted)
 
 
-def _flag(row: RuleData, key: str) -> bool:
-    found = row.get(key)
-    return found.flag() if found else False
+def _periodic_auctions(periodic: RuleData, phase: Phase) -> list[PhaseSpan]:
+    """Return the spans of call auctions that follow one another: orders gather, then are locked."""
+    length = timedelta(minutes=periodic["minutes"].integer())
+    lock = timedelta(minutes=periodic["locked_last_minutes"].integer())
+    if not timedelta(0) < lock < length:
+        raise RuleDataError(periodic.place, "auctions longer than their lock", str(length))
+    spans = []
+    for window in periodic["windows"].rows():
+        start, end = (datetime.combine(date.min, at.time_of_day()) for at in window.rows())
+        if start >= end or (end - start) % length:
+            raise RuleDataError(window.place, f"a whole number of auctions of {length}", "")
+        while start < end:
+            spans.append(PhaseSpan(start.time(), phase, "COLLECT", put_through=True))
+            start += length
+            locked = PhaseSpan((start - lock).time(), phase, "LOCKED", is_locked=True)
+            spans.append(replace(locked, ends_in_uncross=True, put_through=True))
+    return spans
+
+
+# ------------------------------------------------------------------------------- instants and times
 
 
 def local_of(at: datetime) -> datetime:

@@ -5,21 +5,16 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Final
 
-from bot.domain.bands import BandWidth
-from bot.domain.day_plan import Accepted, DayPlan, restricted_plan
 from bot.domain.errors import NoRule
 from bot.domain.instrument import Exchange, InstrumentKind, Lot, Phase
 from bot.domain.order import OrderType
+from bot.domain.prices import BandWidth, TickTable
 from bot.domain.rule_data import Member, RuleData
-from bot.domain.ticks import TickTable
-from bot.domain.timetable import Timetable
+from bot.domain.timetable import DayPlan, Timetable, restricted_plan
 
 _EVEN: Final = Lot.EVEN
 _ODD: Final = Lot.ODD
 """Asked with every order: on Python 3.11 a member costs ten times as much through its class."""
-
-Listed = Mapping[Phase, tuple[OrderType, ...]]
-Renamed = Mapping[OrderType, OrderType]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +46,9 @@ class Venue:
     lots: LotSizes
     plan: DayPlan
     restricted: DayPlan | None
-    listed: Listed
-    canonical: Renamed
-    routed: Renamed
+    listed: Mapping[Phase, tuple[OrderType, ...]]
+    canonical: Mapping[OrderType, OrderType]
+    routed: Mapping[OrderType, OrderType]
     may_amend: frozenset[Phase]
     may_cancel: frozenset[Phase]
     moved_by: date | None
@@ -64,21 +59,40 @@ class Venue:
         cls, exchange: Exchange, data: RuleData, restricted: RuleData | None, on: date | None
     ) -> "Venue":
         """Read the rules of `exchange` that are in effect on a day (None: the newest)."""
-        changes = data["changes"].version(on)
-        plan = _plan(data, on)
+        changes, lots = data["changes"].version(on), data["lots"].version(on)
+        band = None if data["band"].value is None else data["band"].version(on)
+        same, routed = data["same_types"].version(on), data["routed_types"].version(on)
+        listed, moves = data["broker_listed_types"].version(on), data.get("moves_to_hose")
+        taken = data["accepted_types"].version(on)["types"]
+        accepted = {
+            (_key(phase, types, Phase), _key(lot, phases, Lot)): frozenset(types.members(OrderType))
+            for lot, phases in taken.items()
+            for phase, types in phases.items()
+        }
+        plan = DayPlan(Timetable.from_data(data["phases"].version(on)["spans"]), accepted)
         return cls(
             exchange=exchange,
-            ticks=_ticks(data["ticks"].version(on)["kinds"]),
-            band=_band(data["band"], on),
-            lots=_lots(data, on),
+            ticks={
+                _key(kind, zones, InstrumentKind): TickTable.from_data(zones)
+                for kind, zones in data["ticks"].version(on)["kinds"].items()
+            },
+            band=BandWidth(band["percent"].integer(), band["special_percent"].integer())
+            if band
+            else None,
+            lots=LotSizes(
+                board_lot=lots["board_lot"].integer(),
+                odd_lots=range(lots["odd_min"].integer(), lots["odd_max"].integer() + 1),
+                max_quantity=data["max_quantity"].version(on)["shares"].integer_or_none(),
+            ),
             plan=plan,
             restricted=restricted_plan(restricted, plan, on) if restricted else None,
-            listed=_listed(data["broker_listed_types"].version(on)["types"]),
-            canonical=_renamed(data["same_types"].version(on)["types"]),
-            routed=_renamed(data["routed_types"].version(on)["types"]),
+            listed={_key(k, v, Phase): v.members(OrderType) for k, v in listed["types"].items()},
+            canonical=_renamed(same["types"]),
+            routed=_renamed(routed["types"]),
             may_amend=frozenset(changes["amend"].members(Phase)),
             may_cancel=frozenset(changes["cancel"].members(Phase)),
-            moved_by=_moved_by(data),
+            # announced, so it lies ahead of whatever day the rules are read for
+            moved_by=moves.version(None)["all_moved_by"].day() if moves else None,
         )
 
     def ticks_of(self, kind: InstrumentKind) -> TickTable:
@@ -103,50 +117,8 @@ class Venue:
         return self.band
 
 
-def _ticks(data: RuleData) -> dict[InstrumentKind, TickTable]:
-    return {_key(k, v, InstrumentKind): TickTable.from_data(v) for k, v in data.items()}
-
-
-def _band(data: RuleData, on: date | None) -> BandWidth | None:
-    return None if data.value is None else BandWidth.from_data(data.version(on))
-
-
-def _lots(data: RuleData, on: date | None) -> LotSizes:
-    lots, most = data["lots"].version(on), data["max_quantity"].version(on)
-    return LotSizes(
-        board_lot=lots["board_lot"].integer(),
-        odd_lots=range(lots["odd_min"].integer(), lots["odd_max"].integer() + 1),
-        max_quantity=most["shares"].integer_or_none(),
-    )
-
-
-def _plan(data: RuleData, on: date | None) -> DayPlan:
-    return DayPlan(
-        Timetable.from_data(data["phases"].version(on)["spans"]),
-        _accepted(data["accepted_types"].version(on)["types"]),
-    )
-
-
-def _accepted(data: RuleData) -> Accepted:
-    return {
-        (_key(phase, types, Phase), _key(lot, by_phase, Lot)): frozenset(types.members(OrderType))
-        for lot, by_phase in data.items()
-        for phase, types in by_phase.items()
-    }
-
-
-def _listed(data: RuleData) -> Listed:
-    return {_key(k, v, Phase): v.members(OrderType) for k, v in data.items()}
-
-
-def _renamed(data: RuleData) -> Renamed:
+def _renamed(data: RuleData) -> dict[OrderType, OrderType]:
     return {_key(k, v, OrderType): v.member(OrderType) for k, v in data.items()}
-
-
-def _moved_by(data: RuleData) -> date | None:
-    """Return an announced day whatever day the rules are read for: it lies ahead of them all."""
-    moves = data.get("moves_to_hose")
-    return moves.version(None)["all_moved_by"].day() if moves else None
 
 
 def _key(text: str, entry: RuleData, enum: type[Member]) -> Member:

@@ -14,12 +14,12 @@ from typing import Final, Never
 
 from bot.domain import message
 from bot.domain.entry import CheckResult
-from bot.domain.fault import FaultFound
 from bot.domain.message import (
     AmendAsked,
     CancelAsked,
     Command,
     Event,
+    FaultFound,
     PlaceAnswered,
     ReadTodaysOrders,
 )

@@ -18,8 +18,8 @@ from collections.abc import Callable
 from typing import Final, ParamSpec
 
 from bot.domain.entry import AuthEvent, RunState, StateChanged, StrategySwitched
-from bot.domain.fault import Fault, FaultFound
-from bot.domain.message import BrokerHealthChanged, DropToken, TwoFactorMissing
+from bot.domain.errors import Fault
+from bot.domain.message import BrokerHealthChanged, DropToken, FaultFound, TwoFactorMissing
 from bot.domain.order import Side
 from bot.engine.state import BY_ENGINE, LASTING, PRIORITY, Cause, State
 from bot.engine.tracked import StrategyState, TrackedFault

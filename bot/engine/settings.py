@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 
-from bot.domain.fault import Fault
+from bot.domain.errors import Fault
 from bot.domain.instrument import Instrument
 from bot.domain.plan import Limits, StrategyPlan
 from bot.strategy import Strategy

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from bot.domain.account import AccountSnapshot
 from bot.domain.entry import OrderUpdated
-from bot.domain.fault import Fault
+from bot.domain.errors import Fault
 from bot.domain.instrument import Phase
 from bot.domain.message import AmendAsked
 from bot.domain.order import (

@@ -18,7 +18,6 @@ from bot.broker.errors import BrokerError, is_unknown
 from bot.config.strategies.load import UnknownSymbols
 from bot.domain.account import SubAccount
 from bot.domain.entry import Note
-from bot.domain.fault import FaultFound
 from bot.domain.instrument import EXCHANGE_TZ, Instrument
 from bot.domain.message import (
     Action,
@@ -27,6 +26,7 @@ from bot.domain.message import (
     CancelOrder,
     Command,
     DropToken,
+    FaultFound,
     InstrumentsRead,
     Noted,
     OperatorActed,

@@ -18,7 +18,7 @@ from bot.clock import SystemClock
 from bot.config.problems import OperatorMistake
 from bot.config.strategies.invoke import words_of
 from bot.domain.entry import Entry
-from bot.domain.fault import Fault
+from bot.domain.errors import Fault
 from bot.domain.visible import visible
 from bot.journal.errors import JournalError
 from bot.protocol.redact import redact

@@ -13,8 +13,7 @@ from datetime import datetime
 from typing import Final
 
 from bot.domain.entry import Entry
-from bot.domain.fault import FaultFound
-from bot.domain.message import Command, Event, Record, TimePassed
+from bot.domain.message import Command, Event, FaultFound, Record, TimePassed
 from bot.engine.engine import Engine, Guard
 from bot.journal.errors import Unreachable
 from bot.journal.journal import Journal

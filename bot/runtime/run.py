@@ -24,8 +24,9 @@ from bot.config.strategies.invoke import invoke
 from bot.config.strategies.load import UnknownSymbols, load_strategies
 from bot.config.strategies.source_files import hashes_of
 from bot.domain.account import SubAccount
-from bot.domain.fault import Fault, FaultFound
+from bot.domain.errors import Fault
 from bot.domain.instrument import EXCHANGE_TZ
+from bot.domain.message import FaultFound
 from bot.domain.plan import StrategyPlan
 from bot.engine.engine import Engine
 from bot.journal.errors import Holder, LeaseLost

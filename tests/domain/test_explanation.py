@@ -6,8 +6,7 @@ import pytest
 
 from bot.domain.explanation import explain
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument, InstrumentKind
-from bot.domain.rule_data import RuleData
-from bot.domain.rule_table import RuleRow, rule_rows, shown
+from bot.domain.rule_data import RuleData, RuleRow, rule_rows, shown
 from bot.domain.rulebook import Rulebook
 from bot.domain.status import SymbolStatus
 from tests.domain.test_rulebook import read, versions

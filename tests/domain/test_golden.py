@@ -7,8 +7,8 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from bot.domain.bands import Band
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Lot, Phase
+from bot.domain.prices import Band
 from tests.domain.vectors import VECTORS, instrument
 from tests.rows import every_row
 

@@ -8,12 +8,13 @@ from typing import Any, cast
 import pytest
 
 from bot.domain.entry import Fill, IntentMoved, Note, RunState, StateChanged, Transition
-from bot.domain.fault import Fault, FaultFound
+from bot.domain.errors import Fault
 from bot.domain.message import (
     Action,
     BurnNonce,
     CancelAsked,
     CancelOrder,
+    FaultFound,
     NonceBurnt,
     OperatorActed,
     PlaceOrder,

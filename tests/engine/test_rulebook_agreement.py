@@ -17,10 +17,10 @@ from random import Random
 from typing import Final
 
 from bot.config.rulebook import load_rulebook
-from bot.domain.bands import Band
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument, InstrumentKind, Lot, Phase
 from bot.domain.order import OrderType, Side
 from bot.domain.plan import Limits, When
+from bot.domain.prices import Band
 from bot.domain.quote import Quote
 from bot.domain.rule_data import RuleData
 from bot.domain.status import SymbolStatus

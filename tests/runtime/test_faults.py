@@ -8,7 +8,7 @@ import pytest
 
 from bot.config.problems import OperatorMistake
 from bot.domain.entry import Note
-from bot.domain.fault import Fault
+from bot.domain.errors import Fault
 from bot.journal.errors import SendForbidden
 from bot.runtime.control.socket import Reply, Request
 from bot.runtime.faults import REPORTS_MAX, FaultGuard, ends_the_run

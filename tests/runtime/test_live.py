@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from bot.domain.fault import FaultFound
-from bot.domain.message import Command, ReadAccount, ReadTodaysOrders, Recovered
+from bot.domain.message import Command, FaultFound, ReadAccount, ReadTodaysOrders, Recovered
 from bot.domain.recovery import Recovery
 from bot.engine.engine import Engine, EngineSettings, invoke_plainly
 from bot.runtime.activity import Activity

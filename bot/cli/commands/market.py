@@ -21,7 +21,7 @@ from bot.config.rulebook import load_rulebook, load_symbols, rulebook_of
 from bot.domain.calendar import day_words
 from bot.domain.explanation import Explained, explain
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Lot
-from bot.domain.rule_table import RuleRow
+from bot.domain.rule_data import RuleRow
 from bot.domain.rulebook import Rulebook
 
 LISTED: Final = (Exchange.HOSE, Exchange.HNX, Exchange.UPCOM)

@@ -11,9 +11,9 @@ from datetime import date
 from typing import Final
 
 from bot.config.market_files.table import Row, WrongCell, shown
-from bot.domain.bands import Band
 from bot.domain.instrument import Instrument, Phase
 from bot.domain.order import Side
+from bot.domain.prices import Band
 from bot.domain.rulebook import Rulebook
 from bot.sandbox.markets.flow.day import FlowSpan
 from bot.sandbox.markets.replay.data import Print, RecordedBar

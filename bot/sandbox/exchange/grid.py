@@ -3,10 +3,9 @@
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 
-from bot.domain.bands import Band
 from bot.domain.instrument import Instrument
+from bot.domain.prices import Band, TickTable
 from bot.domain.rulebook import Rulebook
-from bot.domain.ticks import TickTable
 
 
 @dataclass(frozen=True, slots=True)

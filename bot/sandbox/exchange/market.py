@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from bot.domain.bands import WARRANT_FLOOR_MIN, Band
 from bot.domain.instrument import Exchange, Instrument, InstrumentKind, Lot
 from bot.domain.order import Side
+from bot.domain.prices import WARRANT_FLOOR_MIN, Band
 from bot.domain.rulebook import Rulebook
 from bot.domain.status import TradingMethod
 from bot.sandbox.exchange.auction import Clearing, clearing_of

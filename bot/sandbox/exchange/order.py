@@ -9,9 +9,9 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Final
 
-from bot.domain.bands import Band
 from bot.domain.instrument import Instrument, Lot
 from bot.domain.order import OrderType, Side
+from bot.domain.prices import Band
 from bot.sandbox.exchange.fact import fact
 
 CROWD: Final = ""

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Final
 
 from bot.domain.instrument import Exchange, InstrumentKind, Phase
-from bot.domain.ticks import TickTable
+from bot.domain.prices import TickTable
 from bot.sandbox.api.gatekeeper import not_found
 from bot.sandbox.exchange.market import Board
 from bot.sandbox.house.house import House

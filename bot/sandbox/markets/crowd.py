@@ -11,9 +11,9 @@ from math import pi, sin, sqrt
 from random import Random
 from typing import Final
 
-from bot.domain.bands import Band
 from bot.domain.instrument import EXCHANGE_TZ, Phase
 from bot.domain.order import Side
+from bot.domain.prices import Band
 from bot.domain.rulebook import Rulebook
 from bot.sandbox.exchange.venue import Venue
 from bot.sandbox.markets.source import LOT, CrowdOrders, Deliver, Level

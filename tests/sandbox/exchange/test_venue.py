@@ -2,9 +2,9 @@
 
 import pytest
 
-from bot.domain.bands import Band
 from bot.domain.instrument import Exchange, Instrument, InstrumentKind, Phase
 from bot.domain.order import OrderType, Side
+from bot.domain.prices import Band
 from bot.sandbox.exchange.errors import (
     DuplicateOrder,
     TimeWentBack,

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from random import Random
 from typing import Final
 
-from bot.domain.bands import Band
 from bot.domain.instrument import EXCHANGE_TZ, Phase
+from bot.domain.prices import Band
 from bot.domain.rulebook import Rulebook
 from bot.sandbox.exchange.grid import price_grid
 from bot.sandbox.exchange.venue import Venue

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Final
 
-from bot.domain.bands import Band
 from bot.domain.instrument import Instrument, Lot, Phase
+from bot.domain.prices import Band
 from bot.domain.quote import Depth, Quote
 from bot.domain.rulebook import Rulebook
 from bot.sandbox.exchange.market import Tape

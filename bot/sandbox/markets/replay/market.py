@@ -13,9 +13,9 @@ from datetime import UTC, date, datetime, timedelta
 from random import Random
 from typing import Final
 
-from bot.domain.bands import Band
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Phase
 from bot.domain.order import Side
+from bot.domain.prices import Band
 from bot.domain.rulebook import Rulebook
 from bot.sandbox.exchange.grid import price_grid
 from bot.sandbox.exchange.venue import Venue
