@@ -1,17 +1,17 @@
-"""Watches every answer for fields that came, went or were renamed, and tells each of them once.
+"""Watches every answer for added, missing and renamed fields, and reports each of them once.
 
 An unknown field is ignored when an answer is read, an optional one may be missing: neither is a
 failure. But a change of the API shows here first, and a person should see it before it becomes one.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from enum import StrEnum
 from typing import Final
 
 from bot.broker.field_names import TABLES
-from bot.protocol.drift import Drift, drift_of
+from bot.protocol.drift import drift_of
 from bot.protocol.envelope import Payload
 from bot.protocol.fidelity import FIDELITY
 from bot.protocol.redact import redact
@@ -19,7 +19,7 @@ from bot.protocol.redact import redact
 KNOWN_MAX: Final = 1_000
 """Fields remembered; a payload of endless new names costs no more than this."""
 ADDED_MAX: Final = 50
-"""New fields of one answer that are told: each is compared with every one that went."""
+"""New fields of one answer that are reported: each is compared with every missing one."""
 NAME_CHARACTERS_MAX: Final = 100
 _LIKENESS_MIN: Final = 0.6
 _SELDOM: Final[Mapping[str, tuple[str, ...]]] = {
@@ -78,7 +78,9 @@ class DriftWatch:
         return tuple(self._seen.values())
 
     def note(self, found: tuple[Drifted, ...]) -> None:
-        """Remember what differs in an answer, and tell what is new."""
+        """Remember what differs in an answer, and report what is new."""
+        if not found:
+            return
         news = tuple(each for each in found if (each.call, each.field) not in self._seen)
         if not news or len(self._seen) + len(news) > KNOWN_MAX:
             return
@@ -90,42 +92,34 @@ class DriftWatch:
 def drifted_in(payload: Payload) -> tuple[Drifted, ...]:
     """Return what differs in one payload from the table of its call; nothing without a table.
 
-    The paper broker's own field is none of the document's, and no drift.
+    The paper broker's own field isn't in the document, and is no drift.
     """
     table = TABLES.get(payload.call)
     if table is None:
         return ()
     drift = drift_of(table, payload)
+    if not drift.added and not drift.gone:
+        return ()
     seldom = _SELDOM.get(payload.call, ())
     gone = tuple(name for name in drift.gone if not (seldom and name.startswith(seldom)))
     added = tuple(name for name in drift.added if not name.endswith(FIDELITY))[:ADDED_MAX]
-    return tuple(_told(payload.call, Drift(added, gone)))
+    return tuple(_named(payload.call, added, list(gone)))
 
 
-def _told(call: str, drift: Drift) -> Iterator[Drifted]:
-    gone = list(drift.gone)
-    for added in drift.added:
-        old = _old_name(added, gone)
-        if old is None:
-            yield Drifted(call, Change.ADDED, _shown(added))
+def _named(call: str, added: Iterable[str], gone: list[str]) -> Iterator[Drifted]:
+    """A new field is a renamed one when a missing field in the same place is much like it."""
+    for name in added:
+        shown, place = redact(name)[:NAME_CHARACTERS_MAX], name.rpartition(".")[0]
+        alike = {old: _likeness(name, old) for old in gone if old.rpartition(".")[0] == place}
+        best = max(alike, key=lambda old: alike[old], default="")
+        if best and alike[best] >= _LIKENESS_MIN:
+            gone.remove(best)
+            yield Drifted(call, Change.RENAMED, shown, was=best)
         else:
-            gone.remove(old)
-            yield Drifted(call, Change.RENAMED, _shown(added), was=old)
+            yield Drifted(call, Change.ADDED, shown)
     yield from (Drifted(call, Change.GONE, name) for name in gone)
-
-
-def _old_name(added: str, gone: list[str]) -> str | None:
-    """Guess which field that went is the one that came: in the same place, and much like it."""
-    place = added.rpartition(".")[0]
-    alike = {name: _likeness(added, name) for name in gone if name.rpartition(".")[0] == place}
-    best = max(alike, key=lambda name: alike[name], default=None)
-    return best if best is not None and alike[best] >= _LIKENESS_MIN else None
 
 
 def _likeness(one: str, other: str) -> float:
     first, second = (name.replace("_", "").lower() for name in (one, other))
     return SequenceMatcher(None, first, second).ratio()
-
-
-def _shown(name: str) -> str:
-    return redact(name)[:NAME_CHARACTERS_MAX]

@@ -135,14 +135,13 @@ def _payload_of(endpoint: Endpoint, body: dict[str, Any], raw: bytes) -> Any:
         # Fields of a `data` or `result` object count too; what stands at the top wins.
         inner = [body[key] for key in _PAYLOAD_KEYS if isinstance(body.get(key), dict)]
         return {name: value for fields in (*inner, body) for name, value in fields.items()}
-    found = [
-        body[key] for key in (endpoint.payload_key, *_PAYLOAD_KEYS) if body.get(key) is not None
-    ]
-    if not found and endpoint.shape is Shape.PERHAPS and not body.keys().isdisjoint(_PAYLOAD_KEYS):
+    for name in (endpoint.payload_key, *_PAYLOAD_KEYS):
+        value = body.get(name)
+        if isinstance(value, _SHAPES[endpoint.shape]):
+            return value
+        if value is not None:
+            wanted = f"{endpoint.payload_key} is not an {endpoint.shape.value}"
+            raise MalformedAnswer(endpoint.name, wanted, raw)
+    if endpoint.shape is Shape.PERHAPS and not body.keys().isdisjoint(_PAYLOAD_KEYS):
         return None
-    if not found:
-        raise MalformedAnswer(endpoint.name, f"there is no {endpoint.payload_key}", raw)
-    if not isinstance(found[0], _SHAPES[endpoint.shape]):
-        wanted = f"{endpoint.payload_key} is not an {endpoint.shape.value}"
-        raise MalformedAnswer(endpoint.name, wanted, raw)
-    return found[0]
+    raise MalformedAnswer(endpoint.name, f"there is no {endpoint.payload_key}", raw)

@@ -7,6 +7,7 @@ unified quotes.
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import Final
 
 from bot.domain.instrument import Exchange
@@ -119,18 +120,14 @@ def decode_depth(payload: Payload) -> Depth:
     found = read(_Depth, payload)
     return Depth(
         symbol=found.symbol,
-        bids=tuple(sorted(_levels(found.bids), key=_price, reverse=True)),
-        asks=tuple(sorted(_levels(found.asks), key=_price)),
+        bids=tuple(sorted(_levels(found.bids), key=attrgetter("price"), reverse=True)),
+        asks=tuple(sorted(_levels(found.asks), key=attrgetter("price"))),
         updated_at=found.updated_at,
     )
 
 
-def _levels(levels: Iterable[_Level]) -> Iterable[DepthLevel]:
-    return (DepthLevel(level.price, level.volume) for level in levels if level.price is not None)
-
-
-def _price(level: DepthLevel) -> int:
-    return level.price
+def _levels(sent: Iterable[_Level]) -> list[DepthLevel]:
+    return [DepthLevel(level.price, level.volume) for level in sent if level.price is not None]
 
 
 def encode_depth(depth: Depth) -> dict[str, object]:

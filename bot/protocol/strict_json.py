@@ -30,7 +30,19 @@ def parse(body: bytes) -> Any:
         raise NotJson(f"the body is not JSON: {error.msg} at character {error.pos}") from None
     except RecursionError:
         raise NotJson(f"nested deeper than {DEPTH_MAX}") from None
-    _refuse_depth(value)
+    level = [value]  # by level, so that no depth can exhaust our own stack
+    for _ in range(DEPTH_MAX + 1):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, dict | list)
+        ]
+        if not level:
+            break
+    else:
+        raise NotJson(f"nested deeper than {DEPTH_MAX}")
     if _UNSTORABLE.search(body):
         # Without its escaped backslashes, or a text that spells an escape out would count as NUL.
         text = json.dumps(value, ensure_ascii=False, default=str).replace("\\\\", "")
@@ -75,21 +87,6 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         raise NotJson("a key is given twice in one object")
     return found
-
-
-def _refuse_depth(value: object) -> None:
-    """Walk the containers level by level, so that no depth can exhaust our own stack."""
-    level = [value]
-    for _ in range(DEPTH_MAX + 1):
-        inside = (
-            each.values() if isinstance(each, dict) else each
-            for each in level
-            if isinstance(each, dict | list)
-        )
-        level = [one for values in inside for one in values if isinstance(one, dict | list)]
-        if not level:
-            return
-    raise NotJson(f"nested deeper than {DEPTH_MAX}")
 
 
 _ENCODER: Final = json.JSONEncoder(
