@@ -1,15 +1,47 @@
-"""What is under way, and whose turn it is.
+"""What is under way, whose turn it is, and the one queue into the engine.
 
 The stepped market clock may move only when nothing is under way: no event waits, no command runs,
-no request is in flight, no row is being written. `Activity` counts that. `Tasks` runs the commands
-of the engine; in the stepped market they take turns in the order in which they were started, so
-that answers enter in request-start order and the same seed gives the same story on any machine.
+no request is in flight, no row is being written. `Activity` counts that. Whatever happens, happens
+by an event in the `Inbox`. `Tasks` runs the commands of the engine; in the stepped market they take
+turns in the order in which they were started, so that answers enter in request-start order and the
+same seed gives the same story on any machine.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Protocol
+
+from bot.domain.message import Event
+
+Post = Callable[[Event], None]
+
+
+class Turn(Protocol):
+    """Who may run now."""
+
+    async def take(self) -> None: ...
+    def give_back(self) -> None: ...
+
+
+class AllAtOnce:
+    """Everybody runs at the same time: live, where the network decides the order."""
+
+    async def take(self) -> None: ...
+    def give_back(self) -> None: ...
+
+
+class OneAtATime:
+    """First come, first served, as asyncio's lock is fair: the stepped market."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+
+    async def take(self) -> None:
+        await self._lock.acquire()
+
+    def give_back(self) -> None:
+        self._lock.release()
 
 
 class Activity:
@@ -42,41 +74,30 @@ class Activity:
         await self._idle.wait()
 
 
-class Turn(Protocol):
-    """Who may run now."""
+class Inbox:
+    """Events in the order of their arrival; one counts as under way until it has been handled."""
 
-    async def take(self) -> None:
-        """Wait for the turn."""
-        ...
+    def __init__(self, activity: Activity) -> None:
+        self._activity = activity
+        self._queue: asyncio.Queue[Event] = asyncio.Queue()
 
-    def give_back(self) -> None:
-        """Let the next one run."""
-        ...
+    def post(self, event: Event) -> None:
+        """Put an event at the end."""
+        self._activity.begin()
+        self._queue.put_nowait(event)
 
+    @property
+    def has_more(self) -> bool:
+        """True when an event waits."""
+        return not self._queue.empty()
 
-class AllAtOnce:
-    """Everybody runs at the same time: live, where the network decides the order."""
+    async def take(self) -> Event:
+        """Wait for the next event; `done` must follow."""
+        return await self._queue.get()
 
-    async def take(self) -> None:
-        """Go ahead at once."""
-
-    def give_back(self) -> None:
-        """Nothing was taken."""
-
-
-class OneAtATime:
-    """One after another, first come first served: the stepped market."""
-
-    def __init__(self) -> None:
-        self._lock = asyncio.Lock()
-
-    async def take(self) -> None:
-        """Wait for the turn; asyncio's lock is fair."""
-        await self._lock.acquire()
-
-    def give_back(self) -> None:
-        """Let the next one run."""
-        self._lock.release()
+    def done(self) -> None:
+        """The event taken last has been handled, its rows written and its commands started."""
+        self._activity.end()
 
 
 class Tasks:

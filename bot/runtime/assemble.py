@@ -17,6 +17,7 @@ from bot.broker.clock_offset import OnSkew
 from bot.broker.drift_watch import Drifted, OnDrift
 from bot.broker.errors import BrokerError, ForbiddenAddress, Refused, refuses_key
 from bot.broker.signer import Credentials
+from bot.broker.writes import OrderWriter
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.settings.load import Loaded, RiskSettings
 from bot.domain.account import SubAccount
@@ -24,7 +25,7 @@ from bot.domain.entry import Note, Number
 from bot.domain.message import Noted
 from bot.engine.settings import EngineSettings, LoadedStrategy
 from bot.protocol.secret import Secret
-from bot.runtime.inbox import Post
+from bot.runtime.activity import Post
 from bot.runtime.token_file import keep_token, kept_token
 from bot.runtime.worlds.environment import Access, Environment
 
@@ -32,7 +33,13 @@ DRIFT_CHARACTERS_MAX: Final = 300
 _LONG_TERM: Final = "the broker limits us still, after its own reset: a limit in the long term"
 
 
-def connect_broker(loaded: Loaded, access: Access, environment: Environment, post: Post) -> Broker:
+def connect_broker(
+    loaded: Loaded,
+    access: Access,
+    environment: Environment,
+    post: Post,
+    writes: type[OrderWriter] = OrderWriter,
+) -> Broker:
     """Wire the broker's side; nothing is sent yet. Raises OperatorMistake for an unsafe address."""
     settings = loaded.settings
     budget = RequestBudget(
@@ -50,6 +57,7 @@ def connect_broker(loaded: Loaded, access: Access, environment: Environment, pos
             budget=budget,
             max_concurrent=environment.max_concurrent,
             app=access.app,
+            writes=writes,
             on_drift=tell_drift(environment, post),
             on_skew=tell_skew(environment, post),
         )

@@ -47,11 +47,10 @@ from bot.domain.recovery import Recovery
 from bot.domain.rulebook import Rulebook
 from bot.engine.engine import Engine, Guard
 from bot.journal.journal import Journal
-from bot.runtime.activity import Tasks
+from bot.runtime.activity import Inbox, Tasks
 from bot.runtime.assemble import unreachable
 from bot.runtime.earlier_days import with_earlier_ends
 from bot.runtime.feeds import Feeds
-from bot.runtime.inbox import Inbox
 from bot.runtime.live import CarryOut, LiveLoop, Show, time_passes
 from bot.runtime.order_manager import OrderManager
 from bot.runtime.poll_watch import PollWatch

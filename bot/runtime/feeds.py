@@ -15,8 +15,7 @@ from bot.domain.message import TimerFired
 from bot.domain.plan import StrategyPlan
 from bot.domain.rulebook import Rulebook
 from bot.engine.risk.checks import SILENT_PHASES
-from bot.runtime.activity import Tasks
-from bot.runtime.inbox import Post
+from bot.runtime.activity import Post, Tasks
 from bot.runtime.reads import DayOrderBook, Reads
 from bot.runtime.schedule import POLL_MISFIRE_GRACE_S, Job, PhaseTrigger, daily_at, every
 

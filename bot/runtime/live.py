@@ -17,7 +17,7 @@ from bot.domain.message import Command, Event, FaultFound, Record, TimePassed
 from bot.engine.engine import Engine, Guard
 from bot.journal.errors import Unreachable
 from bot.journal.journal import Journal
-from bot.runtime.inbox import Inbox
+from bot.runtime.activity import Inbox
 from bot.runtime.worlds.environment import Mark
 
 JOURNAL_RETRY_S: Final = 2.0

@@ -12,9 +12,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from functools import partial
+from typing import Final
 
-from bot.broker.writes import Objection, SignedRequest, nothing_against
+from bot.broker.writes import Objection, OrderWriter, SignedRequest, nothing_against
 from bot.clock import Clock, boot_id, boottime_ns
 from bot.domain.account import SubAccount
 from bot.domain.entry import AttemptFinished, AttemptStarted, Entry, IntentMoved, Transition
@@ -36,7 +37,7 @@ from bot.journal.journal import Journal
 from bot.protocol.answer import Answer, NoAnswer
 from bot.protocol.classify import classify_amend, classify_burn, classify_cancel, classify_place
 from bot.protocol.redact import redact
-from bot.runtime.inbox import Post
+from bot.runtime.activity import Post
 from bot.runtime.reads import DayOrderBook
 
 BURN_WINDOW_S: Final = 270.0
@@ -62,26 +63,11 @@ _OUTCOME_WORDS: Final = {
 }
 
 
-class Writer(Protocol):
-    """What sends: the broker's order writer, or the one of a dry run that signs and sends
-    nothing.
-    """
-
-    def prepare_place(self, account: SubAccount, intent: Intent) -> SignedRequest: ...
-    def prepare_cancel(self, account: SubAccount, order_id: str) -> SignedRequest: ...
-    def prepare_amend(
-        self, account: SubAccount, order_id: str, *, limit_price: int | None, quantity: int | None
-    ) -> SignedRequest: ...
-    async def send(
-        self, signed: SignedRequest, objection: Objection = ...
-    ) -> Answer | NoAnswer: ...
-    async def burn(self, nonce: str) -> Answer | NoAnswer: ...
-
-
 Classify = Callable[[str, Answer | NoAnswer], Outcome]
 Gate = Callable[[Intent], str | None]
 """Says why an approved order must not leave after all: what has been decided since."""
 Write = Callable[[], Awaitable[None]]
+Attempt = AttemptStarted | StoredAttempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +94,7 @@ class OrderManager:
     def __init__(
         self,
         *,
-        writer: Writer,
+        writer: OrderWriter,
         journal: Journal,
         account: SubAccount,
         day_order_book: DayOrderBook,
@@ -128,7 +114,8 @@ class OrderManager:
         self._gate = gate
         self._post = post
         self._boot_id = boot_id()
-        self._open: dict[str, StoredAttempt] = {}
+        self._open: dict[str, Attempt] = {}
+        """By intent: the places without a trusted answer, of this run and of an earlier one."""
 
     def adopt(self, attempts: Sequence[StoredAttempt]) -> None:
         """Take over the unanswered places of an earlier run, so that they can be fenced."""
@@ -139,25 +126,49 @@ class OrderManager:
     async def place(self, intent: Intent) -> None:
         """Send the intent's one POST, or say for certain that it was not sent."""
         async with self._slots:
-            reason = await self._reason_not_to_send(intent)
-            if reason is not None:
+            too_old = await self._day_order_book.reason_of_age(BOOK_AGE_MAX)
+            if (reason := too_old or self._objection(intent)) is not None:
                 self._answer_place(intent, NotSent(reason), None)
                 return
             signed = self._writer.prepare_place(self._account, intent)
-            started = self._started(signed, intent.intent_id, "POST", None)
-            entries = _place_entries(started)
-            committed = await self._commit(
-                lambda: self._journal.begin_attempt(
-                    entries, epoch=self._epoch, fingerprint=intent.fingerprint
-                )
+            started = self._started(signed, intent.intent_id, None)
+            at, intent_id = started.at, intent.intent_id
+            entries: list[Entry] = [
+                started,
+                IntentMoved(at, intent_id, SendState.READY, SendState.SENDING, "signed and sent"),
+                Transition(
+                    at=at,
+                    intent_id=intent_id,
+                    order_id=None,
+                    from_state=OrderState.INITIALIZED,
+                    to_state=OrderState.SUBMITTED,
+                    broker_status=None,
+                    source="place",
+                ),
+            ]
+            begin = partial(
+                self._journal.begin_attempt,
+                entries,
+                epoch=self._epoch,
+                fingerprint=intent.fingerprint,
             )
+            committed = await self._commit(begin)
             if not committed.is_stored:
                 self._answer_place(intent, NotSent(committed.reason), None)
                 return
-            self._open[intent.intent_id] = _stored(started)
-            self._post(SendStarted(self._now(), intent.intent_id))
-            answer = await self._send_once(signed, committed, lambda: self._objection(intent))
-            self._judge_place(intent, started, answer)
+            self._open[intent_id] = started
+            self._post(SendStarted(self._now(), intent_id))
+            answer = await self._send_once(signed, committed, partial(self._objection, intent))
+            outcome = classify_place(
+                intent,
+                answer,
+                today=intent.trading_date,
+                known_ids=frozenset(started.known_ids),
+                account=self._account,
+            )
+            if isinstance(outcome, Accepted):
+                self._day_order_book.learn(outcome.result.order_id)
+            self._answer_place(intent, outcome, self._finished(started, outcome, answer))
 
     def settle(self, intent: Intent, done: asyncio.Task[None]) -> None:
         """Answer for a place that has ended with a fault: unknown when it may have left."""
@@ -165,9 +176,6 @@ class OrderManager:
             return
         is_stored = intent.intent_id in self._open
         self._answer_place(intent, (Unknown if is_stored else NotSent)(ENGINE_FAULT), None)
-
-    async def _reason_not_to_send(self, intent: Intent) -> str | None:
-        return await self._day_order_book.reason_of_age(BOOK_AGE_MAX) or self._objection(intent)
 
     def _objection(self, intent: Intent) -> str | None:
         """Asked again just before the first byte: the request quota may have held it up, and an
@@ -179,20 +187,6 @@ class OrderManager:
             limit_s = (intent.ttl_at - intent.created_at).total_seconds()
             return f"the signal was {age_s:.1f} s old (limit {limit_s:g} s)"
         return self._gate(intent)
-
-    def _judge_place(
-        self, intent: Intent, started: AttemptStarted, answer: Answer | NoAnswer
-    ) -> None:
-        outcome = classify_place(
-            intent,
-            answer,
-            today=intent.trading_date,
-            known_ids=frozenset(started.known_ids),
-            account=self._account,
-        )
-        if isinstance(outcome, Accepted):
-            self._day_order_book.learn(outcome.result.order_id)
-        self._answer_place(intent, outcome, self._finished(started, outcome, answer))
 
     def _answer_place(
         self, intent: Intent, outcome: Outcome, finished: AttemptFinished | None
@@ -206,7 +200,7 @@ class OrderManager:
     async def cancel(self, command: CancelOrder) -> None:
         """Send a DELETE; the verdict comes from a row that is read afterwards."""
         signed = self._writer.prepare_cancel(self._account, command.order_id)
-        started = self._started(signed, command.intent_id, "DELETE", command.order_id)
+        started = self._started(signed, command.intent_id, command.order_id)
         outcome, finished = await self._change(signed, started, classify_cancel)
         self._post(CancelAnswered(self._now(), command.order_id, outcome, finished))
 
@@ -218,7 +212,7 @@ class OrderManager:
             limit_price=command.limit_price,
             quantity=command.quantity,
         )
-        started = self._started(signed, command.intent_id, "PUT", command.order_id)
+        started = self._started(signed, command.intent_id, command.order_id)
         outcome, finished = await self._change(signed, started, classify_amend)
         self._post(AmendAnswered(self._now(), command.order_id, outcome, finished))
 
@@ -226,7 +220,7 @@ class OrderManager:
         self, signed: SignedRequest, started: AttemptStarted, classify: Classify
     ) -> tuple[Outcome, AttemptFinished | None]:
         assert started.order_id is not None, "a change names its order"
-        committed = await self._commit(lambda: self._journal.write([started]))
+        committed = await self._commit(partial(self._journal.write, [started]))
         if not committed.is_stored:
             return NotSent(committed.reason), None
         answer = await self._send_once(signed, committed, nothing_against)
@@ -282,7 +276,7 @@ class OrderManager:
                 break
         self._post(NonceBurnt(self._now(), intent_id, resolution, detail))
 
-    def _age_s(self, attempt: StoredAttempt) -> float:
+    def _age_s(self, attempt: Attempt) -> float:
         """Seconds since signing: the larger of boot time and the broker's, so that neither can
         flatter.
         """
@@ -297,13 +291,13 @@ class OrderManager:
         return self._clocks.market.now()
 
     def _started(
-        self, signed: SignedRequest, intent_id: str, verb: str, order_id: str | None
+        self, signed: SignedRequest, intent_id: str, order_id: str | None
     ) -> AttemptStarted:
         return AttemptStarted(
             at=self._now(),
             attempt_id=signed.nonce,
             intent_id=intent_id,
-            verb=verb,
+            verb=signed.method,
             target=redact(signed.target),
             order_id=order_id,
             nonce=signed.nonce,
@@ -319,64 +313,24 @@ class OrderManager:
     def _finished(
         self, started: AttemptStarted, outcome: Outcome, answer: Answer | NoAnswer
     ) -> AttemptFinished:
-        code, reason = _code_and_reason(outcome)
+        if isinstance(outcome, Accepted):
+            code, reason = outcome.result.code, outcome.result.reason or ""
+        else:
+            code = outcome.code if isinstance(outcome, Refused) else None
+            reason = outcome.reason
+        if isinstance(answer, Answer):
+            http_status = answer.http_status
+            raw = answer.body.decode("utf-8", errors="backslashreplace")
+        else:
+            http_status, raw = None, answer.reason
         return AttemptFinished(
             at=self._now(),
             attempt_id=started.attempt_id,
             intent_id=started.intent_id,
             outcome=_OUTCOME_WORDS[type(outcome)],
-            http_status=answer.http_status if isinstance(answer, Answer) else None,
+            http_status=http_status,
             code=code,
             reason=reason,
-            raw=redact(_raw(answer)),
+            raw=redact(raw),
             latency_ms=round(answer.latency_ms),
         )
-
-
-def _place_entries(started: AttemptStarted) -> list[Entry]:
-    return [
-        started,
-        IntentMoved(
-            started.at, started.intent_id, SendState.READY, SendState.SENDING, "signed and sent"
-        ),
-        Transition(
-            at=started.at,
-            intent_id=started.intent_id,
-            order_id=None,
-            from_state=OrderState.INITIALIZED,
-            to_state=OrderState.SUBMITTED,
-            broker_status=None,
-            source="place",
-        ),
-    ]
-
-
-def _stored(started: AttemptStarted) -> StoredAttempt:
-    return StoredAttempt(
-        attempt_id=started.attempt_id,
-        intent_id=started.intent_id,
-        verb=started.verb,
-        order_id=started.order_id,
-        nonce=started.nonce,
-        signed_ms=started.signed_ms,
-        boot_id=started.boot_id,
-        boottime_ns=started.boottime_ns,
-        at=started.at,
-        known_ids=started.known_ids,
-    )
-
-
-def _code_and_reason(outcome: Outcome) -> tuple[str | None, str]:
-    match outcome:
-        case Accepted(result):
-            return result.code, result.reason or ""
-        case Refused(code, reason):
-            return code, reason
-        case NotSent(reason) | Unknown(reason):
-            return None, reason
-
-
-def _raw(answer: Answer | NoAnswer) -> str:
-    if isinstance(answer, Answer):
-        return answer.body.decode("utf-8", errors="backslashreplace")
-    return answer.reason

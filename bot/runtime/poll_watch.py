@@ -10,8 +10,8 @@ from typing import Final
 
 from bot.domain.entry import Note
 from bot.domain.message import Noted
+from bot.runtime.activity import Post
 from bot.runtime.feeds import Poll, room_for_polls
-from bot.runtime.inbox import Post
 
 LATE_FOR: Final = timedelta(minutes=2)
 """Market time that a poll may be late: a wait that the broker has asked for is shorter."""

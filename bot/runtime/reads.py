@@ -6,29 +6,34 @@ broker unhealthy, the next success makes it healthy again.
 """
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
-from typing import Final
+from typing import Final, TypeVar
 
 from bot.broker.client import BrokerClient
 from bot.broker.errors import BrokerError, Malformed
 from bot.clock import Clock
-from bot.domain.account import ShareholderRight, SubAccount
+from bot.domain.account import AccountSnapshot, ShareholderRight, SubAccount
 from bot.domain.instrument import EXCHANGE_TZ, Exchange
 from bot.domain.message import (
     AccountRead,
     BrokerHealthChanged,
     DepthReceived,
+    Event,
     OrderRead,
     PhaseChanged,
     QuoteReceived,
     TodaysOrdersRead,
 )
-from bot.runtime.inbox import Post
+from bot.domain.order import OrderReport
+from bot.runtime.activity import Post
 from bot.runtime.worlds.environment import Elapsed
 
 FAILURES_MAX: Final = 3
 MORNING: Final = timedelta(hours=8)
 """After midnight: by then what goes ex on a day has been booked."""
+
+Value = TypeVar("Value")
 
 
 class Health:
@@ -55,28 +60,21 @@ class Health:
             self._post(BrokerHealthChanged(self._clock.now(), False, str(error)))
 
 
+@dataclass(eq=False, slots=True)
 class DayOrderBook:
     """The day order book: read at once, remembered by its ids, one read at a time."""
 
-    def __init__(
-        self,
-        client: BrokerClient,
-        account: SubAccount,
-        clock: Clock,
-        health: Health,
-        post: Post,
-        elapsed_s: Elapsed,
-    ) -> None:
-        self._client = client
-        self._account = account
-        self._clock = clock
-        self._health = health
-        self._post = post
-        self._elapsed_s = elapsed_s
-        self._ids: set[str] = set()
-        self._day: date | None = None
-        self._read_s: float | None = None
-        self._failure = ""
+    client: BrokerClient
+    account: SubAccount
+    clock: Clock
+    health: Health
+    post: Post
+    elapsed_s: Elapsed
+    """An age is a duration: it is not the market clock's, which may step or run faster."""
+    _ids: set[str] = field(default_factory=set, init=False)
+    _day: date | None = field(default=None, init=False)
+    _read_s: float | None = field(default=None, init=False)
+    _failure: str = field(default="", init=False)
 
     def known_ids(self) -> tuple[str, ...]:
         """Every order id seen in the book of the day so far, sorted."""
@@ -94,67 +92,69 @@ class DayOrderBook:
 
     async def reason_of_age(self, age_max: timedelta) -> str | None:
         """Read the book unless that was done within `age_max`; return why it is too old even so."""
-        if self._is_older(age_max):
-            await self.read()
+        if not self._is_older(age_max):
+            return None
+        await self.read()
         if not self._is_older(age_max):
             return None
         failure = f"; reading it again failed: {self._failure}" if self._failure else ""
         if self._read_s is None:
             return f"the day order book has not been read yet{failure}"
-        age_s, limit_s = self._elapsed_s() - self._read_s, age_max.total_seconds()
+        age_s, limit_s = self.elapsed_s() - self._read_s, age_max.total_seconds()
         return f"the day order book was read {age_s:.1f} s ago, limit {limit_s:g} s{failure}"
 
     def _is_older(self, age_max: timedelta) -> bool:
-        """An age is a duration: it is not the market clock's, which may step or run faster."""
-        return self._read_s is None or self._elapsed_s() - self._read_s > age_max.total_seconds()
+        return self._read_s is None or self.elapsed_s() - self._read_s > age_max.total_seconds()
 
     async def read(self) -> None:
         """Read the book and post it."""
-        asked_at, asked_s = self._clock.now(), self._elapsed_s()
+        asked_at, asked_s = self.clock.now(), self.elapsed_s()
         try:
-            found = await self._client.todays_orders(self._account, asked_at)
+            found = await self.client.todays_orders(self.account, asked_at)
         except BrokerError as error:
-            self._health.failed(error)
+            self.health.failed(error)
             self._failure = str(error)
             return
-        self._health.succeeded()
+        self.health.succeeded()
         self._read_s, self._failure = asked_s, ""
-        self._begin_day(asked_at.astimezone(EXCHANGE_TZ).date())
-        self._ids.update(report.order_id for report in found.reports)
-        self._ids.update(row.order_id for row in found.set_aside if row.order_id)
-        account, at = self._account.extended_id, self._clock.now()
-        self._post(TodaysOrdersRead(at, account, found.reports, asked_at, found.set_aside))
-
-    def _begin_day(self, day: date) -> None:
-        """Forget the ids of another day: the broker may give them out again."""
-        if day != self._day:
+        day = asked_at.astimezone(EXCHANGE_TZ).date()
+        if day != self._day:  # the broker may give out the ids of another day again
             self._day, self._ids = day, set()
+        self._ids.update([report.order_id for report in found.reports])
+        self._ids.update([row.order_id for row in found.set_aside if row.order_id])
+        account, at = self.account.extended_id, self.clock.now()
+        self.post(TodaysOrdersRead(at, account, found.reports, asked_at, found.set_aside))
 
 
+@dataclass(eq=False, slots=True)
 class Reads:
     """The other reads, each one call and one event. Two of one kind and symbol never overlap."""
 
-    def __init__(
-        self, client: BrokerClient, account: SubAccount, clock: Clock, health: Health, post: Post
-    ) -> None:
-        self._client = client
-        self._account = account
-        self._clock = clock
-        self._health = health
-        self._post = post
-        self._under_way: set[str] = set()
-        self._rights_day: date | None = None
+    client: BrokerClient
+    sub_account: SubAccount
+    clock: Clock
+    health: Health
+    post: Post
+    _under_way: set[str] = field(default_factory=set, init=False)
+    _rights_day: date | None = field(default=None, init=False)
 
-    async def _once(self, key: str, read: Callable[[datetime], Awaitable[None]]) -> None:
+    async def _once(
+        self,
+        key: str,
+        ask: Callable[[datetime], Awaitable[Value]],
+        event: Callable[[datetime, Value], Event],
+    ) -> None:
+        """Ask, and post what came as an event of the time it was asked at."""
         if key in self._under_way:
             return
         self._under_way.add(key)
+        asked_at = self.clock.now()
         try:
-            await read(self._clock.now())
+            self.post(event(asked_at, await ask(asked_at)))
         except BrokerError as error:
-            self._health.failed(error)
+            self.health.failed(error)
         else:
-            self._health.succeeded()
+            self.health.succeeded()
         finally:
             self._under_way.discard(key)
 
@@ -164,63 +164,52 @@ class Reads:
 
     async def quote(self, symbol: str) -> None:
         """Poll the quote of a symbol."""
-
-        async def read(asked_at: datetime) -> None:
-            quote = await self._client.quote(symbol)
-            self._post(QuoteReceived(asked_at, quote))
-
-        await self._once(f"quote {symbol}", read)
+        await self._once(f"quote {symbol}", lambda _: self.client.quote(symbol), QuoteReceived)
 
     async def depth(self, symbol: str) -> None:
         """Poll the depth of a symbol."""
-
-        async def read(asked_at: datetime) -> None:
-            depth = await self._client.depth(symbol)
-            self._post(DepthReceived(asked_at, depth))
-
-        await self._once(f"depth {symbol}", read)
+        await self._once(f"depth {symbol}", lambda _: self.client.depth(symbol), DepthReceived)
 
     async def phase(self, exchange: Exchange) -> None:
         """Ask the broker for the phase of an exchange and the order types that it takes there."""
-
-        async def read(asked_at: datetime) -> None:
-            found = await self._client.market_phase(exchange)
-            self._post(PhaseChanged(asked_at, exchange, found.phase, found.available))
-
-        await self._once(f"phase {exchange}", read)
+        await self._once(
+            f"phase {exchange}",
+            lambda _: self.client.market_phase(exchange),
+            lambda at, found: PhaseChanged(at, exchange, found.phase, found.available),
+        )
 
     async def order(self, order_id: str) -> None:
         """Poll one order's detail row; one that cannot be read keeps no cancel waiting."""
 
-        async def read(asked_at: datetime) -> None:
+        async def ask(asked_at: datetime) -> OrderReport | None:
             try:
-                report = await self._client.order(self._account, order_id, asked_at)
+                return await self.client.order(self.sub_account, order_id, asked_at)
             except Malformed:
-                self._post(OrderRead(asked_at, order_id, None, is_unreadable=True))
+                self.post(OrderRead(asked_at, order_id, None, is_unreadable=True))
                 raise
-            self._post(OrderRead(asked_at, order_id, report))
 
-        await self._once(f"order {order_id}", read)
+        await self._once(
+            f"order {order_id}", ask, lambda at, report: OrderRead(at, order_id, report)
+        )
 
     async def account(self) -> None:
-        """Poll cash and holdings."""
+        """Poll cash and holdings.
 
-        async def read(asked_at: datetime) -> None:
-            snapshot = await self._client.account_snapshot(self._account, asked_at)
-            self._post(AccountRead(asked_at, snapshot, await self._todays_rights(asked_at)))
-
-        await self._once("account", read)
-
-    async def _todays_rights(self, asked_at: datetime) -> tuple[ShareholderRight, ...] | None:
-        """Read corporate actions with the first read of a run, and of each day from 08:00 on.
-
-        They only give a difference its name: a failure is as good as none.
+        Corporate actions come with the first read of a run, and of each day from 08:00 on. They
+        only give a difference its name: a failure is as good as none.
         """
-        day = (asked_at.astimezone(EXCHANGE_TZ) - MORNING).date()
-        if day == self._rights_day:
-            return None
-        self._rights_day = day
-        try:
-            return await self._client.rights(self._account)
-        except BrokerError:
-            return None
+
+        async def ask(
+            asked_at: datetime,
+        ) -> tuple[AccountSnapshot, tuple[ShareholderRight, ...] | None]:
+            snapshot = await self.client.account_snapshot(self.sub_account, asked_at)
+            day = (asked_at.astimezone(EXCHANGE_TZ) - MORNING).date()
+            if day == self._rights_day:
+                return snapshot, None
+            self._rights_day = day
+            try:
+                return snapshot, await self.client.rights(self.sub_account)
+            except BrokerError:
+                return snapshot, None
+
+        await self._once("account", ask, lambda at, found: AccountRead(at, *found))

@@ -16,6 +16,7 @@ from functools import partial
 from bot import __version__
 from bot.broker.broker import Broker
 from bot.broker.errors import BrokerError
+from bot.broker.writes import DryWriter, OrderWriter
 from bot.clock import SystemClock, performance_s
 from bot.config.masking import masked_url
 from bot.config.rulebook import on_later_rules, rulebook_of
@@ -33,7 +34,7 @@ from bot.journal.errors import Holder, LeaseLost
 from bot.journal.heads_keeper import HeadsKeeper
 from bot.journal.journal import Journal
 from bot.journal.lease import acquire
-from bot.runtime.activity import Activity, Tasks
+from bot.runtime.activity import Activity, Inbox, Tasks
 from bot.runtime.assemble import (
     choose_account,
     connect_broker,
@@ -46,10 +47,8 @@ from bot.runtime.control.operations import Operations
 from bot.runtime.control.server import ControlServer, while_starting
 from bot.runtime.control.status import Facts
 from bot.runtime.daemon import Daemon, Parts
-from bot.runtime.dry_run import dry
 from bot.runtime.faults import FaultGuard, ends_the_run
 from bot.runtime.feeds import polls_of, room_for_polls, slowed_by
-from bot.runtime.inbox import Inbox
 from bot.runtime.journal_file import TO_RUN, journal_errors, prepare_journal, taken_over
 from bot.runtime.order_manager import Clocks, OrderManager
 from bot.runtime.poll_watch import PollWatch
@@ -234,7 +233,10 @@ class Run:
         wanted, ask = self._loaded.settings.broker.account, self._insistence.ask
         try:
             access = await ask(partial(self.environment.open, self._stack))
-            broker = connect_broker(self._loaded, access, self.environment, self._inbox.post)
+            writes = DryWriter if self._options.dry_run else OrderWriter
+            broker = connect_broker(
+                self._loaded, access, self.environment, self._inbox.post, writes
+            )
             self._stack.push_async_callback(broker.close)
             async with standing_still(self.environment, self._tasks):
                 account = await ask(partial(choose_account, broker.client, wanted))
@@ -278,7 +280,7 @@ class Run:
             reads=Reads(broker.client, account, environment.market, health, post),
             day_order_book=day_order_book,
             orders=OrderManager(
-                writer=dry(broker.writer) if self._options.dry_run else broker.writer,
+                writer=broker.writer,
                 journal=opened.journal,
                 account=account,
                 day_order_book=day_order_book,

@@ -22,7 +22,7 @@ from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.message import Noted, TwoFactorMissing, TwoFactorReady
 from bot.journal.reader import JournalReader
 from bot.protocol.secret import Secret
-from bot.runtime.inbox import Post
+from bot.runtime.activity import Post
 from bot.runtime.token_file import forget_token, keep_token
 
 Reply = Mapping[str, object]

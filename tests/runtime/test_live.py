@@ -5,9 +5,8 @@ from pathlib import Path
 from bot.domain.message import Command, FaultFound, ReadAccount, ReadTodaysOrders, Recovered
 from bot.domain.recovery import Recovery
 from bot.engine.engine import Engine, EngineSettings, invoke_plainly
-from bot.runtime.activity import Activity
+from bot.runtime.activity import Activity, Inbox
 from bot.runtime.faults import FaultGuard
-from bot.runtime.inbox import Inbox
 from bot.runtime.live import LiveLoop
 from tests.engine.stage import RULEBOOK
 from tests.staging import DAY, START, set_stage

@@ -366,7 +366,7 @@ async def test_an_order_kept_back_for_an_old_day_book_says_how_old_it_is(
 
 async def test_the_age_of_the_day_book_is_none_of_a_faster_market_clock(stage: Stage) -> None:
     passed = [100.0]
-    stage.day_order_book._elapsed_s = lambda: passed[-1]
+    stage.day_order_book.elapsed_s = lambda: passed[-1]
     await stage.day_order_book.read()
     reads = len(stage.events)
     stage.clock.advance_to(START + timedelta(minutes=1))

@@ -9,9 +9,8 @@ from typing import cast
 from bot.clock import Clock, SimulatedClock
 from bot.domain.entry import RunState, StateChanged
 from bot.domain.message import Action, OperatorActed
-from bot.runtime.activity import Activity, AllAtOnce, Tasks
+from bot.runtime.activity import Activity, AllAtOnce, Inbox, Tasks
 from bot.runtime.daemon import Parts
-from bot.runtime.inbox import Inbox
 from bot.runtime.run_controls import RunControls, RunOptions
 from bot.runtime.supervisor import Supervisor
 from bot.runtime.worlds.environment import Environment

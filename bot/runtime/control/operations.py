@@ -14,7 +14,7 @@ from bot.domain.entry import RunState
 from bot.domain.message import Action, AmendAsked, CancelAsked, OperatorActed
 from bot.protocol.secret import Secret
 from bot.runtime import api
-from bot.runtime.activity import Tasks
+from bot.runtime.activity import Post, Tasks
 from bot.runtime.control.shapes import (
     depth_fields,
     instant,
@@ -24,7 +24,6 @@ from bot.runtime.control.shapes import (
 )
 from bot.runtime.control.socket import Handler, Reply, Request
 from bot.runtime.control.status import Facts, order_fields, status_of
-from bot.runtime.inbox import Post
 from bot.runtime.second_factor import NONE_MAILED, USED_UP, SecondFactor
 
 _NO_TEXT: Reply = {"ok": False, "code": "E-CTL-002", "message": "the request lacks its text"}
