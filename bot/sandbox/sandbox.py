@@ -22,11 +22,11 @@ from bot.sandbox.api.account_reads import AccountReads, sub_accounts
 from bot.sandbox.api.call import Handler
 from bot.sandbox.api.connection import Sleep
 from bot.sandbox.api.control import CONTROL_PATH, Controls, control_application
+from bot.sandbox.api.fault_injection import FaultInjector
 from bot.sandbox.api.gatekeeper import Gatekeeper
 from bot.sandbox.api.market_reads import MarketReads
 from bot.sandbox.api.order_writes import OrderWrites
 from bot.sandbox.api.shell import Shell
-from bot.sandbox.api.striking import Striker
 from bot.sandbox.api.two_factor_calls import TwoFactorCalls
 from bot.sandbox.api.variants import with_fidelity, with_variants
 from bot.sandbox.errors import HttpRefusal, LedgerBroken
@@ -264,7 +264,7 @@ class Sandbox:
     # ------------------------------------------------------------------------------- app
 
     def _application(self, sleep: Sleep) -> Shell:
-        striker = Striker(
+        injector = FaultInjector(
             self._house.faults,
             reach=self._reach,
             wire=self._wire,
@@ -278,7 +278,7 @@ class Sandbox:
         return Shell(
             self._handlers(),
             gate=self._gate,
-            striker=striker,
+            injector=injector,
             reach=self._reach,
             wire=self._wire,
             sleep=sleep,

@@ -22,7 +22,6 @@ from bot.sandbox.api.gatekeeper import Gatekeeper, not_found
 from bot.sandbox.api.market_reads import listed_symbol
 from bot.sandbox.errors import OrderUnknown
 from bot.sandbox.exchange.settlement import Buckets, age_of
-from bot.sandbox.exchange.statement import HoldingView
 from bot.sandbox.house.house import House
 from bot.sandbox.house.order_record import OrderRecord
 from bot.sandbox.scenario import AccountScript, Scenario
@@ -61,7 +60,7 @@ class AccountReads:
         return script
 
     def order(self, call: Call) -> OrderRecord:
-        """Return the order that a path names, its row be late or not; raises HttpRefusal 404."""
+        """Return the order that a path names, its row shown yet or not; raises HttpRefusal 404."""
         return self._found(call, self._day_order_book.order)
 
     def _found(
@@ -116,32 +115,32 @@ class AccountReads:
     def portfolio(self, call: Call) -> object:
         """Answer what is held; prices are live except while every exchange is closed."""
         script, today = self.script(call), call.market_at.astimezone(EXCHANGE_TZ).date()
-        held = self._accounts[script.id].holdings(today)
-        rows = tuple(self._portfolio_row(script, view) for view in held)
+        rows = []
+        for view in self._accounts[script.id].holdings(today):
+            board, sending = self._venue.board(view.symbol), self._sending(script, view.symbol)
+            rows.append(
+                PortfolioRow(
+                    symbol=view.symbol,
+                    total=view.total,
+                    available=view.sellable,
+                    sub_account_id=script.id,
+                    depository_number=script.depository_number,
+                    receiving_t0=view.receiving[0],
+                    receiving_t1=view.receiving[1],
+                    receiving_t2=view.receiving[2],
+                    receiving_right=view.promised,
+                    sending_t0=sending[0],
+                    sending_t1=sending[1],
+                    sending_t2=sending[2],
+                    in_sell_orders=view.selling,
+                    cost_price=view.cost_price,
+                    reference_price=board.reference,
+                    close_price=board.last or board.reference,
+                    is_sellable=view.sellable > 0,
+                )
+            )
         phases = {self._rulebook.phase_at(exchange, call.market_at) for exchange in Exchange}
-        return encode_portfolio(Portfolio(phases == {Phase.CLOSED}, rows))
-
-    def _portfolio_row(self, script: AccountScript, view: HoldingView) -> PortfolioRow:
-        board, sending = self._venue.board(view.symbol), self._sending(script, view.symbol)
-        return PortfolioRow(
-            symbol=view.symbol,
-            total=view.total,
-            available=view.sellable,
-            sub_account_id=script.id,
-            depository_number=script.depository_number,
-            receiving_t0=view.receiving[0],
-            receiving_t1=view.receiving[1],
-            receiving_t2=view.receiving[2],
-            receiving_right=view.promised,
-            sending_t0=sending[0],
-            sending_t1=sending[1],
-            sending_t2=sending[2],
-            in_sell_orders=view.selling,
-            cost_price=view.cost_price,
-            reference_price=board.reference,
-            close_price=board.last or board.reference,
-            is_sellable=view.sellable > 0,
-        )
+        return encode_portfolio(Portfolio(phases == {Phase.CLOSED}, tuple(rows)))
 
     def _sending(self, script: AccountScript, symbol: str) -> Buckets:
         """Return the shares that were sold and are not settled, by the age of their trade."""
@@ -161,7 +160,12 @@ class AccountReads:
         """Answer the money; of what is due only dividends are part of the net assets here."""
         script, today = self.script(call), call.market_at.astimezone(EXCHANGE_TZ).date()
         account = self._accounts[script.id]
-        figures, shares = account.figures(today), self._worth(account.holdings(today))
+        figures, held = account.figures(today), account.holdings(today)
+        boards = [self._venue.board(view.symbol) for view in held]
+        shares = sum(
+            view.total * (board.last or board.reference)
+            for view, board in zip(held, boards, strict=True)
+        )
         traded_today, traded_before, traded_earlier = figures.receiving
         return encode_summary(
             AccountSummary(
@@ -178,15 +182,8 @@ class AccountReads:
             )
         )
 
-    def _worth(self, held: list[HoldingView]) -> int:
-        boards = {view.symbol: self._venue.board(view.symbol) for view in held}
-        return sum(
-            view.total * (boards[view.symbol].last or boards[view.symbol].reference)
-            for view in held
-        )
-
     def available_trade(self, call: Call) -> object:
-        """Answer what may be bought and sold. Buying power has room for the fee besides."""
+        """Answer what may be bought and sold; buying power leaves room for the fee."""
         account = self._accounts[self.script(call).id]
         side, price = call.query.get("orderSide"), call.query.get("quotePrice", "")
         if side not in Side.__members__ or not (price.isascii() and price.isdigit()):

@@ -22,7 +22,7 @@ class Head:
     """A request whose body is not read yet. `target` is the exact text of the request line.
 
     `endpoint` is None for a path that is none of the API's. `headers` are as they came, names in
-    lower case; a Call reads them.
+    lower case; path values and query are decoded.
     """
 
     endpoint: Endpoint | None
@@ -37,53 +37,22 @@ class Head:
         """The target without its query, still encoded."""
         return self.target.partition("?")[0]
 
+    def header(self, name: str) -> str:
+        """Return a header's value, empty when it is absent; the case of `name` does not matter."""
+        return self.headers.get(_wire_name(name), b"").decode("latin-1")
+
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Call:
-    """A request. `wire_at` judges signatures, nonces, quota and tokens, `market_at` everything
-    else.
+class Call(Head):
+    """A whole request. `wire_at` judges signatures, nonces, quota and tokens, `market_at` the rest.
+
+    `scripted` is what a fault wants done to the order itself.
     """
 
-    head: Head
     body: bytes
     wire_at: datetime
     market_at: datetime
     scripted: Action | None = None
-    """What a fault wants done to the order itself."""
-
-    @property
-    def endpoint(self) -> Endpoint | None:
-        """What is called, None for a path that is none of the API's."""
-        return self.head.endpoint
-
-    @property
-    def method(self) -> str:
-        """The verb."""
-        return self.head.method
-
-    @property
-    def target(self) -> str:
-        """The exact text of the request line: path and query, still encoded."""
-        return self.head.target
-
-    @property
-    def path(self) -> str:
-        """The target without its query, still encoded."""
-        return self.head.path
-
-    @property
-    def path_values(self) -> Mapping[str, str]:
-        """What stands in the holes of the endpoint's path, decoded."""
-        return self.head.path_values
-
-    @property
-    def query(self) -> Mapping[str, str]:
-        """The query's values, decoded."""
-        return self.head.query
-
-    def header(self, name: str) -> str:
-        """Return a header's value, empty when it is absent; the case of `name` does not matter."""
-        return self.head.headers.get(_wire_name(name), b"").decode("latin-1")
 
 
 Handler = Callable[[Call], object]
@@ -115,24 +84,19 @@ def _wire_name(name: str) -> bytes:
 
 async def read_body(receive: Receive) -> bytes:
     """Read the body whole. Raises ClientDisconnect."""
-    message = await receive()
-    parts = [_part(message)]
-    while message.get("more_body", False):
+    parts: list[bytes] = []
+    is_more = True
+    while is_more:
         message = await receive()
-        parts.append(_part(message))
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        parts.append(message.get("body", b""))
+        is_more = message.get("more_body", False)
     return b"".join(parts)
 
 
-def _part(message: Mapping[str, object]) -> bytes:
-    if message["type"] == "http.disconnect":
-        raise ClientDisconnect
-    part = message.get("body", b"")
-    assert isinstance(part, bytes), "the server hands over bytes"
-    return part
-
-
 def exact_target(scope: Scope) -> str:
-    """Return path and query as they stood on the wire, undecoded."""
+    """Return path and query as they were on the wire, undecoded."""
     raw_path: bytes = scope["raw_path"]
     query: bytes = scope["query_string"]
     return (raw_path + (b"?" + query if query else b"")).decode("ascii", "surrogateescape")

@@ -27,7 +27,7 @@ _CHUNK: Final = 64 * 1024
 _BOMB_MEMBER: Final = 16 * 2**20
 _BOMB_MEMBERS: Final = 64
 _IN_PROCESS_MAX: Final = 32 * 2**20
-"""Without a wire the answer is gathered in memory: enough to be over every client's limit."""
+"""Without a wire the response is gathered in memory: enough to exceed every client's limit."""
 
 Ending = Literal["rst", "fin"]
 Sleep = Callable[[float], Awaitable[None]]
@@ -58,7 +58,7 @@ def _is_gone(scope: Scope) -> bool:
     return transport is not None and transport.is_closing()
 
 
-class Nothing(Response):
+class NoResponse(Response):
     """No answer at all: the connection is dropped."""
 
     def __init__(self, ending: Ending) -> None:
@@ -69,12 +69,12 @@ class Nothing(Response):
         await cut(scope, self._ending)
 
 
-class _Over(Exception):
+class _Dropped(Exception):
     """The connection has been dropped: nothing more is to be sent."""
 
 
-class Staged(Response):
-    """An answer to which something happens on its way out, by `headers_sent` and so on."""
+class FaultyResponse(Response):
+    """A response that is disturbed on its way out, as `plan` says for each point."""
 
     def __init__(self, whole: Response, plan: Mapping[FaultPoint, Action], sleep: Sleep) -> None:
         super().__init__(whole.body, whole.status_code)
@@ -87,52 +87,44 @@ class Staged(Response):
         await send(start | {"headers": self.raw_headers})
         try:
             rest = await self._at(FaultPoint.HEADERS_SENT, bytes(self.body), scope, send)
-            rest = await self._at_half(rest, scope, send)
+            action = self._plan.get(FaultPoint.MID_BODY)
+            if action is not None and rest:
+                half = action.length if isinstance(action, Truncate) else len(rest) // 2
+                await _send_part(send, rest[:half])
+                rest = await self._at(FaultPoint.MID_BODY, rest[half:], scope, send)
             await send({"type": "http.response.body", "body": rest})
             await self._at(FaultPoint.AFTER_BODY, b"", scope, send)
-        except _Over:
+        except _Dropped:
             return
-
-    async def _at_half(self, body: bytes, scope: Scope, send: Send) -> bytes:
-        action = self._plan.get(FaultPoint.MID_BODY)
-        if action is None or not body:
-            return body
-        length = action.length if isinstance(action, Truncate) else len(body) // 2
-        await send({"type": "http.response.body", "body": body[:length], "more_body": True})
-        return await self._at(FaultPoint.MID_BODY, body[length:], scope, send)
 
     async def _at(self, point: FaultPoint, rest: bytes, scope: Scope, send: Send) -> bytes:
         """Do what is to happen here and return what is left to be sent."""
+        ending: Ending | None = None
         match self._plan.get(point):
             case Cut() as action:
-                await self._end(scope, action.do)
+                ending = action.do
             case Truncate():
-                await self._end(scope, "fin")
+                ending = "fin"
             case Wait() as action:
                 await self._sleep(action.seconds)
-                if action.do == "hang":
-                    await self._end(scope, "fin")
+                ending = "fin" if action.do == "hang" else None
             case Trickle() as action:
-                return await self._drip(action, rest, scope, send)
+                for drop, pause_s in _drops(action, rest):
+                    if _is_gone(scope):
+                        raise _Dropped
+                    await _send_part(send, drop)
+                    await self._sleep(pause_s)
+                return b""
             case _:
                 pass
+        if ending is not None:
+            await cut(scope, ending)
+            raise _Dropped
         return rest
 
-    async def _end(self, scope: Scope, ending: Ending) -> None:
-        await cut(scope, ending)
-        raise _Over
 
-    async def _drip(self, action: Trickle, body: bytes, scope: Scope, send: Send) -> bytes:
-        for drop, pause_s in _drops(action, body):
-            if _is_gone(scope):
-                raise _Over
-            await send({"type": "http.response.body", "body": drop, "more_body": True})
-            await self._sleep(pause_s)
-        return b""
-
-
-class Dripped(Response):
-    """A whole answer, its head too, at some bytes a second; then the connection is dropped."""
+class SlowResponse(Response):
+    """A whole response, head and body, at some bytes a second; then the connection is dropped."""
 
     def __init__(self, whole: Response, action: Trickle, sleep: Sleep) -> None:
         super().__init__(whole.body, whole.status_code)
@@ -142,7 +134,9 @@ class Dripped(Response):
 
     async def __call__(self, scope: Scope, _: Receive, __: Send) -> None:
         transport = _transport(scope)
-        for drop, pause_s in _drops(self._action, self._raw()):
+        headers = b"".join(name + b": " + value + b"\r\n" for name, value in self.raw_headers)
+        raw = b"HTTP/1.1 %d Dripped\r\n%b\r\n%b" % (self.status_code, headers, bytes(self.body))
+        for drop, pause_s in _drops(self._action, raw):
             if transport is not None and not transport.is_closing():
                 transport.write(drop)
             elif transport is not None:
@@ -150,9 +144,9 @@ class Dripped(Response):
             await self._sleep(pause_s)
         await cut(scope, "fin")
 
-    def _raw(self) -> bytes:
-        headers = b"".join(name + b": " + value + b"\r\n" for name, value in self.raw_headers)
-        return b"HTTP/1.1 %d Dripped\r\n%b\r\n%b" % (self.status_code, headers, bytes(self.body))
+
+async def _send_part(send: Send, part: bytes) -> None:
+    await send({"type": "http.response.body", "body": part, "more_body": True})
 
 
 def _drops(action: Trickle, body: bytes) -> Iterator[tuple[bytes, float]]:
@@ -161,8 +155,8 @@ def _drops(action: Trickle, body: bytes) -> Iterator[tuple[bytes, float]]:
         yield body[start : start + size], size / action.bytes_per_s
 
 
-class Flood(Response):
-    """An answer made as it goes out, far longer than anybody should read; stops with the client."""
+class LongResponse(Response):
+    """A response made as it goes out, longer than anybody should read; stops with the client."""
 
     def __init__(self, chunks: Iterable[bytes], headers: Mapping[str, str]) -> None:
         super().__init__(headers=headers)
@@ -177,28 +171,28 @@ class Flood(Response):
         for chunk in self._chunks:
             if _is_gone(scope) or (sent_max is not None and sent >= sent_max):
                 break
-            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            await _send_part(send, chunk)
             sent += len(chunk)
         else:
             await send({"type": "http.response.body"})
 
 
-def huge(length: int) -> Flood:
+def huge(length: int) -> LongResponse:
     """Return an answer of `length` bytes that begins like a good one."""
     start, filling = b'{"error_code":"0","data":"'[:length], b"x" * _CHUNK
     whole, rest = divmod(length - len(start), _CHUNK)
     chunks = (
         chunk for part in ([start], repeat(filling, whole), [filling[:rest]]) for chunk in part
     )
-    return Flood(chunks, {"content-type": "application/json", "content-length": str(length)})
+    return LongResponse(chunks, {"content-type": "application/json", "content-length": str(length)})
 
 
-def gzip_bomb() -> Flood:
-    """Return an answer of a megabyte that says to be gzip: unpacked it has a gigabyte."""
+def gzip_bomb() -> LongResponse:
+    """Return a response of a megabyte of gzip that unpacks to a gigabyte."""
     member = _bomb_member()
     headers = {"content-type": "application/json", "content-encoding": "gzip"}
     headers["content-length"] = str(len(member) * _BOMB_MEMBERS)
-    return Flood(islice(repeat(member), _BOMB_MEMBERS), headers)
+    return LongResponse(islice(repeat(member), _BOMB_MEMBERS), headers)
 
 
 @cache

@@ -1,8 +1,8 @@
 """The control path of a sandbox that runs as a server: what time it is, and faults added by hand.
 
-GET answers `{market, wire, speed}`, POST adds the fault of its JSON body, DELETE ends all faults;
-from loopback only, and to change something with the API key besides. It is no part of the broker's
-API.
+GET answers `{market, wire, speed}`, POST adds the fault of its JSON body, DELETE ends all faults.
+It takes requests from loopback only, and changes only with the API key. It is no part of the
+broker's API.
 """
 
 from collections.abc import Callable
@@ -42,28 +42,20 @@ def control_application(sandbox: Controls) -> ASGIApp:
 
 
 async def _answer(sandbox: Controls, request: Request) -> Response:
-    if not _is_loopback(request):
+    if request.client is None or not ip_address(request.client.host).is_loopback:
         return Response(status_code=403)
     if request.method == "GET":
         return JSONResponse(sandbox.clocks())
     if request.headers.get(HEADER_API_KEY) != sandbox.api_key:
         return Response(status_code=401)
     if request.method == "POST":
-        return await _add_fault(sandbox, request)
-    if request.method != "DELETE":
+        try:
+            script = FaultScript.model_validate_json(await request.body())
+        except ValidationError as error:
+            return JSONResponse({"error": str(error)}, status_code=400)
+        sandbox.add_fault(script)
+    elif request.method == "DELETE":
+        sandbox.end_faults()
+    else:
         return Response(status_code=405)
-    sandbox.end_faults()
     return JSONResponse(sandbox.clocks())
-
-
-async def _add_fault(sandbox: Controls, request: Request) -> Response:
-    try:
-        script = FaultScript.model_validate_json(await request.body())
-    except ValidationError as error:
-        return JSONResponse({"error": str(error)}, status_code=400)
-    sandbox.add_fault(script)
-    return JSONResponse(sandbox.clocks())
-
-
-def _is_loopback(request: Request) -> bool:
-    return request.client is not None and ip_address(request.client.host).is_loopback

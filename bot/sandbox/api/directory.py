@@ -1,4 +1,8 @@
-"""Which endpoint a request means: a tree of path segments, so that a hundred paths cost as one."""
+"""Which endpoint a request means: a tree of path segments, so that a hundred paths cost as one.
+
+Starlette's router tries the regular expression of one route after another, decodes values its own
+way and wants an application a path; these lines answer one look a segment and keep what they found.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,40 +26,31 @@ class _Branch:
 
 
 class Directory:
-    """Endpoints by method and path. A segment written out goes before a path value.
-
-    The endpoints never change, so what the paths asked for last lead to is kept as it was found.
-    """
+    """Endpoints by method and path. A segment written out goes before a path value."""
 
     def __init__(self, endpoints: Iterable[Endpoint]) -> None:
         self._root = _Branch()
         for endpoint in endpoints:
-            self._add(endpoint)
-        self._find = lru_cache(_PATHS_KEPT)(self._searched)
-
-    def _add(self, endpoint: Endpoint) -> None:
-        branch = self._root
-        for segment in endpoint.path.split("/"):
-            branch = _grown(branch, segment)
-        branch.endpoints[endpoint.method] = endpoint, path_parameters(endpoint)
+            branch = self._root
+            for segment in endpoint.path.split("/"):
+                if segment.startswith("{"):
+                    branch.hole = branch.hole or _Branch()
+                    branch = branch.hole
+                else:
+                    branch = branch.named.setdefault(segment, _Branch())
+            branch.endpoints[endpoint.method] = endpoint, path_parameters(endpoint)
+        self._found = lru_cache(_PATHS_KEPT)(self._search)
 
     def find(self, method: str, path: str) -> Found:
         """Return the endpoint of a decoded path and its values; None when there is none."""
-        return self._find(method, path)
+        return self._found(method, path)
 
-    def _searched(self, method: str, path: str) -> Found:
+    def _search(self, method: str, path: str) -> Found:
         for branch, values in _ends(self._root, path.split("/"), ()):
             if method in branch.endpoints:
                 endpoint, names = branch.endpoints[method]
                 return endpoint, MappingProxyType(dict(zip(names, values, strict=True)))
         return None, MappingProxyType({})
-
-
-def _grown(branch: _Branch, segment: str) -> _Branch:
-    if not segment.startswith("{"):
-        return branch.named.setdefault(segment, _Branch())
-    branch.hole = branch.hole or _Branch()
-    return branch.hole
 
 
 def _ends(

@@ -27,8 +27,7 @@ from bot.protocol.signing import (
     body_sha256,
 )
 from bot.sandbox.api.call import Call
-from bot.sandbox.api.nonces import NonceMemory
-from bot.sandbox.api.quota import QUOTA_CLASSES, QuotaWindow
+from bot.sandbox.api.windows import QUOTA_CLASSES, NonceMemory, QuotaWindow
 from bot.sandbox.errors import HttpRefusal
 from bot.sandbox.house.two_factor import OtpIssuer
 from bot.sandbox.scenario import Scenario
@@ -70,21 +69,55 @@ class Gatekeeper:
 
     def admit(self, call: Call) -> Endpoint:
         """Let a request through and return what it calls; raises HttpRefusal."""
-        self._check_key(call)
-        self._check_quota(call.wire_at)
-        endpoint = call.endpoint
+        at, endpoint = call.wire_at, call.endpoint
+        if not _is_same(call.header(HEADER_API_KEY), self._key):
+            raise self.unauthorised("Invalid API key")
+        if not self._quota.take(at):
+            reset_s = self._quota.reset_s(at)
+            if self._refused_count:
+                self._quota.count_refused(at)
+            raise self.too_many(reset_s)
         tier = tier_of(call.method, call.path) if endpoint is None else endpoint.tier
-        if tier is Tier.TWO or (self._checks_tier_one and _claims_signature(call)):
+        claims_signature = bool(call.header(HEADER_SIGNATURE))
+        if tier is Tier.TWO or (self._checks_tier_one and claims_signature):
             self._check_signature(call)
         if endpoint is None:
             raise not_found()
         if endpoint.is_write:
-            self._check_device(call)
-            self._issuer.admit(call.header(HEADER_TWO_FACTOR), call.wire_at)
+            if not 1 <= len(call.header(HEADER_DEVICE_ID)) <= DEVICE_ID_LENGTH_MAX:
+                raise self.bad_parameter()
+            self._issuer.admit(call.header(HEADER_TWO_FACTOR), at)
         return endpoint
 
+    def _check_signature(self, call: Call) -> None:
+        at, stated_hash = call.wire_at, call.header(HEADER_BODY_HASH)
+        timestamp, nonce = call.header(HEADER_TIMESTAMP), call.header(HEADER_NONCE)
+        is_number = timestamp.isascii() and timestamp.isdigit()
+        is_number = is_number and len(timestamp) <= _TIMESTAMP_DIGITS_MAX
+        if not is_number or abs(int(timestamp) - wire_ms(at)) > TIMESTAMP_TOLERANCE_MS:
+            raise self.unauthorised("Invalid timestamp")
+        is_signed = self._secret.has_signed(
+            call.header(HEADER_SIGNATURE),
+            timestamp_ms=timestamp,
+            method=call.method,
+            target=call.target,
+            body_sha256=stated_hash,
+        )
+        # A body needs a hash; whether it is the body's own is checked by a switch only.
+        has_hash = bool(stated_hash) or not call.body
+        if self._verifies_body:
+            has_hash = has_hash and _is_same(stated_hash, body_sha256(call.body))
+        if not is_signed or not has_hash:
+            raise self.unauthorised("Invalid signature")
+        if not nonce:
+            raise self.unauthorised("Missing nonce")
+        if self._nonces.is_used(self._key, nonce, at):
+            raise HttpRefusal(401, "AUTH_NONCE_REUSED", "Nonce was used before")
+        self._nonces.use(self._key, nonce, at)
+        self._on_nonce(nonce, at)
+
     def recall_nonce(self, nonce: str, at: datetime) -> None:
-        """Remember a nonce of before a restart."""
+        """Remember a nonce from before a restart."""
         self._nonces.use(self._key, nonce, at)
 
     def check_user(self, user_id: str) -> None:
@@ -108,55 +141,6 @@ class Gatekeeper:
         headers = {HEADER_RATE_LIMIT_RESET: str(reset_s)}
         return HttpRefusal(429, self._codes["quota"], "Too many requests", headers=headers)
 
-    def _check_key(self, call: Call) -> None:
-        if not _is_same(call.header(HEADER_API_KEY), self._key):
-            raise self.unauthorised("Invalid API key")
-
-    def _check_quota(self, at: datetime) -> None:
-        if self._quota.take(at):
-            return
-        reset_s = self._quota.reset_s(at)
-        if self._refused_count:
-            self._quota.count_refused(at)
-        raise self.too_many(reset_s)
-
-    def _check_signature(self, call: Call) -> None:
-        timestamp, stated_hash = call.header(HEADER_TIMESTAMP), call.header(HEADER_BODY_HASH)
-        self._check_timestamp(timestamp, call.wire_at)
-        is_signed = self._secret.has_signed(
-            call.header(HEADER_SIGNATURE),
-            timestamp_ms=timestamp,
-            method=call.method,
-            target=call.target,
-            body_sha256=stated_hash,
-        )
-        if not is_signed or not self._has_fitting_hash(call, stated_hash):
-            raise self.unauthorised("Invalid signature")
-        self._use_nonce(call.header(HEADER_NONCE), call.wire_at)
-
-    def _check_timestamp(self, text: str, at: datetime) -> None:
-        is_number = text.isascii() and text.isdigit() and len(text) <= _TIMESTAMP_DIGITS_MAX
-        if not is_number or abs(int(text) - wire_ms(at)) > TIMESTAMP_TOLERANCE_MS:
-            raise self.unauthorised("Invalid timestamp")
-
-    def _has_fitting_hash(self, call: Call, stated: str) -> bool:
-        """A body needs a hash; whether it is the body's own is checked when the switch says so."""
-        if call.body and not stated:
-            return False
-        return not self._verifies_body or _is_same(stated, body_sha256(call.body))
-
-    def _use_nonce(self, nonce: str, at: datetime) -> None:
-        if not nonce:
-            raise self.unauthorised("Missing nonce")
-        if self._nonces.is_used(self._key, nonce, at):
-            raise HttpRefusal(401, "AUTH_NONCE_REUSED", "Nonce was used before")
-        self._nonces.use(self._key, nonce, at)
-        self._on_nonce(nonce, at)
-
-    def _check_device(self, call: Call) -> None:
-        if not 1 <= len(call.header(HEADER_DEVICE_ID)) <= DEVICE_ID_LENGTH_MAX:
-            raise self.bad_parameter()
-
 
 def not_found() -> HttpRefusal:
     """Return a 404."""
@@ -164,12 +148,8 @@ def not_found() -> HttpRefusal:
 
 
 def no_depth() -> HttpRefusal:
-    """Return the 404 of a symbol that is known, and has no depth."""
+    """Return the 404 of a known symbol without a depth."""
     return HttpRefusal(404, "ORDER_BOOK_NOT_SUPPORTED", "Order book is not supported")
-
-
-def _claims_signature(call: Call) -> bool:
-    return bool(call.header(HEADER_SIGNATURE))
 
 
 def _is_same(given: str, wanted: str) -> bool:

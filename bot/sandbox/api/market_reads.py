@@ -28,8 +28,9 @@ _NOT_NOW: Final[Mapping[Phase, frozenset[OrderType]]] = {
 
 
 class MarketReads:
-    """Answers from the exchange core; `foreign` answers the quote of a share that is not of our
-    exchanges, None for what is none.
+    """Answers from the exchange core.
+
+    `foreign` answers the quote of a share of another exchange, None for anything else.
     """
 
     def __init__(
@@ -44,11 +45,7 @@ class MarketReads:
 
     def handlers(self) -> Mapping[str, Handler]:
         """Return what answers each call, by its name."""
-        return {
-            "stock_quote": self.quote,
-            "stock_depth": self.depth,
-            "market_phase": self.phase,
-        }
+        return {"stock_quote": self.quote, "stock_depth": self.depth, "market_phase": self.phase}
 
     def quote(self, call: Call) -> object:
         """Answer the quote; before the first trade its price is the reference."""

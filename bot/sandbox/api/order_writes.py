@@ -27,9 +27,6 @@ from bot.sandbox.scenario import Scenario
 CarryOut = Callable[[Line], Change]
 """Carries an input line out; it and its outcomes are on the disk when this returns."""
 
-_FIELDS: Final = {
-    kind: [each.name for each in fields(kind)] for kind in (PlaceRequest, AmendRequest)
-}
 _SCRIPTED_REASON: Final = "Lệnh bị từ chối theo kịch bản"
 
 
@@ -37,12 +34,7 @@ class OrderWrites:
     """Answers the three order writes."""
 
     def __init__(
-        self,
-        scenario: Scenario,
-        *,
-        reads: AccountReads,
-        gate: Gatekeeper,
-        carry_out: CarryOut,
+        self, scenario: Scenario, *, reads: AccountReads, gate: Gatekeeper, carry_out: CarryOut
     ) -> None:
         self._refused_change = scenario.switches.refused_change
         self._may_omit_account = scenario.switches.place_names_account == "optional"
@@ -52,11 +44,7 @@ class OrderWrites:
 
     def handlers(self) -> Mapping[str, Handler]:
         """Return what answers each call, by its name."""
-        return {
-            "place_order": self.place,
-            "amend_order": self.amend,
-            "cancel_order": self.cancel,
-        }
+        return {"place_order": self.place, "amend_order": self.amend, "cancel_order": self.cancel}
 
     def place(self, call: Call) -> object:
         """Place an order; the body names the account of the path by its extended id."""
@@ -97,7 +85,7 @@ def _line(kind: str, call: Call) -> dict[str, JsonValue]:
 
 
 def _json(request: PlaceRequest | AmendRequest) -> dict[str, JsonValue]:
-    values = [(name, getattr(request, name)) for name in _FIELDS[type(request)]]
+    values = [(each.name, getattr(request, each.name)) for each in fields(request)]
     return {
         name: value if value is None or isinstance(value, int) else str(value)
         for name, value in values
@@ -109,14 +97,12 @@ def _scripted(call: Call) -> dict[str, JsonValue]:
     match call.scripted:
         case Reject() as reject:
             code = FAILED if reject.status == FAILED else reject.code
-            return {"reject": {"code": code, "reason": reject.reason or _reason_of(code)}}
+            outside = REJECTIONS[Refusal.OUTSIDE_BAND]
+            usual = [outside] if code == outside.code else REJECTIONS.values()
+            reasons = (each.reason for each in usual if each.code == code)
+            reason = reject.reason or next(reasons, _SCRIPTED_REASON)
+            return {"reject": {"code": code, "reason": reason}}
         case HideRow() as hide:
             return {"hide_s": hide.seconds}
         case _:
             return {}
-
-
-def _reason_of(code: str) -> str:
-    outside = REJECTIONS[Refusal.OUTSIDE_BAND]
-    others = (said.reason for said in REJECTIONS.values() if said.code == code)
-    return outside.reason if code == outside.code else next(others, _SCRIPTED_REASON)

@@ -1,7 +1,7 @@
 """The broker as an ASGI application: a request in, the checks, the faults, the answer out.
 
-What a request does, it does without giving way to another: requests are carried out strictly one
-after another. Only a fault that waits lets others go first, as a slow network would.
+Requests are carried out strictly one after another. Only a fault that waits lets others go first,
+as a slow network would.
 """
 
 from collections.abc import Mapping
@@ -21,18 +21,18 @@ from bot.protocol.errors import MalformedRequest
 from bot.sandbox.api.call import JSON, Call, Handler, Head, read_body, read_head
 from bot.sandbox.api.connection import Sleep
 from bot.sandbox.api.directory import Directory
+from bot.sandbox.api.fault_injection import FaultInjector, Reach, ScriptedAnswer
 from bot.sandbox.api.gatekeeper import Gatekeeper
-from bot.sandbox.api.striking import Reach, Scripted, Striker
 from bot.sandbox.errors import HttpRefusal
 from bot.sandbox.faults.rule import DateHeader, DupRequest, FaultPoint
 
 _ALSO: Final = {"stock_technicals": "/market/stocks/{symbol}/technicals/history"}
-"""Paths that answer as well: a range of technicals is a history, and clients ask for it as one."""
+"""A second path: a range of technicals is a history, and clients ask for it as one."""
 _CONTENT_TYPE: Final = (b"content-type", JSON.encode())
 
 
 class Shell:
-    """Turns requests into calls of `handlers` (by endpoint name) and what they say into answers.
+    """Turns requests into calls of `handlers` (by endpoint name) and their payloads into answers.
 
     `others` are applications by path that are no part of the API.
     """
@@ -42,7 +42,7 @@ class Shell:
         handlers: Mapping[str, Handler],
         *,
         gate: Gatekeeper,
-        striker: Striker,
+        injector: FaultInjector,
         reach: Reach,
         wire: Clock,
         sleep: Sleep,
@@ -52,7 +52,7 @@ class Shell:
         also = [replace(ENDPOINTS[name], path=path) for name, path in _ALSO.items()]
         self._directory = Directory([*(ENDPOINTS[name] for name in handlers), *also])
         self._gate = gate
-        self._striker = striker
+        self._injector = injector
         self._reach = reach
         self._wire = wire
         self._sleep = sleep
@@ -72,18 +72,21 @@ class Shell:
     async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
         head = read_head(scope, self._directory)
         try:
-            fault = await self._striker.strike(FaultPoint.ACCEPT, head)
-        except (HttpRefusal, Scripted) as ended:
-            await self._send(_answer_in(ended), scope, receive, send)
+            fault = await self._injector.strike(FaultPoint.ACCEPT, head)
+        except HttpRefusal as refusal:
+            await self._send(_error(refusal), scope, receive, send)
+            return
+        except ScriptedAnswer as scripted:
+            await self._send(scripted.response, scope, receive, send)
             return
         body = await read_body(receive)
         response = await self._answer(head, body)
         if isinstance(fault, DupRequest) and fault.answer != "first":
             await self._sleep(fault.delay)
             response = await self._answer(head, body)
-        offset = fault.offset if isinstance(fault, DateHeader) else 0
-        await self._send(response, scope, receive, send, date_offset_s=offset)
-        self._striker.has_gone_out(head)
+        offset_s = fault.offset if isinstance(fault, DateHeader) else 0
+        await self._send(response, scope, receive, send, date_offset_s=offset_s)
+        self._injector.has_gone_out(head)
         if isinstance(fault, DupRequest) and fault.answer == "first":
             await self._sleep(fault.delay)
             await self._answer(head, body)
@@ -103,32 +106,40 @@ class Shell:
         await response(scope, receive, send)
 
     async def _answer(self, head: Head, body: bytes) -> Response:
+        injector = self._injector
         try:
-            response = await self._carried_out(head, body)
+            if injector.has_rules_at(FaultPoint.BEFORE_AUTH):
+                await injector.strike(FaultPoint.BEFORE_AUTH, head)
+            call = self._call(head, body)
+            endpoint = self._gate.admit(call)
+            if injector.has_rules_at(FaultPoint.AFTER_AUTH):
+                scripted = await injector.strike(FaultPoint.AFTER_AUTH, head)
+                call = replace(self._call(head, body), scripted=scripted)
+            payload = self._handlers[endpoint.name](call)
+            response = await injector.answered(call, _JsonResponse(seal(endpoint, payload)))
         except (HttpRefusal, MalformedRequest) as refusal:
             bad = self._gate.bad_parameter() if isinstance(refusal, MalformedRequest) else refusal
             response = _error(bad)
-        except Scripted as scripted:
-            return scripted.response
-        return self._striker.sent_by(head, response)
+        except ScriptedAnswer as made:
+            return made.response
+        return injector.sent_by(head, response)
 
-    async def _carried_out(self, head: Head, body: bytes) -> Response:
-        if self._striker.has_rules_at(FaultPoint.BEFORE_AUTH):
-            await self._striker.strike(FaultPoint.BEFORE_AUTH, head)
-        call = Call(head, body, wire_at=self._wire.now(), market_at=self._reach())
-        endpoint = self._gate.admit(call)
-        if self._striker.has_rules_at(FaultPoint.AFTER_AUTH):
-            scripted = await self._striker.strike(FaultPoint.AFTER_AUTH, head)
-            call = replace(
-                call, wire_at=self._wire.now(), market_at=self._reach(), scripted=scripted
-            )
-        payload = self._handlers[endpoint.name](call)
-        response = _Sealed(seal(endpoint, payload))
-        return await self._striker.answered(call, response)
+    def _call(self, head: Head, body: bytes) -> Call:
+        return Call(
+            head.endpoint,
+            head.method,
+            head.target,
+            head.path_values,
+            head.query,
+            head.headers,
+            body,
+            wire_at=self._wire.now(),
+            market_at=self._reach(),
+        )
 
 
-class _Sealed(Response):
-    """A good answer; its headers are known without looking at what else a response may be."""
+class _JsonResponse(Response):
+    """A good answer, made without Starlette's look at all that a response may be: it is hot."""
 
     def __init__(self, body: bytes) -> None:
         self.status_code = 200
@@ -140,10 +151,6 @@ class _Sealed(Response):
 @lru_cache(maxsize=4)
 def _http_date(unix_s: int) -> bytes:
     return formatdate(unix_s, usegmt=True).encode()
-
-
-def _answer_in(ended: HttpRefusal | Scripted) -> Response:
-    return ended.response if isinstance(ended, Scripted) else _error(ended)
 
 
 def _error(refusal: HttpRefusal) -> Response:

@@ -1,4 +1,4 @@
-"""The three calls of the one-time code. The ledger learns what they change, never a code."""
+"""The three calls of the one-time code. The ledger keeps what they change, never a code."""
 
 from collections.abc import Callable, Mapping
 
@@ -19,7 +19,7 @@ Note = Callable[[Line], None]
 
 
 class TwoFactorCalls:
-    """Answers from the OTP desk; `note` writes to the ledger before the answer.
+    """Answers from the OTP issuer; `note` writes to the ledger before the answer.
 
     `status` is the HTTP status of every refusal here; None leaves each its own.
     """
@@ -57,7 +57,7 @@ class TwoFactorCalls:
         """Mail a code; the only channel is e-mail."""
         if decode_otp_request(call.body) != OTP_CHANNEL:
             raise self._gate.bad_parameter()
-        self._tell(call, "otp_request")
+        self._record(call, "otp_request")
         ticket = self._issuer.request(call.wire_at)
         return encode_otp_ticket(OtpTicket(ticket.ticket_id, ticket.masked_destination))
 
@@ -65,17 +65,17 @@ class TwoFactorCalls:
         """Judge a code."""
         wanted = decode_otp_verification(call.body)
         is_right = self._issuer.is_code(wanted.code.reveal())
-        self._tell(call, "otp_verify", ticket=wanted.ticket_id, right=is_right)
+        self._record(call, "otp_verify", ticket=wanted.ticket_id, right=is_right)
         token = self._issuer.verify(wanted.ticket_id, call.wire_at, is_right=is_right)
         return encode_two_factor_token(TwoFactorToken(Secret(token.text), token.expires_at))
 
     def revoke(self, call: Call) -> object:
-        """End a token; one that is none of ours is no error."""
+        """End a token; one that is not ours is no error."""
         number = self._issuer.revoke(decode_revocation(call.body).reveal())
         if number is not None:
-            self._tell(call, "otp_revoke", number=number)
+            self._record(call, "otp_revoke", number=number)
         return {}
 
-    def _tell(self, call: Call, kind: str, **facts: JsonValue) -> None:
+    def _record(self, call: Call, kind: str, **facts: JsonValue) -> None:
         at, wire = call.market_at.isoformat(), call.wire_at.isoformat()
         self._note({"kind": kind, "at": at, "wire": wire, **facts})

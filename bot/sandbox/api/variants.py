@@ -1,6 +1,6 @@
 """Answers in another form: what a switch of the scenario makes of a finished payload.
 
-Each variant takes the payload and returns a new one; where every switch stands as usual, nothing is
+Each variant takes the payload and returns a new one; with every switch at its default nothing is
 done at all.
 """
 
@@ -29,7 +29,7 @@ CORE_CODES: Final[Mapping[str, str]] = {
     "REJECTED": "6",
     "FAILED": "6",
 }
-"""`status_code` as the trading core of 2024 gave it; 4 also for what is partly filled."""
+"""`status_code` as the trading core of 2024 gave it; 4 also for a partly filled order."""
 _PARTLY: Final = "4"
 _FIGURES: Final = ("actual", "previous", "consensus", "forecast")
 _COUNTS: Final = ("advancesArr", "declinesArr", "nochangesArr", "ceilings", "floors")
@@ -42,13 +42,15 @@ _EARLIER: Final = "earlier_"
 
 
 def with_variants(handlers: Mapping[str, Handler], switches: Switches) -> Mapping[str, Handler]:
-    """Return the handlers, those changed whose answers a switch changes."""
+    """Return the handlers, with those replaced whose answers a switch changes."""
     changed = dict(handlers)
     for names, variant in _wanted(switches):
         for name in names:
             changed[name] = _varied(changed[name], variant)
-    for name in _gone(handlers, switches):
-        changed[name] = _nothing
+    for name in handlers:
+        is_fund = switches.fund_paths == "gone" and ENDPOINTS[name].path.startswith(_FUND_PATH)
+        if is_fund or (switches.earlier_paths == "gone" and name.startswith(_EARLIER)):
+            changed[name] = _gone
     return changed
 
 
@@ -56,24 +58,26 @@ def _wanted(switches: Switches) -> Iterable[tuple[Iterable[str], Variant]]:
     if (code := switches.no_error_code) is not None:
         yield _WRITES, _each(lambda result: {**result, "code": result["code"] or code})
     if switches.status_codes == "core":
-        yield ("todays_orders", "order_detail"), _each(_with_core_code)
+        yield _ROWS, _each(_with_core_code)
     if switches.row_account == "numbered":
-        yield ("todays_orders", "order_detail"), _each(_with_numbered_account)
+        account = {"producttypename": ".1"}
+        yield _ROWS, _each(lambda row: {**row, "afacctno_ext": f"{row['afacctno']}.01", **account})
     if switches.total_pnl == "quantity":
-        yield ("portfolio",), _with_cost_quantity
+        counted = _each(lambda row: {**row, "total_pnl": row["total"]})
+        yield ("portfolio",), lambda all_: {**all_, "portfolio": counted(all_["portfolio"])}
     if switches.account_type_case == "lower":
-        yield ("sub_accounts",), _each(_with_lower_type)
+        yield ("sub_accounts",), _each(lambda each: {**each, "type": each["type"].lower()})
     if switches.depth_order == "worst_first":
-        yield _DEPTHS, _worst_first
+        yield _DEPTHS, lambda it: {**it, "bids": it["bids"][::-1], "asks": it["asks"][::-1]}
     if switches.history_order == "descending":
-        yield _HISTORIES, _newest_first
+        yield _HISTORIES, lambda history: {**history, "series": history["series"][::-1]}
     if not switches.index_count_series:
-        yield ("index_realtime",), _each(_without_counts)
+        yield ("index_realtime",), _each(lambda index: _without(index, *_COUNTS))
     if switches.calendar_unit != "item":
-        unit = _UNITS[switches.calendar_unit]
-        yield ("economic_calendar",), lambda page: _with_results(page, unit)
+        moved = _each(_UNITS[switches.calendar_unit])
+        yield ("economic_calendar",), lambda page: {**page, "results": moved(page["results"])}
     if switches.no_reports == "null":
-        yield ("recommendation_reports",), _null_for_nothing
+        yield ("recommendation_reports",), lambda reports: reports or None
 
 
 def with_fidelity(
@@ -81,21 +85,23 @@ def with_fidelity(
 ) -> Mapping[str, Handler]:
     """Return the handlers with our own field in every order result and row."""
 
-    def stamped(row: Json) -> Json:
+    def marked(row: Json) -> Json:
         return {**row, FIDELITY: fidelity(row.get("orderid") or row.get("order_id") or "")}
 
-    changed = {name: _varied(handlers[name], _each(stamped)) for name in (*_WRITES, *_ROWS)}
+    changed = {name: _varied(handlers[name], _each(marked)) for name in (*_WRITES, *_ROWS)}
     return {**handlers, **changed}
 
 
-def _gone(handlers: Iterable[str], switches: Switches) -> Iterable[str]:
-    for name in handlers:
-        is_fund = switches.fund_paths == "gone" and ENDPOINTS[name].path.startswith(_FUND_PATH)
-        if is_fund or (switches.earlier_paths == "gone" and name.startswith(_EARLIER)):
-            yield name
+def with_auction_levels(depth: Json, waiting: tuple[int, int]) -> Json:
+    """Put a level of price 0 on top of each side where orders wait without a price."""
+    sides = {}
+    for side, volume in zip(("bids", "asks"), waiting, strict=True):
+        level = [{"price": 0, "volume": volume}] if volume else []
+        sides[side] = level + depth[side]
+    return {**depth, **sides}
 
 
-def _nothing(_: Call) -> object:
+def _gone(_: Call) -> object:
     raise not_found()
 
 
@@ -115,7 +121,8 @@ def _each(variant: Variant) -> Variant:
     return of_all
 
 
-# ------------------------------------------------------------------------------------- account
+def _without(row: Json, *names: str) -> Json:
+    return {name: value for name, value in row.items() if name not in names}
 
 
 def _with_core_code(row: Json) -> Json:
@@ -123,66 +130,19 @@ def _with_core_code(row: Json) -> Json:
     return {**row, "status_code": _PARTLY if is_partly else CORE_CODES[row["status"]]}
 
 
-def _with_numbered_account(row: Json) -> Json:
-    return {**row, "afacctno_ext": f"{row['afacctno']}.01", "producttypename": ".1"}
-
-
-def _with_cost_quantity(portfolio: Json) -> Json:
-    rows = [{**row, "total_pnl": row["total"]} for row in portfolio["portfolio"]]
-    return {**portfolio, "portfolio": rows}
-
-
-def _with_lower_type(account: Json) -> Json:
-    return {**account, "type": account["type"].lower()}
-
-
-# -------------------------------------------------------------------------------------- market
-
-
-def _worst_first(depth: Json) -> Json:
-    return {**depth, "bids": depth["bids"][::-1], "asks": depth["asks"][::-1]}
-
-
-def with_auction_levels(depth: Json, waiting: tuple[int, int]) -> Json:
-    """Put a level of price 0 on top of each side where orders wait without a price."""
-    sides = {}
-    for side, volume in zip(("bids", "asks"), waiting, strict=True):
-        level = [{"price": 0, "volume": volume}] if volume else []
-        sides[side] = level + depth[side]
-    return {**depth, **sides}
-
-
-def _newest_first(history: Json) -> Json:
-    return {**history, "series": history["series"][::-1]}
-
-
-def _without_counts(index: Json) -> Json:
-    return {name: value for name, value in index.items() if name not in _COUNTS}
-
-
-def _null_for_nothing(reports: Json) -> Json:
-    return reports or None
-
-
-def _with_results(page: Json, variant: Variant) -> Json:
-    return {**page, "results": [variant(event) for event in page["results"]]}
-
-
-def _unit_in_detail(event: Json) -> Json:
-    moved = {**event["detail"], "unit": event["unit"]}
-    return {**{name: value for name, value in event.items() if name != "unit"}, "detail": moved}
-
-
-def _unit_behind_figures(event: Json) -> Json:
-    """Put the percent sign behind the figures; other units are then not said at all."""
+def _with_sign(event: Json) -> Json:
+    """Put the percent sign behind the figures; other units are then not given at all."""
     sign = "%" if event["unit"] == "Percent" else ""
     detail = dict(event["detail"])
     for name in _FIGURES:
         detail[name] = None if detail[name] is None else detail[name] + sign
-    return {**{name: value for name, value in event.items() if name != "unit"}, "detail": detail}
+    return {**_without(event, "unit"), "detail": detail}
 
 
 _UNITS: Final[Mapping[str, Variant]] = {
-    "detail": _unit_in_detail,
-    "figure": _unit_behind_figures,
+    "detail": lambda event: {
+        **_without(event, "unit"),
+        "detail": {**event["detail"], "unit": event["unit"]},
+    },
+    "figure": _with_sign,
 }

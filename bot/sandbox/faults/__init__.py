@@ -1,4 +1,4 @@
 """What a scenario can break: which request a fault strikes, and how an answer is spoilt.
 
-Where in a request it strikes stands in `sandbox/api/`.
+How it interferes with the HTTP answer is in `sandbox/api/`.
 """

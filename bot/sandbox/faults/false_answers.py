@@ -1,11 +1,13 @@
-"""Good answers that say something false: rows of other orders, impossible states, rows in disorder.
+"""Good answers that say something false: other rows, impossible states, old news.
 
-They work on the sealed body of a success. What a field is called differs between the answer to an
-order write and a row of the day order book; a change is made under every name that the row has.
+The changes work on the sealed body of a success. What a field is called differs between the answer
+to an order write and a row of the day order book; a change is made under every name the row has.
 """
 
 import json
+from collections import OrderedDict, deque
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 from random import Random
 from typing import Final
 
@@ -16,6 +18,9 @@ from bot.sandbox.faults.rule import RowField, SetFields, StatusOverride, SwapRow
 
 Row = dict[str, JsonValue]
 
+ANSWERS_MAX: Final = 256
+"""Of one target."""
+TARGETS_MAX: Final = 64
 _PAYLOAD_KEYS: Final = ("data", "result")
 _NAMES: Final[Mapping[RowField, tuple[str, ...]]] = {
     "order_id": ("order_id", "orderid", "rootorderid"),
@@ -43,24 +48,13 @@ def swap(action: SwapRow, body: bytes) -> bytes:
     """Return the body with its first row swapped, or with none or two rows."""
     answer = json.loads(body)
     if action.rows is not None:
-        _resize(answer, action.rows)
+        for key, rows in _lists(answer):
+            answer[key] = (rows[:1] * action.rows)[: action.rows]
     for row in _rows(answer)[:1]:
-        _swap_field(row, action)
+        for name in _NAMES[action.field] if action.field is not None else ():
+            if row.get(name) is not None:
+                row[name] = _other(action, row[name])
     return compact(answer).encode()
-
-
-def _resize(answer: Row, count: int) -> None:
-    for key in _PAYLOAD_KEYS:
-        if isinstance(rows := answer.get(key), list):
-            answer[key] = (rows[:1] * count)[:count]
-
-
-def _swap_field(row: Row, action: SwapRow) -> None:
-    if action.field is None:
-        return
-    for name in _NAMES[action.field]:
-        if row.get(name) is not None:
-            row[name] = _other(action, row[name])
 
 
 def _other(action: SwapRow, value: JsonValue) -> JsonValue:
@@ -94,14 +88,19 @@ def set_fields(action: SetFields, body: bytes) -> bytes:
 def shuffle(chance: Random, body: bytes) -> bytes:
     """Return the body with the rows of its list in some order."""
     answer = json.loads(body)
-    for key in _PAYLOAD_KEYS:
-        if isinstance(rows := answer.get(key), list):
-            chance.shuffle(rows)
+    for _, rows in _lists(answer):
+        chance.shuffle(rows)
     return compact(answer).encode()
 
 
+def _lists(answer: Row) -> list[tuple[str, list[JsonValue]]]:
+    """Return the payloads that are lists, by their keys."""
+    found = [(key, answer.get(key)) for key in _PAYLOAD_KEYS]
+    return [(key, rows) for key, rows in found if isinstance(rows, list)]
+
+
 def _rows(answer: Row) -> list[Row]:
-    """The objects of the payload; without a payload key, the answer itself."""
+    """Return the objects of the payload; without a payload key, the answer itself."""
     found = [answer[key] for key in _PAYLOAD_KEYS if answer.get(key) is not None] or [answer]
     return [
         row
@@ -109,3 +108,29 @@ def _rows(answer: Row) -> list[Row]:
         for row in (value if isinstance(value, list) else [value])
         if isinstance(row, dict)
     ]
+
+
+class EarlierAnswers:
+    """What was answered a while ago, by target and market time, for `stale_read`.
+
+    It is bounded: the newest answers of the targets asked for last. It is gone after a restart: a
+    stale answer is then the true one.
+    """
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, deque[tuple[datetime, bytes]]] = OrderedDict()
+
+    def keep(self, target: str, at: datetime, body: bytes) -> None:
+        """Remember an answer."""
+        self._kept.setdefault(target, deque(maxlen=ANSWERS_MAX)).append((at, body))
+        self._kept.move_to_end(target)
+        if len(self._kept) > TARGETS_MAX:
+            self._kept.popitem(last=False)
+
+    def find(self, target: str, age: timedelta, at: datetime) -> bytes | None:
+        """Return the newest answer at least `age` old, else the oldest, None without any."""
+        answers = self._kept.get(target)
+        if not answers:
+            return None
+        old = [body for answered_at, body in answers if answered_at + age <= at]
+        return old[-1] if old else answers[0][1]

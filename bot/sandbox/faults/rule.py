@@ -5,9 +5,9 @@
       - {match: {verb: POST, path: "*/orders", nth: 4}, action: {do: reject, code: "-900017"}}
       - {match: {at: "09:39:00"}, action: {do: drop_2fa, code: OTP_SESSION_EXPIRED}}
 
-`drop_2fa` with `at` needs no request: it happens at that market time. An action has a point that
-suits it and may be put at some others (`POINTS`). Before `after_apply` an action that makes an
-answer makes it instead of the request's effect; from there on the request has had its effect.
+`drop_2fa` with `at` needs no request: it happens at that market time. An action has a usual point
+and may be put at some others (`POINTS`). Before `after_apply` an action that makes an answer makes
+it instead of the request's effect; from there on the request has had its effect.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ from bot.sandbox.scenario_part import Part
 class FaultPoint(StrEnum):
     """Where in the handling of a request a fault strikes, in their order.
 
-    `accept` is when the head of the request is there and its body not yet read, `mid_body` when
+    `accept` is when the head of the request has come and its body is not yet read, `mid_body` when
     half of the answer's body is out.
     """
 
@@ -38,7 +38,7 @@ class FaultPoint(StrEnum):
 
 
 class Match(Part):
-    """Which requests a fault strikes; every condition given must hold.
+    """Which requests a fault strikes; every condition that is given must hold.
 
     `path` is a pattern with `*`. `nth` counts the matching requests from 1, since the
     fault was added. `at` and `until` are market time. `prob` is drawn from the rule's own seeded
@@ -141,7 +141,7 @@ class Huge(Part):
 
 
 class GzipBomb(Part):
-    """Answer 200 with a megabyte that says to be gzip and would unpack to a gigabyte."""
+    """Answer 200 with a megabyte of gzip that would unpack to a gigabyte."""
 
     do: Literal["gzip_bomb"]
 
@@ -176,8 +176,8 @@ class HideRow(Part):
 class StaleRead(Part):
     """Answer a read as `seconds` of market time ago.
 
-    That is the newest answer to the same target which is that old, else the oldest there is since
-    the rule was put in force, else the true one.
+    That is the newest answer to the same target of at least that age, else the oldest since the
+    rule came into force, else the true one.
     """
 
     do: Literal["stale_read"]
@@ -209,8 +209,8 @@ RowField = Literal["order_id", "account", "date", "symbol", "side", "quantity", 
 class SwapRow(Part):
     """Answer with another order's row: one `field` of the first row is not what it was.
 
-    `value` is what stands there instead, by default something that fits. `rows` answers with none
-    or with two rows instead.
+    `value` replaces it, by default something that fits. `rows` answers with none or with two rows
+    instead.
     """
 
     do: Literal["swap_row"]
@@ -269,33 +269,33 @@ _EARLY: Final = frozenset({_P.ACCEPT, _P.BEFORE_AUTH, _P.AFTER_AUTH, _P.AFTER_AP
 _LATE: Final = frozenset({_P.HEADERS_SENT, _P.MID_BODY, _P.AFTER_BODY})
 
 
-class Places(NamedTuple):
+class Points(NamedTuple):
     """Where an action strikes when the rule does not say, and where it may."""
 
     usual: FaultPoint
     allowed: frozenset[FaultPoint]
 
 
-def _only(point: FaultPoint) -> Places:
-    return Places(point, frozenset({point}))
+def _only(point: FaultPoint) -> Points:
+    return Points(point, frozenset({point}))
 
 
-POINTS: Final[Mapping[str, Places]] = {
-    "status": Places(_P.BEFORE_AUTH, _EARLY),
-    "too_many": Places(_P.BEFORE_AUTH, _EARLY),
-    "redirect": Places(_P.BEFORE_AUTH, _EARLY),
-    "drop_2fa": Places(_P.BEFORE_AUTH, _EARLY),
+POINTS: Final[Mapping[str, Points]] = {
+    "status": Points(_P.BEFORE_AUTH, _EARLY),
+    "too_many": Points(_P.BEFORE_AUTH, _EARLY),
+    "redirect": Points(_P.BEFORE_AUTH, _EARLY),
+    "drop_2fa": Points(_P.BEFORE_AUTH, _EARLY),
     "reject": _only(_P.AFTER_AUTH),
     "hide_row": _only(_P.AFTER_AUTH),
-    "rst": Places(_P.AFTER_APPLY, _EARLY | _LATE),
-    "fin": Places(_P.AFTER_APPLY, _EARLY | _LATE),
-    "delay": Places(_P.AFTER_APPLY, _EARLY | _LATE),
-    "hang": Places(_P.AFTER_APPLY, _EARLY | _LATE),
-    "garbage": Places(_P.AFTER_APPLY, _EARLY),
-    "huge": Places(_P.AFTER_APPLY, _EARLY),
-    "gzip_bomb": Places(_P.AFTER_APPLY, _EARLY),
+    "rst": Points(_P.AFTER_APPLY, _EARLY | _LATE),
+    "fin": Points(_P.AFTER_APPLY, _EARLY | _LATE),
+    "delay": Points(_P.AFTER_APPLY, _EARLY | _LATE),
+    "hang": Points(_P.AFTER_APPLY, _EARLY | _LATE),
+    "garbage": Points(_P.AFTER_APPLY, _EARLY),
+    "huge": Points(_P.AFTER_APPLY, _EARLY),
+    "gzip_bomb": Points(_P.AFTER_APPLY, _EARLY),
     "truncate": _only(_P.MID_BODY),
-    "trickle": Places(_P.HEADERS_SENT, frozenset({_P.AFTER_APPLY, _P.HEADERS_SENT, _P.MID_BODY})),
+    "trickle": Points(_P.HEADERS_SENT, frozenset({_P.AFTER_APPLY, _P.HEADERS_SENT, _P.MID_BODY})),
     "dup_request": _only(_P.ACCEPT),
     "date_header": _only(_P.ACCEPT),
     "stale_read": _only(_P.AFTER_APPLY),
@@ -322,5 +322,5 @@ class FaultScript(Part):
 
     @property
     def where(self) -> FaultPoint:
-        """The point given, else the one that suits the action."""
+        """The point given, else the action's usual one."""
         return self.point or POINTS[self.action.do].usual

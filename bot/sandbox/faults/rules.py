@@ -36,7 +36,7 @@ class Rule:
         return self.is_ended or (most > 0 and self.struck >= most)
 
     def is_about(self, verb: str, path: str) -> bool:
-        """Tell whether verb and path are those of the rule."""
+        """Tell whether the rule is about requests of that verb and path."""
         match = self.script.match
         return match.verb in (None, verb) and fnmatchcase(path, match.path)
 
@@ -89,9 +89,8 @@ class FaultRules:
             rule.seen += 1
             if rule.script.match.nth is not None:
                 self._changed[rule.number] = rule
-        return next(
-            (self._count(rule, at) for rule in matching if self._hits(rule, path, at)), None
-        )
+        hits = (rule for rule in matching if self._hits(rule, path, at))
+        return next((self._count(rule, at) for rule in hits), None)
 
     def due_at(self) -> datetime | None:
         """Market time of the next fault that needs no request."""

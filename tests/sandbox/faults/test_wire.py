@@ -217,7 +217,7 @@ async def test_one_answer_overtakes_another() -> None:
         wire.fault(match={"path": "/market/*"}, action={"do": "reorder", "seconds": 30})
 
         held = asyncio.create_task(wire.end())
-        while not wire.sandbox.app._striker._held:  # noqa: ASYNC110
+        while not wire.sandbox.app._injector._held:  # noqa: ASYNC110
             await asyncio.sleep(0)
         overtaking = await wire.end(DEPTH)
         first = await held
