@@ -1,8 +1,8 @@
 """What a strategy writer subclasses, and nothing else they need to import.
 
 Annotated class attributes are the parameters of a strategy; the strategy file sets them. There is
-one instance per symbol. A hook looks at what it is given and says what it wishes (`buy`, `sell`,
-`close`, `cancel`) or why not (`skip`); the engine reads the wishes when the hook has returned. The
+one instance per symbol. A hook looks at what it is given and requests (`buy`, `sell`, `close`,
+`cancel`) or says why not (`skip`); the engine takes the requests when the hook has returned. The
 same class runs in backtest, sandbox, paper and live: it sees no clock, no network and no secret.
 """
 
@@ -30,7 +30,6 @@ class Indicator(float):
     previous: float
 
     def __new__(cls, value: float, previous: float = math.nan) -> "Indicator":
-        """Make the value and remember the one before it."""
         made = super().__new__(cls, value)
         made.previous = previous
         return made
@@ -49,7 +48,7 @@ def _previous(value: float) -> float:
 
 
 class RequestKind(StrEnum):
-    """What a strategy may wish for, or say instead."""
+    """What a strategy may request, or say instead."""
 
     BUY = "buy"
     SELL = "sell"
@@ -59,25 +58,22 @@ class RequestKind(StrEnum):
 
 
 class Default(Enum):
-    """`limit=FROM_FILE`: the price is made as the strategy file says. None is *no price*, a
-    refusal.
-    """
+    """`limit=FROM_FILE`: the file makes the price. None is *no price*, a refusal."""
 
     FROM_FILE = "as the strategy file says"
 
 
 FROM_FILE: Final = Default.FROM_FILE
+_Limit = int | Default | None
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One wish of one call. `quantity` None: the size of the strategy file; `why` None: what was
-    read.
-    """
+    """One request of a call. `quantity` None: the file's size; `why` None: what was read."""
 
     kind: RequestKind
     quantity: int | None = None
-    limit: int | Default | None = FROM_FILE
+    limit: _Limit = FROM_FILE
     market: OrderType | None = None
     why: str | None = None
 
@@ -92,7 +88,6 @@ class PositionView:
     """What these shares cost, in VND, without fees."""
 
     def __bool__(self) -> bool:
-        """Return True when there is a position."""
         return self.qty != 0
 
     @property
@@ -133,39 +128,35 @@ Read = Callable[[str, int], Indicator]
 
 @dataclass(frozen=True, slots=True)
 class BarView:
-    """A closed bar, and the indicators over all bars of its symbol and width up to it."""
+    """A closed bar with prices in VND and volume in shares, and the indicators over all bars of its
+    symbol and width up to it.
+    """
 
     bar: Bar
     read: Read
 
     @property
     def start(self) -> datetime:
-        """When the bar began (UTC)."""
         return self.bar.start
 
     @property
     def open(self) -> int:
-        """First price, VND."""
         return self.bar.open
 
     @property
     def high(self) -> int:
-        """Highest price, VND."""
         return self.bar.high
 
     @property
     def low(self) -> int:
-        """Lowest price, VND."""
         return self.bar.low
 
     @property
     def close(self) -> int:
-        """Last price, VND."""
         return self.bar.close
 
     @property
     def volume(self) -> int:
-        """Shares traded in the bar."""
         return self.bar.volume
 
     def sma(self, bars: int) -> Indicator:
@@ -187,57 +178,53 @@ Reads = dict[str, float]
 
 @dataclass(frozen=True, slots=True)
 class DepthView:
-    """The market's levels, best first. Prices are None on a side where nobody waits."""
+    """The market's levels, best first. `bid` and `ask` are the best prices, None without one."""
 
     depth: Depth
     reads: Reads = field(default_factory=dict)
 
     @property
     def bid(self) -> int | None:
-        """Best bid, VND."""
         return self.depth.bid
 
     @property
     def ask(self) -> int | None:
-        """Best ask, VND."""
         return self.depth.ask
 
     def bid_volume(self, levels: int = 3) -> int:
         """Return the shares that wait on the best `levels` bids."""
-        volume = sum(level.volume for level in self.depth.bids[:levels])
+        volume = sum([level.volume for level in self.depth.bids[:levels]])
         self.reads[f"bid_volume({levels})"] = volume
         return volume
 
     def ask_volume(self, levels: int = 3) -> int:
         """Return the shares that wait on the best `levels` asks."""
-        volume = sum(level.volume for level in self.depth.asks[:levels])
+        volume = sum([level.volume for level in self.depth.asks[:levels]])
         self.reads[f"ask_volume({levels})"] = volume
         return volume
 
 
+@dataclass(slots=True, eq=False)
 class Context:
-    """Where one instance works: what it may see, and where its wishes lie until the engine takes
-    them.
-    """
+    """What one instance may see, and its requests until the engine takes them."""
 
-    def __init__(self, symbol: str = "", name: str = "") -> None:
-        self.symbol = symbol
-        self.name = name
-        self.now: datetime | None = None
-        self.phase: Phase | None = None
-        self.quote: Quote | None = None
-        self.depth: Depth | None = None
-        self.position = PositionView()
-        self.account = AccountView()
-        self.requests: list[Request] = []
-        self.reads: Reads = {}
+    symbol: str = ""
+    name: str = ""
+    now: datetime | None = None
+    phase: Phase | None = None
+    quote: Quote | None = None
+    depth: Depth | None = None
+    position: PositionView = PositionView()
+    account: AccountView = field(default_factory=AccountView)
+    requests: list[Request] = field(default_factory=list)
+    reads: Reads = field(default_factory=dict)
 
 
 class Strategy:
     """Subclass it, annotate the parameters, write the hooks you need. All hooks are optional.
 
     `warm_up` is how many closed bars must have been seen before `on_bar` is called at all; a hook
-    that reads an indicator without enough history is not held to its wishes either.
+    that reads an indicator without enough history makes no request either.
     """
 
     warm_up: ClassVar[int] = 0
@@ -287,13 +274,13 @@ class Strategy:
         """The whole account, other strategies' and the owner's own shares included."""
         return self.context.account
 
-    # --------------------------------------------------------------------------- what it may wish
+    # ------------------------------------------------------------------------- what it may request
 
     def buy(
         self,
         quantity: int | None = None,
         *,
-        limit: int | Default | None = FROM_FILE,
+        limit: _Limit = FROM_FILE,
         market: str | None = None,
         why: str | None = None,
     ) -> None:
@@ -309,7 +296,7 @@ class Strategy:
         self,
         quantity: int | None = None,
         *,
-        limit: int | Default | None = FROM_FILE,
+        limit: _Limit = FROM_FILE,
         market: str | None = None,
         why: str | None = None,
     ) -> None:
@@ -317,11 +304,7 @@ class Strategy:
         self.context.requests.append(_request(RequestKind.SELL, quantity, limit, market, why=why))
 
     def close(
-        self,
-        *,
-        limit: int | Default | None = FROM_FILE,
-        market: str | None = None,
-        why: str | None = None,
+        self, *, limit: _Limit = FROM_FILE, market: str | None = None, why: str | None = None
     ) -> None:
         """Request to sell what is sellable of the own position; nothing without a position."""
         if self.position:
@@ -370,31 +353,27 @@ class Strategy:
         """Called when an own order was refused, or provably never placed."""
 
     def on_stop(self) -> None:
-        """Called when the bot stops in good order; wishes are not heard any more."""
+        """Called when the bot stops in good order; requests are refused from now on."""
 
 
 def _request(
     kind: RequestKind,
     quantity: int | None = None,
-    limit: int | Default | None = FROM_FILE,
+    limit: _Limit = FROM_FILE,
     market: str | None = None,
     *,
     why: object,
 ) -> Request:
     if not isinstance(why, str | None):
         raise TypeError(f"why must be a text, not {why!r}")
-    if quantity is not None:
-        _require_whole("quantity", quantity)
-    if limit is None or isinstance(limit, Default):
-        return Request(kind, quantity, limit, OrderType(market) if market else None, why)
-    _require_whole("limit", limit)
-    if market is not None:
+    numbers: dict[str, object] = {"quantity": quantity, "limit": limit}
+    for name, value in numbers.items():
+        if value is None or isinstance(value, Default):
+            continue
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise TypeError(f"{name} must be a whole number, not {value!r}")
+        if abs(value) > NUMBER_MAX:
+            raise ValueError(f"{name} must be at most {NUMBER_MAX:,}")
+    if market is not None and isinstance(limit, int):
         raise ValueError("give limit or market, not both")
-    return Request(kind, quantity, limit, None, why)
-
-
-def _require_whole(name: str, value: object) -> None:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{name} must be a whole number, not {value!r}")
-    if abs(value) > NUMBER_MAX:
-        raise ValueError(f"{name} must be at most {NUMBER_MAX:,}")
+    return Request(kind, quantity, limit, OrderType(market) if market else None, why)

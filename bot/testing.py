@@ -7,7 +7,7 @@ trading, an order fills whole in the first later bar that reaches its price, at 
 import csv
 import gzip
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
@@ -104,9 +104,17 @@ def play(
     rules = rulebook or load_rulebook()
     instrument = Instrument(played[0].symbol, exchange)
     make(factory, instrument.symbol, parameters)
-    wake = wake or Wake(bar=timedelta(seconds=played[0].seconds))
-    plan = replace(
-        _plan(factory, instrument.symbol, wake), order=order, limits=limits, parameters=parameters
+    plan = StrategyPlan(
+        name=factory.__name__,
+        use=factory.__name__,
+        symbols=(instrument.symbol,),
+        account=ACCOUNT,
+        mode=StrategyMode.TRADE,
+        parameters=parameters,
+        wake=wake or Wake(bar=timedelta(seconds=played[0].seconds)),
+        when=When(),
+        order=order,
+        limits=limits,
     )
     engine = Engine(
         rulebook=rules,
@@ -114,26 +122,11 @@ def play(
         settings=EngineSettings(),
         invoke=invoke_plainly,
     )
-    stage = _Stage(engine, instrument, rules, _Broker())
+    stage = _Stage(engine, instrument, rules)
     stage.open(played[0], cash=cash, settled_shares=settled_shares)
     for bar in played:
         stage.show(bar)
     return stage.played()
-
-
-def _plan(factory: type[Strategy], symbol: str, wake: Wake) -> StrategyPlan:
-    return StrategyPlan(
-        name=factory.__name__,
-        use=factory.__name__,
-        symbols=(symbol,),
-        account=ACCOUNT,
-        mode=StrategyMode.TRADE,
-        parameters={},
-        wake=wake,
-        when=When(),
-        order=PLAIN_ORDER,
-        limits=NO_LIMITS,
-    )
 
 
 # ------------------------------------------------------------------------------------------- bars
@@ -142,51 +135,38 @@ def _plan(factory: type[Strategy], symbol: str, wake: Wake) -> StrategyPlan:
 def read_bars(path: str | Path, symbol: str | None = None) -> tuple[Bar, ...]:
     """Read a CSV of bars, as wide as their smallest distance. Raises ValueError when empty."""
     file = Path(path)
-    name = symbol or file.name.split(".")[0]
-    rows = list(_rows(file))
-    if not rows:
-        raise ValueError(f"{file} holds no bar")
-    starts = [_instant(row["time"]) for row in rows]
-    gaps = [(after - before).total_seconds() for before, after in pairwise(starts)]
-    seconds = round(min(gaps, default=SECONDS_OF_A_BAR))
-    return tuple(_bar(name, start, seconds, row) for start, row in zip(starts, rows, strict=True))
-
-
-def _rows(file: Path) -> Iterator[dict[str, str]]:
     opener = gzip.open if file.suffix == ".gz" else open
     with opener(file, "rt", encoding="utf-8", newline="") as lines:
-        yield from csv.DictReader(lines)
-
-
-def _instant(text: str) -> datetime:
-    return datetime.fromisoformat(text).replace(tzinfo=EXCHANGE_TZ).astimezone(UTC)
-
-
-def _bar(symbol: str, start: datetime, seconds: int, row: dict[str, str]) -> Bar:
-    return Bar(
-        symbol=symbol,
-        start=start,
-        seconds=seconds,
-        open=int(row["open"]),
-        high=int(row["high"]),
-        low=int(row["low"]),
-        close=int(row["close"]),
-        volume=int(row["volume"]),
+        rows = list(csv.DictReader(lines))
+    if not rows:
+        raise ValueError(f"{file} holds no bar")
+    starts = [
+        datetime.fromisoformat(row["time"]).replace(tzinfo=EXCHANGE_TZ).astimezone(UTC)
+        for row in rows
+    ]
+    gaps = [(after - before).total_seconds() for before, after in pairwise(starts)]
+    name, seconds = symbol or file.name.split(".")[0], round(min(gaps, default=SECONDS_OF_A_BAR))
+    columns = ("open", "high", "low", "close", "volume")
+    return tuple(
+        Bar(name, start, seconds, *(int(row[each]) for each in columns))
+        for start, row in zip(starts, rows, strict=True)
     )
 
 
-# ------------------------------------------------------------------------------------------ stage
+# ------------------------------------------------------------------------ the market and the broker
 
 
 @dataclass(slots=True)
 class _Stage:
-    """Drives the engine over bars and answers its commands."""
+    """Drives the engine over bars, and answers as a broker that accepts every order."""
 
     engine: Engine
     instrument: Instrument
     rulebook: Rulebook
-    broker: "_Broker"
     entries: list[Entry] = field(default_factory=list)
+    orders: dict[str, OrderReport] = field(default_factory=dict)
+    """The day order book."""
+    count: int = 0
     day: date = date.min
     reference: int = 0
     close: int = 0
@@ -196,8 +176,7 @@ class _Stage:
         at, symbol = first.start, self.instrument.symbol
         holding = Holding(symbol, settled_shares, settled_shares, 0, first.open)
         snapshot = AccountSnapshot(at, ACCOUNT, cash, cash, {symbol: holding})
-        self.day, self.reference = _local_day(at), first.open
-        self.close = first.open
+        self.day, self.reference, self.close = _local_day(at), first.open, first.open
         self._handle(Recovered(at, Recovery(self.day)))
         self._handle(PhaseChanged(at, self.instrument.exchange, Phase.PROGRESS))
         self._handle(AccountRead(at, snapshot))
@@ -208,30 +187,22 @@ class _Stage:
         at = bar.start + timedelta(seconds=bar.seconds)
         if _local_day(bar.start) != self.day:
             self.day, self.reference = _local_day(bar.start), self.close
-            self.broker.orders.clear()
+            self.orders.clear()
             self._handle(TradingDayStarted(bar.start, self.day))
-        if self.broker.match(bar, at):
-            self._handle(self.broker.day_book(at))
+        filled = {key: _filled(one, bar) for key, one in self.orders.items() if _meets(one, bar)}
+        if filled:
+            self.orders.update(filled)
+            rows = tuple(replace(report, requested_at=at) for report in self.orders.values())
+            self._handle(TodaysOrdersRead(at, ACCOUNT, rows, at))
         self.close = bar.close
-        self._handle(QuoteReceived(at, self._quote(bar)))
-        self._handle(DepthReceived(at, _depth(bar)))
-        self._handle(BarClosed(at, bar))
-
-    def _quote(self, bar: Bar) -> Quote:
         band = self.rulebook.band(self.instrument, self.reference)
-        return Quote(
-            symbol=bar.symbol,
-            exchange=self.instrument.exchange,
-            last=bar.close,
-            reference=self.reference,
-            ceiling=max(band.ceiling, bar.high),
-            floor=min(band.floor, bar.low),
-            open=None,
-            high=None,
-            low=None,
-            volume=bar.volume,
-            updated_at=None,
-        )
+        ceiling, floor = max(band.ceiling, bar.high), min(band.floor, bar.low)
+        frame = (bar.close, self.reference, ceiling, floor, None, None, None)
+        quote = Quote(bar.symbol, self.instrument.exchange, *frame, bar.volume, None)
+        levels = (DepthLevel(bar.close, PLENTY),)
+        self._handle(QuoteReceived(at, quote))
+        self._handle(DepthReceived(at, Depth(bar.symbol, levels, levels, None)))
+        self._handle(BarClosed(at, bar))
 
     def _handle(self, event: Event) -> None:
         waiting = deque([event])
@@ -241,7 +212,34 @@ class _Stage:
                 if isinstance(command, Record):
                     self.entries.append(command.entry)
                 else:
-                    waiting.extend(self.broker.carry_out(command, now.at))
+                    waiting.extend(self._answers(command, now.at))
+
+    def _answers(self, command: Command, at: datetime) -> list[Event]:
+        """Carry a command out; the day order book is answered bar by bar, the account never."""
+        match command:
+            case PlaceOrder(intent):
+                self.count += 1
+                placed = report_of(intent, f"ORD{self.count:08d}", at)
+                self.orders[placed.order_id] = placed
+                accepted = Accepted(result_of(placed))
+                started = SendStarted(at, intent.intent_id)
+                return [started, PlaceAnswered(at, intent.intent_id, accepted, None)]
+            case ReadOrder(order_id):
+                return [OrderRead(at, order_id, replace(self.orders[order_id], requested_at=at))]
+            case CancelOrder(order_id):
+                report = self.orders[order_id]
+                self.orders[order_id] = replace(
+                    report,
+                    state=OrderState.CANCELLED,
+                    status="CANCELLED",
+                    cancelled_quantity=report.remaining_quantity,
+                    remaining_quantity=0,
+                    may_cancel=False,
+                )
+                accepted = Accepted(result_of(self.orders[order_id]))
+                return [CancelAnswered(at, order_id, accepted, None)]
+            case _:
+                return []
 
     def played(self) -> Played:
         """Return what was recorded."""
@@ -256,65 +254,6 @@ class _Stage:
 
 def _local_day(at: datetime) -> date:
     return at.astimezone(EXCHANGE_TZ).date()
-
-
-def _depth(bar: Bar) -> Depth:
-    level = (DepthLevel(bar.close, PLENTY),)
-    return Depth(bar.symbol, level, level, None)
-
-
-# ----------------------------------------------------------------------------------------- broker
-
-
-@dataclass(slots=True)
-class _Broker:
-    """Accepts every order and fills it whole in a later bar."""
-
-    orders: dict[str, OrderReport] = field(default_factory=dict)
-    count: int = 0
-
-    def carry_out(self, command: Command, at: datetime) -> list[Event]:
-        """Return the answers to a command; reads of book and account are answered bar by bar."""
-        match command:
-            case PlaceOrder(intent):
-                return self._place(intent, at)
-            case ReadOrder(order_id):
-                report = replace(self.orders[order_id], requested_at=at)
-                return [OrderRead(at, order_id, report)]
-            case CancelOrder(order_id):
-                return self._cancel(order_id, at)
-            case _:
-                return []
-
-    def _place(self, intent: Intent, at: datetime) -> list[Event]:
-        self.count += 1
-        report = _report(intent, f"ORD{self.count:08d}", at)
-        self.orders[report.order_id] = report
-        accepted = PlaceAnswered(at, intent.intent_id, Accepted(_result(report)), None)
-        return [SendStarted(at, intent.intent_id), accepted]
-
-    def _cancel(self, order_id: str, at: datetime) -> list[Event]:
-        report = self.orders[order_id]
-        self.orders[order_id] = replace(
-            report,
-            state=OrderState.CANCELLED,
-            status="CANCELLED",
-            cancelled_quantity=report.remaining_quantity,
-            remaining_quantity=0,
-            may_cancel=False,
-        )
-        return [CancelAnswered(at, order_id, Accepted(_result(self.orders[order_id])), None)]
-
-    def match(self, bar: Bar, at: datetime) -> bool:
-        """Fill what the bar reaches; True when anything was filled."""
-        filled = {key: _filled(one, bar) for key, one in self.orders.items() if _meets(one, bar)}
-        self.orders.update(filled)
-        return bool(filled) and at >= bar.start
-
-    def day_book(self, at: datetime) -> TodaysOrdersRead:
-        """Return the whole day order book."""
-        rows = tuple(replace(report, requested_at=at) for report in self.orders.values())
-        return TodaysOrdersRead(at, ACCOUNT, rows, at)
 
 
 def _meets(report: OrderReport, bar: Bar) -> bool:
@@ -340,7 +279,8 @@ def _filled(report: OrderReport, bar: Bar) -> OrderReport:
     )
 
 
-def _report(intent: Intent, order_id: str, at: datetime) -> OrderReport:
+def report_of(intent: Intent, order_id: str, at: datetime) -> OrderReport:
+    """Return the row of a day order book that shows an order just accepted."""
     return OrderReport(
         order_id=order_id,
         root_order_id=order_id,
@@ -367,7 +307,8 @@ def _report(intent: Intent, order_id: str, at: datetime) -> OrderReport:
     )
 
 
-def _result(report: OrderReport) -> OrderResult:
+def result_of(report: OrderReport) -> OrderResult:
+    """Return the one element of a place or cancel answer, as a row shows the order."""
     return OrderResult(
         order_id=report.order_id,
         account=report.account,

@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
+from bot import testing
 from bot.config.rulebook import load_rulebook
 from bot.domain.account import AccountSnapshot, Holding
 from bot.domain.entry import AttemptFinished, Decision, OrderUpdated
@@ -268,16 +269,8 @@ def report_of(
 ) -> OrderReport:
     """A row of the day order book that shows an intent's order."""
     average_price = average or intent.limit_price or 27_000
-    report = OrderReport(
-        order_id=order_id,
-        root_order_id=order_id,
-        account=intent.account,
-        trading_date=intent.trading_date,
-        symbol=intent.symbol,
-        side=intent.side,
-        quantity=intent.quantity,
-        order_type=intent.order_type,
-        price=intent.limit_price,
+    report = replace(
+        testing.report_of(intent, order_id, START),
         executed_quantity=executed,
         average_price=average_price if executed else 0,
         executed_amount=executed * average_price,
@@ -287,11 +280,7 @@ def report_of(
         cancelled_quantity=cancelled,
         status=status,
         state=state,
-        may_cancel=True,
-        may_amend=True,
         placed_at=None,
-        message="",
-        requested_at=START,
         raw=f"{status} {executed}",
     )
     return replace(report, **changes)  # type: ignore[arg-type]
@@ -299,29 +288,8 @@ def report_of(
 
 def result_of(intent: Intent, order_id: str = "ORD1", **changes: object) -> OrderResult:
     """The one element of a place answer."""
-    result = OrderResult(
-        order_id=order_id,
-        account=intent.account,
-        transaction_date=intent.trading_date,
-        symbol=intent.symbol,
-        side=intent.side,
-        quantity=intent.quantity,
-        limit_price=intent.limit_price,
-        market_price=None,
-        executed_quantity=0,
-        average_price=0,
-        executed_amount=0,
-        status="SENT",
-        state=OrderState.ACCEPTED,
-        order_type=intent.order_type,
-        fee=0,
-        tax=0,
-        code=None,
-        reason=None,
-        lot="EVEN",
-        raw="{}",
-    )
-    return replace(result, **changes)  # type: ignore[arg-type]
+    result = testing.result_of(testing.report_of(intent, order_id, START))
+    return replace(result, **{"lot": "EVEN", **changes})  # type: ignore[arg-type]
 
 
 def limited(**limits: int) -> StrategyPlan:
