@@ -14,7 +14,7 @@ from bot.runtime.run_controls import RunOptions
 from bot.runtime.worlds.environment import EnvironmentSpec
 from tests.story import InProcessEnvironment, Shown, Story, in_process
 
-MakeStoryWorld = Callable[[EnvironmentSpec], InProcessEnvironment]
+MakeInProcess = Callable[[EnvironmentSpec], InProcessEnvironment]
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ async def tell_by_hand(
     config: Path,
     *asks: Ask,
     minutes: float,
-    place_in: MakeStoryWorld = in_process,
+    place_in: MakeInProcess = in_process,
     may_fault: bool = False,
     **options: object,
 ) -> HandStory:

@@ -76,25 +76,18 @@ class Both:
             each.advance(to)
 
 
-class SteppedPaperWorld(PaperEnvironment):
-    """The paper world on the second sandbox's stepped clock."""
+class SteppedPaper(PaperEnvironment):
+    """The paper environment on the second sandbox's stepped clock."""
 
-    def __init__(self, place: EnvironmentSpec, real: RealBroker) -> None:
-        super().__init__(
-            place.loaded,
-            real.access,
-            rulebook=place.rulebook,
-            symbols=place.symbols,
-            activity=place.activity,
-            on_bug=place.on_bug,
-        )
+    def __init__(self, spec: EnvironmentSpec, real: RealBroker) -> None:
+        super().__init__(spec, real.access)
         self._second = real
-        self._activity = place.activity
+        self._activity = spec.activity
         turn = OneAtATime()
-        self._stepped = SteppedWaiter(real.clock, place.activity, turn)
+        self._stepped = SteppedWaiter(real.clock, spec.activity, turn)
         self.market = self.wire = real.clock
         self.waiter, self.turn, self.max_concurrent = self._stepped, turn, 1
-        self._tasks = Tasks(place.activity, turn, place.on_bug)
+        self._tasks = Tasks(spec.activity, turn, spec.on_bug)
 
     def drive(self, jobs: Sequence[Job], on_due: Fire, _: Report) -> Driver:
         now = self._second.clock.now()
@@ -119,9 +112,7 @@ async def tell_paper(config: Path, real: RealBroker, *, minutes: float, **option
     shown = Shown()
     run_options = RunOptions(run_for=timedelta(minutes=minutes), **options)
     try:
-        end = await run_bot(
-            loaded, run_options, shown, make=lambda place: SteppedPaperWorld(place, real)
-        )
+        end = await run_bot(loaded, run_options, shown, make=lambda spec: SteppedPaper(spec, real))
     finally:
         real.sandbox.close()
     return Story(end, shown, loaded)

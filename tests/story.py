@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 class InProcessEnvironment(SandboxEnvironment):
-    """The sandbox world without a socket."""
+    """The sandbox environment without a socket."""
 
     def __init__(self, sandbox: Sandbox, clock: SimulatedClock, spec: EnvironmentSpec) -> None:
         super().__init__(
@@ -59,7 +59,7 @@ class InProcessEnvironment(SandboxEnvironment):
 
 
 def in_process(spec: EnvironmentSpec) -> InProcessEnvironment:
-    """Make the world of a story."""
+    """Make the environment of a story."""
     settings = spec.loaded.settings
     script = load_scenario(settings.sandbox.scenario, spec.loaded.base_dir)
     sandbox, clock = wake_sandbox(spec, script)

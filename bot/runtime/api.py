@@ -32,7 +32,8 @@ from bot.protocol.shaped import Codec
 from bot.protocol.strict_json import compact
 from bot.runtime.assemble import choose_account, connect_broker
 from bot.runtime.control.socket import LINE_MAX, Reply, Request
-from bot.runtime.worlds.environment import SystemEnvironment, access_of
+from bot.runtime.worlds.environment import access_of
+from bot.runtime.worlds.system import SystemEnvironment
 
 REPLY_CHARACTERS_MAX: Final = LINE_MAX * 9 // 10
 _SUGGESTIONS_MAX: Final = 3

@@ -60,7 +60,7 @@ from bot.runtime.schedule import Job
 from bot.runtime.second_factor import SecondFactor
 from bot.runtime.starting import Insistence
 from bot.runtime.supervisor import Supervisor
-from bot.runtime.worlds.environment import Driver, Environment, standing_still
+from bot.runtime.worlds.environment import Driver, Environment, clock_held
 
 DRAIN_S: Final = 5.0
 """How long reads that are under way are waited for when all orders are settled."""
@@ -122,7 +122,7 @@ class Daemon:
         """Run until stopped. Raises what ended it when that was no clean stop."""
         loop = asyncio.create_task(self._supervisor.guard(self._loop.run(self._supervisor.stopped)))
         try:
-            async with standing_still(self._parts.environment, self._parts.tasks):
+            async with clock_held(self._parts.environment, self._parts.tasks):
                 reading = self._supervisor.guard(self._read_everything())
                 await self._supervisor.unless_stopped(reading)
             self._supervisor.is_up.set()

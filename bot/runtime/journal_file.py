@@ -15,7 +15,17 @@ from bot.journal.errors import (
     Unreachable,
     UnusableUrl,
 )
+from bot.journal.reader import JournalReader
 from bot.journal.schema import check, migrate
+
+CHECK: Final = "Check: bot db check"
+MIGRATE: Final = "Do: bot db migrate"
+FOREIGN: Final = (
+    "It is a later program's, or somebody else's: install that version, or set another journal.url"
+)
+TO_RUN: Final = f"No order is placed without a journal. {CHECK}"
+TO_MAKE: Final = "The first run makes it (bot run), or: bot db migrate"
+_PAPER: Final = "paper"
 
 
 def prepare_journal(url: str) -> str:
@@ -23,39 +33,47 @@ def prepare_journal(url: str) -> str:
 
     An older schema is never changed silently: it raises NeedsMigration when the journal is opened.
     """
-    is_file = is_sqlite(url)
-    if (is_file and not file_of(url).is_file()) or check(url).found is None:
+    if _is_missing(url) or check(url).found is None:
         migrate(url)
         return "new"
     return "kept"
 
 
+def _is_missing(url: str) -> bool:
+    return is_sqlite(url) and not file_of(url).is_file()
+
+
 def holds_runs(url: str) -> bool:
     """Tell whether a bot has ever written this journal. Raises what the journal raises."""
-    from bot.journal.reader import JournalReader
-
-    if is_sqlite(url) and not file_of(url).is_file():
-        return False
-    if check(url).found is None:
+    if _is_missing(url) or check(url).found is None:
         return False
     with JournalReader(url) as reader:
         return bool(reader.runs())
 
 
-CHECK: Final = "Check: bot db check"
-MIGRATE: Final = "Do: bot db migrate"
-FOREIGN: Final = (
-    "It is a later program's, or somebody else's: install that version, or take another journal.url"
-)
-TO_RUN: Final = f"No order is placed without a journal. {CHECK}"
-TO_MAKE: Final = "The first run makes it (bot run), or: bot db migrate"
+def require_unmixed(url: str, mode: str) -> None:
+    """Raise OperatorMistake where a run in `mode` would mix paper results with others.
+
+    What a strategy holds is counted from the fills in the journal, whatever broker they came from:
+    in a journal for both, shares bought on paper would be sold for real. So a journal is of paper
+    mode from its first run, or never.
+    """
+    with JournalReader(url) as reader:
+        before = {run.mode for run in reader.runs()}
+    others = before - {mode}
+    if others and _PAPER in before | {mode}:
+        text = (
+            f"this journal is of mode {min(others)!r}: what was bought there would count as "
+            f"held in mode {mode!r}. Give each a state_dir (or journal.url) of its own"
+        )
+        raise OperatorMistake.of("E-RUN-006", text, ExitCode.CONFIG)
 
 
 @contextmanager
 def journal_errors(origin: str, *, what_to_do: str = CHECK) -> Iterator[None]:
     """Turn what the journal raises into an operator's mistake that says what to do.
 
-    `origin` names the setting; `what_to_do` is said of a database that is out of reach.
+    `origin` names the setting; `what_to_do` is the advice for a database that is out of reach.
     """
     try:
         yield
@@ -78,7 +96,7 @@ def journal_errors(origin: str, *, what_to_do: str = CHECK) -> Iterator[None]:
 
 
 def taken_over(error: LeaseLost) -> OperatorMistake:
-    """Say that another bot writes our journal now, and whose the open orders are."""
+    """Say that another bot writes our journal now, and who has the open orders."""
     text = (
         f"another bot has taken this journal over (lease {error.stored}, ours was {error.ours}). "
         "This one has ended and sends nothing more; orders it left open are the other one's now. "

@@ -49,7 +49,13 @@ from bot.runtime.control.status import Facts
 from bot.runtime.daemon import Daemon, Parts
 from bot.runtime.faults import FaultGuard, ends_the_run
 from bot.runtime.feeds import polls_of, room_for_polls, slowed_by
-from bot.runtime.journal_file import TO_RUN, journal_errors, prepare_journal, taken_over
+from bot.runtime.journal_file import (
+    TO_RUN,
+    journal_errors,
+    prepare_journal,
+    require_unmixed,
+    taken_over,
+)
 from bot.runtime.order_manager import Clocks, OrderManager
 from bot.runtime.poll_watch import PollWatch
 from bot.runtime.reads import DayOrderBook, Health, Reads
@@ -59,8 +65,7 @@ from bot.runtime.starting import EarlyHalt, Insistence, handlers_of, has_open_wo
 from bot.runtime.state_dir import make_state_dir
 from bot.runtime.supervisor import Supervisor
 from bot.runtime.worlds.choice import MakeEnvironment, make_environment
-from bot.runtime.worlds.environment import EnvironmentSpec, standing_still
-from bot.runtime.worlds.paper.journal import require_unmixed
+from bot.runtime.worlds.environment import EnvironmentSpec, clock_held
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +243,7 @@ class Run:
                 self._loaded, access, self.environment, self._inbox.post, writes
             )
             self._stack.push_async_callback(broker.close)
-            async with standing_still(self.environment, self._tasks):
+            async with clock_held(self.environment, self._tasks):
                 account = await ask(partial(choose_account, broker.client, wanted))
                 code = self.environment.mailed_code
                 has_asked = await ask(partial(sign_in, broker, self._loaded.state_dir, code))

@@ -38,7 +38,7 @@ def _renamed(value: Any) -> Any:
     return {("custody_cd" if name == "custodycd" else name): each for name, each in value.items()}
 
 
-class ChangedWorld(InProcessEnvironment):
+class Changed(InProcessEnvironment):
     """The sandbox with a broker that has changed its API a little."""
 
     async def open(self, stack: AsyncExitStack, /) -> Access:
@@ -47,16 +47,16 @@ class ChangedWorld(InProcessEnvironment):
         return replace(access, app=changed(access.app, with_a_new_field))
 
 
-def changed_world(place: EnvironmentSpec) -> ChangedWorld:
-    made = in_process(place)
-    return ChangedWorld(made._played, made._clock, place)
+def with_changes(spec: EnvironmentSpec) -> Changed:
+    made = in_process(spec)
+    return Changed(made._played, made._clock, spec)
 
 
 async def test_drift_in_a_run_is_journalled_once_told_and_shown(tmp_path: Path) -> None:
     config = write_project(tmp_path, scenario=SCENARIO, strategies=[once()])
     status = Ask(timedelta(minutes=2), {"do": "status"})
 
-    told = await tell_by_hand(config, status, minutes=3, place_in=changed_world)
+    told = await tell_by_hand(config, status, minutes=3, place_in=with_changes)
 
     shown = told.story.shown
     notes = [note.text for note in shown.all(Note) if note.kind == "DRIFT"]

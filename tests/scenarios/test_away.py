@@ -28,7 +28,7 @@ FOR_EVER = 10**9
 
 
 class Away(InProcessEnvironment):
-    """A world whose broker answers neither of the first `silent` requests to a path."""
+    """An environment whose broker answers neither of the first `silent` requests to a path."""
 
     silent = 0
     path = ""
@@ -62,9 +62,9 @@ class Listening(Shown):
 def _run(config: Path, shown: Shown, path: str, silent: int) -> "asyncio.Task[RunEnd]":
     loaded = load_settings(config)
 
-    def make(place: EnvironmentSpec) -> Away:
-        script = load_scenario("story.yaml", place.loaded.base_dir)
-        environment = Away(*wake_sandbox(place, script), place)
+    def make(spec: EnvironmentSpec) -> Away:
+        script = load_scenario("story.yaml", spec.loaded.base_dir)
+        environment = Away(*wake_sandbox(spec, script), spec)
         environment.silent, environment.path = silent, path
         return environment
 

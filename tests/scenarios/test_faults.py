@@ -139,8 +139,8 @@ async def test_after_a_fault_halt_cancels_and_stop_ends_the_bot(tmp_path: Path) 
 
 
 class BrokenBooks(InProcessEnvironment):
-    """A world in which each read of the day order book from the second minute on raises in our
-    client.
+    """An environment in which each read of the day order book raises in our client, from the
+    second minute on.
     """
 
     error: Exception = KeyError("of the test")
@@ -158,9 +158,9 @@ class BrokenBooks(InProcessEnvironment):
         return replace(access, app=breaking)
 
 
-def _place(environment: type[InProcessEnvironment], place: EnvironmentSpec) -> InProcessEnvironment:
-    sandbox, clock = wake_sandbox(place, load_scenario("story.yaml", place.loaded.base_dir))
-    return environment(sandbox, clock, place)
+def _place(environment: type[InProcessEnvironment], spec: EnvironmentSpec) -> InProcessEnvironment:
+    sandbox, clock = wake_sandbox(spec, load_scenario("story.yaml", spec.loaded.base_dir))
+    return environment(sandbox, clock, spec)
 
 
 async def test_work_in_the_background_that_raises_halts_and_does_not_end_the_run(
@@ -206,7 +206,7 @@ class OddTime(datetime):
 
 
 class OddDays(InProcessEnvironment):
-    """A world in which the day's own job is told an odd time."""
+    """An environment in which the day's own job is told an odd time."""
 
     def drive(self, jobs: Sequence[Job], on_due: Fire, report: Report) -> Driver:
         now = self.market.now()

@@ -30,7 +30,8 @@ from bot.domain.instrument import EXCHANGE_TZ
 from bot.protocol.secret import Secret
 from bot.runtime.run import run_bot
 from bot.runtime.run_controls import RunOptions
-from bot.runtime.worlds.environment import Access, EnvironmentSpec, ledger_path
+from bot.runtime.state_dir import ledger_path
+from bot.runtime.worlds.environment import Access, EnvironmentSpec
 from bot.runtime.worlds.sandbox import SandboxEnvironment
 from bot.sandbox.house.ledger import read_ledger
 from bot.sandbox.sandbox import Sandbox
@@ -80,16 +81,16 @@ class SteadyWeather(Weather):
         return await self._fine(exchange)
 
 
-class LastingWorld(SandboxEnvironment):
+class Lasting(SandboxEnvironment):
     """The sandbox of all days, behind weather and a trap."""
 
-    def __init__(self, place: EnvironmentSpec, days: "SixtyDays", trap: Trap) -> None:
+    def __init__(self, spec: EnvironmentSpec, days: "SixtyDays", trap: Trap) -> None:
         super().__init__(
             sandbox=days.sandbox,
             clock=days.clock,
-            activity=place.activity,
+            activity=spec.activity,
             port=None,
-            speed=place.loaded.settings.sandbox.speed,
+            speed=spec.loaded.settings.sandbox.speed,
         )
         self.story_start = days.clock.now()
         self._days, self._trap = days, trap
@@ -162,8 +163,8 @@ class SixtyDays:
         options = RunOptions(run_for=left, answer_otp_after=timedelta(seconds=20))
         self.random = Random(self.random.random())
 
-        def make(place: EnvironmentSpec) -> LastingWorld:
-            return LastingWorld(place, self, trap)
+        def make(spec: EnvironmentSpec) -> Lasting:
+            return Lasting(spec, self, trap)
 
         def work() -> None:
             trap.watch_commits()

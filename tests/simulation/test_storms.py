@@ -143,16 +143,16 @@ class Trap:
         return stepping
 
 
-class StormyWorld(InProcessEnvironment):
+class Stormy(InProcessEnvironment):
     """The sandbox behind weather and a trap."""
 
-    def __init__(self, place: EnvironmentSpec, trap: Trap, dice: Random) -> None:
-        script = load_scenario(place.loaded.settings.sandbox.scenario, place.loaded.base_dir)
-        sandbox, clock = wake_sandbox(place, script)
-        super().__init__(sandbox, clock, place)
+    def __init__(self, spec: EnvironmentSpec, trap: Trap, dice: Random) -> None:
+        script = load_scenario(spec.loaded.settings.sandbox.scenario, spec.loaded.base_dir)
+        sandbox, clock = wake_sandbox(spec, script)
+        super().__init__(sandbox, clock, spec)
         self._trap, self._dice = trap, dice
         if dice.random() < CROWDED:
-            self._stepped = SteppedWaiter(clock, place.activity, AllAtOnce())
+            self._stepped = SteppedWaiter(clock, spec.activity, AllAtOnce())
             self.turn, self.waiter, self.max_concurrent = AllAtOnce(), self._stepped, None
         self._fine_from = script.starts_at + timedelta(minutes=BAD_MINUTES)
 
@@ -235,8 +235,8 @@ def _run(config: Path, trap: Trap, dice: Random) -> None:
     trap.watch_commits()
     options = RunOptions(run_for=timedelta(minutes=MINUTES), answer_otp_after=timedelta(seconds=20))
 
-    def make(place: EnvironmentSpec) -> StormyWorld:
-        return StormyWorld(place, trap, dice)
+    def make(spec: EnvironmentSpec) -> Stormy:
+        return Stormy(spec, trap, dice)
 
     asyncio.run(run_bot(load_settings(config), options, Shown(), make=make))
 

@@ -37,7 +37,8 @@ from bot.conformance.raw_client import Key
 from bot.conformance.run import PER_MINUTE, ConformancePlan, conform
 from bot.conformance.two_factor import AskCode
 from bot.domain.visible import visible
-from bot.runtime.worlds.environment import SystemEnvironment, access_of
+from bot.runtime.worlds.environment import access_of
+from bot.runtime.worlds.system import SystemEnvironment
 
 STDIN: Final = "-"
 SIGNALLED: Final = 128

@@ -9,7 +9,7 @@ import click
 from bot.cli.command import child, group
 from bot.cli.show import write_json, write_line
 from bot.domain.instrument import EXCHANGE_TZ
-from bot.runtime.worlds.serving import PaperPlan, serve_paper
+from bot.runtime.worlds.standalone import PaperPlan, serve_paper
 
 
 @group("paper", example="bot paper serve --port 8790")

@@ -1,7 +1,7 @@
 """A demo's own files: resumed when it was cut off, moved away when it was over.
 
 One earlier demo is kept, as `journal.1.db`, `sandbox.1.jsonl` and so on, until the next one is
-over. Its 2FA token is not: a sandbox that begins anew counts its tokens anew, and would take an old
+over. Its 2FA token is not: a new sandbox counts its tokens from one again, and would take an old
 one for one of its own.
 """
 
@@ -13,16 +13,15 @@ from pathlib import Path
 from typing import Final
 
 from bot.journal.heads import FILE, OLDER
-from bot.runtime.state_dir import make_state_dir
+from bot.runtime.state_dir import LEDGER, make_state_dir
 from bot.runtime.token_file import forget_token
-from bot.runtime.worlds.environment import LEDGER
 from bot.sandbox.house.ledger import is_finished, read_ledger
 
 _FILES: Final = ("journal.db", "journal.db-wal", "journal.db-shm", FILE, OLDER, LEDGER)
 
 
 class NotAlone(Exception):
-    """Another demo of this state directory lives, be it one that is only starting."""
+    """Another demo of this state directory is running or starting."""
 
 
 @contextmanager
@@ -35,34 +34,25 @@ def alone(state_dir: Path) -> Iterator[None]:
     make_state_dir(state_dir)
     folder = os.open(state_dir, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        _lock(folder, state_dir)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise NotAlone(str(state_dir)) from error
         yield
     finally:
         os.close(folder)
 
 
-def _lock(folder: int, state_dir: Path) -> None:
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise NotAlone(str(state_dir)) from error
-
-
 def make_room(state_dir: Path, *, seed: int) -> bool:
     """Move a demo that is over, or of another seed, out of the way; True when one is resumed.
 
-    A start that came to nothing is none to go on with.
+    A demo whose start came to nothing is not resumed.
     """
     lines = read_ledger(state_dir / LEDGER)
     has_begun = any(line.get("kind") != "start" for line in lines)
     is_over = has_begun and is_finished(state_dir / LEDGER)
     if has_begun and not is_over and lines[0].get("seed") == seed:
         return True
-    _move_away(state_dir)
-    return False
-
-
-def _move_away(state_dir: Path) -> None:
     forget_token(state_dir)
     for name in _FILES:
         path = state_dir / name
@@ -71,3 +61,4 @@ def _move_away(state_dir: Path) -> None:
         kept.unlink(missing_ok=True)
         if path.exists():
             path.rename(kept)
+    return False

@@ -1,4 +1,4 @@
-"""The world that embeds the broker: how it is set up or resumed, and how its time runs."""
+"""The environment that embeds the broker: how it is set up or resumed, and how its time runs."""
 
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -11,21 +11,28 @@ from bot.clock import Clock, SimulatedClock, SystemClock
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.scenario_file import load_scenario
 from bot.config.settings.load import DEFAULT, Loaded
+from bot.domain.entry import (
+    AttemptFinished,
+    AuthEvent,
+    Entry,
+    IntentMoved,
+    Note,
+    OrderUpdated,
+    RunState,
+    StateChanged,
+    Transition,
+)
+from bot.domain.order import OrderState
 from bot.domain.rulebook import Rulebook
+from bot.domain.scripted import with_mark
 from bot.protocol.secret import Secret
 from bot.runtime.activity import Activity, OneAtATime, Turn
 from bot.runtime.schedule import Fire, Job, Report, Timetable
-from bot.runtime.worlds.environment import (
-    Access,
-    Driver,
-    Elapsed,
-    EnvironmentSpec,
-    Mark,
-    ledger_path,
-)
-from bot.runtime.worlds.scripted import ScenarioMarks
+from bot.runtime.state_dir import ledger_path
+from bot.runtime.worlds.environment import Access, Driver, Elapsed, EnvironmentSpec, Mark
 from bot.runtime.worlds.stepped import SteppedMarket, SteppedWaiter
 from bot.sandbox.errors import LedgerBroken, PortInUse
+from bot.sandbox.house.forced import Forced
 from bot.sandbox.house.ledger import begun_at, resumed_at
 from bot.sandbox.sandbox import Sandbox
 from bot.sandbox.scenario import Scenario
@@ -33,13 +40,11 @@ from bot.sandbox.serve import free_port, is_free, last_morning, serve
 
 _HOST: Final = "127.0.0.1"
 _NO_ADDRESS: Final = "http://127.0.0.1:1"
-"""What stands for an address where nobody listens."""
+"""An address at which nobody listens: the broker answers in this process."""
 
 
 class SandboxEnvironment:
-    """The embedded broker, and one stepped clock that is market time and wire time for both
-    sides.
-    """
+    """The embedded broker, and one stepped clock: market and wire time for both sides."""
 
     def __init__(
         self,
@@ -102,7 +107,7 @@ class SandboxEnvironment:
         await self.waiter.sleep_until(self.market.now() + span)
 
     def finish(self) -> None:
-        """Have the ledger say so."""
+        """Record it in the ledger."""
         self._sandbox.finish()
 
 
@@ -132,7 +137,7 @@ def _port_taken(port: int, origin: str) -> OperatorMistake:
 
 
 def embedded(spec: EnvironmentSpec) -> SandboxEnvironment:
-    """Make the world of the configured scenario. Raises OperatorMistake."""
+    """Make the environment of the configured scenario. Raises OperatorMistake."""
     settings = spec.loaded.settings
     scenario = load_scenario(settings.sandbox.scenario, spec.loaded.base_dir)
     sandbox, clock = wake_sandbox(spec, scenario)
@@ -174,3 +179,40 @@ def _last_morning(rulebook: Rulebook) -> datetime:
     except ValueError as unknown:
         message = f"the scenario names no day, and {unknown}: give it a day"
         raise OperatorMistake.of("E-MKT-005", message) from unknown
+
+
+class ScenarioMarks:
+    """Marks what the scenario forced; called with each entry, in their order."""
+
+    def __init__(self, forced: Forced) -> None:
+        self._forced = forced
+        self._intents: set[str] = set()
+        """Those that a fault kept from being accepted."""
+
+    def __call__(self, entry: Entry) -> Entry:
+        """Return the entry, marked where the scenario forced it."""
+        return with_mark(entry, self._forced.scenario) if self._is_forced(entry) else entry
+
+    def _is_forced(self, entry: Entry) -> bool:
+        """Of what happens to orders: a refusal, or a partial fill; both look like the bot's own."""
+        match entry:
+            case AttemptFinished():
+                is_struck = self._forced.struck(entry.attempt_id)
+                if is_struck and entry.outcome != "ACCEPTED":
+                    self._intents.add(entry.intent_id)
+                return is_struck
+            case IntentMoved():
+                return entry.intent_id in self._intents
+            case Transition(to_state=OrderState.PARTIALLY_FILLED):
+                return self._is_shaped(entry.order_id)
+            case Transition(to_state=OrderState.REJECTED) | OrderUpdated(state=OrderState.REJECTED):
+                return self._is_shaped(entry.order_id) or entry.intent_id in self._intents
+            case AuthEvent(kind="needed") | StateChanged(to_state=RunState.NEEDS_2FA):
+                return self._forced.took_the_token
+            case Note(kind="LIMIT"):
+                return self._forced.limits(entry.at)
+            case _:
+                return False
+
+    def _is_shaped(self, order_id: str | None) -> bool:
+        return order_id is not None and self._forced.shaped(order_id)

@@ -2,11 +2,11 @@
 
 It stands still while anything is under way and otherwise jumps to the next due instant: a step of
 the sandbox's market, a job of the timetable, a deadline of the engine, or the end of a rate-limit
-wait, in this fixed order. Between jumps it sleeps to keep the pace. So the same seed tells the same
+wait, in this fixed order. Between jumps it sleeps to keep the pace. So the same seed gives the same
 story whatever the machine, the database or the speed.
 
-While a 2FA code is out the pace is a second for a second at most: whoever has to
-type it is no faster in a sandbox, where its five minutes would otherwise be over in five seconds.
+While a 2FA code is out, market time is no faster than the wall's: whoever has to type the code is
+no faster in a sandbox, where its five minutes would otherwise be over in five seconds.
 
 Without a pace to keep (infinite speed) it does not stop at the market's own instants: nobody looks
 at the market in between, and what is due there happens on the way to the next instant of ours.
@@ -25,9 +25,9 @@ from bot.runtime.activity import Activity, Turn
 from bot.runtime.schedule import Timetable
 
 LAG_MAX_S: Final = 5.0
-"""Behind the pace by more than this, the pace starts anew instead of rushing."""
-_GLANCE_S: Final = 0.2
-"""A wait is cut into parts of at most this, as the pace may change meanwhile."""
+"""Behind the pace by more than this, the pace is kept from now on instead of caught up with."""
+_WAIT_S_MAX: Final = 0.2
+"""Longer waits are cut into parts, as the pace may change meanwhile."""
 
 
 class Market(Protocol):
@@ -43,9 +43,7 @@ class Market(Protocol):
 
 
 class SteppedWaiter:
-    """Waits on the stepped clock; gives its turn away meanwhile and does not keep the clock
-    standing.
-    """
+    """Waits on the stepped clock; meanwhile it gives its turn away and lets the clock move."""
 
     def __init__(self, clock: SimulatedClock, activity: Activity, turn: Turn) -> None:
         self._clock = clock
@@ -55,7 +53,7 @@ class SteppedWaiter:
         self._number = 0
 
     def now(self) -> datetime:
-        """The stepped instant."""
+        """Return the stepped instant."""
         return self._clock.now()
 
     async def sleep_until(self, instant: datetime) -> None:
@@ -76,11 +74,11 @@ class SteppedWaiter:
             await self._turn.take()
 
     def next_due(self) -> datetime | None:
-        """When the first one waiting is to go on."""
+        """When the first wait is over."""
         return self._waiting[0][0] if self._waiting else None
 
     def wake_due(self, now: datetime) -> None:
-        """Let all go on whose time has come; they count as under way again at once."""
+        """End the waits that are over; their tasks count as under way again at once."""
         while self._waiting and self._waiting[0][0] <= now:
             _, _, future = heappop(self._waiting)
             self._activity.begin()
@@ -89,9 +87,7 @@ class SteppedWaiter:
 
 
 class SteppedMarket:
-    """Walks the market clock from one due instant to the next, `speed` times as fast as the
-    wall.
-    """
+    """Moves the market clock from one due instant to the next, `speed` times the wall's pace."""
 
     def __init__(
         self,
@@ -122,16 +118,22 @@ class SteppedMarket:
         self._engine_due = instant
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Walk until `stopping` is set."""
+        """Move until `stopping` is set."""
         while not stopping.is_set():
             if not self._activity.is_idle:
-                await _either(self._activity.idle(), stopping.wait())
+                await _first_of(self._activity.idle(), stopping.wait())
             due = self._next_due()
             if (ahead := self._ahead_s(due)) > 0:
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(stopping.wait(), min(ahead, _GLANCE_S))
+                    await asyncio.wait_for(stopping.wait(), min(ahead, _WAIT_S_MAX))
             elif self._activity.is_idle and not stopping.is_set():
-                self._step(due)
+                self._clock.advance_to(due)
+                self._market.advance(due)
+                self._timetable.fire_due(due)
+                if self._engine_due is not None and self._engine_due <= due:
+                    self._engine_due = None
+                    self._on_due(due)
+                self._waiter.wake_due(due)
             await asyncio.sleep(0)
 
     def _next_due(self) -> datetime:
@@ -142,36 +144,24 @@ class SteppedMarket:
         return max(min(parts), self._clock.now())
 
     def _ahead_s(self, due: datetime) -> float:
-        """How long the wall clock still has to `due`."""
-        self._choose_pace()
+        """How long the wall clock still has to `due`; while a code is out, at a slower pace from
+        the same instant on.
+        """
         wall, market = self._anchor
+        is_slow = math.isfinite(self._speed) and self._is_code_out()
+        pace = min(self._speed, 1.0) if is_slow else self._speed
+        if pace != self._pace:
+            now = monotonic_s()
+            wall, market = now, market + timedelta(seconds=(now - wall) * self._pace)
+            self._anchor, self._pace = (wall, market), pace
         ahead = wall + (due - market).total_seconds() / self._pace - monotonic_s()
         if ahead < -LAG_MAX_S:
             self._anchor = (monotonic_s(), due)
         return ahead
 
-    def _choose_pace(self) -> None:
-        """Slow down while a code is out, and go on from the same instant at the other pace."""
-        is_slow = math.isfinite(self._speed) and self._is_code_out()
-        pace = min(self._speed, 1.0) if is_slow else self._speed
-        if pace != self._pace:
-            wall, market = self._anchor
-            now = monotonic_s()
-            self._anchor = (now, market + timedelta(seconds=(now - wall) * self._pace))
-            self._pace = pace
 
-    def _step(self, due: datetime) -> None:
-        self._clock.advance_to(due)
-        self._market.advance(due)
-        self._timetable.fire_due(due)
-        if self._engine_due is not None and self._engine_due <= due:
-            self._engine_due = None
-            self._on_due(due)
-        self._waiter.wake_due(due)
-
-
-async def _either(*waits: Coroutine[object, object, object]) -> None:
-    """Return when the first of these is over: one who stops need not wait for idleness."""
+async def _first_of(*waits: Coroutine[object, object, object]) -> None:
+    """Return when the first of these is over: a stop need not wait for idleness."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -219,7 +219,7 @@ def test_a_bot_that_plays_its_broker_has_none_to_check_and_says_so(tmp_path: Pat
     ran = call("conformance", "--read-only", "-c", str(config))
 
     assert (ran.code, ran.out) == (ExitCode.CONFIG, "")
-    assert "there is no broker to ask: broker.base_url is not set" in ran.err
+    assert "no broker to ask: broker.base_url is not set" in ran.err
 
 
 def test_a_live_key_places_nothing_unless_that_is_meant(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from bot.config.problems import ExitCode
 from bot.config.scenario_file import load_scenario
-from bot.runtime.worlds.serving import with_key
+from bot.runtime.worlds.standalone import with_key
 from tests.cli.stage import call
 from tests.processes import BotProcess
 

@@ -1,7 +1,7 @@
-"""The paper account's beginning, kept beside the journal: its terms, its symbols, and since when.
+"""How the paper account began, kept beside the journal: when, on which terms, with which symbols.
 
-What happened since is in the ledger (`paper.jsonl`), which is replayed over this beginning. So the
-terms never change under an account, and symbols are only ever added.
+What has happened since is in the ledger (`paper.jsonl`), which is replayed over this beginning. So
+the terms never change under an account, and symbols are only ever added.
 """
 
 import json
@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.settings.load import Settings
-from bot.domain.instrument import Exchange, Instrument, InstrumentKind
+from bot.domain.instrument import Exchange, InstrumentKind
 from bot.domain.quote import Quote
 from bot.domain.symbols import SymbolTable
 from bot.sandbox.markets.mirror.model import FillName
@@ -31,7 +31,7 @@ _EXTENDED: Final = re.compile(r"([0-9]{3}C[0-9]{6})(\.[0-9])")
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What an account begins with. `account` is the word of the configuration that names it."""
+    """What an account begins with. `account` is `broker.account` of the configuration."""
 
     fill: FillName
     cash: int
@@ -51,7 +51,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """Since when, on which terms, with which symbols."""
+    """When, on which terms and with which symbols an account began."""
 
     began: datetime
     terms: Terms
@@ -60,9 +60,16 @@ class Beginning:
     def with_symbols(self, quotes: Iterable[Quote], known: SymbolTable, on: date) -> "Beginning":
         """Return it with the symbols that are new, of the kind that is `known` of them on a day.
 
-        A quote does not tell the kind, which decides the tick; of an unknown symbol it is STOCK.
+        A quote does not say the kind, which decides the tick; of an unknown symbol it is STOCK.
         """
-        found = {q.symbol: _listed(q, known.instrument(q.symbol, on)) for q in quotes}
+        found = {}
+        for quote in quotes:
+            instrument = known.instrument(quote.symbol, on)
+            kind = instrument.kind if instrument else InstrumentKind.STOCK
+            if kind is InstrumentKind.CW:
+                # Played as a share: same tick below 10,000 VND, and its band is the quote's.
+                kind = InstrumentKind.STOCK
+            found[quote.symbol] = Listed(quote.exchange, quote.reference or quote.last, kind)
         return replace(self, symbols=found | self.symbols)
 
     def scenario(self) -> Scenario:
@@ -89,13 +96,6 @@ class Beginning:
 _Beginning: Final = TypeAdapter(Beginning)
 
 
-def _listed(quote: Quote, known: Instrument | None) -> Listed:
-    """A warrant is played as a share: same tick below 10,000 VND, and its band is the quote's."""
-    kind = known.kind if known else InstrumentKind.STOCK
-    kind = InstrumentKind.STOCK if kind is InstrumentKind.CW else kind
-    return Listed(quote.exchange, quote.reference or quote.last, kind)
-
-
 def terms_of(settings: Settings) -> Terms:
     """Return the terms that a configuration states."""
     paper = settings.paper
@@ -115,10 +115,21 @@ def read_beginning(state_dir: Path, wanted: Terms) -> Beginning | None:
     try:
         found: Beginning = _Beginning.validate_json(path.read_bytes())
     except ValidationError as error:
-        text = f"{path} is damaged: move it and {LEDGER} away to begin a paper account anew"
+        text = f"{path} is damaged: move it and {LEDGER} away to start a new paper account"
         raise OperatorMistake.of("E-SBX-001", text, ExitCode.DATABASE) from error
     if found.terms != wanted:
-        raise OperatorMistake.of("E-CFG-048", _differs(found, wanted, path))
+        before, now = asdict(found.terms), asdict(wanted)
+        changed = ", ".join(
+            f"{_KEYS.get(name, f'paper.{name}')} was {_shown(before[name])}, is {_shown(now[name])}"
+            for name in before
+            if before[name] != now[name]
+        )
+        text = (
+            f"the paper account began on {found.began:%Y-%m-%d} on other terms: {changed}. Set them"
+            f" back, or start a new account: move {path.name} and {LEDGER} and the journal out of "
+            f"{path.parent}"
+        )
+        raise OperatorMistake.of("E-CFG-048", text)
     return found
 
 
@@ -132,19 +143,6 @@ def keep_beginning(state_dir: Path, beginning: Beginning) -> None:
         file.flush()
         os.fsync(file.fileno())
     draft.replace(path)
-
-
-def _differs(found: Beginning, wanted: Terms, path: Path) -> str:
-    before, now = asdict(found.terms), asdict(wanted)
-    named = ", ".join(
-        f"{_KEYS.get(name, f'paper.{name}')} was {_shown(before[name])}, is {_shown(now[name])}"
-        for name in before
-        if before[name] != now[name]
-    )
-    return (
-        f"the paper account began on {found.began:%Y-%m-%d} on other terms: {named}. Set them back,"
-        f" or begin anew: move {path.name} and {LEDGER} and the journal out of {path.parent}"
-    )
 
 
 _KEYS: Final[Mapping[str, str]] = {"account": "broker.account"}

@@ -1,12 +1,13 @@
-"""The timetable on a clock that runs by itself at a speed of its own: a sandbox in another process.
+"""The environment of a sandbox in another process: its market time runs by itself, at any speed.
 
-`bot paper serve` tells its market time, the wire's and the speed on a loopback path; from then on
+`bot paper serve` gives its market time, the wire's and the speed on a loopback path; from then on
 market time here is computed from the machine's clock, and both sides agree to a few milliseconds.
 """
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from datetime import datetime
 from typing import Final
 
@@ -14,24 +15,36 @@ from bot.broker.errors import Malformed, Unreachable
 from bot.broker.http import READ_BOUNDS, HttpRequest, Traffic, connect
 from bot.clock import Clock, ScaledClock
 from bot.protocol.answer import Answer
-from bot.runtime.schedule import Timetable
+from bot.runtime.schedule import Fire, Job, Report, Timetable
+from bot.runtime.worlds.environment import Access, Driver
+from bot.runtime.worlds.system import SystemEnvironment
 
 CONTROL_PATH: Final = "/_sandbox/control"
 IDLE_S_MAX: Final = 60.0
 _CALL: Final = "sandbox clocks"
 
 
+class ServedEnvironment(SystemEnvironment):
+    """The sandbox's market time, and the machine's as wire time."""
+
+    async def open(self, _stack: AsyncExitStack) -> Access:
+        """Learn how its market time runs. Raises BrokerError."""
+        found = await read_market_clock(self._access.base_url, self.wire)
+        if found is not None:
+            self.market, self._speed = found
+            self.quota_speed = self._speed
+        return self._access
+
+    def drive(self, jobs: Sequence[Job], on_due: Fire, _report: Report) -> Driver:
+        """Follow its clock."""
+        timetable = Timetable(jobs, self.market.now())
+        return PacedDriver(self.market, timetable, on_due, speed=self._speed)
+
+
 class PacedDriver:
     """Sleeps from one due instant to the next. A deadline that comes nearer wakes it."""
 
-    def __init__(
-        self,
-        clock: Clock,
-        timetable: Timetable,
-        on_due: Callable[[datetime], None],
-        *,
-        speed: float,
-    ) -> None:
+    def __init__(self, clock: Clock, timetable: Timetable, on_due: Fire, *, speed: float) -> None:
         self._clock = clock
         self._timetable = timetable
         self._on_due = on_due
@@ -50,36 +63,30 @@ class PacedDriver:
         try:
             while not stopping.is_set():
                 await self._sleep(ending)
-                self._fire(self._clock.now())
+                now = self._clock.now()
+                self._timetable.fire_due(now)
+                if self._engine_due is not None and self._engine_due <= now:
+                    self._engine_due = None
+                    self._on_due(now)
         finally:
             ending.cancel()
 
     async def _sleep(self, ending: asyncio.Task[bool]) -> None:
         self._nudge.clear()
         nudged = asyncio.create_task(self._nudge.wait())
-        await asyncio.wait(
-            {ending, nudged}, timeout=self._wait_s(), return_when=asyncio.FIRST_COMPLETED
-        )
-        nudged.cancel()
-
-    def _wait_s(self) -> float:
         due = [each for each in (self._timetable.next_due(), self._engine_due) if each is not None]
-        if not due:
-            return IDLE_S_MAX
-        ahead = (min(due) - self._clock.now()).total_seconds() / self._speed
-        return min(max(ahead, 0.0), IDLE_S_MAX)
-
-    def _fire(self, now: datetime) -> None:
-        self._timetable.fire_due(now)
-        if self._engine_due is not None and self._engine_due <= now:
-            self._engine_due = None
-            self._on_due(now)
+        wait_s = IDLE_S_MAX
+        if due:
+            ahead = (min(due) - self._clock.now()).total_seconds() / self._speed
+            wait_s = min(max(ahead, 0.0), IDLE_S_MAX)
+        await asyncio.wait({ending, nudged}, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
+        nudged.cancel()
 
 
 async def read_market_clock(base_url: str, wire: Clock) -> tuple[ScaledClock, float] | None:
     """Ask a server whether it is a sandbox, and how its market time runs; None: it is not one.
 
-    Raises Unreachable, or Malformed when the answer of the path is not what a sandbox says.
+    Raises Unreachable, or Malformed when the path answers what no sandbox would.
     """
     link = connect(base_url, traffic=Traffic())
     try:
@@ -90,13 +97,9 @@ async def read_market_clock(base_url: str, wire: Clock) -> tuple[ScaledClock, fl
         raise Unreachable(_CALL, answer.reason)
     if answer.http_status == 404:
         return None
-    return _clock_of(answer, wire)
-
-
-def _clock_of(answer: Answer, wire: Clock) -> tuple[ScaledClock, float]:
     try:
-        told = json.loads(answer.body)
-        market, speed = datetime.fromisoformat(told["market"]), float(told["speed"])
+        found = json.loads(answer.body)
+        market, speed = datetime.fromisoformat(found["market"]), float(found["speed"])
     except (ValueError, KeyError, TypeError) as error:
         raise Malformed(_CALL, "no market time and speed") from error
     return ScaledClock(wire, start=market, speed=speed), speed

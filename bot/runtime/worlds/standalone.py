@@ -32,7 +32,7 @@ SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 @dataclass(frozen=True, slots=True)
 class PaperPlan:
-    """What a command line says of it; None leaves it to the scenario, or to the wall's clock."""
+    """What a command line asks for; None leaves it to the scenario, or to the wall's clock."""
 
     port: int
     scenario: str
@@ -45,9 +45,8 @@ Say = Callable[[str], None]
 
 
 async def serve_paper(plan: PaperPlan, announce: Say, remark: Say) -> None:
-    """Serve until a signal. `announce` gets the JSON of address and credentials once it is bound.
-
-    `remark` gets what a person should know of the market that is played.
+    """Serve until a signal. `announce` gets the JSON of address and credentials once it is bound,
+    `remark` what the reader of a screen should know of the market that is played.
 
     Raises OperatorMistake for a bad scenario, or a port in use.
     """
@@ -62,7 +61,15 @@ async def serve_paper(plan: PaperPlan, announce: Say, remark: Say) -> None:
     try:
         async with serve(sandbox, LOOPBACK, plan.port) as base_url:
             announce(credentials_line(sandbox, base_url))
-            await _run_until_signal(sandbox, clock)
+            loop, market = asyncio.get_running_loop(), asyncio.create_task(run_free(sandbox, clock))
+            for number in SIGNALS:
+                loop.add_signal_handler(number, market.cancel)
+            try:
+                with suppress(asyncio.CancelledError):
+                    await market
+            finally:
+                for number in SIGNALS:
+                    loop.remove_signal_handler(number)
     except PortInUse as error:
         text = f"{error}. Take another with --port, or 0 for a free one"
         raise OperatorMistake.of("E-NET-003", text) from error
@@ -95,12 +102,34 @@ def _scenario(plan: PaperPlan, wire: Clock, rulebook: Rulebook) -> tuple[Scenari
     if plan.speed is not None:
         scenario = scenario.model_copy(update={"speed": plan.speed})
     if plan.starts_at is not None:
-        _require_covered(plan.starts_at, rulebook)
-        _require_recorded(plan.starts_at, scenario)
+        _require_played(plan.starts_at, scenario, rulebook)
+        joined_at = plan.starts_at
     elif scenario.day is not None:
         return scenario, scenario.starts_at
-    joined_at = plan.starts_at or _start(wire, rulebook)
+    else:
+        try:
+            joined_at = market_start(wire.now(), rulebook)
+        except ValueError as unknown:
+            message = f"{unknown}: say with --now when the market starts"
+            raise OperatorMistake.of("E-MKT-005", message) from unknown
     return scenario.on(market_opening(joined_at, rulebook)), joined_at
+
+
+def _require_played(at: datetime, scenario: Scenario, rulebook: Rulebook) -> None:
+    """Raise OperatorMistake for a day of which nothing is known, which would be closed for ever,
+    and for one on which what is recorded would never be played.
+    """
+    day, calendar = at.astimezone(EXCHANGE_TZ).date(), rulebook.calendar
+    message = ""
+    if not calendar.covers(day):
+        message = f"the calendar covers {min(calendar.years)} to {max(calendar.years)}"
+    elif scenario.recording.days and day != scenario.day:
+        message = (
+            f"the scenario replays what was recorded from {scenario.day}; "
+            "give another time of that day, or change its day"
+        )
+    if message:
+        raise OperatorMistake.of("E-MKT-005", f"--now {day}: {message}")
 
 
 def with_key(scenario: Scenario) -> Scenario:
@@ -108,42 +137,3 @@ def with_key(scenario: Scenario) -> Scenario:
     made = {"api_key": f"ak_test_{token_hex(12)}", "api_secret": token_hex(32)}
     missing = {name: SecretStr(text) for name, text in made.items() if not getattr(scenario, name)}
     return scenario.model_copy(update=missing)
-
-
-def _start(wire: Clock, rulebook: Rulebook) -> datetime:
-    try:
-        return market_start(wire.now(), rulebook)
-    except ValueError as unknown:
-        message = f"{unknown}: say with --now when the market starts"
-        raise OperatorMistake.of("E-MKT-005", message) from unknown
-
-
-def _require_covered(at: datetime, rulebook: Rulebook) -> None:
-    """Raise OperatorMistake for a day of which nothing is known: it would be closed for ever."""
-    day, calendar = at.astimezone(EXCHANGE_TZ).date(), rulebook.calendar
-    if not calendar.covers(day):
-        years = f"{min(calendar.years)} to {max(calendar.years)}"
-        raise OperatorMistake.of("E-MKT-005", f"--now {day}: the calendar covers {years}")
-
-
-def _require_recorded(at: datetime, scenario: Scenario) -> None:
-    """Raise OperatorMistake for a day on which what is recorded would never be played."""
-    day = at.astimezone(EXCHANGE_TZ).date()
-    if scenario.recording.days and day != scenario.day:
-        message = (
-            f"--now {day}: the scenario replays what was recorded from {scenario.day}; "
-            "give another time of that day, or change its day"
-        )
-        raise OperatorMistake.of("E-MKT-005", message)
-
-
-async def _run_until_signal(sandbox: Sandbox, clock: Clock) -> None:
-    loop, market = asyncio.get_running_loop(), asyncio.create_task(run_free(sandbox, clock))
-    for number in SIGNALS:
-        loop.add_signal_handler(number, market.cancel)
-    try:
-        with suppress(asyncio.CancelledError):
-            await market
-    finally:
-        for number in SIGNALS:
-            loop.remove_signal_handler(number)

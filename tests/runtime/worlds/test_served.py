@@ -7,8 +7,13 @@ import pytest
 
 from bot.clock import ScaledClock, SystemClock
 from bot.config.rulebook import load_rulebook
+from bot.domain.entry import Note
+from bot.domain.message import Event, Noted
+from bot.protocol.secret import Secret
+from bot.runtime.assemble import tell_waits
 from bot.runtime.schedule import Job, Timetable, every
-from bot.runtime.worlds.paced import PacedDriver, read_market_clock
+from bot.runtime.worlds.environment import Access
+from bot.runtime.worlds.served import PacedDriver, ServedEnvironment, read_market_clock
 from bot.sandbox.sandbox import Sandbox
 from bot.sandbox.serve import serve
 from tests.staging import scenario
@@ -52,3 +57,18 @@ async def test_a_served_sandbox_tells_its_market_time_and_speed() -> None:
     clock, speed = told
     assert speed == 60
     assert abs(clock.now() - market.now()) < timedelta(seconds=30)
+
+
+def test_a_wait_at_sixty_times_the_speed_is_told_as_long_as_the_market_is_held() -> None:
+    told: list[Event] = []
+    environment = ServedEnvironment(Access("http://127.0.0.1:1", Secret("key"), Secret("secret")))
+    environment.quota_speed = 60.0
+
+    tell = tell_waits(environment, told.append, lambda: False)
+    tell(environment.waiter.now() + timedelta(seconds=10), 3, "stock_quote")
+
+    [noted] = told
+    assert isinstance(noted, Noted)
+    assert isinstance(noted.entry, Note)
+    until = datetime.fromisoformat(str(noted.entry.numbers["until"]))
+    assert 599 < (until - noted.at).total_seconds() <= 600
