@@ -5,7 +5,7 @@ what is not known to be open is closed. A make-up Saturday never trades.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from enum import StrEnum
@@ -13,7 +13,6 @@ from enum import StrEnum
 from bot.domain.errors import CalendarEnds, RuleDataError
 from bot.domain.rule_data import RuleData
 
-_DAY = timedelta(days=1)
 _SATURDAY = 5
 
 
@@ -59,7 +58,10 @@ class TradingCalendar:
         years = sorted(self.years)
         if not years or years != list(range(years[0], years[-1] + 1)):
             raise RuleDataError("calendar.years", "years without a gap", years)
-        days = tuple(d for d in _weekdays(years) if d not in self.closures)
+        first, end = date(years[0], 1, 1), date(years[-1] + 1, 1, 1)
+        all_days = (first + timedelta(days=number) for number in range((end - first).days))
+        weekdays = (day for day in all_days if day.weekday() < _SATURDAY)
+        days = tuple(day for day in weekdays if day not in self.closures)
         object.__setattr__(self, "trading_days", days)
         object.__setattr__(self, "_open", frozenset(days))
 
@@ -88,10 +90,6 @@ class TradingCalendar:
         """Return the first trading day after `day`. Raises CalendarEnds."""
         return self.add_trading_days(day, 1)
 
-    def last_trading_day(self, day: date) -> date:
-        """Return `day` itself or, when it is closed, the one before it. Raises CalendarEnds."""
-        return self.add_trading_days(day, 0)
-
     def add_trading_days(self, day: date, n: int) -> date:
         """Return the `n`-th trading day after `day`. Raises CalendarEnds.
 
@@ -109,23 +107,23 @@ class TradingCalendar:
 
         Only a listed closure can be opened: a weekend never trades. Raises RuleDataError.
         """
-        closed = _optional(data, "closed")
-        opened = {self._opened(row) for row in _optional(data, "open")}
-        extra = _by_day(_closure(row, DayStatus.OPERATOR) for row in closed)
+        closed, opens = data.get("closed"), data.get("open")
+        opened = set()
+        for row in opens.rows() if opens else ():
+            row.allow("date", "name", "source")
+            day = row["date"].day()
+            if day not in self.closures and day not in self.doubts:
+                wanted = "a weekday that the calendar has closed (a weekend never trades)"
+                raise RuleDataError(row.place, wanted, str(day))
+            opened.add(day)
+        rows = closed.rows() if closed else ()
+        extra = _by_day(_closure(row, DayStatus.OPERATOR) for row in rows)
         years = data.get("years")
         more = {_year(k, r): r.member(DayStatus) for k, r in years.items()} if years else {}
         closures = {d: c for d, c in {**self.closures, **extra}.items() if d not in opened}
         decided = opened | set(extra)
         doubts = {d: c for d, c in self.doubts.items() if d not in decided}
         return TradingCalendar({**self.years, **more}, closures, doubts)
-
-    def _opened(self, row: RuleData) -> date:
-        row.allow("date", "name", "source")
-        day = row["date"].day()
-        if day not in self.closures and day not in self.doubts:
-            wanted = "a weekday that the calendar has closed (a weekend never trades)"
-            raise RuleDataError(row.place, wanted, str(day))
-        return day
 
 
 def day_words(calendar: TradingCalendar, day: date) -> str:
@@ -144,15 +142,6 @@ def day_words(calendar: TradingCalendar, day: date) -> str:
     return f"{name}, closed: {why}"
 
 
-def _weekdays(years: Iterable[int]) -> Iterator[date]:
-    for year in years:
-        first = date(year, 1, 1)
-        for number in range((date(year + 1, 1, 1) - first).days):
-            day = first + number * _DAY
-            if day.weekday() < _SATURDAY:
-                yield day
-
-
 def _closure(row: RuleData, status: DayStatus | None = None) -> Closure:
     row.allow("date", "name", "status", "source")
     day = row["date"].day()
@@ -168,11 +157,6 @@ def _by_day(closures: Iterable[Closure]) -> dict[date, Closure]:
             raise RuleDataError("closed", "each day once", str(closure.day))
         found[closure.day] = closure
     return found
-
-
-def _optional(data: RuleData, key: str) -> tuple[RuleData, ...]:
-    found = data.get(key)
-    return found.rows() if found else ()
 
 
 def _year(key: str, row: RuleData) -> int:

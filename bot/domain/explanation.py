@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Final
 
-from bot.domain.calendar import Closure, DayStatus, day_words
+from bot.domain.calendar import DayStatus, TradingCalendar, day_words
 from bot.domain.errors import CalendarEnds, NoRule
 from bot.domain.instrument import EXCHANGE_TZ, PHASE_WORDS, Instrument, InstrumentKind, Lot, Phase
-from bot.domain.order import OrderType, type_word
+from bot.domain.order import type_word
 from bot.domain.rule_data import RuleRow
 from bot.domain.rulebook import Rulebook
 
@@ -37,6 +37,10 @@ class _Case:
     instrument: Instrument
     at: datetime
     phase: Phase
+
+    @property
+    def calendar(self) -> TradingCalendar:
+        return self.rulebook.calendar
 
     @property
     def day(self) -> date:
@@ -71,62 +75,41 @@ def explain(rulebook: Rulebook, instrument: Instrument, at: datetime) -> tuple[E
     """
     phase = rulebook.phase_at(instrument.exchange, at, instrument.status)
     case = _Case(rulebook, instrument, at, phase)
-    lines = (
-        _symbol(case),
-        *_move(case),
-        *_standing(case),
-        _day(case),
-        _phase(case),
-        *_orders(case),
-        *_changes(case),
-        *_prices(case),
-        *_money(case),
+    lines = (*_symbol(case), _phase(case), *_orders(case), *_prices(case), *_money(case))
+    if case.moves_by is None or case.day < case.moves_by:
+        return lines
+    # The share should have left its exchange: its rules are less sure.
+    own = f"{instrument.exchange}."
+    return tuple(
+        _less_sure(line) if line.rule and line.rule.rule.startswith(own) else line for line in lines
     )
-    return tuple(_after_the_move(case, line) for line in lines)
-
-
-def _symbol(case: _Case) -> Explained:
-    instrument = case.instrument
-    known = f"status {instrument.status}" if instrument.status.is_known else "status not known"
-    return Explained("symbol", f"{instrument.exchange} {instrument.kind}, {known}")
-
-
-def _move(case: _Case) -> Iterator[Explained]:
-    """A move of all shares of an exchange changes all that is said here of one of them."""
-    if case.moves_by is None:
-        return
-    exchange, by = case.instrument.exchange, case.moves_by
-    says = f"all {exchange} shares move to HOSE by {by}: other ticks, band and order types then"
-    if case.day >= by:
-        says = f"all {exchange} shares were to be on HOSE by {by}: ask the broker where it trades"
-    yield case.line("move", says, "moves_to_hose")
-
-
-def _after_the_move(case: _Case, line: Explained) -> Explained:
-    """Be less sure of the rules of an exchange that the share should have left."""
-    is_over = case.moves_by is not None and case.day >= case.moves_by
-    is_own = line.rule is not None and line.rule.rule.startswith(f"{case.instrument.exchange}.")
-    return _less_sure(line) if is_over and is_own else line
 
 
 def _less_sure(line: Explained) -> Explained:
     return replace(line, rule=replace(line.rule, confidence="low")) if line.rule else line
 
 
-def _standing(case: _Case) -> Iterator[Explained]:
-    objection = case.rulebook.objection(case.instrument.status)
+def _symbol(case: _Case) -> Iterator[Explained]:
+    """Say what it is, whether it moves to another exchange, and how its day is."""
+    instrument, exchange, calendar = case.instrument, case.instrument.exchange, case.calendar
+    known = f"status {instrument.status}" if instrument.status.is_known else "status not known"
+    yield Explained("symbol", f"{exchange} {instrument.kind}, {known}")
+    by = case.moves_by
+    if by is not None:
+        says = f"all {exchange} shares move to HOSE by {by}: other ticks, band and order types then"
+        if case.day >= by:
+            where = "ask the broker where it trades"
+            says = f"all {exchange} shares were to be on HOSE by {by}: {where}"
+        yield case.line("move", says, "moves_to_hose")
+    objection = case.rulebook.objection(instrument.status)
     if objection is not None:
         yield case.line("bot", f"places no order: {objection}", "status_codes")
-
-
-def _day(case: _Case) -> Explained:
-    day, calendar = case.day, case.rulebook.calendar
-    closure = calendar.closures.get(day)
+    closure = calendar.closures.get(case.day)
     is_operators = closure is not None and closure.status is DayStatus.OPERATOR
     rule = "operator.closed" if is_operators else "calendar.closed"
-    if calendar.is_trading_day(day):
+    if calendar.is_trading_day(case.day):
         rule = "calendar.unconfirmed_closures"
-    return case.line("day", day_words(calendar, day), rule)
+    yield case.line("day", day_words(calendar, case.day), rule)
 
 
 def _phase(case: _Case) -> Explained:
@@ -134,25 +117,22 @@ def _phase(case: _Case) -> Explained:
     exchange, status, rulebook = case.instrument.exchange, case.instrument.status, case.rulebook
     change = rulebook.next_phase_change(exchange, case.at, status)
     following, when = PHASE_WORDS[change.phase], case.clock(change.at)
-    span, step = rulebook.span_at(exchange, case.at, status), None
-    if span is not None:
-        step = rulebook.next_step(exchange, case.at, status)
+    span = rulebook.span_at(exchange, case.at, status)
     how = f", {_STEPS[span.step]}" if span and span.step else ""
     now = f"{PHASE_WORDS[case.phase]}{how}"
     says = f"{now} until {when}, then {following}"
-    if step is not None and step < change.at:
+    step = rulebook.next_step(exchange, case.at, status) if span is not None else change.at
+    if step < change.at:
         batch = ", then orders match in one batch" if span and span.ends_in_uncross else ""
         says = f"{now} until {case.clock(step)}{batch}; {following} from {when}"
-    rule = f"restricted_trading.{exchange}" if _is_restricted(case) else "phases"
+    is_restricted = rulebook.statuses.is_restricted(status)
+    rule = f"restricted_trading.{exchange}" if is_restricted else "phases"
     line = case.line("phase", says, rule)
-    return _less_sure(line) if case.day in rulebook.calendar.doubts else line
-
-
-def _is_restricted(case: _Case) -> bool:
-    return case.rulebook.statuses.is_restricted(case.instrument.status)
+    return _less_sure(line) if case.day in case.calendar.doubts else line
 
 
 def _orders(case: _Case) -> Iterator[Explained]:
+    """Say what is taken, in which quantities, and what may be changed."""
     exchange, status, rulebook = case.instrument.exchange, case.instrument.status, case.rulebook
     lots = rulebook.venues[exchange].lots
     for lot, what in ((Lot.EVEN, "even lots"), (Lot.ODD, "odd lots")):
@@ -160,40 +140,30 @@ def _orders(case: _Case) -> Iterator[Explained]:
         if not rulebook.statuses.is_tradable(status):
             yield case.line(what, "none is taken", "status_codes")
         else:
-            yield case.line(what, _types(taken), "accepted_types")
+            types = "/".join(sorted(map(type_word, taken)))
+            yield case.line(what, types or "none is taken", "accepted_types")
     most = f"up to {lots.max_quantity:,}" if lots.max_quantity else "without a largest"
     odd = f", or {lots.odd_lots[0]} to {lots.odd_lots[-1]}" if lots.odd_lots else ""
     says = f"multiples of {lots.board_lot} {most}{odd}"
     yield case.line("quantity", says, f"operator.max_quantity.{exchange}", "max_quantity")
-
-
-def _types(taken: frozenset[OrderType]) -> str:
-    return "/".join(sorted(map(type_word, taken))) or "none is taken"
-
-
-def _changes(case: _Case) -> Iterator[Explained]:
-    exchange, status = case.instrument.exchange, case.instrument.status
     where = (exchange, case.phase, case.at, status)
-    span = case.rulebook.span_at(exchange, case.at, status)
-    no = (
-        "no: the last minutes of the auction"
-        if span and span.is_locked
-        else f"no: {PHASE_WORDS[case.phase]}"
-    )
-    may_amend, may_cancel = case.rulebook.may_amend(*where), case.rulebook.may_cancel(*where)
-    yield case.line("amend", "a resting LIMIT order" if may_amend else no, "changes")
-    yield case.line("cancel", "a resting LIMIT order" if may_cancel else no, "changes")
+    span = rulebook.span_at(exchange, case.at, status)
+    is_locked = span is not None and span.is_locked
+    no = f"no: {'the last minutes of the auction' if is_locked else PHASE_WORDS[case.phase]}"
+    yes = "a resting LIMIT order"
+    yield case.line("amend", yes if rulebook.may_amend(*where) else no, "changes")
+    yield case.line("cancel", yes if rulebook.may_cancel(*where) else no, "changes")
 
 
 def _prices(case: _Case) -> Iterator[Explained]:
-    exchange, kind = case.instrument.exchange, case.instrument.kind
-    venue = case.rulebook.venues[exchange]
+    kind, statuses = case.instrument.kind, case.rulebook.statuses
+    venue = case.rulebook.venues[case.instrument.exchange]
     try:
         zones = venue.ticks_of(kind).zones
         ticks = ", ".join(f"{t:,} below {b:,}" if b else f"{t:,} from there on" for b, t in zones)
         yield case.line("tick", ticks if len(zones) > 1 else f"{zones[0][1]:,} VND", "ticks")
         width = venue.band_width(kind)
-        is_special = case.rulebook.statuses.has_special_band(case.instrument.status)
+        is_special = statuses.has_special_band(case.instrument.status)
         percent = width.special if is_special else width.normal
         yield case.line("band", f"{percent} % up and down from the reference", "band")
     except NoRule as missing:
@@ -201,21 +171,21 @@ def _prices(case: _Case) -> Iterator[Explained]:
 
 
 def _money(case: _Case) -> Iterator[Explained]:
-    fees, rulebook = case.rulebook.fees, case.rulebook
-    if rulebook.calendar.is_trading_day(case.day):
+    fees = case.rulebook.fees
+    if case.calendar.is_trading_day(case.day):
         yield from _settlement(case)
-    fee = f"{_percent(fees.broker_ppm)} of the amount"
+    fee = f"{fees.broker_ppm / _PPM_OF_A_PERCENT:g} % of the amount"
     yield case.line("fee", fee, "operator.broker_fee_ppm", "fees.broker")
-    yield case.line("tax", f"{_percent(fees.sale_tax_ppm)} of a sale", "fees.sale_tax")
+    tax = f"{fees.sale_tax_ppm / _PPM_OF_A_PERCENT:g} % of a sale"
+    yield case.line("tax", tax, "fees.sale_tax")
 
 
 def _settlement(case: _Case) -> Iterator[Explained]:
     """Say when shares bought now may be sold; both days where a day between may be closed."""
-    calendar, instrument = case.rulebook.calendar, case.instrument
-    cautious = replace(case.rulebook, calendar=calendar.if_doubts_close())
+    cautious = replace(case.rulebook, calendar=case.calendar.if_doubts_close())
     try:
-        early = case.rulebook.settles_at(instrument, case.day)
-        late = cautious.settles_at(instrument, case.day)
+        early = case.rulebook.settles_at(case.instrument, case.day)
+        late = cautious.settles_at(case.instrument, case.day)
     except CalendarEnds as end:
         yield Explained("settlement", str(end))
         return
@@ -223,18 +193,12 @@ def _settlement(case: _Case) -> Iterator[Explained]:
     if late == early:
         yield case.line("settlement", says, "settlement")
         return
-    last = late.astimezone(EXCHANGE_TZ).date()
-    doubts = [doubt for day, doubt in calendar.doubts.items() if case.day <= day <= last]
     yield _less_sure(case.line("settlement", f"{says}, or {case.clock(late)}", "settlement"))
-    for doubt in doubts:
-        why = f"{doubt.day:%a} {doubt.day} is closed: {doubt.name}, not confirmed"
-        yield Explained("or", f"{case.clock(late)} if {why}", _doubt_row(case, doubt))
-
-
-def _doubt_row(case: _Case, doubt: Closure) -> RuleRow | None:
-    rows = case.rulebook.table(doubt.day)
-    return next((row for row in rows if row.rule == "calendar.unconfirmed_closures"), None)
-
-
-def _percent(ppm: int) -> str:
-    return f"{ppm / _PPM_OF_A_PERCENT:g} %"
+    last = late.astimezone(EXCHANGE_TZ).date()
+    for day, doubt in case.calendar.doubts.items():
+        if case.day <= day <= last:
+            why = f"{day:%a} {day} is closed: {doubt.name}, not confirmed"
+            rows = (
+                r for r in case.rulebook.table(day) if r.rule == "calendar.unconfirmed_closures"
+            )
+            yield Explained("or", f"{case.clock(late)} if {why}", next(rows, None))

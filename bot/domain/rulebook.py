@@ -11,8 +11,7 @@ from fractions import Fraction
 from typing import Final
 
 from bot.domain.calendar import TradingCalendar
-from bot.domain.errors import CalendarEnds, RuleDataError
-from bot.domain.fees import Fees, Settlement, share_of
+from bot.domain.errors import CalendarEnds, NoRule, RuleDataError
 from bot.domain.instrument import Exchange, Instrument, InstrumentKind, Lot, Phase
 from bot.domain.order import OrderType
 from bot.domain.prices import Band, TickTable, band_around, warrant_band
@@ -21,9 +20,46 @@ from bot.domain.status import NORMAL, StatusRules, SymbolStatus
 from bot.domain.timetable import DayPlan, PhaseBoundary, PhaseSpan, instant_of, local_of
 from bot.domain.venue import Venue
 
-_DAY: Final = timedelta(days=1)
+_PPM: Final = 1_000_000
 _NONE: Final[frozenset[OrderType]] = frozenset()
 _OVERRIDE_KEYS: Final = ("closed", "open", "years", "broker_fee_ppm", "max_quantity")
+
+
+@dataclass(frozen=True, slots=True)
+class Fees:
+    """Rates in parts per million. The exchange's own fee is part of the broker's."""
+
+    broker_ppm: int
+    broker_cap_ppm: int
+    sale_tax_ppm: int
+    dividend_tax_ppm: int
+
+    def __post_init__(self) -> None:
+        if self.broker_ppm > self.broker_cap_ppm:
+            wanted = f"at most the legal cap of {self.broker_cap_ppm} ppm"
+            raise RuleDataError("broker_fee_ppm", wanted, self.broker_ppm)
+
+    @classmethod
+    def from_data(cls, data: RuleData, on: date | None) -> "Fees":
+        """Read the rates in effect on a day (None: the newest)."""
+        broker = data["broker"].version(on)
+        taxes = (data[name].version(on)["ppm"].integer() for name in ("sale_tax", "dividend_tax"))
+        return cls(broker["ppm"].integer(), broker["cap_ppm"].integer(), *taxes)
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """Trading days until delivery, by kind, and its local time, for shares and cash alike."""
+
+    days: Mapping[InstrumentKind, int]
+    delivered_at: time
+
+    @classmethod
+    def from_data(cls, data: RuleData, on: date | None) -> "Settlement":
+        """Read the cycle in effect on a day (None: the newest)."""
+        version = data.version(on)
+        days = {kind: version["days"][kind].integer() for kind in InstrumentKind}
+        return cls(days, version["delivered_at"].time_of_day())
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +114,19 @@ class Rulebook:
         """
         root = RuleData(data)
         root.allow(*_OVERRIDE_KEYS)
-        rate, sizes = root.get("broker_fee_ppm"), root.get("max_quantity")
+        rate, sizes, venues = root.get("broker_fee_ppm"), root.get("max_quantity"), self.venues
+        for key, shares in sizes.items() if sizes else ():
+            venue = venues[RuleData(key, shares.place).member(Exchange)]
+            if shares.integer() < venue.lots.board_lot:
+                wanted = f"at least one lot of {venue.lots.board_lot}"
+                raise RuleDataError(shares.place, wanted, shares.value)
+            lots = replace(venue.lots, max_quantity=shares.integer())
+            venues = {**venues, venue.exchange: replace(venue, lots=lots)}
         return replace(
             self,
             calendar=self.calendar.with_override(root),
             fees=replace(self.fees, broker_ppm=rate.integer()) if rate else self.fees,
-            venues=_with_sizes(self.venues, sizes) if sizes else self.venues,
+            venues=venues,
             rules=(*self.rules, *override_rows(root)),
         )
 
@@ -91,19 +134,19 @@ class Rulebook:
 
     def tick_size(self, instrument: Instrument, price: int) -> int:
         """Return the tick at `price`, in VND. Raises NoRule for a kind that is not traded there."""
-        return self._ticks(instrument).tick_at(price)
+        return self._ticks_of(instrument).tick_at(price)
 
     def is_on_tick(self, instrument: Instrument, price: int) -> bool:
         """Return whether `price` is positive and on the grid."""
-        return self._ticks(instrument).is_on_grid(price)
+        return self._ticks_of(instrument).is_on_grid(price)
 
     def tick_up(self, instrument: Instrument, price: int) -> int:
         """Return the next price of the grid above `price`."""
-        return self._ticks(instrument).up(price)
+        return self._ticks_of(instrument).up(price)
 
     def tick_down(self, instrument: Instrument, price: int) -> int:
         """Return the next price of the grid below `price`; 0 where the grid ends."""
-        return self._ticks(instrument).down(price)
+        return self._ticks_of(instrument).down(price)
 
     def band(self, instrument: Instrument, reference: int, *, special: bool = False) -> Band:
         """Return ceiling (rounded down) and floor (rounded up); those of the market outrank it.
@@ -113,7 +156,7 @@ class Rulebook:
         """
         width = self.venues[instrument.exchange].band_width(instrument.kind)
         percent = width.special if special else width.normal
-        return band_around(reference, percent, self._ticks(instrument))
+        return band_around(reference, percent, self._ticks_of(instrument))
 
     def warrant_band(
         self, reference: int, *, underlying_reference: int, underlying: Band, ratio: Fraction | int
@@ -193,8 +236,12 @@ class Rulebook:
         return next((instant_of(local.date(), when) for when in later), None)
 
     def _plan(self, exchange: Exchange, status: SymbolStatus) -> DayPlan:
-        is_restricted = self.statuses.is_restricted(status)
-        return self.venues[exchange].plan_of(is_restricted=is_restricted)
+        """Return the plan of a day. Raises NoRule where restricted trading has none."""
+        venue = self.venues[exchange]
+        plan = venue.restricted if self.statuses.is_restricted(status) else venue.plan
+        if plan is None:
+            raise NoRule(f"restricted trading on {exchange}")
+        return plan
 
     def _trades(self, plan: DayPlan, day: date) -> bool:
         return self.calendar.is_trading_day(day) and plan.trades_on(day)
@@ -205,7 +252,7 @@ class Rulebook:
             while following == day or not plan.trades_on(following):
                 following = self.calendar.next_trading_day(following)
         except CalendarEnds:
-            return PhaseBoundary(instant_of(day + _DAY, time(0)), Phase.CLOSED)
+            return PhaseBoundary(instant_of(day + timedelta(days=1), time(0)), Phase.CLOSED)
         return PhaseBoundary(instant_of(following, opening.start), opening.phase)
 
     # --------------------------------------------------------------------------- order types
@@ -237,10 +284,10 @@ class Rulebook:
     ) -> bool:
         """Return whether a resting order may be changed.
 
-        In CA not in the last 5 minutes of each auction: for that the instant must be told.
+        In CA not in the last 5 minutes of each auction: for that the instant must be given.
         """
-        allowed = self.venues[exchange].may_amend
-        return phase in allowed and not self._is_locked(exchange, at, status)
+        is_open = phase in self.venues[exchange].may_amend
+        return is_open and not self._is_locked(exchange, at, status)
 
     def may_cancel(
         self,
@@ -250,8 +297,8 @@ class Rulebook:
         status: SymbolStatus = NORMAL,
     ) -> bool:
         """Return whether a resting order may be cancelled; `at` and `status` as in `may_amend`."""
-        allowed = self.venues[exchange].may_cancel
-        return phase in allowed and not self._is_locked(exchange, at, status)
+        is_open = phase in self.venues[exchange].may_cancel
+        return is_open and not self._is_locked(exchange, at, status)
 
     def _is_locked(self, exchange: Exchange, at: datetime | None, status: SymbolStatus) -> bool:
         span = self.span_at(exchange, at, status) if at else None
@@ -280,34 +327,27 @@ class Rulebook:
 
     def fee(self, amount: int, rate_ppm: int | None = None) -> int:
         """Return the fee on `amount` VND, rounded half up to whole VND."""
-        return share_of(amount, self.fee_ppm if rate_ppm is None else rate_ppm)
+        rate = self.fees.broker_ppm if rate_ppm is None else rate_ppm
+        return (amount * rate + _PPM // 2) // _PPM
 
     def sale_tax(self, amount: int) -> int:
         """Return the tax on a gross sale value, gain or loss, rounded half up to whole VND."""
-        return share_of(amount, self.fees.sale_tax_ppm)
+        return (amount * self.fees.sale_tax_ppm + _PPM // 2) // _PPM
 
     def dividend_tax(self, amount: int) -> int:
         """Return what is withheld of a gross cash dividend, rounded half up to whole VND."""
-        return share_of(amount, self.fees.dividend_tax_ppm)
+        return (amount * self.fees.dividend_tax_ppm + _PPM // 2) // _PPM
 
     def settles_at(self, instrument: Instrument, trade_date: date) -> datetime:
         """Return when shares bought on `trade_date` may be sold and cash of a sale is there.
 
         13:00 local of T+2, in UTC. Raises CalendarEnds beyond the calendar.
         """
-        return self.settlement.settles_at(instrument.kind, trade_date, self.calendar)
+        kind, settlement = instrument.kind, self.settlement
+        if kind not in settlement.days:
+            raise NoRule(f"settlement of {kind}")
+        day = self.calendar.add_trading_days(trade_date, settlement.days[kind])
+        return instant_of(day, settlement.delivered_at)
 
-    def _ticks(self, instrument: Instrument) -> TickTable:
+    def _ticks_of(self, instrument: Instrument) -> TickTable:
         return self.venues[instrument.exchange].ticks_of(instrument.kind)
-
-
-def _with_sizes(venues: Mapping[Exchange, Venue], sizes: RuleData) -> Mapping[Exchange, Venue]:
-    changed = dict(venues)
-    for key, shares in sizes.items():
-        venue = venues[RuleData(key, shares.place).member(Exchange)]
-        if shares.integer() < venue.lots.board_lot:
-            wanted = f"at least one lot of {venue.lots.board_lot}"
-            raise RuleDataError(shares.place, wanted, shares.value)
-        lots = replace(venue.lots, max_quantity=shares.integer())
-        changed[venue.exchange] = replace(venue, lots=lots)
-    return changed

@@ -5,6 +5,7 @@ reads of it must not look for a reason in the market or in their settings. Pure.
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -20,53 +21,37 @@ from bot.domain.entry import (
 )
 
 _MARK: Final = re.compile(r"\(scripted by scenario [^()]*\)$")
+_WORDS_IN: Final[Mapping[type, str]] = {
+    Transition: "note",
+    OrderUpdated: "note",
+    AttemptFinished: "reason",
+    IntentMoved: "reason",
+    StateChanged: "reason",
+    AuthEvent: "detail",
+    Note: "text",
+}
+"""The field that holds an entry's words; the other kinds have none."""
 
 
 def with_mark(entry: Entry, scenario: str) -> Entry:
-    """Return the entry with words that say that the scenario of that name forced it.
-
-    An entry without words of its own stays as it is.
-    """
-    if apart(entry)[1]:
+    """Return the entry with words that say that the scenario of that name forced it."""
+    field = _WORDS_IN.get(type(entry))
+    if field is None or split(getattr(entry, field))[1]:
         return entry
-    return _saying(entry, f"{_words_of(entry)} (scripted by scenario {scenario})".lstrip())
+    words = f"{getattr(entry, field)} (scripted by scenario {scenario})".lstrip()
+    return replace(entry, **{field: words})  # type: ignore[arg-type]  # every such field is a text
 
 
 def apart(entry: Entry) -> tuple[Entry, str]:
     """Return the entry without those words, and the words; empty for what no scenario forced."""
-    words, mark = split(_words_of(entry))
-    return (_saying(entry, words), mark) if mark else (entry, "")
+    field = _WORDS_IN.get(type(entry))
+    if field is None:
+        return entry, ""
+    words, mark = split(getattr(entry, field))
+    return (replace(entry, **{field: words}), mark) if mark else (entry, "")  # type: ignore[arg-type]
 
 
 def split(text: str) -> tuple[str, str]:
     """Return a text without those words, and the words."""
     found = _MARK.search(text)
     return (text[: found.start()].rstrip(), found[0]) if found else (text, "")
-
-
-def _saying(entry: Entry, words: str) -> Entry:
-    match entry:
-        case Transition() | OrderUpdated():
-            return replace(entry, note=words)
-        case AttemptFinished() | IntentMoved() | StateChanged():
-            return replace(entry, reason=words)
-        case AuthEvent():
-            return replace(entry, detail=words)
-        case Note():
-            return replace(entry, text=words)
-        case _:
-            return entry
-
-
-def _words_of(entry: Entry) -> str:
-    match entry:
-        case Transition() | OrderUpdated():
-            return entry.note
-        case AttemptFinished() | IntentMoved() | StateChanged():
-            return entry.reason
-        case AuthEvent():
-            return entry.detail
-        case Note():
-            return entry.text
-        case _:
-            return ""

@@ -49,7 +49,8 @@ class SymbolTable:
             listing = _listing(RuleData(row, f"line {line}"))
             symbol = listing.instrument.symbol
             earlier = found.get(symbol, ())
-            if earlier and not _follows(listing, earlier[-1]):
+            ended = earlier[-1].until if earlier else date.min
+            if ended is None or listing.since <= ended:
                 wanted = f"dates of {symbol} after those of the row before"
                 raise RuleDataError(f"line {line}", wanted, str(listing.since))
             found[symbol] = (*earlier, listing)
@@ -66,26 +67,16 @@ class SymbolTable:
 
 
 def _listing(row: RuleData) -> Listing:
-    status = row.get("status")
+    symbol, status = row["symbol"].text(), row.get("status")
+    if not (symbol.isascii() and symbol.isalnum() and symbol == symbol.upper()):
+        raise RuleDataError(row["symbol"].place, "a symbol in capitals, like FPT", symbol)
     instrument = Instrument(
-        _symbol(row["symbol"]),
+        symbol,
         row["exchange"].member(Exchange),
         row["kind"].member(InstrumentKind),
         SymbolStatus.from_data(status) if status and status.value is not None else _SUPPOSED,
     )
-    until = row["to"].day() if row["to"].text() else None
-    listing = Listing(instrument, row["from"].day(), until, row["source"].text())
-    if until is not None and until < listing.since:
+    since, until = row["from"].day(), row["to"].day() if row["to"].text() else None
+    if until is not None and until < since:
         raise RuleDataError(row.place, "`to` not before `from`", str(until))
-    return listing
-
-
-def _symbol(entry: RuleData) -> str:
-    text = entry.text()
-    if not (text.isascii() and text.isalnum() and text == text.upper()):
-        raise RuleDataError(entry.place, "a symbol in capitals, like FPT", text)
-    return text
-
-
-def _follows(listing: Listing, earlier: Listing) -> bool:
-    return earlier.until is not None and earlier.until < listing.since
+    return Listing(instrument, since, until, row["source"].text())

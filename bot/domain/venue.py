@@ -101,14 +101,6 @@ class Venue:
             raise NoRule(f"tick size of {kind} on {self.exchange}")
         return self.ticks[kind]
 
-    def plan_of(self, *, is_restricted: bool) -> DayPlan:
-        """Return the plan of a day. Raises NoRule where restricted trading has none."""
-        if not is_restricted:
-            return self.plan
-        if self.restricted is None:
-            raise NoRule(f"restricted trading on {self.exchange}")
-        return self.restricted
-
     def band_width(self, kind: InstrumentKind) -> BandWidth:
         """Return the band of a kind of instrument. Raises NoRule for bonds, and for warrants,
         whose band comes from the underlying share."""
