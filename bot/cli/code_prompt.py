@@ -1,9 +1,8 @@
 """Asks for a 2FA code or token at the terminal of a run, without echo and without stopping the run.
 
-The broker mails a code only when the person asks for one. What is typed before a question is asked
-is no answer to it, nor is the end of the input (Ctrl-D, a window that was closed). A run in the
-background does not touch the terminal: the kernel would stop it. `bot otp` in another terminal
-works all the while.
+The broker mails a code only when asked to. What is typed before the question is no answer to it,
+nor is the end of the input (Ctrl-D, a window that was closed). A run in the background does not
+touch the terminal: the kernel would stop it. `bot otp` in another terminal works all the while.
 """
 
 import asyncio
@@ -14,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 TO_BE_MAILED: Final = (
-    "2FA: Enter has the broker mail a code ({used} of the day's {limit} used), or paste a token "
+    "2FA: press Enter to have a code mailed ({used} of the day's {limit} used), or paste a token "
     "(hidden):"
 )
 NO_MORE: Final = "2FA: all {limit} codes of the day are used; paste a token (hidden):"
@@ -27,13 +26,13 @@ _LOCAL_MODES: Final = 3
 
 Submit = Callable[[str], None]
 State = Mapping[str, object]
-"""How the second factor stands, as the running bot says it."""
+"""The state of the second factor, as the running bot reports it."""
 
 
 class CodePrompt:
     """The question, open from `start` until `stop`.
 
-    `talk` writes a line to the person; `terminal` is the descriptor that is read.
+    `talk` writes a line to the user; `terminal` is the descriptor that is read.
     """
 
     def __init__(self, talk: Callable[[str], None], terminal: int = STDIN) -> None:
@@ -47,26 +46,31 @@ class CodePrompt:
         """Ask. What is typed goes to `submit`; `ask` then asks again, until `stop`."""
         if self._submit is not None:
             return
-        if not _is_at_hand(self._terminal):
+        if not _is_ours(self._terminal):
             self._talk(ELSEWHERE)
             return
         self._submit = submit
-        self._hide()
+        self._saved = termios.tcgetattr(self._terminal)
+        hidden = termios.tcgetattr(self._terminal)
+        hidden[_LOCAL_MODES] &= ~termios.ECHO
+        termios.tcsetattr(self._terminal, termios.TCSADRAIN, hidden)
         asyncio.get_running_loop().add_reader(self._terminal, self._read)
         self.ask("", state)
 
-    def ask(self, told: str, state: State) -> None:
-        """Say what came of the answer and ask again, where the question is still open."""
+    def ask(self, result: str, state: State) -> None:
+        """Show the result of the last answer and ask again, while the question is open."""
         if self._submit is None:
             return
-        if told:
-            self._talk(told)
-        if not _is_at_hand(self._terminal):
+        if result:
+            self._talk(result)
+        if not _is_ours(self._terminal):
             self._leave()
             return
         termios.tcflush(self._terminal, termios.TCIFLUSH)
         self._is_asking = True
-        self._talk(_question(state))
+        used, limit = state["codes_used"], state["codes_per_day"]
+        unmailed = NO_MORE if used == limit else TO_BE_MAILED
+        self._talk(MAILED if state["has_ticket"] else unmailed.format(used=used, limit=limit))
 
     def stop(self) -> None:
         """Ask no more; the terminal echoes again."""
@@ -78,35 +82,27 @@ class CodePrompt:
 
     def restore(self) -> None:
         """Have the terminal echo again."""
-        if self._saved is not None and _is_at_hand(self._terminal):
+        if self._saved is not None and _is_ours(self._terminal):
             termios.tcsetattr(self._terminal, termios.TCSADRAIN, self._saved)
         self._saved = None
 
     def _leave(self) -> None:
-        """Ask no more here, though the question is open."""
+        """Ask no more here, though a token is still needed."""
         self.stop()
         self._talk(ELSEWHERE)
 
-    def _hide(self) -> None:
-        self._saved = termios.tcgetattr(self._terminal)
-        hidden = termios.tcgetattr(self._terminal)
-        hidden[_LOCAL_MODES] &= ~termios.ECHO
-        termios.tcsetattr(self._terminal, termios.TCSADRAIN, hidden)
-
     def _read(self) -> None:
-        """A line is there: the terminal gives whole lines. Without an open question it is lost."""
-        given = os.read(self._terminal, _LINE_MAX) if _is_at_hand(self._terminal) else b""
+        """Take a line: the terminal gives whole ones. Without an open question it is dropped."""
+        given = os.read(self._terminal, _LINE_MAX) if _is_ours(self._terminal) else b""
         if not given:
             self._leave()
-            return
-        typed = given.decode("utf-8", "replace").strip()
-        if self._submit is not None and self._is_asking:
+        elif self._submit is not None and self._is_asking:
             self._is_asking = False
-            self._submit(typed)
+            self._submit(given.decode("utf-8", "replace").strip())
 
 
-def _is_at_hand(terminal: int) -> bool:
-    """Whether the terminal is there, and not another program's that runs in front of us."""
+def _is_ours(terminal: int) -> bool:
+    """Whether the terminal is there, and no other program runs on it in front of us."""
     try:
         termios.tcgetattr(terminal)
         return os.tcgetpgrp(terminal) == os.getpgrp()
@@ -114,11 +110,3 @@ def _is_at_hand(terminal: int) -> bool:
         return False
     except OSError as error:
         return error.errno == errno.ENOTTY  # not the one that controls us, so nobody can stop us
-
-
-def _question(state: State) -> str:
-    if state["has_ticket"]:
-        return MAILED
-    used, limit = state["codes_used"], state["codes_per_day"]
-    text = NO_MORE if used == limit else TO_BE_MAILED
-    return text.format(used=used, limit=limit)

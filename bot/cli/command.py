@@ -1,22 +1,52 @@
-"""Commands and groups whose help opens with an example.
+"""How a command is declared, and how the command line was called.
 
-`@command("orders", example="bot orders --open")` and `@group(...)` are click's own with that line.
-A command that `changes` something of a bot must be sure which one it is (`places.py`).
+Each module of `commands/` holds the command it is named after as `command`: click's own, made by
+`@define_command("orders", example="bot orders --open")` or `@define_group(…)`, with a help page
+that opens with that example. A command that `changes` something of a bot must be sure which one it
+is (`target.py`).
+
+One `Invocation` is made for each process. Its fields are what the shared options set, wherever they
+are given: `bot --json orders` and `bot orders --json` are the same.
 """
 
-from collections.abc import Callable
-from typing import Final, TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
 
 import click
 
-from bot.cli.invocation import Invocation
-
 Body = Callable[..., object]
 WIDTH_MAX: Final = 100
+COLORS: Final = ("auto", "always", "never")
 ALSO: Final = (
     "Also: -c FILE, --state-dir DIR, --json, -q, -v, --color, --no-input, --debug (see bot -h)."
 )
-_HELP: Final = {"help_option_names": ["-h", "--help"], "max_content_width": WIDTH_MAX}
+HELP: Final = {"help_option_names": ["-h", "--help"], "max_content_width": WIDTH_MAX}
+
+
+@dataclass(slots=True)
+class Invocation:
+    """The shared options, and what the command finds out on its way.
+
+    `state_dirs`: where a running bot is looked for; `bot`: its name, mode and configuration;
+    `account`: what the running bot says of it; `has_named_demo`: the user has been shown that this
+    is the demo. `does_change`: the command changes something, so it must be sure which bot it hits.
+    """
+
+    config: Path | None = None
+    json: bool = False
+    quiet: bool = False
+    verbose: bool = False
+    color: str = "auto"
+    no_input: bool = False
+    state_dir: Path | None = None
+    is_debug: bool = False
+    does_change: bool = False
+    state_dirs: tuple[Path, ...] | None = None
+    bot: Mapping[str, str] | None = None
+    account: str = ""
+    has_named_demo: bool = False
 
 
 class _Example:
@@ -26,12 +56,10 @@ class _Example:
     changes = False
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run the command."""
         ctx.ensure_object(Invocation).does_change = self.changes
         return super().invoke(ctx)  # type: ignore[misc]
 
     def format_usage(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the example above the usage."""
         if self.example:
             formatter.write(f"Example: {self.example}\n\n")
         super().format_usage(context, formatter)  # type: ignore[misc]
@@ -41,7 +69,6 @@ class ExampleCommand(_Example, click.Command):
     """A command whose help opens with an example and ends with what every command takes."""
 
     def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        """Name the options of `bot` itself, which may stand here too."""
         super().format_epilog(context, formatter)
         formatter.write(f"\n{ALSO}\n")
 
@@ -50,51 +77,76 @@ class ExampleGroup(_Example, click.Group):
     """A group whose help opens with an example."""
 
 
-C = TypeVar("C", ExampleCommand, ExampleGroup)
-
-
-def command(name: str, *, example: str, changes: bool = False) -> Callable[[Body], ExampleCommand]:
-    """Make a function a command; `changes`: it changes something of a bot."""
+def define_command(
+    name: str, *, example: str, changes: bool = False, group: click.Group | None = None
+) -> Callable[[Body], ExampleCommand]:
+    """Make a function a command, of a `group` where one is given."""
 
     def make(body: Body) -> ExampleCommand:
-        made = click.command(name, cls=ExampleCommand, context_settings=_HELP)(body)
-        made.changes = changes
+        made = click.command(name, cls=ExampleCommand, context_settings=HELP)(body)
+        made.example, made.changes = example, changes
+        if group is not None:
+            group.add_command(made)
         return made
 
-    return _made(make, example)
+    return make
 
 
-def group(
-    name: str, *, example: str, is_callable_alone: bool = False
+def define_group(
+    name: str,
+    *,
+    example: str,
+    changes: bool = False,
+    kind: type[ExampleGroup] = ExampleGroup,
+    runs_alone: bool = False,
 ) -> Callable[[Body], ExampleGroup]:
-    """Make a function a group; one that is callable alone runs without a subcommand too."""
-    make = click.group(
-        name,
-        cls=ExampleGroup,
-        context_settings=_HELP,
-        invoke_without_command=is_callable_alone,
-        no_args_is_help=not is_callable_alone,
-    )
-    return _made(make, example)
+    """Make a function a group; one that `runs_alone` does something without a subcommand too."""
 
-
-def child(
-    parent: click.Group, name: str, *, example: str, changes: bool = False
-) -> Callable[[Body], ExampleCommand]:
-    """Make a function a command of a group."""
-
-    def add(body: Body) -> ExampleCommand:
-        made = command(name, example=example, changes=changes)(body)
-        parent.add_command(made)
+    def make(body: Body) -> ExampleGroup:
+        decorate = click.group(
+            name, cls=kind, context_settings=HELP, invoke_without_command=runs_alone
+        )
+        made = decorate(body)
+        made.example, made.changes = example, changes
         return made
 
-    return add
+    return make
 
 
-def _made(make: Callable[[Body], C], example: str) -> Callable[[Body], C]:
-    def decorate(body: Body) -> C:
-        made = make(body)
-        made.example = example
-        return made
+def shared_options(*, hidden: bool) -> list[click.Option]:
+    """Return the options that every command takes; `hidden` ones are not in its help."""
 
-    return decorate
+    def keep(context: click.Context, parameter: click.Parameter, value: object) -> None:
+        if value and parameter.name is not None:
+            setattr(context.ensure_object(Invocation), parameter.name, value)
+
+    path, colors = click.Path(path_type=Path), click.Choice(COLORS)
+    kept = "Where the bot keeps journal, token and socket."
+    options = [
+        click.Option(
+            ["-c", "--config"], type=path, metavar="FILE", help="Else BOT_CONFIG, ./bot.yaml …"
+        ),
+        click.Option(["--json"], is_flag=True, help="Print one JSON value instead of text."),
+        click.Option(["-q", "--quiet"], is_flag=True, help="Results and errors only."),
+        click.Option(["-v", "--verbose"], is_flag=True, help="More messages on stderr."),
+        click.Option(["--color"], type=colors, help="When to write colours."),
+        click.Option(["--no-input"], is_flag=True, help="Never ask."),
+        click.Option(["--state-dir"], type=path, metavar="DIR", help=kept),
+        click.Option(["--debug", "is_debug"], is_flag=True, help="Show the traceback of an error."),
+    ]
+    for option in options:
+        option.expose_value, option.callback, option.hidden = False, keep, hidden
+    return options
+
+
+def share_options(command: click.Command) -> click.Command:
+    """Give a command the shared options that it lacks; only `--json` shows in its help."""
+    taken = {name for each in command.params for name in each.opts}
+    for option in shared_options(hidden=True):
+        if not taken.intersection(option.opts):
+            option.hidden = "--json" not in option.opts
+            command.params.append(option)
+    if isinstance(command, click.Group):
+        for child in command.commands.values():
+            share_options(child)
+    return command

@@ -3,32 +3,26 @@
 import csv
 import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import date, datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from bot.cli.invocation import Invocation
+from bot.cli.command import Invocation
 from bot.cli.show import print_json, write_json, write_line
 from bot.domain.account import masked_account
 from bot.domain.visible import csv_text, visible_json
 
-FORMS: Final = ("table", "wide", "csv", "jsonl")
+if TYPE_CHECKING:
+    from bot.journal.reader import JournalReader
 
 BYTE_ORDER_MARK: Final = "\ufeff"
-"""Before CSV, as in an export: a spreadsheet takes Vietnamese text for UTF-8 by it."""
+"""Before CSV, as in an export: by it a spreadsheet reads Vietnamese text as UTF-8."""
+PAPER: Final = "PAPER: no order went to the exchange; these were matched here ({model})"
 
 Plain = dict[str, object]
-
-
-def form_option(body: Callable[..., object]) -> Callable[..., object]:
-    """Give a command the option `-o`."""
-    option = click.option(
-        "-o", "--output", "form", type=click.Choice(FORMS), default="table", help="How to print."
-    )
-    return option(body)
 
 
 def fields_of(row: object) -> Plain:
@@ -54,7 +48,7 @@ def plain(value: object) -> object:
 
 
 def names_of(kind: type) -> tuple[str, ...]:
-    """The names of a row's fields: the heads of its CSV, also where there is no row."""
+    """The names of a row's fields: the heads of its CSV, even without a row."""
     return tuple(field.name for field in fields(kind))
 
 
@@ -81,15 +75,21 @@ def print_machine(
 
 
 def csv_lines(rows: Sequence[Plain], names: Sequence[str]) -> list[str]:
-    """Rows as CSV, each on one line, under a line of heads; what is no text or number is JSON."""
+    """Rows as CSV under a line of heads, one line each; JSON for all but texts and numbers."""
+
+    def cell(value: object) -> object:
+        if isinstance(value, dict | list):
+            return visible_json(json.dumps(value, ensure_ascii=False))
+        return csv_text(value) if isinstance(value, str) else value
+
     stream = io.StringIO()
     writer = csv.DictWriter(stream, names, lineterminator="\n")
     writer.writeheader()
-    writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
+    writer.writerows({name: cell(value) for name, value in row.items()} for row in rows)
     return stream.getvalue().splitlines()
 
 
-def _cell(value: object) -> object:
-    if isinstance(value, dict | list):
-        return visible_json(json.dumps(value, ensure_ascii=False))
-    return csv_text(value) if isinstance(value, str) else value
+def paper_line(reader: "JournalReader") -> Sequence[str]:
+    """Return the line under a list of paper results, nothing under one of a real broker."""
+    stamp = reader.fidelity()
+    return () if stamp is None else (PAPER.format(model=stamp.partition(" · ")[0]),)

@@ -13,12 +13,13 @@ import shutil
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
-from typing import Final, NoReturn, TextIO
+from itertools import count
+from time import sleep
+from typing import Final, TextIO
 
 import click
 
-from bot.cli.invocation import Invocation
+from bot.cli.command import Invocation
 from bot.config.problems import OperatorMistake, Problem
 from bot.domain.visible import visible, visible_json
 
@@ -26,15 +27,14 @@ WIDTH: Final = 100
 """Columns where the terminal does not say."""
 UNCUT: Final = 1_000
 """Columns of a table that is wanted whole."""
-
 LINE_MAX: Final = 100_000
-"""Characters of one line: more than any that is ours, and than an answer as it is kept."""
+"""Characters of one line: more than any of ours has, or a stored answer of the broker."""
 LAST_MIN: Final = 16
 """Columns that a table's last column keeps where others can be left out."""
+_UP_AND_WIPE: Final = "\x1b[{lines}F\x1b[0J"
 
 Cell = str | int | None
 Row = Sequence[Cell]
-Dye = Callable[[str], str]
 
 
 # -------------------------------------------------------------------------------- the one way out
@@ -44,12 +44,12 @@ def write_line(
     text: str,
     *,
     err: bool = False,
-    dye: Dye = str,
+    dye: Callable[[str], str] = str,
     ends: bool = True,
     color: bool | None = None,
     limit: int = LINE_MAX,
 ) -> None:
-    """Write one line; a line feed in `text` is made visible like all that is no text.
+    """Write one line; a line feed in `text` is made visible like everything else but text.
 
     `dye` colours what is written. `ends` False leaves the line open, for the status line.
     """
@@ -69,12 +69,6 @@ def steer(sequence: str, *, err: bool = False) -> None:
 # --------------------------------------------------------------------------------------- mistakes
 
 
-def fail(mistake: OperatorMistake) -> NoReturn:
-    """Show a mistake on stderr and end with its exit code."""
-    show_mistake(mistake)
-    sys.exit(int(mistake.exit_code))
-
-
 def show_mistake(mistake: OperatorMistake) -> None:
     """Write every problem: `file:line:col: CODE message`, with its snippet."""
     for problem in mistake.problems:
@@ -89,33 +83,46 @@ def show_problem(problem: Problem, *, before: str = "") -> None:
 
 
 def show_traceback() -> None:
-    """Write the traceback of what is being handled on stderr, set in: it may quote anything."""
+    """Write the traceback of what is being handled on stderr, indented: it may quote anything."""
     for line in traceback.format_exc().splitlines():
         write_line(f"  {line}", err=True)
 
 
-# ------------------------------------------------------------------------------------------- talk
+class LogLines(logging.Handler):
+    """What a library logs, on stderr; a record of several lines is indented from its second on."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        first, *more = self.format(record).splitlines() or [""]
+        write_line(first, err=True)
+        for line in more:
+            write_line(f"  {line}", err=True)
+
+
+# -------------------------------------------------------------------------- messages and questions
 
 
 def say(invocation: Invocation, text: str) -> None:
-    """Talk to the person; never a result."""
+    """Write a message to the user, never a result."""
     if not invocation.quiet:
         write_line(text, err=True)
 
 
 def is_attended(invocation: Invocation) -> bool:
-    """Whether a person can be asked."""
+    """Whether a user is there to be asked."""
     return sys.stdin.isatty() and sys.stderr.isatty() and not invocation.no_input
 
 
 def confirm(question: str) -> bool:
-    """Ask on stderr; ends the command when nothing is answered."""
+    """Ask on stderr; the command ends if the question is left open."""
     return click.confirm(visible(question), err=True)
 
 
 def ask_hidden(question: str) -> str:
-    """Ask on stderr for what is not echoed."""
+    """Ask on stderr without echo."""
     return str(click.prompt(visible(question), hide_input=True, err=True))
+
+
+# ----------------------------------------------------------------------------------------- results
 
 
 def print_text(text: str) -> None:
@@ -137,7 +144,7 @@ def print_json(fields: Mapping[str, object]) -> None:
 def json_text(fields: Mapping[str, object]) -> str:
     """Return one JSON object as `print_json` prints it: indented on a terminal, else one line.
 
-    Where the command is about a bot, its `bot` stands first: name, mode and configuration.
+    Where the command is about a bot, its `bot` comes first: name, mode and configuration.
     """
     context = click.get_current_context(silent=True)
     invocation = context.find_object(Invocation) if context else None
@@ -147,18 +154,32 @@ def json_text(fields: Mapping[str, object]) -> str:
     return visible_json(json.dumps(found, ensure_ascii=False, indent=indent, default=str))
 
 
-class LogLines(logging.Handler):
-    """What a library logs, on stderr; a record of several lines is set in from its second on."""
+def watch(
+    invocation: Invocation,
+    draw: Callable[[], Sequence[str]],
+    *,
+    every_s: float | None,
+    looks: int | None = None,
+) -> None:
+    """Show what `draw` returns, every `every_s` seconds until interrupted; once where it is None.
 
-    def emit(self, record: logging.LogRecord) -> None:
-        """Write one record."""
-        first, *more = self.format(record).splitlines() or [""]
-        write_line(first, err=True)
-        for line in more:
-            write_line(f"  {line}", err=True)
+    On a terminal it is drawn over, in a pipe written once for each change. `looks` ends it sooner.
+    """
+    is_animated = sys.stdout.isatty() and wants_color(invocation, sys.stdout)
+    before: Sequence[str] = ()
+    for number in count(1):
+        lines = [cut(visible(line), width()) for line in draw()] if is_animated else draw()
+        if is_animated and before:
+            steer(_UP_AND_WIPE.format(lines=len(before)))
+        if is_animated or lines != before:
+            print_lines(lines)
+        before = lines
+        if every_s is None or number == looks:
+            return
+        sleep(every_s)
 
 
-# ----------------------------------------------------------------------------------------- colour
+# ------------------------------------------------------------------------------ colour and width
 
 
 def wants_color(invocation: Invocation, stream: TextIO) -> bool:
@@ -188,32 +209,12 @@ def print_table(
     limit: int | None = None,
     spare: Sequence[str] = (),
 ) -> None:
-    """Print rows under their heads. Numbers stand right; lines are cut to `limit`, or the screen.
+    """Print rows under their heads. Numbers are set right; lines are cut to `limit`, or the screen.
 
-    `styles` colours whole cells by their text, on a terminal only. Where it is too wide, columns of
-    `spare` are left out, the first of them first.
+    `styles` colours whole cells by their text, on a terminal only. Where the table is too wide,
+    columns of `spare` are left out, the first of them first.
     """
     columns = limit or width()
-    heads, rows = _kept(heads, rows, spare, columns)
-    lines = aligned(heads, rows, limit=columns)
-    is_colored = wants_color(invocation, sys.stdout)
-    for number, line in enumerate(lines):
-        dye = partial(_dyed, styles or {}) if number else partial(click.style, bold=True)
-        write_line(line, dye=dye if is_colored else str, color=True)
-
-
-def aligned(heads: Sequence[str], rows: Sequence[Row], *, limit: int) -> list[str]:
-    """Return the lines of a table, at most `limit` wide, without trailing blanks."""
-    table = [list(heads), *([text_of(cell) for cell in row] for row in rows)]
-    widths = [max(len(row[at]) for row in table) for at in range(len(heads))]
-    rights = [_is_right(rows, at) for at in range(len(heads))]
-    return [cut(_line(row, widths, rights), limit) for row in table]
-
-
-def _kept(
-    heads: Sequence[str], rows: Sequence[Row], spare: Sequence[str], columns: int
-) -> tuple[Sequence[str], Sequence[Row]]:
-    """The columns that fit; the last one may be cut down to a few words."""
     widths = [max(len(text_of(row[at])) for row in (heads, *rows)) for at in range(len(heads))]
     widths[-1] = min(widths[-1], LAST_MIN)
     kept = dict(zip(heads, widths, strict=True))
@@ -222,19 +223,30 @@ def _kept(
             break
         del kept[head]
     at = [place for place, head in enumerate(heads) if head in kept]
-    return [heads[place] for place in at], [[row[place] for place in at] for row in rows]
+    shown = [[row[place] for place in at] for row in rows]
+
+    def dyed(line: str) -> str:
+        for word, color in (styles or {}).items():
+            line = re.sub(rf"(?<!\S){re.escape(word)}(?!\S)", click.style(word, fg=color), line)
+        return line
+
+    head, *lines = aligned([heads[place] for place in at], shown, limit=columns)
+    if not wants_color(invocation, sys.stdout):
+        print_lines([head, *lines])
+        return
+    write_line(head, dye=lambda text: click.style(text, bold=True), color=True)
+    for line in lines:
+        write_line(line, dye=dyed, color=True)
 
 
-def _line(row: Sequence[str], widths: Sequence[int], rights: Sequence[bool]) -> str:
-    cells = [
-        text.rjust(wide) if right else text.ljust(wide)
-        for text, wide, right in zip(row, widths, rights, strict=True)
-    ]
-    return " ".join(cells).rstrip()
-
-
-def _is_right(rows: Sequence[Row], at: int) -> bool:
-    return any(isinstance(row[at], int) for row in rows)
+def aligned(heads: Sequence[str], rows: Sequence[Row], *, limit: int) -> list[str]:
+    """Return the lines of a table, at most `limit` wide, without trailing blanks."""
+    table = [list(heads), *([text_of(cell) for cell in row] for row in rows)]
+    columns = []
+    for at, cells in enumerate(zip(*table, strict=True)):
+        wide, is_number = max(map(len, cells)), any(isinstance(row[at], int) for row in rows)
+        columns.append([cell.rjust(wide) if is_number else cell.ljust(wide) for cell in cells])
+    return [cut(" ".join(line).rstrip(), limit) for line in zip(*columns, strict=True)]
 
 
 def text_of(cell: Cell) -> str:
@@ -245,20 +257,8 @@ def text_of(cell: Cell) -> str:
 
 
 def cut(text: str, limit: int) -> str:
-    """Shorten to `limit` characters behind a whole word, then ` …`; one long word is cut itself."""
+    """Shorten to `limit` characters after a whole word, then ` …`; one long word is cut itself."""
     if len(text) <= limit:
         return text
     whole = text[: limit - 1].rpartition(" ")[0].rstrip()
     return f"{whole} …" if len(whole) > limit // 2 else f"{text[: limit - 1]}…"
-
-
-def _dyed(styles: Mapping[str, str], line: str) -> str:
-    """Colour the words of a line that have a style: whole cells, between blanks or ends."""
-    for word, color in styles.items():
-        cell = rf"(?<!\S){re.escape(word)}(?!\S)"
-        line = re.sub(cell, partial(_styled, color), line)
-    return line
-
-
-def _styled(color: str, found: re.Match[str]) -> str:
-    return click.style(found[0], fg=color)

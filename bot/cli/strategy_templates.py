@@ -10,7 +10,6 @@ from typing import Final
 
 from bot.config.problems import ExitCode, OperatorMistake, Problem
 from bot.config.shipped import shipped
-from bot.config.strategies.model import schema_text
 from bot.config.yaml_file import shown_path
 
 TEMPLATES: Final = ("sma", "depth", "blank")
@@ -19,7 +18,7 @@ SCHEMA_FILE: Final = ".bot/strategy.schema.json"
 IGNORED: Final = "# what the bot keeps, and what is secret\nvar/\nsecrets.yaml\n*.db\n*.db-*\n"
 _SHIPPED: Final = {"sma": "sma-fpt", "depth": "depth-hpg", "blank": "sma-fpt"}
 
-_CLASS: Final = '''"""{title}: say here what it waits for, and why that should earn money."""
+_CLASS: Final = '''"""{title}: say here what it waits for, and why that should make money."""
 
 from bot import Strategy
 
@@ -34,7 +33,7 @@ class {title}(Strategy):
 
 
 def strategy_text(template: str, name: str, schema: str = "") -> str:
-    """Return a strategy file of that name; `schema` is the path that its editor line points to."""
+    """Return a strategy file of that name; its editor line points to the path `schema`."""
     text = shipped(f"config/strategies/{_SHIPPED[template]}.yaml").read_text("utf-8")
     text = text[text.index("name:") :]
     text = re.sub(r"^name: \S+", f"name: {name}", text)
@@ -68,33 +67,23 @@ def config_text(journal_url: str | None = None) -> str:
 
 
 def write_new(files: dict[Path, str]) -> None:
-    """Write files that are not there yet, all or none. Raises OperatorMistake."""
-    there = [path for path in files if os.path.lexists(path)]
-    if there:
-        text = "is there already and is not written over: take another name or folder"
-        raise OperatorMistake(Problem("E-CFG-046", text, shown_path(path)) for path in there)
+    """Write new files, all or none. Raises OperatorMistake, also where one exists."""
+    if existing := [path for path in files if os.path.lexists(path)]:
+        text = "already exists and is not overwritten: choose another name or folder"
+        raise OperatorMistake(Problem("E-CFG-046", text, shown_path(path)) for path in existing)
     for path, text in files.items():
-        _write(path, text)
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        missing = [folder for folder in path.parents if not folder.exists()]
-        for folder in reversed(missing):
-            folder.mkdir(0o755, exist_ok=True)
-        with open(path, "x", encoding="utf-8", opener=_not_for_others) as file:
-            file.write(text)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        problem = Problem("E-CFG-001", f"cannot write this file: {reason}", shown_path(path))
-        raise OperatorMistake((problem,), ExitCode.CONFIG) from error
+        try:
+            missing = [folder for folder in path.parents if not folder.exists()]
+            for folder in reversed(missing):
+                folder.mkdir(0o755, exist_ok=True)
+            with open(path, "x", encoding="utf-8", opener=_not_for_others) as file:
+                file.write(text)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            problem = Problem("E-CFG-001", f"cannot write this file: {reason}", shown_path(path))
+            raise OperatorMistake((problem,), ExitCode.CONFIG) from error
 
 
 def _not_for_others(path: str, flags: int) -> int:
-    """Make a file that nobody else may write to, whatever the umask: what lies here runs."""
+    """Make a file that nobody else may write to, whatever the umask: what is here runs."""
     return os.open(path, flags, 0o644)
-
-
-def schema_file(folder: Path) -> dict[Path, str]:
-    """Return the schema's file for a folder."""
-    return {folder / SCHEMA_FILE: schema_text()}

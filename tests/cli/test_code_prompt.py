@@ -16,7 +16,7 @@ CODE = "424242"
 NOTHING_OUT = {"has_ticket": False, "codes_used": 1, "codes_per_day": 5}
 CODE_OUT = {"has_ticket": True, "codes_used": 2, "codes_per_day": 5}
 ENTER_MAILS_ONE = (
-    "2FA: Enter has the broker mail a code (1 of the day's 5 used), or paste a token (hidden):"
+    "2FA: press Enter to have a code mailed (1 of the day's 5 used), or paste a token (hidden):"
 )
 PATIENCE = 5_000
 """Looks until the kernel has handed the line over."""

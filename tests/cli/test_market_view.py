@@ -6,10 +6,11 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from bot.cli.day_strip import day_strip
-from bot.cli.invocation import Invocation
-from bot.cli.market_view import headline, picture
-from bot.cli.repaint import EVERY_S_MIN, Seconds, watch
+from bot.cli.command import Invocation
+from bot.cli.commands.quote import headline, picture
+from bot.cli.commands.session import day_strip
+from bot.cli.options import EVERY, WATCH_EVERY_S_MIN
+from bot.cli.show import watch
 from bot.config.rulebook import load_rulebook
 from bot.domain.instrument import Exchange
 
@@ -106,17 +107,17 @@ def test_in_a_pipe_only_changes_are_written() -> None:
     assert written == "a\nb\n"
 
 
-@pytest.mark.parametrize(("said", "seconds"), [("2", 2.0), ("5s", 5.0), ("0.5", EVERY_S_MIN)])
+@pytest.mark.parametrize(("said", "seconds"), [("2", 2.0), ("5s", 5.0), ("0.5", WATCH_EVERY_S_MIN)])
 def test_seconds_may_have_their_unit(said: str, seconds: float) -> None:
-    assert Seconds().convert(said, None, None) == seconds
+    assert EVERY.convert(said, None, None) == seconds
 
 
 @pytest.mark.parametrize("said", ["0", "-1", "0.4s", "nan", "inf"])
 def test_to_watch_every_zero_seconds_is_refused(said: str) -> None:
     with pytest.raises(click.BadParameter, match=r"wanted at least 0\.5 seconds"):
-        Seconds().convert(said, None, None)
+        EVERY.convert(said, None, None)
 
 
 def test_what_is_no_number_of_seconds_is_refused() -> None:
     with pytest.raises(click.BadParameter, match="wanted how often to look"):
-        Seconds().convert("FPT", None, None)
+        EVERY.convert("FPT", None, None)

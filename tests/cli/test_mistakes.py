@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli.bug_report import write_report
-from bot.cli.invocation import Invocation
-from bot.cli.main import BROKEN_PIPE, told_by_system
+from bot.cli.command import Invocation
+from bot.cli.main import BROKEN_PIPE, system_mistake, write_report
 from bot.config.problems import ExitCode
 from bot.config.settings.load import DEMO
 from bot.config.shipped import shipped
@@ -251,14 +250,14 @@ def test_a_new_demo_wants_a_journal_that_nobody_has_used(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("errno", [ENOSPC, EROFS, EACCES])
 def test_what_the_system_refuses_is_told_with_its_file(errno: int) -> None:
-    mistake = told_by_system(OSError(errno, strerror(errno), "/var/lib/vnbot"))
+    mistake = system_mistake(OSError(errno, strerror(errno), "/var/lib/vnbot"))
 
     assert mistake is not None
     assert str(mistake).startswith(f"E-SYS-001 /var/lib/vnbot: {strerror(errno).lower()}. ")
 
 
 def test_a_file_of_ours_that_is_missing_is_a_bug() -> None:
-    assert told_by_system(FileNotFoundError(ENOENT, strerror(ENOENT), "rules.yaml")) is None
+    assert system_mistake(FileNotFoundError(ENOENT, strerror(ENOENT), "rules.yaml")) is None
 
 
 def test_a_reader_who_goes_away_ends_it_without_a_word(config: Path) -> None:

@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.cli.invocation import Invocation
+from bot.cli.command import Invocation
 from bot.cli.rows import csv_lines
 from bot.cli.show import LogLines, aligned, print_json, print_table, print_text, show_mistake
 from bot.cli.telling.wording import clock_of, folded
 from bot.config.problems import OperatorMistake, Problem
 from bot.domain.entry import Entry, OrderUpdated
 from tests.cli.stage import call
-from tests.cli.test_screen import screen
+from tests.cli.test_foreground import screen
 from tests.journal.facts import EVERY_KIND
 from tests.staging import QUIET
 from tests.story import once, tell, write_project

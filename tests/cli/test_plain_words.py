@@ -47,7 +47,7 @@ def test_the_lines_of_a_run_name_no_inner_state() -> None:
     narrator = Narrator()
     entries = [*EVERY_KIND, *(entry for entries in a_day() for entry in entries)]
 
-    lines = [line for entry in entries for line in narrator.tell(entry)]
+    lines = [line for entry in entries for line in narrator.lines_of(entry)]
 
     assert len(lines) > 20
     assert internal_names(lines) == set()

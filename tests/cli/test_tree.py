@@ -11,8 +11,7 @@ import click
 import pytest
 
 from bot.cli import messages
-from bot.cli.command import ExampleCommand, ExampleGroup
-from bot.cli.invocation import Invocation
+from bot.cli.command import ExampleCommand, ExampleGroup, Invocation
 from bot.cli.main import COMMANDS, bot, walk
 from bot.config.problems import ExitCode
 from tests.cli.stage import call

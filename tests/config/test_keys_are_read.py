@@ -27,7 +27,7 @@ SOURCE = Path(bot.__file__).parent
 ONLY_HOLD_OR_SHOW = frozenset(
     {
         "cli/commands/config.py",
-        "cli/plan_view.py",
+        "cli/checks.py",
         "config/limits.py",
         "config/settings/model.py",
         "config/strategies/load.py",

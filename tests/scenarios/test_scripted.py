@@ -17,7 +17,7 @@ DEEP: dict[str, Any] = {**QUIET, "name": "story"}
 
 def lines_of(story: Story) -> list[str]:
     narrator = Narrator()
-    return [line for entry in story.shown.entries for line in narrator.tell(entry)]
+    return [line for entry in story.shown.entries for line in narrator.lines_of(entry)]
 
 
 def line_of(story: Story, word: str) -> str:

@@ -1,127 +1,173 @@
-"""`bot api`: any read of the broker's API by name, as a table, as its payload, or as it came.
+"""`bot api`: any read of the broker's API by name, as a table, as its payload, or as it arrived.
 
 The running bot is asked, so that its request budget counts the read; without one the broker of the
 configuration. Nothing here changes anything: order writes are not among the calls.
+
+A payload is shown as its fields, and a table for each list of objects. Pages of one call are shown
+as one list. What is nested is named by its path, a list in a cell is JSON. Numbers are grouped,
+unless they count nothing; Unix seconds are shown as local time.
 """
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Final
 
 import click
 
-from bot.cli.command import command
-from bot.cli.fields import Fields, text, words
-from bot.cli.invocation import Invocation
-from bot.cli.payload_view import lines_of_payload
-from bot.cli.places import find_bot, load, refusal
-from bot.cli.show import UNCUT, cut, print_json, print_lines, print_table, say, width, write_json
+from bot.cli.command import Invocation, define_command
+from bot.cli.show import (
+    UNCUT,
+    aligned,
+    cut,
+    print_json,
+    print_lines,
+    print_table,
+    say,
+    width,
+    write_json,
+)
+from bot.cli.target import Fields, each, find_bot, load, refusal, text, words
 from bot.config.problems import ExitCode, OperatorMistake
+from bot.domain.instrument import EXCHANGE_TZ
 from bot.runtime import api
-from bot.runtime.api import Asked
+from bot.runtime.api import Asked, AskPage
 
-_PAGE: Final = "page"
 LIST: Final = "list"
 HEADS: Final = ("NAME", "TIER", "PATH", "PARAMETERS")
+NESTED_CHARACTERS_MAX: Final = 60
+ORDER_OF_LISTS: Final = (
+    "items",
+    "results",
+    "data",
+    "series",
+    "portfolio",
+    "entries",
+    "nav_histories",
+    "bank_interest_rates",
+    "major_shareholders",
+)
+"""Under which names an object holds the list that it is about, the likeliest first."""
+UNGROUPED: Final = re.compile(r"(.*_)?(id|year|quarter)")
+"""Names of numbers that count nothing."""
+UNIX_SECONDS: Final = frozenset({"t"})
+UNIX_SECONDS_MAX: Final = 32_503_680_000
+"""The year 3000: beyond it they are shown as they are."""
+_PAGE: Final = "page"
 _EXIT_CODES: Final = {"E-API-005": ExitCode.SECRET, "E-API-006": ExitCode.USAGE}
 
-Reply = Mapping[str, object]
 
-
-@command("api", example="bot api stock_history symbol=FPT from=2026-11-01 to=2026-11-19")
+@define_command("api", example="bot api stock_history symbol=FPT from=2026-11-01 to=2026-11-19")
 @click.argument("name", metavar="NAME|list")
 @click.argument("pairs", metavar="[KEY=VALUE]...", nargs=-1)
 @click.option("--raw", is_flag=True, help="The bodies as the broker sent them.")
 @click.option("--wide", is_flag=True, help="Lines of any length.")
 @click.pass_obj
-def api_call(
-    invocation: Invocation,
-    name: str,
-    pairs: tuple[str, ...],
-    raw: bool,
-    wide: bool,
+def command(
+    invocation: Invocation, name: str, pairs: tuple[str, ...], raw: bool, wide: bool
 ) -> None:
-    """Make any read of the broker's API: bot api list shows which there are.
+    """Make any read of the broker's API: bot api list shows them all.
 
     Names of path and query parameters are the API's own. `user_id` and `sub_account_id` may be left
     out; where the API wants Unix seconds, a day or an instant will do. A list that comes in pages
     is read to its end; page=N reads that page alone. A name that the broker does not know is exit
     code 2, for asking again would not help; a broker that does not answer is 6.
     """
+    limit = UNCUT if wide else width()
     if name == LIST:
-        _print_list(invocation, pairs, limit=UNCUT if wide else width())
+        _print_list(invocation, pairs, limit=limit)
         return
-    given = _words(pairs)
+    given: dict[str, str] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise click.BadParameter(f"{pair!r}: wanted key=value", param_hint="KEY=VALUE")
+        if key in given:
+            raise click.BadParameter(f"{key} is given twice", param_hint="KEY=VALUE")
+        given[key] = value
     asked = api.asked_for(name, given)
     if assumed := asked.assumed():
         shown = " ".join(f"{key}={value}" for key, value in assumed.items())
         say(invocation, cut(f"(by default: {shown})", width()))
     everything = asked.is_paged and _PAGE not in given
     replies = asyncio.run(_replies(invocation, asked, everything=everything))
-    if invocation.json and not raw:
-        payloads = _payloads(invocation, replies)
-        print_json({"pages": payloads} if everything else {"payload": payloads[0]})
+    for drifted in dict.fromkeys(name for reply in replies for name in words(reply, "drift")):
+        say(invocation, f"drift: {drifted}")
+    if raw:
+        for reply in replies:
+            write_json(text(reply, "raw"))
     else:
-        _print(invocation, replies, is_raw=raw, limit=UNCUT if wide else width())
+        payloads = [json.loads(text(reply, "payload")) for reply in replies]
+        if invocation.json:
+            print_json({"pages": payloads} if everything else {"payload": payloads[0]})
+        else:
+            print_lines(lines_of_payload(payloads, limit=limit))
     if text(replies[-1], "next_page") and not everything:
-        say(invocation, f"(there are more pages; without {_PAGE}= all are read)")
+        say(invocation, f"(this is one page of several; without {_PAGE}= all are read)")
 
 
-def _words(pairs: Sequence[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals or not key:
-            raise click.BadParameter(f"{pair!r}: wanted key=value", param_hint="KEY=VALUE")
-        if key in found:
-            raise click.BadParameter(f"{key} is given twice", param_hint="KEY=VALUE")
-        found[key] = value
-    return found
+def _print_list(invocation: Invocation, like: Sequence[str], *, limit: int) -> None:
+    rows = [
+        row
+        for row in api.listed()
+        if all(word.lower() in f"{row['name']} {row['path']}".lower() for word in like)
+    ]
+    if invocation.json:
+        print_json({"calls": rows})
+        return
+    cells = []
+    for row in rows:
+        parameters = []
+        for one in each(row, "parameters"):
+            named = f"{one['name']}={one['default']}" if one["default"] else str(one["name"])
+            parameters.append(f"{named}*" if one["required"] else f"[{named}]")
+        shown = (text(row, "name"), text(row, "tier"), text(row, "path"), " ".join(parameters))
+        cells.append(shown)
+    print_table(invocation, HEADS, cells, limit=limit)
 
 
 # ------------------------------------------------------------------------------------- the asking
 
 
-async def _replies(invocation: Invocation, asked: Asked, *, everything: bool) -> list[Reply]:
+async def _replies(invocation: Invocation, asked: Asked, *, everything: bool) -> list[Fields]:
     """Ask for the page, or for all of them: the running bot, else the configured broker."""
-    first = _ask_running(invocation, asked)
+
+    async def collected(ask: AskPage) -> list[Fields]:
+        if not everything:
+            return [await ask(asked)]
+        return [reply async for reply in api.follow(ask, asked)]
+
+    def ask_running(page: Asked) -> Fields | None:
+        given = {**page.path, **page.query}
+        return find_bot(invocation, "api", name=page.endpoint.name, words=given)
+
+    first = ask_running(asked)
     if first is not None:
 
-        async def by_bot(page: Asked) -> Reply:
-            return _good(invocation, _ask_running(invocation, page) if page is not asked else first)
+        async def by_bot(page: Asked) -> Fields:
+            reply = first if page is asked else ask_running(page)
+            if reply is None:
+                raise OperatorMistake.of("E-RUN-001", "the bot has stopped", ExitCode.NOT_RUNNING)
+            return _good(invocation, reply)
 
-        return await _collected(by_bot, asked, everything=everything)
+        return await collected(by_bot)
     loaded = load(invocation)
     if loaded.settings.broker.base_url is None:
-        told = f"no bot is running on {loaded.state_dir}, and broker.base_url names no broker"
-        raise OperatorMistake.of("E-RUN-001", f"{told}. Start one: bot run", ExitCode.NOT_RUNNING)
+        message = f"no bot is running on {loaded.state_dir}, and broker.base_url names no broker"
+        start = f"{message}. Start one: bot run"
+        raise OperatorMistake.of("E-RUN-001", start, ExitCode.NOT_RUNNING)
     async with api.own_broker(loaded) as broker:
 
-        async def by_us(page: Asked) -> Reply:
-            return _good(
-                invocation, await api.answer(broker.client, page, loaded.settings.broker.account)
-            )
+        async def by_us(page: Asked) -> Fields:
+            account = loaded.settings.broker.account
+            return _good(invocation, await api.answer(broker.client, page, account))
 
-        return await _collected(by_us, asked, everything=everything)
-
-
-def _ask_running(invocation: Invocation, asked: Asked) -> Reply | None:
-    said = {**asked.path, **asked.query}
-    return find_bot(invocation, "api", name=asked.endpoint.name, words=said)
+        return await collected(by_us)
 
 
-async def _collected(
-    ask: Callable[[Asked], Awaitable[Reply]], asked: Asked, *, everything: bool
-) -> list[Reply]:
-    if not everything:
-        return [await ask(asked)]
-    return [reply async for reply in api.follow(ask, asked)]
-
-
-def _good(invocation: Invocation, reply: Reply | None) -> Reply:
-    if reply is None:
-        raise OperatorMistake.of("E-RUN-001", "the bot has stopped", ExitCode.NOT_RUNNING)
+def _good(invocation: Invocation, reply: Fields) -> Fields:
     if reply.get("ok"):
         return reply
     code = str(reply.get("code"))
@@ -130,45 +176,88 @@ def _good(invocation: Invocation, reply: Reply | None) -> Reply:
     raise OperatorMistake.of(code, text(reply, "message"), _EXIT_CODES[code])
 
 
-# ----------------------------------------------------------------------------------- the printing
+# ------------------------------------------------------------------------------------- a payload
 
 
-def _print(invocation: Invocation, replies: Sequence[Reply], *, is_raw: bool, limit: int) -> None:
-    payloads = _payloads(invocation, replies)
-    if is_raw:
-        for reply in replies:
-            write_json(text(reply, "raw"))
+def lines_of_payload(payloads: Sequence[object], *, limit: int) -> Iterator[str]:
+    """Return the lines of one call's pages, none longer than `limit`."""
+    first = payloads[0]
+    if isinstance(first, list):
+        yield from _list([row for page in payloads for row in _rows(page)], limit)
+    elif not isinstance(first, dict):
+        yield cut(_cell("", first), limit)
     else:
-        print_lines(lines_of_payload(payloads, limit=limit))
+        tables = _tables_of(first)
+        rest = {name: value for name, value in first.items() if name not in tables}
+        fields = [(name, _cell(name, value)) for name, value in _leaves("", rest)]
+        wide = max((len(name) for name, _ in fields), default=0)
+        yield from (cut(f"{name:<{wide}} {shown}", limit) for name, shown in fields)
+        for name in tables:
+            yield ""
+            if len(tables) > 1:
+                yield f"{name}:"
+            pages = [page for page in payloads if isinstance(page, dict)]
+            yield from _list([row for page in pages for row in _rows(page.get(name))], limit)
 
 
-def _payloads(invocation: Invocation, replies: Sequence[Reply]) -> list[object]:
-    """What came, page by page; drift is said on the way."""
-    for drifted in dict.fromkeys(name for reply in replies for name in words(reply, "drift")):
-        say(invocation, f"drift: {drifted}")
-    return [json.loads(text(reply, "payload")) for reply in replies]
+def _rows(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
 
 
-def _print_list(invocation: Invocation, like: Sequence[str], *, limit: int) -> None:
-    rows = [row for row in api.listed() if all(_is_like(row, word) for word in like)]
-    if invocation.json:
-        print_json({"calls": rows})
+def _tables_of(value: Mapping[str, object]) -> list[str]:
+    """The lists of objects, the likeliest first; an empty one only where it is the answer."""
+    listed = [
+        name
+        for name, inner in value.items()
+        if isinstance(inner, list) and all(isinstance(row, dict) for row in inner)
+    ]
+    known = [name for name in ORDER_OF_LISTS if name in listed]
+    filled = [name for name in listed if name not in known and value[name]]
+    return known[:1] + [name for name in known[1:] if value[name]] + filled
+
+
+def _list(rows: Sequence[object], limit: int) -> Iterator[str]:
+    """A table for objects, numbers set right; anything else is a line each."""
+    flat = [dict(_leaves("", row)) for row in rows if isinstance(row, dict)]
+    if not rows:
+        yield "(nothing)"
         return
-    shown = [(text(r, "name"), text(r, "tier"), text(r, "path"), _parameters(r)) for r in rows]
-    print_table(invocation, HEADS, shown, limit=limit)
+    if len(flat) < len(rows):
+        yield from (cut(_cell("", row), limit) for row in rows)
+        return
+    columns = []
+    for name in dict.fromkeys(name for row in flat for name in row):
+        values = [row.get(name) for row in flat]
+        cells = [name.upper(), *(_cell(name, value) for value in values)]
+        if all(value is None or _is_number(value) for value in values):
+            wide = max(map(len, cells))
+            cells = [cell.rjust(wide) for cell in cells]
+        columns.append(cells)
+    heads, *lines = zip(*columns, strict=True)
+    yield from aligned(heads, lines, limit=limit)
 
 
-def _is_like(row: Fields, word: str) -> bool:
-    return word.lower() in f"{row['name']} {row['path']}".lower()
+def _leaves(path: str, value: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    """Yield what is in an object, and in the objects in it, under the path to it."""
+    for name, inner in value.items():
+        if isinstance(inner, dict) and inner:
+            yield from _leaves(f"{path}{name}.", inner)
+        else:
+            yield f"{path}{name}", inner
 
 
-def _parameters(row: Fields) -> str:
-    found = row.get("parameters")
-    parameters = found if isinstance(found, list) else []
-    return " ".join(_parameter(one) for one in parameters)
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _parameter(one: Fields) -> str:
-    default = f"={one['default']}" if one["default"] else ""
-    name = f"{one['name']}{default}"
-    return f"{name}*" if one["required"] else f"[{name}]"
+def _cell(path: str, value: object) -> str:
+    name = path.rpartition(".")[2]
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if name in UNIX_SECONDS and 0 <= value < UNIX_SECONDS_MAX:
+            return f"{datetime.fromtimestamp(value, EXCHANGE_TZ):%Y-%m-%d %H:%M}"
+        return str(value) if UNGROUPED.fullmatch(name) else f"{value:,}"
+    if isinstance(value, str):
+        return " ".join(value.split())
+    if isinstance(value, dict | list):
+        return cut(json.dumps(value, ensure_ascii=False), NESTED_CHARACTERS_MAX)
+    return "-" if value is None else json.dumps(value)

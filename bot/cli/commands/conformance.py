@@ -16,9 +16,7 @@ from typing import Final
 import click
 
 from bot.cli import messages
-from bot.cli.command import command
-from bot.cli.invocation import Invocation
-from bot.cli.places import load
+from bot.cli.command import Invocation, define_command
 from bot.cli.show import (
     cut,
     is_attended,
@@ -29,9 +27,10 @@ from bot.cli.show import (
     width,
     write_line,
 )
+from bot.cli.target import load
 from bot.cli.telling.wording import clock_of
 from bot.config.problems import ExitCode, OperatorMistake
-from bot.conformance.finding import Finding, Report, Show, Verdict
+from bot.conformance.finding import Finding, Report, Verdict
 from bot.conformance.interruption import Interrupted, until_signal
 from bot.conformance.raw_client import Key
 from bot.conformance.run import PER_MINUTE, ConformancePlan, conform
@@ -55,7 +54,9 @@ _STYLES: Final[Mapping[Verdict, str]] = {
 }
 
 
-@command("conformance", example="bot conformance --base-url http://127.0.0.1:8790 --read-only")
+@define_command(
+    "conformance", example="bot conformance --base-url http://127.0.0.1:8790 --read-only"
+)
 @click.option("--base-url", metavar="URL", help="The server; else broker.base_url.")
 @click.option("--read-only", is_flag=True, help="Place nothing, ask for no code.")
 @click.option("--otp", metavar="-", help="Read the one-time code from stdin.")
@@ -64,7 +65,7 @@ _STYLES: Final[Mapping[Verdict, str]] = {
 @click.option("--symbol", metavar="S", help="The stock to ask about and to order.")
 @click.option("--per-minute", type=click.IntRange(1), default=PER_MINUTE, help="Requests.")
 @click.pass_obj
-def conformance(
+def command(
     invocation: Invocation,
     base_url: str | None,
     read_only: bool,
@@ -79,8 +80,8 @@ def conformance(
     Key and secret come from BOT_BROKER__API_KEY and BOT_BROKER__API_SECRET, or from the secrets
     file. Unless --read-only, one lot is bought at the day's floor and cancelled, orders are tried
     that must be rejected, and two of the day's five codes are used. With -q only what is not ok is
-    printed. Exit code 12 when something fails; drift is no failure. Ended by a signal, the order is
-    cancelled first, and one that cannot be is named; the exit code is 128 and the signal's number.
+    printed. Exit code 12 when something fails; drift is no failure. On a signal the order is
+    cancelled first, and named if it cannot be; the exit code is then 128 plus the signal's number.
     """
     loaded = load(invocation, **({"broker__base_url": base_url} if base_url else {}))
     access, settings = access_of(loaded), loaded.settings.broker
@@ -95,7 +96,7 @@ def conformance(
         per_minute=per_minute,
     )
     environment = SystemEnvironment(access)
-    show = _show(invocation, is_colored=wants_color(invocation, sys.stdout))
+    is_colored = wants_color(invocation, sys.stdout)
 
     def on_wait(until: datetime, _: int, __: str) -> None:
         say(invocation, f"(waiting for the request quota until {clock_of(until)})")
@@ -104,14 +105,14 @@ def conformance(
         say(invocation, f"{number.name}: cancelling what this run has placed, if anything is left")
 
     def on_left(left: Finding) -> None:
-        told = "no order of this run is left" if left.verdict is Verdict.OK else left.found
-        write_line(told, err=True)
+        is_clean = left.verdict is Verdict.OK
+        write_line("no order of this run is left" if is_clean else left.found, err=True)
 
     run = conform(
         plan,
         wire=environment.wire,
         waiter=environment.waiter,
-        show=show,
+        show=partial(print_finding, invocation, is_colored=is_colored),
         on_left=on_left,
         on_wait=on_wait,
     )
@@ -124,7 +125,7 @@ def conformance(
 
 
 def _asking(invocation: Invocation, otp: str | None) -> AskCode:
-    """How the code is got when it has been sent; raises OperatorMistake when it cannot be."""
+    """How to get the code once it has been sent. Raises UsageError where nobody can give it."""
     if otp not in {None, STDIN}:
         raise click.BadParameter(messages.NO_CODE_FOR_CONFORMANCE, param_hint="--otp")
     if otp is None and not is_attended(invocation):
@@ -167,47 +168,33 @@ def _hidden(terminal: int) -> Iterator[None]:
         termios.tcsetattr(terminal, termios.TCSADRAIN, before)
 
 
-# ------------------------------------------------------------------------------------ the printing
+def print_finding(invocation: Invocation, finding: Finding, *, is_colored: bool) -> None:
+    """Print a finding as it comes: not with --json, with -q only what is not ok."""
+    if invocation.json or (invocation.quiet and finding.verdict is Verdict.OK):
+        return
+    word = f"{finding.verdict:<7}"
 
+    def dyed(line: str) -> str:
+        return click.style(word, fg=_STYLES[finding.verdict]) + line.removeprefix(word)
 
-def _show(invocation: Invocation, *, is_colored: bool) -> Show:
-    """Return what prints each finding as it comes: not with --json, with -q what is not ok."""
-
-    def show(finding: Finding) -> None:
-        if invocation.json or (invocation.quiet and finding.verdict is Verdict.OK):
-            return
-        word = f"{finding.verdict:<7}"
-        rest = visible(f"{finding.id:<{ID_WIDTH}} {finding.what}")
-        dye = partial(_dyed, _STYLES[finding.verdict], len(word)) if is_colored else str
-        write_line(cut(f"{word} {rest}", width()), dye=dye)
-        if finding.verdict is not Verdict.OK:
-            print_text(cut(f"{'':<{len(word)}} found: {finding.found}", FOUND_WIDTH))
-
-    return show
-
-
-def _dyed(color: str, many: int, line: str) -> str:
-    return click.style(line[:many], fg=color) + line[many:]
+    rest = visible(f"{finding.id:<{ID_WIDTH}} {finding.what}")
+    write_line(cut(f"{word} {rest}", width()), dye=dyed if is_colored else str)
+    if finding.verdict is not Verdict.OK:
+        print_text(cut(f"{'':<{len(word)}} found: {finding.found}", FOUND_WIDTH))
 
 
 def _print_end(invocation: Invocation, plan: ConformancePlan, report: Report) -> None:
     counts = {str(verdict): count for verdict, count in report.counts.items()}
     if invocation.json:
-        findings = [_fields(each) for each in report.findings]
+        findings = [
+            {"id": each.id, "what": each.what, "verdict": each.verdict, "found": each.found}
+            for each in report.findings
+        ]
         summary = {"base_url": plan.base_url, "executed": report.executed, "counts": counts}
         print_json({**summary, "conforms": report.is_conforming, "findings": findings})
         return
-    told = ", ".join(f"{count} {word}" for word, count in counts.items())
+    listed = ", ".join(f"{count} {word}" for word, count in counts.items())
     verdict = "conforms" if report.is_conforming else "does not conform"
-    print_text(f"{plan.base_url} {verdict}: {report.executed} assertions made, {told}")
+    print_text(f"{plan.base_url} {verdict}: {report.executed} assertions made, {listed}")
     if report.counts[Verdict.DRIFT]:
-        say(invocation, "drift is what the bot lives with; tell it to whoever keeps the document")
-
-
-def _fields(finding: Finding) -> dict[str, str]:
-    return {
-        "id": finding.id,
-        "what": finding.what,
-        "verdict": finding.verdict,
-        "found": finding.found,
-    }
+        say(invocation, "the bot copes with drift; report it to whoever keeps the document")

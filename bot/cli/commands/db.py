@@ -2,11 +2,10 @@
 
 import click
 
-from bot.cli.command import child, group
-from bot.cli.invocation import Invocation
-from bot.cli.places import load, readable
+from bot.cli.command import Invocation, define_command, define_group
 from bot.cli.rows import fields_of
 from bot.cli.show import print_json, print_text, say
+from bot.cli.target import load, readable
 from bot.config.masking import masked_url
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.settings.load import Loaded
@@ -16,12 +15,12 @@ from bot.journal.schema import migrate as migrate_schema
 from bot.runtime.journal_file import FOREIGN, journal_errors
 
 
-@group("db", example="bot db check")
-def db() -> None:
+@define_group("db", example="bot db check")
+def command() -> None:
     """Look after the journal's database."""
 
 
-@child(db, "check", example="bot db check")
+@define_command("check", group=command, example="bot db check")
 @click.pass_obj
 def check(invocation: Invocation) -> None:
     """Say whether the journal can be reached and used. Changes nothing."""
@@ -30,7 +29,7 @@ def check(invocation: Invocation) -> None:
         raise OperatorMistake.of("E-DB-002", _what_to_do(state), ExitCode.DATABASE)
 
 
-@child(db, "migrate", example="bot db migrate --dry-run")
+@define_command("migrate", group=command, example="bot db migrate --dry-run")
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 @click.pass_obj
 def migrate(invocation: Invocation, dry_run: bool) -> None:
@@ -43,7 +42,8 @@ def migrate(invocation: Invocation, dry_run: bool) -> None:
     if not state.is_known:
         raise OperatorMistake.of("E-DB-002", _what_to_do(state), ExitCode.DATABASE)
     if dry_run and not state.is_current:
-        say(invocation, _would(state))
+        change = f"from {state.found or 'nothing'} to {state.wanted}"
+        say(invocation, f"would bring it {change}; nothing was changed")
 
 
 def _show(invocation: Invocation, loaded: Loaded) -> SchemaState:
@@ -63,7 +63,3 @@ def _what_to_do(state: SchemaState) -> str:
     if not state.is_known:
         return f"the journal has schema {state.found}. {FOREIGN}"
     return f"the journal has schema {state.found}: bot db migrate"
-
-
-def _would(state: SchemaState) -> str:
-    return f"would bring it from {state.found or 'nothing'} to {state.wanted}; nothing was changed"

@@ -4,12 +4,11 @@ from typing import Final
 
 import click
 
-from bot.cli.command import command
-from bot.cli.invocation import Invocation
-from bot.cli.places import open_journal
-from bot.cli.rows import fields_of, form_option, names_of, print_machine
+from bot.cli.command import Invocation, define_command
+from bot.cli.options import form_option, since_of, since_option, strategy_option, symbol_option
+from bot.cli.rows import fields_of, names_of, print_machine
 from bot.cli.show import UNCUT, Row, print_table, print_text
-from bot.cli.since import since_of, since_option
+from bot.cli.target import open_journal
 from bot.cli.telling.wording import clock_of, counted, minute_of
 from bot.journal.grouping import group, reason_of
 from bot.journal.values import DecisionGroup, DecisionRow
@@ -32,15 +31,15 @@ WORDS: Final = {
 """What became of a decision, in the words of a run's lines."""
 
 
-@command("decisions", example="bot decisions --why-not --symbol FPT --since 1h")
+@define_command("decisions", example="bot decisions --why-not --symbol FPT --since 1h")
 @click.option("--why-not", is_flag=True, help="Only those that became no order, alike ones once.")
 @click.option("--missed", is_flag=True, help="Only signals that 2FA kept from becoming orders.")
-@click.option("--symbol", metavar="SYM", help="Only this symbol.")
-@click.option("--strategy", metavar="NAME", help="Only this strategy's.")
+@symbol_option
+@strategy_option
 @since_option
 @form_option
 @click.pass_obj
-def decisions(
+def command(
     invocation: Invocation,
     why_not: bool,
     missed: bool,
@@ -49,7 +48,7 @@ def decisions(
     since: str | None,
     form: str,
 ) -> None:
-    """List decisions: every wish of a strategy, and every reasoned no."""
+    """List decisions: every order a strategy asked for, and every skip with its reason."""
     with open_journal(invocation) as reader:
         found = reader.decisions(
             why_not=why_not,
@@ -58,34 +57,29 @@ def decisions(
             strategy=strategy,
             since=since_of(since, reader),
         )
-    groups = group(found) if why_not or missed else []
+    is_grouped = why_not or missed
+    groups = group(found) if is_grouped else []
+    names = names_of(DecisionGroup if is_grouped else DecisionRow)
     machine = [fields_of(row) for row in (groups or found)]
-    names = names_of(DecisionGroup if why_not or missed else DecisionRow)
-    if not print_machine(invocation, machine, form, what="decisions", names=names):
-        rows = [_group_row(row) for row in groups] if why_not or missed else list(map(_row, found))
-        heads = GROUP_HEADS if why_not or missed else HEADS
-        if form == "wide":
-            print_table(invocation, heads, rows, limit=UNCUT)
-        else:
-            at = heads.index(INTERNAL)
-            rows = [[*row[:at], *row[at + 1 :]] for row in rows]
-            print_table(invocation, [*heads[:at], *heads[at + 1 :]], rows, spare=SPARE[heads])
-        print_text(counted(len(found), "decision"))
+    if print_machine(invocation, machine, form, what="decisions", names=names):
+        return
+    heads = GROUP_HEADS if is_grouped else HEADS
+    rows = list(map(_group_cells, groups) if is_grouped else map(_cells, found))
+    if form == "wide":
+        print_table(invocation, heads, rows, limit=UNCUT)
+    else:
+        at = heads.index(INTERNAL)
+        rows = [[*row[:at], *row[at + 1 :]] for row in rows]
+        print_table(invocation, [*heads[:at], *heads[at + 1 :]], rows, spare=SPARE[heads])
+    print_text(counted(len(found), "decision"))
 
 
-def _row(row: DecisionRow) -> Row:
-    return (
-        clock_of(row.at),
-        row.strategy,
-        row.symbol,
-        WORDS[row.verdict],
-        row.code,
-        row.order_id or row.local_id,
-        reason_of(row),
-    )
+def _cells(row: DecisionRow) -> Row:
+    shown = (clock_of(row.at), row.strategy, row.symbol, WORDS[row.verdict], row.code)
+    return (*shown, row.order_id or row.local_id, reason_of(row))
 
 
-def _group_row(row: DecisionGroup) -> Row:
+def _group_cells(row: DecisionGroup) -> Row:
     first, last = minute_of(row.first_at), minute_of(row.last_at)
     time = first if first == last else f"{first}-{last}"
     return (time, row.strategy, row.symbol, f"{row.count}x", WORDS[row.verdict], row.code, row.why)

@@ -7,12 +7,11 @@ from typing import Final
 
 import click
 
-from bot.cli.command import child, group
-from bot.cli.invocation import Invocation
-from bot.cli.places import readable
+from bot.cli.command import Invocation, define_command, define_group
+from bot.cli.options import since_of, since_option
 from bot.cli.rows import fields_of
 from bot.cli.show import print_json, print_lines, print_text, say
-from bot.cli.since import since_of, since_option
+from bot.cli.target import readable
 from bot.cli.telling.wording import counted, day_and_clock_of
 from bot.clock import SystemClock
 from bot.config.problems import ExitCode, OperatorMistake, Problem
@@ -28,7 +27,7 @@ WHATS: Final = tuple(each.value for each in What)
 FORMS: Final = tuple(each.value for each in Format)
 STDOUT: Final = Path("-")
 RESTORED: Final = (
-    "Did you put an older copy back yourself, or begin anew? Then move {files} away: the next run "
+    "Did you put back an older copy, or start a new journal? Then move {files} away: the next run "
     "begins a new one"
 )
 NO_FILE: Final = (
@@ -37,12 +36,12 @@ NO_FILE: Final = (
 )
 
 
-@group("journal", example="bot journal verify")
-def journal() -> None:
-    """Check the journal, print its heads for safe keeping, and take it out."""
+@define_group("journal", example="bot journal verify")
+def command() -> None:
+    """Check the journal, print its heads for safe keeping, and export it."""
 
 
-@child(journal, "verify", example="bot journal verify")
+@define_command("verify", group=command, example="bot journal verify")
 @click.option("--head", metavar="TEXT", help="Compare with what bot journal head printed; - stdin.")
 @click.pass_obj
 def verify(invocation: Invocation, head: str | None) -> None:
@@ -59,37 +58,31 @@ def verify(invocation: Invocation, head: str | None) -> None:
         compared = {"kept_heads": len(kept.kept), "given_heads": len(given)}
         print_json({**fields_of(report), "is_whole": report.is_whole, **compared})
     else:
-        print_text(verdict_of(report))
-        print_lines(comparison_of(kept, len(given)))
-    if problems := list(_problems(report, kept, has_given=bool(given))):
-        raise OperatorMistake(problems, ExitCode.DIFFERS)
-
-
-def _problems(report: VerifyReport, kept: HeadsFile, *, has_given: bool) -> Iterator[Problem]:
-    yield from (Problem("E-JNL-001", text) for text in report.problems)
-    yield from (Problem("E-JNL-002", text) for text in report.differences)
-    if report.differences:
-        yield Problem("E-JNL-002", RESTORED.format(files=" and ".join(map(str, kept.files))))
+        print_lines([verdict_of(report), *comparison_of(kept, len(given))])
+    problems = [Problem("E-JNL-001", text) for text in report.problems]
+    differences = list(report.differences)
+    if differences:
+        differences.append(RESTORED.format(files=" and ".join(map(str, kept.files))))
+    problems += [Problem("E-JNL-002", text) for text in differences]
     if kept.trouble:
-        yield Problem("E-JNL-003", f"{kept.path} can't be read ({kept.trouble})")
-    elif report.keeps_heads and not (kept.kept or has_given):
+        problems.append(Problem("E-JNL-003", f"{kept.path} can't be read ({kept.trouble})"))
+    elif report.keeps_heads and not (kept.kept or given):
         here = "is about other journals only" if kept.others else "is missing"
-        yield Problem(
-            "E-JNL-003", f"{kept.path} {here}, though runs kept the heads of this one. {NO_FILE}"
-        )
+        missing = f"{kept.path} {here}, though runs kept the heads of this one. {NO_FILE}"
+        problems.append(Problem("E-JNL-003", missing))
+    if problems:
+        raise OperatorMistake(problems, ExitCode.DIFFERS)
 
 
 def _given(head: str) -> tuple[KeptHeads, ...]:
     text = sys.stdin.read() if head == "-" else head
+    wanted = "wanted the line that `bot journal head` prints"
     try:
         given = tuple(kept_of(line) for line in text.splitlines() if line.strip())
     except ValueError as error:
-        text = "wanted the line that `bot journal head` prints"
-        raise click.BadParameter(text, param_hint="--head") from error
+        raise click.BadParameter(wanted, param_hint="--head") from error
     if not given:
-        raise click.BadParameter(
-            "wanted the line that `bot journal head` prints, got nothing", param_hint="--head"
-        )
+        raise click.BadParameter(f"{wanted}, got nothing", param_hint="--head")
     return given
 
 
@@ -100,7 +93,7 @@ def comparison_of(kept: HeadsFile, given: int) -> Iterator[str]:
         lines = counted(len(kept.kept), "line")
         yield f"compared with the heads in {kept.path}: {lines} since {since}"
     elif not given:
-        yield f"compared with itself only: there are no heads in {kept.path}"
+        yield f"compared with itself only: no heads in {kept.path}"
     if given:
         yield "compared with the head given"
     if kept.unreadable:
@@ -118,7 +111,7 @@ def verdict_of(report: VerifyReport) -> str:
     return f"{counted(report.events, 'event')}, {counted(found, 'problem')}"
 
 
-@child(journal, "head", example="bot journal head")
+@define_command("head", group=command, example="bot journal head")
 @click.pass_obj
 def head(invocation: Invocation) -> None:
     """Print where the chains end now: one line, to be kept out of the machine's reach.
@@ -130,37 +123,31 @@ def head(invocation: Invocation) -> None:
         print_text(heads_now(loaded.journal_url, SystemClock().now()).line)
 
 
-@child(journal, "export", example="bot journal export --what all --format csv -o november/")
-@click.option("--what", type=click.Choice((*WHATS, ALL)), default=ALL, help="What to take out.")
-@click.option("--format", "form", type=click.Choice(FORMS), default="csv", help="How.")
+@define_command(
+    "export", group=command, example="bot journal export --what all --format csv -o november/"
+)
+@click.option("--what", type=click.Choice((*WHATS, ALL)), default=ALL, help="What to export.")
+@click.option("--format", "form", type=click.Choice(FORMS), default="csv", help="The file format.")
 @since_option
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), default="-", help="A folder, or - (stdout)."
 )
 @click.pass_obj
 def export(invocation: Invocation, what: str, form: str, since: str | None, output: Path) -> None:
-    """Take the journal out as files of CSV or JSON lines, described in README.txt."""
+    """Export the journal as files of CSV or JSON lines, described in README.txt."""
     loaded = readable(invocation)
-    whats = tuple(What) if what == ALL else (What(what),)
+    url, whats = loaded.journal_url, tuple(What) if what == ALL else (What(what),)
     with journal_errors(loaded.origin_of("journal.url")):
-        with JournalReader(loaded.journal_url) as reader:
+        with JournalReader(url) as reader:
             start = since_of(since, reader)
-        if output != STDOUT:
-            written = export_directory(
-                loaded.journal_url, output, whats=whats, form=Format(form), since=start
-            )
-            _tell(invocation, written)
-        elif len(whats) > 1:
-            raise click.UsageError("--what all is several files: give a folder with -o DIR")
+        if output == STDOUT:
+            if len(whats) > 1:
+                raise click.UsageError("--what all is several files: give a folder with -o DIR")
+            export_stream(url, sys.stdout, what=whats[0], form=Format(form), since=start)
+            return
+        written = export_directory(url, output, whats=whats, form=Format(form), since=start)
+        if invocation.json:
+            print_json(written)
         else:
-            export_stream(
-                loaded.journal_url, sys.stdout, what=whats[0], form=Format(form), since=start
-            )
-
-
-def _tell(invocation: Invocation, written: dict[str, int]) -> None:
-    if invocation.json:
-        print_json(written)
-        return
-    files = " · ".join(f"{name} {rows:,}" for name, rows in written.items())
-    say(invocation, f"{files} · README.txt · sha256sums")
+            files = " · ".join(f"{name} {rows:,}" for name, rows in written.items())
+            say(invocation, f"{files} · README.txt · sha256sums")

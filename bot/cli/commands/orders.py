@@ -1,27 +1,25 @@
-"""`bot orders`: what was ordered, blocked requests among it, and why."""
+"""`bot orders`: what was ordered, blocked requests included, and why."""
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
+from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from typing import Final
 
 import click
 
-from bot.cli.command import command
-from bot.cli.invocation import Invocation
-from bot.cli.paper_words import paper_line
-from bot.cli.places import open_journal, readable
-from bot.cli.rows import Plain, fields_of, form_option, names_of, print_machine
-from bot.cli.show import UNCUT, Row, print_lines, print_table, print_text, say
-from bot.cli.since import since_of, since_option
-from bot.cli.telling.refusal_words import in_words
-from bot.cli.telling.wording import clock_of, counted, day_and_clock_of
-from bot.config.problems import OperatorMistake
+from bot.cli.command import Invocation, define_command
+from bot.cli.options import form_option, since_of, since_option, strategy_option, symbol_option
+from bot.cli.rows import Plain, fields_of, names_of, paper_line, print_machine
+from bot.cli.show import UNCUT, print_lines, print_table, print_text, say
+from bot.cli.target import open_journal, readable
+from bot.cli.telling.wording import clock_of, counted, day_and_clock_of, known_reason
+from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.settings.load import Loaded
 from bot.config.strategies.load import strategy_files
 from bot.domain.scripted import split
+from bot.journal.errors import AmbiguousOrder, UnknownOrder
+from bot.journal.reader import JournalReader
 from bot.journal.values import OrderRow
 
 HEADS: Final = (
@@ -32,9 +30,6 @@ WIDE_HEADS: Final = (
     "TIME", "ID", "LOCAL", "STRATEGY", "SIDE", "SYM", "QTY", "TYPE", "PRICE", "FILLED", "AVG",
     "FEE", "TAX", "STATUS", "CODE", "WHY / REASON",
 )  # fmt: skip
-_NAME_LINE: Final = re.compile(r"""^name:\s*['"]?([\w.-]+)""", re.MULTILINE)
-_ASKED: Final = {"partly filled": "partly"}
-"""A word of the screen, and the one that `--json` has for it."""
 SPARE: Final = ("AVG", "STRATEGY", "WHY / REASON", "PRICE", "FILLED")
 """What is left out first where the screen is too narrow."""
 STYLES: Final = {
@@ -46,17 +41,20 @@ STYLES: Final = {
     "HELD": "yellow",
     "UNKNOWN": "bright_red",
 }
+_NAME_LINE: Final = re.compile(r"""^name:\s*['"]?([\w.-]+)""", re.MULTILINE)
+_OUTCOMES: Final = {"partly": "partly filled"}
+"""A word of `--json`, and the one that the screen has for it."""
 
 
-@command("orders", example="bot orders --open --since 1d")
+@define_command("orders", example="bot orders --open --since 1d")
 @click.option("--open", "open_only", is_flag=True, help="Only those that may still trade.")
 @click.option("--status", metavar="WORD", help="SENT, REJECTED, BLOCKED, filled, partly …")
-@click.option("--symbol", metavar="SYM", help="Only this symbol.")
-@click.option("--strategy", metavar="NAME", help="Only this strategy's.")
+@symbol_option
+@strategy_option
 @since_option
 @form_option
 @click.pass_obj
-def orders(
+def command(
     invocation: Invocation,
     open_only: bool,
     status: str | None,
@@ -65,65 +63,88 @@ def orders(
     since: str | None,
     form: str,
 ) -> None:
-    """List orders. Those whose answer never came stand first."""
+    """List orders. Those that never got an answer come first."""
+    asked = {shown: outcome for outcome, shown in _OUTCOMES.items()}
     with open_journal(invocation) as reader:
         found = reader.orders(
             since=since_of(since, reader),
-            status=_ASKED.get((status or "").lower(), status),
+            status=asked.get((status or "").lower(), status),
             symbol=symbol.upper() if symbol else None,
             strategy=strategy,
             open_only=open_only,
         )
         paper = paper_line(reader)
         if strategy and not found:
-            _require_strategy(invocation, strategy, reader.strategies())
+            written = reader.strategies()
+            names = sorted({*written, *_configured(readable(invocation))})
+            if strategy not in names:
+                close = get_close_matches(strategy, names, n=1)
+                meant = f" Did you mean {close[0]}?" if close else ""
+                known = f" Known: {', '.join(names)}" if names else ""
+                raise click.UsageError(f"no strategy is called {strategy!r}.{meant}{known}")
         if status and not found:
-            say(invocation, _statuses(reader.orders(), status))
-    machine = [order_fields(row) for row in found]
-    names = (*names_of(OrderRow), "outcome")
-    if not print_machine(invocation, machine, form, what="orders", names=names):
+            words = {word for row in reader.orders() for word in (row.status, row.outcome)}
+            listed = f"; found: {', '.join(sorted(words))}" if words else ""
+            say(invocation, f"no order is {status!r} here{listed}")
+    machine, names_ = [order_fields(row) for row in found], (*names_of(OrderRow), "outcome")
+    if not print_machine(invocation, machine, form, what="orders", names=names_):
         _print_table(invocation, found, is_wide=form == "wide")
         print_lines(paper)
-
-
-def _require_strategy(invocation: Invocation, name: str, written: Sequence[str]) -> None:
-    """Refuse a name that neither the journal nor the configuration knows."""
-    names = sorted({*written, *_configured(readable(invocation))})
-    if name in names:
-        return
-    close = get_close_matches(name, names, n=1)
-    meant = f" Did you mean {close[0]}?" if close else ""
-    known = f" There are: {', '.join(names)}" if names else ""
-    raise click.UsageError(f"no strategy is called {name!r}.{meant}{known}")
 
 
 def _configured(loaded: Loaded) -> Iterator[str]:
     """The names in the strategy files, read without loading what they use."""
     try:
         files = strategy_files(loaded)
-    except OperatorMistake:  # there are none; the journal may know some all the same
+    except OperatorMistake:  # no file; the journal may know some all the same
         return
     for file in files:
         named = _NAME_LINE.search(file.read_text(encoding="utf-8", errors="replace"))
         yield named[1] if named else file.stem
 
 
-def _statuses(found: Sequence[OrderRow], status: str) -> str:
-    """What `--status` would find, where it found nothing."""
-    words = sorted({word for row in found for word in (row.status, row.outcome)})
-    listed = f"; there are: {', '.join(words)}" if words else ""
-    return f"no order is {status!r} here{listed}"
-
-
 def _print_table(invocation: Invocation, found: Sequence[OrderRow], *, is_wide: bool) -> None:
+    has_days = len({row.trading_date for row in found}) > 1
     if is_wide:
-        wide = [_wide_row(row) for row in found]
-        print_table(invocation, WIDE_HEADS, wide, styles=STYLES, limit=UNCUT)
+        rows = [
+            (
+                *(day_and_clock_of(row.at), row.id, row.local_id, row.strategy, row.side),
+                *(row.symbol, row.quantity, row.order_type, row.price, row.executed_quantity),
+                *(row.average_price, row.fee, row.tax, status_of(row), row.code, reason_of(row)),
+            )
+            for row in found
+        ]
+        print_table(invocation, WIDE_HEADS, rows, styles=STYLES, limit=UNCUT)
     else:
-        has_days = len({row.trading_date for row in found}) > 1
-        rows = [_row(row, day_and_clock_of if has_days else clock_of) for row in found]
-        print_table(invocation, HEADS, rows, styles=STYLES, spare=SPARE)
-    print_text(foot(found))
+        time_of = day_and_clock_of if has_days else clock_of
+        narrow = [
+            (
+                *(time_of(row.at), row.id, row.strategy, row.side, row.symbol, row.quantity),
+                *(row.price, row.executed_quantity if row.was_sent else None, row.average_price),
+                *(status_of(row), reason_of(row)),
+            )
+            for row in found
+        ]
+        print_table(invocation, HEADS, narrow, styles=STYLES, spare=SPARE)
+    counts = Counter(row.outcome for row in found).most_common()
+    listed = ", ".join(f"{count} {_OUTCOMES.get(word, word)}" for word, count in counts)
+    total = f"{counted(len(found), 'order')}{': ' if listed else ''}{listed}"
+    print_text(f"{total} · bot order ID --timeline")
+
+
+# ------------------------------------------------------- one order, for the other commands about it
+
+
+def find_order(reader: JournalReader, reference: str) -> OrderRow:
+    """Find an order by ORD…, L-…, a unique part of either, or 'last'. Raises OperatorMistake."""
+    try:
+        return reader.order(reference)
+    except UnknownOrder as error:
+        message = f"{error}. All of them: bot orders"
+        raise OperatorMistake.of("E-ORD-001", message, ExitCode.USAGE) from error
+    except AmbiguousOrder as error:
+        message = f"'{reference}' could be {', '.join(error.candidates)}: give more of it"
+        raise OperatorMistake.of("E-ORD-002", message, ExitCode.USAGE) from error
 
 
 def order_fields(row: OrderRow) -> Plain:
@@ -131,18 +152,8 @@ def order_fields(row: OrderRow) -> Plain:
     return {**fields_of(row), "outcome": row.outcome}
 
 
-def foot(found: Sequence[OrderRow]) -> str:
-    """`5 orders: 1 filled, 2 blocked · bot order ID --timeline`."""
-    outcomes = Counter(row.outcome for row in found)
-    words = {"partly": "partly filled"}
-    counts = outcomes.most_common()
-    listed = ", ".join(f"{count} {words.get(word, word)}" for word, count in counts)
-    colon = ": " if listed else ""
-    return f"{counted(len(found), 'order')}{colon}{listed} · bot order ID --timeline"
-
-
 def status_of(row: OrderRow) -> str:
-    """The broker's word, and ours for what the broker has no order of or no word for."""
+    """The broker's word, and ours for what the broker has no order or no word for."""
     if rest_of(row):
         return "PARTLY FILLED"
     return "HELD" if row.outcome == "held" else row.status
@@ -173,46 +184,9 @@ def reason_of(row: OrderRow) -> str:
     if row.status == "BLOCKED":
         code = f"({row.code})" if row.code and row.reason else row.code
         return " ".join(part for part in (row.reason, code) if part) or row.why or ""
-    words = in_words(row.code, row.reason) if row.outcome == "rejected" else ""
-    told = f'{words}: "{row.reason}"' if words and row.reason else words or row.reason
+    words = known_reason(row.code, row.reason) if row.outcome == "rejected" else ""
+    reason = f'{words}: "{row.reason}"' if words and row.reason else words or row.reason
     scripted = split(row.note or "")[1]
-    if told and scripted:
-        return f"{told} {scripted}"
-    return told or row.note or row.why or ""
-
-
-def _row(row: OrderRow, time_of: Callable[[datetime], str]) -> Row:
-    return (
-        time_of(row.at),
-        row.id,
-        row.strategy,
-        row.side,
-        row.symbol,
-        row.quantity,
-        row.price,
-        row.executed_quantity if row.was_sent else None,
-        row.average_price,
-        status_of(row),
-        reason_of(row),
-    )
-
-
-def _wide_row(row: OrderRow) -> Row:
-    return (
-        day_and_clock_of(row.at),
-        row.id,
-        row.local_id,
-        row.strategy,
-        row.side,
-        row.symbol,
-        row.quantity,
-        row.order_type,
-        row.price,
-        row.executed_quantity,
-        row.average_price,
-        row.fee,
-        row.tax,
-        status_of(row),
-        row.code,
-        reason_of(row),
-    )
+    if reason and scripted:
+        return f"{reason} {scripted}"
+    return reason or row.note or row.why or ""

@@ -1,17 +1,15 @@
 """`bot otp`: the second factor. Codes and tokens are typed or piped in, never an argument.
 
-What is typed goes to the running bot over its control socket and is nowhere kept or shown.
+What is typed goes to the running bot over its control socket and is neither kept nor shown.
 """
 
 import sys
+from typing import Final
 
 import click
 
 from bot.cli import messages
-from bot.cli.command import ExampleGroup, child
-from bot.cli.fields import instant, text
-from bot.cli.invocation import Invocation
-from bot.cli.places import Reply, ask_bot, find_bot, no_bot, refusal, which_bot
+from bot.cli.command import ExampleGroup, Invocation, define_command, define_group
 from bot.cli.show import (
     ask_hidden,
     confirm,
@@ -21,13 +19,14 @@ from bot.cli.show import (
     show_mistake,
     write_line,
 )
+from bot.cli.target import Fields, ask_bot, find_bot, instant, no_bot, refusal, text, which_bot
 from bot.cli.telling.wording import minute_of
 from bot.config.problems import ExitCode
 
-STDIN = "-"
-UNPROVEN = " · unproven until the first order"
-_TRY_AGAIN = frozenset({"E-2FA-003", "E-2FA-006"})
-"""A wrong code of which tries are left, and what was no code at all."""
+STDIN: Final = "-"
+UNPROVEN: Final = " · unproven until the first order"
+_TRY_AGAIN: Final = frozenset({"E-2FA-003", "E-2FA-006"})
+"""A wrong code with tries left, and what was no code at all."""
 
 
 class _OtpGroup(ExampleGroup):
@@ -36,38 +35,36 @@ class _OtpGroup(ExampleGroup):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the subcommand; anything else is refused with the reason."""
         if args and args[0] not in self.commands:
             raise click.UsageError(messages.NO_CODE_AS_ARGUMENT, ctx)
         return super().resolve_command(ctx, args)
 
 
-@click.group(
+@define_group(
     "otp",
-    cls=_OtpGroup,
-    invoke_without_command=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    example="pass broker/otp | bot otp submit -",
+    changes=True,
+    kind=_OtpGroup,
+    runs_alone=True,
 )
 @click.pass_context
-def otp(context: click.Context) -> None:
-    """Show how 2FA stands, and ask for what is missing.
+def command(context: click.Context) -> None:
+    """Show the state of the second factor, and ask for what is missing.
 
     Never give a code or token as an argument.
     """
-    if context.invoked_subcommand is None:
-        invocation = context.ensure_object(Invocation)
-        state = ask_bot(invocation, "otp_state")
-        if state.get("is_ready") or not _may_ask(invocation):
-            _print_state(invocation, state)
-        else:
-            _ask_for_it(invocation, state)
+    if context.invoked_subcommand is not None:
+        return
+    invocation = context.ensure_object(Invocation)
+    state = ask_bot(invocation, "otp_state")
+    may_ask = sys.stdin.isatty() and not invocation.no_input and not invocation.json
+    if state.get("is_ready") or not may_ask:
+        _print_state(invocation, state)
+    else:
+        _ask_for_code(invocation, state)
 
 
-otp.example = "pass broker/otp | bot otp submit -"
-otp.changes = True
-
-
-@child(otp, "request", example="bot otp request", changes=True)
+@define_command("request", group=command, example="bot otp request", changes=True)
 @click.pass_obj
 def request(invocation: Invocation) -> None:
     """Have the broker send a code. It allows five a day."""
@@ -78,7 +75,7 @@ def request(invocation: Invocation) -> None:
         print_text(f"{which_bot(invocation)}: {text(reply, 'message')}. Now: bot otp submit")
 
 
-@child(otp, "submit", example="pass broker/otp | bot otp submit -", changes=True)
+@define_command("submit", group=command, example="pass broker/otp | bot otp submit -", changes=True)
 @click.argument("source", required=False, metavar="[-]")
 @click.pass_obj
 def submit(invocation: Invocation, source: str | None) -> None:
@@ -87,7 +84,7 @@ def submit(invocation: Invocation, source: str | None) -> None:
     _print_state(invocation, ask_bot(invocation, "otp_submit", code=code), tail=UNPROVEN)
 
 
-@child(otp, "token", example="bot otp token - < token.txt", changes=True)
+@define_command("token", group=command, example="bot otp token - < token.txt", changes=True)
 @click.argument("source", required=False, metavar="[-]")
 @click.pass_obj
 def token(invocation: Invocation, source: str | None) -> None:
@@ -96,18 +93,18 @@ def token(invocation: Invocation, source: str | None) -> None:
     _print_state(invocation, ask_bot(invocation, "otp_token", token=given), tail=UNPROVEN)
 
 
-@child(otp, "forget", example="bot otp forget", changes=True)
+@define_command("forget", group=command, example="bot otp forget", changes=True)
 @click.pass_obj
 def forget(invocation: Invocation) -> None:
-    """Drop the token. No order is sent until there is a new one."""
+    """Drop the token. No order is sent without a new one."""
     _print_state(invocation, ask_bot(invocation, "otp_forget"))
 
 
 def _typed(invocation: Invocation, source: str | None, what: str) -> str:
     """Read from stdin, or ask without echo. Raises UsageError for anything like an argument."""
-    stdin = sys.stdin
     if source not in {None, STDIN}:
         raise click.UsageError(messages.NO_CODE_AS_ARGUMENT)
+    stdin = sys.stdin
     if source == STDIN or not stdin.isatty():
         typed = stdin.readline().strip()
     elif invocation.no_input:
@@ -119,16 +116,10 @@ def _typed(invocation: Invocation, source: str | None, what: str) -> str:
     return typed
 
 
-def _may_ask(invocation: Invocation) -> bool:
-    stdin = sys.stdin
-    return stdin.isatty() and not invocation.no_input and not invocation.json
-
-
-def _ask_for_it(invocation: Invocation, state: Reply) -> None:
-    """Have a code mailed if the person wants one, and ask for it while tries are left."""
+def _ask_for_code(invocation: Invocation, state: Fields) -> None:
+    """Have a code mailed if the user wants one, and ask for it while tries are left."""
     if not state.get("has_ticket"):
-        used = f"{state.get('codes_used')} of the day's {state.get('codes_per_day')} used"
-        if not confirm(f"No 2FA token. Have the broker mail a code ({used})?"):
+        if not confirm(f"No 2FA token. Have the broker mail a code ({_used(state)})?"):
             say(invocation, "A token made elsewhere goes in with: bot otp token")
             return
         say(invocation, text(ask_bot(invocation, "otp_request"), "message"))
@@ -145,25 +136,27 @@ def _ask_for_it(invocation: Invocation, state: Reply) -> None:
         show_mistake(refusal(invocation, reply))
 
 
-def _print_state(invocation: Invocation, state: Reply, *, tail: str = "") -> None:
-    """Print how it stands; without a token exit code 5."""
+def _print_state(invocation: Invocation, state: Fields, *, tail: str = "") -> None:
+    """Print the state of the second factor; without a token the exit code is 5."""
     until = instant(state, "until")
     if invocation.json:
         print_json({name: value for name, value in state.items() if name != "ok"})
     elif until is not None:
         print_text(f"{which_bot(invocation)}: 2FA ok until {minute_of(until)}{tail}")
     else:
-        print_text(f"{which_bot(invocation)}: 2FA needed: {_what_is_missing(state)}")
+        by_mail = f"have a code mailed with bot otp request ({_used(state)})"
+        missing = f"{by_mail}, or give a token: bot otp token"
+        if state.get("has_ticket"):
+            left = state.get("tries_left")
+            tries = "1 try" if left == 1 else f"{left} tries"
+            mailed = f"a code was mailed to {text(state, 'sent_to')}"
+            missing = f"{mailed} ({tries} left). Give it: bot otp submit"
+        print_text(f"{which_bot(invocation)}: 2FA needed: {missing}")
     if warning := text(state, "warning"):
         write_line(f"warning: {warning}", err=True)
     if until is None and state.get("is_ready") is False:
         raise click.exceptions.Exit(ExitCode.NEEDS_2FA)
 
 
-def _what_is_missing(state: Reply) -> str:
-    if not state.get("has_ticket"):
-        used = f"{state.get('codes_used')} of the day's {state.get('codes_per_day')} used"
-        return f"have a code mailed with bot otp request ({used}), or give a token: bot otp token"
-    left = state.get("tries_left")
-    tries = "1 try" if left == 1 else f"{left} tries"
-    return f"a code was mailed to {text(state, 'sent_to')} ({tries} left). Give it: bot otp submit"
+def _used(state: Fields) -> str:
+    return f"{state.get('codes_used')} of the day's {state.get('codes_per_day')} used"

@@ -6,18 +6,22 @@ from functools import partial
 
 import click
 
-from bot.cli.command import child, group
+from bot.cli.command import define_command, define_group
 from bot.cli.show import write_json, write_line
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.runtime.worlds.standalone import PaperPlan, serve_paper
 
 
-@group("paper", example="bot paper serve --port 8790")
-def paper() -> None:
+@define_group("paper", example="bot paper serve --port 8790")
+def command() -> None:
     """Play the broker for other clients."""
 
 
-@child(paper, "serve", example="bot paper serve --port 8790 --speed 60 --now 2026-11-19T09:14:55")
+@define_command(
+    "serve",
+    group=command,
+    example="bot paper serve --port 8790 --speed 60 --now 2026-11-19T09:14:55",
+)
 @click.option("--port", type=click.IntRange(0, 65_535), default=8790, help="0 takes a free one.")
 @click.option("--scenario", default="quiet", metavar="F", help="A shipped name, or a file.")
 @click.option("--seed", type=click.IntRange(0), metavar="N", help="The same seed, the same day.")
@@ -27,23 +31,20 @@ def paper() -> None:
 @click.option(
     "--now",
     metavar="ISO",
-    help="When it is joined, like 2026-11-19T11:45: its day is played until then.",
+    help="The market time to start at, like 2026-11-19T11:45: the day is played up to then.",
 )
 def serve(port: int, scenario: str, seed: int | None, speed: float | None, now: str | None) -> None:
     """Serve the broker's API on loopback until SIGTERM or Ctrl-C.
 
     The first line on stdout is JSON: base_url, api_key, api_secret, otp, accounts.
     """
-    plan = PaperPlan(port=port, scenario=scenario, seed=seed, speed=speed, starts_at=_instant(now))
+    starts_at = None
+    if now is not None:
+        try:
+            at = datetime.fromisoformat(now)
+        except ValueError as error:
+            wanted = "an instant like 2026-11-19T09:14:55"
+            raise click.BadParameter(f"{now!r}: wanted {wanted}", param_hint="--now") from error
+        starts_at = at if at.tzinfo else at.replace(tzinfo=EXCHANGE_TZ)
+    plan = PaperPlan(port=port, scenario=scenario, seed=seed, speed=speed, starts_at=starts_at)
     asyncio.run(serve_paper(plan, announce=write_json, remark=partial(write_line, err=True)))
-
-
-def _instant(text: str | None) -> datetime | None:
-    if text is None:
-        return None
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError as error:
-        wanted = "an instant like 2026-11-19T09:14:55"
-        raise click.BadParameter(f"{text!r}: wanted {wanted}", param_hint="--now") from error
-    return at if at.tzinfo else at.replace(tzinfo=EXCHANGE_TZ)

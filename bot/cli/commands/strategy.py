@@ -1,19 +1,14 @@
 """`bot strategy list|show|new|check|schema`: the strategies that run, and those that could."""
 
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import click
 
 from bot.cli import messages
-from bot.cli.command import child, group
-from bot.cli.commands.config import count, good, report, warn
-from bot.cli.fields import each, inner, text
-from bot.cli.invocation import Invocation
-from bot.cli.places import load
-from bot.cli.show import print_json, print_table, print_text, say, write_json
+from bot.cli.command import Invocation, define_command, define_group
+from bot.cli.show import print_json, print_lines, print_table, print_text, say, write_json
 from bot.cli.strategy_templates import (
     NAME,
     SCHEMA_FILE,
@@ -23,6 +18,8 @@ from bot.cli.strategy_templates import (
     strategy_text,
     write_new,
 )
+from bot.cli.target import each, inner, load, text
+from bot.cli.telling.wording import counted
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.settings.load import DEMO, BrokerSettings, Loaded
 from bot.config.shipped import shipped
@@ -32,15 +29,15 @@ _ANSWER_S: Final = 2.0
 """A running bot that is slower is not waited for: the list does not need it."""
 
 
-@group("strategy", example="bot strategy check strategies/mine.yaml")
-def strategy() -> None:
+@define_group("strategy", example="bot strategy check strategies/mine.yaml")
+def command() -> None:
     """List, show, make and check strategies."""
 
 
 # ------------------------------------------------------------------------------------------- list
 
 
-@child(strategy, "list", example="bot strategy list --json")
+@define_command("list", group=command, example="bot strategy list --json")
 @click.pass_obj
 def list_(invocation: Invocation) -> None:
     """List the configured strategies, and what `use` can name. Broken ones say why."""
@@ -48,13 +45,19 @@ def list_(invocation: Invocation) -> None:
 
     loaded = load(invocation)
     files, plugins = _file_rows(loaded), list_plugins(loaded.base_dir)
-    usable = [{"name": p.name, "where": p.where, "error": p.error} for p in plugins]
     changed = _changed_since_start(loaded)
     if invocation.json:
+        usable = [{"name": p.name, "where": p.where, "error": p.error} for p in plugins]
         print_json({"strategies": files, "usable": usable, "changed_since_start": changed})
         return
+
+    def cell(value: object) -> str | None:
+        if isinstance(value, list):
+            return " ".join(map(str, value))
+        return None if value is None else str(value)
+
     heads = ("STRATEGY", "USE", "SYMBOLS", "MODE", "WAKE", "FILE")
-    cells = [tuple(_cell(row[head.lower()]) for head in heads) for row in files]
+    cells = [tuple(cell(row[head.lower()]) for head in heads) for row in files]
     print_table(invocation, heads, cells)
     for name, names in (changed or {}).items():
         print_text(f"{name}: {messages.CHANGED.format(files=', '.join(names))}")
@@ -63,9 +66,7 @@ def list_(invocation: Invocation) -> None:
     print_table(invocation, ("USE", "STATE", "WHERE"), rows)
     reasons = [str(row["error"]) for row in files if row["error"]]
     for reason in [*reasons, *(f"{p.where}: {p.error}" for p in plugins if p.error)]:
-        print_text("")
-        for line in reason.splitlines():
-            print_text(line)
+        print_lines(["", *reason.splitlines()])
 
 
 def _changed_since_start(loaded: Loaded) -> dict[str, list[str]] | None:
@@ -83,7 +84,7 @@ def _changed_since_start(loaded: Loaded) -> dict[str, list[str]] | None:
 
 
 def _file_rows(loaded: Loaded) -> list[Plain]:
-    from bot.cli.plan_view import wake_words
+    from bot.cli.checks import wake_words
     from bot.config.strategies.load import check_file, market_of, strategy_files
     from bot.config.yaml_file import shown_path
 
@@ -102,55 +103,38 @@ def _file_rows(loaded: Loaded) -> list[Plain]:
     return rows
 
 
-def _cell(value: object) -> str | None:
-    if isinstance(value, list):
-        return " ".join(map(str, value))
-    return None if value is None else str(value)
-
-
 # ------------------------------------------------------------------------------------------- show
 
 
-@child(strategy, "show", example="bot strategy show sma-fpt")
+@define_command("show", group=command, example="bot strategy show sma-fpt")
 @click.argument("name")
 @click.pass_obj
 def show(invocation: Invocation, name: str) -> None:
     """Show a configured strategy, or the parameters of one that `use` can name."""
+    from bot.cli.checks import plan_fields
     from bot.config.strategies.load import load_plans
+    from bot.config.strategies.plugin_check import parameters_of
+    from bot.config.strategies.plugins import find_strategy
 
     loaded = load(invocation)
     plans = {each.plan.name: each.plan for each in load_plans(loaded)}
     if name in plans:
-        from bot.cli.plan_view import plan_fields
-
-        _print_fields(invocation, plan_fields(plans[name]))
+        fields = plan_fields(plans[name])
     else:
-        _print_fields(invocation, _class_fields(name, loaded, list(plans)))
-
-
-def _class_fields(name: str, loaded: Loaded, known: Sequence[str]) -> Plain:
-    from bot.config.strategies.plugin_check import parameters_of
-    from bot.config.strategies.plugins import find_strategy
-
-    try:
-        factory = find_strategy(name, loaded.base_dir)
-    except OperatorMistake as mistake:
-        text = f"no strategy is configured as {name!r}; there are: {', '.join(known)}"
-        raise OperatorMistake.of("E-CFG-031", text) from mistake
-    params = {
-        key: {"type": parameter.kind.__name__, "default": parameter.default}
-        for key, parameter in parameters_of(factory).items()
-    }
-    return {"use": name, "class": factory.__name__, "params": params}
-
-
-def _print_fields(invocation: Invocation, fields: Plain) -> None:
+        try:
+            factory = find_strategy(name, loaded.base_dir)
+        except OperatorMistake as mistake:
+            message = f"no strategy is configured as {name!r}; configured: {', '.join(plans)}"
+            raise OperatorMistake.of("E-CFG-031", message) from mistake
+        params = {
+            key: {"type": parameter.kind.__name__, "default": parameter.default}
+            for key, parameter in parameters_of(factory).items()
+        }
+        fields = {"use": name, "class": factory.__name__, "params": params}
     if invocation.json:
         print_json(fields)
-        return
-    for key, value in fields.items():
-        for line in _lines(key, value):
-            print_text(line)
+    else:
+        print_lines(line for key, value in fields.items() for line in _lines(key, value))
 
 
 def _lines(key: str, value: object) -> list[str]:
@@ -166,18 +150,24 @@ def _lines(key: str, value: object) -> list[str]:
 # -------------------------------------------------------------------------------------------- new
 
 
-@child(strategy, "new", example="bot strategy new mine -t depth")
+@define_command("new", group=command, example="bot strategy new mine -t depth")
 @click.argument("name")
 @click.option("-t", "--template", type=click.Choice(TEMPLATES), default="sma", help="From which.")
 @click.pass_obj
 def new(invocation: Invocation, name: str, template: str) -> None:
     """Write a strategy file of that name; `-t blank` also writes its Python."""
+    from bot.config.strategies.plugins import project_of
     from bot.config.yaml_file import shown_path
 
     if not NAME.fullmatch(name):
         raise click.UsageError(f"a name has a-z, 0-9, _ and -, at most 40; not {name!r}")
     loaded = load(invocation)
-    folder, project = _folders_of(loaded)
+    folder, project, option = Path("strategies"), Path(), ""
+    if loaded.path.absolute() != shipped(DEMO).absolute():  # nobody writes to the shipped demo
+        pattern = loaded.strategy_patterns[0]
+        folder = next(parent for parent in pattern.parents if "*" not in str(parent))
+        project = project_of(loaded.base_dir)
+        option = f" -c {shlex.quote(shown_path(loaded.path))}"
     schema = f"../{SCHEMA_FILE}" if (folder.parent / SCHEMA_FILE).is_file() else ""
     files = {folder / f"{name}.yaml": strategy_text(template, name, schema)}
     if template == "blank":
@@ -187,39 +177,22 @@ def new(invocation: Invocation, name: str, template: str) -> None:
     if invocation.json:
         print_json({"written": written})
         return
-    for path in written:
-        print_text(f"wrote {path}")
-    option = "" if _is_demo(loaded) else f" -c {shlex.quote(shown_path(loaded.path))}"
+    print_lines(f"wrote {path}" for path in written)
     say(invocation, f"next: bot strategy check {shlex.quote(written[0])}{option}")
-
-
-def _folders_of(loaded: Loaded) -> tuple[Path, Path]:
-    """Return where strategy files go, and the project; the shipped demo is nobody's to write to."""
-    from bot.config.strategies.plugins import project_of
-
-    if _is_demo(loaded):
-        return Path("strategies"), Path()
-    pattern = loaded.strategy_patterns[0]
-    folder = next(parent for parent in pattern.parents if "*" not in str(parent))
-    return folder, project_of(loaded.base_dir)
-
-
-def _is_demo(loaded: Loaded) -> bool:
-    return loaded.path.absolute() == shipped(DEMO).absolute()
 
 
 # ------------------------------------------------------------------------------------------ check
 
 
-@child(strategy, "check", example="bot strategy check strategies/mine.yaml")
+@define_command("check", group=command, example="bot strategy check strategies/mine.yaml")
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[FILE]...")
 @click.pass_obj
 def check(invocation: Invocation, files: tuple[Path, ...]) -> int:
     """Check strategy files and print what each wake-up costs of the request quota.
 
-    Named files need no other configuration. Without one: the configured ones. Talks to no network.
+    Named files need no other configuration. Without one: the configured ones. Needs no network.
     """
-    from bot.cli.plan_view import cost_fields, cost_lines, plan_fields, wake_words
+    from bot.cli.checks import cost_fields, cost_lines, good, plan_fields, report, wake_words, warn
     from bot.config.strategies.load import check_files, market_of, rehearse, strategy_files
 
     try:
@@ -240,12 +213,11 @@ def check(invocation: Invocation, files: tuple[Path, ...]) -> int:
     for plan in plans:
         symbols, wakes = ", ".join(plan.symbols), wake_words(plan)
         print_text(f"ok {plan.source}: {plan.name}, {plan.use} on {symbols}, woken by {wakes}")
-    for line in cost_lines(plans, quota):
-        print_text(line)
+    print_lines(cost_lines(plans, quota))
     return ExitCode.DONE
 
 
-@child(strategy, "schema", example="bot strategy schema -o .bot/strategy.schema.json")
+@define_command("schema", group=command, example="bot strategy schema -o .bot/strategy.schema.json")
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE")
 @click.pass_obj
 def schema(invocation: Invocation, output: Path | None) -> None:
@@ -259,6 +231,6 @@ def schema(invocation: Invocation, output: Path | None) -> None:
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_text(schema_text(), "utf-8")
     except OSError as error:
-        text = f"cannot write {output}: {(error.strerror or str(error)).lower()}"
-        raise OperatorMistake.of("E-CFG-001", text) from error
-    say(invocation, f"wrote {output} ({count(len(schema_text()), 'byte')})")
+        message = f"cannot write {output}: {(error.strerror or str(error)).lower()}"
+        raise OperatorMistake.of("E-CFG-001", message) from error
+    say(invocation, f"wrote {output} ({counted(len(schema_text()), 'byte')})")

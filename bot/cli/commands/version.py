@@ -5,14 +5,13 @@ import platform
 import click
 
 from bot import __version__
-from bot.cli.command import command
-from bot.cli.invocation import Invocation
+from bot.cli.command import Invocation, define_command
 from bot.cli.show import print_json, print_text
 
 
-@command("version", example="bot version --json")
+@define_command("version", example="bot version --json")
 @click.pass_obj
-def version(invocation: Invocation) -> None:
+def command(invocation: Invocation) -> None:
     """Print the version of the program."""
     if invocation.json:
         print_json({"version": __version__, "python": platform.python_version()})

@@ -1,4 +1,4 @@
-"""The lines of a run: facts of the journal put into the words of a trader. Pure.
+"""The lines of a run: facts of the journal in a trader's words. Pure.
 
-What a command prints besides stands with the command.
+What only one command prints is in that command's module.
 """

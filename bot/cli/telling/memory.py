@@ -1,42 +1,29 @@
-"""What a narrator remembers of what it has told, and the two forms of a line."""
+"""What a narrator remembers of the lines so far, and the status line below them. Pure."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from bot.cli.telling.status_line import StatusLine
-from bot.cli.telling.wording import clock_of
-from bot.domain.entry import AttemptFinished, AuthEvent
-from bot.domain.order import Intent
+from bot.cli.telling.wording import LINE_MAX, clock_of
+from bot.domain.entry import (
+    AttemptFinished,
+    AuthEvent,
+    Entry,
+    Fill,
+    Note,
+    OrderUpdated,
+    RunState,
+    StateChanged,
+)
+from bot.domain.order import TERMINAL_STATES, Intent
+from bot.domain.recovery import Recovery
 
 Lines = list[str]
 INDENT: Final = 17
 """Where the text of a line begins, and that of the lines that continue it."""
-
-
-@dataclass(slots=True)
-class Memory:
-    """`announced`: intents whose order's first row is still to come; `told_noes`: see `_is_news`.
-
-    `gaps` says how far apart two values of one indicator stood when nothing came of a look.
-    `scripted` is what an order's newest move says of the scenario that forced it.
-    `needed` is the newest demand for a token, `ready` the newest token,
-    `paused_at` the start of a pause that lasts.
-    """
-
-    status_line: StatusLine = field(default_factory=StatusLine)
-    answers: dict[str, AttemptFinished] = field(default_factory=dict)
-    intents: dict[str, Intent] = field(default_factory=dict)
-    announced: set[str] = field(default_factory=set)
-    held: set[str] = field(default_factory=set)
-    told_noes: dict[tuple[str, str], set[str]] = field(default_factory=dict)
-    quoted: dict[str, datetime] = field(default_factory=dict)
-    gaps: dict[tuple[str, str], float] = field(default_factory=dict)
-    scripted: dict[str, str] = field(default_factory=dict)
-    limited_at: datetime | None = None
-    needed: AuthEvent | None = None
-    ready: AuthEvent | None = None
-    paused_at: datetime | None = None
+SPARE: Final = ("keys", "phases", "open", "result", "2fa")
+"""What is left out of the status line first where the terminal is narrow."""
 
 
 def line(at: datetime, kind: str, text: str, who: str = "") -> str:
@@ -48,3 +35,91 @@ def line(at: datetime, kind: str, text: str, who: str = "") -> str:
 def more(text: str) -> str:
     """A line that continues the one above it."""
     return f"{'':{INDENT}}{text}"
+
+
+class StatusLine:
+    """The newest state, phase, orders and day's result."""
+
+    def __init__(self) -> None:
+        self.at: datetime | None = None
+        self.state: RunState = RunState.STARTING
+        self.phases: dict[str, str] = {}
+        self.orders: dict[str, OrderUpdated] = {}
+        self.result = 0
+        self.second_factor = ""
+
+    def recall(self, recovery: Recovery) -> None:
+        """Begin with the orders and the result that the day already has."""
+        self.orders = {order.order_id: order for order in recovery.orders}
+        states = recovery.strategies.values()
+        self.result = sum(state.realised_today - state.fees_today for state in states)
+
+    def see(self, entry: Entry) -> None:
+        """Take in an entry."""
+        self.at = entry.at
+        match entry:
+            case StateChanged(to_state=state, scope="all"):
+                self.state = state
+            case OrderUpdated(order_id=order_id):
+                self.orders[order_id] = entry
+            case Fill(realised=realised, fee=fee, tax=tax):
+                self.result += realised - fee - tax
+            case Note(kind="PHASE", text=text, numbers=numbers):
+                self.phases[str(numbers.get("exchange"))] = text
+            case AuthEvent(kind="ready", detail=detail):
+                self.second_factor = detail.split(",")[0]
+            case AuthEvent(kind="needed"):
+                self.second_factor = "needed"
+
+    def open_orders(self) -> list[OrderUpdated]:
+        """Own orders that have not ended, sorted by their ids."""
+        ours = (order for order in self.orders.values() if order.intent_id)
+        still_open = [order for order in ours if order.state not in TERMINAL_STATES]
+        return sorted(still_open, key=lambda order: order.order_id)
+
+    def text(self, mode: str, limit: int = LINE_MAX) -> str:
+        """`RUNNING SANDBOX 09:31:07 | HOSE continuous | open 1 | P&L +38,000 | 2FA until 23:59`.
+
+        Where it does not fit into `limit` columns, whole parts are left out.
+        """
+        parts = {
+            "state": f"{self.state} {mode.upper()} {clock_of(self.at) if self.at else ''}".rstrip(),
+            "phases": ", ".join(text for _, text in sorted(self.phases.items())),
+            "open": f"open {len(self.open_orders())}",
+            "result": f"P&L {self.result:+,}",
+            "2fa": f"2FA {self.second_factor}" if self.second_factor else "",
+            "keys": "Ctrl-C stops",
+        }
+        for spare in SPARE:
+            if len(_joined(parts)) > limit:
+                del parts[spare]
+        return _joined(parts)[:limit]
+
+
+def _joined(parts: Mapping[str, str]) -> str:
+    return " | ".join(filter(None, parts.values()))
+
+
+@dataclass(slots=True)
+class Memory:
+    """`announced`: intents whose order's first row has not come yet; `skips`: see `_is_news`.
+
+    `gaps` is how far apart two values of one indicator were when a look brought no signal.
+    `scripted` is what an order's newest move says of the scenario that forced it.
+    `needed` is the newest demand for a token, `ready` the newest token,
+    `paused_at` the start of a pause that lasts.
+    """
+
+    status_line: StatusLine = field(default_factory=StatusLine)
+    answers: dict[str, AttemptFinished] = field(default_factory=dict)
+    intents: dict[str, Intent] = field(default_factory=dict)
+    announced: set[str] = field(default_factory=set)
+    held: set[str] = field(default_factory=set)
+    skips: dict[tuple[str, str], set[str]] = field(default_factory=dict)
+    quoted: dict[str, datetime] = field(default_factory=dict)
+    gaps: dict[tuple[str, str], float] = field(default_factory=dict)
+    scripted: dict[str, str] = field(default_factory=dict)
+    limited_at: datetime | None = None
+    needed: AuthEvent | None = None
+    ready: AuthEvent | None = None
+    paused_at: datetime | None = None

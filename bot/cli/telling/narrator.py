@@ -1,26 +1,25 @@
-"""Tells the journal's entries in the lines of a run: `HH:MM:SS KIND    who        text`.
+"""Puts the journal's entries into the lines of a run: `HH:MM:SS KIND    who        text`.
 
-Pure: the same entries give the same lines, and what a text from outside holds is visible in them.
+Pure: the same entries give the same lines, and what a text from outside holds is made visible.
 Times are market time, local to the exchange; the only figure of the wall clock is a latency, always
-as `(N ms)`. A strategy that says no again for the
-same reason is not told again until something else has happened to it: the journal has every no.
+as `(N ms)`. A skip is shown once: the same strategy's next one for the same reason has no line
+until something else has happened to it. The journal has every skip.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from bot.cli.telling.decisions import tell_decision
-from bot.cli.telling.memory import INDENT, Lines, Memory, more
+from bot.cli.telling.decisions import decision_lines
+from bot.cli.telling.memory import INDENT, Lines, Memory, StatusLine, more
 from bot.cli.telling.orders import (
+    fill_lines,
     keep_answer,
     keep_intent,
-    tell_fill,
-    tell_move,
-    tell_order,
-    tell_transition,
+    move_lines,
+    order_lines,
+    transition_lines,
 )
-from bot.cli.telling.states import tell_auth, tell_note, tell_state, tell_switch
-from bot.cli.telling.status_line import StatusLine
+from bot.cli.telling.states import auth_lines, note_lines, state_lines, switch_lines
 from bot.cli.telling.wording import LINE_MAX, folded
 from bot.domain.entry import (
     AttemptFinished,
@@ -39,24 +38,24 @@ from bot.domain.entry import (
 from bot.domain.recovery import Recovery
 from bot.domain.scripted import apart
 
-_TELLERS: Final[Mapping[type, Callable[..., Lines]]] = {
-    Decision: tell_decision,
+_LINES: Final[Mapping[type, Callable[..., Lines]]] = {
+    Decision: decision_lines,
     IntentRecorded: keep_intent,
     AttemptFinished: keep_answer,
-    IntentMoved: tell_move,
-    Transition: tell_transition,
-    OrderUpdated: tell_order,
-    Fill: tell_fill,
-    AuthEvent: tell_auth,
-    StateChanged: tell_state,
-    StrategySwitched: tell_switch,
-    Note: tell_note,
+    IntentMoved: move_lines,
+    Transition: transition_lines,
+    OrderUpdated: order_lines,
+    Fill: fill_lines,
+    AuthEvent: auth_lines,
+    StateChanged: state_lines,
+    StrategySwitched: switch_lines,
+    Note: note_lines,
 }
 """Entries of other kinds are for the journal alone."""
 
 
 class Narrator:
-    """Remembers just enough of what was told to tell the next entry in a line."""
+    """Remembers just enough of earlier entries to put the next one into a line."""
 
     def __init__(self) -> None:
         self._memory = Memory()
@@ -67,29 +66,23 @@ class Narrator:
         return self._memory.status_line
 
     def recall(self, recovery: Recovery) -> None:
-        """Go on from what an earlier run of the day has told."""
+        """Go on from what an earlier run of the day has shown."""
         for stored in recovery.intents:
             self._memory.intents[stored.intent.intent_id] = stored.intent
         self._memory.status_line.recall(recovery)
 
-    def tell(self, entry: Entry, limit: int = LINE_MAX) -> Lines:
+    def lines_of(self, entry: Entry, limit: int = LINE_MAX) -> Lines:
         """Return the lines that an entry is worth, `limit` columns each; often none."""
-        teller = _TELLERS.get(type(entry))
+        make = _LINES.get(type(entry))
         bare, mark = apart(entry)
-        lines = teller(self._memory, bare) if teller else []
+        lines = make(self._memory, bare) if make else []
         if isinstance(entry, Transition) and entry.order_id is not None:
             self._memory.scripted[entry.order_id] = mark
         if isinstance(entry, Fill):
             mark = self._memory.scripted.pop(entry.order_id, "")
         self._memory.status_line.see(entry)
-        marked = _marked(lines, mark)
-        return [part for line in marked for part in folded(line, indent=INDENT, limit=limit)]
-
-
-def _marked(lines: Lines, mark: str) -> Lines:
-    """Say on the line itself what the scenario of a sandbox forced, below it where it is full."""
-    if not mark or not lines:
-        return lines
-    first, *others = lines
-    whole = f"{first} {mark}"
-    return [whole, *others] if len(whole) <= LINE_MAX else [first, more(mark), *others]
+        if mark and lines:  # what a scenario forced is said on the line itself if it fits there
+            whole = f"{lines[0]} {mark}"
+            first = [whole] if len(whole) <= LINE_MAX else [lines[0], more(mark)]
+            lines = [*first, *lines[1:]]
+        return [part for line in lines for part in folded(line, indent=INDENT, limit=limit)]

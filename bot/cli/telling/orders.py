@@ -1,8 +1,6 @@
 """The lines of what became of an order: sent, refused, unknown, filled, cancelled."""
 
-from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Final
 
 from bot.cli.telling.memory import Lines, Memory, line, more
 from bot.cli.telling.wording import order_words, rejection_words
@@ -27,85 +25,69 @@ def keep_answer(memory: Memory, entry: AttemptFinished) -> Lines:
     return []
 
 
-def tell_move(memory: Memory, entry: IntentMoved) -> Lines:
-    told = _SEND_TELLERS.get(entry.to_state)
-    return told(memory, entry) if told else []
-
-
-def _send_accepted(memory: Memory, entry: IntentMoved) -> Lines:
-    memory.announced.add(entry.intent_id)
+def move_lines(memory: Memory, entry: IntentMoved) -> Lines:
+    """The lines of what sending came to, where no row of the order says it."""
+    at, who = entry.at, entry.intent_id
+    match entry.to_state:
+        case SendState.ACKED:
+            memory.announced.add(who)
+        case SendState.HELD:
+            memory.held.add(who)
+        case SendState.MATCHED:
+            memory.announced.add(who)
+            return [line(at, "SETTLED", entry.reason, who)]
+        case SendState.UNKNOWN:
+            follow = f"never sent again; the day order book will tell · bot order {who}"
+            return [line(at, "UNKNOWN", f"no trusted answer: {entry.reason}", who), more(follow)]
+        case SendState.NOT_PLACED:
+            return [line(at, "SETTLED", f"never placed: {entry.proof or entry.reason}", who)]
+        case SendState.NOT_SENT | SendState.EXPIRED_LOCAL:
+            if entry.from_state is not SendState.HELD:
+                return [line(at, "EXPIRED", f"not sent: {entry.reason}", who)]
     return []
 
 
-def _send_held(memory: Memory, entry: IntentMoved) -> Lines:
-    memory.held.add(entry.intent_id)
-    return []
-
-
-def _send_found(memory: Memory, entry: IntentMoved) -> Lines:
-    memory.announced.add(entry.intent_id)
-    return [line(entry.at, "SETTLED", entry.reason, entry.intent_id)]
-
-
-def _send_unknown(_memory: Memory, entry: IntentMoved) -> Lines:
-    text = f"no trusted answer: {entry.reason}"
-    follow = f"never sent again; the day order book will tell · bot order {entry.intent_id}"
-    return [line(entry.at, "UNKNOWN", text, entry.intent_id), more(follow)]
-
-
-def _send_never_placed(_memory: Memory, entry: IntentMoved) -> Lines:
-    text = f"never placed: {entry.proof or entry.reason}"
-    return [line(entry.at, "SETTLED", text, entry.intent_id)]
-
-
-def _send_not_sent(_memory: Memory, entry: IntentMoved) -> Lines:
-    if entry.from_state is SendState.HELD:
-        return []
-    return [line(entry.at, "EXPIRED", f"not sent: {entry.reason}", entry.intent_id)]
-
-
-def tell_transition(memory: Memory, entry: Transition) -> Lines:
-    """Tell of a request that was refused outright; one with a row is told by its row."""
+def transition_lines(memory: Memory, entry: Transition) -> Lines:
+    """The lines of a request that was refused outright; an order with a row is in its row's."""
     intent_id = entry.intent_id or ""
     is_refusal = entry.to_state is OrderState.REJECTED and entry.order_id is None
     if not is_refusal or intent_id in memory.held:
         return []
     code, _, reason = entry.note.partition(" ")
-    return _refused(entry.at, "refused", (code, reason), intent_id)
+    return _refused(entry.at, "refused", code, reason, intent_id)
 
 
-def tell_order(memory: Memory, entry: OrderUpdated) -> Lines:
+def order_lines(memory: Memory, entry: OrderUpdated) -> Lines:
+    """The lines of a row of the day order book that is new or has changed."""
     before = memory.status_line.orders.get(entry.order_id)
-    who = entry.intent_id or entry.order_id
+    who, order = entry.intent_id or entry.order_id, _order_words(entry)
+    left, kept = entry.quantity - entry.executed_quantity, entry.executed_quantity
     if entry.state is OrderState.REJECTED:
-        return _refused(entry.at, "rejected", (entry.code, entry.reason), who)
+        return _refused(entry.at, "rejected", entry.code, entry.reason, who)
     if entry.intent_id in memory.announced:
         memory.announced.discard(entry.intent_id or "")
-        return [_placed(memory, entry, who)]
+        answer = memory.answers.pop(who, None)
+        latency = f" ({answer.latency_ms} ms)" if answer else ""
+        text = f"{order} -> {entry.order_id} {entry.broker_status}{latency}"
+        return [line(entry.at, "ORDER", text, who)]
     if before is None and entry.intent_id is None:
         is_doubted = entry.note.startswith(("may be ", "looks like "))
-        whose = entry.note if is_doubted else "not ours"
-        return [line(entry.at, "ORDER", f"{whose}: {_order_words(entry)}", who)]
-    told = _ORDER_ENDS.get(entry.state)
-    return [told(entry, who)] if told else _amended(entry, before, who)
-
-
-def _placed(memory: Memory, entry: OrderUpdated, who: str) -> str:
-    answer = memory.answers.pop(who, None)
-    latency = f" ({answer.latency_ms} ms)" if answer else ""
-    text = f"{_order_words(entry)} -> {entry.order_id} {entry.broker_status}{latency}"
-    return line(entry.at, "ORDER", text, who)
-
-
-def _amended(entry: OrderUpdated, before: OrderUpdated | None, who: str) -> Lines:
+        owner = entry.note if is_doubted else "not ours"
+        return [line(entry.at, "ORDER", f"{owner}: {order}", who)]
+    if entry.state is OrderState.CANCELLED:
+        ended = f"{kept:,} filled, {left:,} cancelled" if kept else f"{left:,} cancelled unfilled"
+        return [line(entry.at, "CANCEL", entry.note or ended, who)]
+    if entry.state is OrderState.EXPIRED:
+        text = f"{left:,} of {entry.quantity:,} lapsed unfilled at the close"
+        return [line(entry.at, "EXPIRED", text, who)]
     if before is None or (before.price, before.quantity) == (entry.price, entry.quantity):
         return []
-    text = f"{_order_words(before)} -> {_order_words(entry)}"
-    return [line(entry.at, "AMEND", text, who)]
+    return [line(entry.at, "AMEND", f"{_order_words(before)} -> {order}", who)]
 
 
-def tell_fill(memory: Memory, entry: Fill) -> Lines:
-    memory.told_noes.pop((entry.strategy or "", entry.symbol), None)
+def fill_lines(memory: Memory, entry: Fill) -> Lines:
+    """The line of a fill; the skips before it count as news from here on."""
+    memory.skips.pop((entry.strategy or "", entry.symbol), None)
     who = entry.intent_id or entry.order_id
     tax = f" tax {entry.tax:,}" if entry.tax else ""
     result = f" result {entry.realised:+,}" if entry.side is Side.SELL else ""
@@ -126,38 +108,10 @@ def _order_words(entry: OrderUpdated) -> str:
     )
 
 
-def _refused(at: datetime, did: str, own: tuple[str | None, str | None], who: str) -> Lines:
+def _refused(at: datetime, did: str, code: str | None, reason: str | None, who: str) -> Lines:
     """What was wrong in our words, and below it the broker's own text."""
-    code, reason = own
     quoted = f'"{reason}" · ' if reason else ""
     return [
         line(at, "REJECT", f"broker {did} it: {rejection_words(code, reason)}", who),
         more(f"{quoted}not sent again · bot order {who} --timeline"),
     ]
-
-
-def _cancelled(entry: OrderUpdated, who: str) -> str:
-    left, kept = entry.quantity - entry.executed_quantity, entry.executed_quantity
-    ended = f"{kept:,} filled, {left:,} cancelled" if kept else f"{left:,} cancelled unfilled"
-    return line(entry.at, "CANCEL", entry.note or ended, who)
-
-
-def _lapsed(entry: OrderUpdated, who: str) -> str:
-    left = entry.quantity - entry.executed_quantity
-    text = f"{left:,} of {entry.quantity:,} lapsed unfilled at the close"
-    return line(entry.at, "EXPIRED", text, who)
-
-
-_ORDER_ENDS: Final[Mapping[OrderState, Callable[[OrderUpdated, str], str]]] = {
-    OrderState.CANCELLED: _cancelled,
-    OrderState.EXPIRED: _lapsed,
-}
-_SEND_TELLERS: Final[Mapping[SendState, Callable[[Memory, IntentMoved], Lines]]] = {
-    SendState.ACKED: _send_accepted,
-    SendState.HELD: _send_held,
-    SendState.UNKNOWN: _send_unknown,
-    SendState.MATCHED: _send_found,
-    SendState.NOT_PLACED: _send_never_placed,
-    SendState.NOT_SENT: _send_not_sent,
-    SendState.EXPIRED_LOCAL: _send_not_sent,
-}

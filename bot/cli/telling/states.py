@@ -1,19 +1,11 @@
-"""The lines of how the bot is: its state, the second factor, strategies, and notes."""
+"""The lines of the bot's own state: running or paused, the second factor, strategies, notes."""
 
-from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
 from bot.cli.telling.memory import Lines, Memory, line, more
 from bot.cli.telling.wording import LINE_MAX, by_words, clock_of, counted, order_words, span_of
-from bot.domain.entry import (
-    AuthEvent,
-    Note,
-    OrderUpdated,
-    RunState,
-    StateChanged,
-    StrategySwitched,
-)
+from bot.domain.entry import AuthEvent, Note, RunState, StateChanged, StrategySwitched
 
 NOTE_KINDS: Final = {"PHASE": "SESSION", "RESUME": "RESUMED", "SCHEDULE": "ALERT"}
 """Kinds of notes that have another word on the screen."""
@@ -25,157 +17,9 @@ QUOTE_EVERY_S: Final = 300
 LIMIT_EVERY: Final = timedelta(minutes=5)
 LIMIT_SHORT: Final = timedelta(seconds=1)
 LIMIT_LONG: Final = timedelta(seconds=10)
-"""A wait for the quota of this length is always told; a shorter one, not a trifle, now and then."""
-
-
-def tell_auth(memory: Memory, entry: AuthEvent) -> Lines:
-    if entry.kind == "needed":
-        memory.needed = entry
-        return []
-    if entry.kind == "ready":
-        memory.ready = entry
-        return []
-    return [line(entry.at, "2FA", f"{_AUTH_WORDS.get(entry.kind, '')}{entry.detail}")]
-
-
-def tell_state(memory: Memory, entry: StateChanged) -> Lines:
-    if entry.scope.startswith("symbol:"):
-        return []  # its ALERT tells it
-    if entry.scope != "all":
-        kind = _STATE_KINDS.get(entry.to_state, "RESUMED")
-        return [line(entry.at, kind, by_words(entry.by, entry.reason))]
-    if entry.to_state is RunState.NEEDS_2FA:
-        return _paused_for_token(memory, entry)
-    if entry.to_state is RunState.RUNNING:
-        return _running_again(memory, entry)
-    if memory.paused_at is None and entry.to_state in _PAUSES:
-        memory.paused_at = entry.at
-    if entry.to_state is RunState.STOPPING and entry.by == "demo":
-        return [line(entry.at, "DEMO", f"{entry.reason} · stopping cleanly")]
-    lines = [
-        *_token_taken(memory, entry),
-        line(entry.at, _STATE_KINDS[entry.to_state], _why(entry)),
-    ]
-    return [*lines, more(LEAVE_HALT)] if entry.to_state is RunState.HALTED else lines
-
-
-def _why(entry: StateChanged) -> str:
-    if entry.to_state is RunState.DEGRADED:
-        return f"the broker can't be read: {entry.reason}"
-    if entry.by == "signal":
-        return f"by {entry.reason}"
-    return by_words(entry.by, entry.reason)
-
-
-def _token_taken(memory: Memory, entry: StateChanged) -> Lines:
-    """The token that came although something else still keeps the bot from trading."""
-    ready, is_left = memory.ready, entry.from_state is RunState.NEEDS_2FA
-    if ready is None or not is_left or ready.at != entry.at:
-        return []
-    return [line(entry.at, "2FA", f"ok {ready.detail}")]
-
-
-def _paused_for_token(memory: Memory, entry: StateChanged) -> Lines:
-    memory.paused_at = entry.at
-    orders = memory.status_line.open_orders()
-    listed = ", ".join(f"{each.order_id} {_short(each)}" for each in orders)
-    cannot = f"{counted(len(orders), 'open order')} can't be cancelled meanwhile: {listed}"
-    return [
-        line(entry.at, "PAUSED", _why_paused(memory, entry)),
-        more("Stopped: placing, changing, cancelling. On: quotes, positions, journal."),
-        *([more(cannot)] if orders else []),
-        more("Go on: bot otp, or at the question here"),
-    ]
-
-
-def _why_paused(memory: Memory, entry: StateChanged) -> str:
-    needed = memory.needed
-    intent = memory.intents.get(needed.intent_id or "") if needed else None
-    if needed is None:
-        return entry.reason
-    if intent is None:
-        return f"needs 2FA · {needed.code}: {needed.detail}"
-    wish = order_words(side=intent.side, quantity=intent.quantity, symbol=intent.symbol, price=None)
-    return f"needs 2FA · 403 {needed.code} on {intent.intent_id} ({wish}) · not sent again"
-
-
-def _running_again(memory: Memory, entry: StateChanged) -> Lines:
-    paused_at, memory.paused_at = memory.paused_at, None
-    if entry.from_state is RunState.STARTING:
-        return [line(entry.at, "RUNNING", entry.reason)]
-    paused = f" · paused {span_of(entry.at - paused_at)}" if paused_at else ""
-    proof = " · unproven until the first order"
-    tail = proof if entry.from_state is RunState.NEEDS_2FA else ""
-    return [line(entry.at, "RESUMED", f"{by_words(entry.by, entry.reason)}{paused}{tail}")]
-
-
-def tell_switch(_memory: Memory, entry: StrategySwitched) -> Lines:
-    kind = _SWITCH_KINDS.get(entry.state, "ALERT")
-    text = by_words(entry.by, entry.reason) or entry.state
-    shown = f"{entry.state}: {text}" if kind == "ALERT" and text != entry.state else text
-    return [line(entry.at, kind, shown, entry.strategy)]
-
-
-def tell_note(memory: Memory, entry: Note) -> Lines:
-    is_due = _DUE.get(entry.kind)
-    if is_due is not None and not is_due(memory, entry):
-        return []
-    kind = NOTE_KINDS.get(entry.kind, entry.kind)
-    told = line(entry.at, kind, _note_text(entry))
-    return _with_nearest(memory, told) if entry.kind == "PULSE" else [told]
-
-
-def _is_limit_due(memory: Memory, entry: Note) -> bool:
-    """A wait that a person would notice; a lesser one once in a while."""
-    until, before = entry.numbers.get("until"), memory.limited_at
-    waits = datetime.fromisoformat(until) - entry.at if isinstance(until, str) else LIMIT_LONG
-    is_news = before is None or entry.at - before >= LIMIT_EVERY
-    if waits < LIMIT_LONG and not (is_news and waits >= LIMIT_SHORT):
-        return False
-    memory.limited_at = entry.at
-    return True
-
-
-def _is_quote_due(memory: Memory, entry: Note) -> bool:
-    symbol, last = entry.symbol or "", memory.quoted.get(entry.symbol or "")
-    if last is not None and (entry.at - last).total_seconds() < QUOTE_EVERY_S:
-        return False
-    memory.quoted[symbol] = entry.at
-    return True
-
-
-def _short(entry: OrderUpdated) -> str:
-    left = entry.quantity - entry.executed_quantity
-    return order_words(side=entry.side, quantity=left, symbol=entry.symbol)
-
-
-def _note_text(entry: Note) -> str:
-    until = entry.numbers.get("until")
-    if entry.kind != "LIMIT" or not isinstance(until, str):
-        return entry.text
-    waiting = entry.numbers.get("waiting")
-    queued = f", {counted(waiting, 'call')} queued" if isinstance(waiting, int) and waiting else ""
-    return f"{entry.text}, waiting until {clock_of(datetime.fromisoformat(until))}{queued}"
-
-
-def _with_nearest(memory: Memory, pulse: str) -> Lines:
-    """Who was nearest to a signal since the pulse before, by the gap of its two lines."""
-    if not memory.gaps:
-        return [pulse]
-    (strategy, symbol), gap = min(memory.gaps.items(), key=lambda item: item[1])
-    memory.gaps.clear()
-    nearest = f"nearest {strategy} {symbol} gap {gap:.2f}%"
-    whole = f"{pulse} · {nearest}"
-    return [whole] if len(whole) <= LINE_MAX else [pulse, more(nearest)]
-
-
-_DUE: Final[Mapping[str, Callable[[Memory, Note], bool]]] = {
-    "QUOTE": _is_quote_due,
-    "LIMIT": _is_limit_due,
-}
-"""Kinds of notes that are told now and then."""
+"""A wait for the quota of this length is always shown; one that is not short, now and then."""
 _PAUSES: Final = frozenset({RunState.PAUSED, RunState.HALTED, RunState.DEGRADED})
-_STATE_KINDS: Final[Mapping[RunState, str]] = {
+_STATE_KINDS: Final = {
     RunState.STARTING: "RUNNING",
     RunState.PAUSED: "PAUSED",
     RunState.DEGRADED: "PAUSED",
@@ -183,8 +27,118 @@ _STATE_KINDS: Final[Mapping[RunState, str]] = {
     RunState.STOPPING: "STOP",
     RunState.STOPPED: "STOP",
 }
-_SWITCH_KINDS: Final = {"on": "RESUMED", "paused": "PAUSED", "warming": "SKIP"}
-_AUTH_WORDS: Final = {
-    "proved": "ok, ",
-    "CODE_REQUESTED": "code ",
-}
+
+
+def auth_lines(memory: Memory, entry: AuthEvent) -> Lines:
+    if entry.kind == "needed":
+        memory.needed = entry
+        return []
+    if entry.kind == "ready":
+        memory.ready = entry
+        return []
+    word = {"proved": "ok, ", "CODE_REQUESTED": "code "}.get(entry.kind, "")
+    return [line(entry.at, "2FA", f"{word}{entry.detail}")]
+
+
+def state_lines(memory: Memory, entry: StateChanged) -> Lines:
+    at, to_state, by = entry.at, entry.to_state, by_words(entry.by, entry.reason)
+    if entry.scope.startswith("symbol:"):
+        return []  # its ALERT says it
+    if entry.scope != "all":
+        return [line(at, _STATE_KINDS.get(to_state, "RESUMED"), by)]
+    if to_state is RunState.NEEDS_2FA:
+        return _paused_for_token(memory, entry)
+    if to_state is RunState.RUNNING:
+        paused_at, memory.paused_at = memory.paused_at, None
+        if entry.from_state is RunState.STARTING:
+            return [line(at, "RUNNING", entry.reason)]
+        paused = f" · paused {span_of(at - paused_at)}" if paused_at else ""
+        is_new_token = entry.from_state is RunState.NEEDS_2FA
+        proof = " · unproven until the first order" if is_new_token else ""
+        return [line(at, "RESUMED", f"{by}{paused}{proof}")]
+    if memory.paused_at is None and to_state in _PAUSES:
+        memory.paused_at = at
+    if to_state is RunState.STOPPING and entry.by == "demo":
+        return [line(at, "DEMO", f"{entry.reason} · stopping cleanly")]
+    lines = []
+    ready = memory.ready
+    if ready and ready.at == at and entry.from_state is RunState.NEEDS_2FA:
+        lines.append(line(at, "2FA", f"ok {ready.detail}"))  # something else still stops trading
+    if to_state is RunState.DEGRADED:
+        by = f"the broker can't be read: {entry.reason}"
+    elif entry.by == "signal":
+        by = f"by {entry.reason}"
+    lines.append(line(at, _STATE_KINDS[to_state], by))
+    return [*lines, more(LEAVE_HALT)] if to_state is RunState.HALTED else lines
+
+
+def _paused_for_token(memory: Memory, entry: StateChanged) -> Lines:
+    memory.paused_at = entry.at
+    needed = memory.needed
+    intent = memory.intents.get(needed.intent_id or "") if needed else None
+    if needed is None:
+        why = entry.reason
+    elif intent is None:
+        why = f"needs 2FA · {needed.code}: {needed.detail}"
+    else:
+        order = order_words(side=intent.side, quantity=intent.quantity, symbol=intent.symbol)
+        why = f"needs 2FA · 403 {needed.code} on {intent.intent_id} ({order}) · not sent again"
+    lines = [
+        line(entry.at, "PAUSED", why),
+        more("Stopped: placing, changing, cancelling. On: quotes, positions, journal."),
+    ]
+    listed = []
+    for row in memory.status_line.open_orders():
+        left = row.quantity - row.executed_quantity
+        order = order_words(side=row.side, quantity=left, symbol=row.symbol)
+        listed.append(f"{row.order_id} {order}")
+    if listed:
+        orders = counted(len(listed), "open order")
+        lines.append(more(f"{orders} can't be cancelled meanwhile: {', '.join(listed)}"))
+    return [*lines, more("Go on: bot otp, or answer the question here")]
+
+
+def switch_lines(_memory: Memory, entry: StrategySwitched) -> Lines:
+    kinds = {"on": "RESUMED", "paused": "PAUSED", "warming": "SKIP"}
+    text = by_words(entry.by, entry.reason) or entry.state
+    if entry.state not in kinds and text != entry.state:
+        text = f"{entry.state}: {text}"
+    return [line(entry.at, kinds.get(entry.state, "ALERT"), text, entry.strategy)]
+
+
+def note_lines(memory: Memory, entry: Note) -> Lines:
+    """The lines of a note; quotes and short waits have one now and then only."""
+    kind, text = NOTE_KINDS.get(entry.kind, entry.kind), entry.text
+    if entry.kind == "QUOTE":
+        symbol = entry.symbol or ""
+        last = memory.quoted.get(symbol)
+        if last is not None and (entry.at - last).total_seconds() < QUOTE_EVERY_S:
+            return []
+        memory.quoted[symbol] = entry.at
+    elif entry.kind == "LIMIT":
+        if not _is_limit_due(memory, entry):
+            return []
+        until, waiting = entry.numbers.get("until"), entry.numbers.get("waiting")
+        if isinstance(until, str):
+            text += f", waiting until {clock_of(datetime.fromisoformat(until))}"
+            if isinstance(waiting, int) and waiting:
+                text += f", {counted(waiting, 'call')} queued"
+    elif entry.kind == "PULSE" and memory.gaps:  # who was nearest to a signal since the last pulse
+        (strategy, symbol), gap = min(memory.gaps.items(), key=lambda item: item[1])
+        memory.gaps.clear()
+        nearest = f"nearest {strategy} {symbol} gap {gap:.2f}%"
+        pulse = line(entry.at, kind, text)
+        whole = f"{pulse} · {nearest}"
+        return [whole] if len(whole) <= LINE_MAX else [pulse, more(nearest)]
+    return [line(entry.at, kind, text)]
+
+
+def _is_limit_due(memory: Memory, entry: Note) -> bool:
+    """Whether a trader would notice this wait; of lesser ones, one now and then."""
+    until, before = entry.numbers.get("until"), memory.limited_at
+    waits = datetime.fromisoformat(until) - entry.at if isinstance(until, str) else LIMIT_LONG
+    is_news = before is None or entry.at - before >= LIMIT_EVERY
+    if waits < LIMIT_LONG and not (is_news and waits >= LIMIT_SHORT):
+        return False
+    memory.limited_at = entry.at
+    return True

@@ -1,18 +1,47 @@
-"""How values read on the screen: local times, orders, lengths of time. Pure."""
+"""How values read on the screen: local times, orders, lengths of time, rejections. Pure."""
 
 from datetime import datetime, timedelta
 from math import ceil
 from textwrap import wrap
 from typing import Final
 
-from bot.cli.telling.refusal_words import in_words
 from bot.domain.instrument import EXCHANGE_TZ, PHASE_WORDS, Phase
 from bot.domain.order import type_word
 from bot.domain.visible import visible
 
 LINE_MAX: Final = 100
-_DOERS: Final = {"operator": "by you", "journal": "as before the restart"}
 LINES_MAX: Final = 3
+_ACTORS: Final = {"operator": "by you", "journal": "as before the restart"}
+PHRASES: Final = {
+    "biên độ": "price outside the day's band",
+    "bước giá": "price off the tick",
+    "sức mua": "more than the buying power",
+    "chứng khoán được bán": "more shares than can be sold",
+    "đóng cửa": "the market is closed",
+    "ngược chiều": "an order of the same owner is on the other side",
+}
+"""Parts of the broker's reason that say what was wrong: a known one says more than its code."""
+CODES: Final = {
+    "-400116": "more than the buying or selling power",
+    "QMAX_EXCEED": "more than the buying or selling power",
+    "-900017": "price or lot not valid",
+    "-10011": "price or lot not valid",
+    "INVALID_PRICE_LOT": "price or lot not valid",
+    "-700106": "price or quantity not valid",
+    "-700104": "quantity not valid",
+    "-700105": "quantity not valid",
+    "-700114": "an odd lot takes LIMIT orders only",
+    "-300025": "not in this session of the market",
+    "-100113": "the order type does not fit the session",
+    "INVALID_ORDER_TYPE_FOR_THIS_SESSION": "the order type does not fit the session",
+    "-400099": "the symbol may not be traded here",
+    "-700069": "the symbol is restricted or halted",
+    "CAN_NOT_PLACE_ORDER_ON_HALTED_SYMBOL": "the symbol is restricted or halted",
+    "-701111": "only the unmatched part was changed",
+    "MUST_PUBLISH_TRADE_INFO": "the trade has to be announced first",
+}
+"""A code covers several reasons, and the list is open. Source: broker open API 0.2.0-preview.3,
+order-level codes."""
 
 
 def clock_of(at: datetime) -> str:
@@ -75,23 +104,29 @@ def order_words(
 
 def by_words(by: str, reason: str) -> str:
     """Who did it, and why: `by you: lunch`; what the bot did by itself is its reason alone."""
-    who = _DOERS.get(by)
-    if who is None:
+    if (who := _ACTORS.get(by)) is None:
         return reason
     return f"{who}: {reason}" if reason else who
 
 
+def known_reason(code: str | None, reason: str | None) -> str:
+    """Why the broker rejected an order, empty where neither its text nor its code is known."""
+    text = (reason or "").casefold()
+    by_phrase = (words for phrase, words in PHRASES.items() if phrase in text)
+    return next(by_phrase, CODES.get(code or "", ""))
+
+
 def rejection_words(code: str | None, reason: str | None) -> str:
     """`price outside the day's band (-900017)`: what was wrong, then the broker's code."""
-    words = in_words(code, reason)
+    words = known_reason(code, reason)
     return f"{words} ({code})" if words and code else words or code or "no code given"
 
 
 def folded(line: str, *, indent: int, limit: int = LINE_MAX) -> list[str]:
-    """A line as some of `limit` columns, the further ones indented; past 300 characters it is cut.
+    """Fold a line to `limit` columns, the further ones indented; past 300 characters it is cut.
 
-    No word is cut in its middle unless it is longer than a line. What a text from outside holds is
-    made visible before it is measured.
+    Only a word longer than a line is cut in its middle. What a text from outside holds is made
+    visible before it is measured.
     """
     line = visible(line)
     if len(line) <= limit:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bot.cli.payload_view import lines_of_payload
+from bot.cli.commands.api import lines_of_payload
 from bot.config.problems import ExitCode
 from bot.protocol.endpoints import ENDPOINTS
 from bot.runtime.api import READS, asked_for, follow

@@ -11,8 +11,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from bot.cli.command import Invocation
 from bot.cli.commands import conformance
-from bot.cli.invocation import Invocation
 from bot.config.problems import ExitCode
 from bot.conformance.finding import Finding, Verdict
 from tests.cli.stage import Ran, call
@@ -187,9 +187,9 @@ def test_without_anybody_to_ask_only_reads_are_made(served: Served) -> None:
 def test_what_was_found_stands_below_what_is_not_ok(
     verdict: Verdict, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    show = conformance._show(Invocation(), is_colored=False)
+    finding = Finding("4.2 place", "is taken", verdict, found="a 500")
 
-    show(Finding("4.2 place", "is taken", verdict, found="a 500"))
+    conformance.print_finding(Invocation(), finding, is_colored=False)
 
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == [verdict, "4.2", "place", "is", "taken"]

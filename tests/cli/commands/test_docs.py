@@ -37,7 +37,7 @@ def test_a_page_that_is_not_there_is_said_with_a_suggestion() -> None:
     ran = call("docs", "jurnal")
 
     assert (ran.code, ran.out) == (ExitCode.USAGE, "")
-    assert "no page is called 'jurnal'. Did you mean journal? There are: accounts," in ran.err
+    assert "no page is called 'jurnal'. Did you mean journal? Pages: accounts," in ran.err
 
 
 def test_pages_as_json() -> None:

@@ -5,7 +5,7 @@ from bot.cli.commands.halt import how_many_open
 
 def test_a_bot_that_is_still_starting_is_not_said_to_have_no_order_open():
     assert how_many_open({"state": "HALTED"}) == (
-        "the broker is still to be read; what is open there is cancelled then"
+        "the broker has not been read yet; whatever is open there will be cancelled then"
     )
     assert how_many_open({"open_orders": []}) == "0 orders open"
     assert how_many_open({"open_orders": [{"order_id": "ORD1"}]}) == "1 order open"

@@ -77,7 +77,7 @@ def test_nothing_is_written_over(capsys: Capture, tmp_path: Path) -> None:
     code = run(["init", str(tmp_path)])
 
     assert code == 3
-    assert "bot.yaml: E-CFG-046 is there already" in capsys.readouterr().err
+    assert "bot.yaml: E-CFG-046 already exists" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["bot.yaml"]
 
 

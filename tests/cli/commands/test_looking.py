@@ -88,7 +88,7 @@ def test_a_journal_whose_heads_nobody_kept_is_compared_with_itself(config: Path)
     assert (ran.code, ran.err) == (ExitCode.DONE, "")
     assert ran.out.splitlines() == [
         "45 events, chain whole, 3 orders balance with 2 fills",
-        f"compared with itself only: there are no heads in {file}",
+        f"compared with itself only: no heads in {file}",
     ]
 
 
@@ -142,7 +142,7 @@ def test_a_status_that_no_order_has_names_those_that_there_are(config: Path) -> 
 
     assert ran.code == ExitCode.DONE
     assert ran.err == (
-        "no order is 'MATCHD' here; there are: BLOCKED, MATCHED_ALL, REJECTED, SENT, UNKNOWN, "
+        "no order is 'MATCHD' here; found: BLOCKED, MATCHED_ALL, REJECTED, SENT, UNKNOWN, "
         "blocked, filled, partly, rejected, unknown\n"
     )
 
@@ -159,7 +159,7 @@ def test_a_strategy_that_nobody_has_is_no_empty_list(config: Path) -> None:
     ran = call("orders", "--strategy", "sma_fpt", "-c", str(config))
 
     assert (ran.code, ran.out) == (ExitCode.USAGE, "")
-    assert "no strategy is called 'sma_fpt'. Did you mean sma-fpt? There are: depth-hpg," in ran.err
+    assert "no strategy is called 'sma_fpt'. Did you mean sma-fpt? Known: depth-hpg," in ran.err
 
 
 def test_a_configured_strategy_without_an_order_is_an_empty_list(tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ def test_a_day_in_doubt_or_closed_is_named_without_a_symbol_too(at, words):
     assert json.loads(told)["day"].startswith(words)
 
 
-def test_a_day_before_the_known_rules_is_refused_in_words():
+def test_a_day_before_the_known_rules_is_refused_known_reason():
     code, _, err = called("BSR", "--at", "2025-01-17T09:05")
 
     assert code == 2

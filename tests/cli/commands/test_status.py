@@ -2,7 +2,8 @@
 
 from typing import Any, Final
 
-from bot.cli.commands.status import STOPPED, lines_of
+from bot.cli.commands.status import lines_of
+from bot.cli.target import STOPPED
 
 WHICH: Final = "mybot (sandbox, account …001.1)"
 RUNNING: Final[dict[str, Any]] = {
@@ -66,7 +67,7 @@ RUNNING: Final[dict[str, Any]] = {
 }
 
 
-def test_a_running_bot_in_words() -> None:
+def test_a_running_bot_known_reason() -> None:
     assert list(lines_of(RUNNING, WHICH)) == [
         f"NEEDS_2FA  {WHICH}  since 09:14 (24m)  HOSE continuous",
         (
@@ -80,7 +81,7 @@ def test_a_running_bot_in_words() -> None:
         "orders      12 today: 8 filled, 2 partly filled, 1 rejected, 1 never placed",
         "open        ORD10000006 BUY 300 HPG LIMIT 27,000, 100 filled",
         "held        L-0007 BUY 100 FPT waits for 2FA until 09:41",
-        "unknown     L-0008: nobody knows yet; never sent again (bot order L-0008)",
+        "unknown     L-0008: outcome not known yet; never sent again (bot order L-0008)",
         "halted      VNM: executed more than ordered",
         "unread      the day order book's row ORD9 can't be read",
         (

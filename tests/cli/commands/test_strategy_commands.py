@@ -192,7 +192,7 @@ def test_a_strategy_that_is_none_is_refused_with_the_names_there_are(capsys: Cap
     code, _, err = called(capsys, "strategy", "show", "sma-vnm", "-c", str(shipped(DEMO)))
 
     assert code == 3
-    assert "there are: depth-hpg, sma-fpt" in err
+    assert "configured: depth-hpg, sma-fpt" in err
 
 
 def test_the_schema_is_printed_or_written(capsys: Capture, folder: Path) -> None:
@@ -245,7 +245,7 @@ def test_nothing_is_written_over(capsys: Capture, folder: Path) -> None:
     code, _, err = called(capsys, "strategy", "new", "own", "-t", "blank")
 
     assert code == 3
-    assert "strategies/own.py: E-CFG-046 is there already" in err
+    assert "strategies/own.py: E-CFG-046 already exists" in err
     assert [path.name for path in (folder / "strategies").iterdir()] == ["own.py"]
 
 

@@ -38,7 +38,7 @@ CHECKS = (
 
 def told(*entries: Entry, narrator: Narrator | None = None) -> list[str]:
     narrator = narrator or Narrator()
-    return [line for entry in entries for line in narrator.tell(entry)]
+    return [line for entry in entries for line in narrator.lines_of(entry)]
 
 
 def placed(story: Story = PARTLY) -> list[Entry]:
@@ -228,7 +228,7 @@ def test_a_pause_for_2fa_says_what_is_off_and_what_cannot_be_cancelled() -> None
         ),
         "                 Stopped: placing, changing, cancelling. On: quotes, positions, journal.",
         "                 1 open order can't be cancelled meanwhile: ORD10000003 BUY 500 HPG",
-        "                 Go on: bot otp, or at the question here",
+        "                 Go on: bot otp, or answer the question here",
     ]
 
 
@@ -440,7 +440,7 @@ def test_a_narrow_terminal_folds_a_line_between_words(columns) -> None:
         "1 on, 0 open · 212 quotes, 117 depths, 1 signal, 86 skips, 1 order",
     )
 
-    lines = narrator.tell(Note(after(0), "PULSE", pulse), columns)
+    lines = narrator.lines_of(Note(after(0), "PULSE", pulse), columns)
 
     assert max(map(len, lines)) <= columns
     assert " ".join(line[17:] for line in lines) == pulse

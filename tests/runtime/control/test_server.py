@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from bot.cli.places import require_none_running
+from bot.cli.target import require_none_running
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.runtime.control.server import ControlServer, while_starting
 from bot.runtime.control.socket import FOLDER, LINE_MAX, SOCKET, NoBotRunning, Reply, Request, ask

@@ -1,6 +1,6 @@
 """Why the broker rejected an order, in words."""
 
-from bot.cli.telling.refusal_words import in_words
+from bot.cli.telling.wording import known_reason
 from bot.sandbox.house.refusal_codes import REJECTIONS
 from tests.rows import every_row
 
@@ -17,9 +17,9 @@ from tests.rows import every_row
     ],
 )
 def test_a_known_phrase_says_more_than_its_code(code, reason, words) -> None:
-    assert in_words(code, reason) == words
+    assert known_reason(code, reason) == words
 
 
 @every_row("rejection", [each for each in REJECTIONS.values() if each.code != "FAILED"])
 def test_each_rejection_of_the_sandbox_has_words(rejection) -> None:
-    assert in_words(rejection.code, rejection.reason)
+    assert known_reason(rejection.code, rejection.reason)

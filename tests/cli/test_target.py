@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.cli.invocation import Invocation
+from bot.cli.command import Invocation
 from bot.cli.main import walk
-from bot.cli.places import find_bot
+from bot.cli.target import find_bot
 from bot.config.problems import ExitCode
 from bot.config.settings.load import DEMO
 from bot.config.shipped import shipped
@@ -119,7 +119,7 @@ def test_every_command_says_whether_it_changes_a_running_bot() -> None:
 
 
 def test_a_command_that_does_not_say_that_it_changes_something_cannot() -> None:
-    with pytest.raises(AssertionError, match="who sends halt is a command that changes"):
+    with pytest.raises(AssertionError, match="only a command that changes sends halt"):
         find_bot(Invocation(), "halt")
 
 

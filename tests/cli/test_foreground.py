@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from bot.cli.invocation import Invocation
-from bot.cli.screen import TerminalScreen
+from bot.cli.command import Invocation
+from bot.cli.foreground import TerminalScreen
 from bot.cli.show import UNCUT, cut, width
 from tests.cli.stage import PARTLY, no
 from tests.journal.facts import EVERY_KIND

@@ -1,46 +1,82 @@
-"""Where a run is shown: session lines on stdout, the start and everything else on stderr.
+"""Runs the bot in the foreground of a terminal: session lines on stdout, all else on stderr.
 
-On a terminal one status line stands below; it is wiped before a line is printed and drawn again
+On a terminal one status line is drawn below; it is wiped before a line is printed and drawn again
 after it. With `--json` each entry of the journal is one JSON value in a line, as it is stored.
 """
 
+import asyncio
 import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import click
 
-from bot.cli.invocation import Invocation
+from bot.cli import messages
+from bot.cli.code_prompt import CodePrompt
+from bot.cli.command import Invocation
 from bot.cli.rows import fields_of
-from bot.cli.show import cut, say, steer, wants_color, width, write_json, write_line
+from bot.cli.show import (
+    cut,
+    is_attended,
+    say,
+    steer,
+    wants_color,
+    width,
+    write_json,
+    write_line,
+)
 from bot.cli.telling.narrator import Narrator
 from bot.cli.telling.wording import LINE_MAX
+from bot.config.settings.load import Loaded
 from bot.domain.entry import Entry
 from bot.domain.recovery import Recovery
 from bot.domain.visible import visible
+from bot.runtime.run import RunEnd, run_bot
+from bot.runtime.run_controls import RunOptions
 
 KIND_AT: Final = slice(9, 16)
-"""Where the kind stands in a line: `HH:MM:SS KIND   `."""
+"""Where the kind is in a line: `HH:MM:SS KIND   `."""
 COLORS: Final = {
-    "FILL": "green",
-    "PARTIAL": "green",
-    "RESUMED": "green",
-    "RUNNING": "green",
+    **dict.fromkeys(("FILL", "PARTIAL", "RESUMED", "RUNNING"), "green"),
     "ORDER": "cyan",
-    "REJECT": "red",
-    "HALTED": "red",
-    "ALERT": "red",
-    "UNKNOWN": "red",
-    "BLOCK": "yellow",
-    "LIMIT": "yellow",
-    "PAUSED": "yellow",
-    "HELD": "yellow",
-    "SKIP": "bright_black",
-    "PULSE": "bright_black",
+    **dict.fromkeys(("REJECT", "HALTED", "ALERT", "UNKNOWN"), "red"),
+    **dict.fromkeys(("BLOCK", "LIMIT", "PAUSED", "HELD"), "yellow"),
+    **dict.fromkeys(("SKIP", "PULSE"), "bright_black"),
 }
 _WIPE: Final = "\r\x1b[2K"
+
+
+def run_in_foreground(invocation: Invocation, loaded: Loaded, options: RunOptions) -> RunEnd:
+    """Run until stopped, showing everything. Raises OperatorMistake."""
+    screen = TerminalScreen(invocation, loaded.settings.mode)
+    prompt = CodePrompt(partial(write_line, err=True) if invocation.quiet else screen.talk)
+    if options.answer_otp_after is None and is_attended(invocation):
+        options = replace(options, ask_code=prompt)
+    try:
+        return asyncio.run(run_bot(loaded, options, screen))
+    finally:
+        prompt.restore()
+        screen.close()
+
+
+def with_free_port(invocation: Invocation, loaded: Loaded) -> Loaded:
+    """Make sure that the embedded sandbox can listen, and name its port where the usual is taken.
+
+    Raises OperatorMistake.
+    """
+    if not loaded.settings.is_embedded:
+        return loaded
+    from bot.runtime.worlds.sandbox import settle_port
+
+    settled = settle_port(loaded)
+    if settled is not loaded:
+        taken, free = loaded.settings.sandbox.port, settled.settings.sandbox.port
+        say(invocation, messages.OTHER_PORT.format(taken=taken, free=free))
+    return settled
 
 
 class TerminalScreen:
@@ -51,22 +87,24 @@ class TerminalScreen:
         self._mode = mode
         self._narrator = Narrator()
         self._is_colored = wants_color(invocation, sys.stdout)
-        self._has_status_line = _is_animated(invocation)
+        is_hidden = invocation.json or invocation.quiet or not wants_color(invocation, sys.stderr)
+        is_terminal = sys.stdout.isatty() and sys.stderr.isatty()
+        self._has_status_line = is_terminal and not is_hidden
         self._drawn = ""
         self._trouble = ""
 
     def entry(self, entry: Entry) -> None:
-        """Tell an entry that is in the journal."""
+        """Show an entry that is in the journal."""
         self._trouble = ""
-        lines = self._narrator.tell(entry, min(LINE_MAX, width()))
-        with _shown_or_not():
+        lines = self._narrator.lines_of(entry, min(LINE_MAX, width()))
+        with _going_on():
             if self._invocation.json:
                 value = {"entry": type(entry).__name__, **fields_of(entry)}
                 write_json(json.dumps(value, ensure_ascii=False, default=str))
             elif lines:
                 self._wipe()
-                dye = _colored if self._is_colored else str
                 for line in lines:
+                    dye = _colored if self._is_colored else str
                     write_line(line, dye=dye, color=self._is_colored)
                 self._draw()
             elif self._has_status_line and self._status() != self._drawn:
@@ -74,7 +112,7 @@ class TerminalScreen:
                 self._draw()
 
     def recovered(self, recovery: Recovery) -> None:
-        """Know what an earlier run of the day has left, without telling it again."""
+        """Take in what an earlier run of the day has left, without showing it a second time."""
         self._narrator.recall(recovery)
 
     def row(self, name: str, text: str) -> None:
@@ -86,20 +124,20 @@ class TerminalScreen:
         if text == self._trouble:
             return
         self._trouble = text
-        with _shown_or_not():
+        with _going_on():
             self._wipe()
             write_line(f" !! {text}", err=True)
             self._draw()
 
     def talk(self, text: str) -> None:
-        """Say something to the person at the terminal."""
-        with _shown_or_not():
+        """Write a message to the user at the terminal."""
+        with _going_on():
             self._wipe()
             say(self._invocation, text)
 
     def close(self) -> None:
         """Leave the terminal clean."""
-        with _shown_or_not():
+        with _going_on():
             self._wipe()
         self._has_status_line = False
 
@@ -117,10 +155,10 @@ class TerminalScreen:
 
 
 @contextmanager
-def _shown_or_not() -> Iterator[None]:
+def _going_on() -> Iterator[None]:
     """Go on where a line can't be written: the window was closed, or the disk of the log is full.
 
-    Orders may be open, and the journal has it all. Who hangs a pipe up ends the run.
+    Orders may be open, and the journal has it all. A pipe that was hung up ends the run.
     """
     try:
         yield
@@ -134,12 +172,4 @@ def _colored(line: str) -> str:
     color = COLORS.get(line[KIND_AT].strip())
     if color is None:
         return line
-    head, kind, rest = line[: KIND_AT.start], line[KIND_AT], line[KIND_AT.stop :]
-    return head + click.style(kind, fg=color) + rest
-
-
-def _is_animated(invocation: Invocation) -> bool:
-    """Whether a status line may be drawn: only where a person looks."""
-    if invocation.json or invocation.quiet or not wants_color(invocation, sys.stderr):
-        return False
-    return sys.stdout.isatty() and sys.stderr.isatty()
+    return line[: KIND_AT.start] + click.style(line[KIND_AT], fg=color) + line[KIND_AT.stop :]

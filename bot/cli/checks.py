@@ -1,0 +1,172 @@
+"""What checking configuration and strategies shows: plans, their cost in requests, mistakes."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from bot.cli.command import Invocation
+from bot.cli.show import print_json, say, show_mistake, show_problem
+from bot.cli.telling.wording import counted
+from bot.config.problems import OperatorMistake, Problem
+from bot.config.strategies.check import WORD_OF
+from bot.domain.order import ORDER_TYPES
+from bot.domain.plan import OrderPlan, StrategyPlan
+from bot.runtime.feeds import polls_of, room_for_polls
+
+Plain = dict[str, object]
+
+
+# --------------------------------------------------------------------------------- what is found
+
+
+def good(warnings: list[Problem]) -> Plain:
+    """Return what a check says in JSON when nothing is wrong."""
+    return {"ok": True, "problems": [], "warnings": [problem_fields(each) for each in warnings]}
+
+
+def report(invocation: Invocation, mistake: OperatorMistake) -> int:
+    """Show a mistake and count its problems; return the exit code."""
+    if invocation.json:
+        problems = [problem_fields(each) for each in mistake.problems]
+        print_json({"ok": False, "problems": problems, "warnings": []})
+    show_mistake(mistake)
+    files = {problem.file for problem in mistake.problems if problem.file}
+    where = f" in {counted(len(files), 'file')}" if files else ""
+    say(invocation, f"{counted(len(mistake.problems), 'error')}{where}")
+    return int(mistake.exit_code)
+
+
+def warn(invocation: Invocation, warnings: list[Problem]) -> None:
+    """Show warnings on stderr."""
+    for problem in warnings:
+        if not invocation.quiet:
+            show_problem(problem, before="warning ")
+
+
+def problem_fields(problem: Problem) -> Plain:
+    """Return a problem as JSON-ready fields."""
+    return {
+        "code": problem.code,
+        "message": problem.message,
+        "file": problem.file,
+        "line": problem.line,
+        "column": problem.column,
+    }
+
+
+# ---------------------------------------------------------------------------------------- a plan
+
+
+def plan_fields(plan: StrategyPlan) -> Plain:
+    """The plan as JSON-ready fields; durations in seconds, prices and money in whole VND."""
+    limits, when, order = plan.limits, plan.when, plan.order
+    has_hours = when.start and when.end
+    return {
+        "name": plan.name,
+        "use": plan.use,
+        "symbols": list(plan.symbols),
+        "mode": plan.mode.value,
+        "params": dict(plan.parameters),
+        "wake": wakes(plan),
+        "sessions": sorted(WORD_OF[phase] for phase in when.phases),
+        "between": [f"{when.start:%H:%M}", f"{when.end:%H:%M}"] if has_hours else None,
+        "order": {
+            "size": {order.size_unit.value: order.size},
+            "price": price_words(order),
+            "expire_s": seconds(order.expire_after),
+        },
+        "limits": {
+            "max_position": limits.max_position,
+            "max_order_value": limits.max_order_value,
+            "max_orders_per_day": limits.max_orders_per_day,
+            "max_loss_per_day": limits.max_loss_per_day,
+            "max_price_gap_ppm": limits.max_price_gap_ppm,
+        },
+        "hold_2fa_s": seconds(plan.hold_2fa),
+        "source": plan.source,
+        "sha256": plan.source_sha256,
+    }
+
+
+def wakes(plan: StrategyPlan) -> Plain:
+    """What wakes it: kinds with their interval, times of day, session changes."""
+    wake = plan.wake
+    found: Plain = {
+        kind: span_words(interval)
+        for kind, interval in (("bar", wake.bar), ("quote", wake.quote), ("depth", wake.depth))
+        if interval is not None
+    }
+    if wake.timers:
+        found["timer"] = [f"{each:%H:%M:%S}".removesuffix(":00") for each in wake.timers]
+    return {**found, "session": True} if wake.on_phase else found
+
+
+def wake_words(plan: StrategyPlan) -> str:
+    """`bar 1m, timer 09:20`."""
+    found = []
+    for kind, value in wakes(plan).items():
+        when = " ".join(value) if isinstance(value, list) else value
+        found.append(kind if value is True else f"{kind} {when}")
+    return ", ".join(found)
+
+
+def price_words(order: OrderPlan) -> str:
+    """`ask +1 tick`, or the market type."""
+    if not ORDER_TYPES[order.order_type].has_price:
+        return order.order_type.value
+    if not order.ticks:
+        return order.basis.value
+    noun = "tick" if abs(order.ticks) == 1 else "ticks"
+    return f"{order.basis.value} {order.ticks:+d} {noun}"
+
+
+def span_words(span: timedelta) -> str:
+    """`90s`, `5m`, `1h`: the largest unit that is whole."""
+    total = span.total_seconds()
+    for unit, size in (("h", 3600), ("m", 60)):
+        if total >= size and total % size == 0:
+            return f"{total / size:.0f}{unit}"
+    return f"{total:.3g}s"
+
+
+def seconds(span: timedelta | None) -> float | None:
+    """A duration as JSON knows it."""
+    return None if span is None else span.total_seconds()
+
+
+# --------------------------------------------------------------------------------- what it costs
+
+
+def cost_lines(plans: Sequence[StrategyPlan], quota: int) -> list[str]:
+    """What these strategies cost of the request quota, a line for each poll and one for all."""
+    polls, room = polls_of(plans), room_for_polls(quota)
+    lines = [
+        f"  {poll.kind:<5} {poll.symbol:<8} every {span_words(poll.interval):<6} "
+        f"{poll.per_minute:>6.1f} a minute"
+        for poll in polls
+    ]
+    total = sum(poll.per_minute for poll in polls)
+    if total > room:
+        left = f"needs {total:.0f} a minute, quota leaves {room}: every poll will be slower"
+    else:
+        share = f"polls may use {room} of {quota} requests, the rest is for orders"
+        left = f"{total:.1f} a minute, {share}"
+    return [*lines, f"  together {left}"]
+
+
+def cost_fields(plans: Sequence[StrategyPlan], quota: int) -> Plain:
+    """The same as JSON-ready fields."""
+    polls = polls_of(plans)
+    return {
+        "polls": [
+            {
+                "kind": poll.kind,
+                "symbol": poll.symbol,
+                "every_s": poll.interval.total_seconds(),
+                "per_minute": round(poll.per_minute, 3),
+            }
+            for poll in polls
+        ],
+        "per_minute": round(sum(poll.per_minute for poll in polls), 3),
+        "quota": quota,
+        "room_for_polls": room_for_polls(quota),
+    }

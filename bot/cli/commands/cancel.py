@@ -1,0 +1,121 @@
+"""`bot cancel`: end open orders by hand, with the checks and the journal of every other.
+
+The running bot accepts the request or refuses it at once; the end of each order is waited for here.
+"""
+
+from collections.abc import Sequence
+from time import sleep
+
+import click
+
+from bot.cli.command import Invocation, define_command
+from bot.cli.commands.orders import ended_words, find_order, order_fields
+from bot.cli.operating import LOOK_EVERY_S, OPERATOR
+from bot.cli.options import reason_option, timeout_option
+from bot.cli.show import print_json, print_text, say, show_mistake
+from bot.cli.target import (
+    ask_bot,
+    each,
+    find_bot,
+    instant,
+    no_bot,
+    open_journal,
+    refusal,
+    running_status,
+    text,
+    which_bot,
+)
+from bot.cli.telling.wording import counted, minute_of
+from bot.clock import monotonic_s
+from bot.config.problems import ExitCode, OperatorMistake
+from bot.domain.entry import RunState
+from bot.domain.order import OrderState
+from bot.journal.reader import JournalReader
+from bot.journal.values import OrderRow
+
+
+@define_command("cancel", example="bot cancel last", changes=True)
+@click.argument("references", metavar="ID...", nargs=-1)
+@click.option("--all", "is_all", is_flag=True, help="Every open order of the bot.")
+@reason_option
+@timeout_option
+@click.pass_obj
+def command(
+    invocation: Invocation,
+    references: tuple[str, ...],
+    is_all: bool,
+    reason: str,
+    timeout: float,
+) -> ExitCode:
+    """Cancel the open part of orders and wait until the broker's rows show it.
+
+    ID is ORD…, L-…, a unique part of either, or 'last'. Strategies go on and may order again; to
+    stop that too: bot halt
+    """
+    if is_all and references:
+        named = " ".join(references)
+        raise click.UsageError(f"--all and {named} contradict each other: give one of them")
+    if not (is_all or references):
+        raise click.UsageError("name the orders to cancel, or say --all")
+    running, refused = running_status(invocation), 0
+    with open_journal(invocation) as reader:
+        if is_all:
+            own = [row for row in each(running, "open_orders") if text(row, "intent_id")]
+            wanted = [text(row, "order_id") for row in own]
+            ask_bot(invocation, "cancel", all=True, reason=reason, by=OPERATOR)
+            _print_which(invocation, len(wanted))
+        else:
+            wanted = list(dict.fromkeys(find_order(reader, name).id for name in references))
+            _print_which(invocation, len(wanted))
+            for order_id in list(wanted):
+                request = {"order_id": order_id, "reason": reason, "by": OPERATOR}
+                reply = find_bot(invocation, "cancel", **request)
+                if reply is None:
+                    raise no_bot(invocation)
+                if not reply.get("ok"):
+                    show_mistake(refusal(invocation, reply))
+                    wanted.remove(order_id)
+                    refused += 1
+        rows = _wait_for_ends(invocation, reader, wanted, timeout)
+    done = sum(row.state == OrderState.CANCELLED for row in rows)
+    if invocation.json:
+        print_json({"orders": [order_fields(row) for row in rows]})
+    elif not (rows or refused):
+        say(invocation, "no order of the bot is open")
+    else:
+        for row in rows:
+            print_text(ended_words(row))
+        say(invocation, f"{counted(done, 'order')} cancelled of {len(rows) + refused}")
+    if done < len(rows):
+        return ExitCode.REJECTED
+    return ExitCode.REFUSED if refused else ExitCode.DONE
+
+
+def _print_which(invocation: Invocation, orders: int) -> None:
+    if not invocation.json:
+        print_text(f"{which_bot(invocation)}: {counted(orders, 'order')} to cancel")
+
+
+def _wait_for_ends(
+    invocation: Invocation, reader: JournalReader, wanted: Sequence[str], timeout: float
+) -> list[OrderRow]:
+    deadline = monotonic_s() + timeout
+    while True:
+        rows = [reader.order(order_id) for order_id in wanted]
+        still_open = [row.id for row in rows if row.is_open]
+        if not still_open:
+            return rows
+        found = running_status(invocation)
+        if text(found, "state") == RunState.NEEDS_2FA:
+            message = f"{', '.join(still_open)}: the cancel waits for a 2FA token: bot otp"
+            raise OperatorMistake.of("E-2FA-004", message, ExitCode.NEEDS_2FA)
+        if monotonic_s() >= deadline:
+            cancels = each(found, "cancels")
+            until = {text(row, "order_id"): instant(row, "queued_until") for row in cancels}
+            whys = [
+                f"{order_id} (waits until {minute_of(queued)})" if queued else order_id
+                for order_id, queued in ((name, until.get(name)) for name in still_open)
+            ]
+            message = f"still open after {timeout:g} s: {', '.join(whys)}"
+            raise OperatorMistake.of("E-ASK-002", message, ExitCode.TIMED_OUT)
+        sleep(LOOK_EVERY_S)

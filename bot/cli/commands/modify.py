@@ -1,0 +1,79 @@
+"""`bot modify`: change one open order by hand, with the checks and the journal of every other.
+
+The running bot accepts the request or refuses it at once; its result is waited for here.
+"""
+
+from time import sleep
+from typing import Final
+
+import click
+
+from bot.cli.command import Invocation, define_command
+from bot.cli.commands.orders import find_order
+from bot.cli.operating import LOOK_EVERY_S, OPERATOR
+from bot.cli.options import reason_option, timeout_option
+from bot.cli.show import print_json, print_text
+from bot.cli.target import ask_bot, each, open_journal, running_status, text, which_bot, whole
+from bot.clock import monotonic_s
+from bot.config.problems import ExitCode, OperatorMistake
+
+_EXIT_CODES: Final = {
+    "DONE": ExitCode.DONE,
+    "BLOCKED": ExitCode.REFUSED,
+    "REFUSED": ExitCode.REJECTED,
+    "NOT_DONE": ExitCode.REJECTED,
+    "ENDED": ExitCode.REJECTED,
+    "DIFFERS": ExitCode.DIFFERS,
+}
+"""What each verdict on an amendment means to a script."""
+_NO_TOKEN: Final = ("OTP_SESSION_", "TWO_FACTOR")
+
+
+@define_command("modify", example="bot modify last --limit 27050", changes=True)
+@click.argument("reference", metavar="ID")
+@click.option("--limit", type=click.IntRange(min=1), metavar="P", help="The new limit, in VND.")
+@click.option("--qty", type=click.IntRange(min=1), metavar="N", help="The new total, in shares.")
+@reason_option
+@timeout_option
+@click.pass_obj
+def command(
+    invocation: Invocation,
+    reference: str,
+    limit: int | None,
+    qty: int | None,
+    reason: str,
+    timeout: float,
+) -> ExitCode:
+    """Change the limit or the total quantity of an open order: one of them at a time.
+
+    ID is ORD…, L-…, a unique part of either, or 'last'. Off unless risk.allow_amend is true.
+    """
+    if (limit is None) is (qty is None):
+        raise click.UsageError("give one of --limit and --qty: one field is changed at a time")
+    running_status(invocation)
+    with open_journal(invocation) as reader:
+        order_id = find_order(reader, reference).id
+    request = {"order_id": order_id, "limit": limit, "quantity": qty}
+    accepted = ask_bot(invocation, "modify", **request, reason=reason, by=OPERATOR)
+    ours = (order_id, text(accepted, "asked_at"))
+    deadline = monotonic_s() + timeout
+    while monotonic_s() < deadline:
+        for amend in each(running_status(invocation), "amends"):
+            verdict = text(amend, "verdict")
+            if not verdict or (text(amend, "order_id"), text(amend, "asked_at")) != ours:
+                continue
+            if invocation.json:
+                print_json(amend)
+            else:
+                change = (
+                    f"{text(amend, 'field')} {whole(amend, 'old'):,} to {whole(amend, 'new'):,}"
+                )
+                result = f"{change}: {verdict} · {text(amend, 'text')}"
+                print_text(f"{which_bot(invocation)}: {order_id} {result}")
+            lacks_token = text(amend, "code").startswith(_NO_TOKEN)
+            return ExitCode.NEEDS_2FA if lacks_token else _EXIT_CODES[verdict]
+        sleep(LOOK_EVERY_S)
+    message = (
+        f"no verdict after {timeout:g} s; it is still under way: bot order {order_id} --timeline"
+    )
+    raise OperatorMistake.of("E-ASK-002", message, ExitCode.TIMED_OUT)

@@ -1,0 +1,212 @@
+"""`bot session`: the phases of the exchanges' day, and what may be done with a symbol."""
+
+from collections.abc import Sequence
+from datetime import datetime, time, timedelta
+from typing import Final
+
+import click
+
+from bot.cli.command import Invocation, define_command
+from bot.cli.options import watch_option
+from bot.cli.show import aligned, json_text, print_json, print_table, print_text, watch, width
+from bot.cli.target import Fields, each, find_bot, instant, load, text
+from bot.cli.telling.wording import clock_of, day_and_clock_of, phase_of, span_of, type_of
+from bot.clock import SystemClock
+from bot.config.rulebook import load_rulebook, load_symbols, rulebook_of
+from bot.domain.calendar import day_words
+from bot.domain.explanation import explain
+from bot.domain.instrument import EXCHANGE_TZ, PHASE_WORDS, Exchange, Lot, Phase
+from bot.domain.rule_data import RuleRow
+from bot.domain.rulebook import Rulebook
+
+LISTED: Final = (Exchange.HOSE, Exchange.HNX, Exchange.UPCOM)
+HEADS: Final = ("EXCHANGE", "PHASE", "UNTIL", "IN", "NEXT", "TAKES")
+RULE_HEADS: Final = ("RULE", "SINCE", "CONFIDENCE", "SOURCE", "SAYS")
+WHY_HEADS: Final = ("WHAT", "CONFIDENCE", "SAYS", "RULE", "SINCE", "SOURCE")
+FIRST_HOUR: Final = 9
+LAST_HOUR: Final = 15
+LETTER_SPAN: Final = timedelta(minutes=5)
+LETTERS: Final = {
+    Phase.OPEN: "O",
+    Phase.PROGRESS: "=",
+    Phase.BREAK: ".",
+    Phase.PRE_CLOSED: "C",
+    Phase.POST_SESSION: "P",
+    Phase.PUT_THROUGH: "-",
+    Phase.CA: "A",
+    Phase.CLOSED: " ",
+}
+_NAME: Final = 8
+
+
+@define_command("session", example="bot session FPT --at 2026-11-19T14:31")
+@click.argument("symbol", required=False)
+@click.option("--at", "moment", metavar="TIME", help="Offline, by the rules: an instant or 14:31.")
+@click.option("--rules", is_flag=True, help="The whole rulebook of that day, with its sources.")
+@watch_option
+@click.pass_obj
+def command(
+    invocation: Invocation,
+    symbol: str | None,
+    moment: str | None,
+    rules: bool,
+    watch_s: float | None,
+) -> None:
+    """Show the clock and phase of each exchange, what comes next, and the order types taken now.
+
+    As the running bot knows it, or without one (or with --at) by the rules of the exchanges. With a
+    SYMBOL: what may be done with it then, by which rule.
+    """
+    if symbol is None and not rules:
+        watch(invocation, lambda: _phase_lines(invocation, moment), every_s=watch_s)
+        return
+    at, _ = _moment_of(invocation, moment)
+    rulebook = _rulebook_at(invocation, at)
+    if rules:
+        _show_rules(invocation, rulebook, at)
+    else:
+        _explain(invocation, rulebook, (symbol or "").upper(), at)
+
+
+def _moment_of(invocation: Invocation, moment: str | None) -> tuple[datetime, Fields | None]:
+    """The instant that is meant, and what the running bot says of it where that is now.
+
+    A time of day is one of the running bot's day: a sandbox plays another one than today.
+    """
+    is_of_today = moment is None or "-" not in moment
+    reply = find_bot(invocation, "phases") if is_of_today else None
+    now = (instant(reply, "at") if reply else None) or SystemClock().now()
+    if moment is None:
+        return now, reply
+    today = now.astimezone(EXCHANGE_TZ).date()
+    for written in (moment, f"{today}T{moment}"):
+        try:
+            at = datetime.fromisoformat(written)
+        except ValueError:
+            continue
+        return at if at.tzinfo else at.replace(tzinfo=EXCHANGE_TZ), None
+    wanted = "an instant like 2026-11-19T14:31, or a time like 14:31"
+    raise click.BadParameter(f"{moment!r}: wanted {wanted}", param_hint="--at")
+
+
+def _rulebook_at(invocation: Invocation, at: datetime) -> Rulebook:
+    day = at.astimezone(EXCHANGE_TZ).date()
+    begins = load_rulebook().known_since
+    if day < begins:
+        message = f"{day} is too early: the rules known here are in effect since {begins}"
+        raise click.BadParameter(message, param_hint="--at")
+    return rulebook_of(load(invocation), on=day)
+
+
+# -------------------------------------------------------------------------------------- the phases
+
+
+def _phase_lines(invocation: Invocation, moment: str | None) -> list[str]:
+    at, reply = _moment_of(invocation, moment)
+    rulebook = _rulebook_at(invocation, at)
+    by_broker = {text(row, "exchange"): row for row in each(reply or {}, "phases")}
+    fields, rows = list[Fields](), list[tuple[str, ...]]()
+    for exchange in LISTED:
+        by_rules = rulebook.phase_at(exchange, at)
+        change = rulebook.next_phase_change(exchange, at)
+        takes = sorted(rulebook.accepted_types(exchange, by_rules, Lot.EVEN))
+        found: dict[str, object] = {"exchange": exchange, "phase": by_rules}
+        found |= {"until": change.at.isoformat(), "next": change.phase, "takes": takes}
+        if row := by_broker.get(exchange):  # the broker's word on a phase outranks the rules
+            found["phase"] = row.get("phase")
+            found["broker_lists"] = row.get("available_order_types")
+        local = change.at.astimezone(EXCHANGE_TZ)
+        is_today = local.date() == at.astimezone(EXCHANGE_TZ).date()
+        until = clock_of(change.at) if is_today else f"{local:%a %m-%d %H:%M}"
+        types = "/".join(type_of(word) for word in takes) or "nothing"
+        words = (phase_of(str(found["phase"])), until, span_of(change.at - at))
+        fields.append(found)
+        rows.append((exchange, *words, phase_of(change.phase), types))
+    day = at.astimezone(EXCHANGE_TZ).date()
+    says = day_words(rulebook.calendar, day)
+    if invocation.json:
+        source = "broker" if reply else "rules"
+        whole = {"at": at.isoformat(), "source": source, "day": says, "exchanges": fields}
+        return json_text(whole).splitlines()
+    by = "the broker" if reply else "the exchanges' rules"
+    head = f"{day_and_clock_of(at)} by {by}"
+    doubt = [says] if day in rulebook.calendar.doubts else []
+    table = aligned(HEADS, rows, limit=width())
+    return [head, *table, *doubt, "", *day_strip(rulebook, LISTED, at)]
+
+
+def day_strip(rulebook: Rulebook, exchanges: Sequence[Exchange], at: datetime) -> list[str]:
+    """Draw the day of `at` by the rules, a letter for five minutes, and what the letters mean.
+
+    A day without trading is said in words.
+    """
+    start = datetime.combine(at.astimezone(EXCHANGE_TZ).date(), time(FIRST_HOUR), EXCHANGE_TZ)
+    if not rulebook.calendar.is_trading_day(start.date()):
+        return [day_words(rulebook.calendar, start.date())]
+    an_hour = timedelta(hours=1) // LETTER_SPAN
+    columns = (LAST_HOUR - FIRST_HOUR) * an_hour
+    hours = "".join(f"{hour:<{an_hour}}" for hour in range(FIRST_HOUR, LAST_HOUR + 1))
+    lines, seen = [f"{'':<{_NAME}} {hours}".rstrip()], set[Phase]()
+    for exchange in exchanges:
+        phases = [rulebook.phase_at(exchange, start + LETTER_SPAN * i) for i in range(columns)]
+        seen.update(phases)
+        lines.append(f"{exchange:<{_NAME}} {''.join(map(LETTERS.__getitem__, phases))}".rstrip())
+    if 0 <= (column := (at - start) // LETTER_SPAN) < columns:
+        lines.append(f"{'':<{_NAME}} {'':<{column}}^ now")
+    legend = [phase for phase in LETTERS if phase in seen and phase is not Phase.CLOSED]
+    meanings = (f"{LETTERS[phase]} {PHASE_WORDS[phase].partition(' (')[0]}" for phase in legend)
+    return [*lines, "  ".join(meanings)]
+
+
+# --------------------------------------------------------------------------------------- the rules
+
+
+def _explain(invocation: Invocation, rulebook: Rulebook, symbol: str, at: datetime) -> None:
+    """Say what may be done with a symbol, line by line, each with its rule."""
+    day = at.astimezone(EXCHANGE_TZ).date()
+    instrument = load_symbols().instrument(symbol, day)
+    if instrument is None:
+        raise click.BadParameter(f"the shipped table of symbols has no {symbol!r} on {day}")
+    lines = explain(rulebook, instrument, at)
+    if invocation.json:
+        found = [
+            {"what": line.what, "says": line.says, **_rule_fields(line.rule)} for line in lines
+        ]
+        print_json({"at": at.isoformat(), "symbol": symbol, "explained": found})
+        return
+    print_text(f"{symbol} at {day_and_clock_of(at)} by the exchange's rules")
+    rows = []
+    for line in lines:
+        rule, since, confidence, source = _rule_cells(line.rule)
+        rows.append((line.what, confidence, line.says, rule, since, source))
+    print_table(invocation, WHY_HEADS, rows, spare=("SOURCE", "SINCE", "RULE"))
+
+
+def _show_rules(invocation: Invocation, rulebook: Rulebook, at: datetime) -> None:
+    """Show every rule in effect on a day."""
+    rows = rulebook.table(at.astimezone(EXCHANGE_TZ).date())
+    if invocation.json:
+        found = [{"says": row.says, "note": row.note, **_rule_fields(row)} for row in rows]
+        print_json({"at": at.isoformat(), "rules": found})
+        return
+    table = [(*_rule_cells(row), row.says) for row in rows]
+    print_table(invocation, RULE_HEADS, table, spare=("SOURCE",))
+
+
+def _rule_fields(rule: RuleRow | None) -> dict[str, object]:
+    if rule is None:
+        return {"rule": None}
+    return {
+        "rule": rule.rule,
+        "since": rule.since.isoformat() if rule.since else None,
+        "until": rule.until.isoformat() if rule.until else None,
+        "confidence": rule.confidence,
+        "source": list(rule.source),
+    }
+
+
+def _rule_cells(rule: RuleRow | None) -> tuple[str | None, ...]:
+    if rule is None:
+        return (None, None, None, None)
+    since = rule.since.isoformat() if rule.since else None
+    return (rule.rule, since, rule.confidence, "/".join(rule.source) or None)

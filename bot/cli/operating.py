@@ -1,0 +1,91 @@
+"""What the commands that act on the running bot share: to act, wait for the effect, and show it."""
+
+from collections.abc import Callable, Collection
+from time import sleep
+from typing import Final
+
+import click
+
+from bot.cli import messages
+from bot.cli.command import Invocation
+from bot.cli.show import print_json, print_text
+from bot.cli.target import Fields, ask_bot, each, find_status, inner, text, which_bot
+from bot.cli.telling.wording import counted
+from bot.clock import monotonic_s
+from bot.domain.entry import RunState
+
+SETTLE_S: Final = 2.0
+"""How long to look for the effect of a request to the bot, which is carried out a moment later."""
+LOOK_EVERY_S: Final = 0.05
+OPERATOR: Final = "operator"
+_OFF: Final = frozenset({"paused", "disabled"})
+
+
+def act(
+    invocation: Invocation,
+    do: str,
+    *,
+    wanted: RunState,
+    wanted_of_strategy: Collection[str],
+    strategy: str | None,
+    reason: str,
+) -> None:
+    """Have the bot, or one strategy, do something; show how it is a moment later."""
+
+    def state(found: Fields) -> str:
+        rows = {text(row, "name"): text(row, "state") for row in each(found, "strategies")}
+        return text(found, "state") if strategy is None else rows.get(strategy, "")
+
+    if strategy is not None:
+        running = inner(ask_bot(invocation, "status"), "status")
+        names = [text(row, "name") for row in each(running, "strategies")]
+        if strategy not in names:
+            raise click.UsageError(f"no strategy '{strategy}' runs; running: {', '.join(names)}")
+    ask_bot(invocation, do, strategy=strategy, reason=reason, by=OPERATOR)
+    reached = {wanted} if strategy is None else wanted_of_strategy
+    found = wait_until(invocation, lambda now: state(now) in reached)
+    print_end(invocation, found)
+    if strategy is None:
+        print_accepted(invocation, found, do, wanted)
+    elif not invocation.json and state(found) == "on":
+        print_text(f"{strategy} on")
+
+
+def wait_until(
+    invocation: Invocation, is_reached: Callable[[Fields], bool], within_s: float = SETTLE_S
+) -> Fields:
+    """Look until the bot is as it should be, or the time is up; return how it is."""
+    deadline = monotonic_s() + within_s
+    found = find_status(invocation)
+    while not is_reached(found) and monotonic_s() < deadline:
+        sleep(LOOK_EVERY_S)
+        found = find_status(invocation)
+    return found
+
+
+def print_accepted(invocation: Invocation, found: Fields, do: str, wanted: RunState) -> None:
+    """Say that the bot has accepted the act where another state still hides it."""
+    if not invocation.json and text(found, "state") != wanted:
+        print_text(messages.TAKEN.format(do=do, state=text(found, "state")))
+
+
+def print_end(invocation: Invocation, found: Fields) -> None:
+    """Print how the bot is now, and which orders are still open."""
+    if invocation.json:
+        print_json(found)
+        return
+    print_state(invocation, found)
+    if orders := each(found, "open_orders"):
+        listed = ", ".join(text(row, "order_id") for row in orders)
+        print_text(f"{counted(len(orders), 'order')} still open: {listed}")
+
+
+def print_state(invocation: Invocation, found: Fields, more: str = "") -> None:
+    """Print which bot it is and how it is now, and which strategies are off."""
+    reason = text(found, "reason")
+    tail = f"{f', {more}' if more else ''}{f': {reason}' if reason else ''}"
+    print_text(f"{text(found, 'state')} {which_bot(invocation)}{tail}")
+    for row in each(found, "strategies"):
+        if text(row, "state") in _OFF:
+            why = text(row, "reason")
+            print_text(f"{text(row, 'name')} {text(row, 'state')}{f': {why}' if why else ''}")

@@ -1,0 +1,107 @@
+"""Options that several commands take, and how their values are read.
+
+Without a unit a length of time is in seconds. `--since` is read against the journal's time: in a
+sandbox, where market time is not the wall's, now is the last moment of the journal.
+"""
+
+import re
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from bot.clock import SystemClock
+from bot.domain.instrument import EXCHANGE_TZ
+
+if TYPE_CHECKING:
+    from bot.journal.reader import JournalReader
+
+FORMS: Final = ("table", "wide", "csv", "jsonl")
+LENGTH_MAX_S: Final = 1e6
+WATCH_EVERY_S: Final = 2.0
+WATCH_EVERY_S_MIN: Final = 0.5
+_UNIT_S: Final = {"s": 1, "m": 60, "h": 3_600}
+_SPAN: Final = re.compile(r"([0-9]{1,4})([smhdw])")
+_SPAN_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+class Length(click.ParamType[float]):
+    """A length of time in seconds: `90`, `90s`, `2m` or `1h`."""
+
+    name = "time"
+
+    def __init__(self, least_s: float = 0.0, wanted: str = "a length of time like 60s or 2m"):
+        self._least_s = least_s
+        self._wanted = wanted
+
+    def convert(
+        self, value: object, param: click.Parameter | None, context: click.Context | None
+    ) -> float:
+        written = str(value)
+        unit_s = _UNIT_S.get(written[-1:])
+        try:
+            seconds = float(written[:-1] if unit_s else written) * (unit_s or 1)
+        except ValueError:
+            self.fail(f"{written!r}: wanted {self._wanted}", param, context)
+        if not self._least_s <= seconds < LENGTH_MAX_S:
+            wanted = f"at least {self._least_s:g} seconds and less than {LENGTH_MAX_S:,.0f}"
+            self.fail(f"{written!r}: wanted {wanted}", param, context)
+        return seconds
+
+
+class When(click.ParamType[str]):
+    """What `--since` takes; `since_of` turns it into an instant."""
+
+    name = "when"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, context: click.Context | None
+    ) -> str:
+        written = str(value)
+        try:
+            _ = _SPAN.fullmatch(written) or datetime.fromisoformat(written)
+        except ValueError:
+            wanted = "a length of time like 1d, 2h or 30m, a day like 2026-11-19, or an instant"
+            self.fail(f"{written!r}: wanted {wanted}", param, context)
+        return written
+
+
+EVERY: Final = Length(
+    WATCH_EVERY_S_MIN, "how often to look, in seconds like 2 or 2s; write it after the symbol"
+)
+form_option: Final = click.option(
+    "-o", "--output", "form", type=click.Choice(FORMS), default="table", help="How to print."
+)
+reason_option: Final = click.option("--reason", default="", metavar="TEXT", help="Is journalled.")
+since_option: Final = click.option(
+    "--since", type=When(), metavar="WHEN", help="1d, 2h, 30m, 2026-11-19 or 2026-11-19T09:30."
+)
+strategy_option: Final = click.option("--strategy", metavar="NAME", help="Only this strategy.")
+symbol_option: Final = click.option("--symbol", metavar="SYM", help="Only this symbol.")
+timeout_option: Final = click.option(
+    "--timeout", type=Length(), default=60.0, metavar="TIME", help="The longest wait."
+)
+watch_option: Final = click.option(
+    "--watch",
+    "watch_s",
+    type=EVERY,
+    metavar="[S]",
+    is_flag=False,
+    flag_value=WATCH_EVERY_S,
+    help="Look again every S seconds (2) until Ctrl-C.",
+)
+
+
+def since_of(text: str | None, reader: "JournalReader") -> datetime | None:
+    """Return the instant that `--since` means, None without it."""
+    if text is None:
+        return None
+    if found := _SPAN.fullmatch(text):
+        back = timedelta(**{_SPAN_UNITS[found[2]]: int(found[1])})
+        runs = reader.runs()
+        if not runs or runs[-1].mode != "sandbox":
+            return SystemClock().now() - back
+        last = runs[-1].ended_at or runs[-1].started_at
+        return max([last, *(row.at for row in reader.decisions(since=last))]) - back
+    at = datetime.fromisoformat(text)
+    return at if at.tzinfo else at.replace(tzinfo=EXCHANGE_TZ)

@@ -1,0 +1,299 @@
+"""Which bot a command is about: its settings, its journal, and what it answers while it runs.
+
+Without `-c` and `--state-dir` the configuration is searched for (`settings.find_config`). A command
+that only reads may end at the demo, and says so. A command that changes something takes the demo
+only where no other configuration exists and the demo runs: else it would act on one bot while
+its operator means another.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from bot.cli import messages
+from bot.cli.command import Invocation
+from bot.cli.show import write_line
+from bot.config.problems import ExitCode, OperatorMistake
+from bot.config.settings.load import DEMO, Loaded, load_settings
+from bot.config.settings.sources import COMMAND_LINE
+from bot.config.shipped import shipped, shipped_dir
+from bot.domain.entry import RunState
+from bot.runtime.control.socket import NoBotRunning, ask
+
+if TYPE_CHECKING:
+    from bot.journal.reader import JournalReader
+
+Fields = Mapping[str, object]
+"""What the running bot answers: JSON in a shape of our own."""
+
+READING: Final = frozenset({"status", "otp_state", "quote", "api", "phases"})
+"""Requests to a running bot that change nothing; every other one is a change."""
+STOPPED: Final[Fields] = {"state": RunState.STOPPED}
+_SQLITE: Final = "sqlite:///"
+_TEMPLATE: Final = "config/bot.yaml"
+"""The configuration of every checkout: until somebody has run it, `bot demo` is what was run."""
+_EXIT_CODES: Final = {
+    "E-2FA": ExitCode.NEEDS_2FA,
+    "E-NET": ExitCode.UNREACHABLE,
+    "E-SYM": ExitCode.USAGE,
+}
+
+
+def load(invocation: Invocation, **flags: object) -> Loaded:
+    """Load the settings; `flags` are dotted keys with `__` for the dot. Raises OperatorMistake."""
+    loaded = _load(invocation, invocation.config, flags)
+    invocation.bot = loaded.bot
+    return loaded
+
+
+def load_demo(invocation: Invocation, **flags: object) -> Loaded:
+    """Load the shipped demo's settings, whatever other configuration there is."""
+    return _load(invocation, invocation.config or shipped(DEMO), flags)
+
+
+def _load(invocation: Invocation, path: Path | None, flags: Mapping[str, object]) -> Loaded:
+    overrides = {name.replace("__", "."): value for name, value in flags.items()}
+    if invocation.state_dir is not None:
+        overrides["state_dir"] = str(invocation.state_dir.absolute())
+    try:
+        return load_settings(path, overrides=overrides)
+    except OperatorMistake as mistake:
+        if all(problem.message.startswith(COMMAND_LINE) for problem in mistake.problems):
+            raise OperatorMistake(mistake.problems, ExitCode.USAGE) from mistake
+        raise
+
+
+def which_bot(invocation: Invocation) -> str:
+    """Name the bot that has answered: `mybot (live, account …001.1)`."""
+    assert invocation.bot is not None, "a bot was asked"
+    account = f", account {invocation.account}" if invocation.account else ""
+    return f"{invocation.bot['name']} ({invocation.bot['mode']}{account})"
+
+
+def _is_demo(loaded: Loaded) -> bool:
+    return loaded.path == shipped(DEMO)
+
+
+def _may_be_demo(loaded: Loaded) -> bool:
+    """Whether the demo may be meant where no bot was named: nobody wrote this configuration."""
+    template = shipped_dir() / _TEMPLATE
+    return _is_demo(loaded) or loaded.path.resolve() == template.resolve()
+
+
+def _name_demo(invocation: Invocation, text: str) -> None:
+    """Say once that this is the demo, where nobody has named it.
+
+    Even with `-q`: what is shown may not be of the bot that was meant. A command that changes
+    something says it with its result.
+    """
+    if invocation.config is None and not (invocation.does_change or invocation.has_named_demo):
+        invocation.has_named_demo = True
+        write_line(text, err=True)
+
+
+# ------------------------------------------------------------------------------------ the journal
+
+
+def readable(invocation: Invocation) -> Loaded:
+    """Load the settings whose journal is to be read: the configured one, or the demo's.
+
+    The demo's where nothing is configured, or only a checkout's own that was never run. With
+    `--state-dir` the demo's comes first: the configured journal need not lie there.
+    """
+
+    def has_journal(loaded: Loaded) -> bool:
+        url = loaded.journal_url
+        return not url.startswith(_SQLITE) or Path(url.removeprefix(_SQLITE)).is_file()
+
+    loaded = load(invocation)
+    if invocation.config is None and not _is_demo(loaded):
+        demo = load_demo(invocation)
+        if invocation.state_dir is not None:
+            loaded = next(filter(has_journal, (demo, loaded)), loaded)
+        elif _may_be_demo(loaded) and not invocation.does_change:
+            loaded = next(filter(has_journal, (loaded, demo)), loaded)
+    invocation.bot = loaded.bot
+    if _is_demo(loaded):
+        journal = loaded.journal_url.removeprefix(_SQLITE)
+        _name_demo(invocation, messages.DEMO_JOURNAL.format(journal=journal))
+    return loaded
+
+
+@contextmanager
+def open_journal(invocation: Invocation) -> "Iterator[JournalReader]":
+    """Open the journal for reading. Raises OperatorMistake for what the journal raises."""
+    from bot.journal.reader import JournalReader
+    from bot.runtime.journal_file import journal_errors
+
+    loaded = readable(invocation)
+    with (
+        journal_errors(loaded.origin_of("journal.url")),
+        JournalReader(loaded.journal_url) as reader,
+    ):
+        yield reader
+
+
+# -------------------------------------------------------------------------------- the running bot
+
+
+def ask_bot(invocation: Invocation, do: str, **request: object) -> Fields:
+    """Ask the running bot. Raises OperatorMistake when none runs, or when it refuses."""
+    reply = find_bot(invocation, do, **request)
+    if reply is None:
+        raise no_bot(invocation)
+    if not reply.get("ok"):
+        raise refusal(invocation, reply)
+    return reply
+
+
+def find_bot(invocation: Invocation, do: str, **request: object) -> Fields | None:
+    """Ask the running bot and return its reply, a refusal too; None when no bot runs."""
+    assert do in READING or invocation.does_change, f"only a command that changes sends {do}"
+    for state_dir in _state_dirs(invocation):
+        reply = _reply_of(state_dir, {"do": do, **request})
+        if reply is None:
+            continue
+        if named := inner(reply, "bot"):  # what it says of itself, not what a configuration says
+            invocation.bot = {name: str(value) for name, value in named.items()}
+            invocation.account = text(reply, "account")
+        if invocation.bot == load_demo(invocation).bot:
+            _name_demo(invocation, messages.DEMO_BOT)
+        return reply
+    return None
+
+
+def find_status(invocation: Invocation) -> Fields:
+    """The status of the running bot; STOPPED when none runs."""
+    reply = find_bot(invocation, "status")
+    return STOPPED if reply is None else inner(reply, "status")
+
+
+def running_status(invocation: Invocation) -> Fields:
+    """Return the status of the running bot. Raises OperatorMistake when none runs."""
+    found = find_status(invocation)
+    if text(found, "state") == RunState.STOPPED:
+        raise no_bot(invocation)
+    return found
+
+
+def _reply_of(state_dir: Path, request: Fields) -> Fields | None:
+    """Ask the bot of a state directory; None where none runs. Raises OperatorMistake."""
+    try:
+        return ask(state_dir, request)
+    except NoBotRunning:
+        return None
+    except TimeoutError as error:
+        message = f"the bot on {state_dir} did not answer in time"
+        raise OperatorMistake.of("E-CTL-003", message, ExitCode.TIMED_OUT) from error
+
+
+def _state_dirs(invocation: Invocation) -> tuple[Path, ...]:
+    """Where to look. The configuration is read once for a command, however often that looks."""
+    if invocation.state_dirs is None:
+        loaded = load(invocation)
+        found = [loaded.state_dir]
+        if _is_searched(invocation):
+            if invocation.does_change and _is_demo(loaded):
+                if not runs(loaded.state_dir):
+                    command = click.get_current_context().command_path
+                    message = messages.WHICH_BOT.format(command=command)
+                    raise OperatorMistake.of("E-RUN-007", message, ExitCode.USAGE)
+            elif not invocation.does_change and _may_be_demo(loaded):
+                found.append(load_demo(invocation).state_dir)
+        invocation.state_dirs = tuple(dict.fromkeys(found))
+    return invocation.state_dirs
+
+
+def _is_searched(invocation: Invocation) -> bool:
+    """Whether the configuration is searched for, not named."""
+    return invocation.config is None and invocation.state_dir is None
+
+
+def runs(state_dir: Path) -> bool:
+    """Whether a bot answers there. Raises OperatorMistake where one runs and does not answer."""
+    return _reply_of(state_dir, {"do": "status"}) is not None
+
+
+def require_none_running(state_dir: Path) -> None:
+    """Raise OperatorMistake when a bot answers there: it owns the files of this directory.
+
+    The journal's lease is what makes sure; this says it before anything is touched.
+    """
+    if runs(state_dir):
+        raise already_running(state_dir)
+
+
+def already_running(state_dir: Path) -> OperatorMistake:
+    """The mistake that a bot runs there."""
+    message = f"a bot is already running on {state_dir}. Its state: bot status. End it: bot stop"
+    return OperatorMistake.of("E-RUN-004", message, ExitCode.NOT_RUNNING)
+
+
+def no_bot(invocation: Invocation) -> OperatorMistake:
+    """The mistake that the configured bot does not run; it names the demo if that runs."""
+    state_dir = _state_dirs(invocation)[0]
+    if _is_searched(invocation) and invocation.does_change:
+        demo = load_demo(invocation)
+        if demo.state_dir != state_dir and runs(demo.state_dir):
+            own = load(invocation).path
+            message = messages.NOT_THE_DEMO.format(state_dir=state_dir, config=own, demo=demo.path)
+            return OperatorMistake.of("E-RUN-007", message, ExitCode.USAGE)
+    message = messages.NO_BOT.format(state_dir=state_dir)
+    return OperatorMistake.of("E-RUN-001", message, ExitCode.NOT_RUNNING)
+
+
+def refusal(invocation: Invocation, reply: Fields) -> OperatorMistake:
+    """The bot's own refusal; of a change it also names the bot that has not made it."""
+    code, message = str(reply.get("code", "E-CTL-001")), str(reply.get("message", "refused"))
+    which = f"{which_bot(invocation)}: " if invocation.does_change else ""
+    exit_code = _EXIT_CODES.get(code[:5], ExitCode.REFUSED)
+    return OperatorMistake.of(code, f"{which}{message}", exit_code)
+
+
+# -------------------------------------------------------------- one field of an answer, by its type
+
+
+def inner(fields: Fields, name: str) -> Fields:
+    """A mapping within; empty without one."""
+    found = fields.get(name)
+    return found if isinstance(found, Mapping) else {}
+
+
+def each(fields: Fields, name: str) -> list[Fields]:
+    """A list of mappings within; empty without one."""
+    found = fields.get(name)
+    rows = found if isinstance(found, list) else []
+    return [row for row in rows if isinstance(row, Mapping)]
+
+
+def words(fields: Fields, name: str) -> list[str]:
+    """A list of texts within; empty without one."""
+    found = fields.get(name)
+    return [str(word) for word in found] if isinstance(found, list) else []
+
+
+def text(fields: Fields, name: str) -> str:
+    """A text; empty without one."""
+    found = fields.get(name)
+    return "" if found is None else str(found)
+
+
+def maybe_whole(fields: Fields, name: str) -> int | None:
+    """A whole number, or None."""
+    found = fields.get(name)
+    return found if isinstance(found, int) else None
+
+
+def whole(fields: Fields, name: str) -> int:
+    """A whole number; 0 without one."""
+    return maybe_whole(fields, name) or 0
+
+
+def instant(fields: Fields, name: str) -> datetime | None:
+    """An instant written as ISO 8601, or None."""
+    found = fields.get(name)
+    return datetime.fromisoformat(found) if isinstance(found, str) else None
