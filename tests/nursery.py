@@ -23,7 +23,7 @@ STREAMS: Final = 2
 _LATER: Final = (
     "alembic.command",
     "bot.runtime.worlds.sandbox",
-    "bot.config.settings.environment",
+    "pydantic_settings",
     "bot.sandbox.library.library",
     "uvicorn.protocols.http.h11_impl",
 )

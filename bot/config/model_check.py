@@ -1,12 +1,12 @@
-"""Checks data of a file against its model, and says what is wrong as an operator reads it.
+"""Checks the data of a file against its model, and reports what is wrong as `Problem`s.
 
-The model's own errors become `Problem`s: at the key when it is unknown, at the value when it is
-wrong, at the parent's key when something is missing.
+A problem points at the key when it is unknown, at the value when it is wrong, at the parent's key
+when something is missing.
 """
 
 import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, Final, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -30,8 +30,8 @@ _WANTED: Final[Mapping[str, str]] = {
 
 
 class FileModel(BaseModel):
-    """The keys of a whole file. `not_yet` names keys that a later release will know, and why they
-    are refused today: a key that nothing reads would be a promise that nobody keeps.
+    """The keys of a whole file. `not_yet` names keys of a later release, and why they are refused
+    today: taking a key that nothing reads would be a promise not kept.
     """
 
     not_yet: ClassVar[Mapping[str, str]] = {}
@@ -49,17 +49,13 @@ def problems_in(
     error: ValidationError, model: type[BaseModel], document: YamlDocument
 ) -> list[Problem]:
     """Return the problems of a failed check, in the order of the file's lines."""
-    return in_order([problem_of(detail, model, document) for detail in details_of(error)])
+    details = error.errors(include_url=False)
+    return in_order(problem_of(detail, model, document) for detail in details)
 
 
-def in_order(problems: Sequence[Problem]) -> list[Problem]:
+def in_order(problems: Iterable[Problem]) -> list[Problem]:
     """Return problems of one file in the order of its lines."""
     return sorted(problems, key=lambda problem: (problem.line or 0, problem.column or 0))
-
-
-def details_of(error: ValidationError) -> list[ErrorDetails]:
-    """Return the single errors, without addresses of documentation."""
-    return error.errors(include_url=False)
 
 
 def problem_of(detail: ErrorDetails, model: type[BaseModel], document: YamlDocument) -> Problem:
@@ -79,8 +75,9 @@ def describe(detail: ErrorDetails, model: type[BaseModel]) -> tuple[str, str, st
     name = dotted(location)
     if kind == "missing":
         return "E-CFG-011", f"missing key {str(location[-1])!r}{_under(location[:-1])}", ""
-    if kind == "extra_forbidden" and len(location) == 1 and name in later_keys(model):
-        message = f"{name!r} does nothing in this release: {later_keys(model)[name]}"
+    later = model.not_yet if issubclass(model, FileModel) else {}
+    if kind == "extra_forbidden" and len(location) == 1 and name in later:
+        message = f"{name!r} does nothing in this release: {later[name]}"
         return "E-CFG-028", message, "take this key out"
     if kind == "extra_forbidden":
         hint = did_you_mean(str(location[-1]), known_keys(model, location[:-1]))
@@ -96,11 +93,6 @@ def describe(detail: ErrorDetails, model: type[BaseModel]) -> tuple[str, str, st
         return kind, f"{name!r}: {detail['msg']}" if name else detail["msg"], ""
     wanted = _WANTED.get(kind, detail["msg"])
     return "E-CFG-013", f"{name!r}: wanted {wanted}; found {shown(detail['input'])}", ""
-
-
-def later_keys(model: type[BaseModel]) -> Mapping[str, str]:
-    """Return the keys of a file that a later release will know, and what is missing today."""
-    return model.not_yet if issubclass(model, FileModel) else {}
 
 
 def dotted(location: Sequence[str | int]) -> str:

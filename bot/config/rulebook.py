@@ -1,4 +1,7 @@
-"""Reads rulebook and symbols from the package, and an operator's changes from a file."""
+"""Reads rulebook and symbols from the package, and an operator's changes from a file.
+
+Here, too, is the one place that says which of the settings of a fee counts.
+"""
 
 import csv
 import re
@@ -12,7 +15,7 @@ from ruamel.yaml.error import YAMLError
 
 import bot.domain
 from bot.config.problems import OperatorMistake
-from bot.config.settings.load import Loaded
+from bot.config.settings.load import DEFAULT, Loaded, Settings
 from bot.config.shipped import shipped
 from bot.config.yaml_file import Location, read_yaml
 from bot.domain.errors import RuleDataError
@@ -25,11 +28,28 @@ _RULES = Path(bot.domain.__file__).parent / "rules"
 
 def load_rulebook(on: date | None = None) -> Rulebook:
     """Return the rules in effect on a day; None: the newest. Raises RuleDataError for no day."""
-    return _shipped_rulebook(on)
+    return _rulebook(on)
+
+
+@cache
+def _rulebook(on: date | None) -> Rulebook:
+    market, calendar = _read(_RULES / "market.yaml"), _read(_RULES / "calendar.yaml")
+    return Rulebook.from_mapping({**market, "calendar": calendar}, on)
+
+
+@cache
+def _read(path: Path) -> Mapping[str, object]:
+    try:
+        data = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
+    except (YAMLError, ValueError) as error:  # ValueError: a month 13, or not UTF-8
+        raise RuleDataError(path.name, "YAML", str(error)) from error
+    if not isinstance(data, dict):
+        raise RuleDataError(path.name, "a mapping", data)
+    return data
 
 
 def on_later_rules(rulebook: Rulebook, at: datetime) -> str:
-    """Say so where a market of that time is played by rules that came into effect later.
+    """Say so when a market of that time is played by rules that came into effect later.
 
     Empty where the rules of its day are known.
     """
@@ -42,27 +62,33 @@ def on_later_rules(rulebook: Rulebook, at: datetime) -> str:
 def rulebook_of(loaded: Loaded, on: date | None = None) -> Rulebook:
     """Return the rules of a day with what the operator changes: `market_rules`, the broker's fee.
 
-    The file of changes is described at `Rulebook.with_override`. Raises OperatorMistake with file,
-    line and column of what is wrong in it, and as `load_rulebook`.
+    The file of changes is described at `Rulebook.with_override`. The broker's fee is the first of
+    these that is set: `risk.fee_ppm` of bot.yaml, an environment variable or the command line, the
+    plain setting that most people want; `broker_fee_ppm` in the `market_rules` file, where a fee
+    changes along with other rules; the shipped rate. Two that differ are no mistake, so nothing is
+    said: the nearer one is meant. Raises OperatorMistake with file, line and column of what is
+    wrong in the file, and as `load_rulebook`.
     """
-    settings = loaded.settings
-    rulebook = load_rulebook(on)
+    settings, rulebook = loaded.settings, load_rulebook(on)
     if settings.market_rules is not None:
-        rulebook = _overridden(rulebook, loaded.base_dir / Path(settings.market_rules).expanduser())
-    fee_ppm = settings.risk.fee_ppm
-    is_set = loaded.origin_of("risk.fee_ppm") != "default"
+        document = read_yaml(loaded.base_dir / Path(settings.market_rules).expanduser())
+        try:
+            rulebook = rulebook.with_override(document.data)
+        except RuleDataError as wrong:
+            place = location_of(wrong.place)
+            raise OperatorMistake([document.at_value("E-CFG-047", str(wrong), place)]) from wrong
+    fee_ppm, is_set = settings.risk.fee_ppm, loaded.origin_of("risk.fee_ppm") != DEFAULT
     if is_set and fee_ppm != rulebook.fees.broker_ppm:
         rulebook = rulebook.with_override({"broker_fee_ppm": fee_ppm})
     return rulebook
 
 
-def _overridden(rulebook: Rulebook, file: Path) -> Rulebook:
-    document = read_yaml(file)
-    try:
-        return rulebook.with_override(document.data)
-    except RuleDataError as wrong:
-        place = location_of(wrong.place)
-        raise OperatorMistake([document.at_value("E-CFG-047", str(wrong), place)]) from wrong
+def paper_fee_ppm(settings: Settings) -> int:
+    """Return the fee that a paper account is charged: `paper.fee_ppm`, else `risk.fee_ppm`.
+
+    A term of the account, kept from its opening, so the `market_rules` file has no say in it.
+    """
+    return settings.risk.fee_ppm if settings.paper.fee_ppm is None else settings.paper.fee_ppm
 
 
 def location_of(place: str) -> Location:
@@ -79,23 +105,3 @@ def load_symbols(path: Path | None = None) -> SymbolTable:
     source = path or shipped("config/symbols.csv")
     with source.open(encoding="utf-8", newline="") as file:
         return SymbolTable.from_rows(csv.DictReader(file))
-
-
-@cache
-def _shipped_rulebook(on: date | None) -> Rulebook:
-    return Rulebook.from_mapping(_shipped_rules(), on)
-
-
-@cache
-def _shipped_rules() -> Mapping[str, object]:
-    return {**_read(_RULES / "market.yaml"), "calendar": _read(_RULES / "calendar.yaml")}
-
-
-def _read(path: Path) -> Mapping[str, object]:
-    try:
-        data = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
-    except (YAMLError, ValueError) as error:  # ValueError: a month 13, or not UTF-8
-        raise RuleDataError(path.name, "YAML", str(error)) from error
-    if not isinstance(data, dict):
-        raise RuleDataError(path.name, "a mapping", data)
-    return data

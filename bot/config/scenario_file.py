@@ -10,7 +10,7 @@ from pydantic_core import ErrorDetails
 
 from bot.config.field_types import shown
 from bot.config.market_files.file import with_recording
-from bot.config.model_check import details_of, dotted, in_order, problem_of
+from bot.config.model_check import dotted, in_order, problem_of
 from bot.config.problems import ExitCode, OperatorMistake, Problem
 from bot.config.rulebook import load_rulebook
 from bot.config.yaml_file import Location, YamlDocument, read_yaml
@@ -43,14 +43,14 @@ _WANTED: Final[Mapping[str, str]] = {
     "union_tag_invalid": "one of {expected_tags} after 'do'",
     "union_tag_not_found": "what it does: do, and its keys",
 }
-"""Kinds of errors of the model that say how a value should be."""
+"""What was wanted, by the model's kind of error."""
 _LIKE: Final[Mapping[str, str]] = {
     "symbol": "a symbol in capitals, like HPG",
     "underlying": "a symbol in capitals, like HPG",
     "depository_number": "a number like 120C900001",
     "suffix": "a suffix, like .1",
 }
-"""What a text of a fixed form is like, by its key."""
+"""What was wanted of a text of a fixed form, by its key."""
 _SHIPPED: Final = Path(str(files("bot.sandbox"))) / "scenarios"
 
 
@@ -65,7 +65,14 @@ def load_scenario(name: str, base_dir: Path) -> Scenario:
     try:
         scenario = Scenario.model_validate(document.data)
     except ValidationError as error:
-        found = [_problem(document, each) for each in _own(details_of(error))]
+        details = error.errors(include_url=False)
+        places = [each["loc"] for each in details]
+        found = [
+            _problem(document, each)
+            for each in details  # a list is not too short because what is in it is wrong
+            if each["type"] != "too_short"
+            or not any(place[: len(each["loc"])] == each["loc"] != place for place in places)
+        ]
         raise OperatorMistake(in_order(found), ExitCode.CONFIG) from error
     rulebook = load_rulebook()
     if problems := [_at(document, *each) for each in _unplayable(scenario, rulebook)]:
@@ -81,21 +88,19 @@ def find_scenario(name: str, base_dir: Path) -> Path:
     path = base_dir / name
     if path.is_file():
         return path
-    raise OperatorMistake.of(
-        "E-CFG-001",
-        f"no scenario '{name}': shipped are {', '.join(scenario_names())}; or give a file",
-    )
+    message = f"no scenario '{name}': shipped are {', '.join(scenario_names())}; or give a file"
+    raise OperatorMistake.of("E-CFG-001", message)
 
 
 def scenario_names() -> list[str]:
-    """The names of the shipped scenarios."""
+    """Return the names of the shipped scenarios."""
     return sorted(path.stem for path in _SHIPPED.glob("*.yaml"))
 
 
 def _unplayable(scenario: Scenario, rulebook: Rulebook) -> Iterator[tuple[Location, str]]:
-    """Tell where a scenario is one that the rules of the exchanges cannot play, and why.
+    """Yield where a scenario cannot be played by the rules of the exchanges, and why.
 
-    The days of a replay are looked at with its files.
+    The days of a replay are checked with its files.
     """
     calendar, is_replayed = rulebook.calendar, any(each.replay for each in scenario.symbols)
     if scenario.day and not is_replayed and not calendar.covers(scenario.day):
@@ -114,21 +119,16 @@ def _unplayable(scenario: Scenario, rulebook: Rulebook) -> Iterator[tuple[Locati
             yield place, f"wanted a trading day, found {action.ex_date:%a} {action.ex_date}"
 
 
-def _own(details: list[ErrorDetails]) -> list[ErrorDetails]:
-    """Leave out that a list is too short because what is in it is wrong."""
-    places = [each["loc"] for each in details]
-    return [
-        each
-        for each in details
-        if each["type"] != "too_short"
-        or not any(place[: len(each["loc"])] == each["loc"] != place for place in places)
-    ]
-
-
 def _problem(document: YamlDocument, detail: ErrorDetails) -> Problem:
-    """Say what is wrong in the words of every other file, at its place."""
-    where, kind = _as_written(document, detail["loc"]), detail["type"]
-    context = detail.get("ctx", {})
+    """Say what is wrong in the words of every other file, at its place.
+
+    Steps that only the reader knows, like which of several shapes was meant, are left out of it.
+    """
+    where: Location = ()
+    for step in detail["loc"][:-1]:
+        longer = (*where, step)
+        where = longer if longer in document.keys or longer in document.values else where
+    where, kind, context = (*where, *detail["loc"][-1:]), detail["type"], detail.get("ctx", {})
     if kind == "value_error":
         mistake = context["error"]
         written = where if where in {*document.values, *document.keys} else where[:-1]
@@ -149,13 +149,3 @@ def _at(document: YamlDocument, where: Location, text: str) -> Problem:
     message = f"{dotted(where)!r}: {text}" if where else text
     point = document.at_key if is_key else document.at_value
     return point("E-CFG-013", message, where)
-
-
-def _as_written(document: YamlDocument, where: Location) -> Location:
-    """Leave out steps that only the reader knows: which of several shapes was meant."""
-    *steps, last = where or ("",)
-    found: Location = ()
-    for step in steps:
-        longer = (*found, step)
-        found = longer if longer in document.keys or longer in document.values else found
-    return (*found, last) if where else ()

@@ -103,7 +103,7 @@ def test_a_folder_that_others_may_write_to_is_refused(tmp_path: Path, mode: int)
     secrets_file(folder)
     folder.chmod(mode)
 
-    refuse(folder, "others may write to")
+    refuse(folder, "others can write to")
 
 
 def test_a_folder_far_above_that_all_may_write_to_is_refused(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_a_folder_far_above_that_all_may_write_to_is_refused(tmp_path: Path) -> 
     secrets_file(folder)
     (tmp_path / "open").chmod(0o777)
 
-    refuse(folder, "others may write to")
+    refuse(folder, "others can write to")
 
 
 def as_link(folder: Path) -> None:

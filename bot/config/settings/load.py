@@ -8,7 +8,7 @@ paths in the file start at its own folder.
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -23,6 +23,7 @@ from bot.config.settings.model import (
     BrokerSettings,
     JournalSettings,
     LegalSettings,
+    Mode,
     RiskSettings,
     SandboxSettings,
     Settings,
@@ -122,25 +123,33 @@ def load_settings(
     """
     environment = process_environment() if environment is None else environment
     path = path or find_config(environment)
-    document = _read(path)
+    text, name = read_text(path), shown_path(path)
+    has_keys = any(line.strip() and not line.lstrip().startswith("#") for line in text.splitlines())
+    document = parse_yaml(text, name) if has_keys else YamlDocument(name, text, {})
     merged = merge(document, environment, overrides or {})
     problems = [*in_configuration(document), *unknown_variables(environment)]
-    settings = _check(merged, problems)
-    base_dir = path.absolute().parent
-    if settings.is_embedded:
-        keys = {}
-    else:
-        broker, mode = settings.broker, settings.mode
-        keys = find_secrets(broker, mode, base_dir=base_dir, environment=environment)
-    settings = settings.model_copy(update={"broker": settings.broker.model_copy(update=keys)})
+    try:
+        settings = Settings.model_validate(merged.data)
+    except ValidationError as error:
+        raise OperatorMistake([*problems, *problems_of(error, merged)]) from error
+    problems += _contradictions(settings, merged)
+    if problems:
+        raise OperatorMistake(problems)
+    base_dir, broker = path.absolute().parent, settings.broker
+    if not settings.is_embedded:
+        keys = find_secrets(broker, settings.mode, base_dir=base_dir, environment=environment)
+        broker = broker.model_copy(update=keys)
+        settings = settings.model_copy(update={"broker": broker})
     state_dir = _state_dir(settings, path, environment)
+    data = settings.model_dump(mode="json")
+    data["journal"]["url"] = masked_url(settings.journal.url or "")
     return Loaded(
         settings=settings,
         path=path,
         origins=merged.origins,
         base_dir=base_dir,
         state_dir=state_dir,
-        sha256=_sha256(settings),
+        sha256=hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest(),
         journal_url=_journal_url(settings.journal.url, base_dir, state_dir),
     )
 
@@ -149,97 +158,70 @@ def find_config(environment: Mapping[str, str], folder: Path | None = None) -> P
     """Return the configuration in effect where the command line names none.
 
     It is what BOT_CONFIG names, there or not; else ./bot.yaml, ./config/bot.yaml, the user's own in
-    the XDG folder; else the shipped demo's, which is always there. One that stands there and cannot
-    be read, like a link to a disk that is away, is the one that is meant: reading it says why not.
+    the XDG folder; else the shipped demo's, which is always there. One that is there and cannot be
+    read, like a link to a disk that is away, is the one that is meant: reading it says why not.
     """
     if named := environment.get(CONFIG_VARIABLE):
         return Path(named).expanduser()
     here = folder or Path.cwd()
     user = _xdg(environment, "XDG_CONFIG_HOME", ".config") / "vnbot"
-    own = (here / "bot.yaml", here / "config" / "bot.yaml", user / "bot.yaml")
-    return next((path for path in own if _stands(path)), None) or shipped(DEMO)
-
-
-def _stands(path: Path) -> bool:
-    """Whether anything has this name, as far as can be seen."""
-    try:
-        path.lstat()
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError:
-        return True
-    return True
-
-
-def _read(path: Path) -> YamlDocument:
-    """A configuration of comments alone is all defaults."""
-    text = read_text(path)
-    if all(line.lstrip().startswith("#") or not line.strip() for line in text.splitlines()):
-        return YamlDocument(shown_path(path), text, {})
-    return parse_yaml(text, shown_path(path))
-
-
-def _check(merged: Merged, problems: list[Problem]) -> Settings:
-    try:
-        settings = Settings.model_validate(merged.data)
-    except ValidationError as error:
-        raise OperatorMistake([*problems, *problems_of(error, merged)]) from error
-    problems = [*problems, *_contradictions(settings, merged)]
-    if problems:
-        raise OperatorMistake(problems)
-    return settings
+    for path in (here / "bot.yaml", here / "config" / "bot.yaml", user / "bot.yaml"):
+        try:
+            path.lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError:
+            return path
+        return path
+    return shipped(DEMO)
 
 
 # -------------------------------------------------------------------------- what must hold together
 
 
-def _contradictions(settings: Settings, merged: Merged) -> list[Problem]:
-    checks = (_address_problem, _statement_problem, _journal_problem)
-    found = (check(settings, merged) for check in checks)
-    return [problem for problem in found if problem is not None]
-
-
-def _address_problem(settings: Settings, merged: Merged) -> Problem | None:
-    url, mode = settings.broker.base_url, settings.mode
-    place = ("broker", "base_url")
-    if url is None:
+def _contradictions(settings: Settings, merged: Merged) -> Iterator[Problem]:
+    mode, url = settings.mode, settings.broker.base_url
+    if url is not None and (fault := _address_fault(url, mode)):
+        message = f"'broker.base_url': {fault}"
+        yield merged.blame("E-CFG-043", message, ("broker", "base_url"))
+    if url is None and mode != "sandbox":
         message = f"mode {mode!r} needs broker.base_url, the broker's address"
-        return None if mode == "sandbox" else merged.blame("E-CFG-043", message, ("mode",))
-    if (wrong := _no_address(url)) is not None:
-        message = f"'broker.base_url': {wrong}; wanted https://HOST or https://HOST:PORT"
-        return merged.blame("E-CFG-043", message, place)
-    if mode == "live" and not url.startswith("https://"):
-        message = "'broker.base_url': live orders go over https:// only"
-        return merged.blame("E-CFG-043", message, place)
-    if not (url.startswith("https://") or _LOOPBACK.fullmatch(url)):
-        message = "'broker.base_url': http:// is for this machine only; elsewhere use https://"
-        return merged.blame("E-CFG-043", message, place)
-    return None
+        yield merged.blame("E-CFG-043", message, ("mode",))
+    statement = settings.legal.automation_allowed_by_broker
+    if mode == "live" and not is_dated(statement or ""):
+        message = (
+            "mode 'live' needs legal.automation_allowed_by_broker: your dated statement that the "
+            "broker allows automated orders, like '2026-11-02, letter of the broker, N. V. An'"
+        )
+        place = ("legal", "automation_allowed_by_broker") if statement else ("mode",)
+        yield merged.blame("E-CFG-042", message, place)
+    journal = settings.journal.url
+    if journal is not None and not is_journal_url(journal):
+        message = f"'journal.url': wanted {JOURNAL_URLS}"
+        if journal.startswith("postgresql"):
+            message += ". In a password write @ as %40, / as %2F, ? as %3F, # as %23 and % as %25"
+        yield merged.blame("E-CFG-044", message, ("journal", "url"))
 
 
-def _no_address(url: str) -> str | None:
-    """Why a URL names no host and port; None when it does."""
+def _address_fault(url: str, mode: Mode) -> str:
+    """What is wrong with a broker's address; empty when nothing is."""
+    wanted = "wanted https://HOST or https://HOST:PORT"
     try:
         parts = urlsplit(url)
         _ = parts.port
     except ValueError as error:
-        return str(error)
-    return None if parts.hostname else "there is no host in it"
+        return f"{error}; {wanted}"
+    if not parts.hostname:
+        return f"it has no host; {wanted}"
+    if mode == "live" and not url.startswith("https://"):
+        return "live orders go over https:// only"
+    if not (url.startswith("https://") or _LOOPBACK.fullmatch(url)):
+        return "http:// is for this machine only; elsewhere use https://"
+    return ""
 
 
-def _statement_problem(settings: Settings, merged: Merged) -> Problem | None:
-    statement = settings.legal.automation_allowed_by_broker
-    if settings.mode != "live" or (statement and _is_dated(statement)):
-        return None
-    message = (
-        "mode 'live' needs legal.automation_allowed_by_broker: your dated statement that the "
-        "broker allows automated orders, like '2026-11-02, letter of the broker, N. V. An'"
-    )
-    place = ("legal", "automation_allowed_by_broker") if statement else ("mode",)
-    return merged.blame("E-CFG-042", message, place)
-
-
-def _is_dated(statement: str) -> bool:
+def is_dated(statement: str) -> bool:
+    """Tell whether a text names a day, like 2026-11-02."""
     for year, month, day in _DATED.findall(statement):
         try:
             date(int(year), int(month), int(day))
@@ -247,16 +229,6 @@ def _is_dated(statement: str) -> bool:
             continue
         return True
     return False
-
-
-def _journal_problem(settings: Settings, merged: Merged) -> Problem | None:
-    url = settings.journal.url
-    if url is None or is_journal_url(url):
-        return None
-    message = f"'journal.url': wanted {JOURNAL_URLS}"
-    if url.startswith("postgresql"):
-        message += ". In a password @ is written %40, / %2F, ? %3F, # %23 and % %25"
-    return merged.blame("E-CFG-044", message, ("journal", "url"))
 
 
 def is_journal_url(url: str) -> bool:
@@ -277,18 +249,13 @@ def _journal_url(url: str | None, base_dir: Path, state_dir: Path) -> str:
 
 
 def _state_dir(settings: Settings, path: Path, environment: Mapping[str, str]) -> Path:
+    """The folder that is set, else `demo` for the shipped demo, else one of its own by its path."""
+    whole = path.absolute()
     if settings.state_dir is not None:
-        return _below(path.absolute().parent, settings.state_dir)
-    home = _xdg(environment, "XDG_STATE_HOME", ".local/state")
-    return home / "vnbot" / _state_name(path)
-
-
-def _state_name(path: Path) -> str:
-    """`demo` for the shipped demo, else a name that no other configuration has."""
-    if path.absolute() == shipped(DEMO).absolute():
-        return "demo"
-    whole = str(path.absolute())
-    return f"{path.absolute().parent.name}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
+        return _below(whole.parent, settings.state_dir)
+    name = f"{whole.parent.name}-{hashlib.sha256(str(whole).encode()).hexdigest()[:8]}"
+    name = "demo" if whole == shipped(DEMO).absolute() else name
+    return _xdg(environment, "XDG_STATE_HOME", ".local/state") / "vnbot" / name
 
 
 def _below(folder: Path, text: str) -> Path:
@@ -301,9 +268,3 @@ def _xdg(environment: Mapping[str, str], name: str, default: str) -> Path:
     given = environment.get(name, "")
     home = environment.get("HOME") or "~"
     return Path(given) if given.startswith("/") else Path(home).expanduser() / default
-
-
-def _sha256(settings: Settings) -> str:
-    data = settings.model_dump(mode="json")
-    data["journal"]["url"] = masked_url(settings.journal.url or "")
-    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()

@@ -1,18 +1,20 @@
-"""The settings as their keys stand in bot.yaml: one definition that checks and describes them.
+"""The settings as bot.yaml holds them: one definition that checks and describes its keys.
 
-Every default is here and nowhere else. Keys and passwords are no settings: see `secrets.py`.
+Every default is here and nowhere else. API keys and passwords are not settings: see `secrets.py`.
 """
 
+import re
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from bot.config.field_types import Flag, Speed, Text, Texts, Whole
+from bot.config.field_types import flag, pace, reader, text, texts, whole, wrong
 from bot.config.limits import LimitsSection
 from bot.config.model_check import FileModel
-from bot.config.paper import PaperSettings
 from bot.domain.plan import Limits
 from bot.protocol.secret import Secret
+from bot.sandbox.markets.mirror.model import FillName
 
 Mode = Literal["sandbox", "paper", "live"]
 
@@ -20,40 +22,43 @@ _SECTION: Final = ConfigDict(
     extra="forbid", frozen=True, arbitrary_types_allowed=True, hide_input_in_errors=True
 )
 _DEVICE_ID: Final = "1 to 64 letters, digits and signs (ASCII only, no blanks), like my-server-01"
-_ACCOUNT: Final = Text(
+_ACCOUNT: Final = text(
     r"[A-Za-z0-9._-]{1,40}", "normal, margin, an id, or a suffix like '.1' in quotes"
 )
 
+_SYMBOL: Final = re.compile(r"[A-Z0-9]{1,12}")
+_SETTLED: Final = whole(1, 1_000_000_000, "settled shares")
+
 PREFIX: Final = "BOT_"
-"""How the name of a variable of the environment begins that sets a setting."""
+"""What the names of the environment variables that set a setting begin with."""
 NESTING: Final = "__"
 
 
 class BrokerSettings(BaseModel):
-    """Where the broker is and how to speak to it. Keys never stand in this file."""
+    """Where the broker is and how to speak to it. Keys never belong in this file."""
 
     model_config = _SECTION
 
-    base_url: Annotated[str, Text(r"https?://[^\s]+", "an address like https://host")] | None = None
-    """The broker's address. Left out in the sandbox mode: the embedded broker."""
-    secrets_file: Annotated[str, Text()] | None = None
+    base_url: Annotated[str, text(r"https?://[^\s]+", "an address like https://host")] | None = None
+    """The broker's address. Left out in sandbox mode: the embedded broker."""
+    secrets_file: Annotated[str, text()] | None = None
     """A file of mode 0600 with api_key and api_secret; default: secrets.yaml beside this file."""
-    device_id: Annotated[str, Text(r"[\x21-\x7e]{1,64}", _DEVICE_ID)] = "vnbot"
-    """What the broker asks for with every order: 1 to 64 characters of your choice."""
+    device_id: Annotated[str, text(r"[\x21-\x7e]{1,64}", _DEVICE_ID)] = "vnbot"
+    """Sent with every order: 1 to 64 characters of your choice."""
     account: Annotated[str, _ACCOUNT] = "normal"
-    """normal, margin, the id of a sub-account, its extended id, or the suffix of that."""
-    requests_per_minute: Annotated[int, Whole(1, 6_000)] = 60
+    """normal, margin, a sub-account's id, its extended id, or the suffix of that."""
+    requests_per_minute: Annotated[int, whole(1, 6_000)] = 60
     """The request quota of your key. Orders go first, reads share the rest."""
     api_key: Annotated[Secret | None, Field(exclude=True)] = None
     api_secret: Annotated[Secret | None, Field(exclude=True)] = None
 
 
 class JournalSettings(BaseModel):
-    """Where everything is remembered."""
+    """Where the journal is kept."""
 
     model_config = _SECTION
 
-    url: Annotated[str, Text(r"\S{1,500}", "sqlite:///FILE or postgresql+psycopg://…")] | None = (
+    url: Annotated[str, text(r"\S{1,500}", "sqlite:///FILE or postgresql+psycopg://…")] | None = (
         Field(default=None, repr=False)
     )
     """sqlite:///FILE or postgresql+psycopg://user@host/name; default: in the state folder."""
@@ -64,24 +69,27 @@ class RiskSettings(BaseModel):
 
     model_config = _SECTION
 
-    max_in_flight: Annotated[int, Whole(1, 32)] = 4
+    max_in_flight: Annotated[int, whole(1, 32)] = 4
     """Orders being sent at once."""
-    max_quote_age_s: Annotated[int, Whole(1, 3_600)] = 10
+    max_quote_age_s: Annotated[int, whole(1, 3_600)] = 10
     """No order on a quote older than this (market time)."""
-    signal_ttl_s: Annotated[int, Whole(1, 3_600)] = 5
-    """A decision that could not be sent within this is dropped (market time)."""
-    duplicate_window_s: Annotated[int, Whole(0, 3_600)] = 60
+    signal_ttl_s: Annotated[int, whole(1, 3_600)] = 5
+    """A decision that cannot be sent within this is dropped (market time)."""
+    duplicate_window_s: Annotated[int, whole(0, 3_600)] = 60
     """The same order again within this is refused (market time)."""
-    max_unknown: Annotated[int, Whole(1, 10)] = 1
+    max_unknown: Annotated[int, whole(1, 10)] = 1
     """Orders of unknown outcome at which an account takes no new entries."""
-    allow_amend: Annotated[bool, Flag()] = False
-    """Whether `bot modify` may change orders; cancelling and ordering anew is the safer way."""
-    fee_ppm: Annotated[int, Whole(0, 10_000)] = 1_500
-    """The broker's fee in parts per million of the amount; 1_500 is 0.15 %."""
-    pause_on_cash_difference_vnd: Annotated[int | None, Whole(0, 10**12)] = None
-    """Cash that no order here explains, above which the bot pauses; without it, it is noted."""
+    allow_amend: Annotated[bool, flag] = False
+    """Whether `bot modify` may change orders; cancelling and placing a new one is safer."""
+    fee_ppm: Annotated[int, whole(0, 10_000)] = 1_500
+    """The broker's fee in parts per million of the amount; 1_500 is 0.15 %.
+
+    Once set, it outranks `broker_fee_ppm` of the `market_rules` file.
+    """
+    pause_on_cash_difference_vnd: Annotated[int | None, whole(0, 10**12)] = None
+    """The bot pauses when cash differs by more than this unexplained; left out: it notes it."""
     limits: LimitsSection = LimitsSection()
-    """Limits of every strategy, beside its own; the tighter one holds."""
+    """Limits of every strategy, in addition to its own; the tighter one holds."""
 
     @property
     def all_strategies(self) -> Limits:
@@ -94,40 +102,69 @@ class SandboxSettings(BaseModel):
 
     model_config = _SECTION
 
-    seed: Annotated[int, Whole(0, 2**31)] = 7
+    seed: Annotated[int, whole(0, 2**31)] = 7
     """The same seed gives the same market."""
-    speed: Annotated[float, Speed()] = 60.0
-    """Seconds of market time in a second, or max: as fast as it goes."""
-    scenario: Annotated[str, Text()] = "market"
+    speed: Annotated[float, pace] = 60.0
+    """Seconds of market time in a second, or max: as fast as the machine goes."""
+    scenario: Annotated[str, text()] = "market"
     """The name of a shipped scenario, or a file."""
-    port: Annotated[int, Whole(0, 65_535, "a port")] | None = 8790
-    """Its port on loopback; 0 takes a free one, null none: it answers in this process alone."""
+    port: Annotated[int, whole(0, 65_535, "a port")] | None = 8790
+    """Its port on loopback; 0: any free one; null: none, it answers in this process only."""
+
+
+@reader({"type": "object", "additionalProperties": _SETTLED.schema})
+def _holdings(value: object) -> Mapping[str, int]:
+    """Settled shares by symbol."""
+    wanted = "symbols with their settled shares, like {HPG: 1_000}"
+    if not isinstance(value, Mapping):
+        raise wrong("E-CFG-013", wanted, value)
+    for symbol in value:
+        if not isinstance(symbol, str) or not _SYMBOL.fullmatch(symbol):
+            raise wrong("E-CFG-024", wanted, symbol)
+    return {symbol: _SETTLED.read(shares) for symbol, shares in value.items()}
+
+
+class PaperSettings(BaseModel):
+    """The paper account. What it began with stays, until you begin a new one."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    fill: FillName = "queue"
+    """How orders are filled: touch, depth or queue, from the kindest to the most careful."""
+    cash: Annotated[int, whole(0, 1_000_000_000_000, "whole VND")] = 100_000_000
+    """VND that the account begins with."""
+    holdings: Annotated[Mapping[str, int], _holdings] = {}
+    """Settled shares that it begins with, at the price of that day: {HPG: 1_000}."""
+    fee_ppm: Annotated[int, whole(0, 10_000)] | None = None
+    """Its fee in parts per million of the amount; left out: risk.fee_ppm."""
 
 
 class LegalSettings(BaseModel):
-    """What has to be stated before real orders go out."""
+    """What you must state before real orders go out."""
 
     model_config = _SECTION
 
-    automation_allowed_by_broker: Annotated[str, Text()] | None = None
+    automation_allowed_by_broker: Annotated[str, text()] | None = None
     """Your dated statement, like '2026-11-02, letter of the broker, N. V. An'."""
 
 
 class Settings(FileModel):
-    """Everything that bot.yaml may say."""
+    """Everything that bot.yaml may hold."""
 
     model_config = _SECTION
     not_yet: ClassVar = {"notify": "no notices are sent yet", "web": "there is no dashboard yet"}
 
     mode: Mode = "sandbox"
-    """sandbox: all is played; paper: real prices, orders matched here; live: real orders."""
+    """sandbox: all simulated; paper: real prices, orders matched here; live: real orders."""
     broker: BrokerSettings = BrokerSettings()
     journal: JournalSettings = JournalSettings()
-    strategies: Annotated[tuple[str, ...], Texts()] = ("strategies/*.yaml",)
+    strategies: Annotated[tuple[str, ...], texts] = ("strategies/*.yaml",)
     """Which strategy files run: a pattern, or a list of them."""
-    market_rules: Annotated[str, Text()] | None = None
-    """A file of what the exchanges changed: days closed or open, largest orders, the fee."""
-    state_dir: Annotated[str, Text()] | None = None
+    market_rules: Annotated[str, text()] | None = None
+    """A file of changes: days closed or open, largest orders, the broker's fee if risk.fee_ppm
+    is not set.
+    """
+    state_dir: Annotated[str, text()] | None = None
     """A folder for journal, control socket and ledger; default: below the XDG state folder."""
     risk: RiskSettings = RiskSettings()
     sandbox: SandboxSettings = SandboxSettings()
@@ -136,5 +173,5 @@ class Settings(FileModel):
 
     @property
     def is_embedded(self) -> bool:
-        """Whether the broker is the sandbox in this very process."""
+        """Whether the broker is the sandbox in this process."""
         return self.mode == "sandbox" and self.broker.base_url is None

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pydantic import ValidationError
-from pydantic_core import ErrorDetails
 
-from bot.config.model_check import describe, details_of, did_you_mean, problem_of
+from bot.config.model_check import describe, did_you_mean, in_order, problem_of
 from bot.config.problems import Problem
 from bot.config.settings.model import NESTING, PREFIX, Settings
 from bot.config.yaml_file import YamlDocument
@@ -17,7 +16,7 @@ SECRET_KEYS: Final = ("api_key", "api_secret")
 FLAG: Final = "flag"
 _ENV: Final = "env "
 COMMAND_LINE: Final = "command line"
-"""How a problem begins that lies in an option and in no file."""
+"""What a problem with an option begins with, which is in no file."""
 
 Tree = dict[str, object]
 Steps = tuple[str, ...]
@@ -45,10 +44,8 @@ class Merged:
     def blame(self, code: str, message: str, steps: Steps) -> Problem:
         """Return a problem with one value, at the place that said it."""
         origin = self.origins.get(".".join(steps), "")
-        if origin.startswith(_ENV):
-            return Problem(code, _of_variable(origin, message))
-        if origin == FLAG:
-            return Problem(code, _of_flag(message))
+        if prefix := _prefix(origin):
+            return Problem(code, f"{prefix}: {message}")
         return self.document.at_value(code, message, steps)
 
 
@@ -63,31 +60,37 @@ def merge(
     for steps, value in _leaves(document.data):
         line, _ = document.position(steps)
         merged.put(steps, value, f"{document.name}:{line}")
-    for steps, value in _leaves(_in_environment(environment)):
+    for steps, value in _leaves(settings_in(environment)):
         merged.put(steps, value, f"{_ENV}{variable(steps)}")
     for dotted, value in flags.items():
         if value is not None:
             merged.put(tuple(dotted.split(".")), value, FLAG)
-    _take_secrets_out(merged)
-    return merged
-
-
-def _in_environment(environment: Mapping[str, str]) -> Tree:
-    """What our variables say; without any, the library that reads them is not even imported."""
-    if not any(name.upper().startswith(PREFIX) for name in environment):
-        return {}
-    from bot.config.settings.environment import settings_in
-
-    return settings_in(environment)
-
-
-def _take_secrets_out(merged: Merged) -> None:
     broker = merged.data.get("broker")
     for key in SECRET_KEYS:
         merged.data.pop(key, None)
         merged.origins.pop(f"broker.{key}", None)
         if isinstance(broker, dict):
             broker.pop(key, None)
+    return merged
+
+
+def settings_in(environment: Mapping[str, str]) -> Tree:
+    """Return the settings that variables like BOT_BROKER__DEVICE_ID set, in any case, as texts.
+
+    Without such a variable pydantic-settings is not imported: that would slow every start.
+    """
+    if not any(name.upper().startswith(PREFIX) for name in environment):
+        return {}
+    from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
+
+    class InEnvironment(Settings, BaseSettings):
+        model_config = SettingsConfigDict(
+            env_prefix=PREFIX, env_nested_delimiter=NESTING, enable_decoding=False
+        )
+
+    source = EnvSettingsSource(InEnvironment)
+    source.env_vars = {name.lower(): value for name, value in environment.items()}
+    return dict(source())
 
 
 def _leaves(tree: Mapping[str, object], above: Steps = ()) -> Iterator[tuple[Steps, object]]:
@@ -133,33 +136,24 @@ def unknown_variables(environment: Mapping[str, str]) -> list[Problem]:
 
 def problems_of(error: ValidationError, merged: Merged) -> list[Problem]:
     """Return what is wrong, each at the place that said so."""
-    problems = [_problem(detail, merged) for detail in details_of(error)]
-    return sorted(problems, key=lambda problem: (problem.line or 0, problem.column or 0))
-
-
-def _problem(detail: ErrorDetails, merged: Merged) -> Problem:
-    origin = _origin(detail, merged)
-    if origin.startswith(_ENV):
-        if detail["type"] == "extra_forbidden":
+    problems = []
+    for detail in error.errors(include_url=False):
+        steps = [str(step) for step in detail["loc"]]
+        names = (".".join(steps[:length]) for length in range(len(steps), 0, -1))
+        origin = next((merged.origins[name] for name in names if name in merged.origins), "")
+        if origin.startswith(_ENV) and detail["type"] == "extra_forbidden":
             text = f"the environment variable {origin.removeprefix(_ENV)} names no setting"
-            return Problem("E-CFG-045", text)
-        code, message, hint = describe(detail, Settings)
-        return Problem(code, _of_variable(origin, f"{message}. {hint}".rstrip(". ")))
-    if origin == FLAG:
-        code, message, hint = describe(detail, Settings)
-        return Problem(code, _of_flag(f"{message}. {hint}".rstrip(". ")))
-    return problem_of(detail, Settings, merged.document)
+            problems.append(Problem("E-CFG-045", text))
+        elif prefix := _prefix(origin):
+            code, message, hint = describe(detail, Settings)
+            problems.append(Problem(code, f"{prefix}: {message}. {hint}".rstrip(". ")))
+        else:
+            problems.append(problem_of(detail, Settings, merged.document))
+    return in_order(problems)
 
 
-def _of_variable(origin: str, message: str) -> str:
-    return f"environment variable {origin.removeprefix(_ENV)}: {message}"
-
-
-def _of_flag(message: str) -> str:
-    return f"{COMMAND_LINE}: {message}"
-
-
-def _origin(detail: ErrorDetails, merged: Merged) -> str:
-    steps = [str(step) for step in detail["loc"]]
-    dotted = (".".join(steps[:length]) for length in range(len(steps), 0, -1))
-    return next((merged.origins[name] for name in dotted if name in merged.origins), "default")
+def _prefix(origin: str) -> str:
+    """What a problem begins with that is not in the file; empty for one that is."""
+    if origin.startswith(_ENV):
+        return f"environment variable {origin.removeprefix(_ENV)}"
+    return COMMAND_LINE if origin == FLAG else ""

@@ -1,4 +1,4 @@
-"""The strategy file as its keys stand in it: one definition that checks files and describes them.
+"""The strategy file and its keys: one definition that checks files and describes them.
 
 The JSON schema for editors is made from these models, so what an editor accepts and what the bot
 accepts cannot drift apart. The docstring under a key is what the editor shows.
@@ -8,19 +8,12 @@ import json
 import re
 from dataclasses import dataclass
 from datetime import time, timedelta
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.json_schema import JsonSchemaValue
 
-from bot.config.field_types import (
-    Interval,
-    LocalTime,
-    Reader,
-    Text,
-    Whole,
-    wrong,
-)
+from bot.config.field_types import interval, local_time, reader, text, whole, wrong
 from bot.config.limits import SHARES, VND, LimitsSection
 from bot.config.model_check import FileModel
 from bot.domain.order import MARKET_TYPES, OrderType
@@ -33,7 +26,8 @@ _PRICE: Final = re.compile(r"(bid|ask|last|mid)(?: ([+-])([1-9][0-9]?) ticks?)?"
 _BETWEEN: Final = re.compile(r"(\S+) ?- ?(\S+)")
 _SYMBOL: Final = r"[A-Z0-9]*[A-Z][A-Z0-9]*"
 _SYMBOL_LENGTH_MAX: Final = 12
-_Length = Annotated[timedelta | None, Interval()]
+_INTERVAL: Final = interval()
+_Length = Annotated[timedelta | None, _INTERVAL]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,125 +39,77 @@ class PriceChoice:
     market: OrderType | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PriceReader(Reader):
+@reader({"type": "string", "pattern": f"^({_PRICE.pattern}|{'|'.join(MARKET_TYPES)})$"})
+def order_price(value: object) -> PriceChoice:
     """`ask`, `ask +1 tick`, or a market type like MTL."""
-
-    def read(self, value: object) -> PriceChoice:
-        """Return the choice."""
-        if isinstance(value, str) and value in MARKET_TYPES:
-            return PriceChoice(None, market=OrderType(value))
-        found = _PRICE.fullmatch(value) if isinstance(value, str) else None
-        if found is None:
-            wanted = "bid, ask, last or mid, perhaps with '+1 tick', or a market type like MTL"
-            raise wrong("E-CFG-019", wanted, value)
-        sign = -1 if found[2] == "-" else 1
-        return PriceChoice(PriceBasis(found[1]), sign * int(found[3] or 0))
-
-    def schema(self) -> JsonSchemaValue:
-        """Text."""
-        return {"type": "string", "pattern": f"^({_PRICE.pattern}|{'|'.join(MARKET_TYPES)})$"}
+    if isinstance(value, str) and value in MARKET_TYPES:
+        return PriceChoice(None, market=OrderType(value))
+    found = _PRICE.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        wanted = "bid, ask, last or mid, perhaps with '+1 tick', or a market type like MTL"
+        raise wrong("E-CFG-019", wanted, value)
+    sign = -1 if found[2] == "-" else 1
+    return PriceChoice(PriceBasis(found[1]), sign * int(found[3] or 0))
 
 
-@dataclass(frozen=True, slots=True)
-class BetweenReader(Reader):
+@reader({"type": "string", "pattern": r"^\d?\d:\d\d(:\d\d)? ?- ?\d?\d:\d\d(:\d\d)?$"})
+def time_range(value: object) -> tuple[time, time]:
     """`09:20 - 14:20`: two times of one day, the first before the second."""
-
-    def read(self, value: object) -> tuple[time, time]:
-        """Return start and end."""
-        found = _BETWEEN.fullmatch(value) if isinstance(value, str) else None
-        if found is None:
-            raise wrong("E-CFG-016", "two times of day, like 09:20 - 14:20", value)
-        start, end = LocalTime().read(found[1]), LocalTime().read(found[2])
-        if start >= end:
-            raise wrong("E-CFG-016", "a start before its end, like 09:20 - 14:20", value)
-        return start, end
-
-    def schema(self) -> JsonSchemaValue:
-        """Text."""
-        return {"type": "string", "pattern": r"^\d?\d:\d\d(:\d\d)? ?- ?\d?\d:\d\d(:\d\d)?$"}
+    found = _BETWEEN.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        raise wrong("E-CFG-016", "two times of day, like 09:20 - 14:20", value)
+    start, end = local_time.read(found[1]), local_time.read(found[2])
+    if start >= end:
+        raise wrong("E-CFG-016", "a start before its end, like 09:20 - 14:20", value)
+    return start, end
 
 
-@dataclass(frozen=True, slots=True)
-class TimesReader(Reader):
-    """A time of day, or a list of them."""
-
-    def read(self, value: object) -> tuple[time, ...]:
-        """Return the times, in order of the day, each once."""
-        times = value if isinstance(value, list | tuple) else [value]
-        return tuple(sorted({LocalTime().read(each) for each in times}))
-
-    def schema(self) -> JsonSchemaValue:
-        """Text or a list of texts."""
-        moment = LocalTime().schema()
-        return {"anyOf": [moment, {"type": "array", "items": moment, "minItems": 1}]}
+@reader(
+    {"anyOf": [local_time.schema, {"type": "array", "items": local_time.schema, "minItems": 1}]}
+)
+def times(value: object) -> tuple[time, ...]:
+    """A time of day, or a list of them; in order of the day, each once."""
+    items = value if isinstance(value, list | tuple) else [value]
+    return tuple(sorted({local_time.read(each) for each in items}))
 
 
-@dataclass(frozen=True, slots=True)
-class PresentReader(Reader):
+@reader({"type": ["boolean", "null"]})
+def presence(value: object) -> bool:
     """A key that is there or not: `session` and `session: true` both say yes."""
-
-    def read(self, value: object) -> bool:
-        """Return the flag."""
-        if value is None or isinstance(value, bool):
-            return value is not False
-        raise wrong("E-CFG-013", "true, or nothing", value)
-
-    def schema(self) -> JsonSchemaValue:
-        """A boolean or nothing."""
-        return {"type": ["boolean", "null"]}
+    if value is None or isinstance(value, bool):
+        return value is not False
+    raise wrong("E-CFG-013", "true, or nothing", value)
 
 
-@dataclass(frozen=True, slots=True)
-class HoldReader(Reader):
-    """`drop`, or `hold 120s`; None stands for drop."""
-
-    def read(self, value: object) -> timedelta | None:
-        """Return how long to hold."""
-        if value == "drop":
-            return None
-        if isinstance(value, str) and value.startswith("hold "):
-            return Interval().read(value.removeprefix("hold "))
-        raise wrong("E-CFG-020", "'drop', or 'hold' with a length of time, like 'hold 120s'", value)
-
-    def schema(self) -> JsonSchemaValue:
-        """Text."""
-        return {"type": "string", "pattern": "^(drop|hold [1-9][0-9]{0,5}[smh])$"}
+@reader({"type": "string", "pattern": "^(drop|hold [1-9][0-9]{0,5}[smh])$"})
+def hold_time(value: object) -> timedelta | None:
+    """`drop`, or `hold 120s`; None means drop."""
+    if value == "drop":
+        return None
+    if isinstance(value, str) and value.startswith("hold "):
+        return _INTERVAL.read(value.removeprefix("hold "))
+    raise wrong("E-CFG-020", "'drop', or 'hold' with a length of time, like 'hold 120s'", value)
 
 
-@dataclass(frozen=True, slots=True)
-class SymbolReader(Reader):
+@reader({"type": "string", "pattern": f"^{_SYMBOL}$", "maxLength": _SYMBOL_LENGTH_MAX})
+def symbol(value: object) -> str:
     """A symbol in capitals. In YAML 1.2 `NO` and `ON` are text, and tickers like any other."""
-
-    def read(self, value: object) -> str:
-        """Return the symbol."""
-        is_short = isinstance(value, str) and len(value) <= _SYMBOL_LENGTH_MAX
-        if isinstance(value, str) and is_short and re.fullmatch(_SYMBOL, value):
-            return value
-        like = "FPT (or 'TRUE' in quotes)"
-        if isinstance(value, str):
-            begun = re.match(_SYMBOL, value.upper())
-            like = begun[0] if begun and len(begun[0]) <= _SYMBOL_LENGTH_MAX else "FPT"
-        raise wrong("E-CFG-024", f"a symbol in capitals, like {like}", value)
-
-    def schema(self) -> JsonSchemaValue:
-        """Text in capitals."""
-        return {"type": "string", "pattern": f"^{_SYMBOL}$", "maxLength": _SYMBOL_LENGTH_MAX}
+    is_short = isinstance(value, str) and len(value) <= _SYMBOL_LENGTH_MAX
+    if isinstance(value, str) and is_short and re.fullmatch(_SYMBOL, value):
+        return value
+    like = "FPT (or 'TRUE' in quotes)"
+    if isinstance(value, str):
+        begun = re.match(_SYMBOL, value.upper())
+        like = begun[0] if begun and len(begun[0]) <= _SYMBOL_LENGTH_MAX else "FPT"
+    raise wrong("E-CFG-024", f"a symbol in capitals, like {like}", value)
 
 
-@dataclass(frozen=True, slots=True)
-class ParameterReader(Reader):
+@reader({"type": ["integer", "number", "string", "boolean"]})
+def parameter(value: object) -> ParameterValue:
     """A number, a text, or true or false."""
-
-    def read(self, value: object) -> ParameterValue:
-        """Return the value."""
-        if isinstance(value, int | float | str):
-            return value
-        raise wrong("E-CFG-034", "a number, a text, or true or false", value)
-
-    def schema(self) -> JsonSchemaValue:
-        """A scalar."""
-        return {"type": ["integer", "number", "string", "boolean"]}
+    if isinstance(value, int | float | str):
+        return value
+    raise wrong("E-CFG-034", "a number, a text, or true or false", value)
 
 
 class WakeSection(BaseModel):
@@ -171,15 +117,15 @@ class WakeSection(BaseModel):
 
     model_config = _SECTION
 
-    bar: Annotated[timedelta | None, Interval(timedelta(seconds=10))] = None
+    bar: Annotated[timedelta | None, interval(timedelta(seconds=10))] = None
     """A bar of this width has closed, like 1m; built from at least six quotes."""
     quote: _Length = None
     """A quote has been read, at this interval."""
     depth: _Length = None
     """The depth has been read, at this interval."""
-    timer: Annotated[tuple[time, ...], TimesReader()] = ()
+    timer: Annotated[tuple[time, ...], times] = ()
     """A time of day, or a list of them."""
-    session: Annotated[bool, PresentReader()] = False
+    session: Annotated[bool, presence] = False
     """The phase of the exchange has changed."""
 
 
@@ -193,7 +139,7 @@ class WhenSection(BaseModel):
 
     sessions: tuple[PhaseWord, ...] = ()
     """ato, continuous, atc, post; left out: any that takes orders."""
-    between: Annotated[tuple[time, time] | None, BetweenReader()] = None
+    between: Annotated[tuple[time, time] | None, time_range] = None
     """From and to, like 09:20 - 14:20."""
 
 
@@ -208,7 +154,7 @@ class SizeSection(BaseModel):
     """Shares: a multiple of 100, or 1 to 99 as an odd lot (LIMIT only)."""
     cash: Annotated[int | None, VND] = None
     """VND to spend on one order."""
-    percent: Annotated[int | None, Whole(1, 100, "a percentage")] = None
+    percent: Annotated[int | None, whole(1, 100, "a percentage")] = None
     """Percent of the cash of the account."""
 
 
@@ -221,7 +167,7 @@ class OrderSection(BaseModel):
     """How much."""
     type: Literal["LIMIT", "MARKET"] = "LIMIT"
     """LIMIT, or MARKET with a market type as its price."""
-    price: Annotated[PriceChoice, PriceReader()] = PriceChoice(PriceBasis.LAST)
+    price: Annotated[PriceChoice, order_price] = PriceChoice(PriceBasis.LAST)
     """bid, ask, last or mid, perhaps with '+1 tick'; with MARKET: a market type like MTL or ATC."""
     expire: _Length = None
     """After this the unmatched part is cancelled."""
@@ -238,19 +184,19 @@ class StrategyFile(FileModel):
     }
 
     name: Annotated[
-        str, Text(r"[a-z0-9][a-z0-9_-]{0,39}", "a-z, 0-9, _ and -, at most 40", "E-CFG-024")
+        str, text(r"[a-z0-9][a-z0-9_-]{0,39}", "a-z, 0-9, _ and -, at most 40", "E-CFG-024")
     ]
     """Shown in every order, notice and report."""
-    use: Annotated[str, Text(r"[A-Za-z0-9_./:-]{1,200}", "a strategy's name, or path.py:Class")]
+    use: Annotated[str, text(r"[A-Za-z0-9_./:-]{1,200}", "a strategy's name, or path.py:Class")]
     """A strategy's name in snake_case, or its file and class: mystrategies/sma.py:SmaCross."""
     symbols: Annotated[
-        tuple[Annotated[str, SymbolReader()], ...],
+        tuple[Annotated[str, symbol], ...],
         Field(json_schema_extra={"minItems": 1, "maxItems": SYMBOLS_MAX}),
     ]
     """What it trades; the strategy runs once for each."""
     mode: StrategyMode = StrategyMode.TRADE
     """trade, or watch: decides and journals, and never orders."""
-    params: dict[str, Annotated[ParameterValue, ParameterReader()]] = Field(default_factory=dict)
+    params: dict[str, Annotated[ParameterValue, parameter]] = Field(default_factory=dict)
     """Parameters, checked against the strategy's own."""
     wake: WakeSection
     """What wakes it."""
@@ -260,37 +206,37 @@ class StrategyFile(FileModel):
     """How its orders are made."""
     limits: LimitsSection = LimitsSection()
     """Its limits."""
-    on_2fa: Annotated[timedelta | None, HoldReader()] = timedelta(seconds=120)
+    on_2fa: Annotated[timedelta | None, hold_time] = timedelta(seconds=120)
     """drop, or hold 120s: what happens to an order that a missing 2FA token blocked."""
 
 
 _WAKE = WakeSection()
 _ORDER = OrderSection(size=SizeSection())
 STAND_INS: Final = {"name": "x", "use": "x", "symbols": ("X",), "wake": _WAKE, "order": _ORDER}
-"""What takes the place of a required key that is missing or wrong: the rest can be looked at."""
+"""Put in place of a required key that is missing or wrong, so that the rest can be checked."""
 
 
 def schema() -> JsonSchemaValue:
-    """Return the JSON schema of a strategy file, for editors and tests."""
-    made = StrategyFile.model_json_schema()
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_plain(made)}
+    """Return the JSON schema of a strategy file, for editors and tests.
 
+    Made-up titles and defaults in our own types mean nothing to its readers and are left out.
+    """
 
-def _plain(part: dict[str, object]) -> JsonSchemaValue:
-    """Leave out what says nothing to a reader: made-up titles, and defaults in our own types."""
-    return {
-        key: {name: _plain_value(inner) for name, inner in value.items()}
-        if key in {"properties", "$defs"} and isinstance(value, dict)
-        else _plain_value(value)
-        for key, value in part.items()
-        if key != "default" and not (key == "title" and value != TITLE)
-    }
+    def plain(part: object) -> Any:
+        if isinstance(part, list):
+            return [plain(each) for each in part]
+        if not isinstance(part, dict):
+            return part
+        return {
+            key: {name: plain(inner) for name, inner in value.items()}
+            if key in {"properties", "$defs"} and isinstance(value, dict)
+            else plain(value)
+            for key, value in part.items()
+            if key != "default" and not (key == "title" and value != TITLE)
+        }
 
-
-def _plain_value(value: object) -> object:
-    if isinstance(value, list):
-        return [_plain_value(each) for each in value]
-    return _plain(value) if isinstance(value, dict) else value
+    made = plain(StrategyFile.model_json_schema())
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made}
 
 
 def schema_text() -> str:

@@ -16,6 +16,7 @@ from typing import Any, Final
 from pydantic import TypeAdapter, ValidationError
 
 from bot.config.problems import ExitCode, OperatorMistake
+from bot.config.rulebook import paper_fee_ppm
 from bot.config.settings.load import Settings
 from bot.domain.instrument import Exchange, InstrumentKind
 from bot.domain.quote import Quote
@@ -98,10 +99,8 @@ _Beginning: Final = TypeAdapter(Beginning)
 
 def terms_of(settings: Settings) -> Terms:
     """Return the terms that a configuration states."""
-    paper = settings.paper
-    fee_ppm = settings.risk.fee_ppm if paper.fee_ppm is None else paper.fee_ppm
-    holdings = dict(paper.holdings)
-    return Terms(paper.fill, paper.cash, holdings, fee_ppm, settings.broker.account)
+    paper, fee_ppm = settings.paper, paper_fee_ppm(settings)
+    return Terms(paper.fill, paper.cash, dict(paper.holdings), fee_ppm, settings.broker.account)
 
 
 def read_beginning(state_dir: Path, wanted: Terms) -> Beginning | None:
