@@ -1,16 +1,18 @@
 """What a call of the library asks for: its path and its checked query, in the types they mean."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from bot.sandbox.errors import HttpRefusal
-from bot.sandbox.library.days import local_day
+from bot.sandbox.library.days import Days, local_day, months_before
 
 _UNIX_S_MAX: Final = 4_102_444_800
 """The year 2100: behind everything that is known, and far from where a calendar ends."""
+_DEFAULT_MONTHS: Final = 3
+_MONTHS_OF_WINDOW: Final = {"1M": 1, "3M": 3, "6M": 6, "1Y": 12}
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,10 +21,16 @@ class Asked:
     the 400 for what only the library can find wrong.
     """
 
+    call: str
     path: Mapping[str, str]
     query: Mapping[str, str]
     at: datetime
     bad: Callable[[str], HttpRefusal]
+
+    @property
+    def kind(self) -> str:
+        """What the call is about, by the first word of its name."""
+        return self.call.split("_")[0]
 
     @property
     def symbol(self) -> str:
@@ -31,29 +39,15 @@ class Asked:
 
     @property
     def today(self) -> date:
-        """The local date."""
+        """The date in Vietnam."""
         return local_day(self.at)
 
+    # ------------------------------------------------- one parameter, None when it was left out
+
     def text(self, name: str) -> str | None:
-        """Return a parameter, None when it was left out."""
         return self.query.get(name)
 
-    def items(self, name: str) -> tuple[str, ...]:
-        """Return a list parameter, empty when it was left out."""
-        text = self.query.get(name, "")
-        return tuple(item.strip() for item in text.split(",")) if text else ()
-
-    def whole(self, name: str) -> int:
-        """Return a whole number that is there or has a default."""
-        return int(self.query[name])
-
-    def number(self, name: str) -> Decimal | None:
-        """Return a number, None when it was left out."""
-        text = self.query.get(name)
-        return None if text is None else Decimal(text)
-
     def day(self, name: str) -> date | None:
-        """Return a day, None when it was left out."""
         text = self.query.get(name)
         return None if text is None else date.fromisoformat(text)
 
@@ -61,6 +55,62 @@ class Asked:
         """Return Unix seconds as an instant (the year 2100 for what is beyond it)."""
         text = self.query.get(name)
         return None if text is None else datetime.fromtimestamp(min(int(text), _UNIX_S_MAX), UTC)
+
+    def whole(self, name: str) -> int:
+        """Return a whole number that is required or has a default."""
+        return int(self.query[name])
+
+    def items(self, name: str) -> tuple[str, ...]:
+        """Return a list parameter, empty when it was left out."""
+        text = self.query.get(name, "")
+        return tuple(item.strip() for item in text.split(",")) if text else ()
+
+    # ------------------------------------------------------------------ days, spans and pages
+
+    def day_or(self, latest: date) -> date:
+        """Return `date`, else `latest`; raises HttpRefusal 400 for one in the future."""
+        day = self.day("date")
+        if day is not None and day > self.today:
+            raise self.bad("date: in the future")
+        return day or latest
+
+    def days(self) -> tuple[date, date]:
+        """Return `from` and `to`, or the last three months; a range that begins in the future is
+        400. What lies in the future of a range is cut off.
+        """
+        first, last = self.day("from"), self.day("to")
+        if first is None or last is None:
+            return months_before(self.today, _DEFAULT_MONTHS), self.today
+        if first > self.today:
+            raise self.bad("from: in the future")
+        return first, min(last, self.today)
+
+    def window(self, days: Days, today: date) -> tuple[date, date]:
+        """Return the first and the last day of the `window` up to today."""
+        match self.query["window"]:
+            case "1D":
+                return today, today
+            case "1W":
+                return days.before(today, 4), today
+            case "YTD":
+                return today.replace(month=1, day=1), today
+            case window:
+                return months_before(today, _MONTHS_OF_WINDOW[window]), today
+
+    def span(self) -> tuple[datetime, datetime]:
+        """Return from and to of a history; raises HttpRefusal 400 when `to` is the earlier one."""
+        first, last = self.instant("from"), self.instant("to")
+        assert first is not None, "the table of parameters requires both"
+        assert last is not None, "the table of parameters requires both"
+        if last < first:
+            raise self.bad("to: before from")
+        return first, last
+
+    def page(self, items: Sequence[T]) -> tuple[T, ...]:
+        """Return the page asked for; a page behind the last is empty."""
+        size = self.whole("page_size")
+        first = (self.whole("page") - 1) * size
+        return tuple(items[first : first + size])
 
 
 @dataclass(frozen=True, slots=True)

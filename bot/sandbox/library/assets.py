@@ -1,17 +1,25 @@
-"""What is traded elsewhere, or only valued: a walk that goes on while the sandbox plays.
+"""What is traded elsewhere, or only valued: currencies, coins, commodities, bonds, foreign indices
+and shares, funds.
 
-Days before the scenario's lead to the reference of the table; from that day on the walk goes on,
-and today is shown as far as its clock has come. The quote is the last point of the history.
+Each is a walk that goes on while the sandbox plays: the days before the scenario's lead to the
+reference of the table; from then on the walk goes on, and today is shown as far as its clock has
+come. The quote is the last point of the history.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from decimal import Decimal
 from functools import cached_property
-from typing import Final
+from typing import Final, TypedDict
 
-from bot.sandbox.library.days import HISTORY_STARTS, local_day
+from bot.sandbox.api.gatekeeper import not_found
+from bot.sandbox.library.days import HISTORY_STARTS, Days, every_day, local_day, weekdays
+from bot.sandbox.library.figures import maybe, percent, scaled, units_of
+from bot.sandbox.library.tables import Row, table
 from bot.sandbox.library.walk import (
+    EXCHANGE_HOURS,
+    ROUND_THE_CLOCK,
     Bar,
     DayBar,
     Hours,
@@ -25,13 +33,77 @@ from bot.sandbox.library.walk import (
 
 DAYS_AHEAD: Final = 400
 """How long a sandbox may play on before a walk stands still."""
+WALKS_START: Final = date(2023, 1, 1)
+"""The histories of the tables' rows are shorter than those of stocks."""
+_LONGEST_REST: Final = timedelta(days=30)
+"""No market rests longer."""
+_BOND_MOVE: Final = 0.0008
+_YIELD_MOVE: Final = 0.006
+_SHARE_MOVE: Final = 0.015
 
 DaysBetween = Callable[[date, date], Sequence[date]]
+_ELSEWHERE: Final[Mapping[str, DaysBetween]] = {
+    "crypto": every_day,
+    "forex": weekdays,
+    "commodity": weekdays,
+    "index": weekdays,
+    "foreign_stock": weekdays,
+}
+"""On which days what is traded elsewhere trades, by group; the others keep our own days."""
+_TABLE_OF_GROUP: Final[Mapping[str, str]] = {"bond": "bonds", "foreign_stock": "foreign_stocks"}
+
+
+# ---------------------------------------------------------------------------------------- days
+
+
+class DayFigures(TypedDict):
+    """The figures that the quotes of most things share."""
+
+    open: Decimal | None
+    high: Decimal | None
+    low: Decimal | None
+    reference: Decimal
+    change: Decimal
+    change_percent: Decimal | None
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """The latest day of something in units; `opened` is None before its first point."""
+
+    day: date
+    reference: int
+    price: int
+    opened: int | None
+    high: int | None
+    low: int | None
+    volume: int
+
+    @property
+    def change(self) -> int:
+        """Price less reference."""
+        return self.price - self.reference
+
+    @property
+    def change_percent(self) -> Decimal | None:
+        """The same in percent of the reference."""
+        return percent(self.change, self.reference)
+
+    def figures(self, digits: int) -> DayFigures:
+        """Return the day as a quote shows it."""
+        return DayFigures(
+            open=maybe(self.opened, digits),
+            high=maybe(self.high, digits),
+            low=maybe(self.low, digits),
+            reference=scaled(self.reference, digits),
+            change=scaled(self.change, digits),
+            change_percent=self.change_percent,
+        )
 
 
 @dataclass(frozen=True)
 class Walked:
-    """One such thing. `reference` is its close before the scenario's first day, in units."""
+    """Something that walks. `reference` is its close before the scenario's first day, in units."""
 
     symbol: str
     reference: int
@@ -58,8 +130,7 @@ class Walked:
         bar = next((bar for bar in (*self._past, *self._ahead) if bar.day == day), None)
         if bar is None:
             return ()
-        source = stream(self.seed, "slots", self.symbol, day)
-        parts = within(bar, self.hours, self.nature, source)
+        parts = within(bar, self.hours, self.nature, stream(self.seed, "slots", self.symbol, day))
         return tuple(part for part in parts if part.start + self.hours.slot <= at)
 
     def bars(self, at: datetime) -> list[DayBar]:
@@ -67,34 +138,95 @@ class Walked:
         today = local_day(at)
         over = [bar for bar in self._ahead if bar.day < today]
         so_far = merged(self.slots(today, at), at) if today >= self.first_day else None
-        running = [] if so_far is None else [DayBar(today, *so_far[1:])]
-        return [*self._past, *over, *running]
+        return [*self._past, *over, *([] if so_far is None else [DayBar(today, *so_far[1:])])]
+
+    def now(self, at: datetime) -> Day:
+        """Return the latest day: that of the last bar, or, before its first trade, at the close
+        before.
+        """
+        bars, today = self.bars(at), local_day(at)
+        last, day = bars[-1], self.days_between(today - _LONGEST_REST, today)[-1]
+        if last.day != day:
+            return Day(day, last.close, last.close, None, None, None, 0)
+        before = bars[-2].close if len(bars) > 1 else last.open
+        return Day(day, before, last.close, last.open, last.high, last.low, last.volume)
+
+
+# -------------------------------------------------------------------------------- of the tables
 
 
 @dataclass(frozen=True, slots=True)
-class Day:
-    """The latest day of something in units; `opened` is None before its first point."""
+class Asset:
+    """A row of a table and its walk, in units of 10^-digits."""
 
-    day: date
-    reference: int
-    price: int
-    opened: int | None
-    high: int | None
-    low: int | None
-    volume: int
+    row: Row
+    digits: int
+    walked: Walked
 
     @property
-    def change(self) -> int:
-        """Price less reference."""
-        return self.price - self.reference
+    def symbol(self) -> str:
+        return self.row["symbol"]
+
+    def bars(self, at: datetime) -> list[DayBar]:
+        return self.walked.bars(at)
+
+    def now(self, at: datetime) -> Day:
+        return self.walked.now(at)
 
 
-def latest(bars: Sequence[DayBar], day: date) -> Day:
-    """Return the quote that fits the days, on its latest `day`: that of the last bar, or, before
-    the first trade of that day, the close before.
-    """
-    last = bars[-1]
-    if last.day != day:
-        return Day(day, last.close, last.close, None, None, None, 0)
-    before = bars[-2].close if len(bars) > 1 else last.open
-    return Day(day, before, last.close, last.open, last.high, last.low, last.volume)
+class Assets:
+    """All of them, by group and symbol, made when first asked for."""
+
+    def __init__(self, days: Days, *, seed: int, first_day: date) -> None:
+        self.days = days
+        self._seed = seed
+        self._first_day = first_day
+        self._made: dict[tuple[str, str], Asset] = {}
+
+    def rows(self, group: str) -> tuple[Row, ...]:
+        """Return the rows of a group, in their order."""
+        if group in _TABLE_OF_GROUP:
+            return table(_TABLE_OF_GROUP[group])
+        return tuple(row for row in table("assets") if row["kind"] == group)
+
+    def find(self, group: str, symbol: str) -> Asset | None:
+        """Return one of a group, None for a symbol that it does not have."""
+        if (found := self._made.get((group, symbol))) is not None:
+            return found
+        row = next((row for row in self.rows(group) if row["symbol"] == symbol), None)
+        if row is None:
+            return None
+        digits, reference, nature = _walk_of(group, row)
+        walked = Walked(
+            symbol=symbol,
+            reference=units_of(reference, digits),
+            nature=nature,
+            hours=ROUND_THE_CLOCK if group in _ELSEWHERE else EXCHANGE_HOURS,
+            seed=self._seed,
+            first_day=self._first_day,
+            days_between=_ELSEWHERE.get(group, self.days.between),
+            starts=WALKS_START,
+        )
+        made = self._made[group, symbol] = Asset(row, digits, walked)
+        return made
+
+    def get(self, group: str, symbol: str) -> Asset:
+        """Return one of a group; raises HttpRefusal 404."""
+        found = self.find(group, symbol)
+        if found is None:
+            raise not_found()
+        return found
+
+
+def _walk_of(group: str, row: Row) -> tuple[int, str, Nature]:
+    """Return digits, reference and nature of a row; a bond without a price walks by its yield."""
+    match group:
+        case "bond" if not row["reference"]:
+            return 3, row["yield"], Nature(_YIELD_MOVE, 0)
+        case "bond":
+            return 0, row["reference"], Nature(_BOND_MOVE, int(row["volume"]))
+        case "foreign_stock":
+            return 2, row["reference"], Nature(_SHARE_MOVE, int(row["volume"]))
+        case _:
+            nature = Nature(float(row["daily"]), int(row["volume"]))
+            return int(row["digits"]), row["reference"], nature

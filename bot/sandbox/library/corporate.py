@@ -1,4 +1,4 @@
-"""What companies decide, as events, news and rights tell it: one list for all three.
+"""What companies decide: one list for their events, the news and the rights of shareholders.
 
 The scenario's corporate actions are in it, and made-up ones of the years before: a cash dividend
 every autumn or spring, between them a meeting or a stock dividend. Those of the past went ex before
@@ -17,14 +17,14 @@ from bot.sandbox.library.stocks import Stocks
 from bot.sandbox.library.walk import stream
 
 DIVIDEND: Final = 500
-NEW_FOR_HELD: Final = (1, 10)
 MEETING: Final = "SHAREHOLDER_MEETING"
 _PAST: Final = 4
 _HALF_YEAR: Final = 6
 _PAID_AFTER: Final = 15
-_TOLD_BEFORE: Final = timedelta(days=14)
-_TOLD_AT: Final = timedelta(hours=9)
+_NEWS_BEFORE: Final = timedelta(days=14)
+_NEWS_AT: Final = timedelta(hours=9)
 _CACHED_MAX: Final = 512
+_RATIOS: Final = {"CASH_DIVIDEND": f"1:{DIVIDEND}", MEETING: "", "STOCK_DIVIDEND": "10:1"}
 _BETWEEN: Final = (MEETING, "STOCK_DIVIDEND")
 _KINDS: Final = {
     "cash_dividend": "CASH_DIVIDEND",
@@ -46,14 +46,14 @@ class CompanyEvent:
 
     @property
     def title(self) -> str:
-        """What a headline says of it."""
-        said = f"{self.symbol}: {self.kind.replace('_', ' ').lower()} {self.ratio}".rstrip()
-        return f"{said}, ex-date {self.ex_date.isoformat()} (made up)"
+        """The headline."""
+        event = f"{self.symbol}: {self.kind.replace('_', ' ').lower()} {self.ratio}".rstrip()
+        return f"{event}, ex-date {self.ex_date.isoformat()} (made up)"
 
     @property
-    def told_at(self) -> datetime:
+    def announced_at(self) -> datetime:
         """When the news has it."""
-        return start_of(self.ex_date - _TOLD_BEFORE) + _TOLD_AT
+        return start_of(self.ex_date - _NEWS_BEFORE) + _NEWS_AT
 
 
 class CompanyEvents:
@@ -62,32 +62,28 @@ class CompanyEvents:
     def __init__(self, stocks: Stocks, actions: Sequence[CorporateAction]) -> None:
         self._stocks = stocks
         self._actions = actions
-        self._past = lru_cache(_CACHED_MAX)(self._past_of)
+        self.past = lru_cache(_CACHED_MAX)(self._past)
 
     def of(self, symbol: str) -> list[CompanyEvent]:
         """Return the events of a share, newest first."""
         coming = [_event(action) for action in self._actions if action.symbol == symbol]
-        return sorted((*coming, *self._past(symbol)), key=_ex_date, reverse=True)
-
-    def past(self, symbol: str) -> tuple[CompanyEvent, ...]:
-        """Return those of the years before the scenario's day, newest first."""
-        return self._past(symbol)
+        every = (*coming, *self.past(symbol))
+        return sorted(every, key=lambda event: event.ex_date, reverse=True)
 
     def every(self) -> list[CompanyEvent]:
         """Return the events of all shares."""
         return [event for symbol in self._stocks.shares_only for event in self.of(symbol)]
 
-    def _past_of(self, symbol: str) -> tuple[CompanyEvent, ...]:
+    def _past(self, symbol: str) -> tuple[CompanyEvent, ...]:
+        """Those of the years before the scenario's day, newest first."""
         source, days = stream(self._stocks.seed, "events", symbol), self._stocks.days
         latest = source.randrange(2, _HALF_YEAR + 2)
         found = []
         for number in range(_PAST):
             kind = source.choice(_BETWEEN) if number % 2 else "CASH_DIVIDEND"
             day = days.last(months_before(self._stocks.first_day, latest + _HALF_YEAR * number))
-            ratio = {"CASH_DIVIDEND": f"1:{DIVIDEND}", MEETING: ""}.get(
-                kind, f"{NEW_FOR_HELD[1]}:{NEW_FOR_HELD[0]}"
-            )
-            found.append(CompanyEvent(symbol, kind, ratio, day, days.before(day, -_PAID_AFTER)))
+            paid_on = days.before(day, -_PAID_AFTER)
+            found.append(CompanyEvent(symbol, kind, _RATIOS[kind], day, paid_on))
         return tuple(found)
 
 
@@ -95,11 +91,7 @@ def _event(action: CorporateAction) -> CompanyEvent:
     if isinstance(action, CashDividend):
         ratio = f"1:{action.vnd_per_share}"
     else:
-        ratio = f"{action.held}:{action.new}"
-        ratio += f" at {action.price}" if isinstance(action, RightsIssue) else ""
+        price = f" at {action.price}" if isinstance(action, RightsIssue) else ""
+        ratio = f"{action.held}:{action.new}{price}"
     kind = _KINDS[action.do]
     return CompanyEvent(action.symbol, kind, ratio, action.ex_date, action.pays_on)
-
-
-def _ex_date(event: CompanyEvent) -> date:
-    return event.ex_date

@@ -10,8 +10,7 @@ from bot.domain.instrument import EXCHANGE_TZ
 
 HISTORY_STARTS: Final = date(2021, 1, 1)
 """Nothing of the library is older."""
-_DAY: Final = timedelta(days=1)
-_SATURDAY: Final = 5
+SATURDAY: Final = 5
 _STARTS_KEPT: Final = 4_096
 
 
@@ -25,14 +24,10 @@ class Days:
     def all(self) -> tuple[date, ...]:
         """Every trading day since the histories start, also those to come."""
         covered = date(min(self._calendar.years), 1, 1)
-        number = max(0, (covered - HISTORY_STARTS).days)
-        before = (HISTORY_STARTS + each * _DAY for each in range(number))
-        weekdays = tuple(day for day in before if day.weekday() < _SATURDAY)
         known = (day for day in self._calendar.trading_days if day >= HISTORY_STARTS)
-        return (*weekdays, *known)
+        return (*weekdays(HISTORY_STARTS, covered - timedelta(days=1)), *known)
 
     def is_open(self, day: date) -> bool:
-        """Tell whether the exchanges trade on a day."""
         return self.last(day) == day
 
     def last(self, day: date) -> date:
@@ -46,6 +41,16 @@ class Days:
     def between(self, first: date, last: date) -> tuple[date, ...]:
         """Return the trading days of a range, both ends included."""
         return self.all[bisect_left(self.all, first) : bisect_right(self.all, last)]
+
+
+def every_day(first: date, last: date) -> list[date]:
+    """Return all days of a range, both ends included."""
+    return [first + timedelta(days=number) for number in range((last - first).days + 1)]
+
+
+def weekdays(first: date, last: date) -> list[date]:
+    """Return the days of a range but Saturdays and Sundays."""
+    return [day for day in every_day(first, last) if day.weekday() < SATURDAY]
 
 
 def local_day(at: datetime) -> date:

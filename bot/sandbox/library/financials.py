@@ -5,7 +5,6 @@ revenue - cost = gross profit                    assets = liabilities + equity
 operating + investing + financing = change of cash
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import date
 from decimal import Decimal
@@ -19,11 +18,11 @@ from bot.protocol.values.financials import (
     RecommendationReport,
     Recommendations,
 )
-from bot.sandbox.library.asked import Answer, Asked
+from bot.sandbox.library.asked import Asked
 from bot.sandbox.library.days import start_of
-from bot.sandbox.library.facts import Facts
 from bot.sandbox.library.figures import ratio, rounded, share
 from bot.sandbox.library.stocks import Stocks
+from bot.sandbox.library.tables import Facts
 from bot.sandbox.library.walk import stream
 
 YEARS: Final = 5
@@ -57,30 +56,20 @@ _FLOWS: Final = tuple(
     for field in fields(Report)
     if field.name not in {"year", "quarter", "equity", "liabilities"}
 )
-"""What adds up over a year; the rest is as it stands at its end."""
+"""What adds up over a year; the rest is as it is at its end."""
 
 
 class Financials:
-    """Answers about companies."""
+    """Answers about companies; raise HttpRefusal 404 for an unknown one."""
 
     def __init__(self, stocks: Stocks) -> None:
         self._stocks = stocks
-        self._reports = lru_cache(_CACHED_MAX)(self._reported)
+        self._cached = lru_cache(_CACHED_MAX)(self._reported)
 
-    def answers(self) -> Mapping[str, Answer]:
-        """Return what answers each call, by its name."""
-        return {
-            "financial_analysis": self.analysis,
-            "financial_overview": self.overview,
-            "financial_statement": self.statement,
-            "recommendation_reports": self.recommendations,
-        }
-
-    def reports(self, symbol: str, period: str) -> tuple[Report, ...]:
-        """Return the reports of a company, newest first; raises HttpRefusal 404."""
-        self._stocks.script(symbol)
-        years, quarters = self._reports(symbol)
-        return years if period == "annual" else quarters
+    def _reports(self, asked: Asked) -> tuple[Report, ...]:
+        """The reports of a company by year or quarter, newest first."""
+        years, quarters = self._cached(self._stocks.known(asked.symbol))
+        return years if asked.query["period"] == "annual" else quarters
 
     def _reported(self, symbol: str) -> tuple[tuple[Report, ...], tuple[Report, ...]]:
         facts, today = self._stocks.fact(symbol), self._stocks.first_day
@@ -116,9 +105,13 @@ class Financials:
         )
 
     def _quarters(self, symbol: str, year: Report) -> tuple[Report, ...]:
-        """Cut a year into four that add up to it; what stands at the end grows towards it."""
+        """Cut a year into four that add up to it; what there is at the end grows towards it."""
         source = stream(self._stocks.seed, "quarters", symbol, year.year)
-        cut = {name: _cut(getattr(year, name), source.uniform(0.2, 0.3)) for name in _FLOWS}
+        cut: dict[str, list[int]] = {}
+        for name in _FLOWS:
+            total, part = getattr(year, name), source.uniform(0.2, 0.3)
+            parts = [round(total * part * weight) for weight in (0.95, 1.0, 1.05)]
+            cut[name] = [*parts, total - sum(parts)]
         return tuple(
             Report(
                 year.year,
@@ -132,38 +125,32 @@ class Financials:
 
     # ----------------------------------------------------------------------------- answers
 
-    def analysis(self, asked: Asked) -> object:
+    def financial_analysis(self, asked: Asked) -> object:
         """Answer ratios by year or quarter, newest first."""
         facts = self._stocks.fact(asked.symbol)
-        reports = self.reports(asked.symbol, asked.query["period"])
-        return tuple(
-            MetricsRow(report.year, report.quarter, _ratios(report, facts)) for report in reports
-        )
+        reports = self._reports(asked)
+        return tuple(MetricsRow(each.year, each.quarter, _ratios(each, facts)) for each in reports)
 
-    def statement(self, asked: Asked) -> object:
+    def financial_statement(self, asked: Asked) -> object:
         """Answer a statement by year or quarter, newest first."""
-        reports = self.reports(asked.symbol, asked.query["period"])
-        of = _STATEMENTS[asked.query["type"]]
-        return tuple(
-            MetricsRow(
-                report.year,
-                report.quarter,
-                {name: Decimal(value) for name, value in of(report).items()},
-            )
-            for report in reports[: asked.whole("limit")]
-        )
+        rows = []
+        for report in self._reports(asked)[: asked.whole("limit")]:
+            lines = _statement(report, asked.query["type"])
+            figures = {name: Decimal(value) for name, value in lines.items()}
+            rows.append(MetricsRow(report.year, report.quarter, figures))
+        return tuple(rows)
 
-    def overview(self, asked: Asked) -> object:
+    def financial_overview(self, asked: Asked) -> object:
         """Answer the ratios of today: those of the last year at the present price."""
         symbol = asked.symbol
         facts, price = self._stocks.fact(symbol), self._stocks.price(symbol)
-        year = self.reports(symbol, "annual")[0]
+        year = self._cached(symbol)[0][0]
         own = _ratios(year, facts)
         is_bank = facts.sector == _BANKS
         return FinancialOverview(
             pe=ratio(price, facts.eps),
             pb=ratio(price, facts.book_value),
-            ev_ebitda=None if is_bank else self._multiple(symbol, price, year),
+            ev_ebitda=None if is_bank else ratio(facts.shares * price, year.profit * 1.5),
             industry=self._industry(facts.sector),
             gross_margin=own["gross_margin"],
             roe=own["roe"],
@@ -173,10 +160,6 @@ class Financials:
             nim=rounded(0.045, 4) if is_bank else None,
         )
 
-    def _multiple(self, symbol: str, price: int, year: Report) -> Decimal | None:
-        worth = self._stocks.facts[symbol].shares * price
-        return ratio(worth, year.profit * 1.5)
-
     def _industry(self, sector: str) -> IndustryRatios:
         facts = self._stocks.facts
         peers = [each for each in self._stocks.shares_only if facts[each].sector == sector]
@@ -184,9 +167,9 @@ class Financials:
         books = sum(self._stocks.price(each) / facts[each].book_value for each in peers)
         return IndustryRatios(ratio(prices, len(peers)), ratio(books, len(peers)), rounded(9, 2))
 
-    def recommendations(self, asked: Asked) -> object:
+    def recommendation_reports(self, asked: Asked) -> object:
         """Answer a report for every other stock, and nothing for the rest."""
-        script = self._stocks.script(asked.symbol)
+        script = self._stocks.scripts[self._stocks.known(asked.symbol)]
         if list(self._stocks.scripts).index(script.symbol) % 2:
             return Recommendations()
         written = start_of(self._stocks.days.before(self._stocks.first_day, 12))
@@ -205,12 +188,6 @@ class Financials:
         return Recommendations("Mua", (report,))
 
 
-def _cut(total: int, part: float) -> tuple[int, int, int, int]:
-    """Cut an amount into three parts like `part`, and the rest."""
-    first, second, third = (round(total * part * weight) for weight in (0.95, 1.0, 1.05))
-    return first, second, third, total - first - second - third
-
-
 def _ratios(report: Report, facts: Facts) -> dict[str, Decimal]:
     assets = report.equity + report.liabilities
     found = {
@@ -225,26 +202,22 @@ def _ratios(report: Report, facts: Facts) -> dict[str, Decimal]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _income(report: Report) -> dict[str, int]:
-    gross = report.revenue - report.cost
-    return {
-        "revenue": report.revenue,
-        "cost_of_goods_sold": report.cost,
-        "gross_profit": gross,
-        "other_expenses": gross - report.profit,
-        "net_profit": report.profit,
-    }
-
-
-def _balance(report: Report) -> dict[str, int]:
-    return {
-        "total_assets": report.equity + report.liabilities,
-        "total_liabilities": report.liabilities,
-        "equity": report.equity,
-    }
-
-
-def _cash_flow(report: Report) -> dict[str, int]:
+def _statement(report: Report, kind: str) -> dict[str, int]:
+    if kind == "income-statement":
+        gross = report.revenue - report.cost
+        return {
+            "revenue": report.revenue,
+            "cost_of_goods_sold": report.cost,
+            "gross_profit": gross,
+            "other_expenses": gross - report.profit,
+            "net_profit": report.profit,
+        }
+    if kind == "balance-sheet":
+        return {
+            "total_assets": report.equity + report.liabilities,
+            "total_liabilities": report.liabilities,
+            "equity": report.equity,
+        }
     parts = (report.operating_cash, report.investing_cash, report.financing_cash)
     return {
         "operating_cash_flow": parts[0],
@@ -252,10 +225,3 @@ def _cash_flow(report: Report) -> dict[str, int]:
         "financing_cash_flow": parts[2],
         "net_change_in_cash": sum(parts),
     }
-
-
-_STATEMENTS: Final = {
-    "income-statement": _income,
-    "balance-sheet": _balance,
-    "cash-flow": _cash_flow,
-}

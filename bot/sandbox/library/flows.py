@@ -91,14 +91,6 @@ class Flow:
         """The matched volume that sellers took."""
         return self.traded.matched.volume - self.buyers
 
-    @property
-    def others(self) -> Group:
-        """Whoever is neither foreign nor a broker."""
-        return Group(
-            self.traded - self.foreign.buy - self.proprietary.buy,
-            self.traded - self.foreign.sell - self.proprietary.sell,
-        )
-
     def __add__(self, other: "Flow") -> "Flow":
         return Flow(
             max(self.day, other.day),
@@ -135,28 +127,26 @@ class Flows:
         ]
 
     def owned(self, symbol: str, day: date) -> int:
-        """Return the shares that foreigners held at the end of a day, or hold on it so far."""
-        if day < self._stocks.first_day:
-            past = self._stocks.past(symbol)
-            return self._owned_before(symbol, len(past) - bisect_right(past, day, key=_day))
-        played = (bar for bar in self._stocks.played(symbol) if bar.day <= day)
-        bought = sum(self._flow(symbol, bar).foreign.net.total.volume for bar in played)
-        return self._stocks.facts[symbol].foreign_at_start + bought
+        """Return the shares that foreigners held at the end of a day, or hold on it so far.
 
-    def _owned_before(self, symbol: str, back: int) -> int:
-        """Go back from what foreigners held at the start by so many days of trading."""
-        known = self._owned.setdefault(symbol, [self._stocks.facts[symbol].foreign_at_start])
-        past = self._stocks.past(symbol)
-        while len(known) <= min(back, len(past)):
+        Before the scenario's day it goes back, day by day of trading, from what they held then.
+        """
+        facts = self._stocks.facts[symbol]
+        start = facts.part(facts.foreign_pct)
+        if day >= self._stocks.first_day:
+            played = (bar for bar in self._stocks.played(symbol) if bar.day <= day)
+            return start + sum(self._flow(symbol, bar).foreign.net.total.volume for bar in played)
+        past, known = self._stocks.past(symbol), self._owned.setdefault(symbol, [start])
+        back = len(past) - bisect_right(past, day, key=_day)
+        while len(known) <= back:
             flow = self._past_flow(symbol, past[-len(known)])
             known.append(known[-1] - flow.foreign.net.total.volume)
-        return known[min(back, len(past))]
+        return known[back]
 
     def _flow(self, symbol: str, bar: DayBar) -> Flow:
         source = stream(self._stocks.seed, "flows", symbol, bar.day)
         matched = Amount(bar.volume, bar.value)
-        put_through = _part(matched, source.randrange(120_000))
-        traded = Split(matched, put_through)
+        traded = Split(matched, _part(matched, source.randrange(120_000)))
         buyers = _lots(share(bar.volume, source.randrange(350_000, 650_000), _MILLION))
         size = source.randint(*ORDER_SIZE)
         return Flow(
@@ -175,14 +165,11 @@ def _day(bar: DayBar) -> date:
 
 
 def _group(traded: Split, range_ppm: tuple[int, int], source: Random) -> Group:
-    return Group(_side(traded, range_ppm, source), _side(traded, range_ppm, source))
-
-
-def _side(traded: Split, range_ppm: tuple[int, int], source: Random) -> Split:
-    return Split(
-        _part(traded.matched, source.randrange(*range_ppm)),
-        _part(traded.put_through, source.randrange(*range_ppm)),
+    amounts = (traded.matched, traded.put_through, traded.matched, traded.put_through)
+    bought, bought_through, sold, sold_through = (
+        _part(amount, source.randrange(*range_ppm)) for amount in amounts
     )
+    return Group(Split(bought, bought_through), Split(sold, sold_through))
 
 
 def _part(whole: Amount, ppm: int) -> Amount:

@@ -8,8 +8,8 @@ it is made of are not.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import lru_cache
 from typing import Final
@@ -28,7 +28,7 @@ DIGITS: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Breadth:
-    """How many members stand above, below and at their reference, at their ceiling and floor."""
+    """How many members are above, below and at their reference, at their ceiling and floor."""
 
     advances: int = 0
     declines: int = 0
@@ -49,7 +49,7 @@ class Minute:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """An index stood at `base` hundredths when all shares of its members were worth `worth` VND."""
+    """An index was at `base` hundredths when all shares of its members were worth `worth` VND."""
 
     base: int
     worth: int
@@ -69,19 +69,25 @@ class Index:
     scale: Scale
     members: tuple[str, ...]
 
-    @property
-    def base(self) -> int:
-        """The value at the start in hundredths."""
-        return self.scale.base
-
 
 class Indices:
     """Those indices that have a member here."""
 
     def __init__(self, stocks: Stocks) -> None:
         self._stocks = stocks
-        made = (_index(row, stocks) for row in table("indices"))
-        self.all = {index.code: index for index in made if index.members}
+        self.all: dict[str, Index] = {}
+        for row in table("indices"):
+            exchange, reference = Exchange(row["exchange"]), units_of(row["reference"], DIGITS)
+            worth = {
+                each: self.worth(each, stocks.scripts[each].reference)
+                for each in stocks.shares_only
+                if stocks.scripts[each].exchange is exchange
+            }
+            members = tuple(sorted(worth, key=lambda each: -worth[each])[: int(row["members_max"])])
+            scale = Scale(reference, sum(worth[each] for each in members))
+            if members:
+                index = Index(row["code"], row["name"], exchange, scale, members)
+                self.all[index.code] = index
         self._past = lru_cache(len(self.all) + 1)(self._past_of)
         self._kept: dict[str, dict[date, DayBar]] = {code: {} for code in self.all}
 
@@ -105,26 +111,26 @@ class Indices:
         """Return what all shares of a company are worth."""
         return self._stocks.facts[symbol].shares * price
 
-    def reference(self, index: Index) -> int:
-        """Return the close before the latest trading day."""
-        return self._close_before(index, self._stocks.trading_day)
+    def _worth(self, prices: Mapping[str, int]) -> int:
+        return sum(self.worth(symbol, price) for symbol, price in prices.items())
 
     def _close_before(self, index: Index, day: date) -> int:
         kept = [bar.close for at, bar in self._kept[index.code].items() if at < day]
         return kept[-1] if kept else self._past(index)[-1].close
 
+    def _opening(self, index: Index, day: date) -> dict[str, int]:
+        return {each: self._stocks.price_before(each, day) for each in index.members}
+
     def _scale(self, index: Index, day: date) -> Scale:
         """Return what a day's values are reckoned from."""
         if day < self._stocks.first_day:
             return index.scale
-        return Scale(self._close_before(index, day), self._worth_before(index, day))
-
-    def _worth_before(self, index: Index, day: date) -> int:
-        return sum(self.worth(each, self._opening(each, day)) for each in index.members)
+        return Scale(self._close_before(index, day), self._worth(self._opening(index, day)))
 
     def now(self, index: Index) -> Day:
         """Return the day of the index so far."""
-        day, reference = self._stocks.trading_day, self.reference(index)
+        day = self._stocks.trading_day
+        reference = self._close_before(index, day)
         worth = sum(self.worth(each, self._stocks.price(each)) for each in index.members)
         price = self._scale(index, day).level(worth)
         bar = self.today(index)
@@ -132,21 +138,13 @@ class Indices:
             return Day(day, reference, price, None, None, None, 0)
         return Day(day, reference, price, bar.open, bar.high, bar.low, bar.volume)
 
-    def today(self, index: Index) -> DayBar | None:
-        """Return the bar of the latest trading day, None before a member has traded."""
-        return self._bar(index, self._stocks.trading_day)
-
-    def value(self, index: Index) -> int:
-        """Return the VND that today's members have traded."""
-        bars = (self._stocks.bar(each, self._stocks.trading_day) for each in index.members)
+    def value(self, index: Index, day: date) -> int:
+        """Return the VND that the members have traded on a day."""
+        bars = (self._stocks.bar(each, day) for each in index.members)
         return sum(bar.value for bar in bars if bar is not None)
 
-    def breadth(self, index: Index) -> Breadth:
-        """Count the members by where they stand now."""
-        return self.breadth_at({each: self._stocks.price(each) for each in index.members})
-
-    def breadth_at(self, prices: Mapping[str, int]) -> Breadth:
-        """Count stocks by where these prices stand against today's references."""
+    def breadth(self, prices: Mapping[str, int]) -> Breadth:
+        """Count stocks by where these prices are against today's references."""
         count: Counter[str] = Counter()
         for symbol, price in prices.items():
             board = self._stocks.board(symbol)
@@ -160,26 +158,24 @@ class Indices:
 
     def minutes(self, index: Index, day: date) -> list[Minute]:
         """Return the index at the end of every minute of a day in which a member traded."""
-        slots = {each: self._stocks.slots(each, day) for each in index.members}
         trades = sorted(
             (slot.start, symbol, slot.close, slot.volume)
-            for symbol, of_symbol in slots.items()
-            for slot in of_symbol
+            for symbol in index.members
+            for slot in self._stocks.slots(symbol, day)
         )
-        worth = {each: self.worth(each, self._opening(each, day)) for each in index.members}
-        whole, volume = sum(worth.values()), 0
-        scale = self._scale(index, day)
+        scale, prices, volume = self._scale(index, day), self._opening(index, day), 0
+        whole = self._worth(prices)
         found: dict[datetime, Minute] = {}
         for start, symbol, close, traded in trades:
-            before, worth[symbol] = worth[symbol], self.worth(symbol, close)
-            whole += worth[symbol] - before
+            whole += self.worth(symbol, close) - self.worth(symbol, prices[symbol])
+            prices[symbol] = close
             volume += traded
             found[start] = Minute(start, scale.level(whole), volume, Breadth())
         return list(found.values())
 
     def counted_minutes(self, index: Index, day: date) -> list[Minute]:
         """Return today's minutes with the counts of each."""
-        prices = {each: self._opening(each, day) for each in index.members}
+        prices = self._opening(index, day)
         closes: dict[datetime, dict[str, int]] = {}
         for each in index.members:
             for slot in self._stocks.slots(each, day):
@@ -187,63 +183,42 @@ class Indices:
         counted = []
         for minute in self.minutes(index, day):
             prices |= closes[minute.at]
-            counted.append(Minute(minute.at, minute.value, minute.volume, self.breadth_at(prices)))
+            counted.append(replace(minute, breadth=self.breadth(prices)))
         return counted
-
-    def _opening(self, symbol: str, day: date) -> int:
-        """Return the price that a day began with: today's reference, or the close before it."""
-        if day == self._stocks.trading_day:
-            return self._stocks.board(symbol).reference
-        return self._stocks.close_before(symbol, day)
 
     # -------------------------------------------------------------------------------- days
 
     def bars(self, index: Index) -> list[DayBar]:
         """Return every day of an index, oldest first; today's once a member has traded."""
-        return [*self._past(index), *self._since(index)]
-
-    def _past_of(self, index: Index) -> tuple[DayBar, ...]:
-        members = [self._stocks.past(each) for each in index.members]
-        return tuple(self._together(index, bars) for bars in zip(*members, strict=True))
-
-    def _together(self, index: Index, bars: Sequence[DayBar]) -> DayBar:
-        columns = zip(*(bar[1:5] for bar in bars), strict=True)
-        opened, high, low, close = (
-            index.scale.level(sum(map(self.worth, index.members, prices))) for prices in columns
-        )
-        volume, value = sum(bar.volume for bar in bars), sum(bar.value for bar in bars)
-        return DayBar(bars[0].day, opened, high, low, close, volume, value)
-
-    def _since(self, index: Index) -> Iterable[DayBar]:
         today = self.today(index)
         days = self._kept[index.code] | ({} if today is None else {today.day: today})
-        return days.values()
+        return [*self._past(index), *days.values()]
 
-    def _bar(self, index: Index, day: date) -> DayBar | None:
-        """Return a day so far; it opens where the members that traded in its first minute did."""
-        minutes = self.minutes(index, day)
+    def _past_of(self, index: Index) -> tuple[DayBar, ...]:
+        found = []
+        for bars in zip(*map(self._stocks.past, index.members), strict=True):
+            columns = zip(*(bar[1:5] for bar in bars), strict=True)
+            opened, high, low, close = (
+                index.scale.level(sum(map(self.worth, index.members, prices))) for prices in columns
+            )
+            volume, value = sum(bar.volume for bar in bars), sum(bar.value for bar in bars)
+            found.append(DayBar(bars[0].day, opened, high, low, close, volume, value))
+        return tuple(found)
+
+    def today(self, index: Index) -> DayBar | None:
+        """Return the bar of the latest trading day, None before a member has traded.
+
+        It opens where the members that traded in its first minute did.
+        """
+        day = self._stocks.trading_day
+        minutes, prices = self.minutes(index, day), self._opening(index, day)
         if not minutes:
             return None
-        slots = (next(iter(self._stocks.slots(each, day)), None) for each in index.members)
-        first = {
-            each: slot.open
-            for each, slot in zip(index.members, slots, strict=True)
-            if slot is not None and slot.start == minutes[0].at
-        }
-        worth = sum(
-            self.worth(each, first.get(each) or self._opening(each, day)) for each in index.members
-        )
-        values = [self._scale(index, day).level(worth), *(minute.value for minute in minutes)]
-        money = sum(bar.value for each in index.members if (bar := self._stocks.bar(each, day)))
-        volume = minutes[-1].volume
-        return DayBar(day, values[0], max(values), min(values), values[-1], volume, money)
-
-
-def _index(row: Mapping[str, str], stocks: Stocks) -> Index:
-    exchange = Exchange(row["exchange"])
-    listed = [each for each in stocks.shares_only if stocks.scripts[each].exchange is exchange]
-    worth = {each: stocks.facts[each].shares * stocks.scripts[each].reference for each in listed}
-    members = tuple(sorted(listed, key=lambda each: -worth[each])[: int(row["members_max"])])
-    start_worth = sum(worth[each] for each in members)
-    base = units_of(row["reference"], DIGITS)
-    return Index(row["code"], row["name"], exchange, Scale(base, start_worth), members)
+        for each in index.members:
+            slot = next(iter(self._stocks.slots(each, day)), None)
+            if slot is not None and slot.start == minutes[0].at:
+                prices[each] = slot.open
+        opened = self._scale(index, day).level(self._worth(prices))
+        values = [opened, *(minute.value for minute in minutes)]
+        money, volume = self.value(index, day), minutes[-1].volume
+        return DayBar(day, opened, max(values), min(values), values[-1], volume, money)

@@ -1,16 +1,16 @@
 """News, macro figures, the economic calendar, bank rates: small made-up tables with dates.
 
 News go back from the present, one every few hours, each with an id of its own, and companies'
-decisions among them; macro figures come
-out on days of their own in the month after their period, and the calendar says so.
+decisions are among them; macro figures come out on days of their own in the month after their
+period, and the calendar says so.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import cached_property
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from bot.protocol.values.news import (
     BankRate,
@@ -25,27 +25,26 @@ from bot.protocol.values.news import (
     NewsItem,
     Page,
 )
-from bot.protocol.wire_types import CommaPercent
 from bot.sandbox.api.gatekeeper import not_found
-from bot.sandbox.library.asked import Answer, Asked
+from bot.sandbox.library.asked import Asked
 from bot.sandbox.library.corporate import CompanyEvent
-from bot.sandbox.library.days import start_of
-from bot.sandbox.library.figures import scaled, units_of
-from bot.sandbox.library.periods import page_of
+from bot.sandbox.library.days import SATURDAY, start_of
+from bot.sandbox.library.figures import maybe, scaled, units_of
 from bot.sandbox.library.tables import Row, table
 from bot.sandbox.library.walk import stream
 
 NEWS_EVERY: Final = timedelta(hours=3)
 NEWS_MAX: Final = 500
 SOURCE: Final = "sandbox"
+LINK: Final = "https://news.example/"
+DIGITS: Final = 2
+"""Macro figures are kept in hundredths."""
 _NEWS_EPOCH: Final = datetime(2021, 1, 1, tzinfo=UTC)
-_FIRST_MONTH: Final = (2021, 1)
-_SATURDAY: Final = 5
+_FIRST_MONTH: Final = 2021 * 12
+_MONTHS_AHEAD: Final = 24
 _RELEASE_HOUR: Final = timedelta(hours=9)
-_DIGITS: Final = 2
-_AHEAD_MONTHS: Final = 3
+_CALENDAR_DAYS: Final = timedelta(days=93)
 _LIMIT_OF_RANGE: Final = 100
-_LINK: Final = "https://news.example/"
 T = TypeVar("T")
 
 
@@ -53,7 +52,7 @@ def paged(asked: Asked, items: Sequence[T]) -> Page[T]:
     """Return the page asked for, as the broker cuts them."""
     size, current = asked.whole("page_size"), asked.whole("page")
     pages = max(1, -(-len(items) // size))
-    found = tuple(page_of(asked, items))
+    found = asked.page(items)
     return Page(
         total=len(items),
         current_page=current,
@@ -88,89 +87,61 @@ class News:
     ) -> None:
         self._symbols = symbols
         self._seed = seed
-        self._told: dict[int, CompanyEvent] = {}
+        self._announced: dict[int, CompanyEvent] = {}
         for event in events:
-            number = (event.told_at - _NEWS_EPOCH) // NEWS_EVERY
-            while number in self._told:
+            number = (event.announced_at - _NEWS_EPOCH) // NEWS_EVERY
+            while number in self._announced:
                 number += 1
-            self._told[number] = event
-
-    def answers(self) -> Mapping[str, Answer]:
-        """Return what answers each call, by its name."""
-        return {"market_news": self.news, "market_news_item": self.article}
+            self._announced[number] = event
 
     def stories(self, at: datetime) -> list[Story]:
         """Return the newest, newest first, and behind them what companies have announced."""
         latest = (at - _NEWS_EPOCH) // NEWS_EVERY
         newest = range(latest, max(0, latest - NEWS_MAX), -1)
-        older = sorted((each for each in self._told if 0 < each <= newest.stop), reverse=True)
+        older = sorted((each for each in self._announced if 0 < each <= newest.stop), reverse=True)
         return [self._story(number) for number in (*newest, *older)]
 
     def _story(self, number: int) -> Story:
-        if (event := self._told.get(number)) is not None:
-            at = _NEWS_EPOCH + number * NEWS_EVERY
+        at = _NEWS_EPOCH + number * NEWS_EVERY
+        if (event := self._announced.get(number)) is not None:
             return Story(number, event.title, "stock", "stock-market", event.symbol, at)
         source = stream(self._seed, "news", number)
         row = source.choice(table("headlines"))
         symbol = source.choice(self._symbols) if row["topic"] == "stock" and self._symbols else None
         title = row["title"].format(symbol=symbol or "A company")
-        at = _NEWS_EPOCH + number * NEWS_EVERY
         return Story(number, title, row["topic"], row["category"], symbol, at)
 
-    def news(self, asked: Asked) -> object:
+    def market_news(self, asked: Asked) -> object:
         """Answer a page, newest first."""
         topic, symbol = asked.text("topic"), (asked.text("symbol") or "").upper()
         found = [
-            story
+            _item(story)
             for story in self.stories(asked.at)
             if topic in {None, story.topic} and symbol in {"", story.symbol}
         ]
-        page = paged(asked, found)
-        return _with_items(page, map(_item, page.items))
+        return paged(asked, found)
 
-    def article(self, asked: Asked) -> object:
+    def market_news_item(self, asked: Asked) -> object:
         """Answer one with its text."""
         text = asked.path["news_id"]
         latest = (asked.at - _NEWS_EPOCH) // NEWS_EVERY
         if not (text.isascii() and text.isdigit() and len(text) < 9 and 0 < int(text) <= latest):
             raise not_found()
-        story = self._story(int(text))
-        item = _item(story)
-        return NewsArticle(
-            id=item.id,
-            title=item.title,
-            url=item.url,
-            published_at=item.published_at,
-            topic=item.topic,
-            summary=item.summary,
-            source=item.source,
-            symbols=item.symbols,
-            content=f"<p>{story.title}.</p>",
-        )
+        item = _item(self._story(int(text)))
+        known: dict[str, Any] = {each.name: getattr(item, each.name) for each in fields(item)}
+        return NewsArticle(**known, content=f"<p>{item.title}.</p>")
 
 
 def _item(story: Story) -> NewsItem:
     return NewsItem(
         id=str(story.number),
         title=story.title,
-        url=f"{_LINK}{story.number}",
+        url=f"{LINK}{story.number}",
         published_at=story.at,
         topic=story.topic,
         summary=f"{story.title}.",
         source=SOURCE,
         symbols=(story.symbol,) if story.symbol else (),
-    )
-
-
-def _with_items(page: Page[Story], items: Iterable[T]) -> Page[T]:
-    return Page(
-        page.total,
-        page.current_page,
-        page.page_size,
-        page.next_page,
-        page.previous_page,
-        page.page_total,
-        tuple(items),
     )
 
 
@@ -199,25 +170,16 @@ class Release:
         """Nine o'clock on its day of the month after the period; on Monday for a weekend."""
         index = self.year * 12 + self.month
         day = date(index // 12, index % 12 + 1, int(self.row["day"]))
-        to_monday = timedelta(days=7 - day.weekday()) if day.weekday() >= _SATURDAY else timedelta()
+        to_monday = timedelta(days=7 - day.weekday()) if day.weekday() >= SATURDAY else timedelta()
         return start_of(day + to_monday) + _RELEASE_HOUR
 
 
 class Macro:
-    """Answers about macro figures and the calendar of their releases."""
+    """Answers about macro figures and the calendar of their releases, and bank rates."""
 
     def __init__(self, *, seed: int, first_day: date) -> None:
         self._seed = seed
-        self._last_month = first_day.year * 12 + first_day.month + 12 * 2
-
-    def answers(self) -> Mapping[str, Answer]:
-        """Return what answers each call, by its name."""
-        return {
-            "macro_indicators": self.indicators,
-            "macro_indicator": self.indicator,
-            "economic_calendar": self.calendar,
-            "bank_rates": bank_rates,
-        }
+        self._last_month = first_day.year * 12 + first_day.month + _MONTHS_AHEAD
 
     @cached_property
     def releases(self) -> Mapping[str, tuple[Release, ...]]:
@@ -226,46 +188,12 @@ class Macro:
 
     def _released(self, row: Row) -> Iterable[Release]:
         source, every = stream(self._seed, "macro", row["indicator"]), int(row["every"])
-        middle, step = units_of(row["value"], _DIGITS), units_of(row["step"], _DIGITS)
+        middle, step = units_of(row["value"], DIGITS), units_of(row["step"], DIGITS)
         value, before = middle, None
-        first = _FIRST_MONTH[0] * 12 + _FIRST_MONTH[1] - 1
-        for index in range(first + every - 1, self._last_month, every):
+        for index in range(_FIRST_MONTH + every - 1, self._last_month, every):
             value += round(source.gauss((middle - value) * 0.1, step))
             yield Release(row, index // 12, index % 12 + 1, value, before)
             before = value
-
-    def indicators(self, asked: Asked) -> object:
-        """Answer the list, by tags and words."""
-        tags, wanted = set(asked.items("tags")), (asked.text("search") or "").lower()
-        return tuple(
-            MacroItem(row["indicator"], row["name"], tuple(row["tags"].split("|")), row["unit"])
-            for row in table("macro")
-            if tags <= set(row["tags"].split("|"))
-            and wanted in f"{row['indicator']} {row['name']}".lower()
-        )
-
-    def indicator(self, asked: Asked) -> object:
-        """Answer the figures that are out, newest first."""
-        releases = self.releases.get(asked.path["indicator"].lower())
-        if releases is None:
-            raise not_found()
-        row, (first, last) = releases[0].row, (asked.text("from"), asked.text("to"))
-        limit = int(asked.text("limit") or (_LIMIT_OF_RANGE if first or last else 1))
-        points = [
-            MacroPoint(each.period, scaled(each.value, _DIGITS))
-            for each in reversed(releases)
-            if each.at <= asked.at and _is_between(each, first, last)
-        ]
-        return MacroSeries(row["indicator"], tuple(points[:limit]), row["name"], row["unit"])
-
-    def calendar(self, asked: Asked) -> object:
-        """Answer releases by time; from today on unless told otherwise."""
-        first = asked.instant("from") or start_of(asked.today)
-        last = asked.instant("to") or first + timedelta(days=31 * _AHEAD_MONTHS)
-        if last < first:
-            raise asked.bad("to: before from")
-        found = self.between(first, last, asked.text("country"))
-        return paged(asked, [_event(release, asked.at) for release in found])
 
     def between(self, first: datetime, last: datetime, country: str | None) -> list[Release]:
         """Return the releases between two instants, earliest first."""
@@ -277,11 +205,78 @@ class Macro:
         ]
         return sorted(found, key=lambda release: (release.at, release.row["indicator"]))
 
+    def macro_indicators(self, asked: Asked) -> object:
+        """Answer the list, by tags and words."""
+        tags, wanted = set(asked.items("tags")), (asked.text("search") or "").lower()
+        return tuple(
+            MacroItem(row["indicator"], row["name"], tuple(row["tags"].split("|")), row["unit"])
+            for row in table("macro")
+            if tags <= set(row["tags"].split("|"))
+            and wanted in f"{row['indicator']} {row['name']}".lower()
+        )
 
-def _is_between(release: Release, first: str | None, last: str | None) -> bool:
-    month = release.year * 12 + release.month - 1
-    after = first is None or month >= _months(first)[0]
-    return after and (last is None or month <= _months(last)[1])
+    def macro_indicator(self, asked: Asked) -> object:
+        """Answer the figures that are out, newest first."""
+        releases = self.releases.get(asked.path["indicator"].lower())
+        if releases is None:
+            raise not_found()
+        row, (first, last) = releases[0].row, (asked.text("from"), asked.text("to"))
+        limit = int(asked.text("limit") or (_LIMIT_OF_RANGE if first or last else 1))
+        earliest = _months(first)[0] if first else _FIRST_MONTH
+        latest = _months(last)[1] if last else self._last_month
+        points = [
+            MacroPoint(each.period, scaled(each.value, DIGITS))
+            for each in reversed(releases)
+            if each.at <= asked.at and earliest <= each.year * 12 + each.month - 1 <= latest
+        ]
+        return MacroSeries(row["indicator"], tuple(points[:limit]), row["name"], row["unit"])
+
+    def economic_calendar(self, asked: Asked) -> object:
+        """Answer releases by time, from today on unless the question says otherwise."""
+        first = asked.instant("from") or start_of(asked.today)
+        last = asked.instant("to") or first + _CALENDAR_DAYS
+        if last < first:
+            raise asked.bad("to: before from")
+        events = []
+        for release in self.between(first, last, asked.text("country")):
+            before, actual = maybe(release.before, DIGITS), scaled(release.value, DIGITS)
+            expected = None if before is None else str(before)
+            detail = EventDetail(
+                at=release.at,
+                category=release.row["category"],
+                actual=str(actual) if release.at <= asked.at else None,
+                previous=expected,
+                consensus=expected,
+                forecast=expected,
+            )
+            event = CalendarEvent(
+                detail=detail,
+                type="ECONOMIC",
+                country=release.row["country"],
+                title=f"{release.row['name']} (made up)",
+                unit=release.row["unit"],
+            )
+            events.append(event)
+        return paged(asked, events)
+
+    def bank_rates(self, asked: Asked) -> object:
+        """Answer the deposit rates, in force since the first of the month."""
+        since = asked.today.replace(day=1)
+        banks = []
+        for row in table("banks"):
+            logo = f"https://bank.example/{row['bank'].split()[0]}.png"
+            rates = (
+                BankRate(name, bank_rate(text), since, logo)
+                for name, text in row.items()
+                if name != "bank"
+            )
+            banks.append(BankRates(row["bank"], tuple(rates)))
+        return BankRateTable(len(banks), since, tuple(banks))
+
+
+def bank_rate(text: str) -> Decimal | None:
+    """Return `4,70%` as a number, None for `-`."""
+    return None if text == "-" else Decimal(text.removesuffix("%").replace(",", "."))
 
 
 def _months(period: str) -> tuple[int, int]:
@@ -293,48 +288,3 @@ def _months(period: str) -> tuple[int, int]:
         quarter = year + 3 * (int(rest[1]) - 1)
         return quarter, quarter + 2
     return year + int(rest) - 1, year + int(rest) - 1
-
-
-def _event(release: Release, at: datetime) -> CalendarEvent:
-    row, forecast = release.row, _text(release.before)
-    return CalendarEvent(
-        detail=EventDetail(
-            at=release.at,
-            category=row["category"],
-            actual=_text(release.value) if release.at <= at else None,
-            previous=forecast,
-            consensus=forecast,
-            forecast=forecast,
-        ),
-        type="ECONOMIC",
-        country=row["country"],
-        title=f"{row['name']} (made up)",
-        unit=row["unit"],
-    )
-
-
-def _text(value: int | None) -> str | None:
-    return None if value is None else str(scaled(value, _DIGITS))
-
-
-# ---------------------------------------------------------------------------------- bank rates
-
-
-def bank_rates(asked: Asked) -> object:
-    """Answer the deposit rates, in force since the first of the month."""
-    since = asked.today.replace(day=1)
-    banks = tuple(_bank(row, since) for row in table("banks"))
-    return BankRateTable(len(banks), since, banks)
-
-
-def _bank(row: Row, since: date) -> BankRates:
-    rates = (
-        BankRate(name, _percent(text), since, f"https://bank.example/{row['bank'].split()[0]}.png")
-        for name, text in row.items()
-        if name != "bank"
-    )
-    return BankRates(row["bank"], tuple(rates))
-
-
-def _percent(text: str) -> CommaPercent:
-    return None if text == "-" else Decimal(text.removesuffix("%").replace(",", "."))

@@ -53,24 +53,18 @@ class LibraryReads:
         return partial(self._answer, name)
 
     def _answer(self, name: str, call: Call) -> object:
-        loaded = self._loaded
-        asked = Asked(
-            call.path_values, with_defaults(ENDPOINTS[name], call.query), call.market_at, self._bad
-        )
-        answered, codec = loaded.answers[name](asked), loaded.codecs[name]
+        query = with_defaults(ENDPOINTS[name], call.query)
+        asked = Asked(name, call.path_values, query, call.market_at, partial(_bad, self._gate))
+        answered, codec = self._loaded.answers[name](asked), self._loaded.codecs[name]
         if isinstance(answered, Narrowed):
             return answered.narrow(codec.encode(answered.value))
         return codec.encode(answered)
 
     def foreign_quote(self, call: Call) -> object | None:
-        """Answer the quote of a foreign share, None for what is none."""
-        quote = self._loaded.library.foreign_quote(
-            call.path_values["symbol"].upper(), call.market_at
-        )
+        """Answer the quote of a foreign share, None for any other symbol."""
+        symbol = call.path_values["symbol"].upper()
+        quote = self._loaded.library.foreign_quote(symbol, call.market_at)
         return None if quote is None else self._loaded.codecs["stock_quote"].encode(quote)
-
-    def _bad(self, reason: str) -> HttpRefusal:
-        return self._gate.bad_parameter(f"Invalid parameter: {reason}")
 
 
 def checked(name: str, handler: Handler, gate: Gatekeeper) -> Handler:
@@ -81,8 +75,11 @@ def checked(name: str, handler: Handler, gate: Gatekeeper) -> Handler:
     def answer(call: Call) -> object:
         faults = query_faults(ENDPOINTS[name], call.query)
         if faults:
-            found = f"{faults[0].name}: {faults[0].reason}"
-            raise gate.bad_parameter(f"Invalid parameter: {found}")
+            raise _bad(gate, f"{faults[0].name}: {faults[0].reason}")
         return handler(call)
 
     return answer
+
+
+def _bad(gate: Gatekeeper, reason: str) -> HttpRefusal:
+    return gate.bad_parameter(f"Invalid parameter: {reason}")

@@ -1,114 +1,157 @@
-"""The unified quotes of stocks: catalogue, history, depth as it was. Foreign shares are among them.
+"""The unified quotes of stocks, foreign shares among them, and of exchange-traded funds.
 
-Quote and depth of what is listed here come from the exchanges (`market_reads.py`); foreign shares
-have a quote in dollars, days alone, and no depth.
+Quote and depth of a listed stock come from the exchanges (`api/market_reads.py`). Foreign shares
+have a quote in dollars, days alone, and no depth. An ETF that the scenario does not list is not
+there, for nobody could trade it.
 """
 
-from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
+from bot.domain.instrument import InstrumentKind
 from bot.domain.quote import DepthLevel
 from bot.protocol.quotes import CURRENCY
-from bot.protocol.values.quotes import CatalogueItem, ListedQuote
-from bot.protocol.values.series import DepthHistory, DepthSnapshot, PriceHistory, PriceLevel
-from bot.sandbox.library.asked import Answer, Asked
-from bot.sandbox.library.figures import maybe, percent, scaled
-from bot.sandbox.library.market_assets import Asset, Assets
-from bot.sandbox.library.series import STEPS, daily, intraday, price_bars
+from bot.protocol.values.quotes import CatalogueItem, EtfItem, ListedQuote
+from bot.protocol.values.series import (
+    DepthHistory,
+    DepthSnapshot,
+    ListedDepth,
+    PriceHistory,
+    PriceLevel,
+)
+from bot.sandbox.api.gatekeeper import not_found
+from bot.sandbox.library.asked import Asked
+from bot.sandbox.library.assets import Asset, Assets
+from bot.sandbox.library.figures import scaled
+from bot.sandbox.library.series import DAILY, daily, in_resolution, price_bars
 from bot.sandbox.library.stocks import Stocks
+from bot.sandbox.library.tables import Row, table
 from bot.sandbox.library.walk import Bar
-from bot.sandbox.markets.recorder import DepthTaken
 
 DOLLAR: Final = "USD"
-_DAILY: Final = "1D"
 FOREIGN: Final = "foreign_stock"
+_UNKNOWN: Final[Row] = {"fund_company": "", "underlying_index": ""}
 
 
+@dataclass(frozen=True, slots=True)
 class StockQuotes:
-    """Answers about stocks; `history_digits` is 3 where the scenario wants thousands of VND."""
+    """Answers about stocks; `digits` is 3 where histories are to be in thousands of VND."""
 
-    def __init__(self, stocks: Stocks, assets: Assets, *, history_digits: int = 0) -> None:
-        self._stocks = stocks
-        self._assets = assets
-        self._digits = history_digits
+    stocks: Stocks
+    assets: Assets
+    digits: int = 0
 
-    def answers(self) -> Mapping[str, Answer]:
-        """Return what answers each call, by its name."""
-        return {
-            "stock_catalogue": self.catalogue,
-            "stock_history": self.history,
-            "stock_depth_history": self.depth_history,
-        }
-
-    def catalogue(self, _: Asked) -> object:
-        """Answer every share there is."""
-        own = (CatalogueItem(each, self._stocks.name(each)) for each in self._stocks.shares_only)
-        rows = self._assets.rows(FOREIGN)
+    def stock_catalogue(self, _: Asked) -> object:
+        own = (CatalogueItem(each, self.stocks.name(each)) for each in self.stocks.shares_only)
+        rows = self.assets.rows(FOREIGN)
         return (*own, *(CatalogueItem(row["symbol"], row["name"]) for row in rows))
 
-    def history(self, asked: Asked) -> object:
+    def stock_history(self, asked: Asked) -> object:
         """Answer bars; of foreign shares days alone."""
-        foreign = self._assets.find(FOREIGN, asked.symbol)
-        if foreign is not None and asked.symbol not in self._stocks.scripts:
-            return self._foreign_history(asked, foreign)
-        symbol = self._stocks.script(asked.symbol).symbol
-        resolution = asked.query["resolution"]
-        bars = price_bars(listed_bars(asked, self._stocks, symbol), self._digits)
-        return PriceHistory(symbol, bars, CURRENCY, resolution)
-
-    def _foreign_history(self, asked: Asked, foreign: Asset) -> PriceHistory:
-        if asked.query["resolution"] != _DAILY:
+        foreign = self.assets.find(FOREIGN, asked.symbol)
+        if foreign is None or asked.symbol in self.stocks.scripts:
+            return listed_history(asked, self.stocks, self.digits)
+        if asked.query["resolution"] != DAILY:
             raise asked.bad("resolution: only 1D of a foreign share")
         bars = price_bars(daily(asked, foreign.bars(asked.at)), foreign.digits)
-        return PriceHistory(foreign.symbol, bars, DOLLAR, _DAILY)
+        return PriceHistory(foreign.symbol, bars, DOLLAR, DAILY)
 
-    def depth_history(self, asked: Asked) -> object:
+    def stock_depth_history(self, asked: Asked) -> object:
         """Answer today's depth, one look in five minutes."""
         symbol = asked.symbol
-        if symbol not in self._stocks.scripts and self._assets.find(FOREIGN, symbol):
+        if symbol not in self.stocks.scripts and self.assets.find(FOREIGN, symbol):
             raise asked.bad("symbol: no depth of a foreign share")
-        self._stocks.script(symbol)
-        taken = self._stocks.depths(symbol, asked.today)
-        return DepthHistory(symbol, tuple(map(_snapshot, taken)), CURRENCY)
+        taken = self.stocks.house.recorder.depths(self.stocks.known(symbol), asked.today)
+        looks = (
+            DepthSnapshot(
+                taken_at=each.at,
+                bids=_levels(each.depth.bids),
+                asks=_levels(each.depth.asks),
+                remain_bid=each.bids,
+                remain_ask=each.asks,
+            )
+            for each in taken
+        )
+        return DepthHistory(symbol, tuple(looks), CURRENCY)
 
 
-def listed_bars(asked: Asked, stocks: Stocks, symbol: str) -> Iterable[Bar]:
-    """Return the bars of a listed symbol in the resolution asked for."""
-    resolution = asked.query["resolution"]
-    if resolution == _DAILY:
-        return daily(asked, stocks.bars(symbol))
-    step: timedelta = STEPS[resolution]
-    return intraday(asked, stocks.days, lambda day: stocks.slots(symbol, day), step)
+@dataclass(frozen=True, slots=True)
+class Etfs:
+    """Answers about ETFs, which trade like any other symbol."""
+
+    stocks: Stocks
+
+    def _symbol(self, asked: Asked) -> str:
+        script = self.stocks.scripts.get(asked.symbol)
+        if script is None or script.kind is not InstrumentKind.ETF:
+            raise not_found()
+        return script.symbol
+
+    def etf_catalogue(self, _: Asked) -> object:
+        rows = {row["symbol"]: row for row in table("etfs")}
+        listed = (
+            (each.symbol, rows.get(each.symbol, _UNKNOWN))
+            for each in self.stocks.scripts.values()
+            if each.kind is InstrumentKind.ETF
+        )
+        return tuple(
+            EtfItem(symbol, self.stocks.name(symbol), row["fund_company"], row["underlying_index"])
+            for symbol, row in sorted(listed, key=lambda each: each[0])
+        )
+
+    def etf_quote(self, asked: Asked) -> object:
+        symbol = self._symbol(asked)
+        board, now = self.stocks.board(symbol), self.stocks.now(symbol)
+        return ListedQuote(
+            symbol=symbol,
+            price=scaled(now.price, 0),
+            name=self.stocks.name(symbol),
+            exchange=board.instrument.exchange,
+            currency=CURRENCY,
+            ceiling=scaled(board.ceiling, 0),
+            floor=scaled(board.floor, 0),
+            volume=now.volume,
+            updated_at=asked.at,
+            **now.figures(0),
+        )
+
+    def etf_history(self, asked: Asked) -> object:
+        self._symbol(asked)
+        return listed_history(asked, self.stocks, 0)
+
+    def etf_depth(self, asked: Asked) -> object:
+        symbol = self._symbol(asked)
+        depth = self.stocks.house.venue.depth(symbol)
+        return ListedDepth(symbol, _levels(depth.bids), _levels(depth.asks), CURRENCY, asked.at)
 
 
-def foreign_quote(asset: Asset, asked_at: datetime) -> ListedQuote:
-    """Return the quote: in dollars, without ceiling and floor."""
-    now, digits = asset.now(asked_at), asset.digits
+def listed_history(asked: Asked, stocks: Stocks, digits: int) -> PriceHistory:
+    """Answer bars of a listed symbol; raises HttpRefusal 404."""
+    bars = price_bars(listed_bars(asked, stocks), digits)
+    return PriceHistory(asked.symbol, bars, CURRENCY, asked.query["resolution"])
+
+
+def listed_bars(asked: Asked, stocks: Stocks) -> list[Bar]:
+    """Return the bars of a listed symbol in the resolution asked for; raises HttpRefusal 404."""
+    symbol = stocks.known(asked.symbol)
+    bars = stocks.bars(symbol)
+    return in_resolution(asked, bars, stocks.days, lambda day: stocks.slots(symbol, day))
+
+
+def foreign_quote(asset: Asset, at: datetime) -> ListedQuote:
+    """Return the quote of a foreign share: in dollars, without ceiling and floor."""
+    now = asset.now(at)
     return ListedQuote(
         symbol=asset.symbol,
-        price=scaled(now.price, digits),
+        price=scaled(now.price, asset.digits),
         name=asset.row["name"],
         exchange=asset.row["exchange"],
         currency=DOLLAR,
-        open=maybe(now.opened, digits),
-        high=maybe(now.high, digits),
-        low=maybe(now.low, digits),
-        reference=scaled(now.reference, digits),
-        change=scaled(now.change, digits),
-        change_percent=percent(now.change, now.reference),
         volume=now.volume,
-        updated_at=asked_at,
-    )
-
-
-def _snapshot(taken: DepthTaken) -> DepthSnapshot:
-    return DepthSnapshot(
-        taken_at=taken.at,
-        bids=_levels(taken.depth.bids),
-        asks=_levels(taken.depth.asks),
-        remain_bid=taken.bids,
-        remain_ask=taken.asks,
+        updated_at=at,
+        **now.figures(asset.digits),
     )
 
 

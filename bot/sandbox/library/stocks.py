@@ -7,18 +7,17 @@ that the last close is the reference.
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from functools import lru_cache
 from typing import Final
 
-from bot.domain.instrument import Exchange, InstrumentKind, Phase
-from bot.domain.prices import TickTable
+from bot.domain.instrument import InstrumentKind
 from bot.sandbox.api.gatekeeper import not_found
 from bot.sandbox.exchange.market import Board
 from bot.sandbox.house.house import House
+from bot.sandbox.library.assets import Day
 from bot.sandbox.library.days import HISTORY_STARTS, Days
-from bot.sandbox.library.facts import Facts, facts_of
+from bot.sandbox.library.tables import Facts, facts_of
 from bot.sandbox.library.walk import (
     EXCHANGE_HOURS,
     Bar,
@@ -28,7 +27,7 @@ from bot.sandbox.library.walk import (
     walk_until,
     within,
 )
-from bot.sandbox.markets.recorder import DepthTaken, Record
+from bot.sandbox.markets.recorder import Record
 from bot.sandbox.scenario import SymbolScript
 
 SYMBOLS_CACHED_MAX: Final = 64
@@ -39,44 +38,31 @@ _VOLUME_IN_LEVELS: Final = 150
 _NOT_STOCKS: Final = frozenset({InstrumentKind.ETF, InstrumentKind.BOND})
 
 
-@dataclass(frozen=True, slots=True)
-class _OnTick:
-    """Brings a price to the grid, below it and at least to about 1,000 VND."""
-
-    ticks: TickTable
-
-    def __call__(self, price: float) -> int:
-        return self.ticks.down(max(1_000, round(price)))
-
-
 class Stocks:
     """Every symbol of the scenario, also those that are no stocks."""
 
     def __init__(self, house: House, days: Days) -> None:
+        scenario = house.scenario
+        self.house = house
         self.days = days
-        self.seed = house.scenario.seed
-        self.first_day = house.scenario.trading_day
-        self.scripts = {script.symbol: script for script in house.scenario.symbols}
-        self.facts = {
-            symbol: facts_of(script, house.scenario) for symbol, script in self.scripts.items()
-        }
-        self._house = house
-        self._past = lru_cache(SYMBOLS_CACHED_MAX)(self._walked)
+        self.seed = scenario.seed
+        self.first_day = scenario.trading_day
+        self.scripts = {script.symbol: script for script in scenario.symbols}
+        self.facts = {symbol: facts_of(each, scenario) for symbol, each in self.scripts.items()}
+        self.past = lru_cache(SYMBOLS_CACHED_MAX)(self._past)
         self._slots = lru_cache(DAYS_CACHED_MAX)(self._slots_of)
 
     # ------------------------------------------------------------------------------- which
 
-    def script(self, symbol: str) -> SymbolScript:
+    def known(self, symbol: str) -> str:
         """Return a symbol of the scenario; raises HttpRefusal 404."""
-        found = self.scripts.get(symbol)
-        if found is None:
+        if symbol not in self.scripts:
             raise not_found()
-        return found
+        return symbol
 
     def fact(self, symbol: str) -> Facts:
         """Return what is known of a symbol; raises HttpRefusal 404."""
-        self.script(symbol)
-        return self.facts[symbol]
+        return self.facts[self.known(symbol)]
 
     @property
     def shares_only(self) -> tuple[str, ...]:
@@ -91,22 +77,31 @@ class Stocks:
 
     # --------------------------------------------------------------------------------- now
 
+    @property
+    def trading_day(self) -> date:
+        """The trading day that quotes are of; the next begins with its first phase."""
+        return self.days.last(self.house.venue.board_day)
+
     def board(self, symbol: str) -> Board:
         """Return what the exchange shows of a symbol that is known."""
-        return self._house.venue.board(symbol)
+        return self.house.venue.board(symbol)
 
     def price(self, symbol: str) -> int:
         """Return the latest price; the reference before the first trade."""
         board = self.board(symbol)
         return board.last or board.reference
 
-    def has_closed(self, symbol: str) -> bool:
-        """Tell whether a symbol's day is over: its close is known."""
-        return self.board(symbol).close is not None
+    def now(self, symbol: str) -> Day:
+        """Return the board's figures."""
+        board, price = self.board(symbol), self.price(symbol)
+        opened, high, low = board.open, board.high, board.low
+        return Day(self.trading_day, board.reference, price, opened, high, low, board.volume)
 
-    def phase(self, exchange: Exchange, at: datetime) -> Phase:
-        """Return the phase of an exchange."""
-        return self._house.rulebook.phase_at(exchange, at)
+    def is_over(self, symbol: str, today: date) -> bool:
+        """Tell whether the trading day of the quotes is over: its close is known, or it was before
+        `today`.
+        """
+        return self.trading_day < today or self.board(symbol).close is not None
 
     # -------------------------------------------------------------------------------- days
 
@@ -119,42 +114,35 @@ class Stocks:
         bars = self.played(symbol) if day >= self.first_day else self.past(symbol)
         return next((bar for bar in reversed(bars) if bar.day == day), None)
 
-    def close_before(self, symbol: str, day: date) -> int:
-        """Return the last close before a day."""
+    def price_before(self, symbol: str, day: date) -> int:
+        """Return the price that a day began with: today's reference, else the close before it."""
+        if day == self.trading_day:
+            return self.board(symbol).reference
         bars = self.bars(symbol)
-        return bars[max(0, bisect_left(bars, day, key=_day_of) - 1)].close
-
-    def past(self, symbol: str) -> tuple[DayBar, ...]:
-        """Return the days before the scenario's."""
-        return self._past(symbol)
+        return bars[max(0, bisect_left(bars, day, key=lambda bar: bar.day) - 1)].close
 
     def played(self, symbol: str) -> list[DayBar]:
         """Return the days that were played here."""
-        return [
-            DayBar(day, *_prices(record), record.volume, record.value)
-            for day, record in self._house.recorder.days(symbol)
-        ]
+        return [DayBar(day, *_figures(bar)) for day, bar in self.house.recorder.days(symbol)]
 
-    def _walked(self, symbol: str) -> tuple[DayBar, ...]:
+    def _past(self, symbol: str) -> tuple[DayBar, ...]:
+        """The days before the scenario's."""
         script = self.scripts[symbol]
         days = self.days.between(HISTORY_STARTS, self.first_day - timedelta(days=1))
         return walk_until(days, script.reference, self._nature(script), self.seed, symbol)
 
     def _nature(self, script: SymbolScript) -> Nature:
         instrument = script.instrument
-        ticks = self._house.rulebook.venues[instrument.exchange].ticks_of(instrument.kind)
-        return Nature(_DAILY, script.level_volume * _VOLUME_IN_LEVELS, _OnTick(ticks))
+        ticks = self.house.rulebook.venues[instrument.exchange].ticks_of(instrument.kind)
+        return Nature(_DAILY, script.level_volume * _VOLUME_IN_LEVELS, ticks)
 
     # ------------------------------------------------------------------------ within a day
 
     def slots(self, symbol: str, day: date) -> Sequence[Bar]:
         """Return a day in parts of at most five minutes; together they are the day's bar."""
-        minutes = self._house.recorder.minutes(symbol, day)
+        minutes = self.house.recorder.minutes(symbol, day)
         if minutes:
-            return [
-                Bar(start, *_prices(record), record.volume, record.value)
-                for start, record in minutes.items()
-            ]
+            return [Bar(start, *_figures(minute)) for start, minute in minutes.items()]
         bar = self.bar(symbol, day)
         return self._slots(symbol, bar) if bar is not None and bar.volume else ()
 
@@ -162,19 +150,6 @@ class Stocks:
         source = stream(self.seed, "slots", symbol, bar.day)
         return tuple(within(bar, EXCHANGE_HOURS, self._nature(self.scripts[symbol]), source))
 
-    def depths(self, symbol: str, day: date) -> tuple[DepthTaken, ...]:
-        """Return the depth as it was taken on a day."""
-        return self._house.recorder.depths(symbol, day)
 
-    @property
-    def trading_day(self) -> date:
-        """Return the trading day that quotes are of; the next begins with its first phase."""
-        return self.days.last(self._house.venue.board_day)
-
-
-def _day_of(bar: DayBar) -> date:
-    return bar.day
-
-
-def _prices(record: Record) -> tuple[int, int, int, int]:
-    return record.open, record.high, record.low, record.close
+def _figures(record: Record) -> tuple[int, int, int, int, int, int]:
+    return record.open, record.high, record.low, record.close, record.volume, record.value

@@ -4,7 +4,7 @@ Prices are whole units of 10^-digits, so that everything adds up. Floats decide 
 goes. A stream is made from seed and name: the same names give the same walk in every run.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
@@ -13,12 +13,13 @@ from random import Random
 from typing import Final, NamedTuple
 
 from bot.domain.instrument import EXCHANGE_TZ
+from bot.domain.prices import TickTable
 
 _DRIFT: Final = 0.0003
 _MOVE_MAX: Final = 0.04
 _HALF_RANGE: Final = 0.4
+_ON_TICK_MIN: Final = 1_000
 LOT: Final = 100
-SLOT: Final = timedelta(minutes=5)
 _WALKS_KEPT: Final = 128
 
 
@@ -49,12 +50,17 @@ class DayBar(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Nature:
     """How something moves: `daily` is the typical move of a day (0.01 is 1 %), `volume` a typical
-    day's, 0 for what has none; `snap` brings a price to its grid.
+    day's, 0 for what has none; with `ticks` its prices are on their grid, at about 1,000 or more.
     """
 
     daily: float
     volume: int
-    snap: Callable[[float], int] = round
+    ticks: TickTable | None = None
+
+    def snap(self, price: float) -> int:
+        """Bring a price to the grid."""
+        whole = round(price)
+        return whole if self.ticks is None else self.ticks.down(max(_ON_TICK_MIN, whole))
 
 
 def stream(seed: int, *names: object) -> Random:
@@ -66,20 +72,16 @@ def stream(seed: int, *names: object) -> Random:
 def walk_until(
     days: tuple[date, ...], end: int, nature: Nature, seed: int, symbol: str
 ) -> tuple[DayBar, ...]:
-    """Return the bars of `days` for a symbol; every sandbox of a seed has the same."""
-    return tuple(days_until(days, end, nature, stream(seed, "days", symbol)))
-
-
-def days_until(days: Sequence[date], end: int, nature: Nature, source: Random) -> list[DayBar]:
-    """Return the bars of `days`, ascending; the last closes at `end`."""
+    """Return the bars of `days`, ascending, of which the last closes at `end`; every sandbox of a
+    seed has the same for a symbol.
+    """
     bars: list[DayBar] = []
-    close = end
+    close, source = end, stream(seed, "days", symbol)
     for day in reversed(days):
         previous = max(1, nature.snap(close / exp(_move(nature, source))))
         bars.append(_day_bar(day, previous, close, nature, source))
         close = previous
-    bars.reverse()
-    return bars
+    return tuple(reversed(bars))
 
 
 def days_from(days: Iterable[date], start: int, nature: Nature, source: Random) -> list[DayBar]:
@@ -116,13 +118,17 @@ class Hours:
     """When something trades: spans of local time, cut into slots of `slot`."""
 
     spans: tuple[tuple[time, time], ...]
-    slot: timedelta = SLOT
+    slot: timedelta = timedelta(minutes=5)
 
     def slots(self, day: date) -> list[datetime]:
         """Return the starts of a day's slots."""
+        spans = [
+            [datetime.combine(day, each, EXCHANGE_TZ).astimezone(UTC) for each in span]
+            for span in self.spans
+        ]
         return [
             first + number * self.slot
-            for first, last in ((_at(day, a), _at(day, b)) for a, b in self.spans)
+            for first, last in spans
             for number in range(-(-(last - first) // self.slot))
         ]
 
@@ -131,48 +137,30 @@ EXCHANGE_HOURS: Final = Hours(((time(9), time(11, 30)), (time(13), time(14, 50))
 ROUND_THE_CLOCK: Final = Hours(((time(0), time(23, 59)),), timedelta(minutes=15))
 
 
-def _at(day: date, moment: time) -> datetime:
-    return datetime.combine(day, moment, EXCHANGE_TZ).astimezone(UTC)
-
-
 def within(bar: DayBar, hours: Hours, nature: Nature, source: Random) -> list[Bar]:
-    """Return the slots of a day: together they are the day's bar."""
+    """Return the slots of a day: together they are the day's bar.
+
+    Closes lead from the day's open to its close, inside its range. Volumes are whole lots; the last
+    slot takes what is left of volume and value.
+    """
     starts = hours.slots(bar.day)
-    closes = _path(bar, len(starts), nature, source)
-    volumes = _split(bar.volume, len(starts), source)
-    opens = [bar.open, *closes[:-1]]
-    highs = list(map(max, opens, closes))
-    lows = list(map(min, opens, closes))
-    highs[source.randrange(len(starts))] = bar.high
-    lows[source.randrange(len(starts))] = bar.low
-    values = _split_by(bar.value, volumes)
-    return list(map(Bar, starts, opens, highs, lows, closes, volumes, values))
-
-
-def _path(bar: DayBar, number: int, nature: Nature, source: Random) -> list[int]:
-    """Closes that lead from the day's open to its close, inside its range."""
+    number = len(starts)
     room, noise, closes = (bar.high - bar.low) * 0.25, 0.0, []
     for index in range(1, number):
         noise = 0.8 * noise + source.gauss(0, room)
         straight = bar.open + (bar.close - bar.open) * index / number
         closes.append(max(bar.low, min(bar.high, nature.snap(straight + noise))))
-    return [*closes, bar.close]
-
-
-def _split(total: int, number: int, source: Random) -> list[int]:
-    """Cut a total into whole lots; the last part takes the rest."""
+    closes.append(bar.close)
     weights = [source.random() + 0.2 for _ in range(number)]
-    parts = [int(total * weight / sum(weights)) // LOT * LOT for weight in weights]
-    parts[-1] += total - sum(parts)
-    return parts
-
-
-def _split_by(total: int, weights: Sequence[int]) -> list[int]:
-    """Cut a total in proportion to weights; the last part takes the rest."""
-    whole = sum(weights)
-    parts = [total * weight // whole if whole else 0 for weight in weights]
-    parts[-1] += total - sum(parts)
-    return parts
+    volumes = [int(bar.volume * weight / sum(weights)) // LOT * LOT for weight in weights]
+    volumes[-1] += bar.volume - sum(volumes)
+    opens = [bar.open, *closes[:-1]]
+    highs, lows = list(map(max, opens, closes)), list(map(min, opens, closes))
+    highs[source.randrange(number)] = bar.high
+    lows[source.randrange(number)] = bar.low
+    values = [bar.value * volume // bar.volume if bar.volume else 0 for volume in volumes]
+    values[-1] += bar.value - sum(values)
+    return list(map(Bar, starts, opens, highs, lows, closes, volumes, values))
 
 
 def merged(bars: Iterable[Bar], start: datetime) -> Bar | None:
@@ -192,15 +180,12 @@ def merged(bars: Iterable[Bar], start: datetime) -> Bar | None:
 
 
 def grouped(bars: Iterable[Bar], step: timedelta) -> list[Bar]:
-    """Return bars gathered into steps of local time; a bar of nothing is none."""
+    """Return bars gathered into steps of local time; a step without bars is left out."""
     found: dict[datetime, list[Bar]] = {}
     for bar in bars:
-        found.setdefault(_floored(bar.start, step), []).append(bar)
+        local = bar.start.astimezone(EXCHANGE_TZ)
+        midnight = local.replace(hour=0, minute=0, second=0, microsecond=0)
+        start = (midnight + (local - midnight) // step * step).astimezone(UTC)
+        found.setdefault(start, []).append(bar)
     together = (merged(parts, start) for start, parts in found.items())
     return [bar for bar in together if bar is not None]
-
-
-def _floored(at: datetime, step: timedelta) -> datetime:
-    local = at.astimezone(EXCHANGE_TZ)
-    midnight = local.replace(hour=0, minute=0, second=0, microsecond=0)
-    return (midnight + (local - midnight) // step * step).astimezone(UTC)
