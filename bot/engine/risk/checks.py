@@ -12,12 +12,12 @@ from typing import Final
 
 from bot.domain.entry import CheckResult
 from bot.domain.errors import NoRule
-from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument, Lot, Phase
+from bot.domain.instrument import EXCHANGE_TZ, Instrument, Lot, Phase
 from bot.domain.order import ORDER_TYPES, OrderType, Side
 from bot.domain.plan import Limits, When
 from bot.domain.quote import Quote
 from bot.domain.rulebook import Rulebook
-from bot.engine.risk.codes import judged, passed
+from bot.engine.risk.codes import judged
 from bot.engine.risk.sizing import OrderRequest
 
 PPM: Final = 1_000_000
@@ -30,7 +30,7 @@ _NEED_TRADE_TODAY: Final = {kind for kind, rules in ORDER_TYPES.items() if rules
 
 @dataclass(frozen=True, slots=True)
 class Opposite:
-    """An own (or the owner's) working order on the other side. `price` None: at the market."""
+    """A working order of the same owner on the other side. `price` None: at the market."""
 
     name: str
     price: int | None
@@ -38,7 +38,7 @@ class Opposite:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What the checks may look at, read from the book for one request. Money is VND."""
+    """What the checks of one order may look at. Money is VND."""
 
     at: datetime
     rulebook: Rulebook
@@ -69,14 +69,9 @@ class View:
 
     @property
     def traded(self) -> Instrument:
-        """The instrument; the first check has made sure that there is one."""
+        """The instrument; SYMBOL, one of the first checks, has made sure that it is known."""
         assert self.instrument is not None, "SYMBOL is checked before"
         return self.instrument
-
-    @property
-    def exchange(self) -> Exchange:
-        """Where it trades."""
-        return self.traded.exchange
 
     @property
     def has_price_today(self) -> bool:
@@ -94,17 +89,14 @@ def gate(_request: OrderRequest, view: View, _limits: Limits) -> CheckResult | N
 
 def symbol(request: OrderRequest, view: View, _limits: Limits) -> CheckResult | None:
     """It is known where the symbol trades, and that exchange has rules for its kind."""
-    exchange = view.instrument.exchange if view.instrument else None
-    is_ok = exchange is not None and _has_rules(view)
-    return judged("SYMBOL", is_ok, symbol=request.symbol, exchange=exchange)
-
-
-def _has_rules(view: View) -> bool:
+    instrument, is_ok = view.instrument, view.instrument is not None
     try:
-        view.rulebook.tick_size(view.traded, view.price)
+        if instrument is not None:
+            view.rulebook.tick_size(instrument, view.price)
     except NoRule:
-        return False
-    return True
+        is_ok = False
+    exchange = instrument.exchange if instrument else None
+    return judged("SYMBOL", is_ok, symbol=request.symbol, exchange=exchange)
 
 
 def symbol_halted(_request: OrderRequest, view: View, _limits: Limits) -> CheckResult | None:
@@ -117,7 +109,7 @@ def phase(_request: OrderRequest, view: View, _limits: Limits) -> CheckResult | 
     """The exchange takes orders, and the strategy file wants them in this phase."""
     wanted = view.when.phases
     is_ok = view.phase not in SILENT_PHASES and (not wanted or view.phase in wanted)
-    return judged("PHASE", is_ok, exchange=view.exchange, phase=view.phase)
+    return judged("PHASE", is_ok, exchange=view.traded.exchange, phase=view.phase)
 
 
 def window(_request: OrderRequest, view: View, _limits: Limits) -> CheckResult | None:
@@ -127,17 +119,23 @@ def window(_request: OrderRequest, view: View, _limits: Limits) -> CheckResult |
         return None
     local = view.at.astimezone(EXCHANGE_TZ).time()
     is_ok = (start is None or start <= local) and (end is None or local < end)
-    return judged("WINDOW", is_ok, time=f"{local:%H:%M:%S}", start=_hm(start), end=_hm(end))
-
-
-def _hm(moment: object) -> str:
-    return str(moment)[:5] if moment is not None else "any"
+    first, last = (f"{one:%H:%M}" if one is not None else "any" for one in (start, end))
+    return judged("WINDOW", is_ok, time=f"{local:%H:%M:%S}", start=first, end=last)
 
 
 def order_type(request: OrderRequest, view: View, _limits: Limits) -> CheckResult | None:
-    """The exchange takes the type in this phase and the broker lists it: whichever is stricter."""
-    rulebook, exchange = view.rulebook, view.exchange
-    accepted = accepted_types(view)
+    """The exchange takes the type in this phase and the broker lists it: whichever is stricter.
+
+    A phase that the broker's list lacks means LIMIT only. PLO trades at the day's price, so there
+    must be one (HSC and FPTS rule pages for HNX).
+    """
+    rulebook, exchange = view.rulebook, view.traded.exchange
+    accepted = rulebook.accepted_types(exchange, view.phase, Lot.EVEN)
+    if not view.has_price_today:
+        accepted -= {OrderType.PLO}
+    if view.available is not None:
+        listed = view.available or {OrderType.LO}
+        accepted &= {rulebook.canonical(exchange, one) for one in listed}
     is_ok = rulebook.canonical(exchange, request.order_type) in accepted
     names = "/".join(sorted(accepted)) or "nothing"
     return judged(
@@ -145,30 +143,14 @@ def order_type(request: OrderRequest, view: View, _limits: Limits) -> CheckResul
     )
 
 
-def accepted_types(view: View) -> frozenset[OrderType]:
-    """Return the canonical types that both take; a phase the broker lacks means LIMIT only.
-
-    What trades at the day's price needs one (PLO; HSC and FPTS rule pages for HNX).
-    """
-    accepted = view.rulebook.accepted_types(view.exchange, view.phase, Lot.EVEN)
-    if not view.has_price_today:
-        accepted -= _NEED_TRADE_TODAY
-    if view.available is None:
-        return accepted
-    listed = view.available or frozenset({OrderType.LO})
-    return accepted & {view.rulebook.canonical(view.exchange, one) for one in listed}
-
-
 def lot(request: OrderRequest, view: View, _limits: Limits) -> CheckResult | None:
-    """The quantity is whole lots of 100, or an odd lot of 1 to 99."""
-    quantity = request.quantity
-    is_lot = view.rulebook.lot_of(view.exchange, quantity) is not None
-    return judged("LOT", is_lot or _is_too_many(request, view), quantity=quantity)
-
-
-def _is_too_many(request: OrderRequest, view: View) -> bool:
-    maximum = view.rulebook.max_quantity(view.exchange)
-    return maximum is not None and request.quantity > maximum
+    """The quantity is whole lots of 100, or an odd lot of 1 to 99; too many are MAX_QUANTITY's."""
+    rulebook, exchange, quantity = view.rulebook, view.traded.exchange, request.quantity
+    is_ok = rulebook.lot_of(exchange, quantity) is not None
+    if not is_ok:
+        maximum = rulebook.max_quantity(exchange)
+        is_ok = maximum is not None and quantity > maximum
+    return judged("LOT", is_ok, quantity=quantity)
 
 
 def odd_lot(request: OrderRequest, view: View, _limits: Limits) -> CheckResult | None:
@@ -176,9 +158,10 @@ def odd_lot(request: OrderRequest, view: View, _limits: Limits) -> CheckResult |
 
     On a first day or a day of return, only once a round-lot price exists (HSC rules, May 2025).
     """
-    if view.rulebook.lot_of(view.exchange, request.quantity) is not Lot.ODD:
+    exchange = view.traded.exchange
+    if view.rulebook.lot_of(exchange, request.quantity) is not Lot.ODD:
         return None
-    accepted = view.rulebook.accepted_types(view.exchange, view.phase, Lot.ODD)
+    accepted = view.rulebook.accepted_types(exchange, view.phase, Lot.ODD)
     is_banned = view.rulebook.statuses.is_first_day(view.traded.status) and not view.has_price_today
     is_limit = ORDER_TYPES[request.order_type].has_price
     is_ok = is_limit and request.order_type in accepted and not is_banned
@@ -187,7 +170,7 @@ def odd_lot(request: OrderRequest, view: View, _limits: Limits) -> CheckResult |
 
 def max_quantity(request: OrderRequest, view: View, _limits: Limits) -> CheckResult | None:
     """The exchange takes an order of this size."""
-    maximum = view.rulebook.max_quantity(view.exchange)
+    maximum = view.rulebook.max_quantity(view.traded.exchange)
     if maximum is None:
         return None
     is_ok = request.quantity <= maximum
@@ -296,27 +279,25 @@ def duplicate(_request: OrderRequest, view: View, _limits: Limits) -> CheckResul
 
 
 def self_cross(request: OrderRequest, view: View, _limits: Limits) -> CheckResult | None:
-    """It could not trade with an order of the same owner; in auctions none may stand opposite."""
+    """It can't trade with an order of the same owner; in auctions none may be on the other side."""
+    mine, is_buy = request.limit_price, request.side is Side.BUY
     for other in view.opposites:
-        if view.phase in AUCTIONS or _can_meet(request, other):
+        can_meet = view.phase in AUCTIONS or mine is None or other.price is None
+        if mine is not None and other.price is not None:
+            can_meet = can_meet or (mine >= other.price if is_buy else mine <= other.price)
+        if can_meet:
             return judged("SELF_CROSS", False, other=other.name, price=other.price)
-    return passed("SELF_CROSS", other=None) if view.opposites else None
-
-
-def _can_meet(request: OrderRequest, other: Opposite) -> bool:
-    mine = request.limit_price
-    if mine is None or other.price is None:
-        return True
-    return mine >= other.price if request.side is Side.BUY else mine <= other.price
+    return judged("SELF_CROSS", True, other=None) if view.opposites else None
 
 
 def unknown_orders(_request: OrderRequest, view: View, _limits: Limits) -> CheckResult | None:
     """Few enough orders have an outcome that nobody knows."""
-    here, here_max = view.unknown_in_account, view.unknown_in_account_max
-    if here >= here_max:
-        return judged("UNKNOWN_ORDERS", False, unknown=here, limit=here_max)
-    if view.unknown >= view.unknown_max:
-        return judged("UNKNOWN_ORDERS", False, unknown=view.unknown, limit=view.unknown_max)
+    for count, limit in (
+        (view.unknown_in_account, view.unknown_in_account_max),
+        (view.unknown, view.unknown_max),
+    ):
+        if count >= limit:
+            return judged("UNKNOWN_ORDERS", False, unknown=count, limit=limit)
     return None
 
 

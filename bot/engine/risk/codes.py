@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from bot.domain.entry import CheckResult, Numbers
+from bot.domain.entry import CheckResult
 from bot.domain.instrument import PHASE_WORDS, Phase
-from bot.domain.order import type_word
+from bot.domain.order import OrderType
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ CODES: Final[Mapping[str, CheckCode]] = {
         "no {order_type} order in this phase ({phase}), which takes {accepted}",
     ),
     "LOT": CheckCode(
-        "quantity {quantity}", "{quantity} shares is no lot: multiples of 100, or 1 to 99"
+        "quantity {quantity}", "{quantity} shares is not a valid lot: multiples of 100, or 1 to 99"
     ),
     "ODD_LOT": CheckCode(
         "odd lot {quantity} as {order_type}",
@@ -92,13 +92,13 @@ CODES: Final[Mapping[str, CheckCode]] = {
     "SELLABLE": CheckCode(
         "sell {quantity} of {sellable}", "{sellable} of {quantity} shares can be sold now"
     ),
-    "DUPLICATE": CheckCode("same order {twin}", "the same order is there already: {twin}"),
+    "DUPLICATE": CheckCode("same order {twin}", "the same order already exists: {twin}"),
     "SELF_CROSS": CheckCode(
         "own opposite order {other}", "an order of our own is on the other side: {other}"
     ),
     "UNKNOWN_ORDERS": CheckCode(
         "unknown {unknown} of {limit}",
-        "orders whose outcome nobody knows yet: {unknown}; from {limit} on nothing new is sent",
+        "orders with an unknown outcome: {unknown}; from {limit} on nothing new is sent",
     ),
 }
 
@@ -141,51 +141,36 @@ ASK_CODES: Final[Mapping[str, CheckCode]] = {
 """The checks of an ask to change or cancel an order, beside those above."""
 
 _ALL: Final = {**CODES, **ASK_CODES}
-_PPM_OF_A_PERCENT: Final = 10_000
-
-
-def passed(code: str, **numbers: int | str | None) -> CheckResult:
-    """Return a passed check with its numbers."""
-    return CheckResult(code, True, numbers, text_of(code, numbers))
 
 
 def judged(code: str, is_ok: bool, /, **numbers: int | str | None) -> CheckResult:  # noqa: FBT001
-    """Return a check that passed when `is_ok`."""
-    text = text_of(code, numbers) if is_ok else refusal_of(code, numbers)
-    return CheckResult(code, is_ok, numbers, text)
+    """Return a check that passed when `is_ok`, with its numbers and words.
 
-
-def text_of(code: str, numbers: Numbers) -> str:
-    """Return a passed check in a few words; amounts read short where that leaves them different."""
+    A passed one reads short: its amounts too, where that leaves them different.
+    """
+    words, shown = _ALL[code], {name: _shown(name, value) for name, value in numbers.items()}
+    if not is_ok:
+        template = (None in numbers.values() and words.unknown) or words.refused
+        return CheckResult(code, is_ok, numbers, template.format_map(shown))
     money = {
-        name: value
-        for name, value in numbers.items()
-        if name.endswith("_vnd") and isinstance(value, int)
+        name: amount
+        for name, amount in numbers.items()
+        if name.endswith("_vnd") and isinstance(amount, int)
     }
-    short = {name: short_money(value) for name, value in money.items()}
-    is_telling = len(set(short.values())) == len(set(money.values()))
-    shown = {name: _shown(name, value) for name, value in numbers.items()}
-    return _ALL[code].short.format_map(shown | short if is_telling else shown)
-
-
-def refusal_of(code: str, numbers: Numbers) -> str:
-    """Return why a check refuses, every figure exact."""
-    words = _ALL[code]
-    is_short_of = None in numbers.values() and words.unknown
-    shown = {name: _shown(name, value) for name, value in numbers.items()}
-    return (words.unknown if is_short_of else words.refused).format_map(shown)
+    short = {name: short_money(amount) for name, amount in money.items()}
+    if len(set(short.values())) == len(set(money.values())):
+        shown |= short
+    return CheckResult(code, is_ok, numbers, words.short.format_map(shown))
 
 
 def _shown(name: str, value: object) -> str:
     if name == "phase":
         return PHASE_WORDS[Phase(str(value))]
     if name in {"order_type", "accepted"}:
-        return "/".join(map(type_word, str(value).split("/")))
+        return "/".join("LIMIT" if one == OrderType.LO else one for one in str(value).split("/"))
     if isinstance(value, int) and "_ppm" in name:
-        return f"{value / _PPM_OF_A_PERCENT:.8g}%"
-    if isinstance(value, int) and not isinstance(value, bool):
-        return f"{value:,}"
-    return "none" if value is None else str(value)
+        return f"{value / 10_000:.8g}%"
+    return f"{value:,}" if isinstance(value, int) else "none" if value is None else str(value)
 
 
 def short_money(amount: int) -> str:

@@ -201,11 +201,15 @@ def test_a_passed_check_says_exactly_what_reads_alike_when_short():
         ),
         ("99 of 100 shares can be sold now", SELL, {"sellable": 99}),
         (
-            "orders whose outcome nobody knows yet: 2; from 2 on nothing new is sent",
+            "orders with an unknown outcome: 2; from 2 on nothing new is sent",
             REQUEST,
             {"unknown": 2},
         ),
-        ("150 shares is no lot: multiples of 100, or 1 to 99", replace(REQUEST, quantity=150), {}),
+        (
+            "150 shares is not a valid lot: multiples of 100, or 1 to 99",
+            replace(REQUEST, quantity=150),
+            {},
+        ),
     ],
 )
 def test_a_refusal_is_a_sentence_for_a_trader(text, request_, changes):
