@@ -34,16 +34,11 @@ from bot.sandbox.exchange.venue import Venue
 RULEBOOK = load_rulebook()
 RULES: Final = (
     checks.symbol,
-    checks.symbol_halted,
     checks.phase,
     checks.order_type,
     checks.lot,
-    checks.odd_lot,
-    checks.max_quantity,
     checks.price,
-    checks.tick,
-    checks.band,
-    checks.self_cross,
+    checks.other_orders,
 )
 """The checks that state a rule of the exchange, in the engine's order."""
 

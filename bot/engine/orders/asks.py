@@ -23,18 +23,11 @@ from bot.engine.tracked import AmendStage, StrategyState, TrackedAmend, TrackedO
 
 _OF_THE_WHOLE: Final = (
     checks.symbol,
-    checks.symbol_halted,
     checks.lot,
-    checks.odd_lot,
-    checks.max_quantity,
-    checks.tick,
-    checks.band,
-    checks.quote_age,
-    checks.price_gap,
+    checks.price,
     checks.max_order_value,
     checks.max_loss,
-    checks.self_cross,
-    checks.unknown_orders,
+    checks.other_orders,
 )
 _OF_THE_OPEN_PART: Final = (checks.max_position, checks.cash)
 _OF_WHAT_IS_MORE: Final = (checks.sellable,)

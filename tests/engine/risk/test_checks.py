@@ -10,7 +10,7 @@ from bot.domain.order import OrderState, OrderType, SendState, Side
 from bot.domain.plan import Limits, StrategyMode, When
 from bot.domain.quote import Quote
 from bot.domain.status import Administration, Sanction, SymbolStatus
-from bot.engine.risk.checks import CHECKS, Opposite, View, judge
+from bot.engine.risk.checks import Opposite, View, judge
 from bot.engine.risk.codes import CODES, short_money
 from bot.engine.risk.sizing import OrderRequest
 from bot.engine.state import tighter
@@ -144,7 +144,6 @@ def test_opposite_orders_never_stand_together_in_an_auction():
 
 def test_every_code_of_the_table_can_be_refused():
     assert {code for code, *_ in REFUSED} == set(CODES)
-    assert len(CHECKS) == len(CODES)
 
 
 def test_the_texts_are_what_the_screen_shows():
