@@ -2,45 +2,25 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import date
 
-from bot.domain.entry import Fill, OrderUpdated, RunState
+from bot.domain.entry import AttemptStarted, Fill, OrderUpdated, RunState
 from bot.domain.order import Intent, OrderReport, SendState
 
 
 @dataclass(frozen=True, slots=True)
-class StoredAttempt:
-    """An attempt without a trusted answer. `kind` is POST, PUT or DELETE."""
-
-    attempt_id: str
-    intent_id: str
-    verb: str
-    order_id: str | None
-    nonce: str
-    signed_ms: int
-    boot_id: str
-    boottime_ns: int
-    at: datetime
-    known_ids: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class StoredIntent:
-    """An intent with its send state, its order's id once known, and its attempt while no order of
-    it is known.
-    """
+    """An intent, its send state, its order's id once known, and until then its POST."""
 
     intent: Intent
     state: SendState
     order_id: str | None
-    attempt: StoredAttempt | None
+    attempt: AttemptStarted | None
 
 
 @dataclass(frozen=True, slots=True)
 class RecoveredStrategy:
-    """A strategy's own standing from its fills: shares and cost per symbol, today's counts and
-    result.
-    """
+    """A strategy's own shares and cost per symbol, from its fills; today's counts and result."""
 
     positions: Mapping[str, tuple[int, int]]
     """symbol -> (shares, cost in VND of those shares)"""

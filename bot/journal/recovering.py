@@ -7,9 +7,9 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from bot.domain.entry import Fill, OrderUpdated, RunState
+from bot.domain.entry import AttemptStarted, Fill, OrderUpdated, RunState
 from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS, Intent, SendState
-from bot.domain.recovery import RecoveredStrategy, Recovery, StoredAttempt, StoredIntent
+from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
 from bot.journal import tables
 from bot.journal.encoding import made
 from bot.journal.sends import WHOLE_BOT, ScopeState, lasting_state
@@ -86,7 +86,7 @@ def _intents(connection: sa.Connection, day: str) -> Iterator[StoredIntent]:
         .where(wanted, attempts.c.verb == "POST", intents.c.state.in_(MAY_BE_SEEN_YET))
     )
     posts = {
-        row["intent_id"]: made(StoredAttempt, row) for row in connection.execute(posted).mappings()
+        row["intent_id"]: made(AttemptStarted, row) for row in connection.execute(posted).mappings()
     }
     for row in _rows(connection, intents, wanted):
         intent = made(Intent, {**row, "expire_after": row["expire_after_us"]})

@@ -30,7 +30,6 @@ from bot.domain.message import (
 )
 from bot.domain.order import Intent, OrderState, SendState
 from bot.domain.outcome import Accepted, NotSent, Outcome, Refused, Resolution, Unknown
-from bot.domain.recovery import StoredAttempt
 from bot.engine.gate import ENGINE_FAULT
 from bot.journal.errors import OutcomeUnknown, SendForbidden, Unreachable
 from bot.journal.journal import Journal
@@ -67,7 +66,6 @@ Classify = Callable[[str, Answer | NoAnswer], Outcome]
 Gate = Callable[[Intent], str | None]
 """Says why an approved order must not leave after all: what has been decided since."""
 Write = Callable[[], Awaitable[None]]
-Attempt = AttemptStarted | StoredAttempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +112,10 @@ class OrderManager:
         self._gate = gate
         self._post = post
         self._boot_id = boot_id()
-        self._open: dict[str, Attempt] = {}
+        self._open: dict[str, AttemptStarted] = {}
         """By intent: the places without a trusted answer, of this run and of an earlier one."""
 
-    def adopt(self, attempts: Sequence[StoredAttempt]) -> None:
+    def adopt(self, attempts: Sequence[AttemptStarted]) -> None:
         """Take over the unanswered places of an earlier run, so that they can be fenced."""
         self._open.update({attempt.intent_id: attempt for attempt in attempts})
 
@@ -276,7 +274,7 @@ class OrderManager:
                 break
         self._post(NonceBurnt(self._now(), intent_id, resolution, detail))
 
-    def _age_s(self, attempt: Attempt) -> float:
+    def _age_s(self, attempt: AttemptStarted) -> float:
         """Seconds since signing: the larger of boot time and the broker's, so that neither can
         flatter.
         """

@@ -8,7 +8,7 @@ from typing import Any
 from bot import testing
 from bot.config.rulebook import load_rulebook
 from bot.domain.account import AccountSnapshot, Holding
-from bot.domain.entry import AttemptFinished, Decision, OrderUpdated
+from bot.domain.entry import AttemptFinished, AttemptStarted, Decision, OrderUpdated
 from bot.domain.instrument import Exchange, Instrument, Phase
 from bot.domain.message import (
     AccountRead,
@@ -284,6 +284,26 @@ def report_of(
         raw=f"{status} {executed}",
     )
     return replace(report, **changes)  # type: ignore[arg-type]
+
+
+def attempt_of(intent: Intent, at: datetime, *known_ids: str) -> AttemptStarted:
+    """The POST of an intent, as the journal kept it."""
+    return AttemptStarted(
+        at=at,
+        attempt_id="a-1",
+        intent_id=intent.intent_id,
+        verb="POST",
+        target="/",
+        order_id=None,
+        nonce="n",
+        signed_ms=0,
+        boot_id="boot",
+        boottime_ns=0,
+        body_sha256="",
+        body="",
+        known_ids=known_ids,
+        epoch=1,
+    )
 
 
 def result_of(intent: Intent, order_id: str = "ORD1", **changes: object) -> OrderResult:

@@ -24,9 +24,9 @@ from bot.domain.message import (
 from bot.domain.order import OrderState, SendState
 from bot.domain.outcome import Accepted, NotSent, Resolution
 from bot.domain.plan import Wake
-from bot.domain.recovery import Recovery, StoredAttempt, StoredIntent
+from bot.domain.recovery import Recovery, StoredIntent
 from bot.domain.rulebook import Rulebook
-from tests.engine.stage import DAY, PLAN, RULEBOOK, START, Stage, report_of, result_of
+from tests.engine.stage import DAY, PLAN, RULEBOOK, START, Stage, attempt_of, report_of, result_of
 
 NO_ROW: Any = None
 """What stands where a number should be."""
@@ -344,7 +344,7 @@ def test_a_restart_cancels_for_a_persons_halt_and_not_for_a_fault(by, cancelled)
 
 def test_a_fault_while_one_order_is_taken_over_loses_no_other_and_keeps_the_halt():
     sent = Stage().buy()
-    attempt = StoredAttempt("a", sent.intent_id, "POST", None, "n", 0, "b", 0, START, ("ORD0",))
+    attempt = attempt_of(sent, START, "ORD0")
     broken = StoredIntent(sent, SendState.SENDING, None, replace(attempt, known_ids=NO_ROW))
     sound = StoredIntent(replace(sent, intent_id="L-0002"), SendState.SENDING, None, attempt)
 

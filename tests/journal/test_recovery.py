@@ -12,7 +12,7 @@ from bot.domain.entry import (
     Verdict,
 )
 from bot.domain.order import OrderState, SendState, Side
-from bot.domain.recovery import RecoveredStrategy, Recovery, StoredAttempt, StoredIntent
+from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
 from bot.journal.journal import Journal
 from bot.journal.recovering import SETTLEMENT_LASTS
 from tests.journal.facts import DAY, EPOCH, Story, after, but
@@ -36,19 +36,7 @@ async def test_an_unanswered_send_comes_back_with_its_attempt(journal: Journal) 
 
     recovery = await journal.recover(NEXT_DAY)
 
-    attempt = StoredAttempt(
-        attempt_id="attempt-3",
-        intent_id="L-0003",
-        verb="POST",
-        order_id=None,
-        nonce=story.started.nonce,
-        signed_ms=story.started.signed_ms,
-        boot_id="boot-1",
-        boottime_ns=77_000_000_000,
-        at=story.started.at,
-        known_ids=("ORD10000001", "ORD10000002"),
-    )
-    assert recovery.intents == (StoredIntent(story.intent, _SEND.SENDING, None, attempt),)
+    assert recovery.intents == (StoredIntent(story.intent, _SEND.SENDING, None, story.started),)
     assert recovery.next_intent_number == 4
     assert story.started.epoch == EPOCH
 

@@ -16,8 +16,8 @@ from bot.domain.message import (
 )
 from bot.domain.order import OrderState, SendState
 from bot.domain.outcome import Resolution
-from bot.domain.recovery import RecoveredStrategy, Recovery, StoredAttempt, StoredIntent
-from tests.engine.stage import DAY, START, Stage, report_of
+from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
+from tests.engine.stage import DAY, START, Stage, attempt_of, report_of
 
 SENT_AT = START - timedelta(seconds=20)
 
@@ -28,9 +28,7 @@ def _intent(**changes):
 
 def _stored(state, *, order_id=None):
     intent = _intent(created_at=SENT_AT)
-    attempt = StoredAttempt(
-        "a-1", intent.intent_id, "POST", None, "nonce", 0, "boot", 0, SENT_AT, ("ORD0",)
-    )
+    attempt = attempt_of(intent, SENT_AT, "ORD0")
     return StoredIntent(intent, state, order_id, attempt)
 
 
@@ -164,7 +162,7 @@ NEXT_DAY = DAY + timedelta(days=1)
 
 def _restarted_next_day(state=SendState.ACKED, *, row=None, order_id=None, earlier=()):
     intent = _intent(created_at=SENT_AT)
-    attempt = StoredAttempt("a-1", intent.intent_id, "POST", None, "n", 0, "boot", 0, SENT_AT, ())
+    attempt = attempt_of(intent, SENT_AT)
     stored = StoredIntent(intent, state, order_id, attempt)
     rows = (row,) if row else ()
     recovery = Recovery(NEXT_DAY, 2, 1, intents=(stored,), orders=rows, earlier=earlier)
