@@ -1,12 +1,12 @@
 """The paper broker as an ASGI application: account and orders are played, the market is relayed.
 
-An answer of the real broker goes back as it came: status, body, rate limit. Everything that is no
+An answer of the real broker goes back unchanged: status, body, rate limit. Everything other than a
 read of market data stays here, with the sandbox; no order can go further.
 """
 
 import hmac
 import json
-from collections.abc import Mapping
+from contextlib import suppress
 from email.utils import formatdate
 from typing import Final
 
@@ -33,6 +33,7 @@ _PASSED_ON: Final = (
 )
 """Headers of the real broker that go back with its answer."""
 _UNREACHABLE: Final = 502
+_KEY_HEADER: Final = HEADER_API_KEY.lower().encode()
 
 
 class MirrorShell:
@@ -48,19 +49,16 @@ class MirrorShell:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, whatever it is."""
         endpoint, values = self._directory.find(scope["method"], scope["path"])
-        if endpoint is not None and endpoint.name in RELAYED and self._has_key(scope):
-            answer = await self._watch.ask(endpoint, exact_target(scope))
-            await self._response(answer)(scope, receive, send)
-            return
+        if endpoint is not None and endpoint.name in RELAYED:
+            key = next((value for name, value in scope["headers"] if name == _KEY_HEADER), b"")
+            # The sandbox itself refuses a wrong key.
+            if hmac.compare_digest(key, self._sandbox.scenario.key_text.encode()):
+                answer = await self._watch.ask(endpoint, exact_target(scope))
+                await self._response(answer)(scope, receive, send)
+                return
         if endpoint in (PLACE_ORDER, AMEND_ORDER):
-            receive = await self._prepared(values, receive)
+            receive = await self._prepared(values.get("order_id"), receive)
         await self._app(scope, receive, send)
-
-    def _has_key(self, scope: Scope) -> bool:
-        """The sandbox itself refuses a wrong key."""
-        name = HEADER_API_KEY.lower().encode()
-        given = next((value for header, value in scope["headers"] if header == name), b"")
-        return hmac.compare_digest(given, self._sandbox.scenario.key_text.encode())
 
     def _response(self, answer: Answer | NoAnswer) -> Response:
         date = {"date": formatdate(int(self._wire.now().timestamp()), usegmt=True)}
@@ -70,24 +68,20 @@ class MirrorShell:
         kept = {name: answer.headers[name] for name in _PASSED_ON if name in answer.headers}
         return Response(answer.body, answer.http_status, kept | date)
 
-    async def _prepared(self, values: Mapping[str, str], receive: Receive) -> Receive:
-        """Have the order's market looked at, and hand its body on unchanged."""
+    async def _prepared(self, order_id: str | None, receive: Receive) -> Receive:
+        """Look at the order's market first, and hand its body on unchanged."""
         body = await read_body(receive)
-        order_id = values.get("order_id")
-        symbol = _symbol_in(body) if order_id is None else self._sandbox.symbol_of(order_id)
-        if symbol is not None:
+        symbol: object = None
+        if order_id is not None:
+            symbol = self._sandbox.symbol_of(order_id)
+        else:
+            # What is wrong with a body is for the sandbox to say.
+            with suppress(ValueError, KeyError, TypeError):
+                symbol = json.loads(body)["symbol"]
+        if isinstance(symbol, str):
             await self._watch.prepare(symbol)
 
-        async def again() -> Message:
+        async def same_body() -> Message:
             return {"type": "http.request", "body": body, "more_body": False}
 
-        return again
-
-
-def _symbol_in(body: bytes) -> str | None:
-    """Return the symbol that a body names; what is wrong with a body is the sandbox's to say."""
-    try:
-        symbol = json.loads(body)["symbol"]
-    except (ValueError, KeyError, TypeError):
-        return None
-    return symbol if isinstance(symbol, str) else None
+        return same_body

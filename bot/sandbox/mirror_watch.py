@@ -1,13 +1,16 @@
-"""Keeps the mirror in front of the market: what was seen, how old it is, and what to look at next.
+"""Keeps the mirrored market current: what was seen, how old it is, and what to look at next.
 
-Answers that pass by are learnt from; where an order of ours works they become inputs of the mirror,
-and only then, and only when they differ, so that the ledger stays small. When depth or phase get
-too old, or the broker's phase is not the timetable's, the mirror loses sight: nothing is matched
-and new orders are held until it sees again. Before an order is taken its market is looked at.
+Every relayed answer is learnt from; where an order of ours works it becomes an input of the mirror,
+and only then, and only when it differs, so that the ledger stays small. When depth or phase get too
+old, or the broker's phase is not the timetable's, the mirror is blind: nothing is matched and new
+orders are held until it sees again. Before an order is taken its market is looked at.
+
+What may be relayed is reads of market data by GET, and nothing else.
 """
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -34,9 +37,9 @@ DEPTH_AGE_MAX: Final = timedelta(seconds=15)
 """Of market time: no order is matched on an older depth."""
 PHASE_AGE_MAX: Final = timedelta(seconds=150)
 FRESH: Final = timedelta(seconds=1)
-"""What a new order finds no older than this is not looked at again."""
+"""Before a new order, what is no older than this is not looked at again."""
 LOOK_EVERY: Final = timedelta(seconds=5)
-"""Where an order works, quote and depth are looked at so often unless the bot polls them anyway."""
+"""How often quote and depth are looked at where an order works, unless the bot polls them."""
 PHASE_EVERY: Final = timedelta(seconds=60)
 LOOKS_AT_ONCE: Final = 4
 QUOTA_WINDOW: Final = timedelta(seconds=60)
@@ -99,14 +102,10 @@ class Watch:
         self._quotes: dict[str, Seen[Quote]] = {}
         self._depths: dict[str, Seen[Depth]] = {}
         self._phases: dict[Exchange, Seen[MarketPhase]] = {}
-        self._told: dict[tuple[str, str], Mapping[str, object]] = {}
+        self._observed: dict[tuple[str, str], Mapping[str, object]] = {}
+        """The last input of each kind and symbol."""
         self._asked: deque[datetime] = deque()
         self._closed_until: datetime | None = None
-        self._learners: Mapping[str, Callable[[Any], None]] = {
-            STOCK_QUOTE.name: lambda payload: self._learn_quote(decode_quote(payload)),
-            STOCK_DEPTH.name: lambda payload: self._learn_depth(decode_depth(payload)),
-            MARKET_PHASE.name: lambda payload: self._learn_phase(decode_market_phase(payload)),
-        }
 
     # ---------------------------------------------------------------------------------- asking
 
@@ -116,14 +115,25 @@ class Watch:
         self._asked.append(self._clocks.wire.now())
         answer = await self._relay(endpoint, target)
         if isinstance(answer, Answer):
-            self._learn(endpoint, answer)
+            if answer.http_status == 429:
+                reset = rate_limit_reset(answer)
+                self._closed_until = reset or self._clocks.wire.now() + QUOTA_WINDOW
+            with suppress(BrokerRefusal, MalformedAnswer):
+                self._learn(endpoint, answer)
         return answer
 
     async def tick(self) -> None:
         """Bring the market up to its clock, lose sight of what is too old, and look again."""
         self._sandbox.advance(self._clocks.market.now())
         self._check()
-        for endpoint, target in list(self._wanted())[:LOOKS_AT_ONCE]:
+        wanted: list[Look] = []
+        for symbol in sorted(self._sandbox.working_symbols()):
+            if (
+                self._rulebook.phase_at(self._exchanges[symbol], self._clocks.market.now())
+                in WATCHED
+            ):
+                wanted += self._looks(symbol, LOOK_EVERY, PHASE_EVERY)
+        for endpoint, target in wanted[:LOOKS_AT_ONCE]:
             if self._has_room(self._quota * BACKGROUND_PERCENT // 100):
                 await self.ask(endpoint, target)
 
@@ -135,8 +145,8 @@ class Watch:
             if self._has_room(self._quota):
                 await self.ask(endpoint, target)
         if symbol in self._quotes:
-            self._tell("mirror_quote", quote_facts(self._quotes[symbol].value), anew=True)
-        self._tell_depth(symbol, anew=True)
+            self._observe("mirror_quote", quote_facts(self._quotes[symbol].value), repeat=True)
+        self._observe_depth(symbol, repeat=True)
 
     def _has_room(self, most: int) -> bool:
         """Tell whether a look of our own fits into what the key may ask in a minute."""
@@ -145,12 +155,6 @@ class Watch:
             self._asked.popleft()
         is_open = self._closed_until is None or now >= self._closed_until
         return is_open and len(self._asked) < most
-
-    def _wanted(self) -> Iterator[Look]:
-        for symbol in sorted(self._sandbox.working_symbols()):
-            exchange = self._exchanges[symbol]
-            if self._rulebook.phase_at(exchange, self._clocks.market.now()) in WATCHED:
-                yield from self._looks(symbol, LOOK_EVERY, PHASE_EVERY)
 
     def _looks(self, symbol: str, age_max: timedelta, phase_age_max: timedelta) -> Iterator[Look]:
         exchange, now = self._exchanges[symbol], self._clocks.market.now()
@@ -165,43 +169,34 @@ class Watch:
     # -------------------------------------------------------------------------------- learning
 
     def _learn(self, endpoint: Endpoint, answer: Answer) -> None:
-        if answer.http_status == 429:
-            self._closed_until = rate_limit_reset(answer) or self._clocks.wire.now() + QUOTA_WINDOW
-        learner = self._learners.get(endpoint.name)
-        if learner is None:
-            return
-        try:
-            learner(open_envelope(endpoint, answer))
-        except (BrokerRefusal, MalformedAnswer):
-            return
+        now, working = self._clocks.market.now(), self._sandbox.working_symbols
+        if endpoint.name == STOCK_QUOTE.name:
+            quote = decode_quote(open_envelope(endpoint, answer))
+            if quote.symbol in self._exchanges:
+                self._quotes[quote.symbol] = Seen(quote, now)
+                if quote.symbol in working():
+                    self._observe("mirror_quote", quote_facts(quote))
+                else:
+                    self._sandbox.show(quote)
+        elif endpoint.name == STOCK_DEPTH.name:
+            depth = decode_depth(open_envelope(endpoint, answer))
+            self._depths[depth.symbol] = Seen(depth, now)
+            if depth.symbol in working():
+                self._observe_depth(depth.symbol)
+        elif endpoint.name == MARKET_PHASE.name:
+            phase = decode_market_phase(open_envelope(endpoint, answer))
+            self._phases[phase.exchange] = Seen(phase, now)
+            self._check()
 
-    def _learn_quote(self, quote: Quote) -> None:
-        if quote.symbol not in self._exchanges:
-            return
-        self._quotes[quote.symbol] = Seen(quote, self._clocks.market.now())
-        if quote.symbol in self._sandbox.working_symbols():
-            self._tell("mirror_quote", quote_facts(quote))
-        else:
-            self._sandbox.show(quote)
+    # ------------------------------------------------------------------------------- observing
 
-    def _learn_depth(self, depth: Depth) -> None:
-        self._depths[depth.symbol] = Seen(depth, self._clocks.market.now())
-        if depth.symbol in self._sandbox.working_symbols():
-            self._tell_depth(depth.symbol)
-
-    def _learn_phase(self, phase: MarketPhase) -> None:
-        self._phases[phase.exchange] = Seen(phase, self._clocks.market.now())
-        self._check()
-
-    # --------------------------------------------------------------------------------- telling
-
-    def _tell(self, kind: str, facts: Mapping[str, Any], *, anew: bool = False) -> None:
+    def _observe(self, kind: str, facts: Mapping[str, Any], *, repeat: bool = False) -> None:
         key = (kind, str(facts["symbol"]))
-        if anew or self._told.get(key) != facts:
-            self._told[key] = facts
+        if repeat or self._observed.get(key) != facts:
+            self._observed[key] = facts
             self._sandbox.observe(kind, **facts)
 
-    def _tell_depth(self, symbol: str, *, anew: bool = False) -> None:
+    def _observe_depth(self, symbol: str, *, repeat: bool = False) -> None:
         why = self._why_blind(symbol)
         if why is not None:
             self._lose(symbol, why)
@@ -209,14 +204,14 @@ class Watch:
         seen = self._depths[symbol]
         facts = depth_facts(seen.value)
         key = ("mirror_depth", symbol)
-        if anew or self._told.get(key) != facts:
-            self._told.pop(("mirror_lost", symbol), None)
-            self._told[key] = facts
+        if repeat or self._observed.get(key) != facts:
+            self._observed.pop(("mirror_lost", symbol), None)
+            self._observed[key] = facts
             self._sandbox.observe("mirror_depth", seen=seen.at.isoformat(), **facts)
 
     def _lose(self, symbol: str, why: str) -> None:
-        self._told.pop(("mirror_depth", symbol), None)
-        self._tell("mirror_lost", {"symbol": symbol, "why": why})
+        self._observed.pop(("mirror_depth", symbol), None)
+        self._observe("mirror_lost", {"symbol": symbol, "why": why})
 
     def _check(self) -> None:
         now = self._clocks.market.now()
@@ -231,25 +226,21 @@ class Watch:
         phase, depth = self._phases.get(exchange), self._depths.get(symbol)
         quote = self._quotes.get(symbol)
         if quote is not None and quote.value.exchange is not exchange:
-            return (
-                f"{symbol} trades on {quote.value.exchange} now, this account has it on {exchange}"
-            )
+            listed = quote.value.exchange
+            return f"{symbol} trades on {listed} now, this account has it on {exchange}"
         if phase is None or _is_older(phase, PHASE_AGE_MAX, now):
-            return f"the broker has not told the phase of {exchange}"
+            return f"the broker has not reported the phase of {exchange}"
         if not self._is_in_step(phase.value, now):
             planned = self._rulebook.phase_at(exchange, now)
             return f"the broker says {phase.value.stated}, the timetable {planned}"
         if depth is None or _is_older(depth, DEPTH_AGE_MAX, now):
             return f"no depth of the last {DEPTH_AGE_MAX.seconds} s"
-        if not self._is_of_this_phase(exchange, depth.at, now):
+        if self._rulebook.next_phase_change(exchange, depth.at).at <= now:
             return "no depth of this phase yet"
         return None
 
-    def _is_in_step(self, told: MarketPhase, now: datetime) -> bool:
-        return told.phase is self._rulebook.phase_at(told.exchange, now)
-
-    def _is_of_this_phase(self, exchange: Exchange, at: datetime, now: datetime) -> bool:
-        return self._rulebook.next_phase_change(exchange, at).at > now
+    def _is_in_step(self, stated: MarketPhase, now: datetime) -> bool:
+        return stated.phase is self._rulebook.phase_at(stated.exchange, now)
 
 
 def _is_older(seen: Seen[Any] | None, age: timedelta, now: datetime) -> bool:

@@ -1,12 +1,14 @@
-"""The broker played: the one object that a program starts and talks to.
+"""The sandbox: the one object that a program starts and talks to.
 
 `app` answers the broker's API over ASGI, `advance` moves the market, and the ledger remembers both:
-made again over the same ledger, scenario and seed, it goes on where it was. Market time comes from
-`clock`, wire time (signatures, nonces, quota, tokens) from `wire`; in a simulation they may be one.
+a new sandbox over the same ledger, scenario and seed goes on where the old one was. Market time
+comes from `clock`, wire time (signatures, nonces, quota, tokens) from `wire`; in a simulation they
+may be one.
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -40,13 +42,13 @@ from bot.sandbox.scenario import Scenario
 
 LEDGER_VERSION = 1
 _NOTED_EVERY = timedelta(seconds=1)
-"""Of market time: how far a restart may fall back when nobody has looked meanwhile."""
+"""Of market time: how far a restart may fall back when nobody has looked in between."""
 _OUTCOMES = frozenset({"order", "account"})
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a client needs. The texts are the sandbox's own, and still in no repr."""
+    """What a client needs. The texts are the sandbox's own, yet in no repr."""
 
     api_key: str = field(repr=False)
     api_secret: str = field(repr=False)
@@ -79,9 +81,9 @@ class Sandbox:
         self._library = LibraryReads(self._house, self._gate)
         self._noted_at: datetime | None = None
         lines = read_ledger(ledger) if ledger else ()
-        missing = self._replay(lines) if lines else []
+        missing = self._replay(lines) if lines else [self._head()]
         self._ledger = Ledger(ledger)
-        self._ledger.record(*([] if lines else [self._head()]), *missing)
+        self._ledger.record(*missing)
         self.app = self._application(sleep)
 
     # ------------------------------------------------------------------------------ time
@@ -92,7 +94,7 @@ class Sandbox:
         return self._house.now
 
     def is_code_out(self) -> bool:
-        """Tell whether a person may be typing the code that was mailed last."""
+        """Tell whether somebody may be typing the code that was mailed last."""
         return self._house.otp.is_code_out(self._wire.now())
 
     def next_due(self) -> datetime | None:
@@ -107,13 +109,12 @@ class Sandbox:
             self._note_time()
 
     def _reach(self) -> datetime:
-        """Bring the market up to its clock, and have the ledger know how far it has been seen."""
+        """Bring the market up to its clock; the ledger notes how far it has been seen."""
         self._house.advance(self._clock.now())
         self._jot_outcomes()
-        now = self._house.now
-        if self._noted_at != now:
+        if self._noted_at != self.now:
             self._note_time()
-        return now
+        return self.now
 
     def _note_time(self) -> None:
         self._noted_at = self.now
@@ -123,23 +124,22 @@ class Sandbox:
     # ---------------------------------------------------------------------- a mirrored market
 
     def observe(self, kind: str, **facts: JsonValue) -> None:
-        """Have the mirrored market see something; on the disk when this returns."""
+        """Show the mirrored market something; it is on the disk when this returns."""
         self.advance(self._clock.now())
         self._carry_out(self._line(kind, **facts))
 
     def show(self, quote: Quote) -> None:
-        """Let the board of a symbol in which nothing of ours works follow the market."""
+        """Update the board of a symbol in which no order of ours works."""
         self.advance(self._clock.now())
         self._house.show(quote)
 
     def working_symbols(self) -> frozenset[str]:
-        """The symbols in which an order of ours is open, held ones among them."""
-        return frozenset(
-            each.symbol for each in self._house.day_order_book.every() if each.remaining
-        )
+        """The symbols in which an order of ours is open, held ones included."""
+        orders = self._house.day_order_book.every()
+        return frozenset(order.symbol for order in orders if order.remaining)
 
     def symbol_of(self, order_id: str) -> str | None:
-        """Return the symbol of an order by its id of now, None for no order of ours."""
+        """Return the symbol of an order by its current id, None if the order is not ours."""
         order = self._house.day_order_book.find(order_id)
         return order.symbol if order else None
 
@@ -157,7 +157,7 @@ class Sandbox:
         )
 
     def clocks(self) -> dict[str, JsonValue]:
-        """Return market time, wire time and speed as the control path tells them."""
+        """Return market time, wire time and speed as the control path answers them."""
         return {
             "market": self._reach().isoformat(),
             "wire": self._wire.now().isoformat(),
@@ -182,11 +182,11 @@ class Sandbox:
         self._carry_out(self._line("drop_2fa", code=code))
 
     def finish(self) -> None:
-        """Say in the ledger that the scenario is over: the next start begins anew."""
+        """Note in the ledger that the scenario is over: the next start begins a new one."""
         self._ledger.record(self._line("finished"))
 
     def close(self) -> None:
-        """Write no more."""
+        """Write nothing more."""
         self._ledger.close()
 
     # ---------------------------------------------------------------------------- ledger
@@ -202,18 +202,15 @@ class Sandbox:
         assert change is not None, "an order input changes an order"
         return change
 
-    def _note_two_factor(self, line: Line) -> None:
-        self._ledger.record(line)
-
     def _note_nonce(self, nonce: str, at: datetime) -> None:
         if self._ledger.is_kept:
             self._ledger.jot({"kind": "nonce", "nonce": nonce, "wire": at.isoformat()})
 
     def _jot_outcomes(self) -> None:
-        if not self._ledger.is_kept:
+        if self._ledger.is_kept:
+            self._ledger.jot(*self._house.take_outcomes())
+        else:
             self._house.forget_outcomes()
-            return
-        self._ledger.jot(*self._house.take_outcomes())
 
     def _note_faults(self) -> None:
         for rule in self._house.faults.take_changed():
@@ -231,18 +228,22 @@ class Sandbox:
         return self._line("head", version=LEDGER_VERSION, sha256=digest, **names)
 
     def _replay(self, lines: tuple[dict[str, JsonValue], ...]) -> list[dict[str, JsonValue]]:
-        """Do again what the ledger says; returned are the outcomes that it does not hold yet."""
+        """Do again what the ledger says, and return the outcomes that it does not hold yet."""
         if lines[0] != self._head():
             raise LedgerBroken("the ledger is of another scenario, seed or version; move it away")
         outcomes: list[dict[str, JsonValue]] = []
-        for line in _without_passing_times(lines):
+        last = max((n for n, line in enumerate(lines) if line["kind"] == "time"), default=0)
+        for number, line in enumerate(lines):
+            # The market is the same in whatever slices it moves: the last note of the time will do.
+            if line["kind"] == "time" and number != last:
+                continue
             self._replay_line(line)
             outcomes += self._house.take_outcomes()
         kept = [line for line in lines if line["kind"] in _OUTCOMES]
         if list(map(_undated, outcomes[: len(kept)])) != list(map(_undated, kept)):
             raise LedgerBroken(
-                "the ledger does not lead to what it says: take back what market_rules changed of "
-                "days that are past, or move it away"
+                "replaying the ledger gives other outcomes than it holds: undo what market_rules "
+                "changed for past days, or move the ledger away"
             )
         return outcomes[len(kept) :]
 
@@ -250,16 +251,11 @@ class Sandbox:
         if line["kind"] == "nonce":
             wire_at = datetime.fromisoformat(str(line["wire"]))
             self._gate.recall_nonce(str(line["nonce"]), wire_at)
-        elif not self._house.is_input(line):
-            self._house.advance(datetime.fromisoformat(str(line["at"])))
+        elif self._house.is_input(line):
+            with suppress(HttpRefusal):
+                self._house.carry_out(line)
         else:
-            self._replay_input(line)
-
-    def _replay_input(self, line: Line) -> None:
-        try:
-            self._house.carry_out(line)
-        except HttpRefusal:
-            return
+            self._house.advance(datetime.fromisoformat(str(line["at"])))
 
     # ------------------------------------------------------------------------------- app
 
@@ -293,7 +289,7 @@ class Sandbox:
         market = MarketReads(house, gate, foreign=library.foreign_quote)
         switches = self.scenario.switches
         status = None if switches.otp_refusal_status == "suggested" else 400
-        two_factor = TwoFactorCalls(house.otp, gate=gate, note=self._note_two_factor, status=status)
+        two_factor = TwoFactorCalls(house.otp, gate=gate, note=self._ledger.record, status=status)
         parts = (market, reads, writes, two_factor)
         found = {name: library.handler(name) for name in ENDPOINTS}
         found |= {name: answer for part in parts for name, answer in part.handlers().items()}
@@ -303,14 +299,8 @@ class Sandbox:
         return {name: checked(name, answer, gate) for name, answer in varied.items()}
 
 
-def _without_passing_times(lines: tuple[Line, ...]) -> Iterator[Line]:
-    """Leave out notes of the time but the last: in whatever slices it moves, the market is one."""
-    last = max((place for place, line in enumerate(lines) if line["kind"] == "time"), default=0)
-    return (line for place, line in enumerate(lines) if line["kind"] != "time" or place == last)
-
-
 def _undated(line: Line) -> Line:
-    """Leave out when what is due comes: a day that the operator has closed since moves it."""
+    """Leave out when dues are paid: a day that the operator has closed since moves that."""
     record = line.get("record")
     due = record.get("due") if isinstance(record, dict) else None
     if not isinstance(record, dict) or not isinstance(due, list):

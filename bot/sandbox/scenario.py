@@ -30,7 +30,7 @@ Symbol = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9]{2,11}$")]
 
 
 class Misplaced(ValueError):
-    """A mistake that the whole scenario shows, and the place in it that has to be put right."""
+    """A mistake that only the whole scenario shows, and the place in it to correct."""
 
     def __init__(self, place: tuple[str | int, ...], text: str) -> None:
         super().__init__(text)
@@ -89,8 +89,8 @@ class SymbolScript(Part):
 
     `level_volume` is what typically waits at a price, `swing_ticks` how far the noise carries the
     price from its path, `trade_chance` how likely somebody trades in one step of the market. With
-    `flow` the market is the order flow instead, with `replay` the recorded days, and nothing of it
-    is scripted.
+    `flow` the market is the order flow instead, with `replay` the recorded days; neither is
+    scripted.
     """
 
     symbol: Symbol
@@ -123,9 +123,7 @@ class SymbolScript(Part):
                 "a symbol has either flow, or replay, or path, imbalances, standstills and deals"
             )
         if self.is_halted and self.halts:
-            raise ValueError(
-                "a symbol is halted for the whole run (is_halted), or at times (halts)"
-            )
+            raise ValueError("a symbol is halted for the whole run (is_halted) or at times (halts)")
         return self
 
     @property
@@ -153,9 +151,9 @@ class AccountScript(Part):
 
 
 class Switches(Part):
-    """Where the sources differ or are silent: how this broker behaves.
+    """How this broker behaves where the sources differ or are silent.
 
-    What each one asks, and who has decided its default, is in `switch_table.py`.
+    `api/switches.csv` has the question of each, and who decided its default.
     """
 
     partial_status: Literal["SENT", "MATCHED"] = "SENT"
@@ -201,7 +199,7 @@ class Scenario(Part):
     day: date | None = None
     start: time = time(9, 14, 55)
     until: time | None = None
-    """When a demo of it is over; the sandbox itself goes on."""
+    """When a demo of this scenario is over; the sandbox itself goes on."""
     seed: int = 7
     speed: float = Field(default=1.0, gt=0)
     api_key: SecretStr | None = None
@@ -213,73 +211,19 @@ class Scenario(Part):
     fee_ppm: int | None = Field(default=None, ge=0)
     accounts: tuple[AccountScript, ...] = (AccountScript(id="0009000011"),)
     fill: FillName | None = None
-    """Set, the market is no simulated one: observations move it, and this says how orders fill."""
+    """If set, observations move the market, not a simulation; this says how orders fill."""
     symbols: tuple[SymbolScript, ...] = Field(min_length=1)
     replay: ReplayScript = ReplayScript()
     faults: tuple[FaultScript, ...] = ()
     corporate_actions: tuple[CorporateAction, ...] = ()
-    """Those that went ex by the start are past: references and holdings know them already."""
+    """Those that went ex by the start are past: references and holdings include them already."""
     switches: Switches = Switches()
     _recording: Recording = PrivateAttr(default=Recording())
 
     @model_validator(mode="after")
-    def _records_are_named(self) -> "Scenario":
-        for number, each in enumerate(self.symbols):
-            if each.replay and getattr(self.replay, each.replay) is None:
-                text = (
-                    f"{each.symbol} is replayed from {each.replay}: name their place under replay"
-                )
-                raise Misplaced(("symbols", number, "replay"), text)
-        return self
-
-    @model_validator(mode="after")
-    def _names_are_unique(self) -> "Scenario":
-        for what, place, names in (
-            ("symbol", ("symbols", "symbol"), [script.symbol for script in self.symbols]),
-            ("account id", ("accounts", "id"), [script.id for script in self.accounts]),
-            (
-                "extended account id",
-                ("accounts", "suffix"),
-                [script.extended_id for script in self.accounts],
-            ),
-        ):
-            for number, name in enumerate(names):
-                if name in names[:number]:
-                    text = f"{what} {name} appears more than once"
-                    raise Misplaced((place[0], number, place[1]), text)
-        return self
-
-    @model_validator(mode="after")
-    def _holdings_are_known(self) -> "Scenario":
-        known = {script.symbol for script in self.symbols}
-        for number, account in enumerate(self.accounts):
-            for symbol in account.holdings:
-                if symbol not in known:
-                    text = f"holdings of {symbol}, which is not among the symbols"
-                    raise Misplaced(("accounts", number, "holdings", symbol), text)
-        return self
-
-    @model_validator(mode="after")
-    def _warrants_follow_listed_shares(self) -> "Scenario":
-        warrants = {InstrumentKind.CW}
-        shares = {each.symbol for each in self.symbols if each.kind not in warrants}
-        for number, each in enumerate(self.symbols):
-            told = {each.underlying is not None, each.ratio is not None}
-            is_warrant = each.kind in warrants
-            if told not in ({is_warrant}, {is_warrant and self.fill is None}):
-                text = f"{each.symbol}: underlying and ratio belong to kind CW, both"
-                raise Misplaced(("symbols", number), text)
-        named: list[tuple[tuple[str | int, ...], str | None]] = [
-            (("symbols", number, "underlying"), each.underlying)
-            for number, each in enumerate(self.symbols)
-        ]
-        named += [
-            (("corporate_actions", number, "symbol"), action.symbol)
-            for number, action in enumerate(self.corporate_actions)
-        ]
-        for place, symbol in named:
-            if symbol is not None and symbol not in shares:
-                raise Misplaced(place, f"{symbol} is not among the shares of this scenario")
+    def _parts_fit_together(self) -> "Scenario":
+        for check in (_check_records, _check_names, _check_holdings, _check_warrants):
+            check(self)
         return self
 
     @property
@@ -297,7 +241,7 @@ class Scenario(Part):
     def trading_day(self) -> date:
         """The day; a scenario without one must be given one by `on` first."""
         if self.day is None:
-            raise ValueError("this scenario names no day: give one with on()")
+            raise ValueError("this scenario names no day: give it one with on()")
         return self.day
 
     def on(self, at: datetime) -> "Scenario":
@@ -328,17 +272,63 @@ class Scenario(Part):
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of what the file, and the records that it replays, say and what must not change.
+        """SHA-256 of the file and the records that it replays, as far as they must not change.
 
-        Secrets are in it as they are shown.
+        Secrets are in it masked. A mirrored market may list more symbols from start to start.
         """
-        said = self.model_dump_json(exclude=self._added_later) + self._recording.digest
-        return sha256(said.encode()).hexdigest()
-
-    @property
-    def _added_later(self) -> set[str]:
-        """A mirrored market may list more symbols from one start to the next."""
-        return {"symbols"} if self.fill else set()
+        text = self.model_dump_json(exclude={"symbols"} if self.fill else set())
+        return sha256((text + self._recording.digest).encode()).hexdigest()
 
     def _made(self, what: str) -> str:
         return sha256(f"{self.name}|{self.seed}|{what}".encode()).hexdigest()
+
+
+def _check_records(scenario: Scenario) -> None:
+    for number, each in enumerate(scenario.symbols):
+        if each.replay and getattr(scenario.replay, each.replay) is None:
+            text = f"{each.symbol} is replayed from {each.replay}: name their place under replay"
+            raise Misplaced(("symbols", number, "replay"), text)
+
+
+def _check_names(scenario: Scenario) -> None:
+    accounts = scenario.accounts
+    for what, place, key, names in (
+        ("symbol", "symbols", "symbol", [script.symbol for script in scenario.symbols]),
+        ("account id", "accounts", "id", [script.id for script in accounts]),
+        ("extended account id", "accounts", "suffix", [each.extended_id for each in accounts]),
+    ):
+        for number, name in enumerate(names):
+            if name in names[:number]:
+                raise Misplaced((place, number, key), f"{what} {name} appears more than once")
+
+
+def _check_holdings(scenario: Scenario) -> None:
+    known = {script.symbol for script in scenario.symbols}
+    for number, account in enumerate(scenario.accounts):
+        for symbol in account.holdings:
+            if symbol not in known:
+                text = f"holdings of {symbol}, which is not among the symbols"
+                raise Misplaced(("accounts", number, "holdings", symbol), text)
+
+
+def _check_warrants(scenario: Scenario) -> None:
+    """Warrants, and corporate actions, are about shares that the scenario lists."""
+    shares = {each.symbol for each in scenario.symbols if each.kind is not InstrumentKind.CW}
+    for number, each in enumerate(scenario.symbols):
+        given = {each.underlying is not None, each.ratio is not None}
+        is_warrant = each.kind is InstrumentKind.CW
+        if given not in ({is_warrant}, {is_warrant and scenario.fill is None}):
+            text = f"{each.symbol}: underlying and ratio belong to kind CW, both"
+            raise Misplaced(("symbols", number), text)
+    named = [
+        ("symbols", number, "underlying", each.underlying)
+        for number, each in enumerate(scenario.symbols)
+    ]
+    named += [
+        ("corporate_actions", number, "symbol", action.symbol)
+        for number, action in enumerate(scenario.corporate_actions)
+    ]
+    for place, number, key, symbol in named:
+        if symbol is not None and symbol not in shares:
+            text = f"{symbol} is not among the shares of this scenario"
+            raise Misplaced((place, number, key), text)

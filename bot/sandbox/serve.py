@@ -1,7 +1,7 @@
 """The sandbox on a socket: an HTTP server in this process, and a pacer for its market.
 
 The server leaves the process's signals alone: whoever embeds it decides what SIGTERM means. It
-answers those alone who ask for this machine: a web page could have its own name point here.
+answers only requests that name this machine: a web page could have its own name point here.
 """
 
 import asyncio
@@ -47,12 +47,12 @@ class _Server(uvicorn.Server):
         self.is_listening.set()
 
     async def main_loop(self) -> None:
-        """Serve until told to end; uvicorn's own loop looks whether it is ten times a second."""
+        """Serve until `end` is called; uvicorn's own loop checks ten times a second."""
         await self.on_tick(0)
         await self._is_over.wait()
 
     def end(self) -> None:
-        """Take no more connections and let the server end."""
+        """Stop accepting connections and let the server end."""
         self.should_exit = True
         self._is_over.set()
 
@@ -67,28 +67,23 @@ class _Watched(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.app = _on(transport, self.app)
+        app: ASGIApp = self.app
 
+        def answer(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+            host = next((text for name, text in scope["headers"] if name == b"host"), b"")
+            if not _THIS_MACHINE.fullmatch(host):
+                return _MISDIRECTED(scope, receive, send)
+            scope.setdefault("extensions", {})[TRANSPORT] = transport
+            return app(scope, receive, send)
 
-def _on(transport: asyncio.Transport, app: ASGIApp) -> ASGIApp:
-    def answer(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        if not _THIS_MACHINE.fullmatch(_host_of(scope)):
-            return _MISDIRECTED(scope, receive, send)
-        scope.setdefault("extensions", {})[TRANSPORT] = transport
-        return app(scope, receive, send)
-
-    return answer
-
-
-def _host_of(scope: Scope) -> bytes:
-    return next((text for name, text in scope["headers"] if name == b"host"), b"")
+        self.app = answer
 
 
 _THIS_MACHINE: Final = re.compile(
     rb"(?:localhost|127(?:\.[0-9]{1,3}){3}|\[::1\])(?::[0-9]{1,5})?", re.IGNORECASE
 )
-"""What a client asks for that means this machine, on whatever port. A web page whose name has been
-bent to point here asks for its own name."""
+"""The names of this machine, on any port. A web page that had its own name point here asks for
+that name."""
 _MISDIRECTED: Final = PlainTextResponse("ask for 127.0.0.1 or localhost", status_code=421)
 
 
@@ -160,7 +155,7 @@ async def run_free(sandbox: Sandbox, clock: Clock) -> None:
 
 def credentials_line(sandbox: Sandbox, base_url: str) -> str:
     """Return the JSON that `bot paper serve` prints first: address, key, secret, code, accounts."""
-    given, scripts = sandbox.credentials, sandbox.scenario.accounts
+    given = sandbox.credentials
     accounts = [
         {
             "id": script.id,
@@ -169,7 +164,7 @@ def credentials_line(sandbox: Sandbox, base_url: str) -> str:
             "cash": script.cash,
             "holdings": script.holdings,
         }
-        for script in scripts
+        for script in sandbox.scenario.accounts
     ]
     return json.dumps(
         {
@@ -186,9 +181,8 @@ def credentials_line(sandbox: Sandbox, base_url: str) -> str:
 def market_opening(at: datetime, rulebook: Rulebook) -> datetime:
     """Return when the trading day of an instant opens: its own day's, else that of the last.
 
-    A market that is joined at `at` is played from then on, so that it has had a day. Where it has
-    not opened on that day there is nothing to play: `at` itself. So it is where the calendar names
-    no trading day in the last month.
+    A market that is joined at `at` is played from then on, so that it has had a day. It is `at`
+    itself before the day's opening, and where the calendar names no trading day in the last month.
     """
     local = at.astimezone(EXCHANGE_TZ)
     for back in range(_DAYS_BACK_MAX):
@@ -217,4 +211,4 @@ def last_morning(now: datetime, rulebook: Rulebook) -> datetime:
         start = datetime.combine(day, _QUIET_START, EXCHANGE_TZ)
         if start <= now and rulebook.calendar.is_trading_day(day):
             return start.astimezone(UTC)
-    raise ValueError("the calendar knows no trading day in the last month")
+    raise ValueError("the calendar has no trading day in the last month")
