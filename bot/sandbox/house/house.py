@@ -37,9 +37,10 @@ from bot.sandbox.house.order_entry import Change, OrderEntry
 from bot.sandbox.house.order_record import OrderRecord
 from bot.sandbox.house.refusal_codes import Rejection
 from bot.sandbox.house.two_factor import OtpIssuer
-from bot.sandbox.markets.mirror.market import MirroredMarket
+from bot.sandbox.markets.mirror.market import OBSERVATIONS, MirroredMarket
 from bot.sandbox.markets.recorder import Recorder
 from bot.sandbox.markets.simulated import simulated_market
+from bot.sandbox.markets.source import MarketAccess
 from bot.sandbox.scenario import AccountScript, Scenario
 
 _Place: Final = TypeAdapter(PlaceRequest)
@@ -90,11 +91,14 @@ class House:
             accounts=self.accounts,
             since=scenario.starts_at,
         )
-        self.mirror = self._mirrored_market()
-        self._market = self.mirror or simulated_market(
-            scenario, rulebook=rulebook, venue=self.venue, deliver=self.day_order_book.apply
-        )
-        self._mirror_inputs = self.mirror.inputs() if self.mirror else {}
+        access = MarketAccess(rulebook, self.venue, self.day_order_book.apply)
+        self.mirror: MirroredMarket | None = None
+        if scenario.fill is not None:
+            release, start = self.day_order_book.release, scenario.starts_at
+            self.mirror = MirroredMarket(
+                scenario.fill, scenario.symbols, access, release=release, start=start
+            )
+        self._market = self.mirror or simulated_market(scenario, access)
         self._halts = deque(_halts(scenario))
         self._halted: set[str] = set()
         self.on_day_over: Callable[[], None] | None = None
@@ -113,19 +117,6 @@ class House:
         for symbol, quantity in script.holdings.items():
             account.deposit_shares(symbol, quantity, cost_price=references[symbol])
         return account
-
-    def _mirrored_market(self) -> MirroredMarket | None:
-        if self.scenario.fill is None:
-            return None
-        return MirroredMarket(
-            self.scenario.fill,
-            self.scenario.symbols,
-            rulebook=self.rulebook,
-            venue=self.venue,
-            deliver=self.day_order_book.apply,
-            release=self.day_order_book.release,
-            start=self.scenario.starts_at,
-        )
 
     def _holds(self, symbol: str) -> bool:
         return self.mirror is not None and self.mirror.holds(symbol)
@@ -221,7 +212,8 @@ class House:
     def is_input(self, line: Line) -> bool:
         """Tell whether a ledger line is one that a replay carries out."""
         kind = line.get("kind")
-        return kind in _ORDERS or kind in _OTHER_INPUTS or kind in self._mirror_inputs
+        is_observation = self.mirror is not None and kind in OBSERVATIONS
+        return kind in _ORDERS or kind in _OTHER_INPUTS or is_observation
 
     def carry_out(self, line: Line) -> Change | None:
         """Do what an input line says, at its market time; None where no order is changed."""
@@ -263,7 +255,8 @@ class House:
                     first_struck=datetime.fromisoformat(str(first)) if first else None,
                 )
             case _:
-                self._mirror_inputs[kind](line)
+                assert self.mirror is not None, "only a mirrored market observes"
+                self.mirror.take(line)
         return None
 
     def _place(self, line: Line) -> Change:

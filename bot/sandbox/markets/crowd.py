@@ -15,8 +15,7 @@ from bot.domain.instrument import EXCHANGE_TZ, Phase
 from bot.domain.order import Side
 from bot.domain.prices import Band
 from bot.domain.rulebook import Rulebook
-from bot.sandbox.exchange.venue import Venue
-from bot.sandbox.markets.source import LOT, CrowdOrders, Deliver, Level
+from bot.sandbox.markets.source import LOT, CrowdOrders, Level, MarketAccess
 from bot.sandbox.scenario import Deal, Imbalance, Scenario, Standstill, SymbolScript
 
 _LEVELS: Final = 4
@@ -79,35 +78,23 @@ class FairPrice:
 class Crowd:
     """The investors of one symbol."""
 
-    def __init__(
-        self,
-        script: SymbolScript,
-        *,
-        scenario: Scenario,
-        rulebook: Rulebook,
-        venue: Venue,
-        deliver: Deliver,
-    ) -> None:
-        self._script, self._scenario = script, scenario
-        self._rulebook, self._venue = rulebook, venue
-        self._ticks = rulebook.venues[script.exchange].ticks_of(script.kind)
-        self._orders = CrowdOrders(script.symbol, venue, deliver)
+    def __init__(self, script: SymbolScript, scenario: Scenario, access: MarketAccess) -> None:
+        self._script, self._scenario, self._access = script, scenario, access
+        self._rulebook, self._venue = access.rulebook, access.venue
+        self._ticks = self._rulebook.venues[script.exchange].ticks_of(script.kind)
+        self._orders = CrowdOrders(script.symbol, access)
         self._resting: dict[str, Level] = {}
         self._day = scenario.starts_at.astimezone(EXCHANGE_TZ).date()
-        self._band = self._band_now()
-        self._price = FairPrice(script, scenario, rulebook, self._band)
+        self._band = access.band(script.symbol)
+        self._price = FairPrice(script, scenario, self._rulebook, self._band)
         self._random = Random(f"{scenario.seed}|crowd|{script.symbol}")
-
-    def _band_now(self) -> Band:
-        board = self._venue.board(self._script.symbol)
-        return Band(board.ceiling, board.floor)
 
     def step(self, at: datetime) -> None:
         """Act once, as the phase allows: quote and trade, gather for an auction, or nothing."""
         day = at.astimezone(EXCHANGE_TZ).date()
         if day != self._day:
             # The new day has its own reference: shares may have gone ex overnight.
-            self._day, self._band = day, self._band_now()
+            self._day, self._band = day, self._access.band(self._script.symbol)
             reference = self._venue.board(self._script.symbol).reference
             self._price.begin_day(at, reference, self._band)
         bid = self._price.step(at)

@@ -10,12 +10,10 @@ from functools import partial
 from heapq import heappop, heappush
 from typing import Final
 
-from bot.domain.rulebook import Rulebook
-from bot.sandbox.exchange.venue import Venue
 from bot.sandbox.markets.crowd import CROWDED, Crowd
 from bot.sandbox.markets.flow.symbol import flow_market
 from bot.sandbox.markets.replay.market import replay_market
-from bot.sandbox.markets.source import Deliver, MarketSource, MergedMarket
+from bot.sandbox.markets.source import MarketAccess, MarketSource, MergedMarket
 from bot.sandbox.scenario import Scenario, SymbolScript
 
 STEP: Final = timedelta(seconds=5)
@@ -26,19 +24,15 @@ _DEAL_RANK: Final = 2
 Action = Callable[[datetime], None]
 
 
-def simulated_market(
-    scenario: Scenario, *, rulebook: Rulebook, venue: Venue, deliver: Deliver
-) -> MarketSource:
-    """Return all other investors of a scenario; what the venue answers them goes to `deliver`."""
+def simulated_market(scenario: Scenario, access: MarketAccess) -> MarketSource:
+    """Return all other investors of a scenario."""
     symbols = scenario.symbols
     replayed = [script for script in symbols if script.replay is not None]
     scripted = [each for each in symbols if each.replay is None and each.flow is None]
     flowing = [script for script in symbols if script.flow is not None]
     makers = ((replay_market, replayed), (ScriptedMarket, scripted), (flow_market, flowing))
     sources: list[MarketSource] = [
-        make(scenario, scripts, rulebook=rulebook, venue=venue, deliver=deliver)
-        for make, scripts in makers
-        if scripts
+        make(scenario, scripts, access) for make, scripts in makers if scripts
     ]
     return sources[0] if len(sources) == 1 else MergedMarket(sources)
 
@@ -47,23 +41,15 @@ class ScriptedMarket:
     """The crowds of the scripted symbols, and what the scenario makes them do at a time."""
 
     def __init__(
-        self,
-        scenario: Scenario,
-        scripts: Sequence[SymbolScript],
-        *,
-        rulebook: Rulebook,
-        venue: Venue,
-        deliver: Deliver,
+        self, scenario: Scenario, scripts: Sequence[SymbolScript], access: MarketAccess
     ) -> None:
-        self._rulebook = rulebook
+        self._rulebook = access.rulebook
         self._exchanges = sorted({script.exchange for script in scripts})
         self._crowds: list[Crowd] = []
         self._due: list[tuple[datetime, int, int, Action]] = []
         start = scenario.starts_at
         for script in scripts:
-            crowd = Crowd(
-                script, scenario=scenario, rulebook=rulebook, venue=venue, deliver=deliver
-            )
+            crowd = Crowd(script, scenario, access)
             self._crowds.append(crowd)
             for each in script.standstills:
                 if scenario.at(each.until) > start:

@@ -5,12 +5,17 @@ is advanced: what is due at one instant happens in a fixed order.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from heapq import heapify, heapreplace
 from typing import Final, Protocol
 
+from bot.domain.instrument import Instrument
 from bot.domain.order import OrderType, Side
+from bot.domain.prices import Band
+from bot.domain.rulebook import Rulebook
 from bot.sandbox.exchange.event import VenueEvent
+from bot.sandbox.exchange.grid import PriceGrid, price_grid
 from bot.sandbox.exchange.order import CROWD, NewOrder
 from bot.sandbox.exchange.venue import Venue
 
@@ -20,8 +25,24 @@ ORDER_MAX: Final = 500_000
 
 Level = tuple[Side, int]
 """A side of the market and a price."""
-Deliver = Callable[[list[VenueEvent]], None]
-"""Takes what the venue answers, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class MarketAccess:
+    """What other investors trade through; what the venue answers them goes to `deliver`."""
+
+    rulebook: Rulebook
+    venue: Venue
+    deliver: Callable[[list[VenueEvent]], None]
+
+    def band(self, symbol: str) -> Band:
+        """Return the band that the exchange has for a symbol today."""
+        board = self.venue.board(symbol)
+        return Band(board.ceiling, board.floor)
+
+    def grid(self, instrument: Instrument) -> PriceGrid:
+        """Return the prices of today's band."""
+        return price_grid(self.rulebook, instrument, self.band(instrument.symbol))
 
 
 class MarketSource(Protocol):
@@ -85,9 +106,9 @@ class Participants:
 class CrowdOrders:
     """Other people's orders in one symbol: `mark` stands between symbol and number in their ids."""
 
-    def __init__(self, symbol: str, venue: Venue, deliver: Deliver, *, mark: str = "-") -> None:
+    def __init__(self, symbol: str, access: MarketAccess, *, mark: str = "-") -> None:
         self._symbol, self._mark = symbol, mark
-        self._venue, self._deliver = venue, deliver
+        self._venue, self._deliver = access.venue, access.deliver
         self._number = 0
 
     def submit(

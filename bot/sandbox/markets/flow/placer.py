@@ -9,8 +9,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from bot.domain.order import OrderType, Side
-from bot.sandbox.exchange.venue import Venue
-from bot.sandbox.markets.source import ORDER_MAX, CrowdOrders, Deliver
+from bot.sandbox.markets.source import ORDER_MAX, CrowdOrders, MarketAccess
 
 _PIECES_MAX: Final = 200
 _KEPT_MAX: Final = 60
@@ -19,11 +18,11 @@ _ALL_LEVELS: Final = 10_000
 
 
 class OrderPlacer:
-    """Places and takes back orders; what the venue answers goes to `deliver`."""
+    """Places and takes back orders of one symbol."""
 
-    def __init__(self, symbol: str, *, venue: Venue, deliver: Deliver) -> None:
-        self._symbol, self._venue = symbol, venue
-        self._orders = CrowdOrders(symbol, venue, deliver)
+    def __init__(self, symbol: str, access: MarketAccess) -> None:
+        self._symbol, self._venue = symbol, access.venue
+        self._orders = CrowdOrders(symbol, access)
         self._kept: deque[str] = deque()
         self._at = datetime(1970, 1, 1, tzinfo=UTC)
         self.prices: tuple[int, ...] = ()

@@ -12,10 +12,6 @@ from random import Random
 from typing import Final
 
 from bot.domain.instrument import EXCHANGE_TZ, Phase
-from bot.domain.prices import Band
-from bot.domain.rulebook import Rulebook
-from bot.sandbox.exchange.grid import price_grid
-from bot.sandbox.exchange.venue import Venue
 from bot.sandbox.markets.flow.auction import gathered, late_orders
 from bot.sandbox.markets.flow.day import (
     DAY_S,
@@ -29,7 +25,7 @@ from bot.sandbox.markets.flow.day import (
 from bot.sandbox.markets.flow.factor import PATH_STARTS, market_day
 from bot.sandbox.markets.flow.investors import Investors, crowdedness
 from bot.sandbox.markets.flow.placer import OrderPlacer
-from bot.sandbox.markets.source import Deliver, Participants
+from bot.sandbox.markets.source import MarketAccess, Participants
 from bot.sandbox.scenario import Scenario, SymbolScript
 
 _HALF_HOUR_S: Final = 1_800
@@ -43,30 +39,20 @@ _SHAPE_TOTAL: Final = 96.3
 
 
 def flow_market(
-    scenario: Scenario,
-    scripts: Sequence[SymbolScript],
-    *,
-    rulebook: Rulebook,
-    venue: Venue,
-    deliver: Deliver,
+    scenario: Scenario, scripts: Sequence[SymbolScript], access: MarketAccess
 ) -> Participants:
     """Return the other investors of `scripts`, in the order in which the scenario lists them."""
-    symbols = [
-        FlowSymbol(script, seed=scenario.seed, rulebook=rulebook, venue=venue, deliver=deliver)
-        for script in scripts
-    ]
+    symbols = [FlowSymbol(script, scenario.seed, access) for script in scripts]
     return Participants(symbols, start=scenario.starts_at)
 
 
 class FlowSymbol:
     """One symbol, a participant of the market."""
 
-    def __init__(
-        self, script: SymbolScript, *, seed: int, rulebook: Rulebook, venue: Venue, deliver: Deliver
-    ) -> None:
-        self._script, self._seed = script, seed
-        self._rulebook, self._venue = rulebook, venue
-        self._placer = OrderPlacer(script.symbol, venue=venue, deliver=deliver)
+    def __init__(self, script: SymbolScript, seed: int, access: MarketAccess) -> None:
+        self._script, self._seed, self._access = script, seed, access
+        self._rulebook, self._venue = access.rulebook, access.venue
+        self._placer = OrderPlacer(script.symbol, access)
         self._crowd = crowdedness(script.level_volume)
         self._days = 0
 
@@ -91,11 +77,10 @@ class FlowSymbol:
 
     def _begin_day(self, at: datetime) -> None:
         """Draw the day on the reference and the band that the exchange has for it."""
-        script, board = self._script, self._venue.board(self._script.symbol)
+        script = self._script
         day = at.astimezone(EXCHANGE_TZ).date()
         self._random = random = Random(f"{self._seed}|flow|{script.symbol}|{day}")
-        band = Band(board.ceiling, board.floor)
-        prices = price_grid(self._rulebook, script.instrument, band).prices
+        prices = self._access.grid(script.instrument).prices
         self._placer.begin_day(prices)
         self._draw: DayDraw = draw_day(
             script.flow or FlowScript(),
@@ -103,7 +88,7 @@ class FlowSymbol:
             exchange=script.exchange,
             market=market_day(self._seed, day),
             level_volume=script.level_volume,
-            reference=board.reference,
+            reference=self._venue.board(script.symbol).reference,
             prices=prices,
             random=random,
         )

@@ -7,21 +7,21 @@ uncrossed it puts the levels displayed last into it, and what it offered in cont
 taken out before the phase ends. How displayed levels become fills is in `model.py`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from pydantic import JsonValue
 
 from bot.domain.quote import Depth, DepthLevel, Quote
-from bot.domain.rulebook import Rulebook
 from bot.sandbox.exchange.event import Traded
-from bot.sandbox.exchange.venue import Venue
 from bot.sandbox.markets.mirror.model import MODELS, FillName
 from bot.sandbox.markets.mirror.symbol import MirroredSymbol, Release
-from bot.sandbox.markets.source import Deliver
+from bot.sandbox.markets.source import MarketAccess
 from bot.sandbox.scenario import SymbolScript
 
+OBSERVATIONS: Final = frozenset({"mirror_quote", "mirror_depth", "mirror_lost"})
+"""The kinds of ledger lines that move the mirrored market."""
 JUST_BEFORE: Final = timedelta(microseconds=1)
 _QUOTE_FIELDS: Final = (
     "symbol", "last", "reference", "ceiling", "floor", "open", "high", "low", "volume"
@@ -39,26 +39,16 @@ class MirroredMarket:
         self,
         fill: FillName,
         scripts: tuple[SymbolScript, ...],
+        access: MarketAccess,
         *,
-        rulebook: Rulebook,
-        venue: Venue,
-        deliver: Deliver,
         release: Release,
         start: datetime,
     ) -> None:
         self._fill = fill
-        self._venue = venue
-        self._rulebook = rulebook
+        self._venue, self._rulebook = access.venue, access.rulebook
         self._exchanges = {script.symbol: script.exchange for script in scripts}
         self._symbols = {
-            script.symbol: MirroredSymbol(
-                script.instrument,
-                MODELS[fill],
-                rulebook=rulebook,
-                venue=venue,
-                deliver=deliver,
-                release=release,
-            )
+            script.symbol: MirroredSymbol(script.instrument, MODELS[fill], access, release)
             for script in scripts
         }
         self._fidelities: dict[str, str] = {}
@@ -97,29 +87,25 @@ class MirroredMarket:
         exchanges = set(self._exchanges.values())
         return min(self._rulebook.next_phase_change(each, after).at for each in exchanges)
 
-    # ---------------------------------------------------------------------------------- inputs
+    # ---------------------------------------------------------------------------- observations
 
-    def inputs(self) -> Mapping[str, Callable[[Mapping[str, JsonValue]], None]]:
-        """Return what carries out each kind of line that an observation is."""
-        return {
-            "mirror_quote": self._take_quote,
-            "mirror_depth": self._take_depth,
-            "mirror_lost": self._take_loss,
-        }
-
-    def _take_quote(self, line: Mapping[str, Any]) -> None:
-        exchange = self._exchanges[line["symbol"]]
-        facts = {name: line[name] for name in _QUOTE_FIELDS}
-        self.show(Quote(exchange=exchange, updated_at=None, **facts))
-
-    def _take_depth(self, line: Mapping[str, Any]) -> None:
-        bids, asks = (tuple(DepthLevel(*pair) for pair in line[side]) for side in ("bids", "asks"))
-        depth = Depth(line["symbol"], bids, asks, None)
-        seen_at = datetime.fromisoformat(line["seen"])
-        self._symbols[depth.symbol].depth(depth, seen_at, self._venue.now)
-
-    def _take_loss(self, line: Mapping[str, Any]) -> None:
-        self._symbols[line["symbol"]].lose(line["why"], self._venue.now)
+    def take(self, line: Mapping[str, Any]) -> None:
+        """Do what an observation, a line of the ledger, says."""
+        symbol, now = self._symbols[line["symbol"]], self._venue.now
+        match line["kind"]:
+            case "mirror_quote":
+                facts = {name: line[name] for name in _QUOTE_FIELDS}
+                exchange = self._exchanges[line["symbol"]]
+                self.show(Quote(exchange=exchange, updated_at=None, **facts))
+            case "mirror_depth":
+                sides = (line["bids"], line["asks"])
+                bids, asks = (tuple(DepthLevel(*pair) for pair in side) for side in sides)
+                depth = Depth(line["symbol"], bids, asks, None)
+                symbol.depth(depth, datetime.fromisoformat(line["seen"]), now)
+            case "mirror_lost":
+                symbol.lose(line["why"], now)
+            case kind:
+                raise AssertionError(f"{kind} is not an observation")
 
     def show(self, quote: Quote) -> None:
         """Update a symbol's board from the market; not an input while no order works there."""

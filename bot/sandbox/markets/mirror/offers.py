@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from bot.domain.order import Side
-from bot.sandbox.exchange.venue import Venue
-from bot.sandbox.markets.source import CrowdOrders, Deliver, Level
+from bot.sandbox.markets.source import CrowdOrders, Level, MarketAccess
 
 
 class Offers:
@@ -16,10 +15,10 @@ class Offers:
     """
 
     def __init__(
-        self, symbol: str, venue: Venue, deliver: Deliver, *, order_max: int, remembers_taken: bool
+        self, symbol: str, access: MarketAccess, *, order_max: int, remembers_taken: bool
     ) -> None:
-        self._venue = venue
-        self._crowd = CrowdOrders(symbol, venue, deliver, mark="~")
+        self._venue = access.venue
+        self._crowd = CrowdOrders(symbol, access, mark="~")
         self._order_max = order_max
         self._remembers_taken = remembers_taken
         self._orders: dict[Level, list[str]] = {}

@@ -7,15 +7,13 @@ from typing import Final
 from bot.domain.instrument import Instrument, Lot, Phase
 from bot.domain.prices import Band
 from bot.domain.quote import Depth, Quote
-from bot.domain.rulebook import Rulebook
 from bot.sandbox.exchange.market import Tape
 from bot.sandbox.exchange.order import CROWD, Listing, LiveOrder
 from bot.sandbox.exchange.timetable import AUCTIONS
-from bot.sandbox.exchange.venue import Venue
 from bot.sandbox.markets.mirror.model import WITHOUT_END, FillModel, as_displayed
 from bot.sandbox.markets.mirror.offers import Offers
 from bot.sandbox.markets.mirror.queue import Queue
-from bot.sandbox.markets.source import Deliver
+from bot.sandbox.markets.source import MarketAccess
 
 NOT_SEEN: Final = "no depth of this phase yet"
 
@@ -27,26 +25,16 @@ class MirroredSymbol:
     """Moves with quotes, depths and phases; without a depth of the running phase it is blind."""
 
     def __init__(
-        self,
-        instrument: Instrument,
-        model: FillModel,
-        *,
-        rulebook: Rulebook,
-        venue: Venue,
-        deliver: Deliver,
-        release: Release,
+        self, instrument: Instrument, model: FillModel, access: MarketAccess, release: Release
     ) -> None:
         self._instrument = instrument
         self._symbol = instrument.symbol
         self._model = model
-        self._venue = venue
+        self._access, self._venue = access, access.venue
         self._release = release
+        order_max = access.rulebook.venues[instrument.exchange].lots.max_quantity or WITHOUT_END
         self._offers = Offers(
-            instrument.symbol,
-            venue,
-            deliver,
-            order_max=rulebook.venues[instrument.exchange].lots.max_quantity or WITHOUT_END,
-            remembers_taken=model.remembers_taken,
+            self._symbol, access, order_max=order_max, remembers_taken=model.remembers_taken
         )
         self._queue = Queue()
         self._depth: Depth | None = None
@@ -143,7 +131,7 @@ class MirroredSymbol:
     def _list(self, quote: Quote, at: datetime) -> None:
         """Take over reference and band where they differ, unless an order of ours still works."""
         board, band = self._venue.board(self._symbol), _band(quote)
-        is_same_band = band is None or band == Band(board.ceiling, board.floor)
+        is_same_band = band is None or band == self._access.band(self._symbol)
         is_listed = quote.reference == board.reference and is_same_band
         if quote.reference is None or is_listed or any(self._our_orders()):
             return

@@ -15,15 +15,12 @@ from typing import Final
 
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Phase
 from bot.domain.order import Side
-from bot.domain.prices import Band
 from bot.domain.rulebook import Rulebook
-from bot.sandbox.exchange.grid import price_grid
-from bot.sandbox.exchange.venue import Venue
 from bot.sandbox.markets.flow.day import DAY_S, LOCAL_OFFSET_S, FlowSpan, spans_from
 from bot.sandbox.markets.replay.data import Print, Recording
 from bot.sandbox.markets.replay.path import following, prints_of
 from bot.sandbox.markets.replay.placer import ReplayPlacer
-from bot.sandbox.markets.source import LOT, Deliver, Participant, Participants
+from bot.sandbox.markets.source import LOT, MarketAccess, Participant, Participants
 from bot.sandbox.scenario import Scenario, SymbolScript
 
 _BEFORE_OPENING: Final = timedelta(hours=1)
@@ -32,19 +29,11 @@ _PROGRESS: Final = Phase.PROGRESS
 
 
 def replay_market(
-    scenario: Scenario,
-    scripts: Sequence[SymbolScript],
-    *,
-    rulebook: Rulebook,
-    venue: Venue,
-    deliver: Deliver,
+    scenario: Scenario, scripts: Sequence[SymbolScript], access: MarketAccess
 ) -> Participants:
     """Return the other investors of the replayed symbols of a scenario."""
-    participants: list[Participant] = [_References(scenario.recording, scripts, rulebook, venue)]
-    participants += [
-        ReplaySymbol(script, scenario, rulebook=rulebook, venue=venue, deliver=deliver)
-        for script in scripts
-    ]
+    participants: list[Participant] = [_References(scenario.recording, scripts, access)]
+    participants += [ReplaySymbol(script, scenario, access) for script in scripts]
     return Participants(participants, start=scenario.starts_at)
 
 
@@ -52,14 +41,10 @@ class _References:
     """Gives the venue each morning the references that the recording has."""
 
     def __init__(
-        self,
-        recording: Recording,
-        scripts: Sequence[SymbolScript],
-        rulebook: Rulebook,
-        venue: Venue,
+        self, recording: Recording, scripts: Sequence[SymbolScript], access: MarketAccess
     ) -> None:
         self._recording, self._scripts = recording, scripts
-        self._rulebook, self._venue = rulebook, venue
+        self._rulebook, self._venue = access.rulebook, access.venue
         self._at = datetime(1970, 1, 1, tzinfo=UTC)
 
     def move_to(self, at: datetime) -> None:
@@ -86,21 +71,11 @@ class _References:
 class ReplaySymbol:
     """One replayed symbol, a participant of the market."""
 
-    def __init__(
-        self,
-        script: SymbolScript,
-        scenario: Scenario,
-        *,
-        rulebook: Rulebook,
-        venue: Venue,
-        deliver: Deliver,
-    ) -> None:
-        self._script, self._seed = script, scenario.seed
+    def __init__(self, script: SymbolScript, scenario: Scenario, access: MarketAccess) -> None:
+        self._script, self._seed, self._access = script, scenario.seed, access
         self._days = scenario.recording.days.get(script.symbol, {})
-        self._rulebook, self._venue = rulebook, venue
-        self._placer = ReplayPlacer(
-            script.symbol, script.level_volume, venue=venue, deliver=deliver
-        )
+        self._rulebook = access.rulebook
+        self._placer = ReplayPlacer(script.symbol, script.level_volume, access)
 
     def move_to(self, at: datetime) -> None:
         self._placer.move_to(at)
@@ -117,10 +92,9 @@ class ReplaySymbol:
             at = self._rulebook.next_phase_change(exchange, closed).at
 
     def _day(self, day: date, spans: Sequence[FlowSpan]) -> Iterator[int]:
-        script, board = self._script, self._venue.board(self._script.symbol)
+        script = self._script
         random = Random(f"{self._seed}|replay|{script.symbol}|{day}")
-        band = Band(board.ceiling, board.floor)
-        self._placer.begin_day(price_grid(self._rulebook, script.instrument, band), random)
+        self._placer.begin_day(self._access.grid(script.instrument), random)
         midnight = (spans[0].start + LOCAL_OFFSET_S) // DAY_S * DAY_S - LOCAL_OFFSET_S
         whole = day_spans(self._rulebook, script.exchange, day)
         made = prints_of(self._days[day], whole, random, self._snap)

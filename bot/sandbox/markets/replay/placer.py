@@ -15,9 +15,8 @@ from typing import Final
 from bot.domain.order import Side
 from bot.domain.prices import TickTable
 from bot.sandbox.exchange.grid import PriceGrid
-from bot.sandbox.exchange.venue import Venue
 from bot.sandbox.markets.replay.data import Print
-from bot.sandbox.markets.source import LOT, CrowdOrders, Deliver, Level
+from bot.sandbox.markets.source import LOT, CrowdOrders, Level, MarketAccess
 
 _LEVELS: Final = 5
 _SPREAD: Final = 0.6
@@ -29,9 +28,9 @@ _OTHER: Final = {Side.BUY: Side.SELL, Side.SELL: Side.BUY}
 class ReplayPlacer:
     """The other investors of one replayed symbol."""
 
-    def __init__(self, symbol: str, level_volume: int, *, venue: Venue, deliver: Deliver) -> None:
-        self._level_volume, self._venue = level_volume, venue
-        self._orders = CrowdOrders(symbol, venue, deliver)
+    def __init__(self, symbol: str, level_volume: int, access: MarketAccess) -> None:
+        self._level_volume, self._venue = level_volume, access.venue
+        self._orders = CrowdOrders(symbol, access)
         self._resting: dict[Level, list[str]] = {}
         self._at = datetime(1970, 1, 1, tzinfo=UTC)
         self._grid = _NO_PRICES

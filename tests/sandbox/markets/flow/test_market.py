@@ -12,6 +12,7 @@ from bot.sandbox.exchange.event import OrderRefused, Traded, VenueEvent
 from bot.sandbox.exchange.order import Listing
 from bot.sandbox.exchange.venue import Venue
 from bot.sandbox.markets.flow.symbol import flow_market
+from bot.sandbox.markets.source import MarketAccess
 from bot.sandbox.scenario import Scenario, SymbolScript
 from tests.sandbox.client import RULEBOOK
 
@@ -37,9 +38,7 @@ class Played:
         self.flow = flow_market(
             played,
             played.symbols,
-            rulebook=RULEBOOK,
-            venue=self.venue,
-            deliver=self.events.extend,
+            MarketAccess(RULEBOOK, self.venue, self.events.extend),
         )
 
     def until(self, local: str, day: date = DAY) -> "Played":

@@ -15,6 +15,7 @@ from bot.sandbox.exchange.venue import Venue
 from bot.sandbox.markets.replay.data import Print, RecordedBar, RecordedDay, Recording
 from bot.sandbox.markets.replay.market import day_spans, replay_market
 from bot.sandbox.markets.replay.path import prints_of, walked
+from bot.sandbox.markets.source import MarketAccess
 from bot.sandbox.scenario import Scenario
 from tests.sandbox.client import RULEBOOK
 
@@ -72,9 +73,7 @@ class Replayed:
         self.market = replay_market(
             self.scenario,
             self.scenario.symbols,
-            rulebook=RULEBOOK,
-            venue=self.venue,
-            deliver=self.events.extend,
+            MarketAccess(RULEBOOK, self.venue, self.events.extend),
         )
 
     def until(self, local: str, day: date = DAY) -> "Replayed":
