@@ -6,7 +6,7 @@ before. Stop: no new intent, outstanding answers are waited for and journalled, 
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -50,10 +50,9 @@ from bot.journal.journal import Journal
 from bot.runtime.activity import Inbox, Tasks
 from bot.runtime.assemble import unreachable
 from bot.runtime.earlier_days import with_earlier_ends
-from bot.runtime.feeds import Feeds
-from bot.runtime.live import CarryOut, LiveLoop, Show, time_passes
+from bot.runtime.feeds import Feeds, PollWatch
+from bot.runtime.live import LiveLoop, Show
 from bot.runtime.order_manager import OrderManager
-from bot.runtime.poll_watch import PollWatch
 from bot.runtime.pulse import Pulse, quote_note
 from bot.runtime.reads import DayOrderBook, Reads
 from bot.runtime.schedule import Job
@@ -71,7 +70,7 @@ PULSE: Final = timedelta(minutes=5)
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The parts that the daemon works with, put together by `assemble.py`."""
+    """The parts that the daemon works with, put together in `run.py`."""
 
     environment: Environment
     inbox: Inbox
@@ -108,7 +107,7 @@ class Daemon:
             engine=parts.engine,
             journal=parts.journal,
             inbox=parts.inbox,
-            carry_out=self._commands(),
+            carry_out=self._carry_out,
             guard=parts.guard,
             wake_at=self._wake_at,
             mark=parts.environment.mark,
@@ -126,19 +125,36 @@ class Daemon:
                 reading = self._supervisor.guard(self._read_everything())
                 await self._supervisor.unless_stopped(reading)
             self._supervisor.is_up.set()
-            await self._drive(self._feeds())
+            await self._drive()
             await self._settle(loop)
         finally:
             loop.cancel()
             await asyncio.gather(loop, return_exceptions=True)
         self._supervisor.raise_failure()
 
-    async def _drive(self, feeds: Feeds) -> None:
+    async def _drive(self) -> None:
         if self._supervisor.stopping.is_set():
             return
-        start = self._parts.environment.market.now()
-        self._driver = self._make_driver(feeds.jobs(self._parts.plans, start=start))
-        self._driver.wake_at(self._parts.engine.next_due())
+        parts, environment = self._parts, self._parts.environment
+        feeds = Feeds(
+            rulebook=parts.rulebook,
+            instruments=self._instruments,
+            reads=parts.reads,
+            day_order_book=parts.day_order_book,
+            tasks=parts.tasks,
+            post=parts.inbox.post,
+            on_day=self._start_day,
+            on_pulse=self._pulse,
+            pulse_every=PULSE,
+            quota=parts.quota,
+            polls=parts.polls,
+        )
+        jobs = [
+            replace(job, fire=partial(self._fire, job))
+            for job in feeds.jobs(parts.plans, start=environment.market.now())
+        ]
+        self._driver = environment.drive(jobs, self._pass_time, self._report)
+        self._driver.wake_at(parts.engine.next_due())
         await self._driver.run(self._supervisor.stopping)
 
     async def _settle(self, loop: asyncio.Task[None]) -> None:
@@ -154,12 +170,9 @@ class Daemon:
         self._supervisor.stopped.set()
         self._parts.inbox.post(TimePassed(self._parts.environment.market.now()))
         await asyncio.wait({loop}, timeout=LATE_DRAIN_S)
-        if loop.done() and self._supervisor.failure is None:
-            await self._finish_inbox()
-
-    async def _finish_inbox(self) -> None:
-        """Handle what came last, one after another as always, for as long as there is time."""
-        with suppress(TimeoutError):
+        if not loop.done() or self._supervisor.failure is not None:
+            return
+        with suppress(TimeoutError):  # what came last, one after another, while there is time
             async with asyncio.timeout(DRAIN_S):
                 while self._parts.inbox.has_more:
                     await self._loop.handle(await self._parts.inbox.take())
@@ -183,7 +196,11 @@ class Daemon:
         parts.inbox.post(InstrumentsRead(now, instruments))
         for exchange in sorted({each.exchange for each in instruments}):
             await parts.reads.phase(exchange)
-        await self._read_account()
+        try:
+            await parts.insistence.ask(parts.day_order_book.read_first)
+        except BrokerError as error:
+            raise unreachable(error) from error
+        await parts.reads.account()
         for quote in quotes:
             parts.inbox.post(QuoteReceived(now, quote))
             parts.inbox.post(Noted(now, quote_note(quote, now)))
@@ -205,57 +222,37 @@ class Daemon:
             raise UnknownSymbols(unknown, self._parts.plans)
         return quotes
 
-    async def _read_account(self) -> None:
-        try:
-            await self._parts.insistence.ask(self._parts.day_order_book.read_first)
-        except BrokerError as error:
-            raise unreachable(error) from error
-        await self._parts.reads.account()
-
     # --------------------------------------------------------------------------- the commands
 
-    def _commands(self) -> Mapping[type, CarryOut]:
+    def _carry_out(self, command: Command) -> None:
         parts, spawn = self._parts, self._parts.tasks.spawn
-
-        def place(command: Command) -> None:
-            assert isinstance(command, PlaceOrder)
-            intent = command.intent
-            task = spawn(parts.orders.place(intent), f"place {intent.intent_id}")
-            task.add_done_callback(partial(parts.orders.settle, intent))
-
-        def cancel(command: Command) -> None:
-            assert isinstance(command, CancelOrder)
-            spawn(parts.orders.cancel(command), f"cancel {command.order_id}")
-
-        def amend(command: Command) -> None:
-            assert isinstance(command, AmendOrder)
-            spawn(parts.orders.amend(command), f"amend {command.order_id}")
-
-        def burn(command: Command) -> None:
-            assert isinstance(command, BurnNonce)
-            spawn(parts.orders.burn(command.intent_id), f"burn {command.intent_id}")
-
-        def read_order(command: Command) -> None:
-            assert isinstance(command, ReadOrder)
-            spawn(parts.reads.order(command.order_id), f"order {command.order_id}")
-
-        return {
-            PlaceOrder: place,
-            CancelOrder: cancel,
-            AmendOrder: amend,
-            BurnNonce: burn,
-            ReadOrder: read_order,
-            ReadTodaysOrders: lambda _: spawn(parts.day_order_book.read(), "day order book"),
-            ReadAccount: lambda _: spawn(parts.reads.account(), "account"),
-            DropToken: lambda _: parts.second_factor.forget(),
-            StopRunning: lambda _: self._supervisor.end(),
-        }
+        match command:
+            case PlaceOrder(intent):
+                task = spawn(parts.orders.place(intent), f"place {intent.intent_id}")
+                task.add_done_callback(partial(parts.orders.settle, intent))
+            case CancelOrder():
+                spawn(parts.orders.cancel(command), f"cancel {command.order_id}")
+            case AmendOrder():
+                spawn(parts.orders.amend(command), f"amend {command.order_id}")
+            case BurnNonce(intent_id):
+                spawn(parts.orders.burn(intent_id), f"burn {intent_id}")
+            case ReadOrder(order_id):
+                spawn(parts.reads.order(order_id), f"order {order_id}")
+            case ReadTodaysOrders():
+                spawn(parts.day_order_book.read(), "day order book")
+            case ReadAccount():
+                spawn(parts.reads.account(), "account")
+            case DropToken():
+                parts.second_factor.forget()
+            case StopRunning():
+                self._supervisor.end()
+            case _:
+                raise AssertionError(f"nobody carries out {type(command).__name__}")
 
     # ------------------------------------------------------------------------------ the clock
 
-    def _make_driver(self, jobs: Sequence[Job]) -> Driver:
-        guarded = [replace(job, fire=partial(self._fire, job)) for job in jobs]
-        return self._parts.environment.drive(guarded, time_passes(self._parts.inbox), self._report)
+    def _pass_time(self, instant: datetime) -> None:
+        self._parts.inbox.post(TimePassed(instant))
 
     def _fire(self, job: Job, due: datetime) -> None:
         fault = self._parts.guard(lambda: job.fire(due))
@@ -269,22 +266,6 @@ class Daemon:
     def _report(self, job: str, trouble: str) -> None:
         now = self._parts.environment.market.now()
         self._parts.inbox.post(Noted(now, Note(now, "SCHEDULE", f"{job} {trouble}")))
-
-    def _feeds(self) -> Feeds:
-        parts = self._parts
-        return Feeds(
-            rulebook=parts.rulebook,
-            instruments=self._instruments,
-            reads=parts.reads,
-            day_order_book=parts.day_order_book,
-            tasks=parts.tasks,
-            post=parts.inbox.post,
-            on_day=self._start_day,
-            on_pulse=self._pulse,
-            pulse_every=PULSE,
-            quota=parts.quota,
-            on_poll=parts.polls,
-        )
 
     def _start_day(self, due: datetime) -> None:
         self._parts.inbox.post(TradingDayStarted(due, due.astimezone(EXCHANGE_TZ).date()))

@@ -4,7 +4,6 @@ Today's day order book knows nothing of them; the order history does. What it te
 their day is closed, so that a fill of the hours in which no bot ran is a fill in the journal too.
 """
 
-from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
@@ -29,52 +28,43 @@ async def with_earlier_ends(
     A history that cannot be read, or does not know an order, changes nothing: the engine then halts
     the symbol. `now` is market time.
     """
-    left = {row.order_id: row for row in _left_open(recovery) if row.account == account.extended_id}
-    if not left:
-        return recovery
-    try:
-        past = await _history(client, account, left)
-    except BrokerError:
-        return recovery
-    found = [_report_of(left[each.order_id], each, now) for each in past]
-    return replace(recovery, earlier=tuple(found))
-
-
-def _left_open(recovery: Recovery) -> Iterable[OrderUpdated]:
-    return (
-        row
+    left = {
+        row.order_id: row
         for row in recovery.orders
         if row.intent_id is not None
+        and row.account == account.extended_id
         and row.trading_date < recovery.trading_date
         and row.state not in TERMINAL_STATES
-    )
-
-
-async def _history(
-    client: BrokerClient, account: SubAccount, left: Mapping[str, OrderUpdated]
-) -> list[PastOrder]:
+    }
+    if not left:
+        return recovery
     days = [row.trading_date for row in left.values()]
     query = [("fromDate", min(days).isoformat()), ("toDate", max(days).isoformat())]
     pages = read_pages(client, ORDER_HISTORY_CODEC, {"sub_account_id": account.id}, query)
-    return [each async for page in pages for each in page.value.orders if _is_same(left, each)]
+    try:
+        past = [each async for page in pages for each in page.value.orders]
+    except BrokerError:
+        return recovery
+    found = (_report_of(left.get(each.order_id), each, now) for each in past)
+    return replace(recovery, earlier=tuple(report for report in found if report is not None))
 
 
-def _is_same(left: Mapping[str, OrderUpdated], past: PastOrder) -> bool:
-    """Tell whether a row is of the very order, and says what was executed of it: ids of another
-    day may come again.
+def _report_of(row: OrderUpdated | None, past: PastOrder, now: datetime) -> OrderReport | None:
+    """Return what the history says of an order. All are day orders: none is open any more.
+
+    None when it is another order (ids of another day may come again), or when the history doesn't
+    say how much was executed.
     """
-    row = left.get(past.order_id)
-    return (
-        row is not None
-        and past.executed_quantity is not None
-        and past.symbol == row.symbol
-        and past.transaction_date in {None, row.trading_date}
-    )
-
-
-def _report_of(row: OrderUpdated, past: PastOrder, now: datetime) -> OrderReport:
-    """Return the row as a report. All orders are day orders: nothing of it is open any more."""
-    assert past.executed_quantity is not None, "rows that do not say it are left out"
+    if row is None or past.executed_quantity is None or past.symbol != row.symbol:
+        return None
+    if past.transaction_date not in {None, row.trading_date}:
+        return None
+    figures = {
+        "order_quantity": past.quantity,
+        "execute_quantity": past.executed_quantity,
+        "execute_price": past.average_price,
+        "execute_amount": past.executed_amount,
+    }
     quantity = past.quantity or row.quantity
     return OrderReport(
         order_id=row.order_id,
@@ -98,14 +88,5 @@ def _report_of(row: OrderUpdated, past: PastOrder, now: datetime) -> OrderReport
         placed_at=None,
         message="",
         requested_at=now,
-        raw=compact({"call": "order_history", "status": past.status, **_figures(past)}),
+        raw=compact({"call": "order_history", "status": past.status, **figures}),
     )
-
-
-def _figures(past: PastOrder) -> dict[str, int | None]:
-    return {
-        "order_quantity": past.quantity,
-        "execute_quantity": past.executed_quantity,
-        "execute_price": past.average_price,
-        "execute_amount": past.executed_amount,
-    }

@@ -1,4 +1,4 @@
-"""What is polled, how often, and the timetable that does it.
+"""What is polled, how often, the timetable that does it, and a watch for polls that come late.
 
 The API has no stream: a strategy's `wake` becomes polls. There is one poll per symbol and kind
 however many strategies want it, at the shortest interval that any of them asked for.
@@ -7,11 +7,13 @@ however many strategies want it, at the shortest interval that any of them asked
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, time, timedelta
+from functools import partial
 from math import ceil
-from typing import Final, Protocol
+from typing import Final
 
+from bot.domain.entry import Note
 from bot.domain.instrument import Exchange, Instrument, Phase
-from bot.domain.message import TimerFired
+from bot.domain.message import Noted, TimerFired
 from bot.domain.plan import StrategyPlan
 from bot.domain.rulebook import Rulebook
 from bot.engine.risk.checks import SILENT_PHASES
@@ -27,11 +29,11 @@ QUOTES_FOR_CHECKS: Final = timedelta(seconds=10)
 POLLS_SHARE_PERCENT: Final = 50
 """What polls may ask of the quota in the long run: less than the lane of the other reads may fill
 (60), so that phases, account and day order book always have their turn."""
-HEARTBEAT: Final = timedelta(seconds=5)
 RECONCILE: Final = timedelta(seconds=60)
 RECONCILE_MINUTES_CLOSED: Final = 15
 """While every exchange is closed: each look is a row of the journal, and nothing trades."""
-_MINUTE_S: Final = 60
+LATE_FOR: Final = timedelta(minutes=2)
+"""Market time that a poll may be late: a wait that the broker has asked for is shorter."""
 DAY_START: Final = time(8, 30)
 
 
@@ -80,12 +82,11 @@ def fitted(polls: Sequence[Poll], quota: int) -> tuple[Poll, ...]:
     slower = slowed_by(polls, quota)
     if slower <= 1:
         return tuple(polls)
-    return tuple(replace(poll, interval=_whole_s(poll.interval * slower)) for poll in polls)
-
-
-def _whole_s(interval: timedelta) -> timedelta:
-    """Rounded up to whole seconds."""
-    return timedelta(seconds=ceil(interval.total_seconds()))
+    seconds = (ceil((poll.interval * slower).total_seconds()) for poll in polls)
+    return tuple(
+        replace(poll, interval=timedelta(seconds=each))
+        for poll, each in zip(polls, seconds, strict=True)
+    )
 
 
 def _wanted(plan: StrategyPlan) -> list[tuple[str, timedelta]]:
@@ -106,11 +107,46 @@ def _wanted(plan: StrategyPlan) -> list[tuple[str, timedelta]]:
     return wanted
 
 
-class OnPoll(Protocol):
-    """Is told of each poll that is due, and whether the one before it still waits."""
+class PollWatch:
+    """Notices polls that starve: still unanswered, for long, when they are due again.
 
-    def plan(self, polls: Sequence[Poll]) -> None: ...
-    def due(self, poll: str, at: datetime, *, is_waiting: bool) -> None: ...
+    A feed that starves makes no noise of its own: quotes grow old and orders are refused for it. It
+    is reported once on the screen, and in `bot status` for as long as it lasts. `speed` is how many
+    market seconds pass in a second of the clock by which requests are counted.
+    """
+
+    def __init__(self, *, quota: int, speed: float, post: Post) -> None:
+        self._room = room_for_polls(quota)
+        self._speed = speed
+        self._post = post
+        self._needed = 0.0
+        self._late_since: dict[str, datetime] = {}
+        self.starved = ""
+        """What is wrong, with its numbers; empty while polls come in time."""
+
+    def plan(self, polls: Sequence[Poll]) -> None:
+        """Learn which polls there are."""
+        self._needed = sum(poll.per_minute for poll in polls) * self._speed
+
+    def due(self, poll: str, at: datetime, *, is_waiting: bool) -> None:
+        """A poll is due; `is_waiting` when the one before it has no answer yet."""
+        if is_waiting:
+            self._late_since.setdefault(poll, at)
+        else:
+            self._late_since.pop(poll, None)
+        is_starved = any(at - since >= LATE_FOR for since in self._late_since.values())
+        if self.starved and not self._late_since:
+            self.starved = ""
+        elif is_starved and not self.starved:
+            self.starved = "polls come late: the broker takes longer to answer than they are apart"
+            if self._needed > self._room:
+                needs = f"they need {self._needed:,.0f} requests a minute"
+                self.starved = f"polls come late: {needs}, the quota leaves {self._room:,}"
+        else:
+            return
+        numbers = {"needed": round(self._needed, 1), "room": self._room}
+        text = self.starved or "polls come in time again"
+        self._post(Noted(at, Note(at, "FEED", text, numbers)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,61 +163,62 @@ class Feeds:
     on_pulse: Callable[[datetime], None]
     pulse_every: timedelta
     quota: int
-    on_poll: OnPoll
+    polls: PollWatch
 
     def jobs(self, plans: Sequence[StrategyPlan], *, start: datetime) -> list[Job]:
         """Return the whole timetable, in the order in which jobs due at one instant fire."""
         exchanges = sorted({instrument.exchange for instrument in self.instruments.values()})
         polls = fitted(polls_of(plans), self.quota)
-        self.on_poll.plan(polls)
+        self.polls.plan(polls)
         return [
             Job("day", daily_at(DAY_START), self.on_day),
-            *(self._phase_job(exchange) for exchange in exchanges),
-            *(self._poll_job(poll, start) for poll in polls),
-            *self._timer_jobs(plans),
+            *(
+                Job(
+                    f"phase {exchange}",
+                    PhaseTrigger(self.rulebook, exchange),
+                    partial(self._ask_phase, exchange),
+                )
+                for exchange in exchanges
+            ),
+            *(
+                Job(
+                    f"{poll.kind} {poll.symbol}",
+                    every(poll.interval, start=start + poll.interval),
+                    partial(self._poll, poll),
+                    POLL_MISFIRE_GRACE_S,
+                )
+                for poll in polls
+            ),
+            *(
+                Job(
+                    f"timer {plan.name} {moment:%H:%M:%S}",
+                    daily_at(moment),
+                    partial(self._fire_timer, plan.name, moment),
+                )
+                for plan in plans
+                for moment in plan.wake.timers
+            ),
             Job("reconcile", every(RECONCILE, start=start + RECONCILE), self._reconcile),
             Job("pulse", every(self.pulse_every, start=start + self.pulse_every), self.on_pulse),
         ]
 
-    def _phase_job(self, exchange: Exchange) -> Job:
-        def fire(_: datetime) -> None:
-            self.tasks.spawn(self.reads.phase(exchange), f"phase {exchange}")
+    def _ask_phase(self, exchange: Exchange, _: datetime) -> None:
+        self.tasks.spawn(self.reads.phase(exchange), f"phase {exchange}")
 
-        return Job(f"phase {exchange}", PhaseTrigger(self.rulebook, exchange), fire)
+    def _poll(self, poll: Poll, due: datetime) -> None:
+        exchange, name = self.instruments[poll.symbol].exchange, f"{poll.kind} {poll.symbol}"
+        if self.rulebook.phase_at(exchange, due) not in SILENT_PHASES:
+            self.polls.due(name, due, is_waiting=self.reads.is_under_way(name))
+            read = {"quote": self.reads.quote, "depth": self.reads.depth}[poll.kind]
+            self.tasks.spawn(read(poll.symbol), name)
 
-    def _poll_job(self, poll: Poll, start: datetime) -> Job:
-        read = {"quote": self.reads.quote, "depth": self.reads.depth}[poll.kind]
-        exchange = self.instruments[poll.symbol].exchange
-        name = f"{poll.kind} {poll.symbol}"
-
-        def fire(due: datetime) -> None:
-            if self.rulebook.phase_at(exchange, due) not in SILENT_PHASES:
-                self.on_poll.due(name, due, is_waiting=self.reads.is_under_way(name))
-                self.tasks.spawn(read(poll.symbol), name)
-
-        trigger = every(poll.interval, start=start + poll.interval)
-        return Job(name, trigger, fire, POLL_MISFIRE_GRACE_S)
-
-    def _timer_jobs(self, plans: Sequence[StrategyPlan]) -> list[Job]:
-        return [
-            Job(
-                f"timer {plan.name} {moment:%H:%M:%S}",
-                daily_at(moment),
-                self._timer(plan.name, moment),
-            )
-            for plan in plans
-            for moment in plan.wake.timers
-        ]
-
-    def _timer(self, strategy: str, moment: time) -> Callable[[datetime], None]:
-        return lambda due: self.post(TimerFired(due, strategy, moment))
+    def _fire_timer(self, strategy: str, moment: time, due: datetime) -> None:
+        self.post(TimerFired(due, strategy, moment))
 
     def _reconcile(self, due: datetime) -> None:
-        if self._is_closed(due) and due.timestamp() // _MINUTE_S % RECONCILE_MINUTES_CLOSED:
+        exchanges = {instrument.exchange for instrument in self.instruments.values()}
+        is_closed = all(self.rulebook.phase_at(each, due) is Phase.CLOSED for each in exchanges)
+        if is_closed and due.timestamp() // 60 % RECONCILE_MINUTES_CLOSED:
             return
         self.tasks.spawn(self.day_order_book.read(), "reconcile book")
         self.tasks.spawn(self.reads.account(), "reconcile account")
-
-    def _is_closed(self, at: datetime) -> bool:
-        exchanges = {instrument.exchange for instrument in self.instruments.values()}
-        return all(self.rulebook.phase_at(each, at) is Phase.CLOSED for each in exchanges)

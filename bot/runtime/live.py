@@ -8,12 +8,12 @@ a command raises while it is begun is a fault, and the next event: the other com
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Final
 
 from bot.domain.entry import Entry
-from bot.domain.message import Command, Event, FaultFound, Record, TimePassed
+from bot.domain.message import Command, Event, FaultFound, Record
 from bot.engine.engine import Engine, Guard
 from bot.journal.errors import Unreachable
 from bot.journal.journal import Journal
@@ -24,13 +24,10 @@ JOURNAL_RETRY_S: Final = 2.0
 
 Show = Callable[[Entry], None]
 CarryOut = Callable[[Command], object]
-Work = Coroutine[object, object, None]
 
 
 class LiveLoop:
-    """Feeds the engine and carries its commands out. `wake_at` is told the engine's next
-    deadline.
-    """
+    """Feeds the engine and carries its commands out. `wake_at` hears of its next deadline."""
 
     def __init__(
         self,
@@ -38,7 +35,7 @@ class LiveLoop:
         engine: Engine,
         journal: Journal,
         inbox: Inbox,
-        carry_out: Mapping[type, CarryOut],
+        carry_out: CarryOut,
         guard: Guard,
         wake_at: Callable[[datetime | None], None],
         mark: Mark,
@@ -70,14 +67,16 @@ class LiveLoop:
         entries = [self._mark(command.entry) for command in commands if isinstance(command, Record)]
         if entries:
             await self._commit(entries)
-            self._tell(entries)
+            for entry in entries:
+                for show in self._show:
+                    show(entry)
         for command in commands:
             if not isinstance(command, Record):
                 self._begin(command, event.at)
         self._wake_at(self._engine.next_due())
 
     def _begin(self, command: Command, at: datetime) -> None:
-        fault = self._guard(lambda: self._carry_out[type(command)](command))
+        fault = self._guard(lambda: self._carry_out(command))
         if fault is not None:
             self._inbox.post(FaultFound(at, type(command).__name__, fault))
 
@@ -88,13 +87,3 @@ class LiveLoop:
             except Unreachable as error:
                 self._on_trouble(f"the journal can't be written, nothing is sent: {error}")
                 await asyncio.sleep(JOURNAL_RETRY_S)
-
-    def _tell(self, entries: Sequence[Entry]) -> None:
-        for entry in entries:
-            for show in self._show:
-                show(entry)
-
-
-def time_passes(inbox: Inbox) -> Callable[[datetime], None]:
-    """Return what the clock's driver calls when the engine's deadline has come."""
-    return lambda instant: inbox.post(TimePassed(instant))

@@ -48,7 +48,7 @@ from bot.runtime.control.server import ControlServer, while_starting
 from bot.runtime.control.status import Facts
 from bot.runtime.daemon import Daemon, Parts
 from bot.runtime.faults import FaultGuard, ends_the_run
-from bot.runtime.feeds import polls_of, room_for_polls, slowed_by
+from bot.runtime.feeds import PollWatch, polls_of, room_for_polls, slowed_by
 from bot.runtime.journal_file import (
     TO_RUN,
     journal_errors,
@@ -57,7 +57,6 @@ from bot.runtime.journal_file import (
     taken_over,
 )
 from bot.runtime.order_manager import Clocks, OrderManager
-from bot.runtime.poll_watch import PollWatch
 from bot.runtime.reads import DayOrderBook, Health, Reads
 from bot.runtime.run_controls import RunControls, RunOptions, Screen
 from bot.runtime.second_factor import SecondFactor, codes_asked

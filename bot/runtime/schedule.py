@@ -14,13 +14,19 @@ from datetime import UTC, datetime, time, timedelta
 from heapq import heappop, heappush
 from typing import Final
 
-from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_MAX_INSTANCES, EVENT_JOB_MISSED
+from apscheduler.events import (
+    EVENT_JOB_ERROR,
+    EVENT_JOB_MAX_INSTANCES,
+    EVENT_JOB_MISSED,
+    SchedulerEvent,
+)
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.base import BaseTrigger
 from apscheduler.triggers.cron import CronTrigger
 from apscheduler.triggers.date import DateTrigger
 from apscheduler.triggers.interval import IntervalTrigger
 
+from bot.clock import SystemClock
 from bot.domain.instrument import EXCHANGE_TZ, Exchange
 from bot.domain.rulebook import Rulebook
 
@@ -36,9 +42,8 @@ _TROUBLES: Final = {
     EVENT_JOB_ERROR: "failed",
 }
 
-
+# What it has to say `SystemTimetable` reports, with the job's name: once is enough.
 logging.getLogger("apscheduler").addHandler(logging.NullHandler())
-"""What it has to say is told by `SystemTimetable`, with the job's name, and is no second time."""
 
 
 class PhaseTrigger(BaseTrigger):  # type: ignore[misc]
@@ -107,15 +112,11 @@ class Timetable:
         while self._heap and self._heap[0][0] <= now:
             due, number = heappop(self._heap)
             job = self._jobs[number]
-            self._push(number, self._after(job, due, now))
+            following: datetime | None = due
+            while following is not None and following <= now:
+                following = job.trigger.get_next_fire_time(following, now.astimezone(EXCHANGE_TZ))
+            self._push(number, following)
             job.fire(due)
-
-    @staticmethod
-    def _after(job: Job, fired: datetime, now: datetime) -> datetime | None:
-        following: datetime | None = fired
-        while following is not None and following <= now:
-            following = job.trigger.get_next_fire_time(following, now.astimezone(EXCHANGE_TZ))
-        return following
 
 
 class SystemTimetable:
@@ -131,23 +132,19 @@ class SystemTimetable:
         self._scheduler = AsyncIOScheduler(
             timezone=EXCHANGE_TZ, job_defaults={"coalesce": True, "max_instances": 1}
         )
-        self._scheduler.add_listener(self._tell, sum(_TROUBLES))
+        self._scheduler.add_listener(self._on_trouble, sum(_TROUBLES))
         for job in jobs:
-            self._add(job)
+            self._scheduler.add_job(
+                _run,
+                job.trigger,
+                args=[job.fire],
+                id=job.name,
+                name=job.name,
+                misfire_grace_time=job.misfire_grace_s,
+            )
 
-    def _add(self, job: Job) -> None:
-        self._scheduler.add_job(
-            _run,
-            job.trigger,
-            args=[job.fire],
-            id=job.name,
-            name=job.name,
-            misfire_grace_time=job.misfire_grace_s,
-        )
-
-    def _tell(self, event: object) -> None:
-        name, code = getattr(event, "job_id", "?"), getattr(event, "code", 0)
-        self._report(str(name), _TROUBLES[code])
+    def _on_trouble(self, event: SchedulerEvent) -> None:
+        self._report(str(getattr(event, "job_id", "?")), _TROUBLES[event.code])
 
     def start(self) -> None:
         """Begin to fire."""
@@ -177,6 +174,4 @@ class SystemTimetable:
 
 
 async def _run(fire: Fire) -> None:
-    from bot.clock import SystemClock
-
     fire(SystemClock().now())

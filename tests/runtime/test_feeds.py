@@ -1,9 +1,11 @@
-"""Polls fit the quota: as often as they were asked for, or all slower by one factor."""
+"""Polls fit the quota, all slower by one factor where they must; one that starves is told once."""
 
 from datetime import timedelta
 from pathlib import Path
 
-from bot.runtime.feeds import POLLS_SHARE_PERCENT, Poll, fitted, room_for_polls
+from bot.domain.message import Event, Noted
+from bot.runtime.feeds import POLLS_SHARE_PERCENT, Poll, PollWatch, fitted, room_for_polls
+from tests.engine.stage import START
 from tests.staging import QUIET
 from tests.story import once, tell, write_project
 
@@ -50,3 +52,81 @@ async def test_a_run_says_at_its_start_that_polls_are_slower_than_asked_for(tmp_
 
 
 SLOWER = "need 120 a minute, the quota leaves 30: each comes 4.0 times as seldom"
+
+
+# ---- polls that come late
+
+POLLS = [Poll("quote", "FPT", timedelta(seconds=5)), Poll("depth", "FPT", timedelta(seconds=1))]
+LATE = "polls come late: they need 72 requests a minute, the quota leaves 30"
+
+
+class Watched:
+    """A watch, and what it has told."""
+
+    def __init__(self, *, quota: int = 60, speed: float = 1.0) -> None:
+        self.told: list[str] = []
+        self.watch = PollWatch(quota=quota, speed=speed, post=self._post)
+        self.watch.plan(POLLS)
+
+    def _post(self, event: Event) -> None:
+        assert isinstance(event, Noted)
+        self.told.append(f"{event.entry.kind} {event.entry.text}")  # type: ignore[union-attr]
+
+    def due(self, second: int, *, is_waiting: bool, poll: str = "quote FPT") -> None:
+        at = START + timedelta(seconds=second)
+        self.watch.due(poll, at, is_waiting=is_waiting)
+
+
+def test_a_feed_that_starves_is_told_once_with_its_numbers() -> None:
+    seen = Watched()
+
+    for second in range(0, 200, 5):
+        seen.due(second, is_waiting=True)
+
+    assert seen.told == [f"FEED {LATE}"]
+    assert seen.watch.starved == LATE
+
+
+def test_a_wait_that_the_broker_asks_for_is_no_starvation() -> None:
+    seen = Watched()
+
+    for second in range(0, 60, 5):
+        seen.due(second, is_waiting=True)
+    seen.due(60, is_waiting=False)
+    seen.due(200, is_waiting=True)
+
+    assert (seen.told, seen.watch.starved) == ([], "")
+
+
+def test_polls_that_come_in_time_again_are_told() -> None:
+    seen = Watched()
+    seen.due(0, is_waiting=True)
+    seen.due(1, is_waiting=True, poll="depth FPT")
+    seen.due(120, is_waiting=True)
+
+    seen.due(125, is_waiting=False)
+    assert seen.watch.starved == LATE
+    seen.due(126, is_waiting=False, poll="depth FPT")
+
+    assert seen.told[1:] == ["FEED polls come in time again"]
+    assert seen.watch.starved == ""
+
+
+def test_a_market_that_runs_faster_needs_more_of_the_quota() -> None:
+    seen = Watched(quota=600, speed=60.0)
+    seen.due(0, is_waiting=True)
+    seen.due(120, is_waiting=True)
+
+    assert seen.watch.starved == (
+        "polls come late: they need 4,320 requests a minute, the quota leaves 300"
+    )
+
+
+def test_where_the_quota_would_do_the_broker_is_slow() -> None:
+    seen = Watched(quota=6_000)
+    seen.due(0, is_waiting=True)
+    seen.due(120, is_waiting=True)
+
+    assert seen.watch.starved == (
+        "polls come late: the broker takes longer to answer than they are apart"
+    )

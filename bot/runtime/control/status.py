@@ -23,7 +23,7 @@ from bot.engine.status import (
     StrategyStatus,
 )
 from bot.runtime.control.shapes import Fields, instant
-from bot.runtime.poll_watch import PollWatch
+from bot.runtime.feeds import PollWatch
 
 
 @dataclass(frozen=True, slots=True)
