@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Final
 
 from bot.broker.broker import Broker, open_broker
-from bot.broker.budget import OnWait, RequestBudget
+from bot.broker.budget import RequestBudget
 from bot.broker.client import BrokerClient
-from bot.broker.clock_offset import OnSkew
-from bot.broker.drift_watch import Drifted, OnDrift
+from bot.broker.drift_watch import Drifted
 from bot.broker.errors import BrokerError, ForbiddenAddress, Refused, refuses_key
 from bot.broker.signer import Credentials
 from bot.broker.writes import OrderWriter
@@ -30,7 +30,7 @@ from bot.runtime.token_file import keep_token, kept_token
 from bot.runtime.worlds.environment import Access, Environment
 
 DRIFT_CHARACTERS_MAX: Final = 300
-_LONG_TERM: Final = "the broker limits us still, after its own reset: a limit in the long term"
+_LONG_TERM: Final = "the broker still limits us after its own reset: a long-term limit"
 
 
 def connect_broker(
@@ -42,11 +42,11 @@ def connect_broker(
 ) -> Broker:
     """Wire the broker's side; nothing is sent yet. Raises OperatorMistake for an unsafe address."""
     settings = loaded.settings
-    budget = RequestBudget(
+    budget: RequestBudget = RequestBudget(
         per_minute=settings.broker.requests_per_minute,
         waiter=environment.waiter,
         jitter=Random(settings.sandbox.seed),
-        on_wait=tell_waits(environment, post, lambda: budget.is_degraded),
+        on_wait=partial(note_wait, environment, post, lambda: budget.is_degraded),
     )
     try:
         return open_broker(
@@ -58,57 +58,47 @@ def connect_broker(
             max_concurrent=environment.max_concurrent,
             app=access.app,
             writes=writes,
-            on_drift=tell_drift(environment, post),
-            on_skew=tell_skew(environment, post),
+            on_drift=partial(note_drift, environment, post),
+            on_skew=partial(note_skew, environment, post),
         )
     except ForbiddenAddress as error:
         raise OperatorMistake.of("E-CFG-043", f"broker.base_url: {error.reason}") from error
 
 
-def tell_waits(environment: Environment, post: Post, is_degraded: Callable[[], bool]) -> OnWait:
-    """Return what journals and shows that requests wait for the broker's quota.
+def note_wait(
+    environment: Environment,
+    post: Post,
+    is_degraded: Callable[[], bool],
+    until: datetime,
+    waiting: int,
+    call: str,
+) -> None:
+    """Journal and show that requests wait for the broker's quota.
 
-    The budget waits on a clock that need not be the market's, nor go at its pace: what is told is
-    told in the latter's time.
+    The budget waits on a clock that need not be the market's, nor go at its pace: the note is in
+    the market's time.
     """
-
-    def on_wait(until: datetime, waiting: int, call: str) -> None:
-        now = environment.market.now()
-        numbers: dict[str, Number] = {
-            "until": (
-                now + (until - environment.waiter.now()) * environment.quota_speed
-            ).isoformat(),
-            "waiting": waiting,
-            "call": call,
-        }
-        text = _LONG_TERM if is_degraded() else "the broker's request quota is used up"
-        post(Noted(now, Note(now, "LIMIT", text, numbers)))
-
-    return on_wait
+    now = environment.market.now()
+    opens_at = now + (until - environment.waiter.now()) * environment.quota_speed
+    numbers: dict[str, Number] = {"until": opens_at.isoformat(), "waiting": waiting, "call": call}
+    text = _LONG_TERM if is_degraded() else "the broker's request quota is used up"
+    post(Noted(now, Note(now, "LIMIT", text, numbers)))
 
 
-def tell_drift(environment: Environment, post: Post) -> OnDrift:
-    """Return what journals and shows fields that the document does not know, or that it misses."""
-
-    def on_drift(news: tuple[Drifted, ...]) -> None:
-        now = environment.market.now()
-        told = ", ".join(str(each).removeprefix(f"{each.call} ") for each in news)
-        text = f"{news[0].call} is not as documented: {told[:DRIFT_CHARACTERS_MAX]}"
-        numbers: dict[str, Number] = {each.field: each.change for each in news}
-        post(Noted(now, Note(now, "DRIFT", text, numbers)))
-
-    return on_drift
+def note_drift(environment: Environment, post: Post, news: tuple[Drifted, ...]) -> None:
+    """Journal and show fields that the document doesn't know, or that are missing."""
+    now = environment.market.now()
+    fields = ", ".join(str(each).removeprefix(f"{each.call} ") for each in news)
+    text = f"{news[0].call} is not as documented: {fields[:DRIFT_CHARACTERS_MAX]}"
+    numbers: dict[str, Number] = {each.field: each.change for each in news}
+    post(Noted(now, Note(now, "DRIFT", text, numbers)))
 
 
-def tell_skew(environment: Environment, post: Post) -> OnSkew:
-    """Return what journals and shows that our clock is far from the broker's."""
-
-    def on_skew(offset: timedelta) -> None:
-        now, seconds = environment.market.now(), offset.total_seconds()
-        text = f"our clock is {seconds:+.0f} s off the broker's; from 20 s on no order is sent"
-        post(Noted(now, Note(now, "CLOCK", text, {"offset_s": seconds})))
-
-    return on_skew
+def note_skew(environment: Environment, post: Post, offset: timedelta) -> None:
+    """Journal and show that our clock is far from the broker's."""
+    now, seconds = environment.market.now(), offset.total_seconds()
+    text = f"our clock is {seconds:+.0f} s off the broker's; from 20 s on no order is sent"
+    post(Noted(now, Note(now, "CLOCK", text, {"offset_s": seconds})))
 
 
 def engine_settings(risk: RiskSettings) -> EngineSettings:
@@ -135,26 +125,20 @@ async def choose_account(client: BrokerClient, wanted: str) -> SubAccount:
     if len(found) == 1:
         return found[0]
     named = ", ".join(f"{each.masked} {each.type}" for each in accounts)
-    how_many = "no sub-account is" if not found else "more than one sub-account is"
+    how_many = "no sub-account matches" if not found else "more than one sub-account matches"
+    suffix = accounts[0].extended_id.rpartition(".")[2] if accounts else "1"
     raise OperatorMistake.of(
         "E-ACC-001",
         f"{how_many} '{wanted}'. The broker lists: {named}. "
-        f"Set broker.account to a suffix (like '{_suffix(accounts)}') or to an id.",
+        f"Set broker.account to a suffix (like '.{suffix}') or to an id.",
         ExitCode.CONFIG,
     )
-
-
-def _suffix(accounts: Sequence[SubAccount]) -> str:
-    first = accounts[0].extended_id if accounts else ".1"
-    return f".{first.rpartition('.')[2]}"
 
 
 def matching_accounts(accounts: Sequence[SubAccount], wanted: str) -> list[SubAccount]:
     """Return the accounts that `wanted` names; an exact id beats a type."""
     exact = [each for each in accounts if wanted in {each.id, each.extended_id}]
-    if exact:
-        return exact
-    return [
+    return exact or [
         each
         for each in accounts
         if each.type.lower() == wanted.lower() or each.extended_id.endswith(wanted)

@@ -10,7 +10,7 @@ from bot.config.rulebook import load_rulebook
 from bot.domain.entry import Note
 from bot.domain.message import Event, Noted
 from bot.protocol.secret import Secret
-from bot.runtime.assemble import tell_waits
+from bot.runtime.assemble import note_wait
 from bot.runtime.schedule import Job, Timetable, every
 from bot.runtime.worlds.environment import Access
 from bot.runtime.worlds.served import PacedDriver, ServedEnvironment, read_market_clock
@@ -64,11 +64,11 @@ def test_a_wait_at_sixty_times_the_speed_is_told_as_long_as_the_market_is_held()
     environment = ServedEnvironment(Access("http://127.0.0.1:1", Secret("key"), Secret("secret")))
     environment.quota_speed = 60.0
 
-    tell = tell_waits(environment, told.append, lambda: False)
-    tell(environment.waiter.now() + timedelta(seconds=10), 3, "stock_quote")
+    until = environment.waiter.now() + timedelta(seconds=10)
+    note_wait(environment, told.append, lambda: False, until, 3, "stock_quote")
 
     [noted] = told
     assert isinstance(noted, Noted)
     assert isinstance(noted.entry, Note)
-    until = datetime.fromisoformat(str(noted.entry.numbers["until"]))
-    assert 599 < (until - noted.at).total_seconds() <= 600
+    opens_at = datetime.fromisoformat(str(noted.entry.numbers["until"]))
+    assert 599 < (opens_at - noted.at).total_seconds() <= 600
