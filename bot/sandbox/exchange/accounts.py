@@ -9,8 +9,10 @@ lost on the way; a dividend and its tax count from the ex-date, when the claim c
     shares + shares due = deposits + bought - sold + new shares
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import date, datetime
+from functools import partial
+from typing import Any
 
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.order import Side
@@ -30,14 +32,7 @@ from bot.sandbox.exchange.market import Board
 from bot.sandbox.exchange.order import NewOrder, Refusal
 from bot.sandbox.exchange.reservation import Reservation, Tariff, reservation_for
 from bot.sandbox.exchange.settlement import CASH, Receivables
-from bot.sandbox.exchange.statement import (
-    AccountRecord,
-    Booked,
-    Figures,
-    HoldingView,
-    Position,
-    PositionRecord,
-)
+from bot.sandbox.exchange.statement import Booked, Figures, HoldingView, Position
 
 
 class Account:
@@ -71,7 +66,7 @@ class Account:
         return self._secured
 
     def buying_power(self) -> int:
-        """Return the greatest quantity times price that can be bought now, its fee paid besides."""
+        """Return the greatest quantity times price that cash pays now together with the fee."""
         return self._tariff.affordable(self.cash - self.secured)
 
     def sellable(self, symbol: str) -> int:
@@ -131,82 +126,61 @@ class Account:
     # -------------------------------------------------------------------------- booking
 
     def apply(self, event: VenueEvent) -> tuple[Booked, ...]:
-        """Book what the venue says; events of orders that are not this account's change nothing."""
+        """Book what happened; events of orders that are not this account's change nothing."""
         match event:
             case Traded():
-                return self._apply_trade(event)
+                ids = (event.buy_order_id, event.sell_order_id)
+                mine = [held for each in ids if (held := self._reservations.get(each)) is not None]
+                return tuple([self._book(held, event) for held in mine])
             case OrderRefused() | OrderCancelled() | OrderLapsed():
                 self._let_go(event.order_id)
-            case OrderRepriced() | OrderAmended():
-                self._hold_anew(event)
+            case OrderRepriced() | OrderAmended() if held := self._reservations.get(event.order_id):
+                before = held.money(self._tariff)
+                held.unit_price = event.price
+                if isinstance(event, OrderAmended):
+                    held.open_quantity = event.remaining
+                self._secured += held.money(self._tariff) - before
             case _:
                 pass
         return ()
 
-    def _hold_anew(self, event: OrderRepriced | OrderAmended) -> None:
-        held = self._reservations.get(event.order_id)
-        if held is None:
-            return
-        before = held.money(self._tariff)
-        held.unit_price = event.price
-        if isinstance(event, OrderAmended):
-            held.open_quantity = event.remaining
-        self._secured += held.money(self._tariff) - before
-
-    def _apply_trade(self, trade: Traded) -> tuple[Booked, ...]:
-        mine = (
-            self._reservations.get(trade.buy_order_id),
-            self._reservations.get(trade.sell_order_id),
-        )
-        return tuple(self._book(held, trade) for held in mine if held is not None)
-
     def _book(self, held: Reservation, trade: Traded) -> Booked:
-        before = held.money(self._tariff)
-        booked = self._charge(held, trade)
-        self.fees += booked.fee
-        self.taxes += booked.tax
-        if held.side is Side.BUY:
-            self._book_buy(held, booked)
+        """Charge a fill, move its money and shares, and release what it held back."""
+        tariff, side, symbol, quantity = self._tariff, held.side, trade.symbol, trade.quantity
+        secured, charged, amount = held.money(tariff), held.amount, trade.price * quantity
+        held.amount += amount
+        fee = tariff.fee(held.amount) - tariff.fee(charged)
+        tax = tariff.tax(side, held.amount) - tariff.tax(side, charged)
+        self.fees += fee
+        self.taxes += tax
+        traded_on = trade.at.astimezone(EXCHANGE_TZ).date()
+        expect = partial(self._receivables.add, instrument=held.instrument, traded_on=traded_on)
+        if side is Side.BUY:
+            self.cash -= amount + fee
+            self._positions.setdefault(symbol, Position()).cost += amount
+            expect(symbol, quantity)
         else:
-            self._book_sale(held, booked)
-        held.open_quantity -= trade.quantity
-        self._secured += held.money(self._tariff) - before
+            position = self._positions[symbol]
+            position.cost -= _share(position.cost, quantity, self._total(symbol))
+            position.settled -= quantity
+            expect(CASH, amount - fee - tax)
+            if not self._total(symbol):
+                del self._positions[symbol]
+        held.open_quantity -= quantity
+        self._secured += held.money(tariff) - secured
         if not held.open_quantity:
             del self._reservations[held.order_id]
-        return booked
-
-    def _charge(self, held: Reservation, trade: Traded) -> Booked:
-        before, amount = held.amount, trade.price * trade.quantity
-        held.amount += amount
-        tariff, side = self._tariff, held.side
         return Booked(
             at=trade.at,
             order_id=held.order_id,
-            symbol=trade.symbol,
+            symbol=symbol,
             side=side,
             price=trade.price,
-            quantity=trade.quantity,
+            quantity=quantity,
             amount=amount,
-            fee=tariff.fee(held.amount) - tariff.fee(before),
-            tax=tariff.tax(side, held.amount) - tariff.tax(side, before),
+            fee=fee,
+            tax=tax,
         )
-
-    def _book_buy(self, held: Reservation, booked: Booked) -> None:
-        self.cash -= booked.amount + booked.fee
-        self._positions.setdefault(booked.symbol, Position()).cost += booked.amount
-        self._expect(booked.symbol, booked.quantity, held, booked.at)
-
-    def _book_sale(self, held: Reservation, booked: Booked) -> None:
-        position = self._positions[booked.symbol]
-        position.cost -= _share(position.cost, booked.quantity, self._total(booked.symbol))
-        position.settled -= booked.quantity
-        self._expect(CASH, booked.amount - booked.fee - booked.tax, held, booked.at)
-        if not self._total(booked.symbol):
-            del self._positions[booked.symbol]
-
-    def _expect(self, what: str, quantity: int, held: Reservation, at: datetime) -> None:
-        traded_on = at.astimezone(EXCHANGE_TZ).date()
-        self._receivables.add(what, quantity, instrument=held.instrument, traded_on=traded_on)
 
     # ------------------------------------------------------------------------- settling
 
@@ -268,63 +242,43 @@ class Account:
 
     def holdings(self, today: date) -> list[HoldingView]:
         """Return what is held, by symbol, as of a local date."""
-        return [self._view(symbol, today) for symbol in sorted(self._positions)]
-
-    def _view(self, symbol: str, today: date) -> HoldingView:
-        position, total = self._positions[symbol], self._total(symbol)
-        return HoldingView(
-            symbol=symbol,
-            total=total,
-            sellable=self.sellable(symbol),
-            selling=self._selling(symbol),
-            receiving=self._receivables.buckets(symbol, today),
-            cost=position.cost,
-            cost_price=_share(position.cost, 1, total),
-            promised=self._promised.shares_due(symbol),
-        )
+        found = []
+        for symbol, position in sorted(self._positions.items()):
+            total = self._total(symbol)
+            view = HoldingView(
+                symbol=symbol,
+                total=total,
+                sellable=self.sellable(symbol),
+                selling=self._selling(symbol),
+                receiving=self._receivables.buckets(symbol, today),
+                cost=position.cost,
+                cost_price=_share(position.cost, 1, total),
+                promised=self._promised.shares_due(symbol),
+            )
+            found.append(view)
+        return found
 
     def _total(self, symbol: str) -> int:
         due = self._receivables.total(symbol) + self._promised.shares_due(symbol)
         return self._positions[symbol].settled + due
 
-    def to_record(self) -> AccountRecord:
-        """Return the whole account as JSON-ready values."""
-        return AccountRecord(
-            cash=self.cash,
-            fees=self.fees,
-            taxes=self.taxes,
-            fee_ppm=self._tariff.fee_ppm,
-            positions=[
-                PositionRecord(symbol=symbol, settled=each.settled, cost=each.cost)
+    def to_record(self) -> dict[str, Any]:
+        """Return the whole account as JSON-ready values, as a ledger keeps it."""
+        return {
+            "cash": self.cash,
+            "fees": self.fees,
+            "taxes": self.taxes,
+            "fee_ppm": self._tariff.fee_ppm,
+            "positions": [
+                {"symbol": symbol, "settled": each.settled, "cost": each.cost}
                 for symbol, each in self._positions.items()
             ],
-            dividends=self.dividends,
-            dividend_taxes=self.dividend_taxes,
-            due=self._receivables.to_records(),
-            entitlements=self._promised.to_records(),
-            reservations=[each.to_record() for each in self._reservations.values()],
-        )
-
-    @classmethod
-    def from_record(cls, rulebook: Rulebook, record: AccountRecord) -> "Account":
-        """Read what `to_record` wrote."""
-        account = cls(rulebook, cash=record["cash"], fee_ppm=record["fee_ppm"])
-        account.fees, account.taxes = record["fees"], record["taxes"]
-        account._positions = _positions(record["positions"])
-        account.dividends = record["dividends"]
-        account.dividend_taxes = record["dividend_taxes"]
-        account._receivables.restore(record["due"])
-        account._promised.restore(record["entitlements"])
-        held: Iterable[Reservation] = map(Reservation.from_record, record["reservations"])
-        account._reservations = {each.order_id: each for each in held}
-        account._secured = sum(
-            each.money(account._tariff) for each in account._reservations.values()
-        )
-        return account
-
-
-def _positions(records: list[PositionRecord]) -> dict[str, Position]:
-    return {each["symbol"]: Position(each["settled"], each["cost"]) for each in records}
+            "dividends": self.dividends,
+            "dividend_taxes": self.dividend_taxes,
+            "due": self._receivables.to_records(),
+            "entitlements": [each.to_record() for each in self._promised.every()],
+            "reservations": [each.to_record() for each in self._reservations.values()],
+        }
 
 
 def _share(amount: int, part: int, whole: int) -> int:

@@ -66,7 +66,7 @@ class Level:
     tail: RestingOrder | None = field(default=None, repr=False)
 
     def pop_head(self) -> None:
-        """Take the first order out; it has nothing open any more, so the volume stands."""
+        """Take the first order out; it has nothing open any more, so the volume stays."""
         head = self.head
         assert head is not None, "a level has orders"
         self.head = behind = head.behind
@@ -113,7 +113,7 @@ class BookSide:
         level.volume += order.remaining
 
     def remove(self, order: RestingOrder) -> None:
-        """Take the order out, wherever it stands; an emptied level goes with it."""
+        """Take the order out from any place; an emptied level goes with it."""
         level, ahead, behind = order.level, order.ahead, order.behind
         assert level is not None, "only a resting order can be removed"
         if ahead is None:

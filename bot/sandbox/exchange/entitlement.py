@@ -6,10 +6,10 @@ fraction is dropped (SIM: issuers differ, most cancel it or pay a few VND). A ri
 shares for money: this API has no call to take them up, so its rights lapse at the end.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime
 from enum import StrEnum
-from typing import TypedDict
+from typing import Any
 
 
 class EntitlementKind(StrEnum):
@@ -19,24 +19,6 @@ class EntitlementKind(StrEnum):
     STOCK_DIVIDEND = "STOCK_DIVIDEND"
     BONUS_SHARES = "BONUS_SHARES"
     STOCK_RIGHT = "STOCK_RIGHT"
-
-
-class EntitlementRecord(TypedDict):
-    """An entitlement as a ledger keeps it."""
-
-    number: str
-    kind: str
-    symbol: str
-    ratio: str
-    ex_date: str
-    at: str
-    owned: int
-    dividend: int
-    tax: int
-    shares: int
-    offered: int
-    price: int
-    is_over: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,45 +45,13 @@ class Entitlement:
 
     @property
     def net(self) -> int:
-        """The dividend as it arrives."""
+        """The dividend after tax."""
         return self.dividend - self.tax
 
-    def to_record(self) -> EntitlementRecord:
+    def to_record(self) -> dict[str, Any]:
         """Return the entitlement as JSON-ready values."""
-        return EntitlementRecord(
-            number=self.number,
-            kind=self.kind.value,
-            symbol=self.symbol,
-            ratio=self.ratio,
-            ex_date=self.ex_date.isoformat(),
-            at=self.at.isoformat(),
-            owned=self.owned,
-            dividend=self.dividend,
-            tax=self.tax,
-            shares=self.shares,
-            offered=self.offered,
-            price=self.price,
-            is_over=self.is_over,
-        )
-
-    @classmethod
-    def from_record(cls, record: EntitlementRecord) -> "Entitlement":
-        """Read what `to_record` wrote."""
-        return cls(
-            number=record["number"],
-            kind=EntitlementKind(record["kind"]),
-            symbol=record["symbol"],
-            ratio=record["ratio"],
-            ex_date=date.fromisoformat(record["ex_date"]),
-            at=datetime.fromisoformat(record["at"]),
-            owned=record["owned"],
-            dividend=record["dividend"],
-            tax=record["tax"],
-            shares=record["shares"],
-            offered=record["offered"],
-            price=record["price"],
-            is_over=record["is_over"],
-        )
+        ex_date, at = self.ex_date.isoformat(), self.at.isoformat()
+        return {**asdict(self), "kind": self.kind.value, "ex_date": ex_date, "at": at}
 
 
 class Entitlements:
@@ -133,20 +83,7 @@ class Entitlements:
 
     def take_due(self, at: datetime) -> list[Entitlement]:
         """End those that are due by `at` and hand them over."""
-        if not any(self._is_due(each, at) for each in self._all):
-            return []
-        due = [each for each in self._all if self._is_due(each, at)]
-        self._all = [replace(e, is_over=e.is_over or self._is_due(e, at)) for e in self._all]
+        due = [each for each in self._all if not each.is_over and each.at <= at]
+        if due:
+            self._all = [replace(each, is_over=each.is_over or each.at <= at) for each in self._all]
         return due
-
-    @staticmethod
-    def _is_due(each: Entitlement, at: datetime) -> bool:
-        return not each.is_over and each.at <= at
-
-    def to_records(self) -> list[EntitlementRecord]:
-        """Return everything as JSON-ready values."""
-        return [each.to_record() for each in self._all]
-
-    def restore(self, records: list[EntitlementRecord]) -> None:
-        """Read what `to_records` wrote."""
-        self._all = [Entitlement.from_record(record) for record in records]

@@ -5,7 +5,7 @@ ExchangeError
 ├── TimeWentBack       an operation is older than the one before it
 ├── DuplicateOrder     an order id that is live already
 ├── TradingDayRuns     a day cannot start while another one runs
-├── OrdersWork         a symbol cannot be listed anew while its orders live
+├── OrdersWork         a symbol cannot be relisted while its orders live
 └── AccountError
     └── UnknownReservation    money or shares were to be released that were never reserved
 """
@@ -29,7 +29,7 @@ class TimeWentBack(ExchangeError):
     """An operation carries an instant before the venue's own."""
 
     def __init__(self, *, at: datetime, now: datetime) -> None:
-        super().__init__(f"the venue stands at {now}, the operation came for {at}")
+        super().__init__(f"the venue has reached {now}; an operation at {at} comes too late")
         self.at = at
         self.now = now
 
@@ -38,7 +38,7 @@ class DuplicateOrder(ExchangeError):
     """An order came with the id of an order that still works."""
 
     def __init__(self, order_id: str) -> None:
-        super().__init__(f"order {order_id!r} works already; give each order an id of its own")
+        super().__init__(f"order {order_id!r} is already working; give each order its own id")
         self.order_id = order_id
 
 
@@ -46,15 +46,17 @@ class TradingDayRuns(ExchangeError):
     """A new trading day was asked for while an exchange is not closed."""
 
     def __init__(self, at: datetime) -> None:
-        super().__init__(f"a day cannot start at {at}: an exchange is open; wait for its close")
+        super().__init__(
+            f"a trading day cannot start at {at}: an exchange is open; wait for its close"
+        )
         self.at = at
 
 
 class OrdersWork(ExchangeError):
-    """A symbol was to be listed anew while an order of it lives."""
+    """A symbol was to be relisted while an order of it lives."""
 
     def __init__(self, symbol: str) -> None:
-        super().__init__(f"orders of {symbol!r} still work; list it anew when they have ended")
+        super().__init__(f"orders of {symbol!r} are still working; relist it when they have ended")
         self.symbol = symbol
 
 

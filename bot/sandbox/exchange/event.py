@@ -1,12 +1,11 @@
-"""What the exchange says happened. Facts, in the order in which they happened."""
+"""What happened at the exchange: facts, in the order in which they happened."""
 
 from datetime import datetime
 from enum import StrEnum
 
 from bot.domain.instrument import Exchange, Lot, Phase
 from bot.domain.order import OrderType
-from bot.sandbox.exchange.fact import fact
-from bot.sandbox.exchange.order import Refusal
+from bot.sandbox.exchange.order import Refusal, fact
 
 
 class CancelCause(StrEnum):

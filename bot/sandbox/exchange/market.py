@@ -8,7 +8,7 @@ from bot.domain.order import Side
 from bot.domain.prices import WARRANT_FLOOR_MIN, Band
 from bot.domain.rulebook import Rulebook
 from bot.domain.status import TradingMethod
-from bot.sandbox.exchange.auction import Clearing, clearing_of
+from bot.sandbox.exchange.auction import clearing_of
 from bot.sandbox.exchange.book import Book, RestingOrder
 from bot.sandbox.exchange.grid import PriceGrid, price_grid
 from bot.sandbox.exchange.order import CROWD, Listing, NewOrder
@@ -102,17 +102,17 @@ class SymbolMarket:
         return self.listing.is_first_day and self.tape.last is None
 
     def holds_opposite(self, order: NewOrder) -> bool:
-        """Say whether its owner stands on the other side of the running auction."""
+        """Tell whether its owner is on the other side of the running auction."""
         sides = self.auction_orders.get(order.owner)
         return sides is not None and next(iter(sides.values()), order.side) is not order.side
 
     def note_auction_order(self, order: RestingOrder) -> None:
-        """Remember where its owner stands."""
+        """Remember on which side its owner is."""
         if order.owner != CROWD:
             self.auction_orders.setdefault(order.owner, {})[order.order_id] = order.side
 
     def forget_auction_order(self, order: RestingOrder) -> None:
-        """Its owner has taken it back, as a periodic auction allows."""
+        """Forget an order that its owner has cancelled, as a periodic auction allows."""
         self.auction_orders.get(order.owner, {}).pop(order.order_id, None)
 
     def set_close(self) -> None:
@@ -120,13 +120,11 @@ class SymbolMarket:
         if self.tape.close is None:
             self.tape.close = self.anchor
 
-    def indicative(self) -> Clearing | None:
-        """Return what the even-lot auction would give now."""
-        return clearing_of(self.even, self.grid, self.anchor)
-
-    def board(self, auction: Clearing | None) -> Board:
-        """Show the symbol; `auction` is the running auction's figures, None outside one."""
-        tape = self.tape
+    def board(self) -> Board:
+        """Show the symbol."""
+        tape, auction = self.tape, None
+        if self.day.is_auction:
+            auction = clearing_of(self.even, self.grid, self.anchor)
         return Board(
             instrument=self.listing.instrument,
             reference=self.listing.reference,
@@ -177,23 +175,23 @@ def with_warrant_bands(rulebook: Rulebook, listings: Iterable[Listing]) -> list[
     """Give each covered warrant the band that follows from its underlying share's of that day.
 
     ceiling = reference + (share's ceiling - its reference) / ratio, the floor likewise (PHS rules
-    for covered warrants). A warrant whose share is not among the listings stays as it is.
+    for covered warrants). A warrant without its share among the listings stays as it is.
     """
-    every = list(listings)
+    every, found = list(listings), []
     shares = {listing.instrument.symbol: listing for listing in every}
-    return [_followed(rulebook, each, shares.get(each.underlying or "")) for each in every]
-
-
-def _followed(rulebook: Rulebook, warrant: Listing, share: Listing | None) -> Listing:
-    if share is None or warrant.ratio is None:
-        return warrant
-    band = rulebook.warrant_band(
-        warrant.reference,
-        underlying_reference=share.reference,
-        underlying=_band_of(rulebook, share),
-        ratio=warrant.ratio,
-    )
-    return replace(warrant, band=band)
+    for listing in every:
+        share = shares.get(listing.underlying or "")
+        if share is None or listing.ratio is None:
+            found.append(listing)
+            continue
+        band = rulebook.warrant_band(
+            listing.reference,
+            underlying_reference=share.reference,
+            underlying=_band_of(rulebook, share),
+            ratio=listing.ratio,
+        )
+        found.append(replace(listing, band=band))
+    return found
 
 
 def next_reference(rulebook: Rulebook, market: SymbolMarket) -> int:
@@ -215,29 +213,24 @@ def next_reference(rulebook: Rulebook, market: SymbolMarket) -> int:
 def next_listing(rulebook: Rulebook, market: SymbolMarket) -> Listing:
     """Return tomorrow's listing. UPCOM keeps the wide band until a round-lot price exists.
 
-    A short halt and a method like "new listing" are of one day; what they leave open is kept apart.
+    A short halt and a method like "new listing" last one day; what they leave open is kept apart.
+    A warrant's band is as wide as today's, around the new reference. It holds where the underlying
+    share is not listed here (else `with_warrant_bands` knows better), until somebody overrides the
+    listing.
     """
     old, is_untraded = market.listing, market.tape.last is None
     keeps_wide = old.instrument.exchange is Exchange.UPCOM and is_untraded
     status = replace(old.instrument.status, method=TradingMethod.NRM, is_halted=False)
     reference = next_reference(rulebook, market)
+    band, move = None, reference - old.reference
+    if old.instrument.kind is InstrumentKind.CW:
+        floor = max(market.band.floor + move, WARRANT_FLOOR_MIN)
+        band = Band(market.band.ceiling + move, floor)
     return replace(
         old,
         instrument=replace(old.instrument, status=status),
         reference=reference,
         is_special=old.is_special and keeps_wide,
         is_first_day=old.is_first_day and is_untraded,
-        band=_moved_band(market, reference),
+        band=band,
     )
-
-
-def _moved_band(market: SymbolMarket, reference: int) -> Band | None:
-    """Return a warrant's band of tomorrow: as wide as today's, around the new reference.
-
-    It holds where the underlying share is not listed here (`with_warrant_bands` knows better where
-    it is), until somebody overrides the listing. None: the rulebook's.
-    """
-    if market.listing.instrument.kind is not InstrumentKind.CW:
-        return None
-    move = reference - market.listing.reference
-    return Band(market.band.ceiling + move, max(market.band.floor + move, WARRANT_FLOOR_MIN))

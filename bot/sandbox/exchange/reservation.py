@@ -6,26 +6,13 @@ the charges of its partial fills add up to those of the order, whatever the fill
 """
 
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import Any
 
-from bot.domain.instrument import Exchange, Instrument, InstrumentKind
+from bot.domain.instrument import Instrument
 from bot.domain.order import OrderType, Side
 from bot.domain.rulebook import Rulebook
 from bot.sandbox.exchange.market import Board
 from bot.sandbox.exchange.order import NewOrder
-
-
-class ReservationRecord(TypedDict):
-    """A reservation as a ledger keeps it."""
-
-    order_id: str
-    symbol: str
-    exchange: str
-    kind: str
-    side: str
-    unit_price: int
-    open_quantity: int
-    amount: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,44 +65,24 @@ class Reservation:
             return 0
         return tariff.cost(self.amount + open_quantity * unit_price) - tariff.cost(self.amount)
 
-    def to_record(self) -> ReservationRecord:
+    def to_record(self) -> dict[str, Any]:
         """Return the reservation as JSON-ready values."""
-        return ReservationRecord(
-            order_id=self.order_id,
-            symbol=self.instrument.symbol,
-            exchange=self.instrument.exchange.value,
-            kind=self.instrument.kind.value,
-            side=self.side.value,
-            unit_price=self.unit_price,
-            open_quantity=self.open_quantity,
-            amount=self.amount,
-        )
-
-    @classmethod
-    def from_record(cls, record: ReservationRecord) -> "Reservation":
-        """Read what `to_record` wrote."""
-        exchange, kind = Exchange(record["exchange"]), InstrumentKind(record["kind"])
-        return cls(
-            order_id=record["order_id"],
-            instrument=Instrument(record["symbol"], exchange, kind),
-            side=Side(record["side"]),
-            unit_price=record["unit_price"],
-            open_quantity=record["open_quantity"],
-            amount=record["amount"],
-        )
-
-
-def unit_price(order: NewOrder, board: Board) -> int:
-    """Return the price per share at which the order is held back."""
-    if order.price is not None:
-        return order.price
-    if order.order_type is OrderType.PLO:
-        return board.close or board.last or board.reference
-    return board.ceiling
+        return {
+            "order_id": self.order_id,
+            "symbol": self.instrument.symbol,
+            "exchange": self.instrument.exchange.value,
+            "kind": self.instrument.kind.value,
+            "side": self.side.value,
+            "unit_price": self.unit_price,
+            "open_quantity": self.open_quantity,
+            "amount": self.amount,
+        }
 
 
 def reservation_for(order: NewOrder, board: Board) -> Reservation:
     """Return what the order holds back while it works."""
-    return Reservation(
-        order.order_id, board.instrument, order.side, unit_price(order, board), order.quantity
-    )
+    price = order.price
+    if price is None:
+        is_at_close = order.order_type is OrderType.PLO
+        price = (board.close or board.last or board.reference) if is_at_close else board.ceiling
+    return Reservation(order.order_id, board.instrument, order.side, price, order.quantity)

@@ -1,8 +1,8 @@
-"""What was traded and is not there yet: shares bought and money from sales, until 13:00 of T+2."""
+"""What was traded and not delivered yet: shares bought, money from sales, until 13:00 of T+2."""
 
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Final, TypedDict
+from typing import Any, Final
 
 from bot.domain.calendar import TradingCalendar
 from bot.domain.instrument import Instrument
@@ -13,15 +13,6 @@ CASH: Final = ""
 
 Buckets = tuple[int, int, int]
 """Traded today, one trading day ago, two or more (until delivery)."""
-
-
-class DueRecord(TypedDict):
-    """Something due as a ledger keeps it; `symbol` is empty for money."""
-
-    symbol: str
-    traded_on: str
-    at: str
-    quantity: int
 
 
 @dataclass(slots=True)
@@ -72,28 +63,17 @@ class Receivables:
                 found[age_of(due.traded_on, today, self._rulebook.calendar)] += due.quantity
         return found[0], found[1], found[2]
 
-    def symbols(self) -> set[str]:
-        """Return the symbols of which shares are due."""
-        return {due.symbol for due in self._due.values()} - {CASH}
-
-    def to_records(self) -> list[DueRecord]:
+    def to_records(self) -> list[dict[str, Any]]:
         """Return everything due as JSON-ready values."""
         return [
-            DueRecord(
-                symbol=due.symbol,
-                traded_on=due.traded_on.isoformat(),
-                at=due.at.isoformat(),
-                quantity=due.quantity,
-            )
+            {
+                "symbol": due.symbol,
+                "traded_on": due.traded_on.isoformat(),
+                "at": due.at.isoformat(),
+                "quantity": due.quantity,
+            }
             for due in self._due.values()
         ]
-
-    def restore(self, records: list[DueRecord]) -> None:
-        """Read what `to_records` wrote."""
-        for record in records:
-            traded_on, at = date.fromisoformat(record["traded_on"]), record["at"]
-            key = record["symbol"], traded_on
-            self._due[key] = Due(*key, datetime.fromisoformat(at), record["quantity"])
 
 
 def age_of(traded_on: date, today: date, calendar: TradingCalendar) -> int:

@@ -1,36 +1,10 @@
-"""What an account says of itself: positions, money, fills as they were booked, and its record."""
+"""What an account shows of itself: positions, money, and fills as they were booked."""
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypedDict
 
 from bot.domain.order import Side
-from bot.sandbox.exchange.entitlement import EntitlementRecord
-from bot.sandbox.exchange.reservation import ReservationRecord
-from bot.sandbox.exchange.settlement import Buckets, DueRecord
-
-
-class PositionRecord(TypedDict):
-    """A position as a ledger keeps it."""
-
-    symbol: str
-    settled: int
-    cost: int
-
-
-class AccountRecord(TypedDict):
-    """A whole account as a ledger keeps it; every value is JSON-ready."""
-
-    cash: int
-    fees: int
-    taxes: int
-    fee_ppm: int
-    positions: list[PositionRecord]
-    dividends: int
-    dividend_taxes: int
-    due: list[DueRecord]
-    entitlements: list[EntitlementRecord]
-    reservations: list[ReservationRecord]
+from bot.sandbox.exchange.settlement import Buckets
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""Where the symbols of one exchange stand in their trading day, and when they move on."""
+"""The step of the trading day at which the symbols of one exchange are, and when they move on."""
 
 from datetime import datetime
 from typing import Final
@@ -31,7 +31,7 @@ class ExchangeDay:
         self.enter(at)
 
     def enter(self, at: datetime) -> None:
-        """Stand where the timetable is at `at`."""
+        """Take the step of the timetable at `at`."""
         rulebook, exchange, status = self._rulebook, self.exchange, self._status
         span = rulebook.span_at(exchange, at, status)
         self.phase = phase = span.phase if span else Phase.CLOSED

@@ -2,8 +2,8 @@
 
 Time comes with every call and never goes back. The boundaries that a call has passed are worked off
 first, in time order and, at one instant, in the order HOSE, HNX, UPCOM, restricted symbols; their
-events lead the answer. A trading day starts by itself with its first phase, on references made from
-the day before.
+events come first in the answer. A trading day starts by itself with its first phase, on references
+made from the day before.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,7 +26,6 @@ from bot.sandbox.exchange.errors import (
     UnknownSymbol,
 )
 from bot.sandbox.exchange.event import ChangeRefused, OrderRefused, PhaseMoved, VenueEvent
-from bot.sandbox.exchange.floor import Floor
 from bot.sandbox.exchange.market import (
     Board,
     SymbolMarket,
@@ -35,6 +34,7 @@ from bot.sandbox.exchange.market import (
     open_market,
     with_warrant_bands,
 )
+from bot.sandbox.exchange.matching import MatchingEngine
 from bot.sandbox.exchange.order import AmendmentRule, Listing, LiveOrder, NewOrder, Refusal
 from bot.sandbox.exchange.timetable import LIMIT_ORDERS_END, ExchangeDay
 
@@ -59,7 +59,7 @@ class Venue:
     ) -> None:
         self._rulebook = rulebook
         self._amendment = amendment
-        self._floor = Floor(start)
+        self._matching = MatchingEngine(start)
         self._date = start.astimezone(EXCHANGE_TZ).date()
         present = {listing.instrument.exchange for listing in listings}
         self._days = [ExchangeDay(rulebook, e, start, NORMAL) for e in Exchange if e in present]
@@ -73,7 +73,7 @@ class Venue:
         is_restricted = self._rulebook.statuses.is_restricted(status)
         day = self._day(exchange, is_restricted=is_restricted)
         if day is None:
-            day = ExchangeDay(self._rulebook, exchange, self._floor.now, status)
+            day = ExchangeDay(self._rulebook, exchange, self._matching.now, status)
             self._days.append(day)
         return open_market(self._rulebook, listing, day)
 
@@ -85,34 +85,34 @@ class Venue:
     # --------------------------------------------------------------------------- orders
 
     def refusal(self, order: NewOrder) -> Refusal | None:
-        """Say why the order would not be taken now, without taking it. Money is the account's."""
+        """Return why the order would be refused now, without taking it. Money is the account's."""
         verdict = verdict_on(order, self._markets.get(order.symbol))
         return verdict if isinstance(verdict, Refusal) else None
 
     def submit(self, order: NewOrder, at: datetime) -> list[VenueEvent]:
         """Take an order and work it, or refuse it. Raises DuplicateOrder for an id that works."""
-        floor = self._floor
-        if at != floor.now:
+        matching = self._matching
+        if at != matching.now:
             self._reach(at)
         market = self._markets.get(order.symbol)
-        if order.order_id in floor.live:
+        if order.order_id in matching.live:
             raise DuplicateOrder(order.order_id)
         verdict = verdict_on(order, market)
         if market is None or (verdict is not _EVEN and verdict is not _ODD):
-            floor.events.append(OrderRefused(at, order.order_id, Refusal(verdict)))
+            matching.events.append(OrderRefused(at, order.order_id, Refusal(verdict)))
         elif market.day.is_collecting:
-            floor.collect(floor.take(order, verdict, market), market)
+            matching.collect(matching.take(order, verdict, market), market)
         else:
-            floor.work[order.order_type](floor.take(order, verdict, market), market)
-        events, floor.events = floor.events, []
+            matching.work[order.order_type](matching.take(order, verdict, market), market)
+        events, matching.events = matching.events, []
         return events
 
     def cancel(self, order_id: str, at: datetime) -> list[VenueEvent]:
         """Take the open part of an order out, or refuse and leave the order as it is."""
-        floor = self._floor
-        if at != floor.now:
+        matching = self._matching
+        if at != matching.now:
             self._reach(at)
-        order = floor.live.get(order_id)
+        order = matching.live.get(order_id)
         if order is None:
             self._refuse_change(order_id, Refusal.NOT_OPEN)
         elif not (market := self._markets[order.home.book.symbol]).day.may_cancel:
@@ -120,8 +120,8 @@ class Venue:
         else:
             if market.auction_orders:
                 market.forget_auction_order(order)
-            floor.cancel(order)
-        events, floor.events = floor.events, []
+            matching.cancel(order)
+        events, matching.events = matching.events, []
         return events
 
     def amend(
@@ -133,101 +133,90 @@ class Venue:
         a new place in time; a smaller quantity keeps the old one.
         """
         self._reach(at)
-        order = self._floor.live.get(order_id)
+        order = self._matching.live.get(order_id)
         refusal = self.amend_refusal(order_id, price=price, quantity=quantity)
         if refusal is not None or order is None:
             self._refuse_change(order_id, refusal or Refusal.NOT_OPEN)
         else:
-            market, floor = self._markets[order.book.symbol], self._floor
-            work = floor.rest if market.day.is_collecting else floor.work[OrderType.LO]
+            market, matching = self._markets[order.book.symbol], self._matching
+            work = matching.rest if market.day.is_collecting else matching.work[OrderType.LO]
             total = quantity or order.quantity
-            floor.amend(order, market, work, price=price or order.price, quantity=total)
-        return self._floor.drain()
+            matching.amend(order, market, work, price=price or order.price, quantity=total)
+        return self._matching.drain()
 
     def amend_refusal(
         self, order_id: str, *, price: int | None = None, quantity: int | None = None
     ) -> Refusal | None:
-        """Say why the amendment would not be taken now; money is the account's."""
-        order = self._floor.live.get(order_id)
+        """Return why the amendment would be refused now; money is the account's."""
+        order = self._matching.live.get(order_id)
         if order is None:
             return Refusal.NOT_OPEN
-        market = self._markets[order.book.symbol]
-        return amend_refusal(
-            order,
-            market,
-            price=price,
-            quantity=quantity,
-            rule=self._amendment,
-        )
+        market, rule = self._markets[order.book.symbol], self._amendment
+        return amend_refusal(order, market, price=price, quantity=quantity, rule=rule)
 
     def _refuse_change(self, order_id: str, reason: Refusal) -> None:
-        self._floor.events.append(ChangeRefused(self._floor.now, order_id, reason))
+        self._matching.events.append(ChangeRefused(self._matching.now, order_id, reason))
 
     # ----------------------------------------------------------------------------- time
 
     @property
     def now(self) -> datetime:
         """The instant of the last call."""
-        return self._floor.now
+        return self._matching.now
 
     def advance(self, at: datetime) -> list[VenueEvent]:
         """Work off every phase boundary up to and including `at`. Raises TimeWentBack."""
         self._reach(at)
-        return self._floor.drain()
+        return self._matching.drain()
 
     def next_boundary(self, after: datetime) -> datetime:
         """Return the next instant, strictly after `after`, at which something ends by itself."""
-        if self._floor.now <= after < self._due:
+        if self._matching.now <= after < self._due:
             return self._due
         return min(day.due_after(after) for day in self._days)
 
     def _reach(self, at: datetime) -> None:
-        if at < self._floor.now:
-            raise TimeWentBack(at=at, now=self._floor.now)
+        if at < self._matching.now:
+            raise TimeWentBack(at=at, now=self._matching.now)
         while self._due <= at:
-            self._floor.now = self._due
+            self._matching.now = self._due
             for day in [day for day in self._days if day.due == self._due]:
                 self._pass(day)
             self._due = min(day.due for day in self._days)
-        self._floor.now = at
+        self._matching.now = at
 
     def _pass(self, day: ExchangeDay) -> None:
-        if self._floor.now.astimezone(EXCHANGE_TZ).date() != self._date:
-            self.start_day(self._floor.now)
+        """Work off the boundary at which a day is due."""
+        matching = self._matching
+        if matching.now.astimezone(EXCHANGE_TZ).date() != self._date:
+            self.start_day(matching.now)
         if day.ends_in_uncross:
-            self._end_collection(day)
+            for market in self._markets_on(day):
+                for book in (market.even, market.odd) if day.is_auction else (market.late,):
+                    matching.uncross(book, market)
+                market.auction_orders.clear()
         before = day.phase
-        day.enter(self._floor.now)
+        day.enter(matching.now)
         if day.phase is before:
             return
-        if day.phase in LIMIT_ORDERS_END:
-            self._end_limit_orders(day)
+        if day.phase in LIMIT_ORDERS_END:  # after-hours orders live until the day is closed
+            for market in self._markets_on(day):
+                matching.lapse(market.even.in_time_order())
+                matching.lapse(market.odd.in_time_order())
+                market.set_close()
+                if day.phase is Phase.CLOSED:
+                    matching.lapse(market.late.in_time_order())
         if not day.is_restricted:
-            self._floor.events.append(PhaseMoved(self._floor.now, day.exchange, day.phase))
+            matching.events.append(PhaseMoved(matching.now, day.exchange, day.phase))
         for market in self._markets_on(day):
             self._trade_what_crosses(market)
-
-    def _end_collection(self, day: ExchangeDay) -> None:
-        for market in self._markets_on(day):
-            for book in (market.even, market.odd) if day.is_auction else (market.late,):
-                self._floor.uncross(book, market)
-            market.auction_orders.clear()
-
-    def _end_limit_orders(self, day: ExchangeDay) -> None:
-        """Let what has no phase left lapse; after-hours orders live until the day is closed."""
-        for market in self._markets_on(day):
-            self._floor.lapse(market.even)
-            self._floor.lapse(market.odd)
-            market.set_close()
-            if day.phase is Phase.CLOSED:
-                self._floor.lapse(market.late)
 
     def start_day(self, at: datetime, overrides: Iterable[Listing] = ()) -> None:
         """Start the trading day of `at` on new references; `overrides` replace the computed ones.
 
         References: the close on HOSE and HNX, the average of even-lot trades on UPCOM. To be called
         while every exchange is closed, else TradingDayRuns; without a call the first phase does it.
-        Before the first phase of a day that has begun, only what `overrides` name starts anew.
+        Before the first phase of a day that has begun, only what `overrides` name starts again.
         """
         if any(day.phase is not Phase.CLOSED for day in self._days):
             raise TradingDayRuns(at)
@@ -257,14 +246,14 @@ class Venue:
     # ------------------------------------------------------------------------ mirroring
 
     def relist(self, listing: Listing) -> None:
-        """Put another listing in a symbol's place, on empty books; the day goes on.
+        """Give a symbol another listing, on empty books; the day goes on.
 
         For a venue that mirrors another, whose word on reference and band counts. Raises
         OrdersWork while an order of the symbol lives, UnknownSymbol.
         """
         symbol = listing.instrument.symbol
         self._market(symbol)
-        if any(order.book.symbol == symbol for order in self._floor.live.values()):
+        if any(order.book.symbol == symbol for order in self._matching.live.values()):
             raise OrdersWork(symbol)
         self._markets[symbol] = self._open(listing)
 
@@ -294,7 +283,7 @@ class Venue:
         status = replace(market.listing.instrument.status, is_halted=False)
         market.is_halted = not self._rulebook.statuses.is_tradable(status)
         self._trade_what_crosses(market)
-        return self._floor.drain()
+        return self._matching.drain()
 
     def _trade_what_crosses(self, market: SymbolMarket) -> None:
         """Trade continuously from here on: what a halted auction has left crossed comes first."""
@@ -302,7 +291,7 @@ class Venue:
             return
         for book in (market.even, market.odd):
             if book.is_crossed():
-                self._floor.uncross(book, market)
+                self._matching.uncross(book, market)
 
     # --------------------------------------------------------------------------- looking
 
@@ -322,7 +311,7 @@ class Venue:
         Raises UnknownSymbol.
         """
         book = self._market(symbol).even
-        return Depth(symbol, _top(book.buys, levels), _top(book.sells, levels), self._floor.now)
+        return Depth(symbol, _top(book.buys, levels), _top(book.sells, levels), self._matching.now)
 
     def touch(self, symbol: str) -> tuple[int | None, int | None]:
         """Return the best even-lot bid and ask, None for an empty side. Raises UnknownSymbol."""
@@ -337,21 +326,19 @@ class Venue:
 
     def board(self, symbol: str) -> Board:
         """Return the day's figures of a symbol. Raises UnknownSymbol."""
-        market = self._market(symbol)
-        return market.board(market.indicative() if market.day.is_auction else None)
+        return self._market(symbol).board()
 
     def is_live(self, order_id: str) -> bool:
-        """Say whether an order still works."""
-        return order_id in self._floor.live
+        return order_id in self._matching.live
 
     def order(self, order_id: str) -> LiveOrder | None:
         """Return an order that still works, None for one that has ended or never was."""
-        order = self._floor.live.get(order_id)
+        order = self._matching.live.get(order_id)
         return None if order is None else _live(order)
 
     def open_orders(self) -> list[LiveOrder]:
         """Return every order that still works, oldest id first."""
-        return [_live(order) for order in self._floor.live.values()]
+        return [_live(order) for order in self._matching.live.values()]
 
     def _market(self, symbol: str) -> SymbolMarket:
         try:

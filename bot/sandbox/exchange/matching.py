@@ -1,17 +1,17 @@
-"""Where orders meet: working an order, ending it, uncrossing a book.
+"""The matching engine: working an order, ending it, uncrossing a book.
 
 A continuous trade takes the price of the order that was resting; priority is price, then time.
 Source: HOSE Decision 352/QĐ-SGDHCM (2025), art. 6; Vietnam Exchange Decision 17/QĐ-HĐTV, art. 21.
-The floor knows no phases and checks nothing: `venue` has done both when it calls.
+It knows no phases and checks nothing: `venue` has done both when it calls.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Final
 
 from bot.domain.instrument import Lot
 from bot.domain.order import OrderType, Side
-from bot.sandbox.exchange.auction import Clearing, clearing_of, pairs
+from bot.sandbox.exchange.auction import clearing_of, pairs
 from bot.sandbox.exchange.book import Book, Level, RestingOrder
 from bot.sandbox.exchange.event import (
     CancelCause,
@@ -35,7 +35,7 @@ _REQUESTED: Final = CancelCause.REQUESTED
 Work = Callable[[RestingOrder, SymbolMarket], None]
 
 
-class Floor:
+class MatchingEngine:
     """All live orders, the count that is their time, and the events since the last drain."""
 
     def __init__(self, now: datetime) -> None:
@@ -52,19 +52,18 @@ class Floor:
         }
 
     def drain(self) -> list[VenueEvent]:
-        """Hand over what happened since the last call."""
+        """Hand over the events since the last call."""
         events, self.events = self.events, []
         return events
 
     # ------------------------------------------------------------------------- arriving
 
     def take(self, order: NewOrder, lot: Lot, market: SymbolMarket) -> RestingOrder:
-        """Accept an order and give it its place in time; the caller has it collected or worked."""
+        """Accept an order and give it its place in time; the caller then collects or works it."""
         self._sequence += 1
         order_id, quantity = order.order_id, order.quantity
         book = market.even if lot is _EVEN else market.odd
-        if order.order_type is _PLO:
-            book = market.late
+        book = market.late if order.order_type is _PLO else book
         taken = RestingOrder(
             order_id,
             order.owner,
@@ -177,7 +176,7 @@ class Floor:
     # --------------------------------------------------------------------------- ending
 
     def cancel(self, order: RestingOrder) -> None:
-        """Take an order out because its owner asked."""
+        """Take an order out at its owner's request."""
         order.leave()
         self._end(order, _REQUESTED)
 
@@ -185,11 +184,8 @@ class Floor:
         del self.live[order.order_id]
         self.events.append(OrderCancelled(self.now, order.order_id, order.remaining, cause))
 
-    def lapse(self, book: Book) -> None:
-        """End every order of a book: its time is over."""
-        self._lapse_all(book.in_time_order())
-
-    def _lapse_all(self, orders: list[RestingOrder]) -> None:
+    def lapse(self, orders: Iterable[RestingOrder]) -> None:
+        """End orders whose time is over."""
         for order in orders:
             order.leave()
             del self.live[order.order_id]
@@ -200,9 +196,9 @@ class Floor:
     def amend(
         self, order: RestingOrder, market: SymbolMarket, work: Work, *, price: int, quantity: int
     ) -> None:
-        """Give an order a price and a total. Only a mere decrease keeps its place in time.
+        """Give an order a price and a total. Only a smaller quantity alone keeps its place in time.
 
-        What takes a new place is worked anew: by trading, or by waiting where an auction collects.
+        What takes a new place is worked again: it trades, or waits where an auction collects.
         """
         keeps_place = price == order.price and quantity < order.quantity
         remaining = quantity - (order.quantity - order.remaining)
@@ -222,26 +218,25 @@ class Floor:
     def uncross(self, book: Book, market: SymbolMarket) -> None:
         """End the collection of a book: trade it at one price; orders without a price lapse.
 
-        A halted symbol trades nothing. An empty book says nothing.
+        A halted symbol trades nothing. An empty book makes no event.
         """
         if book.is_empty():
             return
-        found = None if market.is_halted else clearing_of(book, market.grid, market.anchor)
-        price, volume = (found.price, found.volume) if found else (None, 0)
-        self.events.append(Uncrossed(self.now, book.symbol, book.lot, price, volume))
-        if found is not None:
-            self._clear(book, found, market)
-        self._lapse_all(list(book.unpriced.values()))
-
-    def _clear(self, book: Book, found: Clearing, market: SymbolMarket) -> None:
-        symbol, lot, price = book.symbol, book.lot, found.price
-        for pair in pairs(book, market.grid, market.anchor, found):
-            ids = (pair.buy.order_id, pair.sell.order_id)
-            self.events.append(Traded(self.now, symbol, lot, price, pair.quantity, *ids, True))
-            self._fill(pair.buy, pair.quantity)
-            self._fill(pair.sell, pair.quantity)
-        if lot is _EVEN:
-            market.tape.record(price, found.volume)
+        symbol, lot, grid, anchor = book.symbol, book.lot, market.grid, market.anchor
+        found = None if market.is_halted else clearing_of(book, grid, anchor)
+        if found is None:
+            self.events.append(Uncrossed(self.now, symbol, lot, None, 0))
+        else:
+            price, volume = found.price, found.volume
+            self.events.append(Uncrossed(self.now, symbol, lot, price, volume))
+            for pair in pairs(book, grid, anchor, found):
+                ids = (pair.buy.order_id, pair.sell.order_id)
+                self.events.append(Traded(self.now, symbol, lot, price, pair.quantity, *ids, True))
+                self._fill(pair.buy, pair.quantity)
+                self._fill(pair.sell, pair.quantity)
+            if lot is _EVEN:
+                market.tape.record(price, volume)
+        self.lapse(list(book.unpriced.values()))
 
 
 def _furthest(side: Side, market: SymbolMarket) -> int:
