@@ -1,10 +1,10 @@
-"""The engine: an event goes in, commands come out. Pure, synchronous, and told the time by events.
+"""The engine: an event goes in, commands come out. Pure, synchronous; events bring the time.
 
     bars that have ended close ─► hooks ─► the event's handler ─► hooks ─► deadlines ─► commands
 
-Hooks of strategies are called when the state has settled: nothing that a strategy wishes for comes
-into the middle of a handler, and no deadline wakes a strategy. All `Record` commands of an event
-come first; the shell commits them before it does anything else.
+Hooks of strategies are called when the state has settled: no request of a strategy comes into the
+middle of a handler, and no deadline wakes a strategy. All `Record` commands of an event come first;
+the shell commits them before it does anything else.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -86,12 +86,15 @@ HANDLERS: Final[Mapping[type[Event], Callable[[State, Never], None]]] = {
 
 
 AFTER_A_FAULT: Final = timedelta(seconds=1)
-"""When time is looked at again although the deadlines cannot be told."""
+"""When time is looked at again although the deadlines are not known."""
 
 
 class Engine:
     """Decides. `invoke` calls a strategy's hook, `guard` makes a step of the engine's own; the
     shell's versions catch what is raised.
+
+    All but `handle` only look. Other tasks ask them between events and get what is true then, which
+    is what the last look before a send needs; so a replay of the events does not reproduce them.
     """
 
     def __init__(
@@ -117,7 +120,9 @@ class Engine:
         state.now = max(state.now, event.at)
         guarded(state, "the end of bars", market.close_bars, state)
         wake.call_hooks(state)
-        is_done = guarded(state, type(event).__name__, _dispatch, state, event)
+        event = state.chains.received(event)
+        handler: Callable[..., None] = HANDLERS[type(event)]
+        is_done = guarded(state, type(event).__name__, handler, state, event)
         if not is_done and isinstance(event, PlaceAnswered):
             guarded(state, "a lost answer", sends.doubt, state, event)
         wake.call_hooks(state)
@@ -156,11 +161,6 @@ class Engine:
     def symbol_status(self, symbol: str) -> SymbolSeen:
         """Return what is known of a symbol's market, and our open orders in it."""
         return symbol_status_of(self._state, symbol)
-
-
-def _dispatch(state: State, event: Event) -> None:
-    event = state.chains.received(event)
-    HANDLERS[type(event)](state, event)  # type: ignore[arg-type]  # the key is the event's type
 
 
 def _poll(state: State) -> None:

@@ -15,9 +15,6 @@ from talib import InsufficientHistory, stream  # type: ignore[attr-defined]  # n
 
 from bot.strategy import BARS_MAX, BARS_MIN, Indicator
 
-HISTORY_BARS_MAX: Final = BARS_MAX
-"""Closes kept for an indicator that is asked for later than the first bar."""
-
 
 class Handle(Protocol):
     """A streaming handle of one real input."""
@@ -56,7 +53,7 @@ class IndicatorSet:
     def update(self, close: int) -> None:
         """Take one closed bar's close."""
         self._closes.append(float(close))
-        del self._closes[:-HISTORY_BARS_MAX]
+        del self._closes[:-BARS_MAX]  # kept for an indicator that is first read later on
         for running in self._running.values():
             running.update(float(close))
 
@@ -67,32 +64,26 @@ class IndicatorSet:
         """
         if not BARS_MIN <= period <= BARS_MAX:
             raise ValueError(f"{name}({period}): wanted {BARS_MIN} to {BARS_MAX} bars")
-        running = self._running.get((name, period)) or self._start(name, period)
-        if running is None:
-            return Indicator(math.nan)
-        return Indicator(running.handle.value, running.previous)
+        running = self._running.get((name, period)) or self._started(name, period)
+        return (
+            Indicator(math.nan)
+            if running is None
+            else Indicator(running.handle.value, running.previous)
+        )
 
-    def _start(self, name: str, period: int) -> _Running | None:
-        started = self._opened(name, period)
-        if started is not None:
-            self._running[name, period] = started
-        return started
-
-    def _opened(self, name: str, period: int) -> _Running | None:
-        """Open one bar back when there is enough history, so that `previous` is known at once."""
-        before = self._open(name, period, self._closes[:-1])
-        if before is not None:
-            running = _Running(before, math.nan)
-            running.update(self._closes[-1])
-            return running
-        now = self._open(name, period, self._closes)
-        return _Running(now, math.nan) if now is not None else None
-
-    @staticmethod
-    def _open(name: str, period: int, closes: list[float]) -> Handle | None:
-        if not closes:
-            return None
-        try:
-            return FUNCTIONS[name](np.array(closes), period)
-        except InsufficientHistory:
-            return None
+    def _started(self, name: str, period: int) -> _Running | None:
+        """Start one bar back when there is enough history, so that `previous` is known at once."""
+        for bars_back in (1, 0):
+            known = len(self._closes) - bars_back
+            try:
+                handle = (
+                    FUNCTIONS[name](np.array(self._closes[:known]), period) if known > 0 else None
+                )
+            except InsufficientHistory:
+                handle = None
+            if handle is not None:
+                running = self._running[name, period] = _Running(handle, math.nan)
+                for close in self._closes[known:]:
+                    running.update(close)
+                return running
+        return None

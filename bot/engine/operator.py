@@ -10,7 +10,6 @@ from bot.engine import gate, wake
 from bot.engine.orders import cancels, sends
 from bot.engine.risk.accounts import note_holdings
 from bot.engine.state import BY_ENGINE, State
-from bot.engine.tracked import StrategyState
 
 _SWITCHES: Final[Mapping[Action, str]] = {
     Action.PAUSE: gate.PAUSED,
@@ -27,21 +26,17 @@ def on_operator(state: State, event: OperatorActed) -> None:
         return
     strategy = state.strategies.get(event.strategy)
     if strategy is None or event.action not in _SWITCHES:
-        state.note("ALERT", f"{event.action} {event.strategy}: there is no such strategy or switch")
+        state.note("ALERT", f"{event.action} {event.strategy}: no such strategy or switch")
         return
     gate.switch(state, strategy, _SWITCHES[event.action], event.reason, event.by)
     strategy.sweeps = ""
     if event.action is Action.HALT:
         sends.expire_held(state, at_once="halted", code="HALTED", strategy=event.strategy)
     if event.action is Action.HALT or event.cancel_open:
-        _cancel_of(state, strategy, event.reason or event.action)
-
-
-def _cancel_of(state: State, strategy: StrategyState, reason: str) -> None:
-    strategy.sweeps = reason
-    for symbol in strategy.instances:
-        for order in state.working_orders(strategy.plan.name, symbol):
-            cancels.request(state, order, reason)
+        strategy.sweeps = event.reason or event.action
+        for symbol in strategy.instances:
+            for order in state.working_orders(strategy.plan.name, symbol):
+                cancels.request(state, order, strategy.sweeps)
 
 
 def _pause(state: State, event: OperatorActed) -> None:
@@ -111,13 +106,9 @@ def stop_if_settled(state: State) -> None:
     is_cancelling = bool(now_cancelling) and not state.gate.lacks_token
     if not is_in_flight and not is_cancelling:
         state.gate.has_stopped = True
-        _name_what_is_left(state)
+        if state.cancels:
+            # What waits for a token or a phase goes on working without the bot.
+            ids = ", ".join(sorted(state.cancels))
+            text = f"stopped before these could be cancelled: {ids}"
+            state.note("ALERT", text, {"orders": len(state.cancels)})
         state.command(StopRunning(causes[RunState.STOPPING].reason))
-
-
-def _name_what_is_left(state: State) -> None:
-    """Orders whose cancel has to wait for a token or a phase go on working without the bot."""
-    if state.cancels:
-        ids = ", ".join(sorted(state.cancels))
-        text = f"stopped before these could be cancelled: {ids}"
-        state.note("ALERT", text, {"orders": len(state.cancels)})

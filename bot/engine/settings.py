@@ -1,4 +1,4 @@
-"""What the engine is told once: how fresh, how long, how often. All durations are market time."""
+"""What the engine is given once: how fresh, how long, how often. All durations are market time."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ class EngineSettings:
     plus what was there before; symbols with shares of the owner's own are only noted unless
     `halt_on_drift_of_external`. `pause_on_cash_difference`: VND above which cash that no order here
     explains pauses the bot, None: it is only noted. `amend_enabled` is off: what the broker's
-    modify does to a partly matched order is documented in words only; cancelling and ordering anew
+    modify does to a partly matched order is documented in words only; cancelling and ordering again
     is understood.
     """
 

@@ -1,7 +1,7 @@
 """How the bot is, as one frozen value: what `bot status` and the pulse show."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -17,8 +17,6 @@ from bot.engine.tracked import (
     QuoteSeen,
     StrategyState,
     TrackedAmend,
-    TrackedCancel,
-    TrackedFault,
     TrackedIntent,
 )
 
@@ -52,7 +50,7 @@ class StrategyStatus:
 
 @dataclass(frozen=True, slots=True)
 class CauseStatus:
-    """One of the causes that keep the bot from sending orders; several may stand at once."""
+    """One of the causes that keep the bot from sending orders; there may be several."""
 
     state: RunState
     reason: str
@@ -144,9 +142,9 @@ class BotStatus:
 
 
 def status_of(state: State) -> BotStatus:
-    """Read the book; nothing changes."""
-    gate = state.gate
-    strategies = state.strategies.values()
+    """Read the state; nothing changes."""
+    gate, intents = state.gate, state.intents.values()
+    strategies = [_strategy(state, strategy) for strategy in state.strategies.values()]
     return BotStatus(
         at=state.now,
         state=gate.state,
@@ -160,37 +158,58 @@ def status_of(state: State) -> BotStatus:
         token_until=gate.token_until,
         is_unproven=gate.is_unproven,
         missed_signals=gate.missed,
-        strategies=tuple(_strategy(state, strategy) for strategy in strategies),
-        positions=tuple(one for strategy in strategies for one in _positions(state, strategy)),
+        strategies=tuple(strategies),
+        positions=tuple(_positions(state)),
         open_orders=tuple(order.row for order in state.open_orders()),
-        cancels=tuple(_cancel(each) for each in state.cancels.values()),
+        cancels=tuple(
+            CancelStatus(each.order_id, each.reason, each.tries, each.queued_until)
+            for each in state.cancels.values()
+        ),
         amends=tuple(_amend(each) for each in state.amends.values()),
-        held=_held(state),
-        unknown=_unknown(state),
-        faults=tuple(_fault(each) for each in state.faults.values()),
+        held=tuple(
+            HeldOrder(each.intent, each.held_until, each.refusal_code)
+            for each in intents
+            if each.state is SendState.HELD and each.held_until is not None
+        ),
+        unknown=tuple(
+            each.intent
+            for each in intents
+            if each.is_unresolved and each.state is not SendState.SENDING
+        ),
+        faults=tuple(
+            FaultStatus(each.at, each.where, each.fault.error, each.fault.report, each.count)
+            for each in state.faults.values()
+        ),
         halted_symbols=dict(state.halted_symbols),
         unread_rows=set_aside.alerts(state),
         phases={exchange: seen.phase for exchange, seen in state.phases.items()},
         counts=dict(state.counts),
         orders_today=_orders_today(state),
-        day_result=sum(day_result(state, strategy) for strategy in strategies),
+        day_result=sum(each.day_result for each in strategies),
     )
 
 
 def symbol_status_of(state: State, symbol: str) -> SymbolSeen:
-    """Read what the book has of one symbol; nothing changes."""
+    """Read what the state has of one symbol; nothing changes."""
     rows = tuple(order.row for order in state.open_orders() if order.row.symbol == symbol)
     return SymbolSeen(state.quotes.get(symbol), state.depths.get(symbol), rows)
 
 
 def _strategy(state: State, strategy: StrategyState) -> StrategyStatus:
-    waits = _waits_for(state, strategy) if strategy.state == "on" else ""
+    """One that is on and has no history yet is warming, by the instance that needs most."""
+    plan, now_is, reason = strategy.plan, strategy.state, strategy.state_reason
+    instance = max(strategy.instances.values(), key=lambda each: each.bars_needed)
+    if now_is == "on" and instance.bars_needed:
+        width = plan.wake.bar
+        series = state.bars.find(instance.symbol, width) if width is not None else None
+        so_far = series.count if series else 0
+        now_is, reason = "warming", f"waiting for {instance.bars_needed} bars ({so_far} so far)"
     return StrategyStatus(
-        name=strategy.plan.name,
-        state="warming" if waits else strategy.state,
-        reason=waits or strategy.state_reason,
-        mode=strategy.plan.mode,
-        symbols=strategy.plan.symbols,
+        name=plan.name,
+        state=now_is,
+        reason=reason,
+        mode=plan.mode,
+        symbols=plan.symbols,
         orders_today=strategy.orders_today,
         realised_today=strategy.realised_today,
         fees_today=strategy.fees_today,
@@ -198,23 +217,12 @@ def _strategy(state: State, strategy: StrategyState) -> StrategyStatus:
     )
 
 
-def _waits_for(state: State, strategy: StrategyState) -> str:
-    """`waiting for 20 bars (7 so far)`, by the instance that needs most; empty when none waits."""
-    instance = max(strategy.instances.values(), key=lambda each: each.bars_needed)
-    if not instance.bars_needed:
-        return ""
-    width = strategy.plan.wake.bar
-    series = state.bars.find(instance.symbol, width) if width is not None else None
-    return f"waiting for {instance.bars_needed} bars ({series.count if series else 0} so far)"
-
-
-def _positions(state: State, strategy: StrategyState) -> list[PositionStatus]:
-    found = []
-    for symbol, position in sorted(strategy.positions.items()):
-        if position.shares:
-            seen = state.quotes.get(symbol)
-            found.append(
-                PositionStatus(
+def _positions(state: State) -> Iterator[PositionStatus]:
+    for strategy in state.strategies.values():
+        for symbol, position in sorted(strategy.positions.items()):
+            if position.shares:
+                seen = state.quotes.get(symbol)
+                yield PositionStatus(
                     strategy=strategy.plan.name,
                     symbol=symbol,
                     shares=position.shares,
@@ -222,12 +230,6 @@ def _positions(state: State, strategy: StrategyState) -> list[PositionStatus]:
                     last=seen.quote.last if seen else None,
                     unrealised=unrealised(state, symbol, position) if seen else None,
                 )
-            )
-    return found
-
-
-def _cancel(tracked: TrackedCancel) -> CancelStatus:
-    return CancelStatus(tracked.order_id, tracked.reason, tracked.tries, tracked.queued_until)
 
 
 def _amend(tracked: TrackedAmend) -> AmendStatus:
@@ -242,11 +244,6 @@ def _amend(tracked: TrackedAmend) -> AmendStatus:
         code=tracked.code,
         text=tracked.text,
     )
-
-
-def _fault(tracked: TrackedFault) -> FaultStatus:
-    fault = tracked.fault
-    return FaultStatus(tracked.at, tracked.where, fault.error, fault.report, tracked.count)
 
 
 _OUTCOMES: Final[Mapping[SendState, str]] = {
@@ -289,19 +286,3 @@ def _outcome(state: State, tracked: TrackedIntent) -> str:
     if row.executed_quantity and row.state is not OrderState.FILLED:
         return "partly filled"
     return "open" if order.is_open else row.state.lower()
-
-
-def _held(state: State) -> tuple[HeldOrder, ...]:
-    return tuple(
-        HeldOrder(tracked.intent, tracked.held_until, tracked.refusal_code)
-        for tracked in state.intents.values()
-        if tracked.state is SendState.HELD and tracked.held_until is not None
-    )
-
-
-def _unknown(state: State) -> tuple[Intent, ...]:
-    return tuple(
-        tracked.intent
-        for tracked in state.intents.values()
-        if tracked.is_unresolved and tracked.state is not SendState.SENDING
-    )

@@ -1,4 +1,4 @@
-"""What the engine remembers of each thing that is under way: its mutable tracks."""
+"""What the engine remembers of each thing that is under way."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -123,7 +123,7 @@ class TrackedIntent:
 
 
 class AmendStage(StrEnum):
-    """Where an amendment stands: row being read, PUT sent, its effect looked for, over."""
+    """How far an amendment is: row being read, PUT sent, its effect looked for, over."""
 
     READING = "reading"
     SENT = "sent"
@@ -223,7 +223,7 @@ class TrackedOrder:
 
     @property
     def prices(self) -> tuple[int | None, ...]:
-        """Every price at which it may stand, the lowest first; None: at the market."""
+        """Every price at which it may work, the lowest first; None: at the market."""
         if self.change is None or not self.change.is_of_price or self.row.price is None:
             return (self.row.price,)
         return tuple(sorted({self.row.price, self.change.old, self.change.new}))
@@ -288,7 +288,7 @@ class HookCall:
 
 
 class CancelStage(StrEnum):
-    """Where a cancel stands: wanted, row being read, DELETE sent, its end looked for."""
+    """How far a cancel is: wanted, row being read, DELETE sent, its end looked for."""
 
     WANTED = "wanted"
     READING = "reading"
@@ -298,7 +298,7 @@ class CancelStage(StrEnum):
 
 @dataclass(slots=True)
 class TrackedCancel:
-    """A wish to cancel an order, followed until a row shows its end. Of its `tries`, `unsent`
+    """A cancel of an order, followed until a row shows its end. Of its `tries`, `unsent`
     never reached the broker's door: they only make the distance grow.
     """
 

@@ -3,7 +3,7 @@
 The first quiet read of the broker's numbers is the base. From there fills move it: a buy takes cash
 at once, what was bought and what a sale brings comes on T+2 at 13:00 (VSDC settlement rules). Every
 further quiet read is compared with it; a read is quiet while no own order works, no place is open,
-and no fill is newer than its question. Explained besides are
+and no fill is newer than its question. Also explained are
 
   what settles later on the same day (delivery is around midday, sooner than the rule promises),
   buys of the day that the broker holds back and has not yet taken out of its cash,
@@ -19,14 +19,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
-from bot.domain.account import AccountSnapshot, Holding, ShareholderRight
-from bot.domain.entry import Numbers, RunState
+from bot.domain.account import AccountSnapshot, Holding
+from bot.domain.entry import RunState
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.engine import gate
 from bot.engine.state import State
 from bot.engine.tracked import AccountLedger, Flow
 
-_NOTHING: Final = (0, 0, 0)
 _IN_ALL: Final = "in all"
 AROUND_PAYMENT: Final = timedelta(days=7)
 """How far from its stated day a dividend may arrive."""
@@ -45,11 +44,6 @@ class Difference:
     def amount(self) -> int:
         """By how much the broker's number is higher."""
         return self.found - self.expected
-
-    @property
-    def numbers(self) -> Numbers:
-        """The difference as a note carries it."""
-        return {"expected": self.expected, "found": self.found, "difference": self.amount}
 
     @property
     def text(self) -> str:
@@ -82,47 +76,46 @@ class Shares:
 def add(state: State, flow: Flow) -> None:
     """Count a fill; before the first base the broker's numbers will contain it."""
     ledger = state.ledgers.get(flow.account)
-    if ledger is None:
-        state.early_flows.append(flow)
-    else:
-        ledger.flows.append(flow)
+    (state.early_flows if ledger is None else ledger.flows).append(flow)
 
 
 def reconcile(state: State, snapshot: AccountSnapshot) -> None:
-    """Compare a read with our own numbers, or begin them with it."""
-    if not _is_quiet(state, snapshot):
+    """Compare a quiet read with our own numbers, or begin them with it."""
+    account, ledger = snapshot.account, state.ledgers.get(snapshot.account)
+    open_orders = state.open_orders()
+    is_busy = any(order.is_own and order.row.account == account for order in open_orders)
+    is_busy = is_busy or any(one.intent.account == account for one in state.pending_intents())
+    flows = ledger.flows if ledger else state.early_flows
+    if is_busy or any(flow.account == account and flow.at > snapshot.at for flow in flows):
         return
-    ledger = state.ledgers.get(snapshot.account)
     if ledger is None:
-        ledger = state.ledgers[snapshot.account] = AccountLedger(snapshot)
-        ledger.coming = [flow for flow in state.early_flows if flow.account == snapshot.account]
+        ledger = state.ledgers[account] = AccountLedger(snapshot)
+        ledger.coming = [flow for flow in state.early_flows if flow.account == account]
         _rebase(ledger, snapshot)
         return
     expected = expected_at(ledger, snapshot.at)
-    found = tuple(_differences(expected, snapshot, _busy_symbols(state)))
-    if not found:
-        ledger.doubt = ()
-        _fold(ledger, expected, snapshot)
-    elif found == ledger.doubt:
-        _note(state, snapshot.account, found)
+    # Anybody's orders hold shares back where they work.
+    held_back = {order.row.symbol for order in open_orders}
+    found = tuple(_differences(expected, snapshot, held_back))
+    if found and found == ledger.doubt:
+        _note(state, account, found)
         _rebase(ledger, snapshot)
-    else:
-        ledger.doubt = found
+        return
+    ledger.doubt = found
+    is_ours = snapshot.cash == expected.cash and all(
+        snapshot.holdings[symbol].sellable == ours.sellable
+        for symbol, ours in expected.holdings.items()
+        if symbol in snapshot.holdings
+    )
+    if is_ours and not found:  # exactly ours: begin again from it, so that the fills stay few
+        _rebase(ledger, snapshot)
 
 
-def _is_quiet(state: State, snapshot: AccountSnapshot) -> bool:
-    account = snapshot.account
-    is_working = any(o.is_own and o.row.account == account for o in state.open_orders())
-    is_pending = any(tracked.intent.account == account for tracked in state.pending_intents())
-    ledger = state.ledgers.get(account)
-    flows = ledger.flows if ledger else state.early_flows
-    is_newer = any(flow.account == account and flow.at > snapshot.at for flow in flows)
-    return not (is_working or is_pending or is_newer)
-
-
-def _busy_symbols(state: State) -> set[str]:
-    """Symbols in which somebody else's orders work: they hold shares back."""
-    return {order.row.symbol for order in state.open_orders()}
+def _rebase(ledger: AccountLedger, snapshot: AccountSnapshot) -> None:
+    """The broker's numbers count from here; what is still on its way comes later."""
+    moves = [*ledger.coming, *ledger.flows]
+    ledger.base, ledger.flows, ledger.doubt = snapshot, [], ()
+    ledger.coming = [flow for flow in moves if flow.settles_at > snapshot.at]
 
 
 # ---------------------------------------------------------------------------------- our own numbers
@@ -130,16 +123,17 @@ def _busy_symbols(state: State) -> set[str]:
 
 def expected_at(ledger: AccountLedger, at: datetime) -> Expected:
     """Return what our fills make of the base at an instant."""
-    moves = [*ledger.coming, *ledger.flows]
+    base, moves = ledger.base, [*ledger.coming, *ledger.flows]
     spent = sum(flow.cash_out for flow in ledger.flows)
     come = sum(flow.cash_in for flow in moves if flow.settles_at <= at)
     sooner = sum(flow.cash_in for flow in moves if _is_later_today(flow.settles_at, at))
     held_back = sum(flow.cash_out for flow in ledger.flows if _day(flow.at) == _day(at))
-    cash = ledger.base.cash - spent + come
+    cash = base.cash - spent + come
     explained = {cash, cash + sooner, cash + held_back, cash + sooner + held_back}
-    symbols = {*ledger.base.holdings, *(flow.symbol for flow in moves)}
-    holdings = {symbol: _shares(ledger, symbol, at) for symbol in sorted(symbols)}
-    return Expected(cash, frozenset(explained), holdings)
+    symbols = sorted({*base.holdings, *(flow.symbol for flow in moves)})
+    return Expected(
+        cash, frozenset(explained), {each: _shares(ledger, each, at) for each in symbols}
+    )
 
 
 def _shares(ledger: AccountLedger, symbol: str, at: datetime) -> Shares:
@@ -168,30 +162,25 @@ def _day(at: datetime) -> object:
     return at.astimezone(EXCHANGE_TZ).date()
 
 
-# --------------------------------------------------------------------------------------- comparing
+# ------------------------------------------------------------------------------------ differences
 
 
 def _differences(
-    expected: Expected, snapshot: AccountSnapshot, busy: set[str]
-) -> Iterable[Difference]:
+    expected: Expected, snapshot: AccountSnapshot, held_back: set[str]
+) -> Iterator[Difference]:
     if snapshot.cash not in expected.explained_cash:
         yield Difference(None, "cash", expected.cash, snapshot.cash)
-    for symbol in sorted({*expected.holdings, *snapshot.holdings} - busy):
-        ours = expected.holdings.get(symbol, Shares(*_NOTHING, 0))
-        yield from _share_differences(
-            ours, snapshot.holdings.get(symbol, Holding(symbol, *_NOTHING, 0))
-        )
-
-
-def _share_differences(ours: Shares, theirs: Holding) -> Iterable[Difference]:
-    if theirs.total != ours.total:
-        yield Difference(theirs.symbol, _IN_ALL, ours.total, theirs.total)
-        return
-    if not ours.sellable <= theirs.sellable <= ours.sellable_max:
-        yield Difference(theirs.symbol, "sellable", ours.sellable, theirs.sellable)
-    receiving = ours.receiving - (theirs.sellable - ours.sellable)
-    if theirs.receiving != receiving:
-        yield Difference(theirs.symbol, "receiving", receiving, theirs.receiving)
+    for symbol in sorted({*expected.holdings, *snapshot.holdings} - held_back):
+        ours = expected.holdings.get(symbol, Shares(0, 0, 0, 0))
+        theirs = snapshot.holdings.get(symbol, Holding(symbol, 0, 0, 0, 0))
+        if theirs.total != ours.total:
+            yield Difference(symbol, _IN_ALL, ours.total, theirs.total)
+            continue
+        if not ours.sellable <= theirs.sellable <= ours.sellable_max:
+            yield Difference(symbol, "sellable", ours.sellable, theirs.sellable)
+        receiving = ours.receiving - (theirs.sellable - ours.sellable)
+        if theirs.receiving != receiving:
+            yield Difference(symbol, "receiving", receiving, theirs.receiving)
 
 
 def _note(state: State, account: str, found: Iterable[Difference]) -> None:
@@ -199,71 +188,46 @@ def _note(state: State, account: str, found: Iterable[Difference]) -> None:
     for difference in found:
         if difference.what == _IN_ALL:
             continue
-        named = difference.symbol is None and explanation(state, account, None, difference.amount)
-        text = named or difference.text
-        state.note("RECONCILE", text, difference.numbers, symbol=difference.symbol)
-        if difference.symbol is None and not named:
-            _stop_entries(state, difference)
-
-
-def _stop_entries(state: State, difference: Difference) -> None:
-    limit = state.settings.pause_on_cash_difference
-    if limit is not None and abs(difference.amount) > limit:
-        gate.close(state, RunState.PAUSED, difference.text, "engine")
-
-
-# ------------------------------------------------------------------------------------------ basing
-
-
-def _rebase(ledger: AccountLedger, snapshot: AccountSnapshot) -> None:
-    """The broker's numbers count from here; what is still on its way comes later."""
-    moves = [*ledger.coming, *ledger.flows]
-    ledger.base, ledger.flows, ledger.doubt = snapshot, [], ()
-    ledger.coming = [flow for flow in moves if flow.settles_at > snapshot.at]
-
-
-def _fold(ledger: AccountLedger, expected: Expected, snapshot: AccountSnapshot) -> None:
-    """Begin anew from a read that is exactly ours, so that the list of fills stays short."""
-    is_ours = snapshot.cash == expected.cash and all(
-        snapshot.holdings[symbol].sellable == ours.sellable
-        for symbol, ours in expected.holdings.items()
-        if symbol in snapshot.holdings
-    )
-    if is_ours:
-        _rebase(ledger, snapshot)
+        is_cash = difference.symbol is None
+        named = explanation(state, account, None, difference.amount) if is_cash else ""
+        numbers = {
+            "expected": difference.expected,
+            "found": difference.found,
+            "difference": difference.amount,
+        }
+        state.note("RECONCILE", named or difference.text, numbers, symbol=difference.symbol)
+        limit = state.settings.pause_on_cash_difference
+        if is_cash and not named and limit is not None and abs(difference.amount) > limit:
+            gate.close(state, RunState.PAUSED, difference.text, "engine")
 
 
 # ------------------------------------------------------------------------------ corporate actions
 
 
 def explanation(state: State, account: str, symbol: str | None, difference: int) -> str:
-    """Return what a difference in cash (symbol None) or shares comes from; empty: not known."""
+    """Return what a difference in cash (symbol None) or shares comes from; empty: not known.
+
+    A dividend may have come net of the tax or gross; an old one of the same amount explains nothing
+    of today.
+    """
     for right in state.rights.get(account, ()):
+        worth: tuple[int, ...] = ()
+        is_recent = (
+            right.paid_on is None or abs(right.paid_on - state.trading_date) <= AROUND_PAYMENT
+        )
+        if symbol is None and right.dividend and is_recent:
+            tax = state.rulebook.dividend_tax(right.dividend)
+            worth = (right.dividend - tax, right.dividend)
+        elif symbol == right.symbol and right.shares:
+            worth = (right.shares,)
         key = (right.number, symbol is None)
-        if key not in state.explained_rights and difference in _worth(state, right, symbol):
-            state.explained_rights.add(key)
-            return _text(right, symbol, difference)
+        if difference not in worth or key in state.explained_rights:
+            continue
+        state.explained_rights.add(key)
+        kind = right.kind.lower().replace("_", " ")
+        if symbol is not None:
+            return f"{kind} {right.symbol} {right.ratio}: {difference:+,} shares"
+        per_share = right.dividend // right.owned if right.owned else 0
+        taxed = "after tax" if difference < right.dividend else "before tax"
+        return f"{kind} {right.symbol} {per_share:,} VND/share: {difference:+,} {taxed}"
     return ""
-
-
-def _worth(state: State, right: ShareholderRight, symbol: str | None) -> Iterator[int]:
-    """Yield what the right may have brought: VND net and gross, or shares of the symbol."""
-    if symbol is None and right.dividend and _is_of_these_days(state, right):
-        yield right.dividend - state.rulebook.dividend_tax(right.dividend)
-        yield right.dividend
-    elif symbol == right.symbol and right.shares:
-        yield right.shares
-
-
-def _is_of_these_days(state: State, right: ShareholderRight) -> bool:
-    """An old dividend of the same amount explains nothing of today."""
-    return right.paid_on is None or abs(right.paid_on - state.trading_date) <= AROUND_PAYMENT
-
-
-def _text(right: ShareholderRight, symbol: str | None, difference: int) -> str:
-    kind = right.kind.lower().replace("_", " ")
-    if symbol is not None:
-        return f"{kind} {right.symbol} {right.ratio}: {difference:+,} shares"
-    per_share = right.dividend // right.owned if right.owned else 0
-    taxed = "after tax" if difference < right.dividend else "before tax"
-    return f"{kind} {right.symbol} {per_share:,} VND/share: {difference:+,} {taxed}"
