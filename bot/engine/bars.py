@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 from bot.domain.quote import Bar, Quote
 from bot.engine.indicators import IndicatorSet
+from bot.strategy import Indicator, Reads
 
 
 @dataclass(slots=True)
@@ -45,6 +46,11 @@ class BarSeries:
         self.count += 1
         self.indicators.update(bar.close)
         return True
+
+    def read(self, reads: Reads, name: str, period: int) -> Indicator:
+        """Return an indicator, and note in `reads` that it was looked at."""
+        value = reads[f"{name}({period})"] = self.indicators.read(name, period)
+        return value
 
     def stop_building(self) -> None:
         """Whole bars have come: drop what quotes have begun."""

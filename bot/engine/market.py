@@ -27,12 +27,10 @@ from bot.engine.risk.accounts import note_holdings
 from bot.engine.state import State
 from bot.engine.tracked import (
     DepthSeen,
-    Instance,
     PhaseSeen,
     QuoteSeen,
-    TrackedOrder,
 )
-from bot.strategy import BarView, DepthView, Indicator
+from bot.strategy import BarView, DepthView
 
 BAR_PHASES: Final = frozenset({Phase.PROGRESS, Phase.PRE_CLOSED, Phase.CA})
 """Quotes of other phases form no bar: nothing trades, and the last price is an old one."""
@@ -92,15 +90,8 @@ def _wake_for_bar(state: State, series: BarSeries, bar: Bar) -> None:
         if strategy.plan.wake.bar != series.width:
             continue
         if not wake.skip_until_warm(state, strategy, instance, series.count):
-            read = partial(_read, series, instance)
+            read = partial(series.read, instance.context.reads)
             wake.wake(state, strategy, instance, "on_bar", BarView(bar, read))
-
-
-def _read(series: BarSeries, instance: Instance, name: str, period: int) -> Indicator:
-    """Read an indicator, and note in the instance's context that it was read."""
-    value = series.indicators.read(name, period)
-    instance.context.reads[f"{name}({period})"] = value
-    return value
 
 
 def on_phase(state: State, event: PhaseChanged) -> None:
@@ -161,29 +152,29 @@ def on_trading_day(state: State, event: TradingDayStarted) -> None:
 
 
 def end_earlier_days(state: State) -> None:
-    """Close what an earlier day has left open: today's day order book does not show it."""
+    """Close what an earlier day has left open: today's day order book does not show it.
+
+    All orders are day orders: what is unfilled lapses at the close (exchange rules).
+    """
     unknown.end_day(state, state.trading_date)
-    for order in list(state.open_orders()):
-        if order.row.trading_date < state.trading_date:
-            _lapse(state, order)
-
-
-def _lapse(state: State, order: TrackedOrder) -> None:
-    """All orders are day orders: what is unfilled lapses at the close (exchange rules)."""
-    row = replace(order.row, at=state.now, state=OrderState.EXPIRED, note="lapsed at the close")
-    state.record(
-        Transition(
-            at=state.now,
-            intent_id=row.intent_id,
-            order_id=row.order_id,
-            from_state=order.row.state,
-            to_state=row.state,
-            broker_status=row.broker_status,
-            source="engine",
-            executed_quantity=row.executed_quantity,
-            note=row.note,
+    for order in state.open_orders():
+        if order.row.trading_date >= state.trading_date:
+            continue
+        from_state, note = order.row.state, "lapsed at the close"
+        row = replace(order.row, at=state.now, state=OrderState.EXPIRED, note=note)
+        state.record(
+            Transition(
+                at=state.now,
+                intent_id=row.intent_id,
+                order_id=row.order_id,
+                from_state=from_state,
+                to_state=row.state,
+                broker_status=row.broker_status,
+                source="engine",
+                executed_quantity=row.executed_quantity,
+                note=note,
+            )
         )
-    )
-    state.record(row)
-    order.row, order.poll = row, None
-    state.cancels.pop(row.order_id, None)
+        state.record(row)
+        order.row, order.poll = row, None
+        state.cancels.pop(row.order_id, None)

@@ -105,29 +105,25 @@ def note_skip(
 def _reason_to_skip(
     state: State, strategy: StrategyState, symbol: str, request: Request, means: Means
 ) -> tuple[str, str] | None:
+    """Return code and words of why nothing is ordered now, with nothing wrong."""
     if request.kind is not RequestKind.SELL and means.is_working:
         return "ORDER_WORKING", "order working"
     if request.limit is None:
         side = "ask" if request.kind is RequestKind.BUY else "bid"
         return "NO_PRICE", f"no {side} to price against"
-    if request.kind is RequestKind.CLOSE and not means.sellable:
-        return "NOT_SETTLED", _not_settled(state, strategy, symbol)
-    return None
-
-
-def _not_settled(state: State, strategy: StrategyState, symbol: str) -> str:
-    """Say until when: the first settlement of a buy of this run, else of a buy of today."""
+    if request.kind is not RequestKind.CLOSE or means.sellable:
+        return None
+    # Until the first settlement of a buy of this run, else of a buy of today.
     ahead = [
         flow.settles_at
         for flow in state.flows
         if (flow.account, flow.symbol) == (strategy.plan.account, symbol)
         if flow.shares_in and flow.settles_at > state.now
     ]
-    first = settlement_of(state, state.instruments[symbol], state.trading_date)
-    until = min(ahead, default=first)
-    if until == NEVER:
-        return "not settled"
-    return f"not settled until {until.astimezone(EXCHANGE_TZ):%Y-%m-%d %H:%M}"
+    today = settlement_of(state, state.instruments[symbol], state.trading_date)
+    until = min(ahead, default=today)
+    when = "" if until == NEVER else f" until {until.astimezone(EXCHANGE_TZ):%Y-%m-%d %H:%M}"
+    return "NOT_SETTLED", f"not settled{when}"
 
 
 # ------------------------------------------------------------------------------------- the checks

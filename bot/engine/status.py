@@ -17,7 +17,6 @@ from bot.engine.tracked import (
     QuoteSeen,
     StrategyState,
     TrackedAmend,
-    TrackedIntent,
 )
 
 
@@ -267,22 +266,21 @@ _OUTCOMES: Final[Mapping[SendState, str]] = {
 
 
 def _orders_today(state: State) -> Mapping[str, int]:
-    """Count by outcome; of what a limit refused only an earlier run's is kept as an intent."""
-    today = Counter(
-        _outcome(state, tracked)
-        for tracked in state.intents.values()
-        if tracked.intent.trading_date == state.trading_date
-    )
-    return today + Counter(blocked=state.counts["denied"])
+    """Count by outcome; of what a limit refused only an earlier run's is kept as an intent.
 
-
-def _outcome(state: State, tracked: TrackedIntent) -> str:
-    """One word for an order: a partly filled one is that also when its rest was cancelled."""
-    order = state.orders.get(tracked.order_id or "")
-    if order is None:
-        was_held = tracked.state is SendState.REFUSED and tracked.held_until is not None
-        return "blocked" if was_held else _OUTCOMES[tracked.state]
-    row = order.row
-    if row.executed_quantity and row.state is not OrderState.FILLED:
-        return "partly filled"
-    return "open" if order.is_open else row.state.lower()
+    A partly filled order is that also when its rest was cancelled.
+    """
+    today = Counter(blocked=state.counts["denied"])
+    for tracked in state.intents.values():
+        if tracked.intent.trading_date != state.trading_date:
+            continue
+        order = state.orders.get(tracked.order_id or "")
+        if order is None:
+            was_held = tracked.state is SendState.REFUSED and tracked.held_until is not None
+            outcome = "blocked" if was_held else _OUTCOMES[tracked.state]
+        elif order.row.executed_quantity and order.row.state is not OrderState.FILLED:
+            outcome = "partly filled"
+        else:
+            outcome = "open" if order.is_open else order.row.state.lower()
+        today[outcome] += 1
+    return +today

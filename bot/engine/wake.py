@@ -66,26 +66,24 @@ def _is_overridden(strategy: Strategy, hook: str) -> bool:
 def call_hooks(state: State) -> None:
     """Call the hooks that are due, in the order in which they became so, then those that came of
     them. A strategy whose hooks go on leading to one another is disabled.
+
+    The market wakes a strategy only while it and the bot are on; news of its own orders reaches it
+    while it is paused, too.
     """
     for _ in range(HOOK_ROUNDS_MAX):
         due, state.due_hooks = state.due_hooks, []
         for each in due:
-            if _is_heard(state, each):
+            now_is = each.strategy.state
+            is_heard = now_is == ON and not state.gate.is_asleep
+            if each.hook in NEWS_HOOKS:
+                is_heard = now_is != DISABLED
+            if is_heard:
                 where = f"{each.hook} of {each.strategy.plan.name}"
                 guarded(state, where, _call_due, state, each)
     for each in state.due_hooks:
         why = f"its hooks led to one another {HOOK_ROUNDS_MAX} times, the last was {each.hook}"
         switch(state, each.strategy, DISABLED, why, "engine")
     state.due_hooks = []
-
-
-def _is_heard(state: State, due: HookCall) -> bool:
-    """The market wakes a strategy only while it and the bot are on; news of its own orders reaches
-    it while it is paused, too.
-    """
-    if due.hook in NEWS_HOOKS:
-        return due.strategy.state != DISABLED
-    return due.strategy.state == ON and not state.gate.is_asleep
 
 
 def _call_due(state: State, due: HookCall) -> None:

@@ -247,34 +247,29 @@ def on_account(state: State, event: AccountRead) -> None:
 
 
 def _compare(state: State, snapshot: AccountSnapshot, symbol: str, own: int) -> None:
-    """Note a holding that is not ours plus the owner's own; two equal reads make it certain."""
-    key = (snapshot.account, symbol)
+    """Note a holding that is not ours plus the owner's own; two equal reads make it certain.
+
+    No order is taken where a share count changed that a strategy relies on. New shares of a stock
+    dividend belong to no strategy: its own position stays what its fills made it, so it never sells
+    them; but price and indicators have jumped, so an operator decides.
+    """
+    key, settings = (snapshot.account, symbol), state.settings
     external = snapshot.holdings.get(symbol, Holding(symbol, 0, 0, 0, 0)).total - own
     known = state.external_shares.get(key)
     if known is None and external >= 0:
         state.external_shares[key] = external
     elif external == known:
         state.drift.pop(key, None)
-    elif known is None or state.drift.get(key) == external:
-        _note_drift(state, key, known or 0, external, own)
-    else:
+    elif known is not None and state.drift.get(key) != external:
         state.drift[key] = external
-
-
-def _note_drift(state: State, key: tuple[str, str], known: int, external: int, own: int) -> None:
-    """Note it, and take no order where a share count changed that a strategy relies on.
-
-    New shares of a stock dividend belong to no strategy: its own position stays what its fills
-    made it, so it never sells them; but price and indicators have jumped, so an operator decides.
-    """
-    account, symbol = key
-    numbers = {"expected_external": known, "found_external": external}
-    named = ledgers.explanation(state, account, symbol, external - known)
-    text = named or f"{symbol}: {external - known:+,} shares that no order here explains"
-    state.note("RECONCILE", text, numbers, symbol=symbol)
-    state.external_shares[key] = external
-    state.drift.pop(key, None)
-    settings = state.settings
-    does_halt = settings.halt_on_drift_of_external if known else settings.halt_on_drift
-    if does_halt or (named and own > 0):
-        state.halt_symbol(symbol, text)
+    else:
+        expected = known or 0
+        numbers = {"expected_external": expected, "found_external": external}
+        named = ledgers.explanation(state, snapshot.account, symbol, external - expected)
+        text = named or f"{symbol}: {external - expected:+,} shares that no order here explains"
+        state.note("RECONCILE", text, numbers, symbol=symbol)
+        state.external_shares[key] = external
+        state.drift.pop(key, None)
+        does_halt = settings.halt_on_drift_of_external if expected else settings.halt_on_drift
+        if does_halt or (named and own > 0):
+            state.halt_symbol(symbol, text)

@@ -14,7 +14,6 @@ from bot.domain.entry import Numbers
 from bot.domain.instrument import Instrument
 from bot.domain.order import OrderType, Side
 from bot.domain.plan import OrderPlan, PriceBasis, SizeUnit
-from bot.domain.quote import Depth
 from bot.domain.rulebook import Rulebook
 from bot.engine.risk.accounts import Means, worst_price
 from bot.engine.state import State
@@ -74,11 +73,11 @@ def request_of(
     order_type = request.market or (plan.order_type if is_by_plan else OrderType.LO)
     price = request.limit if order_type is OrderType.LO else None
     if isinstance(price, Default):
-        price = _price_by_plan(state, plan, symbol, side)
-    if order_type is OrderType.LO and price is None:
         basis = basis_for(plan.basis, side)
-        reason = _why_no_price(state, symbol, basis, side)
-        return Unsized("NO_PRICE", {"basis": basis, "side": side, "reason": reason})
+        found = _price_by_plan(state, plan, symbol, side, basis)
+        if isinstance(found, str):
+            return Unsized("NO_PRICE", {"basis": basis, "side": side, "reason": found})
+        price = found
     if request.kind is RequestKind.CLOSE:  # whole lots first; what is left is an odd lot of its own
         quantity = means.sellable // BOARD_LOT * BOARD_LOT or means.sellable
     elif request.quantity is not None:
@@ -120,42 +119,32 @@ def file_quantity(plan: OrderPlan, *, price: int, cash: int) -> int:
 # ------------------------------------------------------------------------------------------ price
 
 
-def _price_by_plan(state: State, plan: OrderPlan, symbol: str, side: Side) -> int | None:
-    """Return the file's price; None when the market does not show what it starts from."""
-    instrument, quote = state.instruments.get(symbol), state.quotes.get(symbol)
-    basis, depth, found = basis_for(plan.basis, side), _fresh_depth(state, symbol), None
+def _price_by_plan(
+    state: State, plan: OrderPlan, symbol: str, side: Side, basis: PriceBasis
+) -> int | str:
+    """Return the file's price, or what the market lacks: `no ask in the depth to buy at`."""
+    verb = "buy" if side is Side.BUY else "sell"
+    quote, seen, found = state.quotes.get(symbol), state.depths.get(symbol), None
     if basis is PriceBasis.LAST:
         found = quote.quote.last if quote and quote.quote.last > 0 else None
-    elif depth is not None and basis is PriceBasis.MID:
-        bid, ask = depth.bid, depth.ask
+        missing = f"no last price to {verb} at"
+    elif seen is None or state.now - seen.at > state.settings.max_depth_age:
+        missing = f"no fresh depth to {verb} by"
+    elif basis is PriceBasis.MID:
+        bid, ask = seen.depth.bid, seen.depth.ask
         found = (bid + ask) // 2 if bid is not None and ask is not None else None
-    elif depth is not None:
-        found = depth.bid if basis is PriceBasis.BID else depth.ask
-    if instrument is None or found is None:
-        return None
-    return shifted(state.rulebook, instrument, side, found, plan.ticks)
+        missing = f"no bid or no ask in the depth to {verb} at"
+    else:
+        found = seen.depth.bid if basis is PriceBasis.BID else seen.depth.ask
+        missing = f"no {basis.value} in the depth to {verb} at"
+    if found is None:
+        return missing
+    return shifted(state.rulebook, state.instruments[symbol], side, found, plan.ticks)
 
 
 def basis_for(basis: PriceBasis, side: Side) -> PriceBasis:
     """Return the basis as a buyer's file means it for this side."""
     return basis if side is Side.BUY else _MIRROR[basis]
-
-
-def _fresh_depth(state: State, symbol: str) -> Depth | None:
-    seen = state.depths.get(symbol)
-    is_fresh = seen is not None and state.now - seen.at <= state.settings.max_depth_age
-    return seen.depth if seen is not None and is_fresh else None
-
-
-def _why_no_price(state: State, symbol: str, basis: PriceBasis, side: Side) -> str:
-    """Say what the market does not show: `no ask in the depth to buy at`."""
-    verb = "buy" if side is Side.BUY else "sell"
-    if basis is PriceBasis.LAST:
-        return f"no last price to {verb} at"
-    if _fresh_depth(state, symbol) is None:
-        return f"no fresh depth to {verb} by"
-    missing = "bid or no ask" if basis is PriceBasis.MID else basis.value
-    return f"no {missing} in the depth to {verb} at"
 
 
 def shifted(rulebook: Rulebook, instrument: Instrument, side: Side, basis: int, ticks: int) -> int:
