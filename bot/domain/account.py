@@ -6,22 +6,17 @@ from datetime import date, datetime
 from typing import Final
 
 SHOWN_OF_ACCOUNT: Final = 5
-"""Characters of an account's id that a person sees: enough to tell one's accounts apart."""
+"""Characters of an account's id that are shown: enough to tell one's accounts apart."""
 
 
 def masked_account(account: str) -> str:
-    """Return an account's id as it may be shown or exported: its last characters only.
-
-    The journal keeps it whole, as it tells whose an order is.
-    """
+    """Return an account's id as it may be shown or exported; the journal keeps the whole id."""
     return f"…{account[-SHOWN_OF_ACCOUNT:]}" if account else ""
 
 
 @dataclass(frozen=True, slots=True)
 class SubAccount:
-    """An entry of the broker's list. Paths take `id` (leading zeros matter), bodies
-    `extended_id`.
-    """
+    """A row of the broker's list. Paths take `id` (leading zeros matter), bodies `extended_id`."""
 
     id: str
     extended_id: str
@@ -30,15 +25,12 @@ class SubAccount:
 
     @property
     def masked(self) -> str:
-        """The extended id as it may be shown: its last characters only."""
         return masked_account(self.extended_id)
 
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """Shares of one symbol. `sellable` is settled and free; `receiving` was bought and settles
-    later.
-    """
+    """Shares of one symbol. `sellable`: settled and free; `receiving`: bought, settling later."""
 
     symbol: str
     total: int
@@ -49,10 +41,10 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class ShareholderRight:
-    """What the broker says of one corporate action: `kind` and `ratio` in its words.
+    """What the broker says about one corporate action: `kind` and `ratio` in its words.
 
-    `dividend` is gross VND for all `owned` shares, `shares` the new ones that are still to come;
-    `paid_on` is the broker's last day of it, None where it gives none.
+    `dividend` is gross VND for all `owned` shares, `shares` the new ones still to come; `paid_on`
+    is the last day that the broker names, if any.
     """
 
     number: str
@@ -67,9 +59,7 @@ class ShareholderRight:
 
 @dataclass(frozen=True, slots=True)
 class AccountSnapshot:
-    """The broker's numbers of one sub-account at `at`. `is_snapshot`: prices not live, no signals
-    from it.
-    """
+    """The broker's numbers of one sub-account. `is_snapshot`: its prices are not live."""
 
     at: datetime
     account: str

@@ -2,7 +2,7 @@
 
 The engine makes most of them, the order manager the two about an attempt. The journal writes all
 entries that one event caused in one transaction, then the commands of that event are carried out.
-The session lines on a screen are these entries told in words, so the screen and the journal agree.
+The lines of a run on a screen are these entries in words, so screen and journal agree.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ Numbers = Mapping[str, Number]
 
 
 class Verdict(StrEnum):
-    """What became of a strategy's wish, or of its chance to have one."""
+    """What became of a strategy's request, or of its chance to make one."""
 
     PASSED = "PASSED"
     SKIPPED = "SKIPPED"
@@ -55,10 +55,10 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One wish of a strategy, or its reasoned no, with everything it was judged by.
+    """One request of a strategy, or its reasoned no, with everything it was judged by.
 
-    `request_id` is the local id (`L-0001`) when the wish got as far as an order; `saw` is the quote
-    or depth at that moment; `checks` holds every check tried, in order, the last one failed when
+    `request_id` is our id (`L-0001`) when the request got as far as an order; `saw` is the quote or
+    depth at that moment; `checks` holds every check tried, in order, the last one failed when
     BLOCKED.
     """
 
@@ -107,9 +107,8 @@ class IntentMoved:
 class AttemptStarted:
     """One HTTP order request, signed and about to be sent. Committed before its first byte leaves.
 
-    `verb` is POST, PUT or DELETE; `known_ids_sha256` fingerprints the order ids of the day order
-    book known then; `signed_ms` is wire time; `boottime_ns` with `boot_id` measures the nonce
-    window over restarts.
+    `verb` is POST, PUT or DELETE; `known_ids` are the order ids of the day order book known then;
+    `signed_ms` is wire time; `boottime_ns` with `boot_id` measures the nonce window over restarts.
     """
 
     at: datetime
@@ -130,9 +129,7 @@ class AttemptStarted:
 
 @dataclass(frozen=True, slots=True)
 class AttemptFinished:
-    """What came of an attempt. `outcome` is ACCEPTED, REFUSED, NOT_SENT or UNKNOWN; `raw` is
-    redacted.
-    """
+    """What came of an attempt: ACCEPTED, REFUSED, NOT_SENT or UNKNOWN; `raw` is redacted."""
 
     at: datetime
     attempt_id: str
@@ -147,9 +144,7 @@ class AttemptFinished:
 
 @dataclass(frozen=True, slots=True)
 class OrderResultSeen:
-    """One element of a `result[]`, raw, as the broker sent it. `source` is place, amend, cancel,
-    book or detail.
-    """
+    """One raw element of a `result[]`. `source` is place, amend, cancel, book or detail."""
 
     at: datetime
     source: str
@@ -161,9 +156,7 @@ class OrderResultSeen:
 
 @dataclass(frozen=True, slots=True)
 class OrderUpdated:
-    """The order as we know it now: the row of `orders`. `intent_id` is None for an order that is
-    not ours.
-    """
+    """An order as we know it now: its row in `orders`. `intent_id` None: it is not ours."""
 
     at: datetime
     order_id: str
@@ -231,16 +224,12 @@ class Fill:
     broker_status: str
     position: int
     realised: int
-    """Profit or loss of a sale against the strategy's average cost, before fee and tax; 0 for a
-    buy.
-    """
+    """Of a sale against the strategy's average cost, before fee and tax; 0 for a buy."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuthEvent:
-    """Something about the second factor: needed, ready, refused, code asked. Never the code or
-    token.
-    """
+    """The second factor: needed, ready, refused, code asked. Never the code or the token."""
 
     at: datetime
     kind: str

@@ -71,7 +71,7 @@ class _Case:
 def explain(rulebook: Rulebook, instrument: Instrument, at: datetime) -> tuple[Explained, ...]:
     """Explain a symbol's day, phase, orders, changes, prices and money at an instant.
 
-    Raises NoRule for restricted trading where nothing is known of it.
+    Raises NoRule for restricted trading without known rules.
     """
     phase = rulebook.phase_at(instrument.exchange, at, instrument.status)
     case = _Case(rulebook, instrument, at, phase)

@@ -61,9 +61,7 @@ PHASE_WORDS: Final = {
 
 
 class Lot(StrEnum):
-    """EVEN is a multiple of the board lot; ODD is 1 to 99 shares, LIMIT only, in a book of its
-    own.
-    """
+    """EVEN is a multiple of the board lot; ODD is 1 to 99 shares, LIMIT only, in its own book."""
 
     EVEN = "EVEN"
     ODD = "ODD"
@@ -71,10 +69,7 @@ class Lot(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Instrument:
-    """A symbol on the exchange where it trades today, and its standing there.
-
-    Both are data with dates, never constants.
-    """
+    """A symbol, the exchange where it trades today, and its status there: data with dates."""
 
     symbol: str
     exchange: Exchange

@@ -229,7 +229,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OperatorActed:
-    """An operator's order to the bot; `strategy` None means all of it."""
+    """An operator's command to the bot, or to one `strategy`."""
 
     at: datetime
     action: Action
@@ -241,7 +241,7 @@ class OperatorActed:
 
 @dataclass(frozen=True, slots=True)
 class AmendAsked:
-    """Somebody asks to change one field of an order; `quantity` is the new total, `by` who asks."""
+    """Somebody asks to change one field of an order; `quantity` is the new total."""
 
     at: datetime
     order_id: str

@@ -1,4 +1,4 @@
-"""An order of ours: what was asked (intent), where its sending stands, where the order stands.
+"""An order of ours: what was requested (intent), how its sending went, what became of it.
 
 Two machines that are never mixed. The *send state* is ours and says what we know about one POST:
 
@@ -90,7 +90,7 @@ def is_echo(exchange: Exchange, sent: OrderType, answered: str) -> bool:
 
 
 class OrderState(StrEnum):
-    """Where an order stands, in our own words."""
+    """The state of an order at the broker, in our own words."""
 
     INITIALIZED = "INITIALIZED"
     SUBMITTED = "SUBMITTED"
@@ -143,9 +143,7 @@ ORDER_MOVES: Final[Mapping[OrderState, frozenset[OrderState]]] = {
     _S.REJECTED: frozenset(),
     _S.EXPIRED: frozenset(),
 }
-"""Allowed order moves. A terminal state is left only by a correction, which is an alert, not a
-move.
-"""
+"""Allowed moves. A terminal state is left only by a correction: an alert, not a move."""
 
 _N = SendState
 SEND_MOVES: Final[Mapping[SendState, frozenset[SendState]]] = {
@@ -166,11 +164,10 @@ SEND_MOVES: Final[Mapping[SendState, frozenset[SendState]]] = {
     _N.EOD_ABSENT: frozenset(),
 }
 """Allowed send moves. HELD is a place that a 403 OTP code refused for certain and that may go out
-again, checked anew, as another intent; SENDING to HELD and HELD to REFUSED is that path."""
+again, checked in full, as another intent; SENDING to HELD and HELD to REFUSED is that path."""
 
 UNRESOLVED_SENDS: Final = frozenset({_N.SENDING, _N.UNKNOWN, _N.FRESH, _N.REACHED, _N.AMBIGUOUS})
-"""While an intent is in one of these, its fingerprint is locked and its full size stays reserved.
-"""
+"""In these an intent's fingerprint is locked and its full size stays reserved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +279,7 @@ class OrderReport:
 class UnreadRow:
     """A row of the day order book that could not be read, with what it names for certain.
 
-    `reason` says what was wrong; `raw` is the row as it came, redacted.
+    `reason` says what was wrong; `raw` is the row, redacted.
     """
 
     order_id: str | None

@@ -72,9 +72,7 @@ class OrderPlan:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Refused before sending when exceeded; None means no such limit. `max_price_gap_ppm` is from
-    the last trade.
-    """
+    """An order beyond one is refused; None: no limit. The gap is from the last trade."""
 
     max_position: int | None = None
     max_order_value: int | None = None

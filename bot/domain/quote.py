@@ -1,6 +1,4 @@
-"""What the market shows: quote, depth and bar. Prices are whole VND per share, volumes are
-shares.
-"""
+"""What the market shows: quote, depth, bar. Prices are VND per share, volumes are shares."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -39,9 +37,7 @@ class DepthLevel:
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """The market's levels, best first on both sides; levels without a price (ATO/ATC) are left
-    out.
-    """
+    """The market's levels, best first on both sides, without those of no price (ATO, ATC)."""
 
     symbol: str
     bids: tuple[DepthLevel, ...]
@@ -50,20 +46,16 @@ class Depth:
 
     @property
     def bid(self) -> int | None:
-        """The best bid, None when nobody bids."""
         return self.bids[0].price if self.bids else None
 
     @property
     def ask(self) -> int | None:
-        """The best ask, None when nobody asks."""
         return self.asks[0].price if self.asks else None
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """Open, high, low, close over `seconds` from `start` (inclusive) and the shares traded in
-    it.
-    """
+    """Open, high, low, close and volume over `seconds` from `start` (inclusive)."""
 
     symbol: str
     start: datetime

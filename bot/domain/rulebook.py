@@ -186,7 +186,7 @@ class Rulebook:
         """Return the phase of symbols of a status.
 
         CLOSED on closed days and on days that the calendar does not cover. Raises NoRule for
-        restricted trading where nothing is known of it.
+        restricted trading without known rules.
         """
         span = self.span_at(exchange, at, status)
         return span.phase if span else Phase.CLOSED
@@ -194,7 +194,7 @@ class Rulebook:
     def span_at(
         self, exchange: Exchange, at: datetime, status: SymbolStatus = NORMAL
     ) -> PhaseSpan | None:
-        """Return the span, which also tells the steps of a phase; None on a closed day."""
+        """Return the span: a phase, or a step of one; None on a closed day."""
         local, plan = local_of(at), self._plan(exchange, status)
         return plan.timetable.span_at(local.time()) if self._trades(plan, local.date()) else None
 

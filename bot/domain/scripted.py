@@ -1,7 +1,7 @@
-"""What the scenario of a sandbox forced says so: in its row of the journal, and on the screen.
+"""Marks what a sandbox's scenario forced, in its row of the journal and on the screen.
 
-A broker that we play can refuse an order, or forget a token, because its scenario wants that. Who
-reads of it must not look for a reason in the market or in their settings. Pure.
+A broker that we play can refuse an order, or forget a token, because its scenario says so. Nobody
+should look for a reason in the market or in their settings then.
 """
 
 import re
@@ -34,7 +34,7 @@ _WORDS_IN: Final[Mapping[type, str]] = {
 
 
 def with_mark(entry: Entry, scenario: str) -> Entry:
-    """Return the entry with words that say that the scenario of that name forced it."""
+    """Return the entry, marked as forced by a scenario."""
     field = _WORDS_IN.get(type(entry))
     if field is None or split(getattr(entry, field))[1]:
         return entry
@@ -43,7 +43,7 @@ def with_mark(entry: Entry, scenario: str) -> Entry:
 
 
 def apart(entry: Entry) -> tuple[Entry, str]:
-    """Return the entry without those words, and the words; empty for what no scenario forced."""
+    """Return the entry without the mark, and the mark; empty for what no scenario forced."""
     field = _WORDS_IN.get(type(entry))
     if field is None:
         return entry, ""
@@ -52,6 +52,6 @@ def apart(entry: Entry) -> tuple[Entry, str]:
 
 
 def split(text: str) -> tuple[str, str]:
-    """Return a text without those words, and the words."""
+    """Return a text without the mark, and the mark."""
     found = _MARK.search(text)
     return (text[: found.start()].rstrip(), found[0]) if found else (text, "")

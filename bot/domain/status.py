@@ -1,4 +1,4 @@
-"""The standing of a symbol: what the exchange has said about it besides its price.
+"""The status of a symbol: what the exchange says about it apart from its price.
 
 The codes are those of the market feed since May 2025. What they mean for trading is data
 (`status_codes` and `restricted_trading` of the rules); this module only looks it up.
@@ -46,14 +46,14 @@ class Sanction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SymbolStatus:
-    """All that the feed says of a symbol; `is_halted` is a short halt (HALT)."""
+    """All that the feed says about a symbol; `is_halted` is a short halt (HALT)."""
 
     administration: Administration = Administration.NRM
     method: TradingMethod = TradingMethod.NRM
     sanction: Sanction = Sanction.NRM
     is_halted: bool = False
     is_known: bool = field(default=True, compare=False)
-    """False where nobody has said, and normal is only supposed."""
+    """False where no source says it, and normal is only supposed."""
 
     @classmethod
     def from_data(cls, data: RuleData) -> "SymbolStatus":

@@ -37,7 +37,7 @@ class LotSizes:
 class Venue:
     """One exchange. `band` is None where prices move freely (listed bonds).
 
-    `restricted` is the plan of symbols under restricted trading, None where nothing is known of it.
+    `restricted` is the plan of symbols under restricted trading, None without known rules.
     """
 
     exchange: Exchange
@@ -102,8 +102,9 @@ class Venue:
         return self.ticks[kind]
 
     def band_width(self, kind: InstrumentKind) -> BandWidth:
-        """Return the band of a kind of instrument. Raises NoRule for bonds, and for warrants,
-        whose band comes from the underlying share."""
+        """Return the band of a kind. Raises NoRule for bonds, which have none, and for warrants:
+        theirs comes from the underlying share.
+        """
         if self.band is None or kind in {InstrumentKind.CW, InstrumentKind.BOND}:
             raise NoRule(f"band of {kind} on {self.exchange}")
         return self.band

@@ -1,11 +1,11 @@
-"""Text from outside, made fit to be shown: what stands in it is seen, and can do nothing.
+"""Text from outside, made fit to be shown: everything in it is seen, and does nothing.
 
 A broker's message, a strategy's reason, a row of a database or a file's name may hold characters
 that steer a terminal, forge a line of a run or turn the direction of reading. Here they become what
-a person can see, `\\x1b` for the escape character: control and format characters (bidirectional
+can be seen, `\\x1b` for the escape character: control and format characters (bidirectional
 marks, zero widths and tags among them), separators of lines and paragraphs, lone surrogates, blanks
-that are no blanks, and marks piled upon each other. All else stays, Vietnamese in both its forms
-too. The journal keeps the text as it came; every way out passes here.
+that are no blanks, and marks piled on each other. All else stays, Vietnamese in both its forms
+too. The journal keeps the raw text; every way out passes here.
 """
 
 import re
@@ -16,7 +16,7 @@ TEXT_MAX: Final = 500
 """Characters of one text from outside that are shown."""
 
 _MARKS_MAX: Final = 3
-"""Marks upon one letter; Vietnamese needs two. More reach into the lines above and below."""
+"""Marks on one letter; Vietnamese needs two. More reach into the lines above and below."""
 _MARKS: Final = (
     "\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\u3099\u309a\ufe20-\ufe2f"
 )

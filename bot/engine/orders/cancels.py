@@ -66,7 +66,7 @@ def sweep(state: State, order: TrackedOrder) -> None:
 
 
 def request_expired(state: State) -> None:
-    """Want the orders cancelled whose time to work is over."""
+    """Want the orders cancelled that have worked long enough."""
     for order in list(state.open_orders()):
         if order.expires_at is None or order.expires_at > state.now:
             continue

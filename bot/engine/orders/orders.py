@@ -183,7 +183,7 @@ def apply(state: State, order: TrackedOrder, report: OrderReport, source: str) -
     is_newer = report.requested_at >= order.requested_at
     is_back = not order.is_open and is_newer and state_of(report) not in TERMINAL_STATES
     if is_back and report.remaining_quantity > 0:
-        # It stays ended, and nothing new goes out in its symbol until a person has looked.
+        # It stays ended, and nothing new goes out in its symbol until an operator has looked.
         was = f"{report.order_id} had ended as {before.state}"
         state.halt_symbol(report.symbol, f"{was} and is {report.status!r} again")
     after = _row_after(state, order, merged(before, report, is_newer=is_newer))

@@ -119,8 +119,8 @@ def _restore_flows(state: State, recovery: Recovery) -> None:
 
 def _end_earlier_days(state: State, reports: tuple[OrderReport, ...]) -> None:
     """What was open when the bot went down before the close has ended unseen: the order history
-    says how, today's day order book tells nothing of it, and no id of an earlier day is ever
-    written to again. A symbol whose order the history does not know is halted.
+    says how, today's day order book knows nothing about it, and no id of an earlier day is ever
+    written to again. Where the history does not know the order, its symbol is halted.
     """
     by_id = {report.order_id: report for report in reports}
     for order in list(state.open_orders()):
@@ -138,8 +138,8 @@ def _end_earlier_days(state: State, reports: tuple[OrderReport, ...]) -> None:
 
 
 def on_reconciled(state: State, _event: Reconciled) -> None:
-    """Day order book and account are merged: the bot runs, and strategies wake. A person's halt of
-    before has its open orders cancelled, as the run that it stopped may have had no time to.
+    """Day order book and account are merged: the bot runs, and strategies wake. After an operator's
+    halt open orders are cancelled: the run that it stopped may have had no time to.
     """
     gate.lift(state, RunState.STARTING, "reconciled with the broker", "bot")
     halted = state.gate.causes.get(RunState.HALTED)

@@ -31,7 +31,7 @@ _CERTAINLY_NOT_PLACED: Final = frozenset({_S.REFUSED, _S.NOT_PLACED, _S.NOT_SENT
 
 
 def on_nonce_burnt(state: State, event: NonceBurnt) -> None:
-    """The nonce has said whether the POST had passed the broker's door."""
+    """The nonce has shown whether the POST had passed the broker's door."""
     tracked = state.intents.get(event.intent_id)
     if tracked is None or tracked.state is not _S.UNKNOWN:
         return
@@ -79,12 +79,12 @@ def match(state: State, event: TodaysOrdersRead, rows: Sequence[OrderReport]) ->
 
 
 def _assign(state: State, group: list[TrackedIntent], rows: list[OrderReport]) -> None:
-    """Give each question its row; more equal rows than orders of ours are for a person to decide:
-    all count in the exposure.
+    """Give each question its row. More equal rows than orders of ours are for an operator to
+    decide; until then all count in the exposure.
     """
     rows = sorted(rows, key=lambda row: row.order_id)
-    is_for_a_person = any(tracked.state is _S.AMBIGUOUS for tracked in group)
-    if not rows or not (is_for_a_person or len(rows) > len(group)):
+    is_ambiguous = any(tracked.state is _S.AMBIGUOUS for tracked in group)
+    if not rows or not (is_ambiguous or len(rows) > len(group)):
         for tracked, row in zip(group, rows, strict=False):
             reason = f"found in the day order book as {row.order_id}"
             move_intent(state, tracked, _S.MATCHED, reason)
