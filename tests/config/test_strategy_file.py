@@ -8,7 +8,7 @@ import pytest
 from bot.config.problems import OperatorMistake
 from bot.config.settings.load import DEMO, load_settings
 from bot.config.shipped import shipped
-from bot.config.strategies.load import check_file, load_plan, load_plans, load_strategies, market_of
+from bot.config.strategies.load import check_file, load_plans, load_strategies, market_of
 from bot.domain.instrument import Exchange, Instrument, Phase
 from bot.domain.order import OrderType
 from bot.domain.plan import (
@@ -47,7 +47,7 @@ def codes_of(folder: Path, text: str) -> list[str]:
 
 
 def test_the_file_of_the_documentation_means_what_it_says() -> None:
-    plan = load_plan(shipped("config/strategies/sma-fpt.yaml"), market=MARKET)
+    plan = check_file(shipped("config/strategies/sma-fpt.yaml"), market=MARKET).plan
 
     assert plan == StrategyPlan(
         name="sma-fpt",
@@ -241,4 +241,4 @@ def test_only_keeps_the_named_and_refuses_a_name_that_is_none() -> None:
     assert [each.plan.name for each in kept] == ["sma-fpt"]
     with pytest.raises(OperatorMistake) as raised:
         load_strategies(loaded, only=("sma-vnm",), market=MARKET)
-    assert "there are: depth-hpg, sma-fpt" in str(raised.value)
+    assert "available: depth-hpg, sma-fpt" in str(raised.value)

@@ -1,7 +1,7 @@
 """What must hold between the keys of a strategy file, its class, and the rules of the exchanges.
 
 Each check names the keys that it reads and runs only when all of them are sound by themselves, so
-one mistake is told once.
+that one mistake is reported once.
 """
 
 import re
@@ -23,7 +23,7 @@ from bot.config.strategies.plugin_check import (
 from bot.config.yaml_file import Location, YamlDocument
 from bot.domain.instrument import Exchange, Instrument, Lot, Phase
 from bot.domain.order import MARKET_TYPES, OrderType, type_word
-from bot.domain.plan import ParameterValue, StrategyPlan
+from bot.domain.plan import StrategyPlan
 from bot.domain.rulebook import Rulebook
 from bot.domain.symbols import SymbolTable
 from bot.strategy import Strategy
@@ -86,41 +86,32 @@ class _Sound:
     file: StrategyFile
     market: Market
     factory: type[Strategy] | None = None
+    unsound: frozenset[str] = frozenset()
     warnings: list[Problem] = field(default_factory=list)
 
     def at(self, code: str, message: str, *location: str | int) -> Problem:
         return self.document.at_value(code, message, location)
 
 
-_Check = Callable[[_Sound], Iterator[Problem]]
-
-
 def contradictions(subject: Subject, market: Market) -> tuple[list[Problem], list[Problem]]:
     """Return problems and warnings."""
     if subject.file is None:
         return [], []
-    sound = _Sound(subject.document, subject.file, market, subject.factory)
-    problems: list[Problem] = []
-    for keys, check in _CHECKS:
-        if not subject.unsound.intersection(keys):
-            problems += check(sound)
-    return problems, sound.warnings
+    document, file, factory = subject.document, subject.file, subject.factory
+    sound = _Sound(document, file, market, factory, subject.unsound)
+    checks = [check for keys, check in _CHECKS if not subject.unsound.intersection(keys)]
+    return [problem for check in checks for problem in check(sound)], sound.warnings
 
 
 # ----------------------------------------------------------------------------------- the keys alone
 
 
-def _one_size(sound: _Sound) -> Iterator[Problem]:
-    size = sound.file.order.size
+def _order(sound: _Sound) -> Iterator[Problem]:
+    order, size, market = sound.file.order, sound.file.order.size, sound.file.order.price.market
     given = [each for each in (size.shares, size.cash, size.percent) if each is not None]
     if len(given) != 1:
         message = "'order.size': wanted exactly one of shares, cash and percent; found "
         yield sound.at("E-CFG-013", message + str(len(given)), "order", "size")
-
-
-def _price_fits_type(sound: _Sound) -> Iterator[Problem]:
-    order = sound.file.order
-    market = order.price.market
     if order.type == "LIMIT" and market is not None:
         message = f"'order.price' {market} is a market order: write 'type: MARKET' as well"
         yield sound.at("E-CFG-023", message, "order", "price")
@@ -129,35 +120,23 @@ def _price_fits_type(sound: _Sound) -> Iterator[Problem]:
         yield sound.at("E-CFG-023", message, "order", "type")
 
 
-def _symbols_counted(sound: _Sound) -> Iterator[Problem]:
-    found = len(sound.file.symbols)
-    if not 1 <= found <= SYMBOLS_MAX:
-        message = f"'symbols': wanted 1 to {SYMBOLS_MAX}; found {found}"
+def _symbols(sound: _Sound) -> Iterator[Problem]:
+    """An unknown one is a warning only: the broker's word at start outranks the shipped table."""
+    table, day, symbols = sound.market.symbols, sound.market.on, sound.file.symbols
+    if not 1 <= len(symbols) <= SYMBOLS_MAX:
+        message = f"'symbols': wanted 1 to {SYMBOLS_MAX}; found {len(symbols)}"
         yield sound.at("E-CFG-015", message, "symbols")
-
-
-def _symbols_once(sound: _Sound) -> Iterator[Problem]:
-    symbols = sound.file.symbols
     for index, symbol in enumerate(symbols):
+        place = ("symbols", index)
         if symbol in symbols[:index]:
-            yield sound.at("E-CFG-024", f"{symbol} is listed twice", "symbols", index)
-
-
-def _known_symbols(sound: _Sound) -> Iterator[Problem]:
-    """The broker's word at start outranks the shipped table: only a warning."""
-    table, day = sound.market.symbols, sound.market.on
-    for index, symbol in enumerate(sound.file.symbols):
+            yield sound.at("E-CFG-024", f"{symbol} is listed twice", *place)
         if table.instrument(symbol, day) is None:
             hint = did_you_mean(symbol, table.symbols(day))
-            message = (
-                f"{symbol} is not in the shipped table of symbols; the broker is asked at start"
-            )
-            place = ("symbols", index)
+            message = f"{symbol} is not in the shipped table; the broker is asked at start"
             sound.warnings.append(sound.document.at_value("E-CFG-025", message, place, hint))
-    yield from ()
 
 
-def _something_wakes(sound: _Sound) -> Iterator[Problem]:
+def _wake(sound: _Sound) -> Iterator[Problem]:
     wake = sound.file.wake
     if not (wake.bar or wake.quote or wake.depth or wake.timer or wake.session):
         message = "'wake' is empty: wanted one of bar, quote, depth, timer and session"
@@ -167,7 +146,7 @@ def _something_wakes(sound: _Sound) -> Iterator[Problem]:
         yield sound.at("E-CFG-026", message, "wake", "bar")
 
 
-def _limits_let_through(sound: _Sound) -> Iterator[Problem]:
+def _limits(sound: _Sound) -> Iterator[Problem]:
     size, limits = sound.file.order.size, sound.file.limits
     pairs = (
         ("shares", size.shares, "max_position", limits.max_position),
@@ -175,116 +154,100 @@ def _limits_let_through(sound: _Sound) -> Iterator[Problem]:
     )
     for key, wanted, limit_key, limit in pairs:
         if wanted is not None and limit is not None and wanted > limit:
-            message = f"'limits.{limit_key}' {limit:_} lets no order of {wanted:_} {key} through"
+            message = (
+                f"'limits.{limit_key}' {limit:_} is too small for one order of {wanted:_} {key}"
+            )
             yield sound.at("E-CFG-027", message, "limits", limit_key)
 
 
 # ------------------------------------------------------------------------------------ the exchanges
 
 
-def _lot_exists(sound: _Sound) -> Iterator[Problem]:
-    shares = sound.file.order.size.shares
+def _lot(sound: _Sound) -> Iterator[Problem]:
+    """Whether each exchange takes orders of that many shares; the first that does not is named."""
+    shares, rulebook = sound.file.order.size.shares, sound.market.rulebook
     if shares is None:
         return
     for exchange in sound.market.exchanges(sound.file):
-        lot = sound.market.rulebook.lot_of(exchange, shares)
-        if lot is None:
-            message = _lot_message(sound.market.rulebook, exchange, shares)
-            yield sound.at("E-CFG-021", message, "order", "size", "shares")
-            return
-        if lot is Lot.ODD and sound.file.order.price.market is not None:
-            message = (
-                f"'order.size.shares' {shares} is an odd lot, which {exchange} takes as LIMIT only"
+        lot, most = rulebook.lot_of(exchange, shares), rulebook.max_quantity(exchange)
+        if lot is None and most is not None and shares > most:
+            fault = f"is {shares:_}: {exchange} takes at most {most:_} in one order"
+        elif lot is None:
+            lots, article = (
+                rulebook.venues[exchange].lots,
+                "an" if exchange is Exchange.HNX else "a",
             )
-            yield sound.at("E-CFG-021", message, "order", "size", "shares")
-            return
+            fault = (
+                f"is {shares:_}: {article} {exchange} order is a multiple of {lots.board_lot}, "
+                f"or an odd lot of {lots.odd_lots[0]} to {lots.odd_lots[-1]} (LIMIT only)"
+            )
+        elif lot is Lot.ODD and sound.file.order.price.market is not None:
+            fault = f"{shares} is an odd lot, which {exchange} takes as LIMIT only"
+        else:
+            continue
+        yield sound.at("E-CFG-021", f"'order.size.shares' {fault}", "order", "size", "shares")
+        return
 
 
-def _lot_message(rulebook: Rulebook, exchange: Exchange, shares: int) -> str:
-    most, lots = rulebook.max_quantity(exchange), rulebook.venues[exchange].lots
-    if most is not None and shares > most:
-        return f"'order.size.shares' is {shares:_}: {exchange} takes at most {most:_} in one order"
-    article = "an" if exchange is Exchange.HNX else "a"
-    return (
-        f"'order.size.shares' is {shares:_}: {article} {exchange} order is a multiple of "
-        f"{lots.board_lot}, or an odd lot of {lots.odd_lots[0]} to {lots.odd_lots[-1]} (LIMIT only)"
-    )
-
-
-def _type_exists(sound: _Sound) -> Iterator[Problem]:
+def _order_type(sound: _Sound) -> Iterator[Problem]:
     """Whether each exchange takes the type, and in one of the phases that are asked for."""
-    order, when = sound.file.order, sound.file.when
-    wanted = order.price.market or OrderType.LO
-    place = ("order", "price" if "price" in _keys(sound, "order") else "type")
+    wanted, rulebook = sound.file.order.price.market or OrderType.LO, sound.market.rulebook
+    written = sound.document.data.get("order")
+    key = "price" if isinstance(written, dict) and "price" in written else "type"
     for exchange, symbols in sound.market.exchanges(sound.file).items():
-        phases = _phases_of(sound.market.rulebook, exchange, wanted)
-        asked = [WORDS[word] for word in when.sessions] or phases
-        if not phases:
-            taken = ", ".join(_market_types(sound.market.rulebook, exchange)) or "LIMIT only"
-            message = f"{exchange} ({', '.join(symbols)}) does not take {wanted}; it takes {taken}"
-            yield sound.at("E-CFG-022", message, *place)
-        elif not set(asked) & set(phases):
-            then = ", ".join(WORD_OF[phase] for phase in phases)
-            name = type_word(wanted)
-            message = f"{exchange} ({', '.join(symbols)}) takes {name} in sessions [{then}] only"
+        canonical, where = (
+            rulebook.canonical(exchange, wanted),
+            f"{exchange} ({', '.join(symbols)})",
+        )
+        even = {word: rulebook.accepted_types(exchange, WORDS[word], Lot.EVEN) for word in WORDS}
+        odd = {word: rulebook.accepted_types(exchange, WORDS[word], Lot.ODD) for word in WORDS}
+        sessions = [word for word in WORDS if canonical in even[word] or canonical in odd[word]]
+        if not sessions:
+            types = sorted(set().union(*even.values()).intersection(MARKET_TYPES))
+            message = f"{where} does not take {wanted}; it takes {', '.join(types) or 'LIMIT only'}"
+            yield sound.at("E-CFG-022", message, "order", key)
+        elif not set(sound.file.when.sessions or sessions) & set(sessions):
+            message = f"{where} takes {type_word(wanted)} in sessions [{', '.join(sessions)}] only"
             yield sound.at("E-CFG-022", message, "when", "sessions")
-
-
-def _phases_of(rulebook: Rulebook, exchange: Exchange, wanted: OrderType) -> list[Phase]:
-    wanted = rulebook.canonical(exchange, wanted)
-    lots = (Lot.EVEN, Lot.ODD)
-    return [
-        phase
-        for phase in WORDS.values()
-        if any(wanted in rulebook.accepted_types(exchange, phase, lot) for lot in lots)
-    ]
-
-
-def _market_types(rulebook: Rulebook, exchange: Exchange) -> list[str]:
-    taken = {
-        kind
-        for phase in WORDS.values()
-        for kind in rulebook.accepted_types(exchange, phase, Lot.EVEN)
-    }
-    return sorted(taken.intersection(MARKET_TYPES))
-
-
-def _keys(sound: _Sound, section: str) -> Mapping[str, object]:
-    found = sound.document.data.get(section)
-    return found if isinstance(found, dict) else {}
 
 
 # ---------------------------------------------------------------------------------------- the class
 
 
-def _parameters_fit(sound: _Sound) -> Iterator[Problem]:
+def _parameters(sound: _Sound) -> Iterator[Problem]:
+    """Whether the class has these parameters, and then whether its own check takes them."""
     if sound.factory is None:
         return
     try:
         known = parameters_of(sound.factory)
-    except OperatorMistake as mistake:
-        yield from mistake.problems
-        return
-    for name, value in sound.file.params.items():
-        problem = _parameter_problem(sound, known, name, value)
-        if problem is not None:
-            yield problem
-    for name, parameter in known.items():
-        if parameter.default is None and name not in sound.file.params:
-            message = f"{sound.file.use} needs the parameter {name!r} under 'params'"
-            yield sound.at("E-CFG-033", message, "params")
-
-
-def _parameters_hold(sound: _Sound) -> Iterator[Problem]:
-    """Whether the strategy itself takes its parameters."""
-    if sound.factory is None or any(_parameters_fit(sound)):
-        return
-    try:
-        make(sound.factory, (*sound.file.symbols, "")[0], sound.file.params)
+        wrong = list(_unfit_parameters(sound, known))
+        yield from wrong
+        if not wrong and "symbols" not in sound.unsound:
+            make(sound.factory, (*sound.file.symbols, "")[0], sound.file.params)
     except RefusedParameters as error:
         yield refused_parameters(sound.document, error)
     except OperatorMistake as mistake:
         yield from mistake.problems
+
+
+def _unfit_parameters(sound: _Sound, known: Mapping[str, Parameter]) -> Iterator[Problem]:
+    use, params = sound.file.use, sound.file.params
+    for name, value in params.items():
+        if name not in known:
+            hint = did_you_mean(name, list(known)) or f"known: {', '.join(known) or 'none'}"
+            message = f"{use} has no parameter {name!r}"
+            yield sound.document.at_key("E-CFG-033", message, ("params", name), hint)
+            continue
+        kind, is_flag = known[name].kind, isinstance(value, bool)
+        kinds = (int, float) if kind is float else (kind,)
+        if is_flag != (kind is bool) or not isinstance(value, kinds):
+            message = f"'params.{name}': wanted {_TYPE_WORDS[kind]}; found {shown(value)}"
+            yield sound.at("E-CFG-034", message, "params", name)
+    for name, parameter in known.items():
+        if parameter.default is None and name not in params:
+            yield sound.at(
+                "E-CFG-033", f"{use} needs the parameter {name!r} under 'params'", "params"
+            )
 
 
 def refused_parameters(document: YamlDocument, error: RefusedParameters) -> Problem:
@@ -296,61 +259,26 @@ def refused_parameters(document: YamlDocument, error: RefusedParameters) -> Prob
     return document.at_value("E-CFG-039", f"{document.data.get('use')}: {error}", place)
 
 
-def _parameter_problem(
-    sound: _Sound, known: Mapping[str, Parameter], name: str, value: ParameterValue
-) -> Problem | None:
-    place: Location = ("params", name)
-    if name not in known:
-        hint = did_you_mean(name, list(known)) or f"known: {', '.join(known) or 'none'}"
-        message = f"{sound.file.use} has no parameter {name!r}"
-        return sound.document.at_key("E-CFG-033", message, place, hint)
-    if _fits(known[name].kind, value):
-        return None
-    wanted = _TYPE_WORDS[known[name].kind]
-    message = f"'params.{name}': wanted {wanted}; found {shown(value)}"
-    return sound.document.at_value("E-CFG-034", message, place)
-
-
-def _fits(kind: type, value: ParameterValue) -> bool:
-    if isinstance(value, bool):
-        return kind is bool
-    return isinstance(value, kind) or (kind is float and isinstance(value, int))
-
-
-def _class_is_woken(sound: _Sound) -> Iterator[Problem]:
+def _woken(sound: _Sound) -> Iterator[Problem]:
     """A class that waits for bars alone never decides when only depth is polled."""
-    if sound.factory is None:
-        return
-    hooks = {key: hook for key, hook in _HOOKS.items() if _overrides(sound.factory, hook)}
-    wake = sound.file.wake.model_dump()
+    wake, factory = sound.file.wake.model_dump(), sound.factory
+    hooks = [
+        key
+        for key in ("bar", "quote", "depth", "timer", "session")
+        if factory and getattr(factory, f"on_{key}") is not getattr(Strategy, f"on_{key}")
+    ]
     if hooks and not any(wake[key] for key in hooks) and any(wake.values()):
-        needed = " or ".join(hooks)
-        message = f"nothing wakes {sound.file.use}: it waits for {needed} under 'wake'"
+        message = f"nothing wakes {sound.file.use}: it waits for {' or '.join(hooks)} under 'wake'"
         yield sound.document.at_key("E-CFG-035", message, ("wake",))
 
 
-def _overrides(factory: type[Strategy], hook: str) -> bool:
-    return getattr(factory, hook) is not getattr(Strategy, hook)
-
-
-_HOOKS: Final = {
-    "bar": "on_bar",
-    "quote": "on_quote",
-    "depth": "on_depth",
-    "timer": "on_timer",
-    "session": "on_session",
-}
-_CHECKS: Final[tuple[tuple[tuple[str, ...], _Check], ...]] = (
-    (("order",), _one_size),
-    (("order",), _price_fits_type),
-    (("symbols",), _symbols_counted),
-    (("symbols",), _symbols_once),
-    (("symbols",), _known_symbols),
-    (("wake",), _something_wakes),
-    (("order", "limits"), _limits_let_through),
-    (("order", "symbols"), _lot_exists),
-    (("order", "symbols", "when"), _type_exists),
-    (("use", "params"), _parameters_fit),
-    (("use", "params", "symbols"), _parameters_hold),
-    (("use", "wake"), _class_is_woken),
+_CHECKS: Final[tuple[tuple[tuple[str, ...], Callable[[_Sound], Iterator[Problem]]], ...]] = (
+    (("order",), _order),
+    (("symbols",), _symbols),
+    (("wake",), _wake),
+    (("order", "limits"), _limits),
+    (("order", "symbols"), _lot),
+    (("order", "symbols", "when"), _order_type),
+    (("use", "params"), _parameters),
+    (("use", "wake"), _woken),
 )
