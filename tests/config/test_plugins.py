@@ -147,7 +147,7 @@ def test_a_pipe_or_a_link_to_nowhere_among_the_strategies_is_waited_for_by_nobod
         ("this.Zen", "no strategy is called"),
         ("bot.strategy.Strategy", "no strategy is called"),
         ("strategies/none.py:None", "no file"),
-        ("strategies/mine.py:Other", "no subclass"),
+        ("strategies/mine.py:Other", "not a subclass"),
         ("../../etc/passwd.py:X", "project's folder down"),
         ("/etc/passwd.py:X", "project's folder down"),
     ],

@@ -2,7 +2,7 @@
 
 A class that would fail, or never be woken, is refused here with its file and line: a hook that is
 misspelt or asynchronous is silent for ever, and a constructor that wants more than the engine gives
-it would end the start of all the others.
+it would keep all the others from starting.
 """
 
 import inspect
@@ -24,11 +24,11 @@ from bot.strategy import BARS_MAX, BARS_MIN, BarView, Context, Indicator, Strate
 
 HOOKS: Final = tuple(name for name in vars(Strategy) if name.startswith("on_"))
 _CALLED: Final = (*HOOKS, "check")
-"""What a strategy's class may have of its own, and is then called as `Strategy` declares it."""
+"""What a strategy's class may define; it is called as `Strategy` declares it."""
 
 PARAMETER_TYPES: Final = (int, float, str, bool)
 FAILURES: Final = (Exception, SystemExit)
-"""What a plug-in may raise when it is loaded or made: its author's to mend, whatever it is."""
+"""What a plug-in may raise when it is loaded or made: its author has to mend that."""
 
 _BASE_NAMES: Final = frozenset(name for name in dir(Strategy) if not name.startswith("_"))
 _MIDNIGHT: Final = datetime(2000, 1, 1, tzinfo=UTC)
@@ -47,7 +47,21 @@ class RefusedParameters(ValueError):
 
 def require_sound(factory: type[Strategy]) -> None:
     """Raise OperatorMistake with everything of a class that would fail, or never be called."""
-    problems = [*_constructor_problems(factory), *_hook_problems(factory)]
+    problems: list[Problem] = []
+    if not _takes(factory, 1):
+        message = (
+            "its __init__ wants arguments that nobody gives it: make parameters annotated class "
+            "attributes, like 'fast: int = 5', and set up what you keep in on_start"
+        )
+        problems.append(_function_problem(factory, "__init__", message))
+    own = factory.__mro__[: factory.__mro__.index(Strategy)]
+    names = [name for cls in reversed(own) for name in vars(cls) if not name.startswith("_")]
+    for name in dict.fromkeys(names):  # in the order of the file
+        if name in _CALLED:
+            problems += _hook_problems(factory, name)
+        elif inspect.isroutine(getattr(factory, name, None)) and (hint := _hook_hint(name)):
+            message = f"{name} is not a hook, nothing calls it: {hint}"
+            problems.append(_function_problem(factory, name, message))
     try:
         parameters_of(factory)
     except OperatorMistake as mistake:
@@ -59,8 +73,8 @@ def require_sound(factory: type[Strategy]) -> None:
 def parameters_of(factory: type[Strategy]) -> Mapping[str, Parameter]:
     """Return the annotated class attributes, those of base classes first.
 
-    Raises OperatorMistake when an annotation is none of int, float, str and bool, or a name is one
-    that every strategy has.
+    Raises OperatorMistake when an annotation is not int, float, str or bool, or a name is one that
+    every strategy has.
     """
     try:
         hints = typing.get_type_hints(factory)
@@ -71,15 +85,18 @@ def parameters_of(factory: type[Strategy]) -> Mapping[str, Parameter]:
     own = {
         name: kind
         for name, kind in hints.items()
-        if not name.startswith("_") and name not in of_base and not _is_class_variable(kind)
+        if not name.startswith("_")
+        and name not in of_base
+        and ClassVar not in (kind, get_origin(kind))
     }
     for name, kind in own.items():
         if kind not in PARAMETER_TYPES:
             message = f"a file cannot give {name!r} a value: annotate it as int, float, str or bool"
-            raise OperatorMistake((_class_problem(factory, message),))
-        if name in _BASE_NAMES:
+        elif name in _BASE_NAMES:
             message = f"every strategy has a {name!r} already: give the parameter another name"
-            raise OperatorMistake((_class_problem(factory, message),))
+        else:
+            continue
+        raise OperatorMistake((_class_problem(factory, message),))
     return {name: Parameter(kind, getattr(factory, name, None)) for name, kind in own.items()}
 
 
@@ -108,8 +125,8 @@ def make(
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """What a strategy's first bar tells: the bars it needs before it can decide, and a name in it
-    that nothing has (None when all are known).
+    """What a strategy's first bar shows: the bars it needs before it can decide, and a name in it
+    that does not exist (None when all do).
     """
 
     bars: int
@@ -117,9 +134,9 @@ class Rehearsal:
 
 
 def rehearsal_of(strategy: Strategy) -> Rehearsal:
-    """Start it and show it one bar whose indicators know nothing yet; forget what it does then.
+    """Start it and show it one bar whose indicators have no value yet; ignore what it does.
 
-    What it raises may be that bar's fault, but for a name that nothing has: that is mistyped.
+    What it raises may be that bar's fault, except for a name that does not exist: a typing mistake.
     Raises RefusedParameters when it asks for an average that cannot be had.
     """
     windows = {f"warm_up = {type(strategy).warm_up}": type(strategy).warm_up}
@@ -145,24 +162,7 @@ def rehearsal_of(strategy: Strategy) -> Rehearsal:
 # ------------------------------------------------------------------------------------ the class
 
 
-def _constructor_problems(factory: type[Strategy]) -> Iterator[Problem]:
-    if not _takes(factory, 1):
-        message = (
-            "its __init__ wants arguments that nobody gives it: make parameters annotated class "
-            "attributes, like 'fast: int = 5', and set up what you keep in on_start"
-        )
-        yield _function_problem(factory, "__init__", message)
-
-
-def _hook_problems(factory: type[Strategy]) -> Iterator[Problem]:
-    for name in _own_methods(factory):
-        if name in _CALLED:
-            yield from _one_hook(factory, name)
-        elif hint := _hook_hint(name):
-            yield _function_problem(factory, name, f"{name} is no hook, nothing calls it: {hint}")
-
-
-def _one_hook(factory: type[Strategy], name: str) -> Iterator[Problem]:
+def _hook_problems(factory: type[Strategy], name: str) -> Iterator[Problem]:
     call = inspect.unwrap(getattr(factory, name))
     if not callable(call):
         yield _class_problem(factory, f"wanted {name} to be a function; found something else")
@@ -170,25 +170,13 @@ def _one_hook(factory: type[Strategy], name: str) -> Iterator[Problem]:
     kinds = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
     if any(is_kind(call) for is_kind in kinds):
         message = f"{name} is not a plain function: nothing in it would run. Write 'def {name}'"
-        message += ", without async and yield"
-        yield _function_problem(factory, name, message)
+        yield _function_problem(factory, name, f"{message}, without async and yield")
         return
     wanted = list(inspect.signature(getattr(Strategy, name)).parameters)
     is_static = isinstance(inspect.getattr_static(factory, name), staticmethod)
     if not _takes(getattr(factory, name), len(wanted) - is_static):
         text = f"wanted def {name}({', '.join(wanted)})"
         yield _function_problem(factory, name, f"{name} cannot be called as it will be: {text}")
-
-
-def _own_methods(factory: type[Strategy]) -> list[str]:
-    """Return the public names that the writer's classes define, in the order of the file."""
-    above = factory.__mro__[: factory.__mro__.index(Strategy)]
-    names = [name for cls in reversed(above) for name in vars(cls) if not name.startswith("_")]
-    return [
-        name
-        for name in dict.fromkeys(names)
-        if name in _CALLED or inspect.isroutine(getattr(factory, name, None))
-    ]
 
 
 def _hook_hint(name: str) -> str:
@@ -211,10 +199,6 @@ def _takes(call: Callable[..., object], count: int) -> bool:
     except ValueError:
         return True  # a built-in without a signature
     return True
-
-
-def _is_class_variable(kind: object) -> bool:
-    return kind is ClassVar or get_origin(kind) is ClassVar
 
 
 # ------------------------------------------------------------------------------------- the place

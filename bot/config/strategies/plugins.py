@@ -3,8 +3,8 @@
 Looked for in this order: entry points of the group `bot.strategies`, the files of the project's
 `strategies/` folder and of the shipped one (by class or file name in snake case), a dotted path
 below the project; `path.py:Class` names a file. A file is executed only when it is the one that is
-wanted, or to list all, and only when nobody else may write to it. A plug-in is trusted code in our
-process: it can do anything, and we say so in the docs.
+wanted, or to list all, and only when nobody else can write to it. A plug-in is trusted code in our
+process: it can do anything, and the docs say so.
 """
 
 import ast
@@ -15,7 +15,6 @@ import inspect
 import re
 import sys
 import traceback
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
@@ -75,9 +74,11 @@ def find_strategy(use: str, base_dir: Path) -> type[Strategy]:
             raise _unknown(f"{path}: a strategy's file is named from its project's folder down")
         found: type[Strategy] | None = _class_of_file(project_of(base_dir) / path, name)
     else:
-        found = _entry_point(use) or _in_folders(use, base_dir) or _dotted(use, base_dir)
+        found = _by_name(use, base_dir)
     if found is None:
-        names = _names(base_dir)
+        files = [file for folder in plugin_folders(base_dir) for file in _files(folder)]
+        known = [snake_case(each) for file in files for each in _class_names(file)]
+        names = list(dict.fromkeys([*(point.name for point in _points()), *known]))
         hint = did_you_mean(use, names) or f"known: {', '.join(names)}."
         raise _unknown(f"no strategy is called {use!r}: {hint} All: bot strategy list")
     require_sound(found)
@@ -86,12 +87,51 @@ def find_strategy(use: str, base_dir: Path) -> type[Strategy]:
 
 def list_plugins(base_dir: Path) -> tuple[PluginRow, ...]:
     """Return everything that can be used, and broken files with the reason."""
-    return (*_entry_rows(), *_file_rows(base_dir))
+    rows: list[PluginRow] = []
+    for point in _points():
+        where, error = f"entry point {point.value}", None
+        try:
+            require_sound(_loaded(point))
+        except OperatorMistake as mistake:
+            error = mistake.problems[0].message
+        rows.append(PluginRow(point.name, where, error))
+    of_files: dict[str, PluginRow] = {}  # the project's own file of a name hides a shipped one
+    for file in (file for folder in plugin_folders(base_dir) for file in _files(folder)):
+        try:
+            classes = _strategies_in(_run(file))
+            for each in classes:
+                require_sound(each)
+        except OperatorMistake as mistake:
+            problem = mistake.problems[0]
+            where = problem.place or shown_path(file)
+            of_files.setdefault(file.stem, PluginRow(file.stem, where, problem.message))
+        else:
+            for name in (snake_case(each.__name__) for each in classes):
+                of_files.setdefault(name, PluginRow(name, shown_path(file)))
+    return (*rows, *of_files.values())
 
 
 def snake_case(name: str) -> str:
     """Return `sma_cross` for `SmaCross`."""
     return _WORDS.sub("_", name).lower()
+
+
+def _by_name(use: str, base_dir: Path) -> type[Strategy] | None:
+    """Look among entry points, then in the folders, then take it for a dotted path.
+
+    The project's own file of a name hides a shipped one. `strategies.sma.SmaCross` is
+    `strategies/sma.py:SmaCross`; nothing else is ever imported.
+    """
+    for point in _points().select(name=use):
+        return _loaded(point)
+    for folder in plugin_folders(base_dir):
+        by_name = [file for file in _files(folder) if file.stem == use]
+        holding = [file for file in _files(folder) if use in map(snake_case, _class_names(file))]
+        for file in [*holding, *by_name][:1]:
+            return _class_of_file(file, "", use)
+    module, _, name = use.replace(":", ".").rpartition(".")
+    file = project_of(base_dir) / f"{module.replace('.', '/')}.py"
+    return _class_of_file(file, name) if module and file.is_file() else None
 
 
 # ------------------------------------------------------------------------------------- entry points
@@ -107,41 +147,17 @@ def _points() -> importlib.metadata.EntryPoints:
     return _points_on(tuple(sys.path))
 
 
-def _entry_point(use: str) -> type[Strategy] | None:
-    for point in _points().select(name=use):
-        return _require_strategy(_loaded(point), f"the entry point {use!r}")
-    return None
-
-
-def _loaded(point: importlib.metadata.EntryPoint) -> object:
+def _loaded(point: importlib.metadata.EntryPoint) -> type[Strategy]:
+    what = f"the entry point {point.name!r}"
     try:
-        return point.load()
+        found = point.load()
     except FAILURES as error:
-        message = f"the entry point {point.name!r} ({point.value}) cannot be loaded: {_said(error)}"
+        message = f"{what} ({point.value}) cannot be loaded: {_words_of(error)}"
         raise OperatorMistake.of("E-CFG-032", message) from error
-
-
-def _entry_rows() -> Iterator[PluginRow]:
-    for point in _points():
-        try:
-            require_sound(_require_strategy(_loaded(point), f"the entry point {point.name!r}"))
-        except OperatorMistake as mistake:
-            yield PluginRow(point.name, f"entry point {point.value}", mistake.problems[0].message)
-        else:
-            yield PluginRow(point.name, f"entry point {point.value}")
+    return _require_strategy(found, what)
 
 
 # -------------------------------------------------------------------------------------------- files
-
-
-def _in_folders(use: str, base_dir: Path) -> type[Strategy] | None:
-    """The project's own file of a name hides a shipped one."""
-    for folder in plugin_folders(base_dir):
-        by_name = [file for file in _files(folder) if file.stem == use]
-        holding = [file for file in _files(folder) if use in map(snake_case, _class_names(file))]
-        for file in [*holding, *by_name][:1]:
-            return _class_of_file(file, "", use)
-    return None
 
 
 def _files(folder: Path) -> list[Path]:
@@ -159,39 +175,10 @@ def _class_names(file: Path) -> list[str]:
     return [node.name for node in tree.body if isinstance(node, ast.ClassDef) and node.bases]
 
 
-def _names(base_dir: Path) -> list[str]:
-    """Return every name that `use` may hold; no file is run."""
-    points = [point.name for point in _points()]
-    files = [file for folder in plugin_folders(base_dir) for file in _files(folder)]
-    names = [*points, *(snake_case(name) for file in files for name in _class_names(file))]
-    return list(dict.fromkeys(names))
-
-
-def _file_rows(base_dir: Path) -> Iterator[PluginRow]:
-    seen: set[str] = set()
-    for folder in plugin_folders(base_dir):
-        for file in _files(folder):
-            for row in _rows_of(file):
-                if row.name not in seen:
-                    yield row
-                seen.add(row.name)
-
-
-def _rows_of(file: Path) -> list[PluginRow]:
-    try:
-        classes = _strategies_in(_run(file))
-        for each in classes:
-            require_sound(each)
-    except OperatorMistake as mistake:
-        problem = mistake.problems[0]
-        return [PluginRow(file.stem, problem.place or shown_path(file), problem.message)]
-    return [PluginRow(snake_case(each.__name__), shown_path(file)) for each in classes]
-
-
 def _class_of_file(file: Path, name: str, use: str = "") -> type[Strategy]:
     """Return the class of that name, or the one that `use` means, or the only one."""
     if not file.is_file():
-        raise _unknown(f"there is no file {shown_path(file)}")
+        raise _unknown(f"no file {shown_path(file)}")
     module = _run(file)
     if name:
         return _require_strategy(getattr(module, name, None), f"{name!r} in {shown_path(file)}")
@@ -205,15 +192,18 @@ def _class_of_file(file: Path, name: str, use: str = "") -> type[Strategy]:
 
 
 def _strategies_in(module: ModuleType) -> list[type[Strategy]]:
-    return [
-        each
-        for each in vars(module).values()
-        if _is_strategy(each) and each.__module__ == module.__name__
-    ]
+    values = vars(module).values()
+    return [each for each in values if _is_strategy(each) and each.__module__ == module.__name__]
 
 
 def _is_strategy(value: object) -> TypeGuard[type[Strategy]]:
     return inspect.isclass(value) and issubclass(value, Strategy) and value is not Strategy
+
+
+def _require_strategy(value: object, what: str) -> type[Strategy]:
+    if not _is_strategy(value):
+        raise _unknown(f"{what} is not a subclass of bot.Strategy")
+    return value
 
 
 class _Loader(SourceFileLoader):
@@ -227,7 +217,7 @@ class _Loader(SourceFileLoader):
 def _run(file: Path) -> ModuleType:
     """Import a file under a name of its own, so that two `sma.py` do not meet.
 
-    Nothing of it runs when somebody else may write to it, whatever the mode; but what is shipped
+    Nothing of it runs when somebody else can write to it, whatever the mode; but what is shipped
     is as safe as the program that reads it.
     """
     ours = shipped(FOLDER)
@@ -249,41 +239,20 @@ def _run(file: Path) -> ModuleType:
 
 
 def _broken(file: Path, error: BaseException) -> Problem:
-    line = _line_in(file, error)
-    column = (getattr(error, "offset", None) or 1) if isinstance(error, SyntaxError) else 1
-    snippet = snippet_of(read_text(file), Span(line, max(column, 1))) if line > 1 else ""
-    message = f"this strategy cannot be loaded: {_said(error)}"
-    return Problem("E-CFG-032", message, shown_path(file), line, max(column, 1), snippet)
-
-
-def _line_in(file: Path, error: BaseException) -> int:
-    if isinstance(error, SyntaxError) and error.lineno:
-        return error.lineno
+    """Point at the mistake in the syntax, else at the last line of the file that ran."""
     frames = traceback.extract_tb(error.__traceback__)
-    lines = [frame.lineno for frame in frames if Path(frame.filename) == file.resolve()]
-    return next((line for line in reversed(lines) if line), 1)
-
-
-def _said(error: BaseException) -> str:
+    ran = [frame.lineno for frame in frames if Path(frame.filename) == file.resolve()]
+    line, column = next((line for line in reversed(ran) if line), 1), 1
     if isinstance(error, SyntaxError):
-        return f"{type(error).__name__}: {error.msg}"
-    return f"{type(error).__name__}: {error}"
+        line, column = error.lineno or line, max(error.offset or 1, 1)
+    snippet = snippet_of(read_text(file), Span(line, column)) if line > 1 else ""
+    message = f"this strategy cannot be loaded: {_words_of(error)}"
+    return Problem("E-CFG-032", message, shown_path(file), line, column, snippet)
 
 
-# ---------------------------------------------------------------------------------------- the rest
-
-
-def _dotted(use: str, base_dir: Path) -> type[Strategy] | None:
-    """`strategies.sma.SmaCross` is `strategies/sma.py:SmaCross`; nothing else is ever imported."""
-    module, _, name = use.replace(":", ".").rpartition(".")
-    file = project_of(base_dir) / f"{module.replace('.', '/')}.py"
-    return _class_of_file(file, name) if module and file.is_file() else None
-
-
-def _require_strategy(value: object, what: str) -> type[Strategy]:
-    if not _is_strategy(value):
-        raise _unknown(f"{what} is no subclass of bot.Strategy")
-    return value
+def _words_of(error: BaseException) -> str:
+    words = error.msg if isinstance(error, SyntaxError) else error
+    return f"{type(error).__name__}: {words}"
 
 
 def _unknown(message: str) -> OperatorMistake:

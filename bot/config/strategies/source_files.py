@@ -1,6 +1,6 @@
 """The files that a strategy was made of, and which of them have been changed since.
 
-A running bot goes on with what it read at its start; who edits a file meanwhile should be told so.
+A running bot goes on with what it read at its start; whoever edits a file meanwhile should know.
 The bot only hands out names and hashes: the command that shows them reads the files.
 """
 
@@ -29,16 +29,17 @@ def hashes_of(strategies: Iterable[LoadedStrategy]) -> dict[str, Hashes]:
 
 def changed_files(hashes: Mapping[str, object]) -> list[str]:
     """Return the files that hold another text now, or are gone; as they may be shown."""
-    return [shown_path(Path(name)) for name, known in hashes.items() if _differs(name, known)]
-
-
-def _differs(name: str, known: object) -> bool:
-    try:
-        return _hash(Path(name)) != known
-    except FileNotFoundError:
-        return True
-    except OSError:
-        return False  # not ours to read: nothing is known of it
+    changed = []
+    for name, known in hashes.items():
+        try:
+            is_changed = _hash(Path(name)) != known
+        except FileNotFoundError:
+            is_changed = True
+        except OSError:
+            continue  # not ours to read: nothing is known about it
+        if is_changed:
+            changed.append(shown_path(Path(name)))
+    return changed
 
 
 def _hash(file: Path) -> str:

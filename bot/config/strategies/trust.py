@@ -1,6 +1,6 @@
 """Whether somebody else could change a file that runs in our process, or says what runs.
 
-A strategy's Python can do anything, so whoever may write to it trades. Looked at are the file, all
+A strategy's Python can do anything, so whoever can write to it trades. Looked at are the file, all
 that a link in its path leads to, and every folder above these. The owner's own group may write:
 Debian gives each user one, and a plain `umask 002` then harms nobody.
 """
@@ -22,20 +22,18 @@ LINKS_MAX: Final = 40
 
 
 def require_trusted(*files: Path) -> None:
-    """Raise OperatorMistake for every file or folder that somebody else may write to."""
-    found = {place: why for file in files for place, why in _open_places(file)}
+    """Raise OperatorMistake for every file or folder that somebody else can write to."""
+    found: dict[Path, str] = {}
+    for path in (path for file in files for path in _followed(file.absolute())):
+        for place in (path, *path.parents):
+            may_be_sticky = place not in {path, path.parent}
+            if why := _complaint(place, may_be_sticky=may_be_sticky):
+                found[place] = why
     if found:
         raise OperatorMistake(
             Problem("E-CFG-038", f"others could change what runs: {why}", shown_path(place))
             for place, why in found.items()
         )
-
-
-def _open_places(file: Path) -> Iterator[tuple[Path, str]]:
-    for path in _followed(file.absolute()):
-        yield from _complaint(path, may_be_sticky=False)
-        for folder in path.parents:
-            yield from _complaint(folder, may_be_sticky=folder != path.parent)
 
 
 def _followed(path: Path) -> Iterator[Path]:
@@ -49,25 +47,29 @@ def _followed(path: Path) -> Iterator[Path]:
     yield path.resolve()
 
 
-def _complaint(path: Path, *, may_be_sticky: bool) -> Iterator[tuple[Path, str]]:
+def _complaint(path: Path, *, may_be_sticky: bool) -> str:
+    """Who else can write here, and what to do; empty when nobody can."""
     found, ours = path.stat(), {os.geteuid(), 0, Path(bot.__file__).stat().st_uid}
     mode, place = found.st_mode, shlex.quote(str(path))
     if others := {found.st_uid, path.lstat().st_uid} - ours:
         owner, me = _name_of(others.pop()), _name_of(os.geteuid())
-        yield path, f"{owner} owns this, not you. Do: sudo chown -h {me} {place}, or run as {owner}"
-    elif may_be_sticky and mode & stat.S_ISVTX:
-        return
-    elif mode & stat.S_IWOTH:
-        yield path, f"everybody may write here. {_how_to_shut('o-w', place, found.st_uid)}"
+        return f"{owner} owns this, not you. Do: sudo chown -h {me} {place}, or run as {owner}"
+    if may_be_sticky and mode & stat.S_ISVTX:
+        return ""
+    if mode & stat.S_IWOTH:
+        who, change = "everybody", "o-w"
     elif mode & stat.S_IWGRP and not _is_private(found.st_gid, found.st_uid):
-        how = _how_to_shut("g-w", place, found.st_uid)
-        yield path, f"the group {_group_name(found.st_gid)} may write here. {how}"
-
-
-def _how_to_shut(change: str, place: str, owner: int) -> str:
-    """Say what to do; on a drive without modes of its own, as Windows has, chmod does nothing."""
-    sudo = "" if os.geteuid() in {owner, 0} else "sudo "
-    return f"Do: {sudo}chmod {change} {place}. If that can't be done, move the bot to your home"
+        try:
+            group = grp.getgrgid(found.st_gid).gr_name
+        except KeyError:
+            group = str(found.st_gid)
+        who, change = f"the group {group}", "g-w"
+    else:
+        return ""
+    # On a drive without modes of its own, as Windows has, chmod does nothing: hence the last words.
+    sudo = "" if os.geteuid() in {found.st_uid, 0} else "sudo "
+    how = f"Do: {sudo}chmod {change} {place}. If that can't be done, move the bot to your home"
+    return f"{who} may write here. {how}"
 
 
 def _name_of(user: int) -> str:
@@ -75,13 +77,6 @@ def _name_of(user: int) -> str:
         return pwd.getpwuid(user).pw_name
     except KeyError:
         return str(user)
-
-
-def _group_name(group: int) -> str:
-    try:
-        return grp.getgrgid(group).gr_name
-    except KeyError:
-        return str(group)
 
 
 def _is_private(group: int, owner: int) -> bool:
