@@ -131,7 +131,7 @@ def test_a_symbol_without_a_file_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("day", "words"),
-    [("2026-11-21", "day 2026-11-21 is no trading day"), ("2023-07-03", "day 2023-07-03")],
+    [("2026-11-21", "day 2026-11-21 is not a trading day"), ("2023-07-03", "day 2023-07-03")],
 )
 def test_a_day_outside_the_calendar_is_refused(day: str, words: str, tmp_path: Path) -> None:
     put(tmp_path, MINUTES + GOOD)

@@ -42,23 +42,22 @@ class DayLimits:
         """Return a price that the exchange could have quoted. Raises WrongCell."""
         price = row.whole(column)
         if not self.band.holds(price):
-            raise WrongCell(column, *self._outside(price))
+            low, high = f"{self.band.floor:,}", f"{self.band.ceiling:,}"
+            around = f"{low} to {high} VND around the reference {self.reference:,}"
+            if self.band.holds(price * _THOUSAND):
+                fault = f"1,000 times too small: multiply by 1,000; wanted {around}"
+            elif self.band.holds(price // _THOUSAND):
+                fault = f"1,000 times too large: divide by 1,000; wanted {around}"
+            else:
+                hint = "give the day's reference in a daily file if it went ex"
+                message = f"{price:,} is outside the band {around}; {hint}"
+                raise WrongCell(column, "E-MKT-007", message)
+            raise WrongCell(column, "E-MKT-006", f"{price:,} is {fault}")
         if not self.rulebook.is_on_tick(self.instrument, price):
             tick = self.rulebook.tick_size(self.instrument, price)
             message = f"{price:,} is off the tick of {tick:,} VND on {self.instrument.exchange}"
             raise WrongCell(column, "E-MKT-007", f"{message}; adjusted prices are not replayed")
         return price
-
-    def _outside(self, price: int) -> tuple[str, str]:
-        low, high = f"{self.band.floor:,}", f"{self.band.ceiling:,}"
-        around = f"{low} to {high} VND around the reference {self.reference:,}"
-        if self.band.holds(price * _THOUSAND) or self.band.holds(price // _THOUSAND):
-            factor = (
-                "small: multiply by" if self.band.holds(price * _THOUSAND) else "large: divide by"
-            )
-            return "E-MKT-006", f"{price:,} is 1,000 times too {factor} 1,000; wanted {around}"
-        hint = "give the day's reference in a daily file if it went ex"
-        return "E-MKT-007", f"{price:,} is outside the band {around}; {hint}"
 
     def bar(self, row: Row, second: int) -> RecordedBar:
         """Return a bar whose prices and volume agree. Raises WrongCell."""
@@ -85,8 +84,14 @@ class DayLimits:
         """Return a trade of a second in which the exchange trades. Raises WrongCell."""
         second, price = second_of(text), self.price(row, "price")
         side = aggressor_of(row)
-        held = [span for span in self.spans if _holds(span, second, side)]
-        if not held:
+        if side is None:  # an auction
+            phases = (Phase.OPEN, Phase.PRE_CLOSED)
+            is_open = any(s.phase in phases and second == s.end for s in self.spans)
+        else:
+            is_open = any(
+                s.phase is Phase.PROGRESS and s.start <= second < s.end for s in self.spans
+            )
+        if not is_open:
             raise WrongCell("time", "E-MKT-005", self._closed(text))
         return Print(second, price, volume_of(row), side)
 
@@ -99,12 +104,6 @@ class DayLimits:
             if span.phase in (Phase.OPEN, Phase.PROGRESS, Phase.PRE_CLOSED)
         ]
         return f"{self.instrument.exchange} does not trade at {text}; it does: {', '.join(trading)}"
-
-
-def _holds(span: FlowSpan, second: int, side: Side | None) -> bool:
-    if side is None:
-        return span.phase in (Phase.OPEN, Phase.PRE_CLOSED) and second == span.end
-    return span.phase is Phase.PROGRESS and span.start <= second < span.end
 
 
 def second_of(text: str) -> int:
@@ -125,10 +124,10 @@ def day_of(text: str, column: str) -> date:
         raise WrongCell(column, "E-MKT-003", message) from None
 
 
-def traded_on(rulebook: Rulebook, day: date, column: str) -> None:
+def require_trading_day(rulebook: Rulebook, day: date, column: str) -> None:
     """Raise WrongCell when the calendar knows the day and the exchanges are closed on it."""
     if rulebook.calendar.covers(day) and not rulebook.calendar.is_trading_day(day):
-        message = f"{day} ({day:%A}) is no trading day; was the time moved to another zone?"
+        message = f"{day} ({day:%A}) is not a trading day; was the time moved to another zone?"
         raise WrongCell(column, "E-MKT-005", message)
 
 
@@ -136,19 +135,18 @@ def volume_of(row: Row) -> int:
     """Return a volume in whole lots. Raises WrongCell."""
     text = row.cells["volume"]
     if text.startswith("-"):
-        message = f"a volume is at least {LOT} shares, found {shown(text)}"
-        raise WrongCell("volume", "E-MKT-008", message)
-    volume = row.whole("volume")
-    if not volume or volume % LOT:
-        message = f"a volume is a multiple of {LOT} shares, above 0, found {volume:,}"
-        raise WrongCell("volume", "E-MKT-008", message)
-    if volume > VOLUME_MAX:
-        message = (
-            f"a volume is at most {VOLUME_MAX:,} shares in a row, found {volume:,}; "
-            "is it the value in VND?"
-        )
-        raise WrongCell("volume", "E-MKT-008", message)
-    return volume
+        wanted, found = f"at least {LOT} shares", shown(text)
+    else:
+        volume = row.whole("volume")
+        found = f"{volume:,}"
+        if not volume or volume % LOT:
+            wanted = f"a multiple of {LOT} shares, above 0"
+        elif volume > VOLUME_MAX:
+            wanted = f"at most {VOLUME_MAX:,} shares in a row"
+            found += "; is it the value in VND?"
+        else:
+            return volume
+    raise WrongCell("volume", "E-MKT-008", f"a volume is {wanted}, found {found}")
 
 
 def aggressor_of(row: Row) -> Side | None:

@@ -6,7 +6,6 @@ that of the daily file, if it has one; else, on the first day, the scenario's; e
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from datetime import date
 from hashlib import sha256
 from pathlib import Path
@@ -56,28 +55,19 @@ def with_recording(scenario: Scenario, rulebook: Rulebook, base_dir: Path) -> Sc
 
 
 def _window(scenario: Scenario, rulebook: Rulebook) -> tuple[date, ...]:
-    """Return the days that are played. Raises OperatorMistake for one that none can be."""
+    """Return the days that are played. Raises OperatorMistake for a day that cannot be."""
     day, calendar = scenario.day, rulebook.calendar
     years = f"the calendar covers {min(calendar.years)} to {max(calendar.years)}"
     if day is None:
         raise OperatorMistake.of("E-MKT-005", "a scenario that replays names its day: add day")
     if not calendar.is_trading_day(day):
-        why = f"day {day} is no trading day" if calendar.covers(day) else f"day {day}"
+        why = f"day {day} is not a trading day" if calendar.covers(day) else f"day {day}"
         raise OperatorMistake.of("E-MKT-005", f"{why}: {years}")
     try:
         return tuple(calendar.add_trading_days(day, n) for n in range(scenario.replay.days))
     except CalendarEnds as error:
         message = f"{scenario.replay.days} days from {day} go past the calendar; {years}"
         raise OperatorMistake.of("E-MKT-005", message) from error
-
-
-@dataclass(frozen=True, slots=True)
-class _Traded:
-    """What the reference of the next day needs of a day."""
-
-    close: int
-    volume: int
-    value: int
 
 
 class _Reader:
@@ -99,66 +89,50 @@ class _Reader:
 
     def problems(self) -> list[Problem]:
         """Return all that is wrong, file by file."""
-        told = [problem for table in self._tables for problem in table.all_problems()]
-        return [*self._missing, *told]
+        found = [problem for table in self._tables for problem in table.all_problems()]
+        return [*self._missing, *found]
 
     def days_of(self, script: SymbolScript) -> dict[date, RecordedDay]:
         """Return the played days of a symbol, without those that are wrong."""
         kind = script.replay
         assert kind is not None, "only replayed symbols are read"
-        table = self._daily_table if kind is RecordKind.DAILY else self._own_table(script, kind)
-        if table is None:
-            return self._tell_missing(script, kind, "there is no file of it")
-        rows = self._rows(script, kind, table)
-        if self.window[0] not in rows:
-            return self._tell_missing(script, kind, f"it has no row on {self.window[0]}")
-        return dict(self._recorded(script, kind, table, rows))
-
-    def _rows(self, script: SymbolScript, kind: RecordKind, table: MarketTable) -> Rows:
+        place = self._base_dir / str(getattr(self._places, kind))
+        rows: Rows
         if kind is RecordKind.DAILY:
-            return self._daily[script.symbol]
-        may_repeat = kind is RecordKind.TRADES
-        return timed_rows(table, self.window, self._rulebook, may_repeat=may_repeat)
-
-    def _own_table(self, script: SymbolScript, kind: RecordKind) -> MarketTable | None:
-        folder = self._base_dir / str(getattr(self._places, kind))
-        files = [folder / f"{script.symbol}{ending}" for ending in _ENDINGS]
-        found = next((file for file in files if file.is_file()), None)
-        return None if found is None else self._table(found, kind)
+            table, rows = self._daily_table, self._daily[script.symbol]
+        else:
+            files = [place / f"{script.symbol}{ending}" for ending in _ENDINGS]
+            found = next((file for file in files if file.is_file()), None)
+            table, rows = self._table(found, kind) if found else None, {}
+            if table is not None:
+                may_repeat = kind is RecordKind.TRADES
+                rows = timed_rows(table, self.window, self._rulebook, may_repeat=may_repeat)
+        if table is None or self.window[0] not in rows:
+            fault = f"it has no row on {self.window[0]}" if table else "there is no file of it"
+            message = (
+                f"{script.symbol} is replayed from {kind}, but {fault}; add it, or leave it out"
+            )
+            self._missing.append(Problem("E-MKT-009", message, str(place)))
+            return {}
+        days: dict[date, RecordedDay] = {}
+        carried = script.reference
+        for day in self.window:
+            reference = self._reference(script, day) or carried
+            limits = DayLimits(
+                self._rulebook,
+                script.instrument,
+                reference,
+                self._rulebook.band(script.instrument, reference, special=script.is_special),
+                day_spans(self._rulebook, script.exchange, day),
+            )
+            days[day] = _day(kind, table, rows.get(day, []), limits)
+            carried = _next_reference(limits, days[day])
+        return days
 
     def _table(self, path: Path, kind: RecordKind) -> MarketTable:
         table = read_table(path, _COLUMNS[kind])
         self._tables.append(table)
         return table
-
-    def _tell_missing(
-        self, script: SymbolScript, kind: RecordKind, fault: str
-    ) -> dict[date, RecordedDay]:
-        place = str(self._base_dir / str(getattr(self._places, kind)))
-        message = f"{script.symbol} is replayed from {kind}, but {fault}; add it, or leave it out"
-        self._missing.append(Problem("E-MKT-009", message, place))
-        return {}
-
-    # ------------------------------------------------------------------------------- days
-
-    def _recorded(
-        self, script: SymbolScript, kind: RecordKind, table: MarketTable, rows: Rows
-    ) -> Iterator[tuple[date, RecordedDay]]:
-        carried = script.reference
-        for day in self.window:
-            reference = self._reference(script, day) or carried
-            instrument = script.instrument
-            limits = DayLimits(
-                self._rulebook,
-                instrument,
-                reference,
-                self._rulebook.band(instrument, reference, special=script.is_special),
-                day_spans(self._rulebook, script.exchange, day),
-            )
-            found = _day(kind, table, rows.get(day, []), limits)
-            traded = _traded(found)
-            carried = _carried(self._rulebook, limits, traded) if traded else reference
-            yield day, found
 
     def _reference(self, script: SymbolScript, day: date) -> int | None:
         """Return the daily file's reference, None when it has none; check its exchange too."""
@@ -166,22 +140,18 @@ class _Reader:
         for row in self._daily[script.symbol].get(day, []):
             assert table is not None, "a daily row is of the daily file"
             try:
-                _check_exchange(row, script)
+                found = row.cells.get("exchange", script.exchange)
+                if found != script.exchange:
+                    where = f"on {found} here, on {script.exchange} in the scenario"
+                    raise WrongCell("exchange", "E-MKT-009", f"{script.symbol} is {where}")
                 return row.whole("reference") if row.cells.get("reference") else None
             except WrongCell as error:
                 table.wrong(row, error)
         return None
 
 
-def _check_exchange(row: Row, script: SymbolScript) -> None:
-    found = row.cells.get("exchange", script.exchange)
-    if found != script.exchange:
-        message = f"{script.symbol} is on {found} here, on {script.exchange} in the scenario"
-        raise WrongCell("exchange", "E-MKT-009", message)
-
-
 def _day(kind: RecordKind, table: MarketTable, rows: list[Row], limits: DayLimits) -> RecordedDay:
-    """Return a day of the rows that are right; the others are told."""
+    """Return a day of the rows that are right; the table notes the others."""
     if kind is RecordKind.DAILY:
         whole = list(_right(table, rows, lambda row: limits.bar(row, _OPENING)))
         return RecordedDay(limits.reference, whole=whole[0] if whole else None)
@@ -189,17 +159,15 @@ def _day(kind: RecordKind, table: MarketTable, rows: list[Row], limits: DayLimit
         bars = _right(table, rows, lambda row: limits.minute(row, row.cells["time"][CLOCK]))
         return RecordedDay(limits.reference, minutes=tuple(bars))
     auctions: dict[int, int] = {}
-    trades = _right(table, rows, lambda row: _trade(row, limits, auctions))
-    return RecordedDay(limits.reference, trades=tuple(trades))
 
+    def trade(row: Row) -> Print:
+        made = limits.trade(row, row.cells["time"][CLOCK])
+        if made.aggressor is None and auctions.setdefault(made.second, made.price) != made.price:
+            prices = f"{auctions[made.second]:,} and {made.price:,}"
+            raise WrongCell("price", "E-MKT-008", f"an auction has one price, found {prices}")
+        return made
 
-def _trade(row: Row, limits: DayLimits, auctions: dict[int, int]) -> Print:
-    """Return a trade; `auctions` keeps the price of each."""
-    made = limits.trade(row, row.cells["time"][CLOCK])
-    if made.aggressor is None and auctions.setdefault(made.second, made.price) != made.price:
-        message = f"an auction has one price, found {auctions[made.second]:,} and {made.price:,}"
-        raise WrongCell("price", "E-MKT-008", message)
-    return made
+    return RecordedDay(limits.reference, trades=tuple(_right(table, rows, trade)))
 
 
 def _right(
@@ -212,19 +180,18 @@ def _right(
             table.wrong(row, error)
 
 
-def _traded(day: RecordedDay) -> _Traded | None:
-    """Return close, shares and VND of a day; None when nothing traded."""
+def _next_reference(limits: DayLimits, day: RecordedDay) -> int:
+    """Return the next day's reference: the close, on UPCOM the average to the nearest tick.
+
+    After a day without a trade it stays the same.
+    """
     bars = [(bar.close, bar.volume) for bar in (*day.minutes, *([day.whole] if day.whole else []))]
     sold = bars or [(each.price, each.quantity) for each in day.trades]
     if not sold:
-        return None
-    return _Traded(sold[-1][0], sum(volume for _, volume in sold), sum(p * v for p, v in sold))
-
-
-def _carried(rulebook: Rulebook, limits: DayLimits, traded: _Traded) -> int:
-    """Return the next day's reference: the close, on UPCOM the average to the nearest tick."""
+        return limits.reference
     if limits.instrument.exchange is not Exchange.UPCOM:
-        return traded.close
-    below = rulebook.tick_down(limits.instrument, traded.value // traded.volume + 1)
-    above = rulebook.tick_up(limits.instrument, below)
-    return above if 2 * traded.value >= (below + above) * traded.volume else below
+        return sold[-1][0]
+    volume, value = sum(volume for _, volume in sold), sum(p * v for p, v in sold)
+    below = limits.rulebook.tick_down(limits.instrument, value // volume + 1)
+    above = limits.rulebook.tick_up(limits.instrument, below)
+    return above if 2 * value >= (below + above) * volume else below

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from datetime import date
 from typing import Final
 
-from bot.config.market_files.check import day_of, traded_on
+from bot.config.market_files.check import day_of, require_trading_day
 from bot.config.market_files.table import MarketTable, Row, WrongCell, shown
 from bot.domain.rulebook import Rulebook
 
@@ -35,7 +35,7 @@ def timed_rows(
         text = [*line.split(",", index + 1), *[""] * index][index]
         is_later = text > before or (may_repeat and text == before)
         if not (is_later and text[DAY] in known):
-            _look(table, number, line, before if is_later else text, rulebook)
+            _check_time(table, number, line, before if is_later else text, rulebook)
             known.add(text[DAY])
         before = max(before, text) if _TIME.fullmatch(text) else before
         if text[DAY] in played and (row := table.row(number, line)) is not None:
@@ -43,8 +43,10 @@ def timed_rows(
     return rows
 
 
-def _look(table: MarketTable, number: int, line: str, before: str, rulebook: Rulebook) -> None:
-    """Tell what is wrong with the time of a row; `before` is its own when it comes too late."""
+def _check_time(
+    table: MarketTable, number: int, line: str, before: str, rulebook: Rulebook
+) -> None:
+    """Note what is wrong with the time of a row; `before` is its own when it is not a later one."""
     row = table.row(number, line)
     if row is None:
         return
@@ -53,7 +55,7 @@ def _look(table: MarketTable, number: int, line: str, before: str, rulebook: Rul
         if not _TIME.fullmatch(text):
             message = f"a time is YYYY-MM-DD HH:MM, found {shown(text)}"
             raise WrongCell("time", "E-MKT-003", message)
-        traded_on(rulebook, day_of(text[DAY], "time"), "time")
+        require_trading_day(rulebook, day_of(text[DAY], "time"), "time")
         if text == before:
             message = f"{text} is not later than the rows before it: sort the file by time"
             raise WrongCell("time", "E-MKT-004", message)
@@ -73,19 +75,19 @@ def daily_rows(
             if not _SYMBOL.fullmatch(symbol):
                 message = f"a symbol is 3 to 10 capitals or digits, found {shown(symbol)}"
                 raise WrongCell("symbol", "E-MKT-003", message)
-            if symbol in rows:
-                latest[symbol] = _next_day(row, latest.get(symbol), rulebook)
-                if latest[symbol] in days:
-                    rows[symbol][latest[symbol]] = [row]
+            if symbol not in rows:
+                continue
+            day, before = day_of(row.cells["date"], "date"), latest.get(symbol)
+            require_trading_day(rulebook, day, "date")
+            if before is not None and day <= before:
+                message = (
+                    f"{day} is not later than {before} before it: sort a symbol's rows by date"
+                )
+                raise WrongCell("date", "E-MKT-004", message)
         except WrongCell as error:
             table.wrong(row, error)
+            continue
+        latest[symbol] = day
+        if day in days:
+            rows[symbol][day] = [row]
     return rows
-
-
-def _next_day(row: Row, before: date | None, rulebook: Rulebook) -> date:
-    day = day_of(row.cells["date"], "date")
-    traded_on(rulebook, day, "date")
-    if before is not None and day <= before:
-        message = f"{day} is not later than {before} before it: sort the rows of a symbol by date"
-        raise WrongCell("date", "E-MKT-004", message)
-    return day

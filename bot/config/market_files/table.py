@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from bot.config.model_check import in_order
 from bot.config.problems import OperatorMistake, Problem
 
 BYTES_MAX: Final = 200_000_000
@@ -44,27 +45,21 @@ class Row:
         """Return a number of at least one digit and nothing else. Raises WrongCell."""
         text = self.cells[column]
         if _WHOLE.fullmatch(text):
-            return self._bounded(column, text)
-        if _FRACTION.fullmatch(text):
-            raise WrongCell(column, "E-MKT-006", _fraction_text(column, text))
-        raise WrongCell(
-            column, "E-MKT-003", f"{column} is a whole number of 0 or more, found {shown(text)}"
-        )
-
-    def _bounded(self, column: str, text: str) -> int:
-        if len(text.lstrip("0")) > _DIGITS_MAX:
-            message = f"{column} has at most {_DIGITS_MAX} digits, found {shown(text)}"
-            raise WrongCell(column, "E-MKT-008", message)
-        return int(text)
-
-
-def _fraction_text(column: str, text: str) -> str:
-    if column == "volume":
-        return f"a volume is whole shares, found {shown(text)}: round it to lots of 100"
-    return (
-        f"{column} is whole VND, found {shown(text)}: "
-        f"if the file is in thousands, multiply its prices by 1,000"
-    )
+            if len(text.lstrip("0")) > _DIGITS_MAX:
+                message = f"{column} has at most {_DIGITS_MAX} digits, found {shown(text)}"
+                raise WrongCell(column, "E-MKT-008", message)
+            return int(text)
+        if not _FRACTION.fullmatch(text):
+            message = f"{column} is a whole number of 0 or more, found {shown(text)}"
+            raise WrongCell(column, "E-MKT-003", message)
+        if column == "volume":
+            message = f"a volume is whole shares, found {shown(text)}: round it to lots of 100"
+        else:
+            message = (
+                f"{column} is whole VND, found {shown(text)}: "
+                f"if the file is in thousands, multiply its prices by 1,000"
+            )
+        raise WrongCell(column, "E-MKT-006", message)
 
 
 @dataclass(slots=True)
@@ -75,7 +70,8 @@ class MarketTable:
     header: Sequence[str]
     lines: Sequence[str]
     problems: list[Problem] = field(default_factory=list)
-    untold: int = 0
+    more: int = 0
+    """How many rows are wrong beyond those that are listed."""
 
     def rows(self) -> Iterator[Row]:
         """Yield the rows that have all their columns."""
@@ -89,7 +85,7 @@ class MarketTable:
         cells = line.split(",")
         if len(cells) != len(self.header):
             text = f"{len(self.header)} columns are wanted as in line 1, found {len(cells)}"
-            self.tell(Problem("E-MKT-003", text, str(self.path), number, 1))
+            self.note(Problem("E-MKT-003", text, str(self.path), number, 1))
             return None
         starts, at = {}, 1
         for name, cell in zip(self.header, cells, strict=True):
@@ -100,42 +96,26 @@ class MarketTable:
     def wrong(self, row: Row, error: WrongCell) -> None:
         """Note that a cell is wrong."""
         column = row.starts.get(error.column, 1)
-        self.tell(Problem(error.code, error.message, str(self.path), row.number, column))
+        self.note(Problem(error.code, error.message, str(self.path), row.number, column))
 
-    def tell(self, problem: Problem) -> None:
+    def note(self, problem: Problem) -> None:
         """Note a problem, or only count it when there are many already."""
         if len(self.problems) < PROBLEMS_MAX:
             self.problems.append(problem)
         else:
-            self.untold += 1
+            self.more += 1
 
     def all_problems(self) -> list[Problem]:
         """Return the problems by line, and one that says how many more there are."""
-        told = sorted(self.problems, key=lambda problem: (problem.line or 0, problem.column or 0))
-        if not self.untold:
-            return told
-        text = f"{self.untold} more rows are wrong; put these right first"
-        return [*told, Problem("E-MKT-003", text, str(self.path))]
+        listed = in_order(self.problems)
+        if not self.more:
+            return listed
+        text = f"{self.more} more rows are wrong; put these right first"
+        return [*listed, Problem("E-MKT-003", text, str(self.path))]
 
 
 def read_table(path: Path, wanted: Sequence[str]) -> MarketTable:
     """Read a file that has the columns `wanted`. Raises OperatorMistake."""
-    text = _decoded(path, _unpacked(path))
-    header, *lines = text.splitlines() or [""]
-    names = header.strip().split(",")
-    if not header.strip():
-        raise _mistake("E-CFG-008", f"the file is empty; wanted {_columns(wanted)} and rows", path)
-    missing = [name for name in wanted if name not in names]
-    if missing or len(set(names)) < len(names):
-        fault = f"lacks {', '.join(missing)}" if missing else "names a column twice"
-        message = f"the first line {fault}; wanted {_columns(wanted)}, found {shown(header)}"
-        raise _mistake("E-MKT-002", message, path, 1)
-    if not lines:
-        raise _mistake("E-MKT-002", "the file has a header and no rows: add the rows", path, 1)
-    return MarketTable(path, names, lines)
-
-
-def _unpacked(path: Path) -> bytes:
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             content = file.read(BYTES_MAX + 1)
@@ -146,21 +126,24 @@ def _unpacked(path: Path) -> bytes:
         raise _mistake("E-CFG-001", f"cannot be read: {error.strerror}", path) from error
     if len(content) > BYTES_MAX:
         raise _mistake("E-CFG-007", f"more than {BYTES_MAX:,} bytes; split the file", path)
-    return content
-
-
-def _decoded(path: Path, content: bytes) -> str:
     try:
-        return content.decode("utf-8-sig")
+        header, *lines = content.decode("utf-8-sig").splitlines() or [""]
     except UnicodeDecodeError as error:
         before = content[: error.start]
         line, column = before.count(b"\n") + 1, error.start - before.rfind(b"\n")
         message = f"the file is UTF-8 text, found byte 0x{content[error.start]:02x}; convert it"
         raise OperatorMistake([Problem("E-CFG-010", message, str(path), line, column)]) from error
-
-
-def _columns(wanted: Sequence[str]) -> str:
-    return "a header " + ",".join(wanted)
+    names, columns = header.strip().split(","), f"a header {','.join(wanted)}"
+    if not header.strip():
+        raise _mistake("E-CFG-008", f"the file is empty; wanted {columns} and rows", path)
+    missing = [name for name in wanted if name not in names]
+    if missing or len(set(names)) < len(names):
+        fault = f"lacks {', '.join(missing)}" if missing else "names a column twice"
+        message = f"the first line {fault}; wanted {columns}, found {shown(header)}"
+        raise _mistake("E-MKT-002", message, path, 1)
+    if not lines:
+        raise _mistake("E-MKT-002", "the file has a header and no rows: add the rows", path, 1)
+    return MarketTable(path, names, lines)
 
 
 def shown(text: str) -> str:
