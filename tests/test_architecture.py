@@ -1,0 +1,97 @@
+"""The pages for whoever inherits the house agree with it: picture, files, words."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from scripts.architecture import PICTURE, floors, imports, picture
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = ["docs/architecture.md", "docs/glossary.md", "CONTRIBUTING.md"]
+PATH = re.compile(r"`((?:bot|tests|scripts|strategies|config|migrations|bench|docs)/[\w/.-]*)`")
+WORD = re.compile(r"^\| ([^|]+?) \| ", re.MULTILINE)
+CLASS = re.compile(r"`([A-Z]\w+)`")
+METAPHORS = {"Seat", "Runner", "Desk", "Wish", "Company", "Staff", "World", "Track", "Lives"}
+"""What the field has no word for: none may come back as the name of a class."""
+
+
+def classes() -> dict[str, set[str]]:
+    """Every class of the product by its name, with the rooms that have one."""
+    found: dict[str, set[str]] = {}
+    for path in (ROOT / "bot").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, set()).add(path.parent.relative_to(ROOT).as_posix())
+    return found
+
+
+def test_the_picture_is_that_of_the_imports() -> None:
+    assert PICTURE.read_text("utf-8") == picture(), "draw it again: python scripts/architecture.py"
+
+
+def test_an_import_upwards_changes_the_picture() -> None:
+    edges = imports()
+
+    assert floors({**edges, "journal": edges["journal"] | {"broker"}}) != floors(edges)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_file_that_a_page_names_is_there(page: str) -> None:
+    named = PATH.findall((ROOT / page).read_text("utf-8"))
+
+    assert named or page == "docs/glossary.md"
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def test_the_six_files_are_named_in_their_order() -> None:
+    page = (ROOT / "docs/architecture.md").read_text("utf-8")
+    section = page.partition("## Six files to read first")[2].partition("\n## ")[0]
+
+    assert re.findall(r"^\d\. `bot/([\w/.]+)`", section, re.MULTILINE) == [
+        "domain/message.py",
+        "engine/engine.py",
+        "runtime/live.py",
+        "runtime/order_manager.py",
+        "journal/journal.py",
+        "sandbox/exchange/book.py",
+    ]
+
+
+def test_every_part_has_its_row() -> None:
+    page = (ROOT / "docs/architecture.md").read_text("utf-8")
+    rows = set(re.findall(r"^\| `bot/(\w+)", page, re.MULTILINE))
+
+    assert set(imports()) - {"clock"} <= rows
+
+
+def test_a_word_of_the_glossary_has_one_meaning() -> None:
+    page = (ROOT / "docs/glossary.md").read_text("utf-8")
+    words = [word for row in WORD.findall(page) for word in row.split(", ") if row != "word"]
+
+    assert sorted(words) == sorted(set(words))
+    assert len(words) > 60
+
+
+def test_the_classes_of_the_glossary_are_there_and_metaphors_are_not() -> None:
+    known = classes()
+    named = CLASS.findall((ROOT / "docs/glossary.md").read_text("utf-8"))
+
+    assert [name for name in named if name not in known] == []
+    assert METAPHORS & known.keys() == set()
+
+
+def test_a_book_is_price_levels_and_nothing_else() -> None:
+    books = {name: rooms for name, rooms in classes().items() if name.endswith("Book")}
+
+    assert books.pop("Book") == {"bot/sandbox/exchange"}
+    assert set(books) == {"DayOrderBook"}
+
+
+@pytest.mark.parametrize("room", sorted((ROOT / "bot").rglob("__init__.py")))
+def test_a_room_says_what_belongs_in_it_and_what_does_not(room: Path) -> None:
+    text = ast.get_docstring(ast.parse(room.read_text("utf-8"))) or ""
+
+    if room.parent != ROOT / "bot":
+        assert text.count("\n\n") == 1, f"{room}: one line on what belongs there, one on what not"
