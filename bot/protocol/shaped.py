@@ -43,7 +43,7 @@ class Codec(Generic[T]):
 
 def shaped(endpoint: Endpoint, kind: type[T]) -> Codec[T]:
     """Return the codec of a call whose payload is `kind`: a dataclass, or a tuple of them."""
-    return Codec(endpoint, partial(_decoded, kind), partial(_encoded, kind), kind)
+    return Codec(endpoint, partial(decoded, kind), partial(encoded, kind), kind)
 
 
 def unshaped(endpoint: Endpoint) -> Codec[Unshaped]:
@@ -58,7 +58,8 @@ def by_hand(
     return Codec(endpoint, decode, encode)
 
 
-def _decoded(kind: type[T], payload: Payload) -> T:
+def decoded(kind: type[T], payload: Payload) -> T:
+    """Return the payload as `kind`. Raises MalformedAnswer naming the call, the field and why."""
     try:
         value: T = _adapter(kind).validate_python(without_nulls(payload.value))
     except ValidationError as error:
@@ -66,7 +67,8 @@ def _decoded(kind: type[T], payload: Payload) -> T:
     return value
 
 
-def _encoded(kind: type[T], value: T) -> object:
+def encoded(kind: type[T], value: T) -> Any:
+    """Return what `envelope.seal` takes, under the names of the wire."""
     return _adapter(kind).dump_python(value, mode="json", by_alias=True)
 
 

@@ -112,3 +112,13 @@ EARLIER_MARKETS: Final[Words] = _words(
 EARLIER_NEWS_CATEGORIES: Final[Words] = _words(
     "forex commodities economic-indicators stock-market cryptocurrency"
 )
+
+# ------------------------------------------------------------------- fields that nothing here fills
+
+SUMMARY_ZEROS: Final[Words] = _words(
+    "interest_balance debt_amt trf_buy_amt margin_amt t0_debt_amt advanced_amt "
+    "advance_max_amt_fee df_debt_amt td_debt_amt cidepo_fee cidepo_fee_acr sms_fee_amt "
+    "ibroker_fee_amt mrcr_limit mrcr_limit_max margin_rate mri_rate mrm_rate emk_amt td_int_amt "
+    "add_vnd add_vnd_1"
+)
+"""Amounts and rates of a sub-account's summary: there is no margin, and no interest."""

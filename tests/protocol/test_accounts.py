@@ -128,7 +128,7 @@ def test_a_row_of_the_portfolio_is_a_holding():
 
 
 def test_profit_is_at_the_close_price():
-    written = encode_portfolio(Portfolio(False, (ROW,)))["portfolio"][0]  # type: ignore[index]
+    written = encode_portfolio(Portfolio((ROW,)))["portfolio"][0]  # type: ignore[index]
 
     assert set(written) == PORTFOLIO_KEYS
     assert (written["pnl_amount"], written["pnl_rate"]) == (4_500_000, 6.62)
@@ -139,7 +139,7 @@ def test_an_average_cost_is_rounded_half_up():
 
     found = decode_portfolio(payload({"portfolio": [row], "is_snapshot": True}))
 
-    assert found == Portfolio(True, (PortfolioRow("FPT", 3, 3, cost_price=68_001),))
+    assert found == Portfolio((PortfolioRow("FPT", 3, 3, cost_price=68_001),), is_snapshot=True)
     assert found.holdings["FPT"].cost_price == 68_001
 
 

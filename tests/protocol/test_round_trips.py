@@ -2,7 +2,7 @@
 
 from datetime import UTC, date, datetime, timedelta
 from string import ascii_uppercase, digits
-from typing import Any
+from typing import Any, get_type_hints
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -106,8 +106,8 @@ portfolio_rows = st.builds(
     is_sellable=st.booleans(),
     **{
         name: st.integers(0, 10**8)
-        for name, field in PortfolioRow.__dataclass_fields__.items()
-        if field.type is int
+        for name, kind in get_type_hints(PortfolioRow).items()
+        if kind is int
     },
 )
 portfolios = st.builds(

@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
+
+from pydantic import Field
 
 from bot.domain.account import Holding
 from bot.domain.instrument import Exchange, Phase
 from bot.domain.order import OrderType, Side
+from bot.protocol.fields import Rounded, Symbol, Text, Whole
 from bot.protocol.secret import Secret
 
 
@@ -46,13 +49,13 @@ class AvailableTrade:
     largest quantity are of uncertain meaning, and nothing may depend on them.
     """
 
-    buying_power: int
-    sellable: int
-    leveraged_power: int = 0
-    quantity_max: int = 0
-    balance: int = 0
-    cash_pending: int = 0
-    mortgage: int = 0
+    buying_power: Annotated[Whole, Field(alias="pp0")]
+    sellable: Annotated[Whole, Field(alias="trade")]
+    leveraged_power: Annotated[Rounded, Field(alias="ppse")] = 0
+    quantity_max: Annotated[Rounded, Field(alias="maxqtty")] = 0
+    balance: Rounded = 0
+    cash_pending: Annotated[Rounded, Field(alias="cash_pending_send")] = 0
+    mortgage: Rounded = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,28 +67,28 @@ class PortfolioRow:
     `reference_price` is the day's reference, `close_price` the latest.
     """
 
-    symbol: str
-    total: int
-    available: int
-    sub_account_id: str = ""
-    depository_number: str = ""
-    securities_type: str = "STOCK"
-    blocked: int = 0
-    mortgage: int = 0
-    depository_mortgage: int = 0
-    restricted: int = 0
-    receiving_right: int = 0
-    receiving_t0: int = 0
-    receiving_t1: int = 0
-    receiving_t2: int = 0
-    sending_t0: int = 0
-    sending_t1: int = 0
-    sending_t2: int = 0
-    in_sell_orders: int = 0
-    withdraw: int = 0
-    cost_price: int = 0
-    reference_price: int = 0
-    close_price: int = 0
+    symbol: Symbol
+    total: Whole
+    available: Whole
+    sub_account_id: Text = ""
+    depository_number: Annotated[Text, Field(alias="custodycd")] = ""
+    securities_type: Text = "STOCK"
+    blocked: Whole = 0
+    mortgage: Whole = 0
+    depository_mortgage: Annotated[Whole, Field(alias="vsd_mortgage")] = 0
+    restricted: Annotated[Whole, Field(alias="restrict")] = 0
+    receiving_right: Whole = 0
+    receiving_t0: Whole = 0
+    receiving_t1: Whole = 0
+    receiving_t2: Whole = 0
+    sending_t0: Whole = 0
+    sending_t1: Whole = 0
+    sending_t2: Whole = 0
+    in_sell_orders: Annotated[Whole, Field(alias="matching_amount")] = 0
+    withdraw: Whole = 0
+    cost_price: Rounded = 0
+    reference_price: Annotated[Rounded, Field(alias="basic_price")] = 0
+    close_price: Rounded = 0
     is_sellable: bool = True
 
     @property
@@ -99,8 +102,8 @@ class PortfolioRow:
 class Portfolio:
     """The shares of one sub-account. `is_snapshot`: prices are not live, no signals."""
 
-    is_snapshot: bool
-    rows: tuple[PortfolioRow, ...]
+    rows: Annotated[tuple[PortfolioRow, ...], Field(alias="portfolio")]
+    is_snapshot: bool = False
 
     @property
     def holdings(self) -> Mapping[str, Holding]:
@@ -117,20 +120,20 @@ class AccountSummary:
     figure leaves sale money due out. None: the broker left it out, and nothing tells it.
     """
 
-    cash: int | None
-    balance: int | None
-    net_asset_value: int | None
-    withdrawable: int = 0
-    term_deposit: int = 0
-    securities: int = 0
-    secured: int = 0
-    receiving_t1: int = 0
-    receiving_t2: int = 0
-    receiving_t3: int = 0
-    receiving: int = 0
-    dividends_due: int = 0
-    debt: int = 0
-    held: int = 0
+    cash: Annotated[Rounded | None, Field(alias="ci_balance")] = None
+    balance: Rounded | None = None
+    net_asset_value: Rounded | None = None
+    withdrawable: Annotated[Rounded, Field(alias="baldefovd")] = 0
+    term_deposit: Annotated[Rounded, Field(alias="td_balance")] = 0
+    securities: Annotated[Rounded, Field(alias="securities_amt")] = 0
+    secured: Annotated[Rounded, Field(alias="secure_amt")] = 0
+    receiving_t1: Rounded = 0
+    receiving_t2: Rounded = 0
+    receiving_t3: Rounded = 0
+    receiving: Annotated[Rounded, Field(alias="receiving_amt")] = 0
+    dividends_due: Annotated[Rounded, Field(alias="ca_receiving")] = 0
+    debt: Annotated[Rounded, Field(alias="total_debt_amt")] = 0
+    held: Annotated[Rounded, Field(alias="hold_balance")] = 0
 
 
 @dataclass(frozen=True, slots=True)

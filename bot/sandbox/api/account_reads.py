@@ -140,7 +140,7 @@ class AccountReads:
                 )
             )
         phases = {self._rulebook.phase_at(exchange, call.market_at) for exchange in Exchange}
-        return encode_portfolio(Portfolio(phases == {Phase.CLOSED}, tuple(rows)))
+        return encode_portfolio(Portfolio(tuple(rows), is_snapshot=phases == {Phase.CLOSED}))
 
     def _sending(self, script: AccountScript, symbol: str) -> Buckets:
         """Return the shares that were sold and are not settled, by the age of their trade."""
