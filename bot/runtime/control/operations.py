@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from http import HTTPStatus
 from typing import Final
 
@@ -17,9 +18,9 @@ from bot.runtime import api
 from bot.runtime.activity import Post, Tasks
 from bot.runtime.control.shapes import (
     depth_fields,
+    fields_of,
     instant,
     phase_fields,
-    quote_fields,
     whole_or_none,
 )
 from bot.runtime.control.socket import Handler, Reply, Request
@@ -29,6 +30,11 @@ from bot.runtime.second_factor import NONE_MAILED, USED_UP, SecondFactor
 _NO_TEXT: Reply = {"ok": False, "code": "E-CTL-002", "message": "the request lacks its text"}
 _BY_HAND: Final = "by hand"
 _GET_ONE: Final = "Have one mailed: bot otp request"
+WORDS: Final = (
+    *("status", "modify", "cancel", "quote", "api", "phases"),
+    *("otp_state", "otp_request", "otp_submit", "otp_token", "otp_forget"),
+)
+"""What is asked of a bot beside its actions: the names of the methods that answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,46 +50,33 @@ class Operations:
 
     def handlers(self) -> Mapping[str, Handler]:
         """Return the handler of each word."""
+        actions = (Action.PAUSE, Action.RESUME, Action.HALT, Action.STOP)
         return {
-            "status": self._status,
-            "pause": self._acting(Action.PAUSE),
-            "resume": self._acting(Action.RESUME),
-            "halt": self._acting(Action.HALT),
-            "stop": self._acting(Action.STOP),
-            "modify": self._modify,
-            "cancel": self._cancel,
-            "otp_state": self._otp_state,
-            "otp_request": self._otp_request,
-            "otp_submit": self._otp_submit,
-            "otp_token": self._otp_token,
-            "otp_forget": self._otp_forget,
-            "quote": self._quote,
-            "api": self._api,
-            "phases": self._phases,
+            **{action.value: partial(self.act, action) for action in actions},
+            **{word: getattr(self, word) for word in WORDS},
         }
 
-    async def _status(self, _: Request) -> Reply:
+    async def status(self, _: Request) -> Reply:
+        """Say how the bot is."""
         return {"ok": True, "status": status_of(self.facts)}
 
-    def _acting(self, action: Action) -> Handler:
-        async def act(request: Request) -> Reply:
-            strategy = request.get("strategy")
-            self.post(
-                OperatorActed(
-                    at=self.clock.now(),
-                    action=action,
-                    reason=str(request.get("reason") or ""),
-                    by=str(request.get("by") or "operator"),
-                    strategy=str(strategy) if strategy else None,
-                    cancel_open=bool(request.get("cancel_open")),
-                )
+    async def act(self, action: Action, request: Request) -> Reply:
+        """Pause, resume, halt or stop, all of it or one strategy."""
+        strategy = request.get("strategy")
+        self.post(
+            OperatorActed(
+                at=self.clock.now(),
+                action=action,
+                reason=str(request.get("reason") or ""),
+                by=str(request.get("by") or "operator"),
+                strategy=str(strategy) if strategy else None,
+                cancel_open=bool(request.get("cancel_open")),
             )
-            return {"ok": True}
+        )
+        return {"ok": True}
 
-        return act
-
-    async def _modify(self, request: Request) -> Reply:
-        """Ask to change one field of an order; the status tells under `amends` what comes of it."""
+    async def modify(self, request: Request) -> Reply:
+        """Ask to change one field of an order; `amends` in the status shows what comes of it."""
         return self._ask(
             AmendAsked(
                 at=self.clock.now(),
@@ -95,8 +88,8 @@ class Operations:
             )
         )
 
-    async def _cancel(self, request: Request) -> Reply:
-        """Ask to cancel an order, or with `all` every open one; the journal tells what comes."""
+    async def cancel(self, request: Request) -> Reply:
+        """Ask to cancel an order, or with `all` every open one; the journal shows the result."""
         order_id = str(request.get("order_id") or "")
         return self._ask(
             CancelAsked(
@@ -108,7 +101,7 @@ class Operations:
         )
 
     def _ask(self, ask: AmendAsked | CancelAsked) -> Reply:
-        """Hand the ask over, refused or not: the engine journals both. Say what it will say."""
+        """Hand it over, refused or not: the engine journals both. Answer as it will judge."""
         refused = self.facts.engine.objection(ask)
         self.post(ask)
         if refused is None:
@@ -122,14 +115,17 @@ class Operations:
             "numbers": dict(refused.numbers),
         }
 
-    async def _otp_state(self, _: Request) -> Reply:
+    async def otp_state(self, _: Request) -> Reply:
+        """Say how the second factor is."""
         return self.second_factor.state()
 
-    async def _otp_request(self, _: Request) -> Reply:
+    async def otp_request(self, _: Request) -> Reply:
+        """Have a code mailed."""
         async with self.tasks.part():
             return await self.second_factor.request()
 
-    async def _otp_submit(self, request: Request) -> Reply:
+    async def otp_submit(self, request: Request) -> Reply:
+        """Trade a code for a token."""
         code = request.get("code")
         if not isinstance(code, str):
             return _NO_TEXT
@@ -139,19 +135,21 @@ class Operations:
             return {**reply, "message": f"{reply['message']}. {_GET_ONE}"}
         return reply
 
-    async def _otp_token(self, request: Request) -> Reply:
+    async def otp_token(self, request: Request) -> Reply:
+        """Use a token made elsewhere."""
         token = request.get("token")
         return (
             self.second_factor.submit_token(Secret(token)) if isinstance(token, str) else _NO_TEXT
         )
 
-    async def _otp_forget(self, _: Request) -> Reply:
+    async def otp_forget(self, _: Request) -> Reply:
+        """Drop the token."""
         return self.second_factor.lose()
 
-    async def _quote(self, request: Request) -> Reply:
-        """Tell the market of a symbol.
+    async def quote(self, request: Request) -> Reply:
+        """Show the market of a symbol.
 
-        What strategies had polled within `max_age_s` of market time costs no request again.
+        What was polled for strategies within `max_age_s` of market time costs no new request.
         """
         symbol = str(request.get("symbol") or "").upper()
         known = self.facts.engine.symbol_status(symbol)
@@ -163,17 +161,20 @@ class Operations:
                 quote = quote or await self.client.quote(symbol)
                 depth = depth or await self.client.depth(symbol)
         except BrokerError as error:
-            return _no_quote(symbol, error)
+            if isinstance(error, Refused) and error.http_status == HTTPStatus.NOT_FOUND:
+                text = f"the broker knows no '{symbol}'"
+                return {"ok": False, "code": "E-SYM-001", "message": text}
+            return {"ok": False, "code": "E-NET-002", "message": str(error)}
         return {
             "ok": True,
             "at": instant(self.clock.now()),
             "phase": self.facts.engine.status().phases.get(quote.exchange),
-            "quote": quote_fields(quote),
+            "quote": fields_of(quote),
             "depth": depth_fields(depth),
             "open_orders": [order_fields(each) for each in known.open_orders],
         }
 
-    async def _api(self, request: Request) -> Reply:
+    async def api(self, request: Request) -> Reply:
         """Make any read of the broker's API, one page of it."""
         try:
             asked = api.asked_by(request)
@@ -182,7 +183,8 @@ class Operations:
         except OperatorMistake as mistake:
             return {"ok": False, "code": mistake.problems[0].code, "message": str(mistake)}
 
-    async def _phases(self, _: Request) -> Reply:
+    async def phases(self, _: Request) -> Reply:
+        """Ask the broker for the phase of each exchange."""
         exchanges = sorted(self.facts.engine.status().phases)
         try:
             async with self.tasks.part():
@@ -191,9 +193,3 @@ class Operations:
             return {"ok": False, "code": "E-NET-002", "message": str(error)}
         now = self.clock.now().isoformat()
         return {"ok": True, "at": now, "phases": [phase_fields(each) for each in found]}
-
-
-def _no_quote(symbol: str, error: BrokerError) -> Reply:
-    if isinstance(error, Refused) and error.http_status == HTTPStatus.NOT_FOUND:
-        return {"ok": False, "code": "E-SYM-001", "message": f"the broker knows no '{symbol}'"}
-    return {"ok": False, "code": "E-NET-002", "message": str(error)}

@@ -74,7 +74,7 @@ class ControlServer:
             line = await reader.readline()
             peer = user_of_peer(writer.get_extra_info("socket"))
             is_ours = peer in {os.geteuid(), _ROOT}
-            reply = {**await self._reply(line), **self._sender} if is_ours else _NOT_YOURS
+            reply = {**await self._reply_to(line), **self._sender} if is_ours else _NOT_YOURS
             writer.write(json.dumps(reply, ensure_ascii=False, default=str).encode() + b"\n")
             await writer.drain()
         except (ConnectionError, ValueError, asyncio.CancelledError):
@@ -82,7 +82,7 @@ class ControlServer:
         finally:
             writer.close()
 
-    async def _reply(self, line: bytes) -> Reply:
+    async def _reply_to(self, line: bytes) -> Reply:
         try:
             request = json.loads(line)
             handler = self._handlers[request["do"]]

@@ -2,10 +2,11 @@
 contract.
 """
 
-from dataclasses import asdict
+from dataclasses import fields
 from datetime import datetime
+from typing import Any
 
-from bot.domain.quote import Depth, Quote
+from bot.domain.quote import Depth
 from bot.protocol.values.border import MarketPhase
 
 Fields = dict[str, object]
@@ -16,14 +17,15 @@ def instant(value: datetime | None) -> str | None:
     return value.isoformat() if value is not None else None
 
 
+def fields_of(value: Any) -> Fields:
+    """The fields of a flat dataclass, by their names; instants as text."""
+    found = {field.name: getattr(value, field.name) for field in fields(value)}
+    return {name: instant(it) if isinstance(it, datetime) else it for name, it in found.items()}
+
+
 def whole_or_none(value: object) -> int | None:
     """A whole number that came as JSON; None for anything else."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def quote_fields(quote: Quote) -> Fields:
-    """Prices in whole VND per share, volume in shares."""
-    return {**asdict(quote), "updated_at": instant(quote.updated_at)}
 
 
 def depth_fields(depth: Depth) -> Fields:

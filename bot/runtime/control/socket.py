@@ -1,7 +1,7 @@
 """How a command line reaches the running bot: a socket in a folder that is its owner's alone.
 
 One JSON object per line in, one out. The socket is what `bot status`, `pause`, `otp` and the like
-talk to; `control_server.py` holds its other end. Codes and tokens pass through it and are never
+talk to; `server.py` holds its other end. Codes and tokens pass through it and are never
 kept or logged, so each side makes sure of the other: folder and process must be of one user. The
 folder is opened once and reached by its descriptor, so that nobody can exchange it in between, and
 a state directory may have a path of any length (a socket's own path holds 107 bytes).
@@ -71,7 +71,7 @@ def user_of_peer(connection: socket.socket) -> int:
 
 
 def not_ours(text: str) -> OperatorMistake:
-    """Say why nothing was asked or answered there."""
+    """Say why nothing was asked or answered."""
     return OperatorMistake.of("E-CTL-004", f"{text}. Nothing was sent", ExitCode.DATABASE)
 
 
@@ -81,7 +81,7 @@ def ask(
     """Send one request to the running bot and return its reply.
 
     Raises NoBotRunning, TimeoutError, OperatorMistake where it is not surely ours or the request is
-    too long, and PermissionError for the bot of somebody else.
+    too long, and PermissionError for another user's bot.
     """
     path = state_dir / FOLDER / SOCKET
     said = json.dumps(dict(request)).encode() + b"\n"
@@ -99,7 +99,7 @@ def ask(
             with connection.makefile("rb") as stream:
                 line = stream.readline(REPLY_MAX)
     except BlockingIOError as error:
-        raise TimeoutError("as many as may wait for the bot do") from error
+        raise TimeoutError("too many requests wait for the bot") from error
     except (FileNotFoundError, NotADirectoryError, ConnectionError) as error:
         raise NoBotRunning(state_dir) from error
     except PermissionError as error:

@@ -1,6 +1,4 @@
-"""`bot status` of a running bot: one dictionary with stable keys, made from the engine's
-standing.
-"""
+"""`bot status` of a running bot: one dictionary with stable keys, made from the engine's status."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,21 +6,12 @@ from datetime import datetime
 
 from bot.broker.budget import RequestBudget
 from bot.broker.clock_offset import ClockOffset
-from bot.broker.drift_watch import Drifted, DriftWatch
+from bot.broker.drift_watch import DriftWatch
 from bot.clock import Clock
 from bot.config.strategies.source_files import Hashes
 from bot.domain.entry import OrderUpdated
 from bot.engine.engine import Engine
-from bot.engine.status import (
-    AmendStatus,
-    CancelStatus,
-    CauseStatus,
-    FaultStatus,
-    HeldOrder,
-    PositionStatus,
-    StrategyStatus,
-)
-from bot.runtime.control.shapes import Fields, instant
+from bot.runtime.control.shapes import Fields, fields_of, instant
 from bot.runtime.feeds import PollWatch
 
 
@@ -47,13 +36,13 @@ class Facts:
 
 
 def status_of(facts: Facts) -> Fields:
-    """Return everything that is worth a glance. Money is VND, instants are UTC."""
+    """Return all that an operator may want to see. Money is VND, instants are UTC."""
     status = facts.engine.status()
     return {
         "state": status.state,
         "reason": status.reason,
         "since": instant(status.since),
-        "causes": [_cause(each) for each in status.causes],
+        "causes": [fields_of(each) for each in status.causes],
         "mode": facts.mode,
         "dry_run": facts.is_dry_run,
         "at": instant(facts.market.now()),
@@ -66,71 +55,50 @@ def status_of(facts: Facts) -> Fields:
             "is_unproven": status.is_unproven,
             "missed_signals": status.missed_signals,
         },
-        "strategies": [_strategy(each, facts) for each in status.strategies],
-        "positions": [_position(each) for each in status.positions],
+        "strategies": [
+            {
+                "name": each.name,
+                "state": each.state,
+                "reason": each.reason,
+                "mode": each.mode,
+                "symbols": list(each.symbols),
+                "files": dict(facts.files.get(each.name, {})),
+                "orders_today": each.orders_today,
+                "day_result": each.day_result,
+            }
+            for each in status.strategies
+        ],
+        "positions": [fields_of(each) for each in status.positions],
         "open_orders": [order_fields(each) for each in status.open_orders],
-        "cancels": [_cancel(each) for each in status.cancels],
-        "amends": [_amend(each) for each in status.amends],
-        "held": [_held(each) for each in status.held],
+        "cancels": [fields_of(each) for each in status.cancels],
+        "amends": [fields_of(each) for each in status.amends],
+        "held": [
+            {
+                "intent_id": each.intent.intent_id,
+                "symbol": each.intent.symbol,
+                "side": each.intent.side,
+                "quantity": each.intent.quantity,
+                "until": instant(each.until),
+                "code": each.code,
+            }
+            for each in status.held
+        ],
         "unknown": [intent.intent_id for intent in status.unknown],
-        "faults": [_fault(each) for each in status.faults],
+        "faults": [fields_of(each) for each in status.faults],
         "halted_symbols": dict(status.halted_symbols),
         "unread_rows": list(status.unread_rows),
         "counts": dict(status.counts),
         "orders_today": dict(status.orders_today),
         "day_result": status.day_result,
         "clock_offset_s": facts.offset.value.total_seconds(),
-        "rate": _rate(facts.budget, facts.polls),
-        "drift": [_drifted(each) for each in facts.drift.seen],
-    }
-
-
-def _cause(each: CauseStatus) -> Fields:
-    return {
-        "state": each.state,
-        "reason": each.reason,
-        "by": each.by,
-        "since": instant(each.since),
-    }
-
-
-def _rate(budget: RequestBudget, polls: PollWatch) -> Fields:
-    """Requests of this minute; degraded means that the broker limits us in the long term."""
-    return {
-        "used": budget.used,
-        "per_minute": budget.per_minute,
-        "waiting": budget.waiting,
-        "is_degraded": budget.is_degraded,
-        "starved": polls.starved,
-    }
-
-
-def _drifted(each: Drifted) -> Fields:
-    """A field of the broker's answers that differs from the document."""
-    return {"call": each.call, "field": each.field, "change": each.change, "was": each.was}
-
-
-def _strategy(each: StrategyStatus, facts: Facts) -> Fields:
-    return {
-        "name": each.name,
-        "state": each.state,
-        "reason": each.reason,
-        "mode": each.mode,
-        "symbols": list(each.symbols),
-        "files": dict(facts.files.get(each.name, {})),
-        "orders_today": each.orders_today,
-        "day_result": each.day_result,
-    }
-
-
-def _position(each: PositionStatus) -> Fields:
-    return {
-        "strategy": each.strategy,
-        "symbol": each.symbol,
-        "shares": each.shares,
-        "cost": each.cost,
-        "last": each.last,
-        "unrealised": each.unrealised,
+        "rate": {  # of this minute; degraded: the broker limits us in the long term
+            "used": facts.budget.used,
+            "per_minute": facts.budget.per_minute,
+            "waiting": facts.budget.waiting,
+            "is_degraded": facts.budget.is_degraded,
+            "starved": facts.polls.starved,
+        },
+        "drift": [fields_of(each) for each in facts.drift.seen],
     }
 
 
@@ -148,48 +116,4 @@ def order_fields(each: OrderUpdated) -> Fields:
         "executed": each.executed_quantity,
         "state": each.state,
         "broker_status": each.broker_status,
-    }
-
-
-def _fault(each: FaultStatus) -> Fields:
-    return {
-        "at": instant(each.at),
-        "where": each.where,
-        "error": each.error,
-        "report": each.report,
-        "count": each.count,
-    }
-
-
-def _cancel(each: CancelStatus) -> Fields:
-    return {
-        "order_id": each.order_id,
-        "reason": each.reason,
-        "tries": each.tries,
-        "queued_until": instant(each.queued_until),
-    }
-
-
-def _amend(each: AmendStatus) -> Fields:
-    return {
-        "order_id": each.order_id,
-        "asked_at": instant(each.asked_at),
-        "field": each.field,
-        "old": each.old,
-        "new": each.new,
-        "stage": each.stage,
-        "verdict": each.verdict,
-        "code": each.code,
-        "text": each.text,
-    }
-
-
-def _held(each: HeldOrder) -> Fields:
-    return {
-        "intent_id": each.intent.intent_id,
-        "symbol": each.intent.symbol,
-        "side": each.intent.side,
-        "quantity": each.intent.quantity,
-        "until": instant(each.until),
-        "code": each.code,
     }
