@@ -1,5 +1,4 @@
-"""Where a fresh 2FA token comes in: an operator's code or token, by prompt, by `bot otp`, or by
-a demo.
+"""Where a fresh 2FA token comes in: a code or token by prompt, by `bot otp`, or by a demo.
 
 A code is never asked for unattended (the broker allows five a day), and nothing is tried against a
 code that was not mailed. Code and token go straight to the broker's client and into its memory; no
@@ -28,15 +27,15 @@ from bot.runtime.token_file import forget_token, keep_token
 Reply = Mapping[str, object]
 _CODE: Final = re.compile("[0-9]{6}")
 _TOKEN: Final = re.compile("[!-~]{10,4096}")
-"""What can be sent as a header, and is no code or word that a person meant to type."""
+"""What can be sent as a header, and is too long for a code or word typed by mistake."""
 TICKET_LIFE: Final = timedelta(minutes=5)
 TRIES_PER_TICKET: Final = 3
 CODES_PER_DAY: Final = 5
 """All three: broker open API 0.2.0-preview.3, OTP exchange."""
 CODE_REQUESTED: Final = "CODE_REQUESTED"
 ANOTHER: Final = "send"
-"""What a person types at a prompt to have another code mailed."""
-_TOLD_CODE: Final = ". The sandbox mails nothing, its code is {}"
+"""Typed at a prompt to have another code mailed."""
+_PLAYED_CODE: Final = ". The sandbox mails nothing, its code is {}"
 NONE_MAILED: Final = "E-2FA-001"
 WRONG: Final = "E-2FA-003"
 USED_UP: Final = "E-2FA-005"
@@ -79,7 +78,7 @@ class SecondFactor:
         """`clocks` are market and wire: events have the first, tickets age by the second.
 
         `codes_asked`: when codes were asked for before this run, market time. `played_code`: the
-        code of a broker that we play; it mails to nobody, so who asks for it is told.
+        code of a broker that we play; it mails nothing, so the answer to a request has it.
         """
         self._state_dir = state_dir
         self._client = client
@@ -88,18 +87,15 @@ class SecondFactor:
         self._post = post
         self._ticket: _Ticket | None = None
         self._codes_asked = list(codes_asked)
-        self._told_code = _TOLD_CODE.format(played_code.reveal()) if played_code else ""
+        self._played_code = _PLAYED_CODE.format(played_code.reveal()) if played_code else ""
 
     def report(self) -> None:
-        """Tell the engine how it stands, at the start of a run."""
+        """Tell the engine whether there is a token, at the start of a run or day."""
         if self._two_factor.is_ready:
             self._tell_ready("kept from before")
         else:
-            self._post(
-                TwoFactorMissing(
-                    self._market.now(), "OTP_SESSION_REQUIRED", "no 2FA token yet today"
-                )
-            )
+            now = self._market.now()
+            self._post(TwoFactorMissing(now, "OTP_SESSION_REQUIRED", "no 2FA token yet today"))
 
     @property
     def is_ready(self) -> bool:
@@ -107,7 +103,7 @@ class SecondFactor:
         return self._two_factor.is_ready
 
     def state(self) -> Reply:
-        """How it stands, for `bot otp` and the prompt of a run."""
+        """Say what there is, for `bot otp` and the prompt of a run."""
         until, ticket = self._two_factor.until, self._good_ticket()
         return {
             "ok": True,
@@ -125,21 +121,18 @@ class SecondFactor:
         try:
             ticket = await self._client.request_otp()
         except BrokerError as error:
-            return self._not_mailed(error)
+            code = error.error_code if isinstance(error, Refused) else ""
+            if code == "OTP_RATE_LIMIT_EXCEEDED":
+                missing = CODES_PER_DAY - self._codes_used()
+                self._codes_asked += [self._market.now()] * missing
+            reason = _NO_MORE_MAILS.get(code, str(error))
+            return _no(WRONG, f"no code was mailed: {reason}. A token does as well: bot otp token")
         self._ticket = _Ticket(ticket.ticket_id, ticket.masked_destination, self._wire.now())
         self._codes_asked.append(self._market.now())
         self._note(CODE_REQUESTED, f"sent to {ticket.masked_destination}")
         used = f"{self._codes_used()} of the day's {CODES_PER_DAY} used"
-        message = f"a code was mailed to {ticket.masked_destination} ({used}){self._told_code}"
+        message = f"a code was mailed to {ticket.masked_destination} ({used}){self._played_code}"
         return {**self.state(), "message": message}
-
-    def _not_mailed(self, error: BrokerError) -> Reply:
-        code = error.error_code if isinstance(error, Refused) else ""
-        if code == "OTP_RATE_LIMIT_EXCEEDED":
-            missing = CODES_PER_DAY - self._codes_used()
-            self._codes_asked += [self._market.now()] * missing
-        reason = _NO_MORE_MAILS.get(code, str(error))
-        return _no(WRONG, f"no code was mailed: {reason}. A token does as well: bot otp token")
 
     async def submit(self, code: Secret) -> Reply:
         """Trade a code for a token. Without a mailed code that is still good none is tried."""
@@ -158,16 +151,16 @@ class SecondFactor:
         return self._take(token.token, token.expires_at, "code")
 
     def _refused(self, ticket: _Ticket, error: BrokerError) -> Reply:
-        """Say what came of a try. One that was not answered may count for the broker: it does."""
+        """Say what came of a try. One without an answer may count at the broker, so it does here."""
         code = error.error_code if isinstance(error, Refused) else ""
         ticket.tries_left = 0 if code == "OTP_LOCKED" else ticket.tries_left - 1
-        told = "wrong code" if code in {"OTP_INVALID", "OTP_LOCKED"} else f"code not taken: {error}"
+        what = "wrong code" if code in {"OTP_INVALID", "OTP_LOCKED"} else f"code not taken: {error}"
         left = ticket.tries_left
         tries = "1 try" if left == 1 else f"{left or 'no'} tries"
-        self._note("CODE_REFUSED", f"{told} ({tries} left)")
+        self._note("CODE_REFUSED", f"{what} ({tries} left)")
         if left == 0:
-            return _no(USED_UP, f"{told}; no try is left for the code that was mailed")
-        return _no(WRONG, f"{told}; type the code just mailed ({tries} left)")
+            return _no(USED_UP, f"{what}; no try is left for the code that was mailed")
+        return _no(WRONG, f"{what}; type the code just mailed ({tries} left)")
 
     def _good_ticket(self) -> _Ticket | None:
         ticket = self._ticket
@@ -179,21 +172,21 @@ class SecondFactor:
         return sum(at.astimezone(EXCHANGE_TZ).date() == today for at in self._codes_asked)
 
     async def take(self, text: Secret) -> Reply:
-        """Take what a person typed at a prompt: nothing, `send`, a code, or a whole token.
+        """Take what was typed at a prompt: nothing, `send`, a code, or a whole token.
 
-        Nothing at all has a code mailed where none is out.
+        Nothing at all has a code mailed, unless one is out already.
         """
         typed, ticket = text.reveal(), self._good_ticket()
         if typed.lower() == ANOTHER or not (typed or ticket):
             return await self.request()
         if not typed:
             assert ticket is not None, "nothing was typed while a code is out"
-            out = f"a code is out, mailed to {ticket.sent_to}{self._told_code}"
+            out = f"a code is out, mailed to {ticket.sent_to}{self._played_code}"
             return {**self.state(), "message": f"{out}. For another: {ANOTHER}"}
         return await self.submit(text) if typed.isdecimal() else self.submit_token(text)
 
     def submit_token(self, token: Secret) -> Reply:
-        """Use a token that was made elsewhere; the broker will say what it thinks of it."""
+        """Use a token that was made elsewhere; the broker judges it at the next write."""
         if not _TOKEN.fullmatch(token.reveal()):
             text = "a token is one long word of letters, digits and signs; this was not used"
             return _no(_UNUSABLE, text)
@@ -204,54 +197,47 @@ class SecondFactor:
             return _no("E-2FA-002", "this token has already ended; it was not used")
         self._two_factor.set_token(token, expires_at)
         until = self._two_factor.until
-        assert until is not None, "a token that is ready ends some day"
+        assert until is not None, "a token that is ready has an end"
         self._tell_ready(by)
-        warning = self._keep(token, until)
-        return {**self.state(), "warning": warning} if warning else self.state()
-
-    def _keep(self, token: Secret, until: datetime) -> str:
-        """Keep the token for a restart; where that fails, return and note what it means."""
         try:
             keep_token(self._state_dir, token, until)
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            warning = (
-                f"the token is good, but cannot be kept in {self._state_dir} ({reason}): "
+            text = (
+                f"the token is good, but cannot be kept in {self._state_dir} ({_cause(error)}): "
                 "after a restart the bot asks for another"
             )
-            self._note("TOKEN_NOT_KEPT", warning)
-            return warning
-        return ""
+            self._note("TOKEN_NOT_KEPT", text)
+            return {**self.state(), "warning": text}
+        return self.state()
 
     def forget(self) -> None:
-        """Drop the token, which the broker has refused."""
+        """Drop the token: the broker has refused it."""
         self._unkeep()
         self._two_factor.drop()
 
     def lose(self) -> Reply:
         """Drop the token on the operator's word; writes stop until there is a new one."""
-        warning = self._unkeep()
+        failure = self._unkeep()
         self._two_factor.drop()
         self.report()
-        return {**self.state(), "warning": warning} if warning else self.state()
+        return {**self.state(), "warning": failure} if failure else self.state()
 
     def _unkeep(self) -> str:
         """Remove the kept token; where that fails, return and note what it means."""
         try:
             forget_token(self._state_dir)
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            warning = (
-                f"the kept token cannot be removed from {self._state_dir} ({reason}): "
+            text = (
+                f"the kept token cannot be removed from {self._state_dir} ({_cause(error)}): "
                 "a restart would take it again"
             )
-            self._note("TOKEN_NOT_REMOVED", warning)
-            return warning
+            self._note("TOKEN_NOT_REMOVED", text)
+            return text
         return ""
 
     def _tell_ready(self, by: str) -> None:
         until = self._two_factor.until
-        assert until is not None, "a token that is ready ends some day"
+        assert until is not None, "a token that is ready has an end"
         self._post(TwoFactorReady(self._market.now(), until, by))
 
     def _note(self, kind: str, detail: str) -> None:
@@ -268,3 +254,7 @@ def codes_asked(journal_url: str, day: date) -> list[datetime]:
 
 def _no(code: str, message: str) -> Reply:
     return {"ok": False, "code": code, "message": message}
+
+
+def _cause(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
