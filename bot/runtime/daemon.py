@@ -57,7 +57,7 @@ from bot.runtime.pulse import Pulse, quote_note
 from bot.runtime.reads import DayOrderBook, Reads
 from bot.runtime.schedule import Job
 from bot.runtime.second_factor import SecondFactor
-from bot.runtime.starting import Insistence
+from bot.runtime.starting import BrokerRetry
 from bot.runtime.supervisor import Supervisor
 from bot.runtime.worlds.environment import Driver, Environment, clock_held
 
@@ -90,7 +90,7 @@ class Parts:
     show: tuple[Show, ...]
     on_trouble: Callable[[str], None]
     guard: Guard
-    insistence: Insistence
+    retry: BrokerRetry
 
 
 class Daemon:
@@ -197,7 +197,7 @@ class Daemon:
         for exchange in sorted({each.exchange for each in instruments}):
             await parts.reads.phase(exchange)
         try:
-            await parts.insistence.ask(parts.day_order_book.read_first)
+            await parts.retry.ask(parts.day_order_book.read_first)
         except BrokerError as error:
             raise unreachable(error) from error
         await parts.reads.account()
@@ -213,7 +213,7 @@ class Daemon:
         for symbol in sorted({symbol for plan in self._parts.plans for symbol in plan.symbols}):
             try:
                 ask = partial(self._parts.client.quote, symbol)
-                quotes.append(await self._parts.insistence.ask(ask))
+                quotes.append(await self._parts.retry.ask(ask))
             except BrokerError as error:
                 if not is_unknown(error):
                     raise unreachable(error) from error

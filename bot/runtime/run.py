@@ -7,7 +7,6 @@ bot on the same journal is refused before any request is made.
 import asyncio
 import os
 import socket
-from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -28,7 +27,6 @@ from bot.domain.account import SubAccount
 from bot.domain.errors import Fault
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.message import FaultFound
-from bot.domain.plan import StrategyPlan
 from bot.engine.engine import Engine
 from bot.journal.errors import Holder, LeaseLost
 from bot.journal.heads_keeper import HeadsKeeper
@@ -60,7 +58,7 @@ from bot.runtime.order_manager import Clocks, OrderManager
 from bot.runtime.reads import DayOrderBook, Health, Reads
 from bot.runtime.run_controls import RunControls, RunOptions, Screen
 from bot.runtime.second_factor import SecondFactor, codes_asked
-from bot.runtime.starting import EarlyHalt, Insistence, handlers_of, has_open_work
+from bot.runtime.starting import BrokerRetry, EarlyHalt, handlers_of, has_open_work
 from bot.runtime.state_dir import make_state_dir
 from bot.runtime.supervisor import Supervisor
 from bot.runtime.worlds.choice import MakeEnvironment, make_environment
@@ -90,14 +88,6 @@ async def run_bot(
         return RunEnd(reason, run.environment.market.now(), performance_s() - started)
 
 
-@dataclass(frozen=True, slots=True)
-class OpenJournal:
-    """The open journal and the epoch of our lease on it."""
-
-    journal: Journal
-    epoch: int
-
-
 class Run:
     """The parts of one run, made in the order of the start."""
 
@@ -122,31 +112,43 @@ class Run:
         self._codes_asked: list[datetime] = []
         self._strategies = load_strategies(loaded, only=options.only)
         self._files = hashes_of(self._strategies)
+        self._fields = {
+            "mode": loaded.settings.mode,
+            "journal": masked_url(loaded.journal_url),
+        }
 
     async def to_its_end(self) -> str:
         """Start, run, stop; return why it ended."""
-        make_state_dir(self._loaded.state_dir)
+        loaded, origin = self._loaded, self._loaded.origin_of("journal.url")
+        make_state_dir(loaded.state_dir)
         self._show_config()
-        journal_origin = self._loaded.origin_of("journal.url")
-        with journal_errors(journal_origin, what_to_do=TO_RUN):
-            opened = self._open_journal()
-        server = await self._listen()
-        self._enter_world()
-        self._halt = EarlyHalt(opened.journal, self.environment.market)
-        server.serve(handlers_of(self._halt, self._fields), {"bot": self._loaded.bot})
-        with journal_errors(journal_origin):
-            left = await opened.journal.recover(_date_of(SystemClock().now()))
+        with journal_errors(origin, what_to_do=TO_RUN):
+            journal, epoch = self._open_journal()
+        # From here on the socket shows the bot: the lease has proved that it is the only one.
+        server = ControlServer(loaded.state_dir, while_starting(self._fields), {"bot": loaded.bot})
+        await server.start()
+        self._stack.push_async_callback(server.stop)
+        self._enter_environment()
+        self._halt = EarlyHalt(journal, self.environment.market)
+        server.serve(handlers_of(self._halt, self._fields), {"bot": loaded.bot})
+        with journal_errors(origin):
+            left = await journal.recover(_date_of(SystemClock().now()))
         met = await self._meet_broker(server, has_work=has_open_work(left))
         if met is None:
             return self._controls.reason
         broker, account = met
-        with journal_errors(journal_origin):
-            run_id = await self._start_run(opened.journal)
+        with journal_errors(origin):
+            run_id = await journal.start_run(
+                at=self.environment.market.now(),
+                mode=loaded.settings.mode,
+                version=__version__,
+                config_sha256=loaded.sha256,
+            )
             today = _date_of(self.environment.market.now())
-            recovery = await opened.journal.recover(today)
-            self._codes_asked += codes_asked(self._loaded.journal_url, today)
+            recovery = await journal.recover(today)
+            self._codes_asked += codes_asked(loaded.journal_url, today)
         self._screen.recovered(recovery)
-        parts = self._put_together(opened, broker, account)
+        parts = self._put_together(journal, epoch, broker, account)
         daemon = Daemon(parts, recovery, self._supervisor)
         self._serve_control(server, parts, broker)
         if self._halt.asked is not None:
@@ -157,11 +159,30 @@ class Run:
             except LeaseLost as error:
                 raise taken_over(error) from error
         reason = self._controls.reason
-        with journal_errors(journal_origin):
-            await opened.journal.end_run(run_id, reason, at=self.environment.market.now())
+        with journal_errors(origin):
+            await journal.end_run(run_id, reason, at=self.environment.market.now())
         return reason
 
-    def _enter_world(self) -> None:
+    def _open_journal(self) -> tuple[Journal, int]:
+        """Return the journal and the epoch of our lease on it."""
+        url = self._loaded.journal_url
+        state = prepare_journal(url)
+        lease = acquire(url, Holder(os.getpid(), socket.gethostname(), SystemClock().now()))
+        self._stack.callback(lease.release)
+        require_unmixed(url, self._loaded.settings.mode)
+        loop, trouble = asyncio.get_running_loop(), self._screen.trouble
+
+        def report(text: str) -> None:
+            with suppress(RuntimeError):  # the loop has ended: nobody is there to read it
+                loop.call_soon_threadsafe(trouble, text)
+
+        keeper = HeadsKeeper(self._loaded.state_dir, url, SystemClock(), report)
+        journal = Journal.open(url, epoch=lease.epoch, keeper=keeper)
+        self._stack.push_async_callback(journal.close)
+        self._screen.row("journal", f"{masked_url(url)} ({state})")
+        return journal, lease.epoch
+
+    def _enter_environment(self) -> None:
         """Choose the clock and wake an embedded broker: only the holder of the lease may."""
         symbols = frozenset(each for one in self._strategies for each in one.plan.symbols)
         spec = EnvironmentSpec(
@@ -184,40 +205,6 @@ class Run:
     def _on_fault(self, where: str, fault: Fault) -> None:
         self._inbox.post(FaultFound(self.environment.market.now(), where, fault))
 
-    # -------------------------------------------------------------------------------- journal
-
-    def _open_journal(self) -> OpenJournal:
-        url = self._loaded.journal_url
-        state = prepare_journal(url)
-        lease = acquire(url, Holder(os.getpid(), socket.gethostname(), SystemClock().now()))
-        self._stack.callback(lease.release)
-        require_unmixed(url, self._loaded.settings.mode)
-        keeper = HeadsKeeper(self._loaded.state_dir, url, SystemClock(), self._tell_from_thread())
-        journal = Journal.open(url, epoch=lease.epoch, keeper=keeper)
-        self._stack.push_async_callback(journal.close)
-        self._screen.row("journal", f"{masked_url(url)} ({state})")
-        return OpenJournal(journal, lease.epoch)
-
-    def _tell_from_thread(self) -> Callable[[str], None]:
-        """The screen's word on trouble, for a thread beside the loop."""
-        loop, trouble = asyncio.get_running_loop(), self._screen.trouble
-
-        def tell(text: str) -> None:
-            with suppress(RuntimeError):  # the loop has ended: nobody is there to read it
-                loop.call_soon_threadsafe(trouble, text)
-
-        return tell
-
-    async def _start_run(self, journal: Journal) -> int:
-        return await journal.start_run(
-            at=self.environment.market.now(),
-            mode=self._loaded.settings.mode,
-            version=__version__,
-            config_sha256=self._loaded.sha256,
-        )
-
-    # --------------------------------------------------------------------------------- broker
-
     async def _meet_broker(
         self, server: ControlServer, *, has_work: bool
     ) -> tuple[Broker, SubAccount] | None:
@@ -225,16 +212,16 @@ class Run:
 
         With open work it is asked until it answers; the socket says so, and takes a stop.
         """
-        self._insistence = Insistence(self.environment.waiter, self._screen.trouble, has_work)
+        self._retry = BrokerRetry(self.environment.waiter, self._screen.trouble, has_work)
         if not has_work:
             return await self._sign_in()
-        handlers = handlers_of(self._halt, self._fields, self._insistence, self._controls.stop)
+        handlers = handlers_of(self._halt, self._fields, self._retry, self._controls.stop)
         server.serve(handlers, {"bot": self._loaded.bot})
         with self._controls.on_signals():
             return await self._supervisor.unless_stopped(self._sign_in())
 
     async def _sign_in(self) -> tuple[Broker, SubAccount]:
-        wanted, ask = self._loaded.settings.broker.account, self._insistence.ask
+        wanted, ask = self._loaded.settings.broker.account, self._retry.ask
         try:
             access = await ask(partial(self.environment.open, self._stack))
             writes = DryWriter if self._options.dry_run else OrderWriter
@@ -253,12 +240,17 @@ class Run:
             raise UnknownSymbols(error.symbols, plans) from error
         if has_asked:
             self._codes_asked.append(self.environment.market.now())
-        self._show_broker(broker, account)
+        skew_ms = broker.offset.value.total_seconds() * 1000
+        text = f"account {account.masked} {account.type}, skew {skew_ms:.0f} ms"
+        self._screen.row("broker", text)
+        until = broker.two_factor.until
+        known = f"token until {until.astimezone(EXCHANGE_TZ):%H:%M}" if until else "no token yet"
+        self._screen.row("2FA", known)
         return broker, account
 
-    # ---------------------------------------------------------------------------------- parts
-
-    def _put_together(self, opened: OpenJournal, broker: Broker, account: SubAccount) -> Parts:
+    def _put_together(
+        self, journal: Journal, epoch: int, broker: Broker, account: SubAccount
+    ) -> Parts:
         environment, post, risk = self.environment, self._inbox.post, self._loaded.settings.risk
         quota = self._loaded.settings.broker.requests_per_minute
         health = Health(environment.market, post)
@@ -278,18 +270,18 @@ class Run:
             inbox=self._inbox,
             tasks=self._tasks,
             engine=engine,
-            journal=opened.journal,
+            journal=journal,
             client=broker.client,
             account=account,
             reads=Reads(broker.client, account, environment.market, health, post),
             day_order_book=day_order_book,
             orders=OrderManager(
                 writer=broker.writer,
-                journal=opened.journal,
+                journal=journal,
                 account=account,
                 day_order_book=day_order_book,
                 clocks=Clocks(environment.market, broker.offset),
-                epoch=opened.epoch,
+                epoch=epoch,
                 max_in_flight=risk.max_in_flight,
                 gate=engine.reason_not_to_send,
                 post=post,
@@ -313,17 +305,8 @@ class Run:
             ),
             on_trouble=self._screen.trouble,
             guard=self._faults.guard,
-            insistence=self._insistence,
+            retry=self._retry,
         )
-
-    async def _listen(self) -> ControlServer:
-        """Say from the first moment that the bot is there: the lease has proved it the only one."""
-        loaded = self._loaded
-        self._fields = {"mode": loaded.settings.mode, "journal": masked_url(loaded.journal_url)}
-        server = ControlServer(loaded.state_dir, while_starting(self._fields), {"bot": loaded.bot})
-        await server.start()
-        self._stack.push_async_callback(server.stop)
-        return server
 
     def _serve_control(self, server: ControlServer, parts: Parts, broker: Broker) -> None:
         facts = Facts(
@@ -341,44 +324,27 @@ class Run:
             files=self._files,
             polls=parts.polls,
         )
+        market, post = self.environment.market, self._inbox.post
         operations = Operations(
-            facts,
-            broker.client,
-            self._tasks,
-            parts.second_factor,
-            self.environment.market,
-            self._inbox.post,
+            facts, broker.client, self._tasks, parts.second_factor, market, post
         )
         sender = {"bot": self._loaded.bot, "account": parts.account.masked}
         handlers = {word: self._faults.handler(do) for word, do in operations.handlers().items()}
         server.serve(handlers, sender)
 
-    # ---------------------------------------------------------------------------- the first lines
-
     def _show_config(self) -> None:
-        symbols = {symbol for each in self._strategies for symbol in each.plan.symbols}
-        strategies = "strategy" if len(self._strategies) == 1 else "strategies"
+        plans = [each.plan for each in self._strategies]
+        symbols = {symbol for plan in plans for symbol in plan.symbols}
+        strategies = "strategy" if len(plans) == 1 else "strategies"
         word = "symbol" if len(symbols) == 1 else "symbols"
-        counted = f"{len(self._strategies)} {strategies}, {len(symbols)} {word}"
+        counted = f"{len(plans)} {strategies}, {len(symbols)} {word}"
         self._screen.row("config", f"{self._loaded.path}, {counted}")
-        self._show_slow_polls([each.plan for each in self._strategies])
-
-    def _show_slow_polls(self, plans: Sequence[StrategyPlan]) -> None:
         polls, quota = polls_of(plans), self._loaded.settings.broker.requests_per_minute
         slower = slowed_by(polls, quota)
         if slower > 1:
             wanted = sum(poll.per_minute for poll in polls)
             needs = f"need {wanted:.0f} a minute, the quota leaves {room_for_polls(quota)}"
             self._screen.row("polls", f"{needs}: each comes {slower:.1f} times as seldom")
-
-    def _show_broker(self, broker: Broker, account: SubAccount) -> None:
-        skew_ms = broker.offset.value.total_seconds() * 1000
-        self._screen.row(
-            "broker", f"account {account.masked} {account.type}, skew {skew_ms:.0f} ms"
-        )
-        until = broker.two_factor.until
-        known = f"token until {until.astimezone(EXCHANGE_TZ):%H:%M}" if until else "no token yet"
-        self._screen.row("2FA", known)
 
 
 def _date_of(instant: datetime) -> date:

@@ -151,7 +151,7 @@ class SecondFactor:
         return self._take(token.token, token.expires_at, "code")
 
     def _refused(self, ticket: _Ticket, error: BrokerError) -> Reply:
-        """Say what came of a try. One without an answer may count at the broker, so it does here."""
+        """Say what came of a try. One without an answer may count at the broker: it does here."""
         code = error.error_code if isinstance(error, Refused) else ""
         ticket.tries_left = 0 if code == "OTP_LOCKED" else ticket.tries_left - 1
         what = "wrong code" if code in {"OTP_INVALID", "OTP_LOCKED"} else f"code not taken: {error}"

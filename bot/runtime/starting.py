@@ -39,7 +39,7 @@ def has_open_work(recovery: Recovery) -> bool:
 
 
 @dataclass(slots=True)
-class Insistence:
+class BrokerRetry:
     """Asks the broker, again and again where that `is_needed`. `trouble` is why the last ask
     failed; empty when it did not.
     """
@@ -97,7 +97,7 @@ class EarlyHalt:
 def handlers_of(
     halt: EarlyHalt,
     fields: Mapping[str, object],
-    insistence: Insistence | None = None,
+    retry: BrokerRetry | None = None,
     stop: Callable[[str, str], None] | None = None,
 ) -> Mapping[str, Handler]:
     """Return what answers until the engine does: the state, with why it takes so long, the halt,
@@ -107,8 +107,8 @@ def handlers_of(
 
     async def status(_: Request) -> Reply:
         told: dict[str, object] = {**STARTING, **fields}
-        if insistence is not None and insistence.trouble:
-            told["reason"] = insistence.trouble
+        if retry is not None and retry.trouble:
+            told["reason"] = retry.trouble
         if halt.asked is not None:
             told["state"] = RunState.HALTED
             told["reason"] = "; ".join(filter(None, (halt.asked.reason, str(told["reason"]))))

@@ -14,7 +14,7 @@ from bot.journal.errors import Holder
 from bot.journal.journal import Journal
 from bot.journal.lease import acquire
 from bot.runtime.journal_file import prepare_journal
-from bot.runtime.starting import EarlyHalt, Insistence, has_open_work
+from bot.runtime.starting import BrokerRetry, EarlyHalt, has_open_work
 from tests.engine.stage import DAY, START, Stage
 
 STAGE = Stage()
@@ -65,16 +65,16 @@ async def _asked(error: BrokerError, *, is_needed: bool) -> tuple[str, list[str]
     """
     told: list[str] = []
     troubles: list[str] = []
-    insistence = Insistence(NoWait(), told.append, is_needed)
+    retry = BrokerRetry(NoWait(), told.append, is_needed)
     errors = [error]
 
     async def answer() -> None:
-        troubles.append(insistence.trouble)
+        troubles.append(retry.trouble)
         if errors:
             raise errors.pop()
 
-    await insistence.ask(answer)
-    assert insistence.trouble == ""
+    await retry.ask(answer)
+    assert retry.trouble == ""
     return troubles[-1], told
 
 
