@@ -42,7 +42,7 @@ from bot.runtime.assemble import (
     unreachable,
 )
 from bot.runtime.control.operations import Operations
-from bot.runtime.control.server import ControlServer, while_starting
+from bot.runtime.control.server import ControlServer
 from bot.runtime.control.status import Facts
 from bot.runtime.daemon import Daemon, Parts
 from bot.runtime.faults import FaultGuard, ends_the_run
@@ -125,12 +125,12 @@ class Run:
         with journal_errors(origin, what_to_do=TO_RUN):
             journal, epoch = self._open_journal()
         # From here on the socket shows the bot: the lease has proved that it is the only one.
-        server = ControlServer(loaded.state_dir, while_starting(self._fields), {"bot": loaded.bot})
+        server = ControlServer(loaded.state_dir, handlers_of(self._fields), {"bot": loaded.bot})
         await server.start()
         self._stack.push_async_callback(server.stop)
         self._enter_environment()
         self._halt = EarlyHalt(journal, self.environment.market)
-        server.serve(handlers_of(self._halt, self._fields), {"bot": loaded.bot})
+        server.serve(handlers_of(self._fields, halt=self._halt), {"bot": loaded.bot})
         with journal_errors(origin):
             left = await journal.recover(_date_of(SystemClock().now()))
         met = await self._meet_broker(server, has_work=has_open_work(left))
@@ -215,7 +215,9 @@ class Run:
         self._retry = BrokerRetry(self.environment.waiter, self._screen.trouble, has_work)
         if not has_work:
             return await self._sign_in()
-        handlers = handlers_of(self._halt, self._fields, self._retry, self._controls.stop)
+        handlers = handlers_of(
+            self._fields, halt=self._halt, retry=self._retry, stop=self._controls.stop
+        )
         server.serve(handlers, {"bot": self._loaded.bot})
         with self._controls.on_signals():
             return await self._supervisor.unless_stopped(self._sign_in())

@@ -1,6 +1,4 @@
-"""What goes along with a run from outside: signals, the end of a demo, and the person at the
-terminal.
-"""
+"""What acts on a run from outside: signals, the end of a demo, and who sits at the terminal."""
 
 import asyncio
 import os
@@ -40,13 +38,13 @@ class Screen(Protocol):
 
 
 class AskCode(Protocol):
-    """Asks a person at the terminal for a code or token for as long as one is needed.
+    """Asks at the terminal for a code or token for as long as one is needed.
 
-    `state` is how the second factor stands. `ask` asks again, after `told`.
+    `state` is that of the second factor. `ask` asks again, after `reply`.
     """
 
     def start(self, submit: Callable[[str], None], state: Mapping[str, object]) -> None: ...
-    def ask(self, told: str, state: Mapping[str, object]) -> None: ...
+    def ask(self, reply: str, state: Mapping[str, object]) -> None: ...
     def stop(self) -> None: ...
 
 
@@ -63,7 +61,7 @@ class RunOptions:
 
 
 class RunControls:
-    """Watches the entries of a run and acts as a person outside would."""
+    """Watches the entries of a run and acts as an operator outside would."""
 
     def __init__(
         self, options: RunOptions, environment: Environment, supervisor: Supervisor
@@ -76,7 +74,7 @@ class RunControls:
         self.reason = "stopped"
 
     async def around(self, run: Awaitable[None], parts: Parts) -> None:
-        """Await the run with everything that goes along with it."""
+        """Await the run, and end a demo after its time."""
         self._parts = parts
         if self._options.run_for is not None:
             self._end = parts.tasks.spawn(self._end_after(self._options.run_for), "end of the demo")
@@ -87,9 +85,13 @@ class RunControls:
         if not isinstance(entry, StateChanged) or entry.scope != "all":
             return
         if entry.to_state is RunState.STOPPING:
-            self._keep_reason(entry)
+            if entry.by == BY_OPERATOR:
+                # A stop that came over the control socket has its reason in its entry alone.
+                own = entry.reason.removeprefix(BOT_STOP)
+                self.reason = f"{BOT_STOP}: {own}" if own else BOT_STOP
             self._supervisor.end_within(self._options.stop_grace_s)
-            self._wait_no_longer()
+            if self._end is not None:
+                self._end.cancel()  # a stop waits for what is under way, and this is not
         elif entry.to_state is RunState.NEEDS_2FA:
             self._needs_code()
         elif entry.from_state is RunState.NEEDS_2FA and self._options.ask_code is not None:
@@ -116,7 +118,7 @@ class RunControls:
         self.stop(name, "signal")
 
     def stop(self, reason: str, by: str) -> None:
-        """Ask for a clean end, and see to it that it comes: the journal may be out of reach."""
+        """Ask for a clean end, and force it after the grace: the journal may be out of reach."""
         self.reason = reason
         self._supervisor.end_within(self._options.stop_grace_s)
         if self._parts is None:
@@ -132,17 +134,6 @@ class RunControls:
         self._environment.finish()
         self.stop(f"{_length_of(span)} over", "demo")
 
-    def _keep_reason(self, entry: StateChanged) -> None:
-        """A stop that came over the control socket has its reason in its entry alone."""
-        if entry.by == BY_OPERATOR:
-            own = entry.reason.removeprefix(BOT_STOP)
-            self.reason = f"{BOT_STOP}: {own}" if own else BOT_STOP
-
-    def _wait_no_longer(self) -> None:
-        """Give the end of the demo up: a stop waits for what is under way, and this is not."""
-        if self._end is not None:
-            self._end.cancel()
-
     # --------------------------------------------------------------------------------- the 2FA code
 
     def _needs_code(self) -> None:
@@ -154,9 +145,9 @@ class RunControls:
             self._options.ask_code.start(self._take, self._parts.second_factor.state())
 
     async def _answer(self, delay: timedelta) -> None:
-        """Give the sandbox's own code, as a person who has read the mail would.
+        """Give the sandbox's own code, as an operator who has read the mail would.
 
-        Not when a person has come first: a code asked for in vain is one of five a day.
+        Not when an operator was faster: a code asked for in vain is one of five a day.
         """
         await self._environment.pause(delay)
         code = self._environment.mailed_code
@@ -170,7 +161,7 @@ class RunControls:
             self._parts.tasks.spawn(self._submit(self._parts, Secret(text)), "2FA from terminal")
 
     async def _submit(self, parts: Parts, text: Secret) -> None:
-        """Hand over what was typed, and ask on for as long as there is no token."""
+        """Hand over what was typed, and ask again for as long as no token came of it."""
         reply = await parts.second_factor.take(text)
         if not parts.second_factor.is_ready and self._options.ask_code is not None:
             self._options.ask_code.ask(str(reply["message"]), parts.second_factor.state())

@@ -1,8 +1,8 @@
 """What a bot does until its engine is there: it asks the broker, and answers its operator.
 
 Without open work a broker that is away ends the start at once, so that its operator sees why. With
-open work somebody has to be there when the broker comes back: the bot asks again, at growing
-distances, says so, and takes a stop meanwhile. A halt is taken in every start.
+open work the bot has to be there when the broker comes back: it asks again, at growing intervals,
+says so, and takes a stop meanwhile. A halt is taken in every start.
 """
 
 from collections import defaultdict
@@ -21,13 +21,10 @@ from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS
 from bot.domain.recovery import Recovery
 from bot.journal.errors import JournalError
 from bot.journal.journal import Journal
-from bot.runtime.control.server import STARTING, while_starting
 from bot.runtime.control.socket import Handler, Reply, Request
 
 RETRY_S: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
-"""How long is waited before the broker is asked again; the last one repeats until somebody stops
-the bot.
-"""
+"""Waits before the broker is asked again; the last one repeats until the bot is stopped."""
 
 T = TypeVar("T")
 
@@ -40,8 +37,8 @@ def has_open_work(recovery: Recovery) -> bool:
 
 @dataclass(slots=True)
 class BrokerRetry:
-    """Asks the broker, again and again where that `is_needed`. `trouble` is why the last ask
-    failed; empty when it did not.
+    """Asks the broker, again and again where that `is_needed`. `trouble`: why the last try failed,
+    empty when it did not.
     """
 
     waiter: Waiter
@@ -89,37 +86,44 @@ class EarlyHalt:
         self.asked = OperatorActed(now, Action.HALT, str(request.get("reason") or ""), by)
         states = RunState.STARTING, RunState.HALTED
         row = StateChanged(now, *states, self.asked.reason, by, scope="operator")
-        with suppress(JournalError):  # whatever it is ends the run, or passes: the halt stands
+        with suppress(JournalError):  # it ends the run, or passes: the halt holds anyway
             await self.journal.write([row])
         return {"ok": True}
 
 
 def handlers_of(
-    halt: EarlyHalt,
     fields: Mapping[str, object],
+    *,
+    halt: EarlyHalt | None = None,
     retry: BrokerRetry | None = None,
     stop: Callable[[str, str], None] | None = None,
 ) -> Mapping[str, Handler]:
-    """Return what answers until the engine does: the state, with why it takes so long, the halt,
-    and a `stop` where the broker is waited for.
+    """Return what answers until the engine does: the state, with why it takes so long; the halt,
+    where there is a journal; and a `stop` where the broker is waited for. All else is refused.
     """
-    usual = while_starting(fields)
 
     async def status(_: Request) -> Reply:
-        told: dict[str, object] = {**STARTING, **fields}
+        state = RunState.STARTING
+        reason = "reading the journal and the broker; nothing is sent yet"
         if retry is not None and retry.trouble:
-            told["reason"] = retry.trouble
-        if halt.asked is not None:
-            told["state"] = RunState.HALTED
-            told["reason"] = "; ".join(filter(None, (halt.asked.reason, str(told["reason"]))))
-        return {"ok": True, "status": told}
+            reason = retry.trouble
+        if halt is not None and halt.asked is not None:
+            state = RunState.HALTED
+            reason = "; ".join(filter(None, (halt.asked.reason, reason)))
+        return {"ok": True, "status": {"state": state, "reason": reason, **fields}}
 
     async def end(request: Request) -> Reply:
         assert stop is not None
         stop(str(request.get("reason") or "stopped"), str(request.get("by") or "operator"))
         return {"ok": True}
 
-    own: dict[str, Handler] = {"status": status, "halt": halt.take}
+    async def not_yet(_: Request) -> Reply:
+        text = "the bot is STARTING and sends nothing yet; ask again when it runs"
+        return {"ok": False, "code": "E-CTL-005", "message": f"{text}: bot status --wait RUNNING"}
+
+    handlers: dict[str, Handler] = defaultdict(lambda: not_yet, status=status)
+    if halt is not None:
+        handlers["halt"] = halt.take
     if stop is not None:
-        own["stop"] = end
-    return defaultdict(lambda: usual["any other"], own)
+        handlers["stop"] = end
+    return handlers

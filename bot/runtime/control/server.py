@@ -7,19 +7,16 @@ import asyncio
 import json
 import os
 import socket
-from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from bot.domain.entry import RunState
 from bot.runtime.control.socket import (
     FOLDER,
     LINE_MAX,
     SOCKET,
     Handler,
     Reply,
-    Request,
     control_folder,
     user_of_peer,
 )
@@ -89,22 +86,3 @@ class ControlServer:
         except (ValueError, KeyError, TypeError, RecursionError):
             return {"ok": False, "code": "E-CTL-001", "message": "not a request this bot knows"}
         return await handler(request)
-
-
-STARTING: Final = {
-    "state": RunState.STARTING,
-    "reason": "reading the journal and the broker; nothing is sent yet",
-}
-
-
-def while_starting(fields: Mapping[str, object]) -> Mapping[str, Handler]:
-    """Return what answers until all parts are there: the state, and a no to all else."""
-
-    async def status(_: Request) -> Reply:
-        return {"ok": True, "status": {**STARTING, **fields}}
-
-    async def not_yet(_: Request) -> Reply:
-        text = "the bot is STARTING and sends nothing yet; ask again when it runs"
-        return {"ok": False, "code": "E-CTL-005", "message": f"{text}: bot status --wait RUNNING"}
-
-    return defaultdict(lambda: not_yet, status=status)

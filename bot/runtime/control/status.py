@@ -11,6 +11,7 @@ from bot.clock import Clock
 from bot.config.strategies.source_files import Hashes
 from bot.domain.entry import OrderUpdated
 from bot.engine.engine import Engine
+from bot.engine.status import StrategyStatus
 from bot.runtime.control.shapes import Fields, fields_of, instant
 from bot.runtime.feeds import PollWatch
 
@@ -55,19 +56,7 @@ def status_of(facts: Facts) -> Fields:
             "is_unproven": status.is_unproven,
             "missed_signals": status.missed_signals,
         },
-        "strategies": [
-            {
-                "name": each.name,
-                "state": each.state,
-                "reason": each.reason,
-                "mode": each.mode,
-                "symbols": list(each.symbols),
-                "files": dict(facts.files.get(each.name, {})),
-                "orders_today": each.orders_today,
-                "day_result": each.day_result,
-            }
-            for each in status.strategies
-        ],
+        "strategies": [_strategy(each, facts) for each in status.strategies],
         "positions": [fields_of(each) for each in status.positions],
         "open_orders": [order_fields(each) for each in status.open_orders],
         "cancels": [fields_of(each) for each in status.cancels],
@@ -99,6 +88,19 @@ def status_of(facts: Facts) -> Fields:
             "starved": facts.polls.starved,
         },
         "drift": [fields_of(each) for each in facts.drift.seen],
+    }
+
+
+def _strategy(each: StrategyStatus, facts: Facts) -> Fields:
+    return {
+        "name": each.name,
+        "state": each.state,
+        "reason": each.reason,
+        "mode": each.mode,
+        "symbols": list(each.symbols),
+        "files": dict(facts.files.get(each.name, {})),
+        "orders_today": each.orders_today,
+        "day_result": each.day_result,
     }
 
 

@@ -15,8 +15,9 @@ import pytest
 
 from bot.cli.target import require_none_running
 from bot.config.problems import ExitCode, OperatorMistake
-from bot.runtime.control.server import ControlServer, while_starting
+from bot.runtime.control.server import ControlServer
 from bot.runtime.control.socket import FOLDER, LINE_MAX, SOCKET, NoBotRunning, Reply, Request, ask
+from bot.runtime.starting import handlers_of
 
 SOMEBODY_ELSE = 65_534
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as two users")
@@ -187,7 +188,7 @@ async def ask_it(state_dir: Path, do: str) -> Reply:
 
 
 async def test_a_bot_in_its_first_seconds_is_starting_not_stopped(tmp_path: Path) -> None:
-    server = ControlServer(tmp_path, while_starting({"mode": "live"}), {})
+    server = ControlServer(tmp_path, handlers_of({"mode": "live"}), {})
     await server.start()
 
     status, halt = await ask_it(tmp_path, "status"), await ask_it(tmp_path, "halt")
@@ -202,7 +203,7 @@ async def test_a_bot_that_has_started_answers_for_itself(tmp_path: Path) -> None
     async def running(_: Request) -> Reply:
         return {"ok": True, "status": {"state": "RUNNING"}}
 
-    server = ControlServer(tmp_path, while_starting({}), {})
+    server = ControlServer(tmp_path, handlers_of({}), {})
     await server.start()
     server.serve({"status": running}, {"account": "…001.1"})
 
