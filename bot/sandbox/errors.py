@@ -20,12 +20,7 @@ class HttpRefusal(SandboxError):
     """A request that is answered with an HTTP error. `code` is the body's `error_code`."""
 
     def __init__(
-        self,
-        status: int,
-        code: str,
-        message: str,
-        *,
-        headers: Mapping[str, str] | None = None,
+        self, status: int, code: str, message: str, *, headers: Mapping[str, str] | None = None
     ) -> None:
         super().__init__(f"{status} {code}: {message}")
         self.status = status

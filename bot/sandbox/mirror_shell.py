@@ -47,7 +47,6 @@ class MirrorShell:
         self._directory = Directory(ENDPOINTS.values())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, whatever it is."""
         endpoint, values = self._directory.find(scope["method"], scope["path"])
         if endpoint is not None and endpoint.name in RELAYED:
             key = next((value for name, value in scope["headers"] if name == _KEY_HEADER), b"")

@@ -107,8 +107,6 @@ class Watch:
         self._asked: deque[datetime] = deque()
         self._closed_until: datetime | None = None
 
-    # ---------------------------------------------------------------------------------- asking
-
     async def ask(self, endpoint: Endpoint, target: str) -> Answer | NoAnswer:
         """Relay one read and learn from the answer. Raises NotRelayed."""
         relayed(endpoint)
@@ -166,8 +164,6 @@ class Watch:
             if _is_older(seen.get(symbol), age_max, now):
                 yield endpoint, build_target(endpoint, {"symbol": symbol})
 
-    # -------------------------------------------------------------------------------- learning
-
     def _learn(self, endpoint: Endpoint, answer: Answer) -> None:
         now, working = self._clocks.market.now(), self._sandbox.working_symbols
         if endpoint.name == STOCK_QUOTE.name:
@@ -187,8 +183,6 @@ class Watch:
             phase = decode_market_phase(open_envelope(endpoint, answer))
             self._phases[phase.exchange] = Seen(phase, now)
             self._check()
-
-    # ------------------------------------------------------------------------------- observing
 
     def _observe(self, kind: str, facts: Mapping[str, Any], *, repeat: bool = False) -> None:
         key = (kind, str(facts["symbol"]))

@@ -147,7 +147,6 @@ class Sandbox:
 
     @property
     def credentials(self) -> Credentials:
-        """Key, secret, one-time code and sub-accounts."""
         return Credentials(
             api_key=self.scenario.key_text,
             api_secret=self.scenario.secret_text,
@@ -170,11 +169,9 @@ class Sandbox:
         return self._house.forced
 
     def add_fault(self, script: FaultScript) -> None:
-        """Put a fault in force from now on."""
         self._carry_out(self._line("add_fault", script=script.model_dump(mode="json")))
 
     def end_faults(self) -> None:
-        """Put every fault out of force."""
         self._carry_out(self._line("end_faults"))
 
     def drop_two_factor(self, code: str) -> None:
@@ -186,7 +183,6 @@ class Sandbox:
         self._ledger.record(self._line("finished"))
 
     def close(self) -> None:
-        """Write nothing more."""
         self._ledger.close()
 
     # ---------------------------------------------------------------------------- ledger

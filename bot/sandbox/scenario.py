@@ -128,7 +128,6 @@ class SymbolScript(Part):
 
     @property
     def instrument(self) -> Instrument:
-        """The symbol on its exchange."""
         return Instrument(self.symbol, self.exchange, self.kind)
 
 

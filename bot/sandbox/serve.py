@@ -42,7 +42,6 @@ class _Server(uvicorn.Server):
         self._is_over = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, and say so."""
         await super().startup(sockets)
         self.is_listening.set()
 
@@ -118,7 +117,6 @@ async def serve(sandbox: Sandbox, host: str = "127.0.0.1", port: int = 0) -> Asy
 
 
 def is_free(host: str, port: int) -> bool:
-    """Tell whether a port can be listened on."""
     try:
         _listen(host, port).close()
     except PortInUse:
@@ -127,7 +125,6 @@ def is_free(host: str, port: int) -> bool:
 
 
 def free_port(host: str) -> int:
-    """Return a port that can be listened on."""
     with _listen(host, 0) as listening:
         return int(listening.getsockname()[1])
 

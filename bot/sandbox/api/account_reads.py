@@ -41,7 +41,6 @@ class AccountReads:
         self._symbols = {script.symbol: script for script in scenario.symbols}
 
     def handlers(self) -> Mapping[str, Handler]:
-        """Return what answers each call, by its name."""
         return {
             "user": self.user,
             "sub_accounts": self.sub_accounts,
@@ -71,10 +70,7 @@ class AccountReads:
         except OrderUnknown:
             raise not_found() from None
 
-    # ------------------------------------------------------------------------- bootstrap
-
     def user(self, _: Call) -> object:
-        """Answer who owns the key."""
         return encode_user(User(self._scenario.user_id))
 
     def sub_accounts(self, call: Call) -> object:
@@ -86,8 +82,6 @@ class AccountReads:
     def _customer_id(self) -> str:
         return f"{self._scenario.user_id:010d}"
 
-    # --------------------------------------------------------------------------- day order book
-
     def todays_orders(self, call: Call) -> object:
         """Answer the day order book, oldest first."""
         orders = self._day_order_book.todays(self.script(call), call.market_at)
@@ -96,7 +90,6 @@ class AccountReads:
         return encode_todays_orders(rows)
 
     def order_detail(self, call: Call) -> object:
-        """Answer one row."""
         order = self._found(call, self._day_order_book.visible_order)
         report = order.report(self._scenario.switches, call.market_at)
         return encode_order_row(report, self._detail(order))
@@ -109,8 +102,6 @@ class AccountReads:
             phase=order.phase,
             adjusted_quantity=order.adjusted_quantity,
         )
-
-    # ------------------------------------------------------------------- money and shares
 
     def portfolio(self, call: Call) -> object:
         """Answer what is held; prices are live except while every exchange is closed."""

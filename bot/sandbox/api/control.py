@@ -32,7 +32,6 @@ class Controls:
 
 
 def control_application(sandbox: Controls) -> ASGIApp:
-    """Return the application of the control path."""
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
         response = await _answer(sandbox, Request(scope, receive))

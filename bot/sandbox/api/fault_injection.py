@@ -26,28 +26,10 @@ from bot.sandbox.api.connection import (
 )
 from bot.sandbox.api.windows import ceil_s
 from bot.sandbox.errors import HttpRefusal
-from bot.sandbox.faults import false_answers
+from bot.sandbox.faults import false_answers, rule
 from bot.sandbox.faults.false_answers import EarlierAnswers
 from bot.sandbox.faults.garbage import spoil
-from bot.sandbox.faults.rule import (
-    Action,
-    Cut,
-    DropTwoFactor,
-    FaultPoint,
-    Garbage,
-    GzipBomb,
-    Huge,
-    Redirect,
-    Reorder,
-    SetFields,
-    StaleRead,
-    Status,
-    StatusOverride,
-    SwapRow,
-    TooMany,
-    Trickle,
-    Wait,
-)
+from bot.sandbox.faults.rule import Action, FaultPoint
 from bot.sandbox.faults.rules import FaultRules, Rule, reset_at
 
 Reach = Callable[[], datetime]
@@ -94,38 +76,37 @@ class FaultInjector:
         self._held: list[tuple[Rule, asyncio.Event]] = []
 
     def has_rules_at(self, point: FaultPoint) -> bool:
-        """Tell whether any fault may strike there."""
         return self._faults.has_rules_at(point)
 
     def _hit(self, point: FaultPoint, request: Head) -> Rule | None:
         if not self._faults.has_rules_at(point):
             return None
         verb, path = request.method, request.path
-        rule = self._faults.strike(point, verb=verb, path=path, at=self._reach())
+        hit = self._faults.strike(point, verb=verb, path=path, at=self._reach())
         self._on_strike()
-        if rule is not None:
+        if hit is not None:
             self._on_struck(request.header(HEADER_NONCE))
-        return rule
+        return hit
 
     async def strike(self, point: FaultPoint, head: Head) -> Action | None:
         """Let a fault strike before the answer is made, and return what concerns the rest.
 
         Raises ScriptedAnswer or HttpRefusal where the fault makes the answer.
         """
-        rule = self._hit(point, head)
-        return None if rule is None else await self._interfere(rule)
+        hit = self._hit(point, head)
+        return None if hit is None else await self._interfere(hit)
 
-    async def _interfere(self, rule: Rule) -> Action | None:
+    async def _interfere(self, hit: Rule) -> Action | None:
         """Make the answer, wait, or drop the token; return an action of any other kind."""
-        match rule.script.action:
-            case TooMany() as action:
+        match hit.script.action:
+            case rule.TooMany() as action:
                 # Clients wait by the wire clock.
-                over_at = reset_at(rule, action) + (self._wire.now() - self._reach())
+                over_at = reset_at(hit, action) + (self._wire.now() - self._reach())
                 raise self._too_many(ceil_s(over_at))
-            case DropTwoFactor() as action:
+            case rule.DropTwoFactor() as action:
                 self._drop_two_factor(action.code)
                 return None
-            case Wait() as action:
+            case rule.Wait() as action:
                 await self._sleep(action.seconds)
                 if action.do == "hang":
                     raise ScriptedAnswer(NoResponse("fin"))
@@ -135,36 +116,34 @@ class FaultInjector:
                     raise ScriptedAnswer(made)
                 return action
 
-    # ------------------------------------------------------------------------ the answer
-
     async def answered(self, call: Call, response: Response) -> Response:
         """Return what becomes of a good answer before it goes out. Raises ScriptedAnswer."""
         if call.method == "GET" and self._faults.has_stale_reads:
             self._earlier.keep(call.target, call.market_at, bytes(response.body))
-        rule = self._hit(FaultPoint.AFTER_APPLY, call)
-        if rule is None:
+        hit = self._hit(FaultPoint.AFTER_APPLY, call)
+        if hit is None:
             return response
         body = bytes(response.body)
-        match rule.script.action:
-            case Garbage() as action:
+        match hit.script.action:
+            case rule.Garbage() as action:
                 body = spoil(action.kind, body)
-            case SwapRow() as action:
+            case rule.SwapRow() as action:
                 body = false_answers.swap(action, body)
-            case StatusOverride() as action:
+            case rule.StatusOverride() as action:
                 body = false_answers.override_status(action, body)
-            case SetFields() as action:
+            case rule.SetFields() as action:
                 body = false_answers.set_fields(action, body)
-            case StaleRead() as action:
+            case rule.StaleRead() as action:
                 age = timedelta(seconds=action.seconds)
                 body = self._earlier.find(call.target, age, call.market_at) or body
-            case Reorder(of="rows"):
-                body = false_answers.shuffle(rule.chance, body)
-            case Reorder() as action:
-                await self._hold(rule, action)
-            case Trickle() as action:
+            case rule.Reorder(of="rows"):
+                body = false_answers.shuffle(hit.chance, body)
+            case rule.Reorder() as action:
+                await self._hold(hit, action)
+            case rule.Trickle() as action:
                 raise ScriptedAnswer(SlowResponse(response, action, self._sleep))
             case _:
-                await self._interfere(rule)
+                await self._interfere(hit)
         return Response(body, media_type=JSON)
 
     def sent_by(self, head: Head, response: Response) -> Response:
@@ -172,13 +151,13 @@ class FaultInjector:
         if not any(map(self._faults.has_rules_at, _ON_THE_WAY_OUT)):
             return response
         hits = {point: self._hit(point, head) for point in _ON_THE_WAY_OUT}
-        plan = {point: rule.script.action for point, rule in hits.items() if rule is not None}
+        plan = {point: hit.script.action for point, hit in hits.items() if hit is not None}
         return FaultyResponse(response, plan, self._sleep) if plan else response
 
-    async def _hold(self, rule: Rule, action: Reorder) -> None:
+    async def _hold(self, hit: Rule, action: rule.Reorder) -> None:
         """Wait until another answer to such a request has gone out, or for long enough."""
         overtaken = asyncio.Event()
-        self._held.append((rule, overtaken))
+        self._held.append((hit, overtaken))
         waits = {
             asyncio.ensure_future(overtaken.wait()),
             asyncio.ensure_future(self._sleep(action.seconds)),
@@ -186,32 +165,32 @@ class FaultInjector:
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            self._held.remove((rule, overtaken))
+            self._held.remove((hit, overtaken))
             for wait in waits:
                 wait.cancel()
 
     def has_gone_out(self, head: Head) -> None:
         """Let go of the answers that this one has overtaken."""
-        for rule, overtaken in self._held:
-            if rule.is_about(head.method, head.path):
+        for hit, overtaken in self._held:
+            if hit.is_about(head.method, head.path):
                 overtaken.set()
 
 
 def _made(action: Action) -> Response | None:
     """Return the answer that a fault makes by itself, None for a fault of another kind."""
     match action:
-        case Status():
+        case rule.Status():
             code = action.code or str(action.status)
             body = seal_error(code, action.message) if action.body is None else action.body
             return Response(body, action.status, action.headers, JSON)
-        case Cut():
+        case rule.Cut():
             return NoResponse(action.do)
-        case Redirect():
+        case rule.Redirect():
             return Response(status_code=action.status, headers={"location": action.to})
-        case Garbage():
+        case rule.Garbage():
             return Response(spoil(action.kind), media_type=JSON)
-        case Huge():
+        case rule.Huge():
             return huge(action.length)
-        case GzipBomb():
+        case rule.GzipBomb():
             return gzip_bomb()
     return None

@@ -12,20 +12,8 @@ from datetime import datetime
 from typing import Final
 
 from bot.clock import wire_ms
+from bot.protocol import signing
 from bot.protocol.endpoints.endpoint import Endpoint, Tier, tier_of
-from bot.protocol.signing import (
-    HEADER_API_KEY,
-    HEADER_BODY_HASH,
-    HEADER_DEVICE_ID,
-    HEADER_NONCE,
-    HEADER_RATE_LIMIT_RESET,
-    HEADER_SIGNATURE,
-    HEADER_TIMESTAMP,
-    HEADER_TWO_FACTOR,
-    TIMESTAMP_TOLERANCE_MS,
-    SigningKey,
-    body_sha256,
-)
 from bot.sandbox.api.call import Call
 from bot.sandbox.api.windows import QUOTA_CLASSES, NonceMemory, QuotaWindow
 from bot.sandbox.errors import HttpRefusal
@@ -56,7 +44,7 @@ class Gatekeeper:
     def __init__(self, scenario: Scenario, issuer: OtpIssuer, *, on_nonce: NoteNonce) -> None:
         self._key = scenario.key_text
         self._user_id = str(scenario.user_id)
-        self._secret = SigningKey(scenario.secret_text)
+        self._secret = signing.SigningKey(scenario.secret_text)
         self._issuer = issuer
         self._quota = QuotaWindow(QUOTA_CLASSES[scenario.quota])
         self._refused_count = scenario.switches.refused_requests_count
@@ -70,7 +58,7 @@ class Gatekeeper:
     def admit(self, call: Call) -> Endpoint:
         """Let a request through and return what it calls; raises HttpRefusal."""
         at, endpoint = call.wire_at, call.endpoint
-        if not _is_same(call.header(HEADER_API_KEY), self._key):
+        if not _is_same(call.header(signing.HEADER_API_KEY), self._key):
             raise self.unauthorised("Invalid API key")
         if not self._quota.take(at):
             reset_s = self._quota.reset_s(at)
@@ -78,26 +66,26 @@ class Gatekeeper:
                 self._quota.count_refused(at)
             raise self.too_many(reset_s)
         tier = tier_of(call.method, call.path) if endpoint is None else endpoint.tier
-        claims_signature = bool(call.header(HEADER_SIGNATURE))
+        claims_signature = bool(call.header(signing.HEADER_SIGNATURE))
         if tier is Tier.TWO or (self._checks_tier_one and claims_signature):
             self._check_signature(call)
         if endpoint is None:
             raise not_found()
         if endpoint.is_write:
-            if not 1 <= len(call.header(HEADER_DEVICE_ID)) <= DEVICE_ID_LENGTH_MAX:
+            if not 1 <= len(call.header(signing.HEADER_DEVICE_ID)) <= DEVICE_ID_LENGTH_MAX:
                 raise self.bad_parameter()
-            self._issuer.admit(call.header(HEADER_TWO_FACTOR), at)
+            self._issuer.admit(call.header(signing.HEADER_TWO_FACTOR), at)
         return endpoint
 
     def _check_signature(self, call: Call) -> None:
-        at, stated_hash = call.wire_at, call.header(HEADER_BODY_HASH)
-        timestamp, nonce = call.header(HEADER_TIMESTAMP), call.header(HEADER_NONCE)
+        at, stated_hash = call.wire_at, call.header(signing.HEADER_BODY_HASH)
+        timestamp, nonce = call.header(signing.HEADER_TIMESTAMP), call.header(signing.HEADER_NONCE)
         is_number = timestamp.isascii() and timestamp.isdigit()
         is_number = is_number and len(timestamp) <= _TIMESTAMP_DIGITS_MAX
-        if not is_number or abs(int(timestamp) - wire_ms(at)) > TIMESTAMP_TOLERANCE_MS:
+        if not is_number or abs(int(timestamp) - wire_ms(at)) > signing.TIMESTAMP_TOLERANCE_MS:
             raise self.unauthorised("Invalid timestamp")
         is_signed = self._secret.has_signed(
-            call.header(HEADER_SIGNATURE),
+            call.header(signing.HEADER_SIGNATURE),
             timestamp_ms=timestamp,
             method=call.method,
             target=call.target,
@@ -106,7 +94,7 @@ class Gatekeeper:
         # A body needs a hash; whether it is the body's own is checked by a switch only.
         has_hash = bool(stated_hash) or not call.body
         if self._verifies_body:
-            has_hash = has_hash and _is_same(stated_hash, body_sha256(call.body))
+            has_hash = has_hash and _is_same(stated_hash, signing.body_sha256(call.body))
         if not is_signed or not has_hash:
             raise self.unauthorised("Invalid signature")
         if not nonce:
@@ -129,21 +117,18 @@ class Gatekeeper:
         raise HttpRefusal(self._other_user_status, str(self._other_user_status), "Not your user id")
 
     def bad_parameter(self, message: str = "Invalid parameter") -> HttpRefusal:
-        """Return a 400."""
         return HttpRefusal(400, self._codes["parameter"], message)
 
     def unauthorised(self, message: str) -> HttpRefusal:
-        """Return a 401."""
         return HttpRefusal(401, self._codes["signature"], message)
 
     def too_many(self, reset_s: int) -> HttpRefusal:
         """Return a 429 that is over in Unix second `reset_s`."""
-        headers = {HEADER_RATE_LIMIT_RESET: str(reset_s)}
+        headers = {signing.HEADER_RATE_LIMIT_RESET: str(reset_s)}
         return HttpRefusal(429, self._codes["quota"], "Too many requests", headers=headers)
 
 
 def not_found() -> HttpRefusal:
-    """Return a 404."""
     return HttpRefusal(404, "404", "Not found")
 
 

@@ -44,7 +44,6 @@ class MarketReads:
         self._gate = gate
 
     def handlers(self) -> Mapping[str, Handler]:
-        """Return what answers each call, by its name."""
         return {"stock_quote": self.quote, "stock_depth": self.depth, "market_phase": self.phase}
 
     def quote(self, call: Call) -> object:

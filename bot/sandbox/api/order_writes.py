@@ -43,7 +43,6 @@ class OrderWrites:
         self._carry_out = carry_out
 
     def handlers(self) -> Mapping[str, Handler]:
-        """Return what answers each call, by its name."""
         return {"place_order": self.place, "amend_order": self.amend, "cancel_order": self.cancel}
 
     def place(self, call: Call) -> object:
@@ -56,14 +55,12 @@ class OrderWrites:
         return encode_order_results([self._carry_out(line).result])
 
     def amend(self, call: Call) -> object:
-        """Amend an order."""
         order, request = self._reads.order(call), decode_amend(call.body)
         line = _line("amend", call)
         line |= {"order": order.order_id, "body": _json(request)}
         return self._answer(self._carry_out(line))
 
     def cancel(self, call: Call) -> object:
-        """Cancel the open part of an order."""
         order, named = self._reads.order(call), decode_cancel(call.body)
         self._check_account(named, order.account.extended_id)
         return self._answer(self._carry_out(_line("cancel", call) | {"order": order.order_id}))

@@ -59,7 +59,6 @@ class Shell:
         self._others = others
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, whatever it is."""
         other = self._others.get(scope["path"])
         if other is not None:
             await other(scope, receive, send)

@@ -63,7 +63,6 @@ description, rulings those of this project. This page is written by
 
 
 def switches_markdown() -> str:
-    """Return `docs/switches.md`."""
     switches = [
         f"| `{row.name}` | {row.question} | {positions(row.name)} | {row.section} | {row.decided} |"
         for row in SWITCHES

@@ -6,9 +6,7 @@ from pydantic import JsonValue
 
 from bot.protocol.decode import decode_otp_request, decode_otp_verification, decode_revocation
 from bot.protocol.encode import encode_otp_ticket, encode_two_factor_token
-from bot.protocol.secret import Secret
 from bot.protocol.two_factor import OTP_CHANNEL
-from bot.protocol.values.border import OtpTicket, TwoFactorToken
 from bot.sandbox.api.call import Call, Handler
 from bot.sandbox.api.gatekeeper import Gatekeeper
 from bot.sandbox.errors import HttpRefusal
@@ -33,7 +31,6 @@ class TwoFactorCalls:
         self._note = note
 
     def handlers(self) -> Mapping[str, Handler]:
-        """Return what answers each call, by its name."""
         return {
             "request_otp": self._with_status(self.request),
             "verify_otp": self._with_status(self.verify),
@@ -58,16 +55,14 @@ class TwoFactorCalls:
         if decode_otp_request(call.body) != OTP_CHANNEL:
             raise self._gate.bad_parameter()
         self._record(call, "otp_request")
-        ticket = self._issuer.request(call.wire_at)
-        return encode_otp_ticket(OtpTicket(ticket.ticket_id, ticket.masked_destination))
+        return encode_otp_ticket(self._issuer.request(call.wire_at))
 
     def verify(self, call: Call) -> object:
-        """Judge a code."""
         wanted = decode_otp_verification(call.body)
         is_right = self._issuer.is_code(wanted.code.reveal())
         self._record(call, "otp_verify", ticket=wanted.ticket_id, right=is_right)
         token = self._issuer.verify(wanted.ticket_id, call.wire_at, is_right=is_right)
-        return encode_two_factor_token(TwoFactorToken(Secret(token.text), token.expires_at))
+        return encode_two_factor_token(token)
 
     def revoke(self, call: Call) -> object:
         """End a token; one that is not ours is no error."""

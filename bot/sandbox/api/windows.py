@@ -64,7 +64,6 @@ class NonceMemory:
         return (key, nonce) in self._known
 
     def use(self, key: str, nonce: str, at: datetime) -> None:
-        """Remember that `key` has used `nonce`."""
         self._known.add((key, nonce))
         self._order.append((at, (key, nonce)))
 

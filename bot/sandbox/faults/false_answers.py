@@ -121,7 +121,6 @@ class EarlierAnswers:
         self._kept: OrderedDict[str, deque[tuple[datetime, bytes]]] = OrderedDict()
 
     def keep(self, target: str, at: datetime, body: bytes) -> None:
-        """Remember an answer."""
         self._kept.setdefault(target, deque(maxlen=ANSWERS_MAX)).append((at, body))
         self._kept.move_to_end(target)
         if len(self._kept) > TARGETS_MAX:

@@ -276,33 +276,20 @@ class Points(NamedTuple):
     allowed: frozenset[FaultPoint]
 
 
-def _only(point: FaultPoint) -> Points:
-    return Points(point, frozenset({point}))
-
-
 POINTS: Final[Mapping[str, Points]] = {
-    "status": Points(_P.BEFORE_AUTH, _EARLY),
-    "too_many": Points(_P.BEFORE_AUTH, _EARLY),
-    "redirect": Points(_P.BEFORE_AUTH, _EARLY),
-    "drop_2fa": Points(_P.BEFORE_AUTH, _EARLY),
-    "reject": _only(_P.AFTER_AUTH),
-    "hide_row": _only(_P.AFTER_AUTH),
-    "rst": Points(_P.AFTER_APPLY, _EARLY | _LATE),
-    "fin": Points(_P.AFTER_APPLY, _EARLY | _LATE),
-    "delay": Points(_P.AFTER_APPLY, _EARLY | _LATE),
-    "hang": Points(_P.AFTER_APPLY, _EARLY | _LATE),
-    "garbage": Points(_P.AFTER_APPLY, _EARLY),
-    "huge": Points(_P.AFTER_APPLY, _EARLY),
-    "gzip_bomb": Points(_P.AFTER_APPLY, _EARLY),
-    "truncate": _only(_P.MID_BODY),
-    "trickle": Points(_P.HEADERS_SENT, frozenset({_P.AFTER_APPLY, _P.HEADERS_SENT, _P.MID_BODY})),
-    "dup_request": _only(_P.ACCEPT),
-    "date_header": _only(_P.ACCEPT),
-    "stale_read": _only(_P.AFTER_APPLY),
-    "reorder": _only(_P.AFTER_APPLY),
-    "swap_row": _only(_P.AFTER_APPLY),
-    "status_override": _only(_P.AFTER_APPLY),
-    "set_fields": _only(_P.AFTER_APPLY),
+    do: Points(usual, frozenset(allowed))
+    for usual, allowed, actions in (
+        (_P.BEFORE_AUTH, _EARLY, ("status", "too_many", "redirect", "drop_2fa")),
+        (_P.AFTER_AUTH, {_P.AFTER_AUTH}, ("reject", "hide_row")),
+        (_P.AFTER_APPLY, _EARLY | _LATE, ("rst", "fin", "delay", "hang")),
+        (_P.AFTER_APPLY, _EARLY, ("garbage", "huge", "gzip_bomb")),
+        (_P.MID_BODY, {_P.MID_BODY}, ("truncate",)),
+        (_P.HEADERS_SENT, {_P.AFTER_APPLY, _P.HEADERS_SENT, _P.MID_BODY}, ("trickle",)),
+        (_P.ACCEPT, {_P.ACCEPT}, ("dup_request", "date_header")),
+        (_P.AFTER_APPLY, {_P.AFTER_APPLY}, ("stale_read", "reorder", "swap_row")),
+        (_P.AFTER_APPLY, {_P.AFTER_APPLY}, ("status_override", "set_fields")),
+    )
+    for do in actions
 }
 """By the action's `do`."""
 

@@ -36,7 +36,6 @@ class Rule:
         return self.is_ended or (most > 0 and self.struck >= most)
 
     def is_about(self, verb: str, path: str) -> bool:
-        """Tell whether the rule is about requests of that verb and path."""
         match = self.script.match
         return match.verb in (None, verb) and fnmatchcase(path, match.path)
 
@@ -130,7 +129,6 @@ class FaultRules:
         )
 
     def limits(self, at: datetime) -> bool:
-        """Tell whether a 429 of any rule holds."""
         return any(is_lasting(rule, at) for rule in self._rules)
 
     def take_changed(self) -> list[Rule]:

@@ -56,7 +56,6 @@ class DayOrderBook:
         self._changed: dict[str, OrderRecord] = {}
 
     def add(self, order: OrderRecord) -> None:
-        """Keep a new order."""
         self._orders[order.order_id] = self._shown[order.shown_id] = order
         self.note(order)
 
@@ -67,7 +66,6 @@ class DayOrderBook:
         self._shown[order.shown_id] = order
 
     def note(self, order: OrderRecord) -> None:
-        """Remember that an order changed."""
         self._changed[order.order_id] = order
 
     def take_changed(self) -> list[OrderRecord]:
@@ -77,7 +75,6 @@ class DayOrderBook:
 
     @property
     def next_number(self) -> int:
-        """The number of the next order."""
         return FIRST_ORDER_NUMBER + len(self._orders)
 
     def order(self, account: AccountScript, order_id: str, at: datetime) -> OrderRecord:
@@ -113,10 +110,7 @@ class DayOrderBook:
             if _is_of(order, account, at) and not order.is_hidden(at)
         ]
 
-    # ---------------------------------------------------------------------------- events
-
     def apply(self, events: Iterable[VenueEvent]) -> None:
-        """Take in what the exchange says."""
         for event in events:
             match event:
                 case Traded():
@@ -153,8 +147,6 @@ class DayOrderBook:
                 order.fee += booked.fee
                 order.tax += booked.tax
                 self.note(order)
-
-    # --------------------------------------------------------------------------- waiting
 
     def release(self, symbol: str, at: datetime) -> None:
         """Send the orders of a symbol that were held while its market traded."""

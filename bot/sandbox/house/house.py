@@ -142,8 +142,6 @@ class House:
         order = self.day_order_book.find(path.rpartition("/")[2])
         return order.status(self.scenario.switches) if order else None
 
-    # ------------------------------------------------------------------------------ time
-
     @property
     def now(self) -> datetime:
         """Market time up to which everything has happened."""
@@ -206,8 +204,6 @@ class House:
         self._corporate_actions.run_due(at)
         while self._market.next_due() <= at:
             self._market.run_next()
-
-    # ---------------------------------------------------------------------------- inputs
 
     def is_input(self, line: Line) -> bool:
         """Tell whether a ledger line is one that a replay carries out."""
@@ -278,8 +274,6 @@ class House:
         order = self.day_order_book.find(order_id)
         assert order is not None, "an input names an order that exists"
         return order
-
-    # -------------------------------------------------------------------------- outcomes
 
     def forget_outcomes(self) -> None:
         """Hand nothing over of what became of orders and accounts since the last call."""

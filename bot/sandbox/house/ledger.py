@@ -57,7 +57,6 @@ class Ledger:
             self._file.flush()
 
     def close(self) -> None:
-        """Write nothing more."""
         if self._file is not None:
             self._file.close()
             self._file = None

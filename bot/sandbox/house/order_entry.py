@@ -72,8 +72,6 @@ class OrderEntry:
         self._switches = scenario.switches
         self._symbols = {script.symbol: script for script in scenario.symbols}
 
-    # ---------------------------------------------------------------------------- place
-
     def place(
         self,
         account: AccountScript,
@@ -181,8 +179,6 @@ class OrderEntry:
         self._accounts[order.account.id].reserve(wanted, board)
         return wanted
 
-    # --------------------------------------------------------------------------- cancel
-
     def cancel(self, order: OrderRecord, at: datetime) -> Change:
         """Take back the open part of an order, or refuse and leave it as it is."""
         if order.stage is OrderStage.WAITING:
@@ -202,8 +198,6 @@ class OrderEntry:
         if self._switches.cancel_answer == "CANCELLING":
             result = replace(result, status="CANCELLING", state=OrderState.PENDING_CANCEL)
         return Change(result)
-
-    # ---------------------------------------------------------------------------- amend
 
     def amend(self, order: OrderRecord, request: AmendRequest, at: datetime) -> Change:
         """Change price or total quantity of an order, or refuse and leave it as it is.

@@ -14,6 +14,8 @@ from typing import Final
 import jwt
 
 from bot.domain.instrument import EXCHANGE_TZ
+from bot.protocol.secret import Secret
+from bot.protocol.values.border import OtpTicket, TwoFactorToken
 from bot.sandbox.errors import HttpRefusal
 
 TICKET_LIFE: Final = timedelta(minutes=5)
@@ -36,25 +38,6 @@ class _Ticket:
     is_used: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class IssuedTicket:
-    """A ticket to be verified within five minutes."""
-
-    ticket_id: str
-    masked_destination: str
-
-
-@dataclass(frozen=True, slots=True)
-class IssuedToken:
-    """A fresh token; its text is in no repr."""
-
-    text: str
-    expires_at: datetime
-
-    def __repr__(self) -> str:
-        return f"IssuedToken(***, expires_at={self.expires_at!r})"
-
-
 def end_of_day(at: datetime) -> datetime:
     """23:59:59 +07:00 of the day of `at`: the last instant of a token issued then."""
     return datetime.combine(at.astimezone(EXCHANGE_TZ).date(), time(23, 59, 59), EXCHANGE_TZ)
@@ -75,7 +58,7 @@ class OtpIssuer:
         self._read: dict[str, dict[str, str | int]] = {}
         self._dropped: tuple[int, str] = (0, "")
 
-    def request(self, at: datetime) -> IssuedTicket:
+    def request(self, at: datetime) -> OtpTicket:
         """Mail a code; raises HttpRefusal when there is no address, or five were mailed today."""
         if self._email is None:
             raise HttpRefusal(400, "OTP_CONTACT_UNAVAILABLE", "No email on the account")
@@ -85,13 +68,13 @@ class OtpIssuer:
         self._requests[day] = self._requests.get(day, 0) + 1
         ticket_id = f"T-{len(self._tickets) + 1}"
         self._tickets[ticket_id] = _Ticket(at)
-        return IssuedTicket(ticket_id, masked_email(self._email))
+        return OtpTicket(ticket_id, masked_email(self._email))
 
     def is_code(self, text: str) -> bool:
         """Compare a typed code with the mailed one, in constant time."""
         return hmac.compare_digest(text.encode(), self._code.encode())
 
-    def verify(self, ticket_id: str, at: datetime, *, is_right: bool) -> IssuedToken:
+    def verify(self, ticket_id: str, at: datetime, *, is_right: bool) -> TwoFactorToken:
         """Turn a ticket whose code was `is_right` into a token; raises HttpRefusal otherwise."""
         ticket = self._tickets.get(ticket_id)
         if ticket is None or ticket.is_used or at - ticket.issued_at > TICKET_LIFE:
@@ -105,7 +88,7 @@ class OtpIssuer:
         ticket.is_used = True
         return self.issue(at)
 
-    def issue(self, at: datetime) -> IssuedToken:
+    def issue(self, at: datetime) -> TwoFactorToken:
         """Make a token that is valid until the end of the day of `at`."""
         self._issued += 1
         expires_at = end_of_day(at)
@@ -115,7 +98,8 @@ class OtpIssuer:
             "iat": int(at.timestamp()),
             "exp": int(expires_at.timestamp()),
         }
-        return IssuedToken(jwt.encode(claims, self._signing_key, algorithm=_ALGORITHM), expires_at)
+        token = jwt.encode(claims, self._signing_key, algorithm=_ALGORITHM)
+        return TwoFactorToken(Secret(token), expires_at)
 
     def revoke(self, token: str) -> str | None:
         """End a token early. Returns its number, None for a token that is not ours."""
@@ -126,7 +110,6 @@ class OtpIssuer:
         return str(claims["jti"])
 
     def revoke_number(self, number: str) -> None:
-        """End the token of that number."""
         self._revoked.add(number)
 
     def drop(self, code: str) -> None:

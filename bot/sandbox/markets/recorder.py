@@ -35,7 +35,6 @@ class Record:
     value: int = 0
 
     def add(self, price: int, quantity: int) -> None:
-        """Count a trade."""
         self.high, self.low = max(self.high, price), min(self.low, price)
         self.close = price
         self.volume += quantity
@@ -72,8 +71,6 @@ class Recorder:
         self._depth_day = _local(start)
         self._due = _floored(start, DEPTH_EVERY) + DEPTH_EVERY
 
-    # -------------------------------------------------------------------------- recording
-
     def record(self, trade: Traded) -> None:
         """Count a trade; odd lots do not count."""
         if trade.lot is not Lot.EVEN:
@@ -106,8 +103,6 @@ class Recorder:
                 bids, asks = (sum(each.volume for each in s) for s in (whole.bids, whole.asks))
                 taken = DepthTaken(taken_at, self._venue.depth(symbol), bids, asks)
                 self._depths[symbol].append(taken)
-
-    # ---------------------------------------------------------------------------- looking
 
     def days(self, symbol: str) -> tuple[tuple[date, Record], ...]:
         """Return the days on which a symbol traded here, oldest first, today so far included."""

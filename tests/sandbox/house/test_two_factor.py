@@ -29,9 +29,9 @@ def test_a_right_code_gives_a_token_that_ends_at_the_end_of_its_local_day() -> N
 
     assert ticket.masked_destination == "d***@example.com"
     assert token.expires_at == LAST_INSTANT
-    otp.admit(token.text, LAST_INSTANT)
+    otp.admit(token.token.reveal(), LAST_INSTANT)
     late = LAST_INSTANT + timedelta(milliseconds=1)
-    assert refusal(lambda: otp.admit(token.text, late)) == (403, "OTP_SESSION_EXPIRED")
+    assert refusal(lambda: otp.admit(token.token.reveal(), late)) == (403, "OTP_SESSION_EXPIRED")
 
 
 def test_three_wrong_codes_are_invalid_and_the_fourth_try_is_locked() -> None:
@@ -97,11 +97,11 @@ def test_an_account_without_an_address_gets_no_code() -> None:
 
 def test_the_four_codes_tell_missing_foreign_revoked_and_dropped_tokens_apart() -> None:
     otp = issuer()
-    foreign = issuer("ak_test_two").issue(MORNING).text
-    revoked, dropped = otp.issue(MORNING).text, otp.issue(MORNING).text
+    foreign = issuer("ak_test_two").issue(MORNING).token.reveal()
+    revoked, dropped = otp.issue(MORNING).token.reveal(), otp.issue(MORNING).token.reveal()
     otp.revoke(revoked)
     otp.drop("OTP_SESSION_EXPIRED")
-    fresh = otp.issue(MORNING).text
+    fresh = otp.issue(MORNING).token.reveal()
 
     codes = [
         refusal(lambda t=token: otp.admit(t, MORNING))[1]
@@ -123,10 +123,10 @@ def test_several_tokens_are_valid_at_once() -> None:
     otp = issuer()
     first, second = otp.issue(MORNING), otp.issue(MORNING)
 
-    otp.admit(first.text, MORNING)
-    otp.admit(second.text, MORNING)
+    otp.admit(first.token.reveal(), MORNING)
+    otp.admit(second.token.reveal(), MORNING)
 
-    assert first.text not in repr(first)
+    assert first.token.reveal() not in repr(first)
 
 
 def test_a_masked_address_shows_its_first_letter_and_host() -> None:

@@ -40,7 +40,6 @@ class MarketDay:
 
 
 def market_day(seed: int, day: date) -> MarketDay:
-    """Draw the market's day."""
     random = Random(f"{seed}|flow|market|{day}")
     # Student's distribution, scaled to a deviation of 1 first.
     chi_squared = random.gammavariate(_FREEDOM / 2, 2)

@@ -35,7 +35,6 @@ class OrderPlacer:
         self._kept.clear()
 
     def move_to(self, at: datetime) -> None:
-        """Act at that instant from now on."""
         self._at = at
 
     def touch(self) -> tuple[int | None, int | None]:
@@ -59,7 +58,6 @@ class OrderPlacer:
             self._kept.extend(self._orders.submit_in_pieces(level, most, self._at))
 
     def give_unpriced(self, side: Side, quantity: int, order_type: OrderType) -> None:
-        """Place an ATO, ATC or PLO order."""
         most = min(quantity, ORDER_MAX)
         self._orders.submit(side, most, None, self._at, order_type=order_type)
 

@@ -55,8 +55,6 @@ class MirroredMarket:
         self._boundary = self._next_boundary(start)
         self._due = self._boundary - JUST_BEFORE
 
-    # -------------------------------------------------------------------------------- by itself
-
     def next_due(self) -> datetime:
         """Just before a boundary, then at it."""
         return self._due
@@ -87,8 +85,6 @@ class MirroredMarket:
         exchanges = set(self._exchanges.values())
         return min(self._rulebook.next_phase_change(each, after).at for each in exchanges)
 
-    # ---------------------------------------------------------------------------- observations
-
     def take(self, line: Mapping[str, Any]) -> None:
         """Do what an observation, a line of the ledger, says."""
         symbol, now = self._symbols[line["symbol"]], self._venue.now
@@ -110,8 +106,6 @@ class MirroredMarket:
     def show(self, quote: Quote) -> None:
         """Update a symbol's board from the market; not an input while no order works there."""
         self._symbols[quote.symbol].quote(quote, self._venue.now)
-
-    # ------------------------------------------------------------------------------- our orders
 
     def holds(self, symbol: str) -> bool:
         """Tell whether a new order has to wait here, as its market is not seen."""
@@ -145,7 +139,6 @@ def quote_facts(quote: Quote) -> dict[str, JsonValue]:
 
 
 def depth_facts(depth: Depth) -> dict[str, JsonValue]:
-    """Return a depth as a ledger keeps it."""
     bids: list[JsonValue] = [[each.price, each.volume] for each in depth.bids]
     asks: list[JsonValue] = [[each.price, each.volume] for each in depth.asks]
     return {"symbol": depth.symbol, "bids": bids, "asks": asks}

@@ -59,7 +59,6 @@ class Queue:
             self._places[order.order_id] = place
 
     def see(self, depth: Depth) -> None:
-        """Take in a snapshot."""
         for place in self._places.values():
             displayed = _displayed(place.order, depth)
             if displayed is None:

@@ -42,8 +42,6 @@ class MirroredSymbol:
         self._blind = NOT_SEEN
         self._ends_auction = False
 
-    # ------------------------------------------------------------------------------- looking
-
     @property
     def holds(self) -> bool:
         """True while new orders have to wait: the market trades and we do not see it."""
@@ -56,8 +54,6 @@ class MirroredSymbol:
         levels = max(len(self._depth.bids), len(self._depth.asks))
         age_s = (at - self._depth_at).total_seconds()
         return f"depth {levels} levels · snapshot {age_s:.1f} s old"
-
-    # ------------------------------------------------------------------------------ changing
 
     def quote(self, quote: Quote, at: datetime) -> None:
         """Take in what the market says of the day; in the queue model its trades fill us."""
@@ -105,8 +101,6 @@ class MirroredSymbol:
             if order.symbol == self._symbol and order.owner != CROWD:
                 yield order
 
-    # -------------------------------------------------------------------------------- phases
-
     def end_phase(self, at: datetime) -> None:
         """Just before the phase ends: an auction gets its crowd, continuous trading loses it."""
         phase = self._venue.phase_of(self._symbol)
@@ -125,8 +119,6 @@ class MirroredSymbol:
             self._offers.forget()
         self._queue.start_phase()
         self._depth, self._depth_at, self._blind = None, None, NOT_SEEN
-
-    # ------------------------------------------------------------------------------- the day
 
     def _list(self, quote: Quote, at: datetime) -> None:
         """Take over reference and band where they differ, unless an order of ours still works."""

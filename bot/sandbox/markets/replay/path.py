@@ -115,9 +115,6 @@ def _continuous(
         last = price
 
 
-# ---------------------------------------------------------------------------------- daily bars
-
-
 def _spread_over_day(
     bar: RecordedBar, spans: Sequence[FlowSpan], random: Random, snap: Snap
 ) -> Iterator[RecordedBar]:

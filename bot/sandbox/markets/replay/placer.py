@@ -37,7 +37,6 @@ class ReplayPlacer:
         self._random = Random(0)
 
     def move_to(self, at: datetime) -> None:
-        """Act at that instant from now on."""
         self._at = at
 
     def begin_day(self, grid: PriceGrid, random: Random) -> None:
@@ -69,7 +68,6 @@ class ReplayPlacer:
                 at = following
 
     def gather(self, side: Side, price: int, quantity: int) -> None:
-        """Put an order into an auction."""
         self._orders.submit_in_pieces((side, price), quantity, self._at)
 
     def clear(self, price: int, but: Side | None = None) -> None:
