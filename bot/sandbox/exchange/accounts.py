@@ -58,8 +58,6 @@ class Account:
         position.settled += quantity
         position.cost += quantity * cost_price
 
-    # ------------------------------------------------------------------------ reserving
-
     @property
     def secured(self) -> int:
         """The money that working buys hold back, fees included."""
@@ -123,8 +121,6 @@ class Account:
         except KeyError:
             raise UnknownReservation(order_id) from None
 
-    # -------------------------------------------------------------------------- booking
-
     def apply(self, event: VenueEvent) -> tuple[Booked, ...]:
         """Book what happened; events of orders that are not this account's change nothing."""
         match event:
@@ -182,8 +178,6 @@ class Account:
             tax=tax,
         )
 
-    # ------------------------------------------------------------------------- settling
-
     def entitle(self, entitlement: Entitlement) -> None:
         """Book what a corporate action promises; it comes with `settle`."""
         self._promised.add(entitlement)
@@ -206,8 +200,6 @@ class Account:
                 self.cash += due.quantity
             else:
                 self._positions[due.symbol].settled += due.quantity
-
-    # -------------------------------------------------------------------------- looking
 
     def figures(self, today: date) -> Figures:
         """Return the account's money as of a local date."""

@@ -82,8 +82,6 @@ class Venue:
         found = (day for day in self._days if (day.exchange, day.is_restricted) == kind)
         return next(found, None)
 
-    # --------------------------------------------------------------------------- orders
-
     def refusal(self, order: NewOrder) -> Refusal | None:
         """Return why the order would be refused now, without taking it. Money is the account's."""
         verdict = verdict_on(order, self._markets.get(order.symbol))
@@ -156,8 +154,6 @@ class Venue:
 
     def _refuse_change(self, order_id: str, reason: Refusal) -> None:
         self._matching.events.append(ChangeRefused(self._matching.now, order_id, reason))
-
-    # ----------------------------------------------------------------------------- time
 
     @property
     def now(self) -> datetime:
@@ -243,8 +239,6 @@ class Venue:
         """Return what the symbol would start on, were the next day begun now."""
         return next_listing(self._rulebook, self._market(symbol))
 
-    # ------------------------------------------------------------------------ mirroring
-
     def relist(self, listing: Listing) -> None:
         """Give a symbol another listing, on empty books; the day goes on.
 
@@ -265,8 +259,6 @@ class Venue:
         market = self._market(symbol)
         close = None if market.tape.close is None else tape.last
         market.tape = replace(tape, close=close)
-
-    # ---------------------------------------------------------------------------- halts
 
     def halt(self, symbol: str) -> None:
         """Stop trading a symbol: no order or amendment is taken; open orders may be cancelled."""
@@ -292,8 +284,6 @@ class Venue:
         for book in (market.even, market.odd):
             if book.is_crossed():
                 self._matching.uncross(book, market)
-
-    # --------------------------------------------------------------------------- looking
 
     def phase(self, exchange: Exchange) -> Phase:
         """Return the phase of an exchange that has a symbol here, for its normal symbols."""

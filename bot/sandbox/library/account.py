@@ -3,7 +3,7 @@
 All are reckoned from the ledger's own state: cash, money due, shares, orders.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -16,49 +16,36 @@ from bot.sandbox.api.gatekeeper import Gatekeeper, not_found
 from bot.sandbox.exchange.accounts import Account
 from bot.sandbox.exchange.entitlement import EntitlementKind
 from bot.sandbox.house.house import House
-from bot.sandbox.house.order_record import OrderRecord
 from bot.sandbox.library.asked import Asked
 from bot.sandbox.library.corporate import DIVIDEND, MEETING, CompanyEvents
 from bot.sandbox.library.days import local_day
 from bot.sandbox.library.figures import percent
 from bot.sandbox.library.stocks import Stocks
-from bot.sandbox.scenario import AccountScript, Switches
+from bot.sandbox.scenario import AccountScript
 
 PAGE_SIZE: Final = 50
 """Of the order history; the document shows no size."""
-_STATUS_OF_RIGHT: Final[Mapping[tuple[EntitlementKind, bool], tuple[str, str]]] = {
-    (EntitlementKind.CASH_DIVIDEND, False): ("WAIT_EXECUTED", "WAIT_RECEIVE"),
-    (EntitlementKind.CASH_DIVIDEND, True): ("MONEY_ALLOTTED", "RECEIVED"),
-    (EntitlementKind.STOCK_DIVIDEND, False): ("WAIT_EXECUTED", "WAIT_STOCK"),
-    (EntitlementKind.STOCK_DIVIDEND, True): ("STOCK_ALLOTTED", "RECEIVED"),
-    (EntitlementKind.BONUS_SHARES, False): ("WAIT_EXECUTED", "WAIT_STOCK"),
-    (EntitlementKind.BONUS_SHARES, True): ("STOCK_ALLOTTED", "RECEIVED"),
-    (EntitlementKind.STOCK_RIGHT, False): ("WAIT_EXECUTED", "UNREGISTER"),
-    (EntitlementKind.STOCK_RIGHT, True): ("COMPLETED", "EXPIRED"),
+_STATUS_OF_RIGHT: Final = {
+    EntitlementKind.CASH_DIVIDEND: ("WAIT_RECEIVE", "MONEY_ALLOTTED", "RECEIVED"),
+    EntitlementKind.STOCK_DIVIDEND: ("WAIT_STOCK", "STOCK_ALLOTTED", "RECEIVED"),
+    EntitlementKind.BONUS_SHARES: ("WAIT_STOCK", "STOCK_ALLOTTED", "RECEIVED"),
+    EntitlementKind.STOCK_RIGHT: ("UNREGISTER", "COMPLETED", "EXPIRED"),
 }
-"""Status and register status before and after the payment or the last day."""
+"""Register status before the payment or the last day (the status is WAIT_EXECUTED then); status and
+register status after it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Worth:
     """What an account has, in VND; `due` from sales, `cost` is what its shares cost."""
 
-    cash: int = 0
-    due: int = 0
-    secured: int = 0
-    shares: int = 0
-    cost: int = 0
-    dividends: int = 0
-
-    def __add__(self, other: "Worth") -> "Worth":
-        return Worth(
-            self.cash + other.cash,
-            self.due + other.due,
-            self.secured + other.secured,
-            self.shares + other.shares,
-            self.cost + other.cost,
-            self.dividends + other.dividends,
-        )
+    cash: int
+    due: int
+    secured: int
+    shares: int
+    cost: int
+    dividends: int
 
     @property
     def net(self) -> int:
@@ -81,22 +68,18 @@ class AccountAnswers:
                 return script
         raise not_found()
 
-    # ------------------------------------------------------------------------------- assets
-
     def worth(self, accounts: Iterable[Account], day: date) -> Worth:
         """Return what accounts have together, their shares at the latest price."""
-        found = Worth()
-        for account in accounts:
-            figures, held = account.figures(day), account.holdings(day)
-            found += Worth(
-                figures.cash,
-                sum(figures.receiving),
-                figures.secured,
-                sum(view.total * self.stocks.price(view.symbol) for view in held),
-                sum(view.cost for view in held),
-                figures.dividends_due,
-            )
-        return found
+        every = [(each.figures(day), each.holdings(day)) for each in accounts]
+        held = [view for _, views in every for view in views]
+        return Worth(
+            cash=sum(figures.cash for figures, _ in every),
+            due=sum(sum(figures.receiving) for figures, _ in every),
+            secured=sum(figures.secured for figures, _ in every),
+            shares=sum(view.total * self.stocks.price(view.symbol) for view in held),
+            cost=sum(view.cost for view in held),
+            dividends=sum(figures.dividends_due for figures, _ in every),
+        )
 
     def assets_summary(self, asked: Asked) -> object:
         """Answer everything over all sub-accounts."""
@@ -119,8 +102,6 @@ class AccountAnswers:
                 values.Profit(0, Decimal(0)),
             ),
         )
-
-    # ------------------------------------------------------------------------ the day's profit
 
     def pnl_today(self, asked: Asked) -> object:
         """Answer what today has brought: net assets now less those at today's references."""
@@ -146,8 +127,6 @@ class AccountAnswers:
         moves = (quantity * self.stocks.now(symbol).change for symbol, quantity in held.items())
         return profit + sum(moves)
 
-    # ------------------------------------------------------------------------- order history
-
     def order_history(self, asked: Asked) -> object:
         """Answer a page of orders, newest first; behind the last page it is empty."""
         script = self._script(asked.path["sub_account_id"])
@@ -170,10 +149,27 @@ class AccountAnswers:
             and symbol in {ALL, order.symbol}
         ]
         start = (asked.whole("page") - 1) * PAGE_SIZE
-        page = found[start : start + PAGE_SIZE]
-        return values.OrderHistory(tuple(_past_order(each, switches) for each in page))
-
-    # -------------------------------------------------------------------------------- rights
+        page = [
+            values.PastOrder(
+                order_id=order.order_id,
+                symbol=order.symbol,
+                account_id=order.account.extended_id,
+                transaction_date=local_day(order.placed_at),
+                side=order.side,
+                quantity=order.quantity,
+                limit_price=order.limit_price,
+                market_price=order.market_price,
+                executed_quantity=order.executed_quantity,
+                average_price=order.average_price,
+                status=order.status(switches),
+                fee=order.fee,
+                tax=order.tax,
+                executed_amount=order.executed_amount,
+                order_type=order.order_type,
+            )
+            for order in found[start : start + PAGE_SIZE]
+        ]
+        return values.OrderHistory(tuple(page))
 
     def user_rights(self, asked: Asked) -> object:
         """Answer the rights of the scenario's corporate actions, and of older ones, newest first.
@@ -204,7 +200,8 @@ class AccountAnswers:
         promised = []
         for each in self.house.accounts[script.id].entitlements():
             paid = local_day(each.at)
-            status, register_status = _STATUS_OF_RIGHT[each.kind, each.is_over]
+            before, *after = _STATUS_OF_RIGHT[each.kind]
+            status, register_status = after if each.is_over else ("WAIT_EXECUTED", before)
             right = values.UserRight(
                 type=each.kind.value,
                 ratio=each.ratio,
@@ -248,26 +245,6 @@ class AccountAnswers:
             "predicted_price": board.reference,
             "change_price": now.change,
         }
-
-
-def _past_order(order: OrderRecord, switches: Switches) -> values.PastOrder:
-    return values.PastOrder(
-        order_id=order.order_id,
-        symbol=order.symbol,
-        account_id=order.account.extended_id,
-        transaction_date=local_day(order.placed_at),
-        side=order.side,
-        quantity=order.quantity,
-        limit_price=order.limit_price,
-        market_price=order.market_price,
-        executed_quantity=order.executed_quantity,
-        average_price=order.average_price,
-        status=order.status(switches),
-        fee=order.fee,
-        tax=order.tax,
-        executed_amount=order.executed_amount,
-        order_type=order.order_type,
-    )
 
 
 def _report_date(right: values.UserRight) -> date:

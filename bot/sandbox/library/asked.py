@@ -42,8 +42,6 @@ class Asked:
         """The date in Vietnam."""
         return local_day(self.at)
 
-    # ------------------------------------------------- one parameter, None when it was left out
-
     def text(self, name: str) -> str | None:
         return self.query.get(name)
 
@@ -64,8 +62,6 @@ class Asked:
         """Return a list parameter, empty when it was left out."""
         text = self.query.get(name, "")
         return tuple(item.strip() for item in text.split(",")) if text else ()
-
-    # ------------------------------------------------------------------ days, spans and pages
 
     def day_or(self, latest: date) -> date:
         """Return `date`, else `latest`; raises HttpRefusal 400 for one in the future."""

@@ -53,9 +53,6 @@ _ELSEWHERE: Final[Mapping[str, DaysBetween]] = {
 _TABLE_OF_GROUP: Final[Mapping[str, str]] = {"bond": "bonds", "foreign_stock": "foreign_stocks"}
 
 
-# ---------------------------------------------------------------------------------------- days
-
-
 class DayFigures(TypedDict):
     """The figures that the quotes of most things share."""
 
@@ -102,10 +99,15 @@ class Day:
 
 
 @dataclass(frozen=True)
-class Walked:
-    """Something that walks. `reference` is its close before the scenario's first day, in units."""
+class Asset:
+    """A row of a table that walks, in units of 10^-digits; its draws go by `stream_name`.
 
-    symbol: str
+    `reference` is its close before the scenario's first day.
+    """
+
+    row: Row
+    stream_name: str
+    digits: int
     reference: int
     nature: Nature
     hours: Hours
@@ -114,15 +116,19 @@ class Walked:
     days_between: DaysBetween
     starts: date = HISTORY_STARTS
 
+    @property
+    def symbol(self) -> str:
+        return self.row["symbol"]
+
     @cached_property
     def _past(self) -> tuple[DayBar, ...]:
         days = self.days_between(self.starts, self.first_day - timedelta(days=1))
-        return walk_until(tuple(days), self.reference, self.nature, self.seed, self.symbol)
+        return walk_until(tuple(days), self.reference, self.nature, self.seed, self.stream_name)
 
     @cached_property
     def _ahead(self) -> tuple[DayBar, ...]:
         days = self.days_between(self.first_day, self.first_day + timedelta(days=DAYS_AHEAD))
-        source = stream(self.seed, "ahead", self.symbol)
+        source = stream(self.seed, "ahead", self.stream_name)
         return tuple(days_from(days, self.reference, self.nature, source))
 
     def slots(self, day: date, at: datetime) -> tuple[Bar, ...]:
@@ -130,7 +136,8 @@ class Walked:
         bar = next((bar for bar in (*self._past, *self._ahead) if bar.day == day), None)
         if bar is None:
             return ()
-        parts = within(bar, self.hours, self.nature, stream(self.seed, "slots", self.symbol, day))
+        source = stream(self.seed, "slots", self.stream_name, day)
+        parts = within(bar, self.hours, self.nature, source)
         return tuple(part for part in parts if part.start + self.hours.slot <= at)
 
     def bars(self, at: datetime) -> list[DayBar]:
@@ -150,28 +157,6 @@ class Walked:
             return Day(day, last.close, last.close, None, None, None, 0)
         before = bars[-2].close if len(bars) > 1 else last.open
         return Day(day, before, last.close, last.open, last.high, last.low, last.volume)
-
-
-# -------------------------------------------------------------------------------- of the tables
-
-
-@dataclass(frozen=True, slots=True)
-class Asset:
-    """A row of a table and its walk, in units of 10^-digits."""
-
-    row: Row
-    digits: int
-    walked: Walked
-
-    @property
-    def symbol(self) -> str:
-        return self.row["symbol"]
-
-    def bars(self, at: datetime) -> list[DayBar]:
-        return self.walked.bars(at)
-
-    def now(self, at: datetime) -> Day:
-        return self.walked.now(at)
 
 
 class Assets:
@@ -197,8 +182,10 @@ class Assets:
         if row is None:
             return None
         digits, reference, nature = _walk_of(group, row)
-        walked = Walked(
-            symbol=symbol,
+        made = self._made[group, symbol] = Asset(
+            row,
+            stream_name=symbol,
+            digits=digits,
             reference=units_of(reference, digits),
             nature=nature,
             hours=ROUND_THE_CLOCK if group in _ELSEWHERE else EXCHANGE_HOURS,
@@ -207,7 +194,6 @@ class Assets:
             days_between=_ELSEWHERE.get(group, self.days.between),
             starts=WALKS_START,
         )
-        made = self._made[group, symbol] = Asset(row, digits, walked)
         return made
 
     def get(self, group: str, symbol: str) -> Asset:

@@ -17,7 +17,7 @@ from bot.sandbox.library.asked import Asked
 from bot.sandbox.library.assets import Assets
 from bot.sandbox.library.days import start_of
 from bot.sandbox.library.figures import maybe, percent, scaled
-from bot.sandbox.library.news import DIGITS, LINK, SOURCE, Macro, News, bank_rate, paged
+from bot.sandbox.library.news import DIGITS, Macro, News, bank_rate, paged
 from bot.sandbox.library.other_quotes import OtherQuotes
 from bot.sandbox.library.tables import table
 
@@ -46,8 +46,6 @@ class EarlierFinance:
     quotes: OtherQuotes
     figures: Macro
     news: News
-
-    # ------------------------------------------------------------------------------- metals
 
     def _metals(self, asked: Asked, *symbols: str) -> tuple[values.MetalPrice, ...]:
         found = []
@@ -91,8 +89,6 @@ class EarlierFinance:
         return Unshaped(points)
 
     earlier_silver_chart = earlier_gold_chart
-
-    # -------------------------------------------------------------------------------- money
 
     def earlier_financial_data(self, asked: Asked) -> object:
         """Answer a group of figures for each kind of asset."""
@@ -165,8 +161,6 @@ class EarlierFinance:
             )
             coins.append(coin)
         return tuple(coins)
-
-    # -------------------------------------------------------------------------------- macro
 
     def earlier_macro(self, asked: Asked) -> object:
         """Answer a figure by months, newest first; a yield is the bond's."""
@@ -259,8 +253,6 @@ class EarlierFinance:
             found.append(event)
         return tuple(found)
 
-    # --------------------------------------------------------------------------------- news
-
     def earlier_global_news(self, asked: Asked) -> object:
         """Answer a page of news."""
         category, stories = asked.text("category"), self.news.stories(asked.at)
@@ -269,11 +261,11 @@ class EarlierFinance:
             results=tuple(
                 values.GlobalArticle(
                     id=story.number,
-                    title=story.title,
-                    url=f"{LINK}{story.number}",
-                    description=f"{story.title}.",
-                    provider=SOURCE,
-                    published_at=local_text(story.at),
+                    title=story.item.title,
+                    url=story.item.url,
+                    description=story.item.summary,
+                    provider=story.item.source,
+                    published_at=local_text(story.item.published_at),
                     category=story.category,
                 )
                 for story in page.items

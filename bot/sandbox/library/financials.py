@@ -11,13 +11,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Final
 
-from bot.protocol.values.financials import (
-    FinancialOverview,
-    IndustryRatios,
-    MetricsRow,
-    RecommendationReport,
-    Recommendations,
-)
+from bot.protocol.values import financials as values
 from bot.sandbox.library.asked import Asked
 from bot.sandbox.library.days import start_of
 from bot.sandbox.library.figures import ratio, rounded, share
@@ -123,13 +117,13 @@ class Financials:
             for number in range(1, QUARTERS + 1)
         )
 
-    # ----------------------------------------------------------------------------- answers
-
     def financial_analysis(self, asked: Asked) -> object:
         """Answer ratios by year or quarter, newest first."""
         facts = self._stocks.fact(asked.symbol)
         reports = self._reports(asked)
-        return tuple(MetricsRow(each.year, each.quarter, _ratios(each, facts)) for each in reports)
+        return tuple(
+            values.MetricsRow(each.year, each.quarter, _ratios(each, facts)) for each in reports
+        )
 
     def financial_statement(self, asked: Asked) -> object:
         """Answer a statement by year or quarter, newest first."""
@@ -137,7 +131,7 @@ class Financials:
         for report in self._reports(asked)[: asked.whole("limit")]:
             lines = _statement(report, asked.query["type"])
             figures = {name: Decimal(value) for name, value in lines.items()}
-            rows.append(MetricsRow(report.year, report.quarter, figures))
+            rows.append(values.MetricsRow(report.year, report.quarter, figures))
         return tuple(rows)
 
     def financial_overview(self, asked: Asked) -> object:
@@ -147,7 +141,7 @@ class Financials:
         year = self._cached(symbol)[0][0]
         own = _ratios(year, facts)
         is_bank = facts.sector == _BANKS
-        return FinancialOverview(
+        return values.FinancialOverview(
             pe=ratio(price, facts.eps),
             pb=ratio(price, facts.book_value),
             ev_ebitda=None if is_bank else ratio(facts.shares * price, year.profit * 1.5),
@@ -160,20 +154,22 @@ class Financials:
             nim=rounded(0.045, 4) if is_bank else None,
         )
 
-    def _industry(self, sector: str) -> IndustryRatios:
+    def _industry(self, sector: str) -> values.IndustryRatios:
         facts = self._stocks.facts
         peers = [each for each in self._stocks.shares_only if facts[each].sector == sector]
         prices = sum(self._stocks.price(each) / facts[each].eps for each in peers)
         books = sum(self._stocks.price(each) / facts[each].book_value for each in peers)
-        return IndustryRatios(ratio(prices, len(peers)), ratio(books, len(peers)), rounded(9, 2))
+        return values.IndustryRatios(
+            ratio(prices, len(peers)), ratio(books, len(peers)), rounded(9, 2)
+        )
 
     def recommendation_reports(self, asked: Asked) -> object:
         """Answer a report for every other stock, and nothing for the rest."""
         script = self._stocks.scripts[self._stocks.known(asked.symbol)]
         if list(self._stocks.scripts).index(script.symbol) % 2:
-            return Recommendations()
+            return values.Recommendations()
         written = start_of(self._stocks.days.before(self._stocks.first_day, 12))
-        report = RecommendationReport(
+        report = values.RecommendationReport(
             stock=script.symbol,
             title=f"{script.symbol}: made-up report",
             source="sandbox",
@@ -185,7 +181,7 @@ class Financials:
             created_at=written,
             updated_at=written,
         )
-        return Recommendations("Mua", (report,))
+        return values.Recommendations("Mua", (report,))
 
 
 def _ratios(report: Report, facts: Facts) -> dict[str, Decimal]:

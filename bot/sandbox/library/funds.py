@@ -18,7 +18,7 @@ from bot.protocol.values.quotes import FundItem, FundQuote
 from bot.protocol.values.series import FundHistory, NavPoint
 from bot.sandbox.api.gatekeeper import not_found
 from bot.sandbox.library.asked import Asked
-from bot.sandbox.library.assets import Walked
+from bot.sandbox.library.assets import Asset
 from bot.sandbox.library.days import months_before, start_of
 from bot.sandbox.library.figures import percent, scaled, units_of
 from bot.sandbox.library.indices import DIGITS as POINT_DIGITS
@@ -64,16 +64,16 @@ class Funds:
 
     stocks: Stocks
     indices: Indices
-    _walks: dict[str, Walked] = field(default_factory=dict)
-
-    # ------------------------------------------------------------------------------- values
+    _walks: dict[str, Asset] = field(default_factory=dict)
 
     def _navs(self, row: Row, asked: Asked) -> list[Nav]:
         """The values that are out: up to the trading day before."""
         symbol, latest = row["symbol"], self.stocks.days.before(asked.today)
         if symbol not in self._walks:
-            self._walks[symbol] = Walked(
-                symbol=f"fund {symbol}",
+            self._walks[symbol] = Asset(
+                row,
+                stream_name=f"fund {symbol}",
+                digits=DIGITS,
                 reference=units_of(row["nav"], DIGITS),
                 nature=Nature(float(row["daily"]), 0),
                 hours=EXCHANGE_HOURS,
@@ -102,8 +102,6 @@ class Funds:
         """The funds of the type asked for, each with its latest value."""
         rows = (row for row in table("funds") if row["type"] == asked.query["fund-type"])
         return [(row, nav) for row in rows for nav in self._navs(row, asked)[-1:]]
-
-    # ------------------------------------------------------------------------------- quotes
 
     def fund_catalogue(self, _: Asked) -> object:
         companies = {row["id"]: row["name"] for row in table("fund_companies")}
@@ -136,8 +134,6 @@ class Funds:
         found = in_span(asked, self._navs(row, asked), lambda nav: nav.day)
         points = (NavPoint(start_of(nav.day), scaled(nav.value, DIGITS)) for nav in found)
         return FundHistory(row["symbol"], tuple(points), CURRENCY)
-
-    # ---------------------------------------------------------------------------- catalogues
 
     def fund_certificates(self, asked: Asked) -> object:
         """Answer the funds of a type, the best year first."""
@@ -180,8 +176,6 @@ class Funds:
             for number, each in enumerate(others)
         )
 
-    # ------------------------------------------------------------------------------ holdings
-
     def _holdings(self, row: Row) -> list[tuple[str, Decimal]]:
         """The stocks of a fund with their percentages, which add up to its part in stocks."""
         source = stream(self.stocks.seed, "holdings", row["symbol"])
@@ -221,8 +215,6 @@ class Funds:
         symbols = sorted(set(held), key=lambda symbol: (-held.count(symbol), symbol))
         return tuple(values.HeldSymbol(symbol, held.count(symbol)) for symbol in symbols)
 
-    # -------------------------------------------------------------------------------- months
-
     def fund_top_aum(self, asked: Asked) -> object:
         """Answer the assets of the funds of a type, the greatest first."""
         found = [
@@ -247,8 +239,6 @@ class Funds:
             came, went = (source.randrange(1, 90) * _FLOW_SIZE for _ in range(2))
             found.append(values.FundFlow(row["symbol"], nav.month, came - went, came, went))
         return tuple(sorted(found, key=lambda each: -(each.fund_flow or 0)))
-
-    # ----------------------------------------------------------------------------- comparing
 
     def fund_benchmark_growth(self, asked: Asked) -> object:
         """Answer what an amount would have become."""

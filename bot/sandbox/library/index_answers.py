@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
 from decimal import Decimal
+from typing import Any
 
+from bot.protocol.values import quotes
 from bot.protocol.values.border import JsonValue, Unshaped
 from bot.protocol.values.index import IndexNow
-from bot.protocol.values.quotes import CatalogueItem, IndexQuote
 from bot.protocol.values.series import IndexHistory
 from bot.sandbox.api.gatekeeper import not_found
 from bot.sandbox.library.asked import Asked
@@ -32,13 +33,11 @@ class IndexAnswers:
     assets: Assets
     flows: Flows
 
-    # ------------------------------------------------------------------------------ quotes
-
     def index_catalogue(self, _: Asked) -> object:
         """Answer our own indices and foreign ones."""
-        own = (CatalogueItem(index.code, index.name) for index in self.indices.all.values())
+        own = (quotes.CatalogueItem(index.code, index.name) for index in self.indices.all.values())
         rows = self.assets.rows("index")
-        return (*own, *(CatalogueItem(row["symbol"], row["name"]) for row in rows))
+        return (*own, *(quotes.CatalogueItem(row["symbol"], row["name"]) for row in rows))
 
     def index_quote(self, asked: Asked) -> object:
         foreign = self.assets.find("index", asked.symbol)
@@ -48,7 +47,7 @@ class IndexAnswers:
         else:
             index = self.indices.get(asked.symbol)
             code, name, now, digits = index.code, index.name, self.indices.now(index), DIGITS
-        return IndexQuote(
+        return quotes.IndexQuote(
             symbol=code,
             value=scaled(now.price, digits),
             name=name,
@@ -77,7 +76,11 @@ class IndexAnswers:
     def _now(self, index: Index, asked: Asked) -> IndexNow:
         day, now = self.stocks.trading_day, self.indices.now(index)
         minutes = self.indices.counted_minutes(index, day)
-        breadth = self.indices.breadth(self._prices(index.members))
+        breadth = asdict(self.indices.breadth(self._prices(index.members)))
+        counts: dict[str, Any] = {
+            f"{name}_series": tuple(getattr(minute.breadth, name) for minute in minutes)
+            for name in breadth
+        }
         return IndexNow(
             index=index.code,
             value=scaled(now.price, DIGITS),
@@ -90,13 +93,9 @@ class IndexAnswers:
             values=tuple(scaled(minute.value, DIGITS) for minute in minutes),
             volumes=tuple(Decimal(minute.volume) for minute in minutes),
             times=tuple(minute.at for minute in minutes),
-            advances_series=tuple(minute.breadth.advances for minute in minutes),
-            declines_series=tuple(minute.breadth.declines for minute in minutes),
-            unchanged_series=tuple(minute.breadth.unchanged for minute in minutes),
-            ceiling_series=tuple(minute.breadth.ceiling for minute in minutes),
-            floor_series=tuple(minute.breadth.floor for minute in minutes),
             phase=self.stocks.house.rulebook.phase_at(index.exchange, asked.at),
-            **asdict(breadth),
+            **breadth,
+            **counts,
         )
 
     def index_list(self, _: Asked) -> object:
@@ -116,8 +115,6 @@ class IndexAnswers:
                 }
             )
         return Unshaped(rows)
-
-    # ------------------------------------------------------------------------------ sectors
 
     def sector_list(self, _: Asked) -> object:
         """Answer the sectors with how many stocks they have here."""
@@ -168,8 +165,6 @@ class IndexAnswers:
 
     def _worth(self, prices: Mapping[str, int]) -> int:
         return sum(self.indices.worth(each, price) for each, price in prices.items())
-
-    # ------------------------------------------------------- members of an index or of a sector
 
     def _members(self, asked: Asked) -> Sequence[str]:
         if asked.kind == "index":

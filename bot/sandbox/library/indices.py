@@ -105,8 +105,6 @@ class Indices:
             raise not_found()
         return found
 
-    # ------------------------------------------------------------------------------- value
-
     def worth(self, symbol: str, price: int) -> int:
         """Return what all shares of a company are worth."""
         return self._stocks.facts[symbol].shares * price
@@ -154,8 +152,6 @@ class Indices:
             count["floor"] += price == board.floor
         return Breadth(**count)
 
-    # ---------------------------------------------------------------------------- minutes
-
     def minutes(self, index: Index, day: date) -> list[Minute]:
         """Return the index at the end of every minute of a day in which a member traded."""
         trades = sorted(
@@ -185,8 +181,6 @@ class Indices:
             prices |= closes[minute.at]
             counted.append(replace(minute, breadth=self.breadth(prices)))
         return counted
-
-    # -------------------------------------------------------------------------------- days
 
     def bars(self, index: Index) -> list[DayBar]:
         """Return every day of an index, oldest first; today's once a member has traded."""

@@ -12,19 +12,7 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Any, Final, TypeVar
 
-from bot.protocol.values.news import (
-    BankRate,
-    BankRates,
-    BankRateTable,
-    CalendarEvent,
-    EventDetail,
-    MacroItem,
-    MacroPoint,
-    MacroSeries,
-    NewsArticle,
-    NewsItem,
-    Page,
-)
+from bot.protocol.values import news as values
 from bot.sandbox.api.gatekeeper import not_found
 from bot.sandbox.library.asked import Asked
 from bot.sandbox.library.corporate import CompanyEvent
@@ -48,12 +36,12 @@ _LIMIT_OF_RANGE: Final = 100
 T = TypeVar("T")
 
 
-def paged(asked: Asked, items: Sequence[T]) -> Page[T]:
+def paged(asked: Asked, items: Sequence[T]) -> values.Page[T]:
     """Return the page asked for, as the broker cuts them."""
     size, current = asked.whole("page_size"), asked.whole("page")
     pages = max(1, -(-len(items) // size))
     found = asked.page(items)
-    return Page(
+    return values.Page(
         total=len(items),
         current_page=current,
         page_size=size,
@@ -72,11 +60,8 @@ class Story:
     """A piece of news; `category` is the earlier paths' word for its topic."""
 
     number: int
-    title: str
-    topic: str
     category: str
-    symbol: str | None
-    at: datetime
+    item: values.NewsItem
 
 
 class News:
@@ -102,22 +87,35 @@ class News:
         return [self._story(number) for number in (*newest, *older)]
 
     def _story(self, number: int) -> Story:
-        at = _NEWS_EPOCH + number * NEWS_EVERY
         if (event := self._announced.get(number)) is not None:
-            return Story(number, event.title, "stock", "stock-market", event.symbol, at)
-        source = stream(self._seed, "news", number)
-        row = source.choice(table("headlines"))
-        symbol = source.choice(self._symbols) if row["topic"] == "stock" and self._symbols else None
-        title = row["title"].format(symbol=symbol or "A company")
-        return Story(number, title, row["topic"], row["category"], symbol, at)
+            topic, category, symbol, title = "stock", "stock-market", event.symbol, event.title
+        else:
+            source = stream(self._seed, "news", number)
+            row = source.choice(table("headlines"))
+            topic, category, symbol = row["topic"], row["category"], ""
+            if topic == "stock" and self._symbols:
+                symbol = source.choice(self._symbols)
+            title = row["title"].format(symbol=symbol or "A company")
+        item = values.NewsItem(
+            id=str(number),
+            title=title,
+            url=f"{LINK}{number}",
+            published_at=_NEWS_EPOCH + number * NEWS_EVERY,
+            topic=topic,
+            summary=f"{title}.",
+            source=SOURCE,
+            symbols=(symbol,) if symbol else (),
+        )
+        return Story(number, category, item)
 
     def market_news(self, asked: Asked) -> object:
         """Answer a page, newest first."""
         topic, symbol = asked.text("topic"), (asked.text("symbol") or "").upper()
+        items = (story.item for story in self.stories(asked.at))
         found = [
-            _item(story)
-            for story in self.stories(asked.at)
-            if topic in {None, story.topic} and symbol in {"", story.symbol}
+            item
+            for item in items
+            if topic in {None, item.topic} and (not symbol or symbol in item.symbols)
         ]
         return paged(asked, found)
 
@@ -127,22 +125,9 @@ class News:
         latest = (asked.at - _NEWS_EPOCH) // NEWS_EVERY
         if not (text.isascii() and text.isdigit() and len(text) < 9 and 0 < int(text) <= latest):
             raise not_found()
-        item = _item(self._story(int(text)))
+        item = self._story(int(text)).item
         known: dict[str, Any] = {each.name: getattr(item, each.name) for each in fields(item)}
-        return NewsArticle(**known, content=f"<p>{item.title}.</p>")
-
-
-def _item(story: Story) -> NewsItem:
-    return NewsItem(
-        id=str(story.number),
-        title=story.title,
-        url=f"{LINK}{story.number}",
-        published_at=story.at,
-        topic=story.topic,
-        summary=f"{story.title}.",
-        source=SOURCE,
-        symbols=(story.symbol,) if story.symbol else (),
-    )
+        return values.NewsArticle(**known, content=f"<p>{item.title}.</p>")
 
 
 # --------------------------------------------------------------------------------------- macro
@@ -207,13 +192,12 @@ class Macro:
 
     def macro_indicators(self, asked: Asked) -> object:
         """Answer the list, by tags and words."""
-        tags, wanted = set(asked.items("tags")), (asked.text("search") or "").lower()
-        return tuple(
-            MacroItem(row["indicator"], row["name"], tuple(row["tags"].split("|")), row["unit"])
-            for row in table("macro")
-            if tags <= set(row["tags"].split("|"))
-            and wanted in f"{row['indicator']} {row['name']}".lower()
-        )
+        wanted, search, found = set(asked.items("tags")), (asked.text("search") or "").lower(), []
+        for row in table("macro"):
+            name, tags = row["name"], tuple(row["tags"].split("|"))
+            if wanted <= set(tags) and search in f"{row['indicator']} {name}".lower():
+                found.append(values.MacroItem(row["indicator"], name, tags, row["unit"]))
+        return tuple(found)
 
     def macro_indicator(self, asked: Asked) -> object:
         """Answer the figures that are out, newest first."""
@@ -225,11 +209,11 @@ class Macro:
         earliest = _months(first)[0] if first else _FIRST_MONTH
         latest = _months(last)[1] if last else self._last_month
         points = [
-            MacroPoint(each.period, scaled(each.value, DIGITS))
+            values.MacroPoint(each.period, scaled(each.value, DIGITS))
             for each in reversed(releases)
             if each.at <= asked.at and earliest <= each.year * 12 + each.month - 1 <= latest
         ]
-        return MacroSeries(row["indicator"], tuple(points[:limit]), row["name"], row["unit"])
+        return values.MacroSeries(row["indicator"], tuple(points[:limit]), row["name"], row["unit"])
 
     def economic_calendar(self, asked: Asked) -> object:
         """Answer releases by time, from today on unless the question says otherwise."""
@@ -241,7 +225,7 @@ class Macro:
         for release in self.between(first, last, asked.text("country")):
             before, actual = maybe(release.before, DIGITS), scaled(release.value, DIGITS)
             expected = None if before is None else str(before)
-            detail = EventDetail(
+            detail = values.EventDetail(
                 at=release.at,
                 category=release.row["category"],
                 actual=str(actual) if release.at <= asked.at else None,
@@ -249,7 +233,7 @@ class Macro:
                 consensus=expected,
                 forecast=expected,
             )
-            event = CalendarEvent(
+            event = values.CalendarEvent(
                 detail=detail,
                 type="ECONOMIC",
                 country=release.row["country"],
@@ -266,12 +250,12 @@ class Macro:
         for row in table("banks"):
             logo = f"https://bank.example/{row['bank'].split()[0]}.png"
             rates = (
-                BankRate(name, bank_rate(text), since, logo)
+                values.BankRate(name, bank_rate(text), since, logo)
                 for name, text in row.items()
                 if name != "bank"
             )
-            banks.append(BankRates(row["bank"], tuple(rates)))
-        return BankRateTable(len(banks), since, tuple(banks))
+            banks.append(values.BankRates(row["bank"], tuple(rates)))
+        return values.BankRateTable(len(banks), since, tuple(banks))
 
 
 def bank_rate(text: str) -> Decimal | None:

@@ -1,6 +1,6 @@
 """The unified quotes of currencies, coins, commodities, their dealers, and bonds."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Final
@@ -8,26 +8,7 @@ from typing import Final
 from bot.domain.instrument import Exchange, Phase
 from bot.domain.rulebook import Rulebook
 from bot.protocol.quotes import CURRENCY
-from bot.protocol.values.quotes import (
-    AssetQuote,
-    BondItem,
-    BondQuote,
-    CatalogueItem,
-    CommodityItem,
-    DealerItem,
-    DealerQuote,
-    ForexQuote,
-    TwoWay,
-)
-from bot.protocol.values.series import (
-    BondBar,
-    BondHistory,
-    DealerHistory,
-    DealerPoint,
-    ListedDepth,
-    PriceHistory,
-    PriceLevel,
-)
+from bot.protocol.values import quotes, series
 from bot.sandbox.api.gatekeeper import no_depth, not_found
 from bot.sandbox.library.asked import Asked
 from bot.sandbox.library.assets import Asset, Assets
@@ -48,29 +29,27 @@ class OtherQuotes:
     rulebook: Rulebook
     seed: int
 
-    # ----------------------------------------------------------- currencies, coins, commodities
-
     def forex_catalogue(self, asked: Asked) -> object:
         rows = self.assets.rows(asked.kind)
-        return tuple(CatalogueItem(row["symbol"], row["name"]) for row in rows)
+        return tuple(quotes.CatalogueItem(row["symbol"], row["name"]) for row in rows)
 
     crypto_catalogue = forex_catalogue
 
     def commodity_catalogue(self, _: Asked) -> object:
         rows = self.assets.rows("commodity")
-        return tuple(CommodityItem(row["symbol"], row["name"], row["unit"]) for row in rows)
+        return tuple(quotes.CommodityItem(row["symbol"], row["name"], row["unit"]) for row in rows)
 
     def forex_quote(self, asked: Asked) -> object:
         """Answer a pair; the ask is a fixed spread above the bid."""
         asset = self.assets.get("forex", asked.symbol)
         now, spread = asset.now(asked.at), units_of(asset.row["spread"], asset.digits)
 
-        def both(units: int | None, spread: int = spread) -> TwoWay | None:
-            if units is None:
+        def both(bid: int | None, spread: int = spread) -> quotes.TwoWay | None:
+            if bid is None:
                 return None
-            return TwoWay(scaled(units, asset.digits), scaled(units + spread, asset.digits))
+            return quotes.TwoWay(scaled(bid, asset.digits), scaled(bid + spread, asset.digits))
 
-        return ForexQuote(
+        return quotes.ForexQuote(
             symbol=asset.symbol,
             bid=scaled(now.price, asset.digits),
             ask=scaled(now.price + spread, asset.digits),
@@ -80,14 +59,16 @@ class OtherQuotes:
             low=both(now.low),
             reference=both(now.reference),
             change=both(now.change, 0),
-            change_percent=TwoWay(now.change_percent, percent(now.change, now.reference + spread)),
+            change_percent=quotes.TwoWay(
+                now.change_percent, percent(now.change, now.reference + spread)
+            ),
             updated_at=asked.at,
         )
 
     def crypto_quote(self, asked: Asked) -> object:
         asset = self.assets.get(asked.kind, asked.symbol)
         now = asset.now(asked.at)
-        return AssetQuote(
+        return quotes.AssetQuote(
             symbol=asset.symbol,
             price=scaled(now.price, asset.digits),
             name=asset.row["name"],
@@ -102,27 +83,25 @@ class OtherQuotes:
     def crypto_history(self, asked: Asked) -> object:
         asset = self.assets.get(asked.kind, asked.symbol)
         written = closes_only if asset.row["closes"] else price_bars
-        series = written(daily(asked, asset.bars(asked.at)), asset.digits)
-        return PriceHistory(asset.symbol, series, asset.row["currency"], DAILY)
+        bars = written(daily(asked, asset.bars(asked.at)), asset.digits)
+        return series.PriceHistory(asset.symbol, bars, asset.row["currency"], DAILY)
 
     forex_history = commodity_history = crypto_history
-
-    # ---------------------------------------------------------------------------- dealers
 
     def dealer_products(self, asked: Asked) -> object:
         """Answer the dealers' products of a commodity; it may have none."""
         self.assets.get("commodity", asked.symbol)
         rows = (row for row in table("dealers") if row["symbol"] == asked.symbol)
-        return tuple(DealerItem(row["code"], row["name"], row["dealer"]) for row in rows)
+        return tuple(quotes.DealerItem(row["code"], row["name"], row["dealer"]) for row in rows)
 
     def dealer_product(self, asked: Asked) -> object:
         return self.dealer_quote(self._product(asked), asked.at)
 
-    def dealer_quote(self, row: Row, at: datetime) -> DealerQuote:
+    def dealer_quote(self, row: Row, at: datetime) -> quotes.DealerQuote:
         """Return what a dealer pays and asks: the table's prices, moved with the commodity."""
         asset = self.assets.get("commodity", row["symbol"])
         price = asset.now(at).price
-        return DealerQuote(
+        return quotes.DealerQuote(
             code=row["code"],
             symbol=row["symbol"],
             name=row["name"],
@@ -138,10 +117,10 @@ class OtherQuotes:
         row = self._product(asked)
         asset = self.assets.get("commodity", row["symbol"])
         points = tuple(
-            DealerPoint(bar.start, _moved(row["sell"], asset, bar.close))
+            series.DealerPoint(bar.start, _moved(row["sell"], asset, bar.close))
             for bar in daily(asked, asset.bars(asked.at))
         )
-        return DealerHistory(row["code"], points, row["symbol"], CURRENCY)
+        return series.DealerHistory(row["code"], points, row["symbol"], CURRENCY)
 
     def _product(self, asked: Asked) -> Row:
         self.assets.get("commodity", asked.symbol)
@@ -151,50 +130,43 @@ class OtherQuotes:
                 return row
         raise not_found()
 
-    # ------------------------------------------------------------------------------ bonds
-
     def bond_catalogue(self, _: Asked) -> object:
         items = []
         for row in self.assets.rows("bond"):
-            named = (row["symbol"], row["name"], row["issuer"], row["type"])
-            if not row["face_value"]:
-                items.append(BondItem(*named))
-                continue
-            items.append(
-                BondItem(
-                    *named,
+            item = quotes.BondItem(row["symbol"], row["name"], row["issuer"], row["type"])
+            if row["face_value"]:
+                item = replace(
+                    item,
                     face_value=Decimal(row["face_value"]),
                     coupon_rate=Decimal(row["coupon_rate"]),
                     coupon_frequency=int(row["coupon_frequency"]),
                     issue_date=date.fromisoformat(row["issued"]),
                     maturity_date=date.fromisoformat(row["matures"]),
                 )
-            )
+            items.append(item)
         return tuple(items)
 
     def bond_quote(self, asked: Asked) -> object:
         """Answer a bond: its price, or its yield alone."""
         asset = self.assets.get("bond", asked.symbol)
         row, now, digits = asset.row, asset.now(asked.at), asset.digits
-        if not row["reference"]:
-            return BondQuote(
-                symbol=asset.symbol,
-                name=row["name"],
-                exchange=row["exchange"],
-                change=scaled(now.change, digits),
-                change_percent=now.change_percent,
-                yield_percent=scaled(now.price, digits),
-                updated_at=asked.at,
-            )
-        return BondQuote(
+        quote = quotes.BondQuote(
             symbol=asset.symbol,
             name=row["name"],
             exchange=row["exchange"],
+            change=scaled(now.change, digits),
+            change_percent=now.change_percent,
+            yield_percent=scaled(now.price, digits),
+            updated_at=asked.at,
+        )
+        if not row["reference"]:
+            return quote
+        return replace(
+            quote,
             currency=CURRENCY,
             price=scaled(now.price, digits),
             yield_percent=Decimal(row["yield"]),
             volume=now.volume,
-            updated_at=asked.at,
             **now.figures(digits),
         )
 
@@ -205,16 +177,18 @@ class OtherQuotes:
             asked,
             asset.bars(asked.at),
             self.assets.days,
-            lambda day: asset.walked.slots(day, asked.at),
+            lambda day: asset.slots(day, asked.at),
         )
         if asset.row["reference"]:
-            series = tuple(
-                BondBar(bar.start, bar.open, bar.high, bar.low, bar.close, bar.volume)
+            points = [
+                series.BondBar(bar.start, bar.open, bar.high, bar.low, bar.close, bar.volume)
                 for bar in price_bars(bars, asset.digits)
-            )
-            return BondHistory(asset.symbol, series, CURRENCY, resolution)
-        yields = (BondBar(bar.start, yield_percent=scaled(bar.close, asset.digits)) for bar in bars)
-        return BondHistory(asset.symbol, tuple(yields), None, resolution)
+            ]
+            return series.BondHistory(asset.symbol, tuple(points), CURRENCY, resolution)
+        points = [
+            series.BondBar(bar.start, yield_percent=scaled(bar.close, asset.digits)) for bar in bars
+        ]
+        return series.BondHistory(asset.symbol, tuple(points), None, resolution)
 
     def bond_depth(self, asked: Asked) -> object:
         """Answer three levels a side, while the bond's exchange trades; what waits there changes
@@ -228,12 +202,15 @@ class OtherQuotes:
         steps = _DEPTH_STEPS if phase is not Phase.CLOSED else ()
         source = stream(self.seed, "depth", symbol, int(asked.at.timestamp()) // _DEPTH_EVERY_S)
         bids, asks = (
-            tuple(PriceLevel(price + sign * step, source.randrange(1, 40) * 100) for step in steps)
+            tuple(
+                series.PriceLevel(price + sign * step, source.randrange(1, 40) * 100)
+                for step in steps
+            )
             for sign in (-1, 1)
         )
-        return ListedDepth(symbol, bids, asks, CURRENCY, asked.at)
+        return series.ListedDepth(symbol, bids, asks, CURRENCY, asked.at)
 
 
 def _moved(amount: str, asset: Asset, price: int) -> Decimal:
     """Return a dealer's price as far as its commodity has moved, to 1,000 VND."""
-    return Decimal(share(int(amount), price, asset.walked.reference) // 1_000 * 1_000)
+    return Decimal(share(int(amount), price, asset.reference) // 1_000 * 1_000)

@@ -32,8 +32,6 @@ class Statistics:
     def _facts(self, asked: Asked) -> Facts:
         return self.stocks.fact(asked.symbol)
 
-    # ------------------------------------------------------------------------ who and how many
-
     def stock_profile(self, asked: Asked) -> object:
         facts, name = self._facts(asked), self.stocks.name(asked.symbol)
         step = values.SectorStep(facts.sector, sector_names()[facts.sector], 1)
@@ -85,8 +83,6 @@ class Statistics:
             for name, kind, volume in found
         )
 
-    # ---------------------------------------------------------------------------------- room
-
     def stock_foreign_room(self, asked: Asked) -> object:
         """Answer what foreigners own and what is free, together the maximum."""
         facts, today = self._facts(asked), self.stocks.trading_day
@@ -121,8 +117,6 @@ class Statistics:
             end=last,
             updated_at=asked.at,
         )
-
-    # ------------------------------------------------------------------------------- trading
 
     def _flow(self, asked: Asked) -> Flow:
         self._facts(asked)
@@ -178,8 +172,6 @@ class Statistics:
     def _is_over(self, asked: Asked, day: date) -> bool:
         latest = self.stocks.trading_day
         return day < latest or (day == latest and self.stocks.is_over(asked.symbol, asked.today))
-
-    # --------------------------------------------------------------- shapes that nobody shows
 
     def stock_events(self, asked: Asked) -> object:
         """Answer corporate events, newest first."""

@@ -13,14 +13,7 @@ from typing import Final
 from bot.domain.instrument import InstrumentKind
 from bot.domain.quote import DepthLevel
 from bot.protocol.quotes import CURRENCY
-from bot.protocol.values.quotes import CatalogueItem, EtfItem, ListedQuote
-from bot.protocol.values.series import (
-    DepthHistory,
-    DepthSnapshot,
-    ListedDepth,
-    PriceHistory,
-    PriceLevel,
-)
+from bot.protocol.values import quotes, series
 from bot.sandbox.api.gatekeeper import not_found
 from bot.sandbox.library.asked import Asked
 from bot.sandbox.library.assets import Asset, Assets
@@ -44,9 +37,11 @@ class StockQuotes:
     digits: int = 0
 
     def stock_catalogue(self, _: Asked) -> object:
-        own = (CatalogueItem(each, self.stocks.name(each)) for each in self.stocks.shares_only)
+        own = (
+            quotes.CatalogueItem(each, self.stocks.name(each)) for each in self.stocks.shares_only
+        )
         rows = self.assets.rows(FOREIGN)
-        return (*own, *(CatalogueItem(row["symbol"], row["name"]) for row in rows))
+        return (*own, *(quotes.CatalogueItem(row["symbol"], row["name"]) for row in rows))
 
     def stock_history(self, asked: Asked) -> object:
         """Answer bars; of foreign shares days alone."""
@@ -56,7 +51,7 @@ class StockQuotes:
         if asked.query["resolution"] != DAILY:
             raise asked.bad("resolution: only 1D of a foreign share")
         bars = price_bars(daily(asked, foreign.bars(asked.at)), foreign.digits)
-        return PriceHistory(foreign.symbol, bars, DOLLAR, DAILY)
+        return series.PriceHistory(foreign.symbol, bars, DOLLAR, DAILY)
 
     def stock_depth_history(self, asked: Asked) -> object:
         """Answer today's depth, one look in five minutes."""
@@ -65,7 +60,7 @@ class StockQuotes:
             raise asked.bad("symbol: no depth of a foreign share")
         taken = self.stocks.house.recorder.depths(self.stocks.known(symbol), asked.today)
         looks = (
-            DepthSnapshot(
+            series.DepthSnapshot(
                 taken_at=each.at,
                 bids=_levels(each.depth.bids),
                 asks=_levels(each.depth.asks),
@@ -74,7 +69,7 @@ class StockQuotes:
             )
             for each in taken
         )
-        return DepthHistory(symbol, tuple(looks), CURRENCY)
+        return series.DepthHistory(symbol, tuple(looks), CURRENCY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +92,16 @@ class Etfs:
             if each.kind is InstrumentKind.ETF
         )
         return tuple(
-            EtfItem(symbol, self.stocks.name(symbol), row["fund_company"], row["underlying_index"])
+            quotes.EtfItem(
+                symbol, self.stocks.name(symbol), row["fund_company"], row["underlying_index"]
+            )
             for symbol, row in sorted(listed, key=lambda each: each[0])
         )
 
     def etf_quote(self, asked: Asked) -> object:
         symbol = self._symbol(asked)
         board, now = self.stocks.board(symbol), self.stocks.now(symbol)
-        return ListedQuote(
+        return quotes.ListedQuote(
             symbol=symbol,
             price=scaled(now.price, 0),
             name=self.stocks.name(symbol),
@@ -124,13 +121,15 @@ class Etfs:
     def etf_depth(self, asked: Asked) -> object:
         symbol = self._symbol(asked)
         depth = self.stocks.house.venue.depth(symbol)
-        return ListedDepth(symbol, _levels(depth.bids), _levels(depth.asks), CURRENCY, asked.at)
+        return series.ListedDepth(
+            symbol, _levels(depth.bids), _levels(depth.asks), CURRENCY, asked.at
+        )
 
 
-def listed_history(asked: Asked, stocks: Stocks, digits: int) -> PriceHistory:
+def listed_history(asked: Asked, stocks: Stocks, digits: int) -> series.PriceHistory:
     """Answer bars of a listed symbol; raises HttpRefusal 404."""
     bars = price_bars(listed_bars(asked, stocks), digits)
-    return PriceHistory(asked.symbol, bars, CURRENCY, asked.query["resolution"])
+    return series.PriceHistory(asked.symbol, bars, CURRENCY, asked.query["resolution"])
 
 
 def listed_bars(asked: Asked, stocks: Stocks) -> list[Bar]:
@@ -140,10 +139,10 @@ def listed_bars(asked: Asked, stocks: Stocks) -> list[Bar]:
     return in_resolution(asked, bars, stocks.days, lambda day: stocks.slots(symbol, day))
 
 
-def foreign_quote(asset: Asset, at: datetime) -> ListedQuote:
+def foreign_quote(asset: Asset, at: datetime) -> quotes.ListedQuote:
     """Return the quote of a foreign share: in dollars, without ceiling and floor."""
     now = asset.now(at)
-    return ListedQuote(
+    return quotes.ListedQuote(
         symbol=asset.symbol,
         price=scaled(now.price, asset.digits),
         name=asset.row["name"],
@@ -155,5 +154,5 @@ def foreign_quote(asset: Asset, at: datetime) -> ListedQuote:
     )
 
 
-def _levels(levels: Iterable[DepthLevel]) -> tuple[PriceLevel, ...]:
-    return tuple(PriceLevel(level.price, level.volume) for level in levels)
+def _levels(levels: Iterable[DepthLevel]) -> tuple[series.PriceLevel, ...]:
+    return tuple(series.PriceLevel(level.price, level.volume) for level in levels)

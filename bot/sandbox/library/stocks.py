@@ -18,15 +18,7 @@ from bot.sandbox.house.house import House
 from bot.sandbox.library.assets import Day
 from bot.sandbox.library.days import HISTORY_STARTS, Days
 from bot.sandbox.library.tables import Facts, facts_of
-from bot.sandbox.library.walk import (
-    EXCHANGE_HOURS,
-    Bar,
-    DayBar,
-    Nature,
-    stream,
-    walk_until,
-    within,
-)
+from bot.sandbox.library.walk import EXCHANGE_HOURS, Bar, DayBar, Nature, stream, walk_until, within
 from bot.sandbox.markets.recorder import Record
 from bot.sandbox.scenario import SymbolScript
 
@@ -52,8 +44,6 @@ class Stocks:
         self.past = lru_cache(SYMBOLS_CACHED_MAX)(self._past)
         self._slots = lru_cache(DAYS_CACHED_MAX)(self._slots_of)
 
-    # ------------------------------------------------------------------------------- which
-
     def known(self, symbol: str) -> str:
         """Return a symbol of the scenario; raises HttpRefusal 404."""
         if symbol not in self.scripts:
@@ -74,8 +64,6 @@ class Stocks:
     def name(self, symbol: str) -> str:
         """Return the name that the quote shows."""
         return self.scripts[symbol].name or symbol
-
-    # --------------------------------------------------------------------------------- now
 
     @property
     def trading_day(self) -> date:
@@ -102,8 +90,6 @@ class Stocks:
         `today`.
         """
         return self.trading_day < today or self.board(symbol).close is not None
-
-    # -------------------------------------------------------------------------------- days
 
     def bars(self, symbol: str) -> list[DayBar]:
         """Return every day of a symbol, oldest first; today's is there once it has traded."""
@@ -135,8 +121,6 @@ class Stocks:
         instrument = script.instrument
         ticks = self.house.rulebook.venues[instrument.exchange].ticks_of(instrument.kind)
         return Nature(_DAILY, script.level_volume * _VOLUME_IN_LEVELS, ticks)
-
-    # ------------------------------------------------------------------------ within a day
 
     def slots(self, symbol: str, day: date) -> Sequence[Bar]:
         """Return a day in parts of at most five minutes; together they are the day's bar."""
