@@ -68,7 +68,7 @@ PLAIN_ORDER: Final = OrderPlan()
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What came of it, in order of time. `orders` holds the last state of each."""
+    """What the strategy did, in order of time. `orders` holds the last state of each."""
 
     orders: tuple[OrderUpdated, ...]
     fills: tuple[Fill, ...]

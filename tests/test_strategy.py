@@ -13,14 +13,14 @@ from bot.strategy import FROM_FILE, Context, DepthView, PositionView, Request, R
 from bot.testing import play, read_bars
 
 
-def _desk(qty=0):
+def _context(qty=0):
     context = Context("HPG", "mine")
     context.position = PositionView(qty, qty, qty * 27_000)
     return context
 
 
-def test_wishes_lie_on_the_desk_until_they_are_taken():
-    context = _desk(200)
+def test_requests_lie_in_the_context_until_they_are_taken():
+    context = _context(200)
     strategy = Strategy(context)
 
     strategy.buy(why="up")
@@ -55,8 +55,8 @@ def test_wishes_lie_on_the_desk_until_they_are_taken():
         ({"why": 5}, TypeError),
     ],
 )
-def test_a_wish_that_is_no_order_raises_where_it_is_made(arguments, error):
-    strategy = Strategy(_desk())
+def test_a_request_that_is_no_order_raises_where_it_is_made(arguments, error):
+    strategy = Strategy(_context())
 
     with pytest.raises(error):
         strategy.buy(**arguments)
@@ -66,7 +66,7 @@ def test_a_wish_that_is_no_order_raises_where_it_is_made(arguments, error):
 
 @pytest.mark.parametrize("ask", [Strategy.sell, Strategy.cancel, Strategy.skip])
 def test_a_reason_that_is_no_text_raises_where_it_is_given(ask):
-    strategy = Strategy(_desk())
+    strategy = Strategy(_context())
 
     with pytest.raises(TypeError, match="why must be a text, not 5"):
         ask(strategy, why=5)
@@ -75,7 +75,7 @@ def test_a_reason_that_is_no_text_raises_where_it_is_given(ask):
 
 
 def test_a_strategy_knows_its_name_and_symbol_and_no_more():
-    strategy = Strategy(_desk())
+    strategy = Strategy(_context())
 
     assert (strategy.name, strategy.symbol) == ("mine", "HPG")
     assert (strategy.now, strategy.phase, strategy.quote, strategy.depth) == (None,) * 4

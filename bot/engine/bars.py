@@ -84,16 +84,11 @@ class BarSeries:
         if forming is None or at < forming.start + self.width:
             return None
         self._forming = None
-        bar = Bar(
-            symbol=self.symbol,
-            start=forming.start,
-            seconds=round(self.width.total_seconds()),
-            open=forming.open,
-            high=forming.high,
-            low=forming.low,
-            close=forming.close,
-            volume=forming.volume,
+        seconds, prices = (
+            round(self.width.total_seconds()),
+            (forming.open, forming.high, forming.low),
         )
+        bar = Bar(self.symbol, forming.start, seconds, *prices, forming.close, forming.volume)
         return bar if self.take(bar) else None
 
 
@@ -114,7 +109,7 @@ class BarStore:
         return self._series.setdefault((symbol, width), BarSeries(symbol, width))
 
     def find(self, symbol: str, width: timedelta) -> BarSeries | None:
-        """Return the series when somebody wants it."""
+        """Return the series if a strategy wants it."""
         return self._series.get((symbol, width))
 
     def add(self, at: datetime, quote: Quote) -> None:

@@ -127,7 +127,7 @@ class Engine:
             guarded(state, "a lost answer", sends.doubt, state, event)
         wake.call_hooks(state)
         guarded(state, "held orders", sends.expire_held, state)
-        guarded(state, "orders whose time is over", cancels.request_expired, state)
+        guarded(state, "orders past their time", cancels.request_expired, state)
         guarded(state, "cancels", cancels.advance, state)
         guarded(state, "amendments", amends.advance, state)
         guarded(state, "polls", _poll, state)

@@ -115,7 +115,7 @@ def on_phase(state: State, event: PhaseChanged) -> None:
 
 
 def on_timer(state: State, event: TimerFired) -> None:
-    """Wake every instance of the strategy whose time of day it is."""
+    """Wake every instance of the strategy that asked for this time of day."""
     strategy = state.strategies[event.strategy]
     for instance in strategy.instances.values():
         wake.wake(state, strategy, instance, "on_timer", event.timer)

@@ -1,4 +1,4 @@
-"""What an operator does to the bot: pause, resume, halt, stop; all of it or one strategy."""
+"""What an operator does to the bot: pause, resume, halt, stop; the whole bot or one strategy."""
 
 from collections.abc import Callable, Mapping
 from typing import Final

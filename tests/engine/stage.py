@@ -1,4 +1,4 @@
-"""A stage for the engine: one HOSE symbol, one strategy that wishes what a test tells it to."""
+"""A stage for the engine: one HOSE symbol, one strategy that requests what a test wants."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -73,7 +73,7 @@ PLAN = StrategyPlan(
     order=OrderPlan(),
     limits=Limits(),
 )
-Wisher = Callable[[Strategy], None]
+Requester = Callable[[Strategy], None]
 
 
 class Stage:
@@ -98,7 +98,7 @@ class Stage:
         self.done: list[Command] = []
         self.told: list[tuple[str, Any]] = []
         self.fault: StrategyFault | None = None
-        self._wishes: list[Wisher] = []
+        self._requesters: list[Requester] = []
         self.engine = Engine(
             rulebook=rulebook or RULEBOOK,
             strategies=[LoadedStrategy(plan, self._class(hooks or {}), (HPG,))],
@@ -123,8 +123,8 @@ class Stage:
 
         class Told(Strategy):
             def on_timer(self, timer: time) -> None:  # noqa: ARG002
-                while stage._wishes:
-                    stage._wishes.pop(0)(self)
+                while stage._requesters:
+                    stage._requesters.pop(0)(self)
 
             def on_fill(self, fill: object) -> None:
                 stage.told.append(("fill", fill))
@@ -156,12 +156,12 @@ class Stage:
         self.after(seconds)
         return self.handle(TimePassed(self.now))
 
-    def request(self, *requests: Wisher) -> list[Command]:
-        self._wishes += requests
+    def request(self, *requests: Requester) -> list[Command]:
+        self._requesters += requests
         return self.handle(TimerFired(self.now, "test", time(9, 30)))
 
     def buy(self, quantity: int = 100, limit: int = 27_000) -> Intent:
-        self.request(lambda s: s.buy(quantity, limit=limit, why="told to"))
+        self.request(lambda s: s.buy(quantity, limit=limit, why="as asked"))
         placed: PlaceOrder = self.last(PlaceOrder)
         return placed.intent
 

@@ -79,7 +79,7 @@ def _in_a_handler() -> Stage:
     return stage
 
 
-def _in_a_wish() -> Stage:
+def _in_a_request() -> Stage:
     stage = stage_with()
     stage.working()
     stage.request(lambda s: s.context.requests.append(NO_ROW))
@@ -101,7 +101,9 @@ def _in_a_shell() -> Stage:
     return stage
 
 
-@pytest.mark.parametrize("made", [_in_bars, _in_a_handler, _in_a_wish, _in_a_deadline, _in_a_shell])
+@pytest.mark.parametrize(
+    "made", [_in_bars, _in_a_handler, _in_a_request, _in_a_deadline, _in_a_shell]
+)
 def test_a_fault_halts_entries_and_tells_once_where_and_with_which_trace(made):
     stage = made()
 
@@ -116,7 +118,7 @@ def test_a_fault_halts_entries_and_tells_once_where_and_with_which_trace(made):
     assert stage.request(lambda s: s.buy(100, limit=27_000)) == []
 
 
-@pytest.mark.parametrize("made", [_in_bars, _in_a_handler, _in_a_wish, _in_a_shell])
+@pytest.mark.parametrize("made", [_in_bars, _in_a_handler, _in_a_request, _in_a_shell])
 def test_after_a_fault_orders_are_read_and_cancelled_as_before(made):
     stage = made()
 
@@ -134,7 +136,7 @@ def test_after_a_fault_orders_are_read_and_cancelled_as_before(made):
 # ------------------------------------------------------------------------------ faults that stay
 
 
-def test_a_deadline_that_raises_at_every_event_is_told_once_and_stops_no_other():
+def test_a_deadline_that_raises_at_every_event_is_journalled_once_and_stops_no_other():
     stage = stage_with(rulebook=BROKEN)
     intent = stage.working()
     cancel(stage)
@@ -194,7 +196,7 @@ def test_one_cancel_that_raises_holds_back_no_other():
     assert [one.order_id for one in stage.new(ReadOrder)] == ["ORD2"]
 
 
-def test_time_goes_on_when_the_next_deadline_cannot_be_told():
+def test_time_goes_on_when_the_next_deadline_is_not_known():
     stage = stage_with()
     stage.working()
     stage.engine._state.orders["ORD1"].expires_at = cast("Any", "soon")
@@ -246,7 +248,7 @@ def test_an_answer_that_cannot_be_taken_leaves_its_order_unknown_and_it_is_found
     assert stage.last(Fill).intent_id == intent.intent_id
 
 
-def test_an_answer_that_cannot_be_taken_is_doubted_even_when_no_send_was_told_of():
+def test_an_answer_that_cannot_be_taken_is_doubted_even_when_no_send_was_reported():
     stage = stage_with()
     intent = stage.buy()
 
@@ -285,7 +287,7 @@ def _act(stage: Stage, action: Action, reason: str = "") -> None:
 
 
 def test_a_fault_is_left_by_a_person_with_a_reason_alone():
-    stage = _in_a_wish()
+    stage = _in_a_request()
 
     _act(stage, Action.RESUME)
     assert stage.engine.status().state is RunState.HALTED
@@ -295,8 +297,8 @@ def test_a_fault_is_left_by_a_person_with_a_reason_alone():
     assert stage.engine.status().faults == ()
 
 
-def test_the_same_fault_after_a_resume_halts_and_is_told_again():
-    stage = _in_a_wish()
+def test_the_same_fault_after_a_resume_halts_and_is_journalled_again():
+    stage = _in_a_request()
     _act(stage, Action.RESUME, "looked into it")
 
     stage.request(lambda s: s.context.requests.append(NO_ROW))
@@ -306,7 +308,7 @@ def test_the_same_fault_after_a_resume_halts_and_is_told_again():
 
 
 def test_a_halt_by_a_person_after_a_fault_cancels_and_is_the_persons_from_then_on():
-    stage = _in_a_wish()
+    stage = _in_a_request()
 
     _act(stage, Action.HALT, "enough")
 

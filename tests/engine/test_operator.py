@@ -81,7 +81,7 @@ def test_an_exit_that_waits_leaves_also_after_the_loss_limit_has_paused_its_stra
     assert stage.engine.reason_not_to_send(bought) is not None
 
 
-def test_an_exit_that_waits_for_a_token_is_asked_for_anew_though_the_loss_limit_has_paused():
+def test_an_exit_that_waits_for_a_token_is_requested_again_though_the_loss_limit_has_paused():
     stage = Stage(limited(max_loss_per_day=100_000), sellable=1_000)
     bought = stage.working(1_000)
     stage.after(1).book(report_of(bought, executed=1_000))
@@ -294,7 +294,7 @@ def _next_day(stage):
     return stage.handle(TradingDayStarted(stage.now, DAY + timedelta(days=1)))
 
 
-def test_a_new_day_counts_anew_and_ends_what_lapsed():
+def test_a_new_day_counts_from_zero_and_ends_what_lapsed():
     stage = Stage(limited(max_orders_per_day=1))
     stage.working(500)
 
@@ -457,7 +457,7 @@ def test_a_halted_symbol_is_journalled_and_so_is_its_end():
     assert "negative" in said[0].reason
 
 
-# ------------------------------------------------------------------------------ what is told of it
+# ------------------------------------------------------------------------------ what is journalled
 
 
 def test_a_pause_without_a_reason_has_none_made_up():
@@ -470,7 +470,7 @@ def test_a_pause_without_a_reason_has_none_made_up():
     assert stage.decided() == (Verdict.BLOCKED, "PAUSED")
 
 
-def test_every_cause_that_stands_is_told_with_who_and_since_when():
+def test_every_cause_is_shown_with_who_and_since_when():
     stage = Stage()
     _act(stage, Action.PAUSE, "lunch")
     paused_at = stage.now

@@ -100,7 +100,7 @@ def test_past_its_time_a_held_order_expires():
     assert len(stage.all(PlaceOrder)) == 1
 
 
-def test_a_second_403_does_not_begin_the_hold_anew():
+def test_a_second_403_does_not_restart_the_hold():
     stage = Stage()
     stage.block_for_token(stage.buy())
     until = stage.engine.status().held[0].until

@@ -63,7 +63,7 @@ def test_the_third_fault_disables_the_strategy(fault, code):
     assert stage.request(lambda s: s.buy(100, limit=27_000)) == []
 
 
-def test_a_hook_that_wishes_without_an_end_is_a_fault_and_nothing_of_it_is_heard():
+def test_a_hook_that_requests_without_end_is_a_fault_and_nothing_is_taken():
     stage = Stage()
 
     def request(count: int) -> None:
@@ -225,7 +225,7 @@ def test_on_fill_of_the_first_of_two_fills_sees_both():
     assert seen == [(100, 300), (100, 300)]
 
 
-def test_what_a_hook_wishes_for_stands_behind_all_that_the_event_has_told():
+def test_what_a_hook_requests_comes_after_all_that_the_event_records():
     stage, rows = _selling(2, lambda s, _: s.skip("seen"))
 
     stage.book(*rows)

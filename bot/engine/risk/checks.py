@@ -76,7 +76,7 @@ class View:
 
     @property
     def has_price_today(self) -> bool:
-        """Whether a round-lot price has been made today, as far as the quote tells."""
+        """Whether a round-lot price has been made today, as far as the quote shows."""
         return self.quote is not None and self.quote.volume > 0
 
 

@@ -24,7 +24,7 @@ def test_nothing_is_bought_while_a_row_is_set_aside(row: UnreadRow) -> None:
     stage = Stage()
     stage.book(set_aside=[row])
 
-    stage.request(lambda s: s.buy(100, limit=27_000, why="told to"))
+    stage.request(lambda s: s.buy(100, limit=27_000, why="as asked"))
 
     assert stage.all(PlaceOrder) == []
     assert stage.last(Decision).code == "SYMBOL_HALTED"
@@ -64,7 +64,7 @@ def test_a_whole_read_lets_entries_go_on_and_an_older_one_does_not() -> None:
     before = stage.now
     stage.after(5).book(set_aside=[OF_HPG])
     stage.after(1).book(asked_at=before)
-    stage.request(lambda s: s.buy(100, limit=27_000, why="told to"))
+    stage.request(lambda s: s.buy(100, limit=27_000, why="as asked"))
     assert stage.all(PlaceOrder) == []
 
     stage.after(1).book()

@@ -134,7 +134,7 @@ def test_while_an_own_order_works_buy_and_close_are_skips():
         assert stage.decided() == (Verdict.SKIPPED, "ORDER_WORKING")
 
 
-def test_without_a_position_a_close_is_no_wish():
+def test_without_a_position_a_close_requests_nothing():
     stage = Stage(sellable=1_000)
 
     stage.request(lambda s: s.close())

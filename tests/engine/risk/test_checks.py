@@ -171,7 +171,7 @@ def refusal(request_=REQUEST, limits=NO_LIMITS, **changes):
     return judge(request_, replace(VIEW, **changes), limits)[-1].text
 
 
-def test_an_amount_that_decides_is_told_to_the_last_vnd():
+def test_an_amount_that_decides_is_exact_to_the_last_vnd():
     assert refusal(limits=Limits(max_order_value=2_690_000)) == (
         "an order of 2,700,000 VND, at most 2,690,000"
     )
@@ -215,13 +215,13 @@ def test_a_refusal_is_a_sentence_for_a_trader(text, request_, changes):
     assert refusal(request_, **changes) == text
 
 
-def test_a_loss_that_has_just_reached_its_limit_is_told_as_reached():
+def test_a_loss_that_has_just_reached_its_limit_counts_as_reached():
     assert refusal(REQUEST, Limits(max_loss_per_day=500_000), loss_today=500_000) == (
         "500,000 VND lost today; from 500,000 on nothing is bought"
     )
 
 
-def test_a_gap_is_told_in_percent():
+def test_a_gap_reads_in_percent():
     request_ = replace(REQUEST, limit_price=27_550)
 
     assert refusal(request_, Limits(max_price_gap_ppm=20_000)) == (
@@ -250,7 +250,7 @@ def test_the_tighter_limit_wins():
 def test_a_refusal_is_journalled_with_an_order_row_of_its_own():
     stage = Stage(limited(max_order_value=1_000_000))
 
-    stage.request(lambda s: s.buy(100, limit=27_000, why="told to"))
+    stage.request(lambda s: s.buy(100, limit=27_000, why="as asked"))
 
     assert stage.new(PlaceOrder) == []
     (decision,) = stage.new(Decision)
@@ -274,12 +274,12 @@ def test_a_pass_is_journalled_with_every_check():
     stage.buy()
 
     decision = stage.last(Decision)
-    assert (decision.verdict, decision.code, decision.why) == (Verdict.PASSED, "OK", "told to")
+    assert (decision.verdict, decision.code, decision.why) == (Verdict.PASSED, "OK", "as asked")
     assert all(check.passed for check in decision.checks)
     assert decision.saw["last"] == 27_000
 
 
-def test_two_wishes_of_one_call_cannot_pass_one_limit_together():
+def test_two_requests_of_one_call_cannot_pass_one_limit_together():
     stage = Stage(limited(max_position=100))
 
     stage.request(lambda s: s.buy(100, limit=27_000), lambda s: s.sell(100, limit=28_000))

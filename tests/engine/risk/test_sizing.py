@@ -102,7 +102,7 @@ def test_no_price_is_a_refusal_not_a_guess():
     assert stage.decided() == (Verdict.BLOCKED, "NO_PRICE")
 
 
-def test_a_missing_price_is_told_by_what_the_market_lacks():
+def test_a_missing_price_names_what_the_market_lacks():
     buyer = _with_order(basis=PriceBasis.ASK)
     buyer.depth(26_950, None)
     buyer.request(lambda s: s.buy())
@@ -119,7 +119,7 @@ def test_a_missing_price_is_told_by_what_the_market_lacks():
     ]
 
 
-def test_a_strategy_without_a_price_to_give_is_told_which_side_is_empty():
+def test_a_strategy_without_a_price_to_give_reads_which_side_is_empty():
     stage = _with_order(basis=PriceBasis.LAST)
 
     stage.request(lambda s: s.buy(limit=None))
