@@ -35,7 +35,7 @@ class BarSeries:
     last: Bar | None = None
     is_recorded: bool = False
     """True once whole bars arrive from outside: quotes then build none."""
-    _forming: _Forming | None = None
+    forming: _Forming | None = None
     _day_volume: int | None = None
 
     def take(self, bar: Bar) -> bool:
@@ -55,7 +55,7 @@ class BarSeries:
     def stop_building(self) -> None:
         """Whole bars have come: drop what quotes have begun."""
         self.is_recorded = True
-        self._forming = None
+        self.forming = None
 
     def add(self, at: datetime, quote: Quote) -> None:
         """Let a quote form the bar of its time. The bar before it must have been closed."""
@@ -65,25 +65,20 @@ class BarSeries:
         growth = max(0, quote.volume - before)
         self._day_volume = quote.volume
         price = quote.last
-        if self._forming is None:
+        if self.forming is None:
             start = grid_start(at, self.width)
-            self._forming = _Forming(start, price, price, price, price, 0)
-        forming = self._forming
+            self.forming = _Forming(start, price, price, price, price, 0)
+        forming = self.forming
         forming.high, forming.low = max(forming.high, price), min(forming.low, price)
         forming.close = price
         forming.volume += growth
 
-    @property
-    def closes_at(self) -> datetime | None:
-        """When the bar that is forming ends."""
-        return self._forming.start + self.width if self._forming else None
-
     def close_if_due(self, at: datetime) -> Bar | None:
         """Return the bar that has ended by `at`, already taken into the series."""
-        forming = self._forming
+        forming = self.forming
         if forming is None or at < forming.start + self.width:
             return None
-        self._forming = None
+        self.forming = None
         seconds, prices = (
             round(self.width.total_seconds()),
             (forming.open, forming.high, forming.low),
@@ -127,5 +122,6 @@ class BarStore:
 
     def next_due(self) -> datetime | None:
         """The next end of a forming bar."""
-        ends = [series.closes_at for series in self._series.values()]
-        return min((end for end in ends if end is not None), default=None)
+        all_series = self._series.values()
+        ends = [one.forming.start + one.width for one in all_series if one.forming is not None]
+        return min(ends, default=None)

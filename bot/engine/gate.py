@@ -15,6 +15,7 @@ EngineError           what can go wrong in the engine: our own bugs only
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final, ParamSpec
 
 from bot.domain.entry import AuthEvent, RunState, StateChanged, StrategySwitched
@@ -164,7 +165,7 @@ def guarded(
     state: State, where: str, step: Callable[P, object], *args: P.args, **kwargs: P.kwargs
 ) -> bool:
     """Make a step; False when it has raised: entries are halted then."""
-    fault = state.guard(lambda: step(*args, **kwargs))
+    fault = state.guard(partial(step, *args, **kwargs))
     if fault is not None:
         halt(state, where, fault)
     return fault is None

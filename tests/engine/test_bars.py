@@ -91,7 +91,7 @@ def test_a_price_of_zero_forms_no_bar():
 
     series.add(_at(5), _quote(0))
 
-    assert series.closes_at is None
+    assert series.forming is None
 
 
 def test_an_old_bar_changes_nothing():
