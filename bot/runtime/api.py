@@ -6,16 +6,17 @@ comes back is the payload as the broker sent it, checked. Order writes and the 2
 among the calls.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
 from bot.broker.broker import Broker
-from bot.broker.client import BrokerClient, ReadAnswer, check_query
+from bot.broker.client import BrokerClient, check_query
 from bot.broker.errors import BrokerError, Refused, WrongQuery, is_unknown, refuses_key
 from bot.broker.paging import PAGE, PAGES_MAX, has_next, is_paged
 from bot.config.problems import ExitCode, OperatorMistake, Problem
@@ -26,8 +27,7 @@ from bot.protocol.calls import CODECS
 from bot.protocol.decode import decode_order_row, decode_todays_orders
 from bot.protocol.endpoints import ENDPOINTS
 from bot.protocol.endpoints.endpoint import Endpoint, path_parameters, with_defaults
-from bot.protocol.envelope import Payload
-from bot.protocol.query import Kind, Parameter
+from bot.protocol.query import Kind
 from bot.protocol.shaped import Codec
 from bot.protocol.strict_json import compact
 from bot.runtime.assemble import choose_account, connect_broker
@@ -44,23 +44,19 @@ _ANYBODY: Final = SubAccount("", "", "")
 _ANY_TIME: Final = datetime(2000, 1, 1, tzinfo=UTC)
 
 
-def _checked_rows(payload: Payload) -> object:
-    return decode_todays_orders(payload, account=_ANYBODY, requested_at=_ANY_TIME)
+def _checked(name: str, decode: Callable[..., object]) -> Codec[object]:
+    def never(_: object) -> object:
+        raise AssertionError("only the sandbox encodes")
 
-
-def _checked_row(payload: Payload) -> object:
-    return decode_order_row(payload, account=_ANYBODY, requested_at=_ANY_TIME)
-
-
-def _never(_: object) -> object:
-    raise AssertionError("only the sandbox encodes")
+    checked = partial(decode, account=_ANYBODY, requested_at=_ANY_TIME)
+    return Codec(ENDPOINTS[name], checked, never)
 
 
 READS: Final[Mapping[str, Codec[object]]] = MappingProxyType(
     {
         **CODECS,
-        "todays_orders": Codec(ENDPOINTS["todays_orders"], _checked_rows, _never),
-        "order_detail": Codec(ENDPOINTS["order_detail"], _checked_row, _never),
+        "todays_orders": _checked("todays_orders", decode_todays_orders),
+        "order_detail": _checked("order_detail", decode_order_row),
     }
 )
 """Every read, by its name."""
@@ -107,27 +103,25 @@ AskPage = Callable[[Asked], Awaitable[Reply]]
 
 def listed() -> list[dict[str, object]]:
     """Every read: name, method, path, tier and parameters, in the order of the document."""
-    return [_row(READS[name].endpoint) for name in ENDPOINTS if name in READS]
-
-
-def _row(endpoint: Endpoint) -> dict[str, object]:
-    return {
-        "name": endpoint.name,
-        "method": endpoint.method,
-        "path": endpoint.path,
-        "tier": int(endpoint.tier),
-        "parameters": [_parameter(one) for one in endpoint.takes],
-    }
-
-
-def _parameter(one: Parameter) -> dict[str, object]:
-    return {
-        "name": one.name,
-        "kind": one.kind.value,
-        "required": one.is_required,
-        "default": one.default,
-        "values": list(one.values),
-    }
+    return [
+        {
+            "name": endpoint.name,
+            "method": endpoint.method,
+            "path": endpoint.path,
+            "tier": int(endpoint.tier),
+            "parameters": [
+                {
+                    "name": one.name,
+                    "kind": one.kind.value,
+                    "required": one.is_required,
+                    "default": one.default,
+                    "values": list(one.values),
+                }
+                for one in endpoint.takes
+            ],
+        }
+        for endpoint in (READS[name].endpoint for name in ENDPOINTS if name in READS)
+    ]
 
 
 # ------------------------------------------------------------------------------ what is asked for
@@ -135,9 +129,13 @@ def _parameter(one: Parameter) -> dict[str, object]:
 
 def asked_for(name: str, words: Mapping[str, str]) -> Asked:
     """Sort the words of a call; raises OperatorMistake that says what was likely meant."""
-    codec = READS.get(name.replace("-", "_"))
-    if codec is None:
-        raise _mistake([Problem("E-API-001", _unknown(name))])
+    known = name.replace("-", "_")
+    if known not in READS:
+        text = f"no read '{name}'{_likely(name, READS)}"
+        if known in ENDPOINTS:
+            text = f"'{name}' changes something, and bot api only reads; for a list: bot api list"
+        raise OperatorMistake([Problem("E-API-001", text)], ExitCode.USAGE)
+    codec = READS[known]
     holes = path_parameters(codec.endpoint)
     kinds = {one.name: one.kind for one in codec.endpoint.takes}
     path = {key: value for key, value in words.items() if key in holes}
@@ -150,26 +148,22 @@ def asked_for(name: str, words: Mapping[str, str]) -> Asked:
     return Asked(codec, path, query)
 
 
-def _unknown(name: str) -> str:
-    if name.replace("-", "_") in ENDPOINTS:
-        return f"'{name}' changes something, and bot api only reads; all it reads: bot api list"
-    return f"no read '{name}'{_likely(name, READS)}"
-
-
 def _check(endpoint: Endpoint, path: Mapping[str, str], query: Mapping[str, str]) -> None:
-    assumed = {hole: "0" for hole in path_parameters(endpoint) if hole in _FILLED_IN}
+    holes = path_parameters(endpoint)
+    assumed = {hole: "0" for hole in holes if hole in _FILLED_IN}
     try:
         check_query(endpoint, {**assumed, **path}, tuple(query.items()))
     except WrongQuery as error:
-        problems = list(_problems(endpoint, error))
-        raise _mistake([*problems, Problem("E-API-003", f"usage: {usage(endpoint)}")]) from error
-
-
-def _problems(endpoint: Endpoint, error: WrongQuery) -> Iterator[Problem]:
-    known = [*path_parameters(endpoint), *(one.name for one in endpoint.takes)]
-    for name, reason in error.faults:
-        likely = "" if name in known else _likely(name, known)
-        yield Problem("E-API-002", f"{endpoint.name} {name}: {reason}{likely}")
+        known = [*holes, *(one.name for one in endpoint.takes)]
+        problems = [
+            Problem(
+                "E-API-002",
+                f"{endpoint.name} {name}: {reason}{'' if name in known else _likely(name, known)}",
+            )
+            for name, reason in error.faults
+        ]
+        problems.append(Problem("E-API-003", f"usage: {usage(endpoint)}"))
+        raise OperatorMistake(problems, ExitCode.USAGE) from error
 
 
 def usage(endpoint: Endpoint) -> str:
@@ -184,12 +178,8 @@ def usage(endpoint: Endpoint) -> str:
 def _likely(name: str, known: Mapping[str, object] | list[str]) -> str:
     close = get_close_matches(name.replace("-", "_").lower(), list(known), n=_SUGGESTIONS_MAX)
     if not close:
-        return "; all there are: bot api list" if isinstance(known, Mapping) else ""
+        return "; for a list: bot api list" if isinstance(known, Mapping) else ""
     return f": did you mean {' or '.join(repr(one) for one in close)}?"
-
-
-def _mistake(problems: list[Problem]) -> OperatorMistake:
-    return OperatorMistake(problems, ExitCode.USAGE)
 
 
 def _written(kind: Kind, text: str) -> str:
@@ -209,45 +199,19 @@ def _written(kind: Kind, text: str) -> str:
 
 async def answer(client: BrokerClient, asked: Asked, account: str) -> Reply:
     """Read one page and return it JSON-ready, or why not; `account` fills in a missing id."""
+    path = dict(asked.path)
+    missing = [hole for hole in path_parameters(asked.endpoint) if hole not in path]
     try:
-        path = await _filled(client, asked, account)
+        if "user_id" in missing:
+            path["user_id"] = str((await client.user()).user_id)
+        if "sub_account_id" in missing:
+            path["sub_account_id"] = (await choose_account(client, account)).id
         heard = await client.ask(asked.codec, path, tuple(asked.query.items()))
     except BrokerError as error:
-        return _refused(error, asked)
-    return _reply(asked, heard)
-
-
-async def _filled(client: BrokerClient, asked: Asked, account: str) -> Mapping[str, str]:
-    missing = [hole for hole in path_parameters(asked.endpoint) if hole not in asked.path]
-    found = dict(asked.path)
-    if "user_id" in missing:
-        found["user_id"] = str((await client.user()).user_id)
-    if "sub_account_id" in missing:
-        found["sub_account_id"] = (await choose_account(client, account)).id
-    return found
-
-
-def _refused(error: BrokerError, asked: Asked) -> Reply:
-    if isinstance(error, Refused) and is_unknown(error):
-        return _not_found(error, asked)
-    code = "E-API-005" if refuses_key(error) else "E-NET-002"
-    return {"ok": False, "code": code, "message": str(error)}
-
-
-def _not_found(error: Refused, asked: Asked) -> Reply:
-    """Say which name the broker does not know, or that it has no such read at all."""
-    symbol = asked.path.get("symbol") or asked.query.get("symbol")
-    if error.error_code == _NO_DEPTH:
-        message = f"the broker has no order book of {symbol}"
-        return {"ok": False, "code": "E-API-006", "message": message}
-    if symbol is not None and len(asked.path) <= 1:
-        return {"ok": False, "code": "E-SYM-001", "message": f"the broker knows no '{symbol}'"}
-    names = " ".join(f"'{name}'" for name in asked.path.values())
-    message = f"the broker knows no {names}" if names else f"{error}: it has no such read"
-    return {"ok": False, "code": "E-API-006", "message": message}
-
-
-def _reply(asked: Asked, heard: ReadAnswer[object]) -> Reply:
+        if isinstance(error, Refused) and is_unknown(error):
+            return _not_found(error, asked)
+        code = "E-API-005" if refuses_key(error) else "E-NET-002"
+        return {"ok": False, "code": code, "message": str(error)}
     raw = heard.payload.raw.decode("utf-8")
     payload = compact(heard.payload.value) if len(raw) <= REPLY_CHARACTERS_MAX else ""
     if len(payload) + len(raw) > REPLY_CHARACTERS_MAX:
@@ -261,6 +225,20 @@ def _reply(asked: Asked, heard: ReadAnswer[object]) -> Reply:
         "next_page": asked.page + 1 if follows else None,
         "drift": [str(each) for each in heard.drift],
     }
+
+
+def _not_found(error: Refused, asked: Asked) -> Reply:
+    """Say which name the broker does not know, or that it has no such read at all."""
+    symbol = asked.path.get("symbol") or asked.query.get("symbol")
+    names = " ".join(f"'{name}'" for name in asked.path.values())
+    code, message = "E-API-006", f"the broker knows no {names}"
+    if error.error_code == _NO_DEPTH:
+        message = f"the broker has no order book of {symbol}"
+    elif symbol is not None and len(asked.path) <= 1:
+        code, message = "E-SYM-001", f"the broker knows no '{symbol}'"
+    elif not names:
+        message = f"{error}: it has no such read"
+    return {"ok": False, "code": code, "message": message}
 
 
 def asked_by(request: Request) -> Asked:

@@ -1,8 +1,8 @@
 """The guard of the engine's steps, and of what a shell does for it: an exception becomes a `Fault`.
 
-Each kind of fault has its traceback kept in a file of the state directory, for its owner alone.
-What is no fault of ours to go on after, a journal out of order or a mistake of the operator, is
-left to the supervisor.
+The traceback of each kind of fault is kept in a file of the state directory, for its owner alone.
+What the run can't go on after, such as a broken journal or a mistake of the operator, is left to
+the supervisor.
 """
 
 import os
@@ -46,11 +46,11 @@ class FaultGuard:
         return None
 
     def screen(
-        self, show: Callable[[Entry], None], tell: Callable[[Fault], None]
+        self, show: Callable[[Entry], None], report: Callable[[Fault], None]
     ) -> Callable[[Entry], None]:
-        """Return what shows an entry, and tells of a bug in that: the entry is journalled already.
+        """Return what shows an entry, and reports a bug in that: the entry is journalled already.
 
-        A pipe that nobody reads ends the run; a screen bears a full disk or a closed window itself.
+        A pipe without a reader ends the run; a screen itself bears a full disk or a closed window.
         """
 
         def shown(entry: Entry) -> None:
@@ -59,12 +59,12 @@ class FaultGuard:
             except OSError:
                 raise
             except Exception as error:
-                tell(self.fault_of(error))
+                report(self.fault_of(error))
 
         return shown
 
     def handler(self, handler: Handler) -> Handler:
-        """Return a handler of the control socket that answers for a fault too."""
+        """Return a handler of the control socket that has an answer even after a fault."""
 
         async def answer(request: Request) -> Reply:
             try:
@@ -79,7 +79,9 @@ class FaultGuard:
 
     def fault_of(self, error: BaseException) -> Fault:
         """Describe an exception; the first one of its kind gets a report."""
-        kind = f"{type(error).__name__} at {_innermost(error)}"
+        frames = traceback.extract_tb(error.__traceback__)
+        place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "?"
+        kind = f"{type(error).__name__} at {place}"
         trace = redact("".join(traceback.format_exception(error)))
         if kind not in self._reports and len(self._reports) < REPORTS_MAX:
             self._reports[kind] = str(keep_report(self._folder, "fault", trace) or "")
@@ -87,12 +89,12 @@ class FaultGuard:
 
 
 def ends_the_run(error: BaseException) -> bool:
-    """Tell whether nothing can go on after `error`: the journal, the operator, or the system."""
+    """Whether nothing can go on after `error`: the journal, the operator, or the system."""
     return not isinstance(error, Exception) or isinstance(error, JournalError | OperatorMistake)
 
 
 def keep_report(folder: Path, name: str, text: str) -> Path | None:
-    """Write a report of a bug and return where; None when no place for it can be written."""
+    """Write a report of a bug and return where; None when it can't be written."""
     now = SystemClock().now()
     path = folder / f"{name}-{now:%Y%m%dT%H%M%S.%fZ}-{os.getpid()}.txt"
     head = f"vnbot {__version__} · python {platform.python_version()} · {sys.platform}\n\n"
@@ -104,8 +106,3 @@ def keep_report(folder: Path, name: str, text: str) -> Path | None:
     except OSError:
         return None
     return path
-
-
-def _innermost(error: BaseException) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
-    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "?"

@@ -14,7 +14,7 @@ _PR_SET_DUMPABLE: Final = 4
 
 
 def forbid_dumps() -> None:
-    """Do it, once, at the start of a process."""
+    """Forbid both, once, at the start of a process."""
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform == "linux":

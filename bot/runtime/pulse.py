@@ -9,7 +9,7 @@ from bot.domain.quote import Quote
 from bot.engine.risk.checks import SILENT_PHASES
 from bot.engine.status import BotStatus
 
-_TOLD: Final = ("quotes", "depths", "signals", "skips", "orders", "fills")
+_SHOWN: Final = ("quotes", "depths", "signals", "skips", "orders", "fills")
 
 
 class Pulse:
@@ -21,32 +21,23 @@ class Pulse:
 
     def beat(self, status: BotStatus, at: datetime) -> Note:
         """Say whether it trades, what is open, and what was counted since last time."""
-        counts = status.counts
-        since = {name: _grown(count, self._before.get(name, 0)) for name, count in counts.items()}
-        self._before = dict(counts)
-        told = ", ".join(_counted(since[name], name) for name in _TOLD if since.get(name))
-        if since.get("quotes") or since.get("depths") or _is_asleep(status):
+        before, self._before = self._before, dict(status.counts)
+        since = {}
+        for name, count in status.counts.items():  # each begins again every day
+            grown = count - before.get(name, 0)
+            since[name] = grown if grown >= 0 else count
+        words = [_counted(since[name], name) for name in _SHOWN if since.get(name)]
+        is_asleep = all(phase in SILENT_PHASES for phase in status.phases.values())
+        if since.get("quotes") or since.get("depths") or is_asleep:
             self._heard_at = at
+        elif self._heard_at is None:
+            words.insert(0, "no data yet")
         else:
-            told = ", ".join([self._silence(at), told] if told else [self._silence(at)])
-        text = f"{_trading(status)}, {len(status.open_orders)} open · {told or 'quiet'}"
+            minutes = (at - self._heard_at).total_seconds() // 60
+            words.insert(0, f"no data for {minutes:.0f} min")
+        shown = ", ".join(words) or "quiet"
+        text = f"{_trading(status)}, {len(status.open_orders)} open · {shown}"
         return Note(at, "PULSE", text, since)
-
-    def _silence(self, at: datetime) -> str:
-        """`no data for 5 min`: the market is awake and should have told something."""
-        if self._heard_at is None:
-            return "no data yet"
-        return f"no data for {(at - self._heard_at).total_seconds() // 60:.0f} min"
-
-
-def _is_asleep(status: BotStatus) -> bool:
-    """Whether nothing is polled now."""
-    return all(phase in SILENT_PHASES for phase in status.phases.values())
-
-
-def _grown(count: int, before: int) -> int:
-    """How much a count has grown; it begins again each day."""
-    return count - before if count >= before else count
 
 
 def _counted(count: int, name: str) -> str:
@@ -54,19 +45,19 @@ def _counted(count: int, name: str) -> str:
 
 
 def _trading(status: BotStatus) -> str:
-    """How many strategies are on; what stops them all comes before."""
+    """How many strategies are on, or what stops them all."""
     if status.state is not RunState.RUNNING:
         return f"{status.state}, no new orders"
     states = [each.state for each in status.strategies]
     waits = [each.reason for each in status.strategies if each.state == "warming"]
     others = [each for each in ("paused", "disabled") if each in states]
     on = [f"{states.count('on')} on"] if "on" in states else []
-    told = [f"{len(waits)} {waits[0]}"] if waits else []
-    return ", ".join([*on, *told, *(f"{states.count(each)} {each}" for each in others)])
+    warming = [f"{len(waits)} {waits[0]}"] if waits else []
+    return ", ".join([*on, *warming, *(f"{states.count(each)} {each}" for each in others)])
 
 
 def quote_note(quote: Quote, at: datetime) -> Note:
-    """Say where a symbol stands: its last price and how far that is from the reference."""
+    """Show a symbol's last price, and how far that is from the reference."""
     change = 0.0 if not quote.reference else 100 * (quote.last - quote.reference) / quote.reference
     text = f"{quote.symbol} {quote.last:,} {change:+.1f}%"
     return Note(at, "QUOTE", text, {"last": quote.last}, quote.symbol)

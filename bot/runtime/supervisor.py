@@ -22,7 +22,7 @@ class Supervisor:
 
     async def guard(self, work: Awaitable[None]) -> None:
         """Await `work`; whatever it raises ends the run, also a cancellation that nobody asked for:
-        the run would stand still without it, and nobody would know.
+        without it the run would stop trading, and nobody would know.
         """
         try:
             await work
@@ -58,7 +58,7 @@ class Supervisor:
         asyncio.get_running_loop().call_later(seconds, self.stopping.set)
 
     def end(self) -> None:
-        """Everything that had to be settled is settled."""
+        """Say that everything that had to be settled is settled."""
         self.stopping.set()
         self.stopped.set()
 

@@ -38,7 +38,7 @@ def test_the_list_can_be_narrowed() -> None:
     [
         (("stock-qote", "symbol=FPT"), "did you mean 'stock_quote'"),
         (("place_order", "symbol=FPT"), "'place_order' changes something"),
-        (("nonsense",), "all there are: bot api list"),
+        (("nonsense",), "for a list: bot api list"),
         (("stock_quote",), "symbol: required"),
         (("stock_history", "symbol=FPT", "form=1", "to=2"), "did you mean 'from'?"),
         (("stock_history", "symbol=FPT", "from=1"), "usage: bot api stock_history symbol=…"),
