@@ -1,7 +1,7 @@
 """What may be shown of an address or a line that could hold a password.
 
-Rather too much is masked than too little: an address is a person's typing, so its password may hold
-an unencoded `@`, `/`, `?` or `&`, stand in the query, or run over to the next line.
+Rather too much is masked than too little: an address is typed by hand, so its password may hold an
+unencoded `@`, `/`, `?` or `&`, stand in the query, or run over to the next line.
 """
 
 import re
@@ -76,7 +76,7 @@ def _masked_query(query: str) -> str:
 def masked_line(line: str, before: str = "") -> str:
     """Return a line of a file without what may be a secret on it, or one begun on the line before.
 
-    An `@` without an address is the end of one that was begun above; a decorator is none.
+    An `@` without an address ends one that began on the line above, unless it is a decorator.
     """
     if _SECRET_BEGUN.search(before):
         return MASK

@@ -122,7 +122,7 @@ def _unplayable(scenario: Scenario, rulebook: Rulebook) -> Iterator[tuple[Locati
 def _problem(document: YamlDocument, detail: ErrorDetails) -> Problem:
     """Say what is wrong in the words of every other file, at its place.
 
-    Steps that only the reader knows, like which of several shapes was meant, are left out of it.
+    Steps that only the model knows, like which of several shapes was meant, are left out.
     """
     where: Location = ()
     for step in detail["loc"][:-1]:

@@ -1,7 +1,7 @@
 """Reads a YAML file as YAML 1.2, and remembers the place of everything in it.
 
 `14:20`, `NO` and `on` are text, as they look. A plain number with a leading zero is text too: other
-readers of YAML take `0123` for octal, so no number is made of it. Refused with line and column:
+readers of YAML take `0123` for octal, so it never becomes a number. Refused with line and column:
 duplicate keys, tabs, tags, merge keys, many anchors, large and deep files. Lines that are quoted in
 a message have what looks like a secret masked.
 """

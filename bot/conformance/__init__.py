@@ -1,4 +1,4 @@
 """Does a server keep the document? What the document says, as data, and the run that asks.
 
-It stands alone: the bot does not need it, and it knows neither engine nor journal.
+The bot does not need it, and it knows neither engine nor journal.
 """

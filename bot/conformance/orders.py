@@ -333,9 +333,9 @@ def _one_result(id: str, reply: Reply) -> tuple[Body | None, list[Finding]]:  # 
         ("types", types, shown(differs.wrong), Verdict.FAIL),
         ("names", names, shown(differs.added | differs.gone), Verdict.DRIFT),
     ):
-        is_met, told = not places, places or "as documented"
+        is_met, found_here = not places, places or "as documented"
         findings.append(
-            judged(f"{id} {part}", what, is_met=is_met, found=told, otherwise=otherwise)
+            judged(f"{id} {part}", what, is_met=is_met, found=found_here, otherwise=otherwise)
         )
     return found[0], findings
 

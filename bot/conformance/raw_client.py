@@ -61,7 +61,7 @@ class Reply:
 
     @property
     def is_success(self) -> bool:
-        """True for 200 with a JSON object whose `error_code`, where it has one, is no error."""
+        """True for 200 with a JSON object, unless its `error_code` says otherwise."""
         return self.status == 200 and self.body is not None and self.code in {"", "0"}
 
     @property

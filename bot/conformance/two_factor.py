@@ -68,7 +68,7 @@ async def sign_in(client: RawClient, ask_code: AskCode) -> AsyncIterator[Finding
 
 
 def _token_findings(client: RawClient, reply: Reply) -> list[Finding]:
-    """Keep the token, and return what is asserted of it."""
+    """Keep the token, and return what is asserted about it."""
     is_met, what = reply.status == 200, "the right code gives a token"
     findings = [judged("3 verify", what, is_met=is_met, found=str(reply.status))]
     body = reply.body or {}

@@ -99,7 +99,7 @@ class MarketTable:
         self.note(Problem(error.code, error.message, str(self.path), row.number, column))
 
     def note(self, problem: Problem) -> None:
-        """Note a problem, or only count it when there are many already."""
+        """Note a problem, or only count it once many are noted."""
         if len(self.problems) < PROBLEMS_MAX:
             self.problems.append(problem)
         else:

@@ -113,7 +113,7 @@ class SandboxSettings(BaseModel):
 
 
 @reader({"type": "object", "additionalProperties": _SETTLED.schema})
-def _holdings(value: object) -> Mapping[str, int]:
+def settled_shares(value: object) -> Mapping[str, int]:
     """Settled shares by symbol."""
     wanted = "symbols with their settled shares, like {HPG: 1_000}"
     if not isinstance(value, Mapping):
@@ -133,7 +133,7 @@ class PaperSettings(BaseModel):
     """How orders are filled: touch, depth or queue, from the kindest to the most careful."""
     cash: Annotated[int, whole(0, 1_000_000_000_000, "whole VND")] = 100_000_000
     """VND that the account begins with."""
-    holdings: Annotated[Mapping[str, int], _holdings] = {}
+    holdings: Annotated[Mapping[str, int], settled_shares] = {}
     """Settled shares that it begins with, at the price of that day: {HPG: 1_000}."""
     fee_ppm: Annotated[int, whole(0, 10_000)] | None = None
     """Its fee in parts per million of the amount; left out: risk.fee_ppm."""

@@ -14,12 +14,7 @@ from bot.config.field_types import shown
 from bot.config.model_check import did_you_mean
 from bot.config.problems import OperatorMistake, Problem
 from bot.config.strategies.model import SYMBOLS_MAX, StrategyFile
-from bot.config.strategies.plugin_check import (
-    Parameter,
-    RefusedParameters,
-    make,
-    parameters_of,
-)
+from bot.config.strategies.plugin_check import RefusedParameters, make, parameters_of
 from bot.config.yaml_file import Location, YamlDocument
 from bot.domain.instrument import Exchange, Instrument, Lot, Phase
 from bot.domain.order import MARKET_TYPES, OrderType, type_word
@@ -118,6 +113,17 @@ def _order(sound: _Sound) -> Iterator[Problem]:
     if order.type == "MARKET" and market is None:
         message = "'order.type: MARKET' needs a market type as 'order.price': MTL, ATO, ATC, …"
         yield sound.at("E-CFG-023", message, "order", "type")
+    limits = sound.file.limits
+    for key, wanted, limit_key, limit in (
+        ("shares", size.shares, "max_position", limits.max_position),
+        ("cash", size.cash, "max_order_value", limits.max_order_value),
+    ):
+        is_too_small = wanted is not None and limit is not None and wanted > limit
+        if is_too_small and "limits" not in sound.unsound:
+            message = (
+                f"'limits.{limit_key}' {limit:_} is too small for one order of {wanted:_} {key}"
+            )
+            yield sound.at("E-CFG-027", message, "limits", limit_key)
 
 
 def _symbols(sound: _Sound) -> Iterator[Problem]:
@@ -144,20 +150,17 @@ def _wake(sound: _Sound) -> Iterator[Problem]:
     if wake.bar is not None and _DAY % wake.bar:
         message = "'wake.bar': wanted a width that divides a day evenly, like 1m, 5m, 15m or 1h"
         yield sound.at("E-CFG-026", message, "wake", "bar")
-
-
-def _limits(sound: _Sound) -> Iterator[Problem]:
-    size, limits = sound.file.order.size, sound.file.limits
-    pairs = (
-        ("shares", size.shares, "max_position", limits.max_position),
-        ("cash", size.cash, "max_order_value", limits.max_order_value),
-    )
-    for key, wanted, limit_key, limit in pairs:
-        if wanted is not None and limit is not None and wanted > limit:
-            message = (
-                f"'limits.{limit_key}' {limit:_} is too small for one order of {wanted:_} {key}"
-            )
-            yield sound.at("E-CFG-027", message, "limits", limit_key)
+    # A class that waits for bars alone never decides when only depth is polled.
+    factory, widths = sound.factory, wake.model_dump()
+    hooks = [
+        key
+        for key in widths
+        if factory and getattr(factory, f"on_{key}") is not getattr(Strategy, f"on_{key}")
+    ]
+    is_unwoken = hooks and not any(widths[key] for key in hooks) and any(widths.values())
+    if is_unwoken and "use" not in sound.unsound:
+        message = f"nothing wakes {sound.file.use}: it waits for {' or '.join(hooks)} under 'wake'"
+        yield sound.document.at_key("E-CFG-035", message, ("wake",))
 
 
 # ------------------------------------------------------------------------------------ the exchanges
@@ -216,38 +219,38 @@ def _order_type(sound: _Sound) -> Iterator[Problem]:
 
 def _parameters(sound: _Sound) -> Iterator[Problem]:
     """Whether the class has these parameters, and then whether its own check takes them."""
-    if sound.factory is None:
+    use, params, factory = sound.file.use, sound.file.params, sound.factory
+    if factory is None:
         return
     try:
-        known = parameters_of(sound.factory)
-        wrong = list(_unfit_parameters(sound, known))
-        yield from wrong
-        if not wrong and "symbols" not in sound.unsound:
-            make(sound.factory, (*sound.file.symbols, "")[0], sound.file.params)
-    except RefusedParameters as error:
-        yield refused_parameters(sound.document, error)
+        known = parameters_of(factory)
     except OperatorMistake as mistake:
         yield from mistake.problems
-
-
-def _unfit_parameters(sound: _Sound, known: Mapping[str, Parameter]) -> Iterator[Problem]:
-    use, params = sound.file.use, sound.file.params
+        return
+    wrong: list[Problem] = []
     for name, value in params.items():
         if name not in known:
             hint = did_you_mean(name, list(known)) or f"known: {', '.join(known) or 'none'}"
-            message = f"{use} has no parameter {name!r}"
-            yield sound.document.at_key("E-CFG-033", message, ("params", name), hint)
+            message, place = f"{use} has no parameter {name!r}", ("params", name)
+            wrong.append(sound.document.at_key("E-CFG-033", message, place, hint))
             continue
         kind, is_flag = known[name].kind, isinstance(value, bool)
         kinds = (int, float) if kind is float else (kind,)
         if is_flag != (kind is bool) or not isinstance(value, kinds):
             message = f"'params.{name}': wanted {_TYPE_WORDS[kind]}; found {shown(value)}"
-            yield sound.at("E-CFG-034", message, "params", name)
+            wrong.append(sound.at("E-CFG-034", message, "params", name))
     for name, parameter in known.items():
         if parameter.default is None and name not in params:
-            yield sound.at(
-                "E-CFG-033", f"{use} needs the parameter {name!r} under 'params'", "params"
-            )
+            message = f"{use} needs the parameter {name!r} under 'params'"
+            wrong.append(sound.at("E-CFG-033", message, "params"))
+    yield from wrong
+    if not wrong and "symbols" not in sound.unsound:
+        try:
+            make(factory, (*sound.file.symbols, "")[0], params)
+        except RefusedParameters as error:
+            yield refused_parameters(sound.document, error)
+        except OperatorMistake as mistake:
+            yield from mistake.problems
 
 
 def refused_parameters(document: YamlDocument, error: RefusedParameters) -> Problem:
@@ -259,26 +262,11 @@ def refused_parameters(document: YamlDocument, error: RefusedParameters) -> Prob
     return document.at_value("E-CFG-039", f"{document.data.get('use')}: {error}", place)
 
 
-def _woken(sound: _Sound) -> Iterator[Problem]:
-    """A class that waits for bars alone never decides when only depth is polled."""
-    wake, factory = sound.file.wake.model_dump(), sound.factory
-    hooks = [
-        key
-        for key in ("bar", "quote", "depth", "timer", "session")
-        if factory and getattr(factory, f"on_{key}") is not getattr(Strategy, f"on_{key}")
-    ]
-    if hooks and not any(wake[key] for key in hooks) and any(wake.values()):
-        message = f"nothing wakes {sound.file.use}: it waits for {' or '.join(hooks)} under 'wake'"
-        yield sound.document.at_key("E-CFG-035", message, ("wake",))
-
-
 _CHECKS: Final[tuple[tuple[tuple[str, ...], Callable[[_Sound], Iterator[Problem]]], ...]] = (
     (("order",), _order),
     (("symbols",), _symbols),
     (("wake",), _wake),
-    (("order", "limits"), _limits),
     (("order", "symbols"), _lot),
     (("order", "symbols", "when"), _order_type),
     (("use", "params"), _parameters),
-    (("use", "wake"), _woken),
 )

@@ -46,7 +46,7 @@ class PluginRow:
 
 
 def project_of(folder: Path) -> Path:
-    """Return the folder whose `strategies/` holds the Python of a configuration lying in `folder`.
+    """Return the folder whose `strategies/` holds the Python of a configuration in `folder`.
 
     `DIR`, `DIR/strategies`, `DIR/config` and `DIR/config/strategies` all belong to `DIR`.
     """

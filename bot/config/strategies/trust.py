@@ -37,7 +37,7 @@ def require_trusted(*files: Path) -> None:
 
 
 def _followed(path: Path) -> Iterator[Path]:
-    """Yield a path, then what it is with one link more of it followed, until none is left."""
+    """Yield a path, then the same with one more of its links followed, until none is left."""
     for _ in range(LINKS_MAX):
         yield path
         link = next((each for each in (*reversed(path.parents), path) if each.is_symlink()), None)
