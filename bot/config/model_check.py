@@ -7,16 +7,14 @@ when something is missing.
 import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar, Final, TypeVar, get_args
+from typing import ClassVar, Final, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from bot.config.field_types import shown
-from bot.config.problems import OperatorMistake, Problem
+from bot.config.problems import Problem
 from bot.config.yaml_file import YamlDocument
-
-Model = TypeVar("Model", bound=BaseModel)
 
 _QUOTED: Final = re.compile(r"'([^']*)'")
 _WANTED: Final[Mapping[str, str]] = {
@@ -35,14 +33,6 @@ class FileModel(BaseModel):
     """
 
     not_yet: ClassVar[Mapping[str, str]] = {}
-
-
-def check(model: type[Model], document: YamlDocument) -> Model:
-    """Return the model of a document's data. Raises OperatorMistake with everything wrong in it."""
-    try:
-        return model.model_validate(document.data)
-    except ValidationError as error:
-        raise OperatorMistake(problems_in(error, model, document)) from error
 
 
 def problems_in(

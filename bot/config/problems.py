@@ -1,7 +1,7 @@
 """What is wrong, as an operator reads it, and the exit code that says so to a script.
 
 Every mistake that an operator can make is an `OperatorMistake` with one `Problem` for each thing to
-put right; nothing else reaches the screen without being a bug. The codes are in `error_codes.py`.
+put right; nothing else reaches the screen without being a bug. The codes are in `error_codes.yaml`.
 """
 
 from collections.abc import Iterable

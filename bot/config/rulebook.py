@@ -15,7 +15,8 @@ from ruamel.yaml.error import YAMLError
 
 import bot.domain
 from bot.config.problems import OperatorMistake
-from bot.config.settings.load import DEFAULT, Loaded, Settings
+from bot.config.settings.load import DEFAULT, Loaded
+from bot.config.settings.model import Settings
 from bot.config.shipped import shipped
 from bot.config.yaml_file import Location, read_yaml
 from bot.domain.errors import RuleDataError

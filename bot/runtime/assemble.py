@@ -19,7 +19,8 @@ from bot.broker.errors import BrokerError, ForbiddenAddress, Refused, refuses_ke
 from bot.broker.signer import Credentials
 from bot.broker.writes import OrderWriter
 from bot.config.problems import ExitCode, OperatorMistake
-from bot.config.settings.load import Loaded, RiskSettings
+from bot.config.settings.load import Loaded
+from bot.config.settings.model import RiskSettings
 from bot.domain.account import SubAccount
 from bot.domain.entry import Note, Number
 from bot.domain.message import Noted

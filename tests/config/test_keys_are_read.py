@@ -17,7 +17,7 @@ import pytest
 from pydantic import BaseModel
 
 import bot
-from bot.config.settings.load import Settings
+from bot.config.settings.model import Settings
 from bot.config.strategies.load import check_file
 from bot.config.strategies.model import StrategyFile
 from bot.domain.plan import Limits, OrderPlan, StrategyPlan, Wake, When

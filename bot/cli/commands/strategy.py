@@ -21,7 +21,8 @@ from bot.cli.strategy_templates import (
 from bot.cli.target import each, inner, load, text
 from bot.cli.telling.wording import counted
 from bot.config.problems import ExitCode, OperatorMistake
-from bot.config.settings.load import DEMO, BrokerSettings, Loaded
+from bot.config.settings.load import DEMO, Loaded
+from bot.config.settings.model import BrokerSettings
 from bot.config.shipped import shipped
 
 Plain = dict[str, object]

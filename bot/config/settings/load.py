@@ -19,15 +19,7 @@ from pydantic import ValidationError
 
 from bot.config.masking import masked_url
 from bot.config.problems import OperatorMistake, Problem
-from bot.config.settings.model import (
-    BrokerSettings,
-    JournalSettings,
-    LegalSettings,
-    Mode,
-    RiskSettings,
-    SandboxSettings,
-    Settings,
-)
+from bot.config.settings.model import Mode, Settings
 from bot.config.settings.secrets import find_secrets, in_configuration
 from bot.config.settings.sources import (
     Merged,
@@ -38,19 +30,6 @@ from bot.config.settings.sources import (
 )
 from bot.config.shipped import shipped
 from bot.config.yaml_file import YamlDocument, parse_yaml, read_text, shown_path
-
-__all__ = [
-    "DEMO",
-    "BrokerSettings",
-    "JournalSettings",
-    "LegalSettings",
-    "Loaded",
-    "RiskSettings",
-    "SandboxSettings",
-    "Settings",
-    "find_config",
-    "load_settings",
-]
 
 DEMO: Final = "config/demo/bot.yaml"
 DEFAULT: Final = "default"

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.rulebook import paper_fee_ppm
-from bot.config.settings.load import Settings
+from bot.config.settings.model import Settings
 from bot.domain.instrument import Exchange, InstrumentKind
 from bot.domain.quote import Quote
 from bot.domain.symbols import SymbolTable
