@@ -23,7 +23,7 @@ from bot.journal.errors import Holder
 from bot.journal.journal import Journal
 from bot.journal.lease import Lease, acquire
 from bot.protocol.secret import Secret
-from bot.runtime.order_manager import Clocks, OrderManager
+from bot.runtime.order_manager import OrderManager
 from bot.runtime.reads import DayOrderBook, Health
 from bot.sandbox.house.ledger import read_ledger
 from bot.sandbox.sandbox import Sandbox
@@ -145,7 +145,8 @@ async def set_stage(folder: Path, url: str, script: Scenario | None = None) -> S
         journal=journal,
         account=account,
         day_order_book=day_order_book,
-        clocks=Clocks(clock, clock),
+        market=clock,
+        wire=clock,
         epoch=lease.epoch,
         max_in_flight=4,
         gate=lambda _: closed[-1] if closed else None,

@@ -63,8 +63,8 @@ def open_broker(
     on_drift: OnDrift | None = None,
     on_skew: OnSkew | None = None,
 ) -> Broker:
-    """Make the parts; nothing is sent yet. With `app` the broker is played in this process,
-    with `writes` DryWriter no order leaves.
+    """Make the parts; nothing is sent yet. With `app` the broker is an application in this process,
+    and with DryWriter as `writes` no order leaves.
 
     `wire` is what signatures are stamped by, `waiter` what a retry waits on, the same as the
     budget's. Raises ForbiddenAddress.

@@ -1,11 +1,12 @@
 """One exchange with all that every call owes: key breaker, budget, signature, clock offset, 429.
 
-Reads are tried again a few times, each attempt signed anew; nothing here ever repeats a write.
+Reads are tried again a few times, each attempt newly signed; nothing here ever repeats a write.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final, TypeGuard
 
 from bot.broker.budget import RequestBudget, Waiter
@@ -158,7 +159,7 @@ class Channel:
 
         Raises RateLimited, KeyRefused, Timeout, Unreachable, or Malformed for an answer that
         can't be used. A 429, a broken connection, a server error and a used nonce are tried again,
-        at most READ_TRIES_MAX times in all, signed anew; a deadline that passed and an answer too
+        at most READ_TRIES_MAX times in all, newly signed; a deadline that passed and an answer too
         long or with two lengths are not.
         """
         tries = 0
@@ -185,9 +186,7 @@ class Channel:
     async def _attempt(
         self, endpoint: Endpoint, target: str, body: bytes = b""
     ) -> Answer | NoAnswer:
-        def sign() -> HttpRequest:
-            return self._signer.sign_read(endpoint, target, body=body)
-
+        sign = partial(self._signer.sign_read, endpoint, target, body=body)
         bytes_max = min(self._bounds.body_bytes_max, size_of(endpoint).bytes_max)
         bounds = replace(self._bounds, body_bytes_max=bytes_max)
         return await self.send(endpoint, sign, bounds, wait_max=READ_WAIT_MAX)

@@ -161,7 +161,7 @@ class BrokerClient:
     # ---------------------------------------------------------------------------------- account
 
     async def todays_orders(self, account: SubAccount, asked_at: datetime) -> TodaysOrders:
-        """Read the day order book; rows that cannot be read are set aside.
+        """Read the day order book; rows that can't be read are set aside.
 
         `asked_at` is market time, and stamped on every row.
         """

@@ -81,13 +81,11 @@ class ClockOffset:
         self._has_proof, self._dissent = True, None
         before, low, high = self.value, self._known.low, self._known.high
         self.value = _ZERO if low <= _ZERO <= high else (low + high) / 2
-        if self._on_skew is not None and _severity(self.value) > _severity(before):
+        is_new = any(
+            abs(before) < border <= abs(self.value) for border in (WARN_OFFSET, BLOCK_OFFSET)
+        )
+        if is_new and self._on_skew is not None:
             self._on_skew(self.value)
-
-
-def _severity(offset: timedelta) -> int:
-    """How many of the two borders are reached."""
-    return (abs(offset) >= WARN_OFFSET) + (abs(offset) >= BLOCK_OFFSET)
 
 
 @lru_cache(maxsize=8)

@@ -1,7 +1,7 @@
 """Watches every answer for added, missing and renamed fields, and reports each of them once.
 
 An unknown field is ignored when an answer is read, an optional one may be missing: neither is a
-failure. But a change of the API shows here first, and a person should see it before it becomes one.
+failure. But a change of the API shows here first, and should be seen before it becomes one.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -3,10 +3,11 @@
     BrokerError                 something asked of the broker did not come back
     ├── Unreachable             no connection, or it broke before the answer was whole
     ├── Timeout                 no whole answer within the deadline
-    ├── Malformed               an answer that cannot be trusted; `raw` keeps it, redacted
-    ├── RateLimited             the request quota is used up; `retry_at` says until when
+    ├── Malformed               an answer that can't be trusted; `raw` keeps it, redacted
+    ├── NotNow                  `retry_at` says until when
+    │   ├── RateLimited         the request quota is used up
+    │   └── KeyRefused          not sent: the broker has refused our key twice
     ├── Refused                 the broker says no; `http_status` and `error_code` say how
-    ├── KeyRefused              not sent: the broker has refused our key twice; see `retry_at`
     ├── WrongQuery              not sent: the broker would answer these parameters with 400
     └── ForbiddenAddress        a base URL that no request may go to
 
@@ -14,10 +15,6 @@ Messages name the call and the reason, never a secret, token or account number.
 """
 
 from datetime import datetime
-from typing import Final
-
-_UNAUTHORISED: Final = 401
-_NOT_FOUND: Final = 404
 
 
 class BrokerError(Exception):
@@ -45,12 +42,20 @@ class Malformed(BrokerError):
         self.raw = raw
 
 
-class RateLimited(BrokerError):
-    """The quota is used up until `retry_at` (the budget's clock)."""
+class NotNow(BrokerError):
+    """Asking again makes sense from `retry_at` on."""
 
     def __init__(self, call: str, reason: str, retry_at: datetime) -> None:
         super().__init__(call, reason)
         self.retry_at = retry_at
+
+
+class RateLimited(NotNow):
+    """The quota is used up; `retry_at` is on the budget's clock."""
+
+
+class KeyRefused(NotNow):
+    """Not sent, because the broker answered our key or signature with 401."""
 
 
 class Refused(BrokerError):
@@ -60,14 +65,6 @@ class Refused(BrokerError):
         super().__init__(call, reason)
         self.http_status = http_status
         self.error_code = error_code
-
-
-class KeyRefused(BrokerError):
-    """Not sent, because the broker answered our key or signature with 401; until `retry_at`."""
-
-    def __init__(self, call: str, reason: str, retry_at: datetime) -> None:
-        super().__init__(call, reason)
-        self.retry_at = retry_at
 
 
 class WrongQuery(BrokerError):
@@ -83,11 +80,11 @@ class ForbiddenAddress(BrokerError):
 
 
 def refuses_key(error: BrokerError) -> bool:
-    """Whether the broker does not take our key, or what is signed with its secret."""
-    is_unauthorised = isinstance(error, Refused) and error.http_status == _UNAUTHORISED
+    """Whether the broker rejects our key, or what is signed with its secret."""
+    is_unauthorised = isinstance(error, Refused) and error.http_status == 401
     return is_unauthorised or isinstance(error, KeyRefused)
 
 
 def is_unknown(error: BrokerError) -> bool:
-    """Whether the broker has nothing of that name: a symbol that is not listed, an id."""
-    return isinstance(error, Refused) and error.http_status == _NOT_FOUND
+    """Whether the broker knows nothing of that name: a symbol that isn't listed, an id."""
+    return isinstance(error, Refused) and error.http_status == 404

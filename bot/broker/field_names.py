@@ -1,4 +1,4 @@
-"""The names of the fields of answers that are read by hand, so that drift can be told there too.
+"""The names of the fields of answers that are read by hand, so that drift shows there too.
 
 The other calls have these names in their tables (`protocol/calls.py`). Names only: what they mean
 is said where they are read. Source: broker open API 0.2.0-preview.3, bootstrap and account data.
@@ -73,4 +73,4 @@ TABLES: Final[Mapping[str, Codec[object]]] = MappingProxyType(
         **{name: Codec(ENDPOINTS[name], _unread, _unread, kind) for name, kind in _KINDS.items()},
     }
 )
-"""By its name, every call of whose answer it is known which fields it has."""
+"""Every call with known fields in its answer, by its name."""

@@ -221,8 +221,8 @@ class _Pool:
 class Link:
     """Exchanges with one origin over a pool that is replaced whenever a deadline cut into it.
 
-    `is_sent` is said of a request before its first byte: true without a wire, where nobody can say
-    which bytes have left.
+    `is_sent` is what a request begins with: true without a wire, where no one can say which bytes
+    have left.
     """
 
     def __init__(
@@ -312,7 +312,7 @@ def _ms_since(started_s: float) -> int:
 
 
 async def _body(response: httpx.Response, bytes_max: int) -> bytes:
-    """Read the body as it came over the wire: compressed bytes stay so, and count as such."""
+    """Read the body undecoded: compressed bytes stay so, and count as such."""
     body = bytearray()
     try:
         async for chunk in response.aiter_raw():

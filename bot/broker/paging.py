@@ -46,7 +46,7 @@ async def read_pages(
         found = await client.ask(codec, path, tuple(wanted.items()))
         if before is not None and found.value == before:
             if isinstance(found.value, OrderHistory):
-                return  # it promises nothing: the same page again says that there are no pages
+                return  # it promises nothing: the same page again means that it has no pages
             raise Malformed(call, f"page {wanted[PAGE]} is the one before it again")
         yield found
         page = int(wanted.get(PAGE, 1))

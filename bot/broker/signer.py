@@ -32,7 +32,7 @@ MakeNonce = Callable[[], str]
 
 
 def random_nonce() -> str:
-    """A nonce that nobody can guess (UUID version 4)."""
+    """Make a nonce that can't be guessed (UUID version 4)."""
     return str(uuid4())
 
 
@@ -60,7 +60,7 @@ class SignedRequest(HttpRequest):
 
 
 class Signer:
-    """Signs for one API key; `clock` tells the broker's time."""
+    """Signs for one API key; `clock` gives the broker's time."""
 
     def __init__(
         self, credentials: Credentials, clock: Clock, make_nonce: MakeNonce = random_nonce

@@ -20,7 +20,7 @@ LAST_SECOND: Final = time(23, 59, 59)
 
 
 class TwoFactor:
-    """Holds at most one token. `clock` tells the broker's time, by which a token ends."""
+    """Holds at most one token. `clock` gives the broker's time, by which a token ends."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -38,7 +38,7 @@ class TwoFactor:
         return self._until
 
     def token(self) -> Secret | None:
-        """The token, None when there is none or it has ended."""
+        """The token, None without one or when it has ended."""
         if self._until is None or self._clock.now() > self._until:
             return None
         return self._token

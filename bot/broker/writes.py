@@ -8,6 +8,7 @@ have connections of their own, so that no slow read holds one up.
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
 from bot.broker.channel import Channel, Objection, is_limit, nothing_against
@@ -90,10 +91,7 @@ class OrderWriter:
 
         Source: broker open API, signing (a nonce is remembered 300 s per key, whatever the path).
         """
-
-        def sign() -> HttpRequest:
-            return self._signer.sign_read(USER, build_target(USER), nonce=nonce)
-
+        sign = partial(self._signer.sign_read, USER, build_target(USER), nonce=nonce)
         return await self._send(_BURN, sign, self._burn_bounds, nothing_against)
 
     async def _send(

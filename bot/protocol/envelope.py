@@ -19,7 +19,7 @@ from bot.protocol.strict_json import NotJson, compact, parse
 
 SUCCESS_CODE: Final = "0"
 _NO_ERROR: Final = frozenset({None, "", SUCCESS_CODE, 0})
-"""What stands for "no error" in `code` and `error_code`."""
+"""What means "no error" in `code` and `error_code`."""
 _PAYLOAD_KEYS: Final = ("data", "result")
 _SHAPES: Final[Mapping[Shape, tuple[type[Any], ...]]] = {
     Shape.OBJECT: (dict,),
@@ -98,7 +98,7 @@ def read_error_body(body: bytes) -> ErrorBody | None:
 
 
 def refusal_of(endpoint: Endpoint, answer: Answer) -> BrokerRefusal:
-    """Make the error of an answer that is none of success; the body may be anything."""
+    """Make the error of an answer that is no success; the body may be anything."""
     error = read_error_body(answer.body) or ErrorBody("", "")
     return BrokerRefusal(
         endpoint.name,
@@ -132,7 +132,7 @@ def seal_error(error_code: str, message: str) -> bytes:
 
 def _payload_of(endpoint: Endpoint, body: dict[str, Any], raw: bytes) -> Any:
     if endpoint.payload_key is None:
-        # Fields of a `data` or `result` object count too; what stands at the top wins.
+        # Fields of a `data` or `result` object count too; what is at the top wins.
         inner = [body[key] for key in _PAYLOAD_KEYS if isinstance(body.get(key), dict)]
         return {name: value for fields in (*inner, body) for name, value in fields.items()}
     for name in (endpoint.payload_key, *_PAYLOAD_KEYS):

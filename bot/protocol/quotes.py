@@ -62,7 +62,7 @@ class _Depth(Wire):
 def decode_quote(payload: Payload) -> Quote:
     """Return the quote of a stock. A price of 0 among the optional ones is None.
 
-    An exchange that is none of ours is malformed: such a stock is not traded here.
+    Another exchange than ours is malformed: such a stock isn't traded here.
     """
     found = read(_Quote, payload)
     if found.exchange not in Exchange.__members__:

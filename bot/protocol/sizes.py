@@ -72,7 +72,7 @@ def check_size(endpoint: Endpoint, body: bytes) -> None:
 
 
 def _values_in(body: bytes) -> int:
-    return sum(body.count(sign) for sign in (b",", b"[", b"{"))
+    return body.count(b",") + body.count(b"[") + body.count(b"{")
 
 
 def _size(name: str) -> Size:

@@ -1,7 +1,7 @@
 """JSON read as if the other end were hostile: what a lenient reader would let through is an error.
 
 Refused are NaN and infinities, a key given twice, integers beyond 64 bits, numbers too large or too
-fine to be real, nesting deeper than 32, bytes that are not UTF-8, and text that cannot be stored.
+fine to be real, nesting deeper than 32, bytes that are not UTF-8, and text that can't be stored.
 """
 
 import json
@@ -57,7 +57,7 @@ def compact(value: object) -> str:
 
 
 def _number(value: object) -> float:
-    assert isinstance(value, Decimal), f"{type(value).__name__} cannot be put into JSON"
+    assert isinstance(value, Decimal), f"{type(value).__name__} can't be put into JSON"
     return float(value)
 
 

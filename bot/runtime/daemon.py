@@ -135,16 +135,16 @@ class Daemon:
     async def _drive(self) -> None:
         if self._supervisor.stopping.is_set():
             return
-        parts, environment = self._parts, self._parts.environment
+        parts, environment, post = self._parts, self._parts.environment, self._parts.inbox.post
         feeds = Feeds(
             rulebook=parts.rulebook,
             instruments=self._instruments,
             reads=parts.reads,
             day_order_book=parts.day_order_book,
             tasks=parts.tasks,
-            post=parts.inbox.post,
+            post=post,
             on_day=self._start_day,
-            on_pulse=self._pulse,
+            on_pulse=lambda at: post(Noted(at, self._beat.beat(parts.engine.status(), at))),
             pulse_every=PULSE,
             quota=parts.quota,
             polls=parts.polls,
@@ -153,7 +153,7 @@ class Daemon:
             replace(job, fire=partial(self._fire, job))
             for job in feeds.jobs(parts.plans, start=environment.market.now())
         ]
-        self._driver = environment.drive(jobs, self._pass_time, self._report)
+        self._driver = environment.drive(jobs, lambda at: post(TimePassed(at)), self._report)
         self._driver.wake_at(parts.engine.next_due())
         await self._driver.run(self._supervisor.stopping)
 
@@ -251,9 +251,6 @@ class Daemon:
 
     # ------------------------------------------------------------------------------ the clock
 
-    def _pass_time(self, instant: datetime) -> None:
-        self._parts.inbox.post(TimePassed(instant))
-
     def _fire(self, job: Job, due: datetime) -> None:
         fault = self._parts.guard(lambda: job.fire(due))
         if fault is not None:
@@ -270,6 +267,3 @@ class Daemon:
     def _start_day(self, due: datetime) -> None:
         self._parts.inbox.post(TradingDayStarted(due, due.astimezone(EXCHANGE_TZ).date()))
         self._parts.second_factor.report()
-
-    def _pulse(self, due: datetime) -> None:
-        self._parts.inbox.post(Noted(due, self._beat.beat(self._parts.engine.status(), due)))

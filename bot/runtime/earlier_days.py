@@ -1,6 +1,6 @@
 """How orders ended that were open when the bot went down on a day before today's.
 
-Today's day order book knows nothing of them; the order history does. What it tells is merged before
+Today's day order book knows nothing of them; the order history does. What it says is merged before
 their day is closed, so that a fill of the hours in which no bot ran is a fill in the journal too.
 """
 
@@ -25,7 +25,7 @@ async def with_earlier_ends(
 ) -> Recovery:
     """Return what the journal knows with the history's rows of orders that an earlier day left.
 
-    A history that cannot be read, or does not know an order, changes nothing: the engine then halts
+    A history that can't be read, or doesn't know an order, changes nothing: the engine then halts
     the symbol. `now` is market time.
     """
     left = {

@@ -2,9 +2,9 @@
 
 take an event ─► engine decides ─► its records are committed ─► they are shown ─► its commands start
 
-Nothing is shown or sent that is not in the journal first. While the journal cannot be written the
-loop stands still and says so: no order leaves, nothing is forgotten, and it goes on by itself. What
-a command raises while it is begun is a fault, and the next event: the other commands are begun.
+Nothing is shown or sent before it is in the journal. While the journal can't be written the loop
+waits and says so: no order leaves, nothing is forgotten, and it goes on by itself. What a command
+raises while it is started is a fault, and the next event: the other commands are started.
 """
 
 import asyncio

@@ -11,7 +11,7 @@ resent. Cancels and amendments go the same way, each attempt with a nonce of its
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import Final
 
@@ -43,7 +43,7 @@ BURN_WINDOW_S: Final = 270.0
 """A nonce is remembered 300 s; a burn that answers later proves nothing (order-safety section 5).
 """
 OTHER_BOOT_S: Final = 30.0
-"""Added to an age that only a clock tells: after a reboot it may be off by a signature's life."""
+"""Added to an age by the wall clock alone: after a reboot it may be off by a signature's life."""
 BURN_TRIES: Final = 3
 DOUBT_TRIES: Final = 3_000
 DOUBT_PAUSE_S: Final = 0.1
@@ -76,18 +76,12 @@ class Committed:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Clocks:
-    """Market time for what the engine sees; wire time, best as the broker has it (signatures
-    carry that), for what its API judges.
-    """
-
-    market: Clock
-    wire: Clock
-
-
 class OrderManager:
-    """Places, cancels, amends and fences, for one sub-account."""
+    """Places, cancels, amends and fences, for one sub-account.
+
+    `market` is the time that the engine sees; `wire`, as near to the broker's as we know (it stamps
+    the signatures), is what its API judges by.
+    """
 
     def __init__(
         self,
@@ -96,7 +90,8 @@ class OrderManager:
         journal: Journal,
         account: SubAccount,
         day_order_book: DayOrderBook,
-        clocks: Clocks,
+        market: Clock,
+        wire: Clock,
         epoch: int,
         max_in_flight: int,
         gate: Gate,
@@ -106,7 +101,8 @@ class OrderManager:
         self._journal = journal
         self._account = account
         self._day_order_book = day_order_book
-        self._clocks = clocks
+        self._now = market.now
+        self._wire = wire
         self._epoch = epoch
         self._slots = asyncio.Semaphore(max_in_flight)
         self._gate = gate
@@ -233,7 +229,7 @@ class OrderManager:
         return await self._writer.send(signed, objection)
 
     async def _commit(self, write: Write) -> Committed:
-        """Store an attempt. One whose commit was in doubt is not sent; but whether it is stored
+        """Store an attempt. One with its commit in doubt is not sent; but whether it is stored
         has to be known, as its next row depends on it.
         """
         doubt: OutcomeUnknown | None = None
@@ -278,15 +274,12 @@ class OrderManager:
         """Seconds since signing: the larger of boot time and the broker's, so that neither can
         flatter.
         """
-        wire = self._clocks.wire.now().timestamp() - attempt.signed_ms / 1000
+        wire = self._wire.now().timestamp() - attempt.signed_ms / 1000
         if attempt.boot_id != self._boot_id:
             return wire + OTHER_BOOT_S
         return max(wire, (boottime_ns() - attempt.boottime_ns) / 1e9)
 
     # ------------------------------------------------------------------------------- the records
-
-    def _now(self) -> datetime:
-        return self._clocks.market.now()
 
     def _started(
         self, signed: SignedRequest, intent_id: str, order_id: str | None

@@ -85,7 +85,7 @@ class DayOrderBook:
         self._ids.add(order_id)
 
     async def read_first(self) -> None:
-        """Read the book for the first time of a run. Raises BrokerError when it cannot be."""
+        """Read the book for the first time of a run. Raises BrokerError when that fails."""
         await self.read()
         if self._read_s is None:
             raise BrokerError("todays_orders", f"the day order book can't be read: {self._failure}")
@@ -179,7 +179,7 @@ class Reads:
         )
 
     async def order(self, order_id: str) -> None:
-        """Poll one order's detail row; one that cannot be read keeps no cancel waiting."""
+        """Poll one order's detail row; one that can't be read keeps no cancel waiting."""
 
         async def ask(asked_at: datetime) -> OrderReport | None:
             try:

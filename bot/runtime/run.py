@@ -54,7 +54,7 @@ from bot.runtime.journal_file import (
     require_unmixed,
     taken_over,
 )
-from bot.runtime.order_manager import Clocks, OrderManager
+from bot.runtime.order_manager import OrderManager
 from bot.runtime.reads import DayOrderBook, Health, Reads
 from bot.runtime.run_controls import RunControls, RunOptions, Screen
 from bot.runtime.second_factor import SecondFactor, codes_asked
@@ -282,7 +282,8 @@ class Run:
                 journal=journal,
                 account=account,
                 day_order_book=day_order_book,
-                clocks=Clocks(environment.market, broker.offset),
+                market=environment.market,
+                wire=broker.offset,
                 epoch=epoch,
                 max_in_flight=risk.max_in_flight,
                 gate=engine.reason_not_to_send,

@@ -91,7 +91,7 @@ def daily_at(moment: time) -> BaseTrigger:
 
 
 class Timetable:
-    """Jobs on a clock that somebody else moves. Jobs due at one instant fire in the order given."""
+    """Jobs on a clock that is moved elsewhere. Jobs due at one instant fire in the order given."""
 
     def __init__(self, jobs: Sequence[Job], now: datetime) -> None:
         self._jobs = list(jobs)
