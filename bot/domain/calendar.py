@@ -83,7 +83,6 @@ class TradingCalendar:
         return day in self._open
 
     def covers(self, day: date) -> bool:
-        """Return whether the calendar knows that year."""
         return day.year in self.years
 
     def next_trading_day(self, day: date) -> date:

@@ -21,8 +21,6 @@ from bot.domain.instrument import Exchange
 
 
 class Side(StrEnum):
-    """BUY or SELL."""
-
     BUY = "BUY"
     SELL = "SELL"
 

@@ -46,7 +46,6 @@ class TickTable:
         raise AssertionError("the last zone has no end")
 
     def is_on_grid(self, price: int) -> bool:
-        """Return whether an order may carry `price`."""
         return price > 0 and price % self.tick_at(price) == 0
 
     def up(self, price: int) -> int:
@@ -68,7 +67,6 @@ class Band:
     floor: int
 
     def holds(self, price: int) -> bool:
-        """Return whether `price` lies in the band."""
         return self.floor <= price <= self.ceiling
 
 

@@ -36,12 +36,10 @@ class RuleData:
         return RuleData(mapping[key], self._below(key)) if key in mapping else None
 
     def items(self) -> Iterator[tuple[str, "RuleData"]]:
-        """Yield the entries of a mapping."""
         for key, value in self._mapping().items():
             yield str(key), RuleData(value, self._below(str(key)))
 
     def rows(self) -> tuple["RuleData", ...]:
-        """Return the elements of a list."""
         if not isinstance(self.value, list):
             raise RuleDataError(self.place, "a list", self.value)
         return tuple(RuleData(v, f"{self.place}[{i}]") for i, v in enumerate(self.value))
@@ -64,7 +62,6 @@ class RuleData:
         return self.value
 
     def integer_or_none(self) -> int | None:
-        """Return a whole number, or None for a null."""
         return None if self.value is None else self.integer()
 
     def flag(self) -> bool:
@@ -82,7 +79,6 @@ class RuleData:
             raise RuleDataError(self.place, "a date like 2026-11-24", self.value) from error
 
     def day_or_none(self) -> date | None:
-        """Return a date, or None for a null."""
         return None if self.value is None else self.day()
 
     def time_of_day(self) -> time:
@@ -152,7 +148,6 @@ class RuleRow:
     note: str = ""
 
     def holds(self, on: date) -> bool:
-        """Return whether the version is in effect on a day."""
         is_begun = self.since is None or self.since <= on
         return is_begun and (self.until is None or on <= self.until)
 

@@ -41,7 +41,6 @@ class Fees:
 
     @classmethod
     def from_data(cls, data: RuleData, on: date | None) -> "Fees":
-        """Read the rates in effect on a day (None: the newest)."""
         broker = data["broker"].version(on)
         taxes = (data[name].version(on)["ppm"].integer() for name in ("sale_tax", "dividend_tax"))
         return cls(broker["ppm"].integer(), broker["cap_ppm"].integer(), *taxes)
@@ -56,7 +55,6 @@ class Settlement:
 
     @classmethod
     def from_data(cls, data: RuleData, on: date | None) -> "Settlement":
-        """Read the cycle in effect on a day (None: the newest)."""
         version = data.version(on)
         days = {kind: version["days"][kind].integer() for kind in InstrumentKind}
         return cls(days, version["delivered_at"].time_of_day())
@@ -141,7 +139,6 @@ class Rulebook:
         return self._ticks_of(instrument).is_on_grid(price)
 
     def tick_up(self, instrument: Instrument, price: int) -> int:
-        """Return the next price of the grid above `price`."""
         return self._ticks_of(instrument).up(price)
 
     def tick_down(self, instrument: Instrument, price: int) -> int:

@@ -105,7 +105,6 @@ class StatusRules:
 
     @classmethod
     def from_data(cls, data: RuleData, on: date | None) -> "StatusRules":
-        """Read the codes in effect on a day (None: the newest)."""
         version = data.version(on)
         return cls(
             restricted=frozenset(version["restricted"].members(Administration)),
@@ -115,7 +114,6 @@ class StatusRules:
         )
 
     def is_restricted(self, status: SymbolStatus) -> bool:
-        """Return whether the symbol trades by the timetable of restricted ones."""
         return status.administration in self.restricted
 
     def is_tradable(self, status: SymbolStatus) -> bool:
@@ -123,7 +121,6 @@ class StatusRules:
         return status.sanction not in self.not_tradable and not status.is_halted
 
     def has_special_band(self, status: SymbolStatus) -> bool:
-        """Return whether the special band applies."""
         return status.method in self.special_band
 
     def is_first_day(self, status: SymbolStatus) -> bool:

@@ -25,7 +25,6 @@ class Listing:
     source: str
 
     def holds(self, day: date) -> bool:
-        """Return whether the listing covers `day`."""
         return self.since <= day and (self.until is None or day <= self.until)
 
 
@@ -62,7 +61,6 @@ class SymbolTable:
         return next((each.instrument for each in listings if each.holds(on)), None)
 
     def symbols(self, on: date) -> tuple[str, ...]:
-        """Return all symbols known on a day, sorted."""
         return tuple(sorted(s for s in self.listings if self.instrument(s, on) is not None))
 
 

@@ -110,7 +110,6 @@ class DayPlan:
     weekdays: frozenset[int] = frozenset(range(len(WEEKDAYS)))
 
     def trades_on(self, day: date) -> bool:
-        """Return whether a trading day of the exchange is one of the plan, too."""
         return day.weekday() in self.weekdays
 
 
@@ -168,10 +167,8 @@ def _periodic_auctions(periodic: RuleData, phase: Phase) -> list[PhaseSpan]:
 
 
 def local_of(at: datetime) -> datetime:
-    """Return an instant in exchange-local time."""
     return at.astimezone(EXCHANGE_TZ)
 
 
 def instant_of(day: date, local: time) -> datetime:
-    """Return the UTC instant of a local time of a day."""
     return datetime.combine(day, local, tzinfo=EXCHANGE_TZ).astimezone(UTC)

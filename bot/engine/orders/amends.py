@@ -10,7 +10,6 @@ good for 30 s (broker open API, signing), clocks may differ. The code -701111 me
 unmatched part was changed: done. One PUT per ask, ever.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
@@ -53,20 +52,16 @@ def on_amend_asked(state: State, event: AmendAsked) -> None:
 # ------------------------------------------------------------------------------------ step by step
 
 
-def under_way(state: State) -> Iterator[tuple[str, TrackedAmend]]:
-    """Every amendment without a verdict, with the id of its order."""
-    return ((key, one) for key, one in state.amends.items() if one.stage is not AmendStage.OVER)
-
-
-def instants(state: State) -> Iterator[datetime]:
+def instants(state: State) -> list[datetime]:
     """When an amendment is looked after again."""
-    return (amend.due for _, amend in under_way(state))
+    return [one.due for one in state.amends.values() if one.stage is not AmendStage.OVER]
 
 
 def advance(state: State) -> None:
     """Take every amendment that is due one step on."""
-    for order_id, amend in list(under_way(state)):
-        guarded(state, f"the amendment of {order_id}", _advance, state, order_id, amend)
+    for order_id, amend in list(state.amends.items()):
+        if amend.stage is not AmendStage.OVER:
+            guarded(state, f"the amendment of {order_id}", _advance, state, order_id, amend)
 
 
 def _advance(state: State, order_id: str, amend: TrackedAmend) -> None:
