@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 
-from bot.domain.entry import CheckResult, Decision, IntentRecorded, Numbers, Transition, Verdict
+from bot.domain.entry import Decision, IntentRecorded, Numbers, Transition, Verdict
 from bot.domain.instrument import EXCHANGE_TZ, Phase
 from bot.domain.message import PlaceOrder
 from bot.domain.order import Intent, OrderState, SendState, Side
@@ -165,7 +165,13 @@ def submit(
     if verdict is Verdict.WATCHED:
         state.counts["watched"] += 1
     else:
-        _deny(state, strategy, intent, last)
+        # A refused order is kept as a row of its own: it can be looked up like any other.
+        state.next_intent_number += 1
+        state.counts["blocks"] += 1
+        state.counts["denied"] += 1
+        state.record(IntentRecorded(state.now, intent, SendState.DENIED, last.text))
+        if last.code == "MAX_LOSS":
+            gate.switch(state, strategy, gate.PAUSED, last.text, gate.BY_LIMIT)
     return None
 
 
@@ -187,16 +193,6 @@ def _approve(state: State, strategy: StrategyState, intent: Intent) -> None:
         )
     )
     state.command(PlaceOrder(intent))
-
-
-def _deny(state: State, strategy: StrategyState, intent: Intent, refusal: CheckResult) -> None:
-    """Keep a refused order as a row of its own, so that it can be looked up like any other."""
-    state.next_intent_number += 1
-    state.counts["blocks"] += 1
-    state.counts["denied"] += 1
-    state.record(IntentRecorded(state.now, intent, SendState.DENIED, refusal.text))
-    if refusal.code == "MAX_LOSS":
-        gate.switch(state, strategy, gate.PAUSED, refusal.text, gate.BY_LIMIT)
 
 
 def _intent_of(state: State, request: OrderRequest) -> Intent:

@@ -117,7 +117,9 @@ def _call(
     context.reads.clear()
     cold = [name for name, value in reads.items() if math.isnan(value)]
     if hook in MARKET_HOOKS and reads:
-        instance.bars_needed = max(map(_bars_of, cold), default=0)
+        # RSI needs one bar more than its length, for its first change.
+        lengths = [int(name.partition("(")[2][:-1]) + name.startswith("rsi") for name in cold]
+        instance.bars_needed = max(lengths, default=0)
     if cold and not (fault and fault.is_overrun):
         why = f"not enough bars yet for {', '.join(map(_named, cold))}"
         requests.note_skip(state, strategy, symbol, "WARMING", why, {})
@@ -174,12 +176,6 @@ def _named(read: str) -> str:
     name, _, period = read.removesuffix(")").partition("(")
     sides = {"bid_volume": "bids", "ask_volume": "asks"}
     return sides.get(name) or f"{name.upper()}{period}"
-
-
-def _bars_of(read: str) -> int:
-    """How many bars an indicator needs: RSI one more than its length, for its first change."""
-    name, _, period = read.removesuffix(")").partition("(")
-    return int(period) + (name == "rsi")
 
 
 def skip_until_warm(state: State, strategy: StrategyState, instance: Instance, bars: int) -> bool:
