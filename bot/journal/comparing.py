@@ -46,7 +46,7 @@ class Comparison:
         self._reported: set[str] = set()
 
     def see_row(self, name: str, here: Head) -> None:
-        """Compare the row at which a chain stands with what was written down of it."""
+        """Compare the row that a chain has reached with what was written down of it."""
         for kept, who in self._places.get(name, {}).pop(here.last_seq, {}).items():
             if kept == here:
                 continue

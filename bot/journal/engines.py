@@ -119,7 +119,7 @@ def _kept_reading_engine(url: str) -> sa.Engine:
 
 
 def lock_engine(url: str) -> sa.Engine:
-    """An engine of PostgreSQL whose connection is closed when it is given back."""
+    """An engine of PostgreSQL that closes its connection when it is given back."""
     return _postgres(url, "-c synchronous_commit=on", poolclass=NullPool)
 
 

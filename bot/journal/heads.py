@@ -1,7 +1,7 @@
 """The heads of a journal as they were at one moment, kept outside the tables that they seal.
 
-A journal that nobody changed holds every head that was ever written down, at its place. One whose
-end was cut off, which was changed and hashed again, or which is an older copy, does not. A head is
+A journal that nobody changed holds every head that was ever written down, at its place. One that
+was cut off at its end, changed and hashed again, or replaced by an older copy does not. A head is
 written down after the commit that it belongs to: it may lag behind the journal and never leads it.
 """
 

@@ -51,7 +51,7 @@ Check = Callable[[sa.Connection], None]
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """A commit whose outcome is unknown: its entries, and the counter before and after it."""
+    """A commit with an unknown outcome: its entries, and the counter before and after it."""
 
     entries: tuple[Entry, ...]
     before: int
@@ -170,7 +170,7 @@ class Journal:
     async def _on_thread(self, work: Callable[[], T]) -> T:
         """Run on the writer thread; a caller that is cancelled does not cut the work off."""
         done = asyncio.get_running_loop().run_in_executor(self._thread, work)
-        # A failure whose caller has been cancelled is nobody's news.
+        # Nobody waits for a failure any more when the caller has been cancelled.
         done.add_done_callback(lambda it: None if it.cancelled() else it.exception())
         return await asyncio.shield(done)
 

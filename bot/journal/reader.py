@@ -79,7 +79,7 @@ class JournalReader:
         strategy: str | None = None,
         open_only: bool = False,
     ) -> list[OrderRow]:
-        """Return orders, blocked requests among them; those whose answer never came are first.
+        """Return orders, blocked requests among them; those that were never answered are first.
 
         `status` is a word of the column, of our states or of `OrderRow.outcome`, in any case.
         """

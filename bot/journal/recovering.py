@@ -77,7 +77,7 @@ def _next_number(connection: sa.Connection, column: sa.Column[str]) -> int:
 
 
 def _intents(connection: sa.Connection, day: str) -> Iterator[StoredIntent]:
-    """With the POST of each whose order may turn up yet."""
+    """Each with its POST where an order may still turn up."""
     intents, attempts = tables.intents, tables.attempts
     wanted = intents.c.state.in_(UNDECIDED) | (intents.c.trading_date == day)
     posted = (
@@ -133,7 +133,7 @@ def _strategies(connection: sa.Connection, day: str) -> dict[str, RecoveredStrat
 
 
 def _halted_symbols(connection: sa.Connection) -> dict[str, str]:
-    """Each symbol whose newest state is a halt, and why."""
+    """Each symbol that was halted last, and why."""
     prefix = "symbol:"
     found = _rows(connection, tables.halts, tables.halts.c.scope.startswith(prefix))
     newest = {row["scope"]: row for row in found}

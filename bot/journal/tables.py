@@ -62,7 +62,7 @@ def _table(name: str, *parts: sa.Column[Any] | sa.Constraint) -> sa.Table:
 
 
 def _chain(name: str, *parts: sa.Column[Any] | sa.Constraint, key: str = "seq") -> sa.Table:
-    """A table whose rows are linked by hashes; `key` is its primary key."""
+    """A table with rows linked by hashes; `key` is its primary key."""
     number = [_number("seq")] if key == "seq" else [sa.Column("seq", Whole, nullable=False)]
     unique = [] if key == "seq" else [sa.UniqueConstraint("seq", name=f"{name}_seq_once")]
     unique.append(sa.UniqueConstraint("prev_hash", name=f"{name}_prev_hash_once"))
@@ -219,10 +219,10 @@ chains: Final = _table(
 )
 
 CHAINED: Final = tuple(table for table in metadata.tables.values() if "prev_hash" in table.c)
-"""The tables whose rows are linked by hashes."""
+"""The tables with rows linked by hashes."""
 
 SEALED: Final = (runs, intents, attempts, orders)
-"""The tables whose rows may change, and are sealed again when they do."""
+"""The tables with rows that may change, and are sealed again when they do."""
 
 MUTABLE: Final[Mapping[str, frozenset[str]]] = {
     "intents": frozenset({"state", "state_at", "state_reason", "proof", "order_id"}),

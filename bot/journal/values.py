@@ -19,7 +19,7 @@ _NEVER_PLACED: Final = {
 
 @dataclass(frozen=True, slots=True)
 class OrderRow:
-    """An order, a request that did not become one, or one whose answer never came.
+    """An order, a request that did not become one, or one that was never answered.
 
     `id` is the broker's id, else the local one. `status` is the broker's own word, or BLOCKED (it
     was refused here), EXPIRED (it was approved, but never sent) or UNKNOWN (nobody knows).

@@ -98,7 +98,7 @@ class Asked:
 AskPage = Callable[[Asked], Awaitable[Reply]]
 
 
-# ------------------------------------------------------------------------------- what there is
+# ---------------------------------------------------------------------------------- all reads
 
 
 def listed() -> list[dict[str, object]]:

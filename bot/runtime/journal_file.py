@@ -29,7 +29,7 @@ _PAPER: Final = "paper"
 
 
 def prepare_journal(url: str) -> str:
-    """Create the tables where there are none yet; return `new` or `kept` for the screen.
+    """Create the tables of a new journal; return `new` or `kept` for the screen.
 
     An older schema is never changed silently: it raises NeedsMigration when the journal is opened.
     """

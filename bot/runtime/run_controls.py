@@ -142,7 +142,12 @@ class RunControls:
         if self._options.answer_otp_after is not None:
             self._parts.tasks.spawn(self._answer(self._options.answer_otp_after), "answer 2FA")
         elif self._options.ask_code is not None:
-            self._options.ask_code.start(self._take, self._parts.second_factor.state())
+            parts = self._parts
+
+            def take(text: str) -> None:
+                parts.tasks.spawn(self._submit(parts, Secret(text)), "2FA from terminal")
+
+            self._options.ask_code.start(take, parts.second_factor.state())
 
     async def _answer(self, delay: timedelta) -> None:
         """Give the sandbox's own code, as an operator who has read the mail would.
@@ -155,10 +160,6 @@ class RunControls:
             return
         await self._parts.second_factor.request()
         await self._parts.second_factor.submit(code)
-
-    def _take(self, text: str) -> None:
-        if self._parts is not None:
-            self._parts.tasks.spawn(self._submit(self._parts, Secret(text)), "2FA from terminal")
 
     async def _submit(self, parts: Parts, text: Secret) -> None:
         """Hand over what was typed, and ask again for as long as no token came of it."""

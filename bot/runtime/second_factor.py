@@ -62,7 +62,7 @@ class _Ticket:
 
 
 class SecondFactor:
-    """Takes codes and tokens, and tells the engine when there is a token or none."""
+    """Takes codes and tokens, and lets the engine know when a token is there or missing."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class SecondFactor:
         self._played_code = _PLAYED_CODE.format(played_code.reveal()) if played_code else ""
 
     def report(self) -> None:
-        """Tell the engine whether there is a token, at the start of a run or day."""
+        """Let the engine know whether a token is there, at the start of a run or day."""
         if self._two_factor.is_ready:
             self._tell_ready("kept from before")
         else:
@@ -99,11 +99,11 @@ class SecondFactor:
 
     @property
     def is_ready(self) -> bool:
-        """Whether there is a token that has not ended."""
+        """Whether we have a token that has not ended."""
         return self._two_factor.is_ready
 
     def state(self) -> Reply:
-        """Say what there is, for `bot otp` and the prompt of a run."""
+        """Say what we have, for `bot otp` and the prompt of a run."""
         until, ticket = self._two_factor.until, self._good_ticket()
         return {
             "ok": True,

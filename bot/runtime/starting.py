@@ -42,7 +42,7 @@ class BrokerRetry:
     """
 
     waiter: Waiter
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
     is_needed: bool
     trouble: str = ""
 
@@ -63,7 +63,7 @@ class BrokerRetry:
                 return answer
             pause_s = RETRY_S[min(tries, len(RETRY_S) - 1)]
             tries += 1
-            self.tell(
+            self.report(
                 f"{self.trouble}. Orders may be open, so the bot stays and asks again in "
                 f"{pause_s:.0f} s. To end it: bot stop"
             )

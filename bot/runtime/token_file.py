@@ -35,7 +35,7 @@ def keep_token(state_dir: Path, token: Secret, until: datetime) -> None:
 
 
 def kept_token(state_dir: Path, now: datetime) -> tuple[Secret, datetime] | None:
-    """Return the kept token and its end; None when there is none, or it is over or unreadable."""
+    """Return the kept token and its end; None without one, or where it is over or unreadable."""
     path = state_dir / NAME
     try:
         if path.is_symlink() or path.stat().st_mode & 0o077:

@@ -20,7 +20,7 @@ from tests.staging import START
 
 @dataclass
 class Still:
-    """A world whose time passes when somebody pauses."""
+    """An environment whose time passes when somebody pauses."""
 
     market: Clock = field(default_factory=lambda: SimulatedClock(START))
     story_start: datetime | None = None
@@ -34,7 +34,7 @@ class Still:
 
 
 async def _around(options: RunOptions) -> tuple[Inbox, Still]:
-    """Let a run of no work go on for a while; return what it was told, and its world."""
+    """Let a run of no work go on for a while; return what it was told, and its environment."""
     environment, supervisor, activity = Still(), Supervisor(), Activity()
     inbox, tasks = Inbox(activity), Tasks(activity, AllAtOnce(), supervisor.fail)
     parts = cast("Parts", SimpleNamespace(inbox=inbox, tasks=tasks))

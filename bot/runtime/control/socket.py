@@ -64,7 +64,7 @@ def control_folder(state_dir: Path) -> Iterator[Path]:
 
 
 def user_of_peer(connection: socket.socket) -> int:
-    """Return the user whose process is at the other end."""
+    """Return the user of the process at the other end."""
     packed = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     _, user, _ = _CREDENTIALS.unpack(packed)
     return int(user)

@@ -18,7 +18,7 @@ from bot.runtime.feeds import PollWatch
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a status is made of besides the engine."""
+    """What a status is made of."""
 
     engine: Engine
     market: Clock

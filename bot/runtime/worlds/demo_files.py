@@ -26,7 +26,7 @@ class NotAlone(Exception):
 
 @contextmanager
 def alone(state_dir: Path) -> Iterator[None]:
-    """Be the only demo of a state directory: files are moved there before there is a lease.
+    """Be the only demo of a state directory: files are moved there before a lease is taken.
 
     The lock is on the directory itself and ends with the process. Raises NotAlone, and
     OperatorMistake where the directory cannot be made.

@@ -78,7 +78,7 @@ async def serve_paper(plan: PaperPlan, announce: Say, remark: Say) -> None:
 
 
 class _MarketClock:
-    """Market time that stands still until the market has been played up to it."""
+    """Market time that begins to run when the market has been played up to it."""
 
     def __init__(self, start: datetime) -> None:
         self._clock: Clock = SimulatedClock(start)

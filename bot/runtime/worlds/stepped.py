@@ -1,6 +1,6 @@
 """The stepped market: one market clock that daemon and embedded sandbox share.
 
-It stands still while anything is under way and otherwise jumps to the next due instant: a step of
+It stops while anything is under way and otherwise jumps to the next due instant: a step of
 the sandbox's market, a job of the timetable, a deadline of the engine, or the end of a rate-limit
 wait, in this fixed order. Between jumps it sleeps to keep the pace. So the same seed gives the same
 story whatever the machine, the database or the speed.
@@ -31,7 +31,7 @@ _WAIT_S_MAX: Final = 0.2
 
 
 class Market(Protocol):
-    """What moves on market time besides the daemon: the embedded sandbox, or nothing."""
+    """What else moves on market time: the embedded sandbox, or nothing."""
 
     def next_due(self) -> datetime | None:
         """The next instant at which something happens there."""

@@ -1,4 +1,4 @@
 """Paper mode: the market of the real broker, our orders matched in this process.
 
-How a fill is modelled stands in `sandbox/markets/mirror/`.
+How a fill is modelled is in `sandbox/markets/mirror/`.
 """

@@ -74,7 +74,7 @@ class Beginning:
         return replace(self, symbols=found | self.symbols)
 
     def scenario(self) -> Scenario:
-        """Return it as the scenario of a sandbox whose market is mirrored."""
+        """Return it as the scenario of a sandbox with a mirrored market."""
         terms = self.terms
         account = _account(terms.account).model_copy(
             update={"cash": terms.cash, "holdings": terms.holdings}
@@ -104,7 +104,7 @@ def terms_of(settings: Settings) -> Terms:
 
 
 def read_beginning(state_dir: Path, wanted: Terms) -> Beginning | None:
-    """Return how the account began, None when there is none yet.
+    """Return how the account began, None before its first run.
 
     Raises OperatorMistake for a damaged file, or one of other terms.
     """

@@ -1,6 +1,6 @@
 """The paper environment: the market of the real broker, our orders matched in this process.
 
-The bot talks to one broker as always. What answers is a sandbox whose market is mirrored: reads of
+The bot talks to one broker as always. It is a sandbox with a mirrored market: reads of
 market data are passed on to the real broker, everything else stays here. The clock is the
 machine's; where the "real" broker is itself a sandbox in another process, its market clock.
 """
@@ -53,7 +53,7 @@ _NOT_FOUND: Final = 404
 
 
 class PaperEnvironment(SystemEnvironment):
-    """See the module. `real` is the broker whose market is shown."""
+    """See the module. `real` is the broker that gives the market."""
 
     def __init__(self, spec: EnvironmentSpec, real: Access) -> None:
         super().__init__(real)

@@ -16,7 +16,7 @@ from bot.runtime.worlds.environment import Access
 from bot.sandbox.mirror_watch import relayed
 
 LOOK_S_MAX: Final = 3.0
-"""Up to three looks come before an order is taken, whose own deadline is 10 s."""
+"""An order, with a deadline of 10 s, is taken after up to three looks."""
 
 
 class MarketRelay:
@@ -27,7 +27,7 @@ class MarketRelay:
         self._signer = Signer(Credentials(access.api_key, access.api_secret, device_id), wire)
 
     async def __call__(self, endpoint: Endpoint, target: str) -> Answer | NoAnswer:
-        """Send one read, signed anew. Raises NotRelayed for what is none of market data."""
+        """Send one read, signed with the real key. Raises NotRelayed unless it is market data."""
         signed = self._signer.sign_read(relayed(endpoint), target)
         bounds = Bounds(LOOK_S_MAX, size_of(endpoint).bytes_max)
         return await self._link.exchange(HttpRequest("GET", target, signed.headers), bounds)
