@@ -10,6 +10,7 @@ lost on the way; a dividend and its tax count from the ex-date, when the claim c
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import date, datetime
 from functools import partial
 from typing import Any
@@ -31,8 +32,68 @@ from bot.sandbox.exchange.event import (
 from bot.sandbox.exchange.market import Board
 from bot.sandbox.exchange.order import NewOrder, Refusal
 from bot.sandbox.exchange.reservation import Reservation, Tariff, reservation_for
-from bot.sandbox.exchange.settlement import CASH, Receivables
-from bot.sandbox.exchange.statement import Booked, Figures, HoldingView, Position
+from bot.sandbox.exchange.settlement import CASH, Buckets, Receivables
+
+
+@dataclass(slots=True)
+class Position:
+    """Shares of one symbol. `settled` may be sold; `cost` is what all held shares cost, in VND.
+
+    Cost is gross: fees are counted by the account.
+    """
+
+    settled: int = 0
+    cost: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class HoldingView:
+    """A holding as the account shows it. `total` includes shares that are due and being sold.
+
+    `promised` are new shares of a stock dividend on their way; they are in `total` from the ex-date
+    on. `cost_price` is the average over all of them, rounded half up to whole VND.
+    """
+
+    symbol: str
+    total: int
+    sellable: int
+    selling: int
+    receiving: Buckets
+    cost: int
+    cost_price: int
+    promised: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The account's money. `secured` is the part of `cash` that working buys hold back.
+
+    `receiving` is sale money due by the age of its trade, `dividends_due` dividends after tax;
+    `fees` and `taxes` are those of trades, sums since the account was opened.
+    """
+
+    cash: int
+    secured: int
+    buying_power: int
+    receiving: Buckets
+    fees: int
+    taxes: int
+    dividends_due: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Booked:
+    """One fill as it was booked: the order's charges so far minus those booked before."""
+
+    at: datetime
+    order_id: str
+    symbol: str
+    side: Side
+    price: int
+    quantity: int
+    amount: int
+    fee: int
+    tax: int
 
 
 class Account:
@@ -57,6 +118,8 @@ class Account:
         position = self._positions.setdefault(symbol, Position())
         position.settled += quantity
         position.cost += quantity * cost_price
+
+    # ------------------------------------------------------------------------------ reserving
 
     @property
     def secured(self) -> int:
@@ -121,6 +184,8 @@ class Account:
         except KeyError:
             raise UnknownReservation(order_id) from None
 
+    # -------------------------------------------------------------------------------- booking
+
     def apply(self, event: VenueEvent) -> tuple[Booked, ...]:
         """Book what happened; events of orders that are not this account's change nothing."""
         match event:
@@ -178,6 +243,8 @@ class Account:
             tax=tax,
         )
 
+    # ------------------------------------------------------------------------------- settling
+
     def entitle(self, entitlement: Entitlement) -> None:
         """Book what a corporate action promises; it comes with `settle`."""
         self._promised.add(entitlement)
@@ -200,6 +267,8 @@ class Account:
                 self.cash += due.quantity
             else:
                 self._positions[due.symbol].settled += due.quantity
+
+    # -------------------------------------------------------------------------------- looking
 
     def figures(self, today: date) -> Figures:
         """Return the account's money as of a local date."""

@@ -72,18 +72,6 @@ def clearing(
     at least in part; of those, the nearest to `anchor`; of two equally near, the higher (our
     choice, no rule is published).
     """
-    candidates = _most_traded(demand, supply, prices)
-    first = [each for each in candidates if each.fills_all_better()]
-    second = [each for each in first if each.fills_some_at_it()] or first
-    if not second:
-        return None
-    chosen = min(second, key=lambda each: (abs(each.price - anchor), -each.price))
-    return Clearing(chosen.price, chosen.volume)
-
-
-def _most_traded(
-    demand: Mapping[int, int], supply: Mapping[int, int], prices: Sequence[int]
-) -> list[_Candidate]:
     best: list[_Candidate] = []
     most, wanted, offered = 1, sum(demand.values()), 0
     for price in prices:
@@ -96,33 +84,35 @@ def _most_traded(
             best.append(_Candidate(price, volume, above, buys_at, offered, sells_at))
         wanted -= buys_at
         offered += sells_at
-    return best
+    first = [each for each in best if each.fills_all_better()]
+    second = [each for each in first if each.fills_some_at_it()] or first
+    if not second:
+        return None
+    chosen = min(second, key=lambda each: (abs(each.price - anchor), -each.price))
+    return Clearing(chosen.price, chosen.volume)
 
 
 def unpriced_prices(book: Book, grid: PriceGrid, anchor: int) -> tuple[int, int]:
-    """Return the prices at which ATO or ATC orders rank, for buys and for sells."""
+    """Return the prices at which ATO or ATC orders rank, for buys and for sells.
+
+    A book of nothing else is priced one tick towards the side that has more.
+    """
     anchor = grid.nearest(anchor)
     if not book.buys.keys and not book.sells.keys:
-        alone = _price_alone(book, grid, anchor)
-        return alone, alone
-    bid, ask = book.buys.best(), book.sells.best()
-    above = [grid.up(bid)] if bid is not None else []
-    below = [grid.down(ask)] if ask is not None else []
-    buy = max([anchor, *above, *_found(book.sells.worst())])
-    sell = min([anchor, *below, *_found(book.buys.worst())])
-    return buy, sell
-
-
-def _found(price: int | None) -> list[int]:
-    return [] if price is None else [price]
-
-
-def _price_alone(book: Book, grid: PriceGrid, anchor: int) -> int:
-    """Price a book of nothing but ATO or ATC orders: one tick towards the side that has more."""
-    buys, sells = _unpriced_volume(book, Side.BUY), _unpriced_volume(book, Side.SELL)
-    if not buys or not sells or buys == sells:
-        return anchor
-    return grid.up(anchor) if buys > sells else grid.down(anchor)
+        bought, sold = _unpriced_volume(book, Side.BUY), _unpriced_volume(book, Side.SELL)
+        if bought and sold and bought != sold:
+            anchor = grid.up(anchor) if bought > sold else grid.down(anchor)
+        return anchor, anchor
+    buy, sell = [anchor], [anchor]
+    if (bid := book.buys.best()) is not None:
+        buy.append(grid.up(bid))
+    if (ask := book.sells.best()) is not None:
+        sell.append(grid.down(ask))
+    if (highest := book.sells.worst()) is not None:
+        buy.append(highest)
+    if (lowest := book.buys.worst()) is not None:
+        sell.append(lowest)
+    return max(buy), min(sell)
 
 
 def _volumes(side: BookSide) -> Counter[int]:
@@ -138,20 +128,14 @@ def pairs(book: Book, grid: PriceGrid, anchor: int, found: Clearing) -> list[Pai
     buy_price, sell_price = unpriced_prices(book, grid, anchor)
     buys = _allocated(_ranked(book, Side.BUY, buy_price, found), found.volume)
     sells = _allocated(_ranked(book, Side.SELL, sell_price, found), found.volume)
-    return list(_paired(buys, sells, found.volume))
-
-
-def _paired(
-    buys: Iterator[tuple[RestingOrder, int]], sells: Iterator[tuple[RestingOrder, int]], volume: int
-) -> Iterator[Pair]:
-    buy, wanted = next(buys)
-    sell, offered = next(sells)
+    made, volume = [], found.volume
+    (buy, wanted), (sell, offered) = next(buys), next(sells)
     while True:
         quantity = min(wanted, offered)
-        yield Pair(buy, sell, quantity)
+        made.append(Pair(buy, sell, quantity))
         volume, wanted, offered = volume - quantity, wanted - quantity, offered - quantity
         if not volume:
-            return
+            return made
         buy, wanted = (buy, wanted) if wanted else next(buys)
         sell, offered = (sell, offered) if offered else next(sells)
 

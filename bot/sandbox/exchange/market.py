@@ -45,7 +45,7 @@ class Tape:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """What the market shows of a symbol. Prices are None while there is none.
+    """What the market shows of a symbol. A price that is not there yet is None.
 
     `close` is set once no more limit order can trade today; `auction_price` and `auction_volume`
     are what the even-lot auction would give now, None and 0 outside one.
@@ -215,7 +215,7 @@ def next_listing(rulebook: Rulebook, market: SymbolMarket) -> Listing:
 
     A short halt and a method like "new listing" last one day; what they leave open is kept apart.
     A warrant's band is as wide as today's, around the new reference. It holds where the underlying
-    share is not listed here (else `with_warrant_bands` knows better), until somebody overrides the
+    share is not listed here (else `with_warrant_bands` replaces it), until somebody overrides the
     listing.
     """
     old, is_untraded = market.listing, market.tape.last is None

@@ -56,6 +56,8 @@ class MatchingEngine:
         events, self.events = self.events, []
         return events
 
+    # ------------------------------------------------------------------------------- arriving
+
     def take(self, order: NewOrder, lot: Lot, market: SymbolMarket) -> RestingOrder:
         """Accept an order and give it its place in time; the caller then collects or works it."""
         self._sequence += 1
@@ -171,6 +173,8 @@ class MatchingEngine:
             order.leave()
             del self.live[order.order_id]
 
+    # --------------------------------------------------------------------------------- ending
+
     def cancel(self, order: RestingOrder) -> None:
         """Take an order out at its owner's request."""
         order.leave()
@@ -186,6 +190,8 @@ class MatchingEngine:
             order.leave()
             del self.live[order.order_id]
             self.events.append(OrderLapsed(self.now, order.order_id, order.remaining))
+
+    # ------------------------------------------------------------------------------- amending
 
     def amend(
         self, order: RestingOrder, market: SymbolMarket, work: Work, *, price: int, quantity: int
@@ -206,6 +212,8 @@ class MatchingEngine:
             self._sequence += 1
             order.sequence = self._sequence
             work(order, market)
+
+    # ----------------------------------------------------------------------------- uncrossing
 
     def uncross(self, book: Book, market: SymbolMarket) -> None:
         """End the collection of a book: trade it at one price; orders without a price lapse.

@@ -46,7 +46,7 @@ class Venue:
     """HOSE, HNX and UPCOM, as far as their symbols are listed here.
 
     Order ids are the caller's and never used twice. What has ended is forgotten: memory grows with
-    the open orders only.
+    the open orders only. A symbol that is not listed here raises UnknownSymbol.
     """
 
     def __init__(
@@ -81,6 +81,8 @@ class Venue:
         kind = (exchange, is_restricted)
         found = (day for day in self._days if (day.exchange, day.is_restricted) == kind)
         return next(found, None)
+
+    # --------------------------------------------------------------------------------- orders
 
     def refusal(self, order: NewOrder) -> Refusal | None:
         """Return why the order would be refused now, without taking it. Money is the account's."""
@@ -154,6 +156,8 @@ class Venue:
 
     def _refuse_change(self, order_id: str, reason: Refusal) -> None:
         self._matching.events.append(ChangeRefused(self._matching.now, order_id, reason))
+
+    # ----------------------------------------------------------------------------------- time
 
     @property
     def now(self) -> datetime:
@@ -239,11 +243,13 @@ class Venue:
         """Return what the symbol would start on, were the next day begun now."""
         return next_listing(self._rulebook, self._market(symbol))
 
+    # ------------------------------------------------------------------------------ mirroring
+
     def relist(self, listing: Listing) -> None:
         """Give a symbol another listing, on empty books; the day goes on.
 
-        For a venue that mirrors another, whose word on reference and band counts. Raises
-        OrdersWork while an order of the symbol lives, UnknownSymbol.
+        For a venue that mirrors another and takes its reference and band. Raises OrdersWork while
+        an order of the symbol lives.
         """
         symbol = listing.instrument.symbol
         self._market(symbol)
@@ -252,13 +258,12 @@ class Venue:
         self._markets[symbol] = self._open(listing)
 
     def set_tape(self, symbol: str, tape: Tape) -> None:
-        """Put the day's figures of the mirrored venue in the place of our own. A close stays.
-
-        Raises UnknownSymbol.
-        """
+        """Put the day's figures of the mirrored venue in the place of our own. A close stays."""
         market = self._market(symbol)
         close = None if market.tape.close is None else tape.last
         market.tape = replace(tape, close=close)
+
+    # ---------------------------------------------------------------------------------- halts
 
     def halt(self, symbol: str) -> None:
         """Stop trading a symbol: no order or amendment is taken; open orders may be cancelled."""
@@ -285,6 +290,8 @@ class Venue:
             if book.is_crossed():
                 self._matching.uncross(book, market)
 
+    # -------------------------------------------------------------------------------- looking
+
     def phase(self, exchange: Exchange) -> Phase:
         """Return the phase of an exchange that has a symbol here, for its normal symbols."""
         day = self._day(exchange, is_restricted=False)
@@ -292,30 +299,27 @@ class Venue:
         return day.phase
 
     def phase_of(self, symbol: str) -> Phase:
-        """Return the phase in which a symbol is. Raises UnknownSymbol."""
+        """Return the phase in which a symbol is."""
         return self._market(symbol).day.phase
 
     def depth(self, symbol: str, levels: int = 3) -> Depth:
-        """Return the even-lot levels that have a price, best first; crossed in an auction.
-
-        Raises UnknownSymbol.
-        """
+        """Return the even-lot levels that have a price, best first; crossed in an auction."""
         book = self._market(symbol).even
         return Depth(symbol, _top(book.buys, levels), _top(book.sells, levels), self._matching.now)
 
     def touch(self, symbol: str) -> tuple[int | None, int | None]:
-        """Return the best even-lot bid and ask, None for an empty side. Raises UnknownSymbol."""
+        """Return the best even-lot bid and ask, None for an empty side."""
         book = self._market(symbol).even
         return book.buys.best(), book.sells.best()
 
     def unpriced(self, symbol: str) -> tuple[int, int]:
-        """Return what waits to buy and to sell in an auction at no price. Raises UnknownSymbol."""
+        """Return what waits to buy and to sell in an auction at no price."""
         orders = self._market(symbol).even.unpriced.values()
         bought = sum(order.remaining for order in orders if order.side is Side.BUY)
         return bought, sum(order.remaining for order in orders) - bought
 
     def board(self, symbol: str) -> Board:
-        """Return the day's figures of a symbol. Raises UnknownSymbol."""
+        """Return the day's figures of a symbol."""
         return self._market(symbol).board()
 
     def is_live(self, order_id: str) -> bool:

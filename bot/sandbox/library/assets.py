@@ -14,25 +14,13 @@ from functools import cached_property
 from typing import Final, TypedDict
 
 from bot.sandbox.api.gatekeeper import not_found
+from bot.sandbox.library import walk
 from bot.sandbox.library.days import HISTORY_STARTS, Days, every_day, local_day, weekdays
 from bot.sandbox.library.figures import maybe, percent, scaled, units_of
 from bot.sandbox.library.tables import Row, table
-from bot.sandbox.library.walk import (
-    EXCHANGE_HOURS,
-    ROUND_THE_CLOCK,
-    Bar,
-    DayBar,
-    Hours,
-    Nature,
-    days_from,
-    merged,
-    stream,
-    walk_until,
-    within,
-)
 
 DAYS_AHEAD: Final = 400
-"""How long a sandbox may play on before a walk stands still."""
+"""How long a sandbox may play on before its walks end."""
 WALKS_START: Final = date(2023, 1, 1)
 """The histories of the tables' rows are shorter than those of stocks."""
 _LONGEST_REST: Final = timedelta(days=30)
@@ -109,8 +97,8 @@ class Asset:
     stream_name: str
     digits: int
     reference: int
-    nature: Nature
-    hours: Hours
+    nature: walk.Nature
+    hours: walk.Hours
     seed: int
     first_day: date
     days_between: DaysBetween
@@ -121,31 +109,34 @@ class Asset:
         return self.row["symbol"]
 
     @cached_property
-    def _past(self) -> tuple[DayBar, ...]:
+    def _past(self) -> tuple[walk.DayBar, ...]:
         days = self.days_between(self.starts, self.first_day - timedelta(days=1))
-        return walk_until(tuple(days), self.reference, self.nature, self.seed, self.stream_name)
+        return walk.walk_until(
+            tuple(days), self.reference, self.nature, self.seed, self.stream_name
+        )
 
     @cached_property
-    def _ahead(self) -> tuple[DayBar, ...]:
+    def _ahead(self) -> tuple[walk.DayBar, ...]:
         days = self.days_between(self.first_day, self.first_day + timedelta(days=DAYS_AHEAD))
-        source = stream(self.seed, "ahead", self.stream_name)
-        return tuple(days_from(days, self.reference, self.nature, source))
+        source = walk.stream(self.seed, "ahead", self.stream_name)
+        return tuple(walk.days_from(days, self.reference, self.nature, source))
 
-    def slots(self, day: date, at: datetime) -> tuple[Bar, ...]:
+    def slots(self, day: date, at: datetime) -> tuple[walk.Bar, ...]:
         """Return the parts of a day that are over at `at`."""
         bar = next((bar for bar in (*self._past, *self._ahead) if bar.day == day), None)
         if bar is None:
             return ()
-        source = stream(self.seed, "slots", self.stream_name, day)
-        parts = within(bar, self.hours, self.nature, source)
+        source = walk.stream(self.seed, "slots", self.stream_name, day)
+        parts = walk.within(bar, self.hours, self.nature, source)
         return tuple(part for part in parts if part.start + self.hours.slot <= at)
 
-    def bars(self, at: datetime) -> list[DayBar]:
+    def bars(self, at: datetime) -> list[walk.DayBar]:
         """Return every day, oldest first; today as far as it has come."""
         today = local_day(at)
         over = [bar for bar in self._ahead if bar.day < today]
-        so_far = merged(self.slots(today, at), at) if today >= self.first_day else None
-        return [*self._past, *over, *([] if so_far is None else [DayBar(today, *so_far[1:])])]
+        so_far = walk.merged(self.slots(today, at), at) if today >= self.first_day else None
+        running = [] if so_far is None else [walk.DayBar(today, *so_far[1:])]
+        return [*self._past, *over, *running]
 
     def now(self, at: datetime) -> Day:
         """Return the latest day: that of the last bar, or, before its first trade, at the close
@@ -188,7 +179,7 @@ class Assets:
             digits=digits,
             reference=units_of(reference, digits),
             nature=nature,
-            hours=ROUND_THE_CLOCK if group in _ELSEWHERE else EXCHANGE_HOURS,
+            hours=walk.ROUND_THE_CLOCK if group in _ELSEWHERE else walk.EXCHANGE_HOURS,
             seed=self._seed,
             first_day=self._first_day,
             days_between=_ELSEWHERE.get(group, self.days.between),
@@ -204,15 +195,15 @@ class Assets:
         return found
 
 
-def _walk_of(group: str, row: Row) -> tuple[int, str, Nature]:
+def _walk_of(group: str, row: Row) -> tuple[int, str, walk.Nature]:
     """Return digits, reference and nature of a row; a bond without a price walks by its yield."""
     match group:
         case "bond" if not row["reference"]:
-            return 3, row["yield"], Nature(_YIELD_MOVE, 0)
+            return 3, row["yield"], walk.Nature(_YIELD_MOVE, 0)
         case "bond":
-            return 0, row["reference"], Nature(_BOND_MOVE, int(row["volume"]))
+            return 0, row["reference"], walk.Nature(_BOND_MOVE, int(row["volume"]))
         case "foreign_stock":
-            return 2, row["reference"], Nature(_SHARE_MOVE, int(row["volume"]))
+            return 2, row["reference"], walk.Nature(_SHARE_MOVE, int(row["volume"]))
         case _:
-            nature = Nature(float(row["daily"]), int(row["volume"]))
+            nature = walk.Nature(float(row["daily"]), int(row["volume"]))
             return int(row["digits"]), row["reference"], nature

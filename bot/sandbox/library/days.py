@@ -65,6 +65,6 @@ def start_of(day: date) -> datetime:
 
 
 def months_before(day: date, months: int) -> date:
-    """Return the same day some months earlier; the 28th stands for what a month lacks."""
+    """Return the same day some months earlier; at most the 28th, which every month has."""
     index = day.year * 12 + day.month - 1 - months
     return day.replace(year=index // 12, month=index % 12 + 1, day=min(day.day, 28))

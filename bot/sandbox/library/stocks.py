@@ -15,10 +15,10 @@ from bot.domain.instrument import InstrumentKind
 from bot.sandbox.api.gatekeeper import not_found
 from bot.sandbox.exchange.market import Board
 from bot.sandbox.house.house import House
+from bot.sandbox.library import walk
 from bot.sandbox.library.assets import Day
 from bot.sandbox.library.days import HISTORY_STARTS, Days
 from bot.sandbox.library.tables import Facts, facts_of
-from bot.sandbox.library.walk import EXCHANGE_HOURS, Bar, DayBar, Nature, stream, walk_until, within
 from bot.sandbox.markets.recorder import Record
 from bot.sandbox.scenario import SymbolScript
 
@@ -91,11 +91,11 @@ class Stocks:
         """
         return self.trading_day < today or self.board(symbol).close is not None
 
-    def bars(self, symbol: str) -> list[DayBar]:
+    def bars(self, symbol: str) -> list[walk.DayBar]:
         """Return every day of a symbol, oldest first; today's is there once it has traded."""
         return [*self.past(symbol), *self.played(symbol)]
 
-    def bar(self, symbol: str, day: date) -> DayBar | None:
+    def bar(self, symbol: str, day: date) -> walk.DayBar | None:
         """Return one day of a symbol, None when it did not trade."""
         bars = self.played(symbol) if day >= self.first_day else self.past(symbol)
         return next((bar for bar in reversed(bars) if bar.day == day), None)
@@ -107,32 +107,34 @@ class Stocks:
         bars = self.bars(symbol)
         return bars[max(0, bisect_left(bars, day, key=lambda bar: bar.day) - 1)].close
 
-    def played(self, symbol: str) -> list[DayBar]:
+    def played(self, symbol: str) -> list[walk.DayBar]:
         """Return the days that were played here."""
-        return [DayBar(day, *_figures(bar)) for day, bar in self.house.recorder.days(symbol)]
+        return [walk.DayBar(day, *_figures(bar)) for day, bar in self.house.recorder.days(symbol)]
 
-    def _past(self, symbol: str) -> tuple[DayBar, ...]:
+    def _past(self, symbol: str) -> tuple[walk.DayBar, ...]:
         """The days before the scenario's."""
         script = self.scripts[symbol]
         days = self.days.between(HISTORY_STARTS, self.first_day - timedelta(days=1))
-        return walk_until(days, script.reference, self._nature(script), self.seed, symbol)
+        return walk.walk_until(days, script.reference, self._nature(script), self.seed, symbol)
 
-    def _nature(self, script: SymbolScript) -> Nature:
+    def _nature(self, script: SymbolScript) -> walk.Nature:
         instrument = script.instrument
         ticks = self.house.rulebook.venues[instrument.exchange].ticks_of(instrument.kind)
-        return Nature(_DAILY, script.level_volume * _VOLUME_IN_LEVELS, ticks)
+        return walk.Nature(_DAILY, script.level_volume * _VOLUME_IN_LEVELS, ticks)
 
-    def slots(self, symbol: str, day: date) -> Sequence[Bar]:
+    def slots(self, symbol: str, day: date) -> Sequence[walk.Bar]:
         """Return a day in parts of at most five minutes; together they are the day's bar."""
         minutes = self.house.recorder.minutes(symbol, day)
         if minutes:
-            return [Bar(start, *_figures(minute)) for start, minute in minutes.items()]
+            return [walk.Bar(start, *_figures(minute)) for start, minute in minutes.items()]
         bar = self.bar(symbol, day)
         return self._slots(symbol, bar) if bar is not None and bar.volume else ()
 
-    def _slots_of(self, symbol: str, bar: DayBar) -> tuple[Bar, ...]:
-        source = stream(self.seed, "slots", symbol, bar.day)
-        return tuple(within(bar, EXCHANGE_HOURS, self._nature(self.scripts[symbol]), source))
+    def _slots_of(self, symbol: str, bar: walk.DayBar) -> tuple[walk.Bar, ...]:
+        source = walk.stream(self.seed, "slots", symbol, bar.day)
+        return tuple(
+            walk.within(bar, walk.EXCHANGE_HOURS, self._nature(self.scripts[symbol]), source)
+        )
 
 
 def _figures(record: Record) -> tuple[int, int, int, int, int, int]:

@@ -8,11 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.domain.instrument import Exchange
-from bot.sandbox.exchange.accounts import Account
+from bot.sandbox.exchange.accounts import Account, Booked, Figures, HoldingView
 from bot.sandbox.exchange.errors import UnknownReservation
 from bot.sandbox.exchange.order import NewOrder, Refusal
 from bot.sandbox.exchange.reservation import Tariff
-from bot.sandbox.exchange.statement import Booked, Figures, HoldingView
 from tests.sandbox.exchange.stage import FRIDAY, MONDAY, THURSDAY, Stage, listing, local, rules
 
 TICK = timedelta(microseconds=1)
