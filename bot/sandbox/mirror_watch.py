@@ -16,6 +16,8 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, Final, Generic, TypeVar
 
+from pydantic import JsonValue
+
 from bot.clock import Clock
 from bot.domain.instrument import Exchange, Phase
 from bot.domain.quote import Depth, Quote
@@ -44,7 +46,7 @@ PHASE_EVERY: Final = timedelta(seconds=60)
 LOOKS_AT_ONCE: Final = 4
 QUOTA_WINDOW: Final = timedelta(seconds=60)
 BACKGROUND_PERCENT: Final = 80
-"""Of the quota: the part up to which the watch looks by itself; a new order may use all of it."""
+"""How much of the quota the watch uses by itself; a new order may use all."""
 WATCHED: Final = AUCTIONS | {Phase.PROGRESS}
 
 RELAYED: Final[Mapping[str, Endpoint]] = MappingProxyType(
@@ -136,7 +138,7 @@ class Watch:
                 await self.ask(endpoint, target)
 
     async def prepare(self, symbol: str) -> None:
-        """Look at a symbol before an order of it is taken or changed: it is matched on this."""
+        """Look at a symbol before an order in it is taken or changed: it is matched on this."""
         if symbol not in self._exchanges:
             return
         for endpoint, target in list(self._looks(symbol, FRESH, PHASE_EVERY)):
@@ -184,11 +186,14 @@ class Watch:
             self._phases[phase.exchange] = Seen(phase, now)
             self._check()
 
-    def _observe(self, kind: str, facts: Mapping[str, Any], *, repeat: bool = False) -> None:
+    def _observe(
+        self, kind: str, facts: Mapping[str, Any], *, repeat: bool = False, **more: JsonValue
+    ) -> None:
+        """Hand on what differs from before; `more` may differ without being news."""
         key = (kind, str(facts["symbol"]))
         if repeat or self._observed.get(key) != facts:
             self._observed[key] = facts
-            self._sandbox.observe(kind, **facts)
+            self._sandbox.observe(kind, **more, **facts)
 
     def _observe_depth(self, symbol: str, *, repeat: bool = False) -> None:
         why = self._why_blind(symbol)
@@ -196,12 +201,9 @@ class Watch:
             self._lose(symbol, why)
             return
         seen = self._depths[symbol]
-        facts = depth_facts(seen.value)
-        key = ("mirror_depth", symbol)
-        if repeat or self._observed.get(key) != facts:
-            self._observed.pop(("mirror_lost", symbol), None)
-            self._observed[key] = facts
-            self._sandbox.observe("mirror_depth", seen=seen.at.isoformat(), **facts)
+        self._observed.pop(("mirror_lost", symbol), None)
+        facts, seen_at = depth_facts(seen.value), seen.at.isoformat()
+        self._observe("mirror_depth", facts, repeat=repeat, seen=seen_at)
 
     def _lose(self, symbol: str, why: str) -> None:
         self._observed.pop(("mirror_depth", symbol), None)

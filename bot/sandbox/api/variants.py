@@ -42,7 +42,7 @@ _EARLIER: Final = "earlier_"
 
 
 def with_variants(handlers: Mapping[str, Handler], switches: Switches) -> Mapping[str, Handler]:
-    """Return the handlers, with those replaced whose answers a switch changes."""
+    """Return the handlers, with those replaced that answer otherwise by a switch."""
     changed = dict(handlers)
     for names, variant in _wanted(switches):
         for name in names:

@@ -35,11 +35,7 @@ Vnd = Annotated[int, Field(gt=0, le=1_000_000_000)]
 
 
 class _Action(Part):
-    """What all actions have; `pays_on` is the payment date, of rights the last day.
-
-    Each also has a `value`, what the formula adds to the price of a share, and a `growth`, the new
-    shares for one held.
-    """
+    """What all actions have; `pays_on` is the payment date, of rights the last day."""
 
     symbol: str
     ex_date: date
@@ -61,6 +57,16 @@ class _Action(Part):
         """When what was promised arrives or lapses."""
         return datetime.combine(self.pays_on, MORNING)
 
+    @property
+    def value(self) -> Fraction:
+        """What the formula adds to the price of a share."""
+        return Fraction(0)
+
+    @property
+    def growth(self) -> Fraction:
+        """New shares for one held."""
+        return Fraction(0)
+
     def blank(self, number: str, kind: EntitlementKind, ratio: str, owned: int) -> Entitlement:
         """Return an entitlement that promises nothing yet."""
         return Entitlement(
@@ -77,10 +83,6 @@ class CashDividend(_Action):
     @property
     def value(self) -> Fraction:
         return Fraction(-self.vnd_per_share)
-
-    @property
-    def growth(self) -> Fraction:
-        return Fraction(0)
 
     def promise(self, number: str, owned: int, rulebook: Rulebook) -> Entitlement:
         """Return what a holding gets."""
@@ -111,10 +113,6 @@ class NewShares(_SharesForShares):
     """New shares, free: a stock dividend or bonus shares."""
 
     do: Literal["stock_dividend", "bonus_shares"]
-
-    @property
-    def value(self) -> Fraction:
-        return Fraction(0)
 
     def promise(self, number: str, owned: int, _: Rulebook) -> Entitlement:
         """Return what a holding gets; a fraction of a share is dropped."""

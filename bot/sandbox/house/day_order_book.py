@@ -45,7 +45,7 @@ class DayOrderBook:
         accounts: Mapping[str, Account],
         *,
         on_trade: Callable[[Traded], None],
-        holds: Callable[[str], bool] = lambda _: False,
+        holds: Callable[[str], bool],
     ) -> None:
         self._venue = venue
         self._accounts = accounts
@@ -78,7 +78,7 @@ class DayOrderBook:
         return FIRST_ORDER_NUMBER + len(self._orders)
 
     def order(self, account: AccountScript, order_id: str, at: datetime) -> OrderRecord:
-        """Return an order of that account and of today by its id of now; raises OrderUnknown.
+        """Return an order of that account and of today by its current id; raises OrderUnknown.
 
         One whose row is late is found: it works, and who knows its id may change it.
         """
@@ -99,7 +99,7 @@ class DayOrderBook:
         return tuple(self._orders.values())
 
     def find(self, order_id: str) -> OrderRecord | None:
-        """Return an order of any account and day by its first id or that of now, else None."""
+        """Return an order of any account and day by its first or current id, else None."""
         return self._orders.get(order_id) or self._shown.get(order_id)
 
     def todays(self, account: AccountScript, at: datetime) -> list[OrderRecord]:

@@ -129,7 +129,7 @@ class House:
             self.mirror.note_trade(trade)
 
     def fidelity(self, order_id: str) -> str:
-        """Say how true to the mirrored market an order's state is, by its id of now."""
+        """Say how true to the mirrored market an order's state is, by its current id."""
         order = self.day_order_book.find(order_id)
         assert self.mirror is not None, "only a mirrored market has a fidelity"
         return self.mirror.fidelity(order.order_id if order else order_id)
@@ -148,7 +148,7 @@ class House:
         return self.venue.now
 
     def show(self, quote: Quote) -> None:
-        """Let the board of a mirrored symbol in which nothing of ours works follow the market."""
+        """Update the board of a mirrored symbol in which no order of ours works."""
         assert self.mirror is not None, "only a mirrored market is shown anything"
         self._due = None
         self.mirror.show(quote)
@@ -276,11 +276,11 @@ class House:
         return order
 
     def forget_outcomes(self) -> None:
-        """Hand nothing over of what became of orders and accounts since the last call."""
+        """Drop what became of orders and accounts since the last call."""
         self.day_order_book.take_changed()
 
     def take_outcomes(self) -> list[dict[str, JsonValue]]:
-        """Hand over, as ledger lines, what became of orders and accounts since the last call."""
+        """Return, as ledger lines, what became of orders and accounts since the last call."""
         changed = self.day_order_book.take_changed()
         if not changed:
             return []
@@ -310,7 +310,7 @@ def _listings(scenario: Scenario) -> list[Listing]:
 
 
 def _halts(scenario: Scenario) -> list[tuple[datetime, str, bool]]:
-    """Return beginnings and ends of the scripted halts by time; what is past has not been."""
+    """Return beginnings and ends of the scripted halts by time, leaving out those that are past."""
     found = []
     for script in scenario.symbols:
         for halt in script.halts:

@@ -62,7 +62,7 @@ class OrderEntry:
         venue: Venue,
         accounts: Mapping[str, Account],
         day_order_book: DayOrderBook,
-        holds: Callable[[str], bool] = lambda _: False,
+        holds: Callable[[str], bool],
     ) -> None:
         self._rulebook = rulebook
         self._venue = venue

@@ -5,7 +5,6 @@ filled shows SENT (a switch: MATCHED), and one whose rest was cancelled or kille
 nothing open. Source: broker open API 0.2.0-preview.3, order state machine; rulings 9, 13.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -22,25 +21,17 @@ BOARD_LOT: Final = 100
 
 
 class OrderStage(StrEnum):
-    """How far an order has come, apart from its quantities."""
+    """How far an order has come apart from its quantities, in the broker's words."""
 
-    WAITING = "WAITING"
-    WORKING = "WORKING"
+    WAITING = "WAITING_TO_SEND"
+    WORKING = "SENT"
     CANCELLED = "CANCELLED"
-    LAPSED = "LAPSED"
+    LAPSED = "EXPIRED"
     REJECTED = "REJECTED"
     FAILED = "FAILED"
 
 
-_STATUS: Final[Mapping[OrderStage, str]] = {
-    OrderStage.WAITING: "WAITING_TO_SEND",
-    OrderStage.WORKING: "SENT",
-    OrderStage.CANCELLED: "CANCELLED",
-    OrderStage.LAPSED: "EXPIRED",
-    OrderStage.REJECTED: "REJECTED",
-    OrderStage.FAILED: "FAILED",
-}
-OPEN: Final = frozenset({OrderStage.WAITING, OrderStage.WORKING})
+_OPEN: Final = frozenset({OrderStage.WAITING, OrderStage.WORKING})
 
 
 @dataclass(slots=True, eq=False)
@@ -87,7 +78,7 @@ class OrderRecord:
     @property
     def remaining(self) -> int:
         """The open part."""
-        if self.stage not in OPEN:
+        if self.stage not in _OPEN:
             return 0
         return self.quantity - self.executed_quantity - self.cancelled_quantity
 
@@ -107,11 +98,11 @@ class OrderRecord:
             return "MATCHED_ALL"
         if self.executed_quantity and self.stage in {OrderStage.WORKING, OrderStage.CANCELLED}:
             return switches.partial_status if self.remaining else "SENT"
-        return _STATUS[self.stage]
+        return self.stage.value
 
     def may_change(self, switches: Switches) -> bool:
         """Tell whether the order may be cancelled or amended as far as the broker is concerned."""
-        if self.stage not in OPEN or not self.remaining:
+        if self.stage not in _OPEN or not self.remaining:
             return False
         return self.status(switches) != "MATCHED" or switches.matched_may_cancel
 

@@ -1,4 +1,4 @@
 """Where other people's orders come from: crowd, order flow, recorded days, a mirrored market.
 
-How orders match stands in `sandbox/exchange/`; ours come through `sandbox/house/`.
+How orders match is in `sandbox/exchange/`; ours come through `sandbox/house/`.
 """

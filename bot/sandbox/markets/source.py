@@ -104,7 +104,7 @@ class Participants:
 
 
 class CrowdOrders:
-    """Other people's orders in one symbol: `mark` stands between symbol and number in their ids."""
+    """Other people's orders in one symbol: `mark` goes between symbol and number in their ids."""
 
     def __init__(self, symbol: str, access: MarketAccess, *, mark: str = "-") -> None:
         self._symbol, self._mark = symbol, mark

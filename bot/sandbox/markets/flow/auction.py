@@ -1,7 +1,7 @@
 """The orders that gather for one call auction of the order flow, and after hours.
 
 Of what is meant to trade, about a third comes without a price (ATO, ATC), the rest priced to trade
-at the fair price; as much again waits on either side of it and only makes the picture. Where the
+at the fair price; as much again waits on either side and only fills the book. Where the
 price is locked at the band's end the side that nobody offers is left with a few sellers, or buyers.
 """
 

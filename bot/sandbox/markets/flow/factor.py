@@ -33,11 +33,6 @@ class MarketDay:
 
     path: tuple[tuple[int, float], ...]
 
-    @property
-    def close_pct(self) -> float:
-        """Where the day ends."""
-        return self.path[-1][1]
-
 
 def market_day(seed: int, day: date) -> MarketDay:
     random = Random(f"{seed}|flow|market|{day}")
