@@ -182,12 +182,7 @@ def draw_day(
     """
     temper, count = TEMPERS[exchange], len(prices)
     named = script.days[number] if number < len(script.days) else None
-    limits = temper.limit_chance * len(LOCKS)
-    weights = [
-        temper.limit_chance if kind in LOCKS else (1 - limits) * character.weight
-        for kind, character in CHARACTERS.items()
-    ]
-    drawn = random.choices(list(CHARACTERS), weights)[0]
+    drawn = _drawn_kind(temper, random)
     kind = named or drawn
     character, lock = CHARACTERS[kind], LOCKS.get(kind, 0)
     percent = count / (100 * (prices[-1] - prices[0]) / reference) if count > 1 else 1
@@ -220,6 +215,15 @@ def draw_day(
         lock_s,
         None if named else _stray(temper, count, random),
     )
+
+
+def _drawn_kind(temper: Temper, random: Random) -> DayKind:
+    limits = temper.limit_chance * len(LOCKS)
+    weights = [
+        temper.limit_chance if kind in LOCKS else (1 - limits) * character.weight
+        for kind, character in CHARACTERS.items()
+    ]
+    return random.choices(list(CHARACTERS), weights)[0]
 
 
 def _stray(temper: Temper, count: int, random: Random) -> int | None:
