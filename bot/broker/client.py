@@ -22,8 +22,10 @@ from bot.domain.account import AccountSnapshot, ShareholderRight, SubAccount
 from bot.domain.instrument import Exchange
 from bot.domain.order import OrderReport, TodaysOrders
 from bot.domain.quote import Depth, Quote
-from bot.protocol import calls, decode, encode
+from bot.protocol import calls
+from bot.protocol.accounts import decode_portfolio, decode_summary
 from bot.protocol.answer import Answer
+from bot.protocol.day_order_book import decode_order_row, decode_todays_orders
 from bot.protocol.endpoints import trading
 from bot.protocol.endpoints.endpoint import (
     Endpoint,
@@ -34,10 +36,19 @@ from bot.protocol.endpoints.endpoint import (
 )
 from bot.protocol.envelope import Payload, open_envelope
 from bot.protocol.errors import BrokerRefusal, MalformedAnswer, UnusableTarget
+from bot.protocol.market import decode_market_phase
+from bot.protocol.quotes import decode_depth, decode_quote
 from bot.protocol.redact import redact
 from bot.protocol.secret import Secret
 from bot.protocol.shaped import Codec
 from bot.protocol.sizes import is_for_a_moment
+from bot.protocol.two_factor import (
+    decode_otp_ticket,
+    decode_two_factor_token,
+    encode_otp_request,
+    encode_otp_verification,
+)
+from bot.protocol.users import decode_sub_accounts, decode_user
 from bot.protocol.values.border import (
     AccountSummary,
     MarketPhase,
@@ -133,29 +144,29 @@ class BrokerClient:
 
     async def user(self) -> User:
         """Read who owns the key."""
-        return (await self._ask(trading.USER, decode.decode_user)).value
+        return (await self._ask(trading.USER, decode_user)).value
 
     async def sub_accounts(self, user_id: int) -> tuple[SubAccount, ...]:
         """Read the sub-accounts of the key's user."""
         path = {_USER_HOLE: str(user_id)}
-        return (await self._ask(trading.SUB_ACCOUNTS, decode.decode_sub_accounts, path)).value
+        return (await self._ask(trading.SUB_ACCOUNTS, decode_sub_accounts, path)).value
 
     # ----------------------------------------------------------------------------------- market
 
     async def quote(self, symbol: str) -> Quote:
         """Read the quote of a stock."""
         path = {"symbol": symbol}
-        return (await self._ask(trading.STOCK_QUOTE, decode.decode_quote, path)).value
+        return (await self._ask(trading.STOCK_QUOTE, decode_quote, path)).value
 
     async def depth(self, symbol: str) -> Depth:
         """Read the depth of a stock."""
         path = {"symbol": symbol}
-        return (await self._ask(trading.STOCK_DEPTH, decode.decode_depth, path)).value
+        return (await self._ask(trading.STOCK_DEPTH, decode_depth, path)).value
 
     async def market_phase(self, exchange: Exchange) -> MarketPhase:
         """Read the phase of an exchange and the order types listed for it."""
         query = (("exchange", exchange.value),)
-        found = await self._ask(trading.MARKET_PHASE, decode.decode_market_phase, query=query)
+        found = await self._ask(trading.MARKET_PHASE, decode_market_phase, query=query)
         return found.value
 
     # ---------------------------------------------------------------------------------- account
@@ -165,14 +176,14 @@ class BrokerClient:
 
         `asked_at` is market time, and stamped on every row.
         """
-        decoder = partial(decode.decode_todays_orders, account=account, requested_at=asked_at)
+        decoder = partial(decode_todays_orders, account=account, requested_at=asked_at)
         return (await self._ask(trading.TODAYS_ORDERS, decoder, _path(account), UNCACHED)).value
 
     async def order(
         self, account: SubAccount, order_id: str, asked_at: datetime
     ) -> OrderReport | None:
         """Read one order's row, None when the broker does not know the id (yet)."""
-        decoder = partial(decode.decode_order_row, account=account, requested_at=asked_at)
+        decoder = partial(decode_order_row, account=account, requested_at=asked_at)
         path = {**_path(account), "order_id": order_id}
         try:
             return (await self._ask(trading.ORDER_DETAIL, decoder, path, UNCACHED)).value
@@ -184,11 +195,11 @@ class BrokerClient:
     async def portfolio(self, account: SubAccount) -> Portfolio:
         """Read the shares."""
         path = _path(account)
-        return (await self._ask(trading.PORTFOLIO, decode.decode_portfolio, path, UNCACHED)).value
+        return (await self._ask(trading.PORTFOLIO, decode_portfolio, path, UNCACHED)).value
 
     async def summary(self, account: SubAccount) -> AccountSummary:
         """Read the money."""
-        return (await self._ask(trading.SUMMARY, decode.decode_summary, _path(account))).value
+        return (await self._ask(trading.SUMMARY, decode_summary, _path(account))).value
 
     async def account_snapshot(self, account: SubAccount, at: datetime) -> AccountSnapshot:
         """Read shares and money, two calls, as one picture stamped `at`."""
@@ -229,13 +240,13 @@ class BrokerClient:
 
     async def request_otp(self) -> OtpTicket:
         """Have a one-time code sent: one of five a day, so exactly one attempt."""
-        body = encode.encode_otp_request()
-        return await self._ask_once(trading.REQUEST_OTP, body, decode.decode_otp_ticket)
+        body = encode_otp_request()
+        return await self._ask_once(trading.REQUEST_OTP, body, decode_otp_ticket)
 
     async def verify_otp(self, ticket_id: str, code: Secret) -> TwoFactorToken:
         """Trade a code for a token: one of three tries, so exactly one attempt."""
-        body = encode.encode_otp_verification(ticket_id, code)
-        return await self._ask_once(trading.VERIFY_OTP, body, decode.decode_two_factor_token)
+        body = encode_otp_verification(ticket_id, code)
+        return await self._ask_once(trading.VERIFY_OTP, body, decode_two_factor_token)
 
     async def _ask_once(
         self, endpoint: Endpoint, body: bytes, decoder: Callable[[Payload], Value]

@@ -20,7 +20,7 @@ from bot.broker.two_factor import TwoFactor
 from bot.domain.account import SubAccount
 from bot.domain.order import Intent
 from bot.protocol.answer import Answer, NoAnswer
-from bot.protocol.encode import encode_amend, encode_cancel, encode_place
+from bot.protocol.bodies import encode_amend, encode_cancel, encode_place
 from bot.protocol.endpoints.endpoint import Endpoint, Lane, build_target
 from bot.protocol.endpoints.trading import AMEND_ORDER, CANCEL_ORDER, PLACE_ORDER, USER
 

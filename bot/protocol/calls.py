@@ -2,7 +2,7 @@
 
 The first six are written by hand for trading, and a call whose shape no source shows hands out the
 checked payload. Order writes, the 2FA exchange and the rows of the day order book are not here:
-they need more than a payload (`decode.py`, `encode.py`).
+they need more than a payload, and have decoders of their own beside their encoders.
 """
 
 from collections.abc import Callable, Mapping

@@ -24,7 +24,7 @@ from bot.config.settings.load import Loaded
 from bot.domain.account import SubAccount
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.protocol.calls import CODECS
-from bot.protocol.decode import decode_order_row, decode_todays_orders
+from bot.protocol.day_order_book import decode_order_row, decode_todays_orders
 from bot.protocol.endpoints import ENDPOINTS
 from bot.protocol.endpoints.endpoint import Endpoint, path_parameters, with_defaults
 from bot.protocol.query import Kind

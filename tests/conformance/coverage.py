@@ -16,12 +16,12 @@ from typing import Any, Final, get_args, get_origin
 from bot.broker.client import BrokerClient
 from bot.broker.writes import OrderWriter
 from bot.conformance.data import Read, content_cases, reads, refusals
+from bot.protocol.accounts import decode_available_trade
 from bot.protocol.calls import CODECS
-from bot.protocol.decode import decode_available_trade
-from bot.protocol.encode import encode_revocation
 from bot.protocol.endpoints import ENDPOINTS
 from bot.protocol.endpoints.endpoint import Endpoint
 from bot.protocol.shaped import Codec
+from bot.protocol.two_factor import encode_revocation
 from bot.runtime.api import READS
 from bot.sandbox.api.directory import Directory
 from bot.sandbox.library.library import Library

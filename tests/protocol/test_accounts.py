@@ -3,8 +3,14 @@ from decimal import Decimal
 import pytest
 
 from bot.domain.account import Holding
-from bot.protocol.decode import decode_available_trade, decode_portfolio, decode_summary
-from bot.protocol.encode import encode_available_trade, encode_portfolio, encode_summary
+from bot.protocol.accounts import (
+    decode_available_trade,
+    decode_portfolio,
+    decode_summary,
+    encode_available_trade,
+    encode_portfolio,
+    encode_summary,
+)
 from bot.protocol.errors import MalformedAnswer
 from bot.protocol.values.border import AccountSummary, AvailableTrade, Portfolio, PortfolioRow
 from tests.protocol.samples import payload

@@ -6,8 +6,14 @@ import pytest
 from ruamel.yaml import YAML
 
 from bot.domain.order import OrderType, Side
-from bot.protocol.decode import decode_amend, decode_cancel, decode_place
-from bot.protocol.encode import encode_amend, encode_cancel, encode_place
+from bot.protocol.bodies import (
+    decode_amend,
+    decode_cancel,
+    decode_place,
+    encode_amend,
+    encode_cancel,
+    encode_place,
+)
 from bot.protocol.errors import MalformedRequest
 from bot.protocol.values.border import AmendRequest, PlaceRequest
 from tests.protocol.samples import ACCOUNT, INTENT

@@ -6,8 +6,12 @@ import pytest
 
 from bot.domain.instrument import Phase
 from bot.domain.order import OrderState, Side, TodaysOrders
-from bot.protocol.decode import decode_order_row, decode_todays_orders
-from bot.protocol.encode import RowDetail, encode_order_row
+from bot.protocol.day_order_book import (
+    RowDetail,
+    decode_order_row,
+    decode_todays_orders,
+    encode_order_row,
+)
 from bot.protocol.errors import MalformedAnswer
 from tests.protocol.samples import ACCOUNT, NOW, REPORT, ROW_JSON, TODAY, payload, without_raw
 from tests.rows import every_row

@@ -7,14 +7,20 @@ from typing import Any
 
 import pytest
 
-from bot.protocol import decode
+from bot.protocol.accounts import decode_available_trade, decode_portfolio, decode_summary
 from bot.protocol.answer import Answer
 from bot.protocol.calls import CODECS
+from bot.protocol.day_order_book import decode_order_row, decode_todays_orders
 from bot.protocol.endpoints import ENDPOINTS
 from bot.protocol.endpoints.endpoint import Endpoint
 from bot.protocol.envelope import open_envelope
 from bot.protocol.errors import BrokerRefusal, MalformedAnswer
+from bot.protocol.market import decode_market_phase
+from bot.protocol.orders import decode_order_results
+from bot.protocol.quotes import decode_depth, decode_quote
 from bot.protocol.strict_json import compact
+from bot.protocol.two_factor import decode_otp_ticket, decode_two_factor_token
+from bot.protocol.users import decode_sub_accounts, decode_user
 from tests.protocol.samples import ACCOUNT, NOW, RESULT_JSON, ROW_JSON, sealed
 from tests.rows import every_row
 
@@ -48,21 +54,21 @@ GOOD: dict[str, Any] = {
 }
 ROWS: dict[str, Any] = {"account": ACCOUNT, "requested_at": NOW}
 DECODERS: dict[str, Any] = {
-    "user": decode.decode_user,
-    "sub_accounts": decode.decode_sub_accounts,
-    "place_order": decode.decode_order_results,
-    "amend_order": decode.decode_order_results,
-    "cancel_order": decode.decode_order_results,
-    "todays_orders": lambda payload: decode.decode_todays_orders(payload, **ROWS),
-    "order_detail": lambda payload: decode.decode_order_row(payload, **ROWS),
-    "portfolio": decode.decode_portfolio,
-    "summary": decode.decode_summary,
-    "available_trade": decode.decode_available_trade,
-    "market_phase": decode.decode_market_phase,
-    "stock_quote": decode.decode_quote,
-    "stock_depth": decode.decode_depth,
-    "request_otp": decode.decode_otp_ticket,
-    "verify_otp": decode.decode_two_factor_token,
+    "user": decode_user,
+    "sub_accounts": decode_sub_accounts,
+    "place_order": decode_order_results,
+    "amend_order": decode_order_results,
+    "cancel_order": decode_order_results,
+    "todays_orders": lambda payload: decode_todays_orders(payload, **ROWS),
+    "order_detail": lambda payload: decode_order_row(payload, **ROWS),
+    "portfolio": decode_portfolio,
+    "summary": decode_summary,
+    "available_trade": decode_available_trade,
+    "market_phase": decode_market_phase,
+    "stock_quote": decode_quote,
+    "stock_depth": decode_depth,
+    "request_otp": decode_otp_ticket,
+    "verify_otp": decode_two_factor_token,
     "revoke_token": lambda payload: payload.value,
 }
 GENERATED = {name: codec for name, codec in CODECS.items() if name not in DECODERS}

@@ -2,9 +2,8 @@ import pytest
 
 from bot.domain.instrument import Exchange, Phase
 from bot.domain.order import OrderType
-from bot.protocol.decode import decode_market_phase
-from bot.protocol.encode import encode_market_phase
 from bot.protocol.errors import MalformedAnswer
+from bot.protocol.market import decode_market_phase, encode_market_phase
 from bot.protocol.values.border import MarketPhase
 from tests.protocol.samples import payload
 

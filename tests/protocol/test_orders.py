@@ -4,9 +4,8 @@ from decimal import Decimal
 import pytest
 
 from bot.domain.order import OrderState
-from bot.protocol.decode import decode_order_results
-from bot.protocol.encode import encode_order_result
 from bot.protocol.errors import MalformedAnswer
+from bot.protocol.orders import decode_order_results, encode_order_result
 from tests.protocol.samples import RESULT, RESULT_JSON, payload, without_raw
 from tests.rows import every_row
 

@@ -5,9 +5,8 @@ import pytest
 
 from bot.domain.instrument import Exchange
 from bot.domain.quote import Depth, DepthLevel, Quote
-from bot.protocol.decode import decode_depth, decode_quote
-from bot.protocol.encode import encode_depth, encode_quote
 from bot.protocol.errors import MalformedAnswer
+from bot.protocol.quotes import decode_depth, decode_quote, encode_depth, encode_quote
 from tests.protocol.samples import payload
 from tests.rows import every_row
 

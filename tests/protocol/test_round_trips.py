@@ -11,7 +11,21 @@ from bot.domain.account import SubAccount
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Phase
 from bot.domain.order import OrderReport, OrderResult, OrderState, OrderType, Side
 from bot.domain.quote import Depth, DepthLevel, Quote
-from bot.protocol import decode, encode
+from bot.protocol.accounts import (
+    decode_available_trade,
+    decode_portfolio,
+    decode_summary,
+    encode_available_trade,
+    encode_portfolio,
+    encode_summary,
+)
+from bot.protocol.day_order_book import (
+    RowDetail,
+    decode_order_row,
+    decode_todays_orders,
+    encode_order_row,
+    encode_todays_orders,
+)
 from bot.protocol.endpoints.endpoint import Endpoint, build_target
 from bot.protocol.endpoints.trading import (
     AVAILABLE_TRADE,
@@ -29,9 +43,19 @@ from bot.protocol.endpoints.trading import (
     VERIFY_OTP,
 )
 from bot.protocol.envelope import Payload, open_envelope
+from bot.protocol.market import decode_market_phase, encode_market_phase
+from bot.protocol.orders import decode_order_results, encode_order_results
+from bot.protocol.quotes import decode_depth, decode_quote, encode_depth, encode_quote
 from bot.protocol.secret import Secret
 from bot.protocol.signing import body_sha256, is_signed_by, sign
 from bot.protocol.status import STATUSES, settle_quantities, state_of
+from bot.protocol.two_factor import (
+    decode_otp_ticket,
+    decode_two_factor_token,
+    encode_otp_ticket,
+    encode_two_factor_token,
+)
+from bot.protocol.users import decode_sub_accounts, decode_user, encode_sub_accounts, encode_user
 from bot.protocol.values.border import (
     AccountSummary,
     AvailableTrade,
@@ -189,63 +213,63 @@ def over_the_wire(endpoint: Endpoint, written: object) -> Payload:
 
 @given(st.builds(User, user_id=counts))
 def test_a_user_comes_back(user):
-    assert decode.decode_user(over_the_wire(USER, encode.encode_user(user))) == user
+    assert decode_user(over_the_wire(USER, encode_user(user))) == user
 
 
 @given(st.lists(accounts, max_size=3).map(tuple))
 def test_sub_accounts_come_back(found):
-    written = encode.encode_sub_accounts(found)
+    written = encode_sub_accounts(found)
 
-    assert decode.decode_sub_accounts(over_the_wire(SUB_ACCOUNTS, written)) == found
+    assert decode_sub_accounts(over_the_wire(SUB_ACCOUNTS, written)) == found
 
 
 @given(quotes)
 def test_a_quote_comes_back(quote):
-    written = encode.encode_quote(quote)
+    written = encode_quote(quote)
 
-    assert decode.decode_quote(over_the_wire(STOCK_QUOTE, written)) == quote
+    assert decode_quote(over_the_wire(STOCK_QUOTE, written)) == quote
 
 
 @given(depths)
 def test_a_depth_comes_back(depth):
-    written = encode.encode_depth(depth)
+    written = encode_depth(depth)
 
-    assert decode.decode_depth(over_the_wire(STOCK_DEPTH, written)) == depth
+    assert decode_depth(over_the_wire(STOCK_DEPTH, written)) == depth
 
 
 @given(phases)
 def test_a_market_phase_comes_back(phase):
-    written = encode.encode_market_phase(phase)
+    written = encode_market_phase(phase)
 
-    assert decode.decode_market_phase(over_the_wire(MARKET_PHASE, written)) == phase
+    assert decode_market_phase(over_the_wire(MARKET_PHASE, written)) == phase
 
 
 @given(st.builds(AvailableTrade, **dict.fromkeys(AvailableTrade.__dataclass_fields__, money)))
 def test_available_trade_comes_back(trade):
-    written = encode.encode_available_trade(trade)
+    written = encode_available_trade(trade)
 
-    assert decode.decode_available_trade(over_the_wire(AVAILABLE_TRADE, written)) == trade
+    assert decode_available_trade(over_the_wire(AVAILABLE_TRADE, written)) == trade
 
 
 @given(portfolios)
 def test_a_portfolio_comes_back(portfolio):
-    written = encode.encode_portfolio(portfolio)
+    written = encode_portfolio(portfolio)
 
-    assert decode.decode_portfolio(over_the_wire(PORTFOLIO, written)) == portfolio
+    assert decode_portfolio(over_the_wire(PORTFOLIO, written)) == portfolio
 
 
 @given(st.builds(AccountSummary, **dict.fromkeys(AccountSummary.__dataclass_fields__, money)))
 def test_a_summary_comes_back(summary):
-    written = encode.encode_summary(summary)
+    written = encode_summary(summary)
 
-    assert decode.decode_summary(over_the_wire(SUMMARY, written)) == summary
+    assert decode_summary(over_the_wire(SUMMARY, written)) == summary
 
 
 @given(st.lists(order_results(), max_size=3))
 def test_order_results_come_back(results):
-    written = encode.encode_order_results(results)
+    written = encode_order_results(results)
 
-    found = decode.decode_order_results(over_the_wire(PLACE_ORDER, written))
+    found = decode_order_results(over_the_wire(PLACE_ORDER, written))
 
     assert [without_raw(result) for result in found] == results
 
@@ -253,13 +277,13 @@ def test_order_results_come_back(results):
 @given(accounts, st.data())
 def test_the_rows_of_the_day_book_come_back(account, data):
     report = data.draw(order_reports(account))
-    detail = encode.RowDetail(sub_account_id=account.id)
+    detail = RowDetail(sub_account_id=account.id)
     asked: dict[str, Any] = {"account": account, "requested_at": report.requested_at}
-    row = encode.encode_order_row(report, detail)
-    book = encode.encode_todays_orders([(report, detail)])
+    row = encode_order_row(report, detail)
+    book = encode_todays_orders([(report, detail)])
 
-    one = decode.decode_order_row(over_the_wire(ORDER_DETAIL, row), **asked)
-    (listed,) = decode.decode_todays_orders(over_the_wire(TODAYS_ORDERS, book), **asked).reports
+    one = decode_order_row(over_the_wire(ORDER_DETAIL, row), **asked)
+    (listed,) = decode_todays_orders(over_the_wire(TODAYS_ORDERS, book), **asked).reports
 
     assert one == listed
     assert without_raw(one) == report
@@ -267,16 +291,16 @@ def test_the_rows_of_the_day_book_come_back(account, data):
 
 @given(st.builds(OtpTicket, ticket_id=names, masked_destination=texts))
 def test_a_ticket_comes_back(ticket):
-    written = encode.encode_otp_ticket(ticket)
+    written = encode_otp_ticket(ticket)
 
-    assert decode.decode_otp_ticket(over_the_wire(REQUEST_OTP, written)) == ticket
+    assert decode_otp_ticket(over_the_wire(REQUEST_OTP, written)) == ticket
 
 
 @given(st.builds(TwoFactorToken, token=names.map(Secret), expires_at=seconds))
 def test_a_token_comes_back(token):
-    written = encode.encode_two_factor_token(token)
+    written = encode_two_factor_token(token)
 
-    assert decode.decode_two_factor_token(over_the_wire(VERIFY_OTP, written)) == token
+    assert decode_two_factor_token(over_the_wire(VERIFY_OTP, written)) == token
 
 
 @given(texts, texts.filter(lambda text: text not in {"", ".", ".."}), st.binary(max_size=50))

@@ -3,11 +3,12 @@
 import pytest
 
 from bot.protocol.answer import Answer
-from bot.protocol.decode import decode_depth, decode_todays_orders
+from bot.protocol.day_order_book import decode_todays_orders
 from bot.protocol.endpoints import ENDPOINTS
 from bot.protocol.endpoints.trading import STOCK_DEPTH, TODAYS_ORDERS
 from bot.protocol.envelope import open_envelope, read_error_body
 from bot.protocol.errors import MalformedAnswer
+from bot.protocol.quotes import decode_depth
 from bot.protocol.sizes import (
     FOR_A_MOMENT,
     LARGE,

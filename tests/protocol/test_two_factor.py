@@ -2,21 +2,19 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bot.protocol.decode import (
+from bot.protocol.errors import MalformedAnswer, MalformedRequest
+from bot.protocol.secret import Secret
+from bot.protocol.two_factor import (
     decode_otp_request,
     decode_otp_ticket,
     decode_otp_verification,
     decode_revocation,
     decode_two_factor_token,
-)
-from bot.protocol.encode import (
     encode_otp_request,
     encode_otp_verification,
     encode_revocation,
     encode_two_factor_token,
 )
-from bot.protocol.errors import MalformedAnswer, MalformedRequest
-from bot.protocol.secret import Secret
 from bot.protocol.values.border import OtpTicket, OtpVerification, TwoFactorToken
 from tests.protocol.samples import payload
 

@@ -1,9 +1,8 @@
 import pytest
 
 from bot.domain.account import SubAccount
-from bot.protocol.decode import decode_sub_accounts, decode_user
-from bot.protocol.encode import encode_sub_accounts
 from bot.protocol.errors import MalformedAnswer
+from bot.protocol.users import decode_sub_accounts, decode_user, encode_sub_accounts
 from bot.protocol.values.border import User
 from tests.protocol.samples import ACCOUNT, payload
 

@@ -4,9 +4,14 @@ from collections.abc import Callable, Mapping
 
 from pydantic import JsonValue
 
-from bot.protocol.decode import decode_otp_request, decode_otp_verification, decode_revocation
-from bot.protocol.encode import encode_otp_ticket, encode_two_factor_token
-from bot.protocol.two_factor import OTP_CHANNEL
+from bot.protocol.two_factor import (
+    OTP_CHANNEL,
+    decode_otp_request,
+    decode_otp_verification,
+    decode_revocation,
+    encode_otp_ticket,
+    encode_two_factor_token,
+)
 from bot.sandbox.api.call import Call, Handler
 from bot.sandbox.api.gatekeeper import Gatekeeper
 from bot.sandbox.errors import HttpRefusal

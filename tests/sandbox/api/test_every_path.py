@@ -9,18 +9,14 @@ from typing import Any
 from bot.domain.account import SubAccount
 from bot.protocol.answer import Answer
 from bot.protocol.calls import CODECS
-from bot.protocol.decode import (
-    decode_order_results,
-    decode_order_row,
-    decode_otp_ticket,
-    decode_todays_orders,
-    decode_two_factor_token,
-)
+from bot.protocol.day_order_book import decode_order_row, decode_todays_orders
 from bot.protocol.drift import Drift, drift_of
 from bot.protocol.endpoints import ENDPOINTS
 from bot.protocol.endpoints.endpoint import Endpoint, build_target, path_parameters, query_faults
 from bot.protocol.envelope import Payload, open_envelope
+from bot.protocol.orders import decode_order_results
 from bot.protocol.query import Kind, Parameter
+from bot.protocol.two_factor import decode_otp_ticket, decode_two_factor_token
 from bot.sandbox.library.library import Library
 from tests.rows import every_row
 from tests.sandbox.client import (
