@@ -1,6 +1,7 @@
 """What checking configuration and strategies shows: plans, their cost in requests, mistakes."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import timedelta
 
 from bot.cli.command import Invocation
@@ -13,9 +14,6 @@ from bot.domain.plan import OrderPlan, StrategyPlan
 from bot.runtime.feeds import polls_of, room_for_polls
 
 Plain = dict[str, object]
-
-
-# --------------------------------------------------------------------------------- what is found
 
 
 def good(warnings: list[Problem]) -> Plain:
@@ -44,21 +42,13 @@ def warn(invocation: Invocation, warnings: list[Problem]) -> None:
 
 def problem_fields(problem: Problem) -> Plain:
     """Return a problem as JSON-ready fields."""
-    return {
-        "code": problem.code,
-        "message": problem.message,
-        "file": problem.file,
-        "line": problem.line,
-        "column": problem.column,
-    }
-
-
-# ---------------------------------------------------------------------------------------- a plan
+    names = ("code", "message", "file", "line", "column")
+    return {name: getattr(problem, name) for name in names}
 
 
 def plan_fields(plan: StrategyPlan) -> Plain:
     """The plan as JSON-ready fields; durations in seconds, prices and money in whole VND."""
-    limits, when, order = plan.limits, plan.when, plan.order
+    when, order = plan.when, plan.order
     has_hours = when.start and when.end
     return {
         "name": plan.name,
@@ -74,13 +64,7 @@ def plan_fields(plan: StrategyPlan) -> Plain:
             "price": price_words(order),
             "expire_s": seconds(order.expire_after),
         },
-        "limits": {
-            "max_position": limits.max_position,
-            "max_order_value": limits.max_order_value,
-            "max_orders_per_day": limits.max_orders_per_day,
-            "max_loss_per_day": limits.max_loss_per_day,
-            "max_price_gap_ppm": limits.max_price_gap_ppm,
-        },
+        "limits": asdict(plan.limits),
         "hold_2fa_s": seconds(plan.hold_2fa),
         "source": plan.source,
         "sha256": plan.source_sha256,
@@ -131,9 +115,6 @@ def span_words(span: timedelta) -> str:
 def seconds(span: timedelta | None) -> float | None:
     """A duration as JSON knows it."""
     return None if span is None else span.total_seconds()
-
-
-# --------------------------------------------------------------------------------- what it costs
 
 
 def cost_lines(plans: Sequence[StrategyPlan], quota: int) -> list[str]:

@@ -24,6 +24,7 @@ _LINE_MAX: Final = 8_192
 _LOCAL_MODES: Final = 3
 """Where `termios` keeps the local modes, ECHO among them."""
 
+Modes = list[int | list[bytes | int]]
 Submit = Callable[[str], None]
 State = Mapping[str, object]
 """The state of the second factor, as the running bot reports it."""
@@ -40,7 +41,7 @@ class CodePrompt:
         self._terminal = terminal
         self._submit: Submit | None = None
         self._is_asking = False
-        self._saved: list[int | list[bytes | int]] | None = None
+        self._saved: Modes | None = None
 
     def start(self, submit: Submit, state: State) -> None:
         """Ask. What is typed goes to `submit`; `ask` then asks again, until `stop`."""
@@ -50,10 +51,7 @@ class CodePrompt:
             self._talk(ELSEWHERE)
             return
         self._submit = submit
-        self._saved = termios.tcgetattr(self._terminal)
-        hidden = termios.tcgetattr(self._terminal)
-        hidden[_LOCAL_MODES] &= ~termios.ECHO
-        termios.tcsetattr(self._terminal, termios.TCSADRAIN, hidden)
+        self._saved = hide_echo(self._terminal)
         asyncio.get_running_loop().add_reader(self._terminal, self._read)
         self.ask("", state)
 
@@ -99,6 +97,14 @@ class CodePrompt:
         elif self._submit is not None and self._is_asking:
             self._is_asking = False
             self._submit(given.decode("utf-8", "replace").strip())
+
+
+def hide_echo(terminal: int) -> Modes:
+    """Stop the terminal from echoing; return its modes from before, for `termios.tcsetattr`."""
+    before, hidden = termios.tcgetattr(terminal), termios.tcgetattr(terminal)
+    hidden[_LOCAL_MODES] &= ~termios.ECHO
+    termios.tcsetattr(terminal, termios.TCSADRAIN, hidden)
+    return before
 
 
 def _is_ours(terminal: int) -> bool:

@@ -19,16 +19,7 @@ from bot.cli import messages
 from bot.cli.code_prompt import CodePrompt
 from bot.cli.command import Invocation
 from bot.cli.rows import fields_of
-from bot.cli.show import (
-    cut,
-    is_attended,
-    say,
-    steer,
-    wants_color,
-    width,
-    write_json,
-    write_line,
-)
+from bot.cli.show import cut, is_attended, say, steer, wants_color, width, write_json, write_line
 from bot.cli.telling.narrator import Narrator
 from bot.cli.telling.wording import LINE_MAX
 from bot.config.settings.load import Loaded

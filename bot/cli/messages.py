@@ -1,4 +1,4 @@
-"""Texts of the command line that are more than a line."""
+"""Longer texts of the command line."""
 
 from typing import Final
 
@@ -26,12 +26,14 @@ EXIT_CODES: Final = """\
 
 NO_CODE_AS_ARGUMENT: Final = (
     "a code or token is never an argument: it would stay in the shell's history and show in the "
-    "list of processes. Type it at the prompt of: bot otp   or pipe it: … | bot otp submit -"
+    "list of processes. "
 )
 """Why `bot otp 123456` is refused."""
+TYPE_CODE: Final = "Type it at the prompt of: bot otp   or pipe it: … | bot otp submit -"
+PIPE_CODE: Final = "Leave --otp out to be asked, or pipe the code: … | bot conformance --otp -"
 
 URL_HOLDS_TOO_MUCH: Final = (
-    "a password belongs neither into a file nor on a command line. Leave it out of the address, "
+    "a password belongs neither in a file nor on a command line. Leave it out of the address, "
     "and put it into ~/.pgpass (mode 0600), or the whole address into BOT_JOURNAL__URL"
 )
 """Why `bot init --db` refuses an address with a password."""
@@ -39,11 +41,11 @@ URL_HOLDS_TOO_MUCH: Final = (
 NO_BOT: Final = "no bot is running on {state_dir}. Start one: bot run (or bot demo)"
 
 USED_JOURNAL: Final = (
-    "{journal} holds an earlier run already, and a demo that begins anew needs an empty journal. "
+    "{journal} holds an earlier run, and a new demo needs an empty journal. "
     "Give another database with --db, or empty this one"
 )
 TAKEN: Final = "{do} accepted; the bot stays {state} until that cause clears"
-"""Said where another cause stands above what an operator has done."""
+"""Where another cause still keeps the bot in its state."""
 SYSTEM: Final = "Check permissions and free space, or choose another directory: --state-dir DIR"
 BUG: Final = "this is a bug of ours, not a mistake of yours: {error}"
 BUG_REPORT: Final = "the report is in {path}; it holds no secrets"
@@ -53,13 +55,13 @@ SUMMARY_NEXT: Final = (
 )
 
 DEMO_JOURNAL: Final = "(this is the demo's journal, {journal}; use -c to read another)"
-DEMO_BOT: Final = "(this is the demo that runs; use -c for another bot)"
+DEMO_BOT: Final = "(this is the running demo; use -c for another bot)"
 WHICH_BOT: Final = (
     "which bot? No configuration was found and no demo is running. Name it: {command} -c FILE"
 )
 NOT_THE_DEMO: Final = (
     "no bot is running on {state_dir}, which {config} names, and nothing was done. "
-    "The demo is running; if that is the one you mean, say the same with -c {demo}"
+    "The demo is running; if you mean that one, repeat the command with -c {demo}"
 )
 """A bot of one's own is never taken for the demo, nor the demo for it."""
 OTHER_PORT: Final = (
@@ -69,14 +71,9 @@ OTHER_PORT: Final = (
 LIVE_KEY: Final = (
     "this key is for real money. Without --read-only an order is placed (one lot at the day's "
     "floor), changed and cancelled, and others are tried that must be rejected. Give --read-only, "
-    "or --real-orders if that is meant"
+    "or --real-orders if you mean it"
 )
 """Why `bot conformance` refuses a live key."""
 
-NO_CODE_FOR_CONFORMANCE: Final = (
-    "a code is never an argument: it would stay in the shell's history and show in the list of "
-    "processes. Leave --otp out to be asked, or pipe the code: … | bot conformance --otp -"
-)
-"""Why `--otp 123456` is refused."""
-CHANGED: Final = "{files} changed since the start: stop and run again to use it"
+CHANGED: Final = "{files} changed since the start: stop the bot and run it again to use the change"
 """Of a strategy that runs."""

@@ -8,7 +8,7 @@ import click
 
 from bot.cli import messages
 from bot.cli.command import Invocation
-from bot.cli.show import print_json, print_text
+from bot.cli.show import print_json, write_line
 from bot.cli.target import Fields, ask_bot, each, find_status, inner, text, which_bot
 from bot.cli.telling.wording import counted
 from bot.clock import monotonic_s
@@ -48,7 +48,7 @@ def act(
     if strategy is None:
         print_accepted(invocation, found, do, wanted)
     elif not invocation.json and state(found) == "on":
-        print_text(f"{strategy} on")
+        write_line(f"{strategy} on")
 
 
 def wait_until(
@@ -66,7 +66,7 @@ def wait_until(
 def print_accepted(invocation: Invocation, found: Fields, do: str, wanted: RunState) -> None:
     """Say that the bot has accepted the act where another state still hides it."""
     if not invocation.json and text(found, "state") != wanted:
-        print_text(messages.TAKEN.format(do=do, state=text(found, "state")))
+        write_line(messages.TAKEN.format(do=do, state=text(found, "state")))
 
 
 def print_end(invocation: Invocation, found: Fields) -> None:
@@ -77,15 +77,15 @@ def print_end(invocation: Invocation, found: Fields) -> None:
     print_state(invocation, found)
     if orders := each(found, "open_orders"):
         listed = ", ".join(text(row, "order_id") for row in orders)
-        print_text(f"{counted(len(orders), 'order')} still open: {listed}")
+        write_line(f"{counted(len(orders), 'order')} still open: {listed}")
 
 
 def print_state(invocation: Invocation, found: Fields, more: str = "") -> None:
     """Print which bot it is and how it is now, and which strategies are off."""
     reason = text(found, "reason")
     tail = f"{f', {more}' if more else ''}{f': {reason}' if reason else ''}"
-    print_text(f"{text(found, 'state')} {which_bot(invocation)}{tail}")
+    write_line(f"{text(found, 'state')} {which_bot(invocation)}{tail}")
     for row in each(found, "strategies"):
         if text(row, "state") in _OFF:
             why = text(row, "reason")
-            print_text(f"{text(row, 'name')} {text(row, 'state')}{f': {why}' if why else ''}")
+            write_line(f"{text(row, 'name')} {text(row, 'state')}{f': {why}' if why else ''}")

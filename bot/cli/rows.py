@@ -47,18 +47,20 @@ def plain(value: object) -> object:
     return value
 
 
-def names_of(kind: type) -> tuple[str, ...]:
-    """The names of a row's fields: the heads of its CSV, even without a row."""
-    return tuple(field.name for field in fields(kind))
-
-
 def print_machine(
-    invocation: Invocation, rows: Sequence[Plain], form: str, *, what: str, names: Sequence[str]
+    invocation: Invocation,
+    found: Sequence[object],
+    form: str,
+    *,
+    what: str,
+    kind: type,
+    more: Sequence[str] = (),
 ) -> bool:
-    """Print rows as JSON or CSV if that was asked for; say whether it was.
+    """Print rows of a `kind` as JSON or CSV if that was asked for; say whether it was.
 
-    `what` is the key of the rows in the JSON object, `names` are the fields of a row.
+    `what` is the key of the rows in the JSON object; `more` names properties to print too.
     """
+    rows = [{**fields_of(row), **{name: getattr(row, name) for name in more}} for row in found]
     if invocation.json and form != "table":
         raise click.UsageError(f"--json and -o {form} contradict each other: give one of them")
     if invocation.json:
@@ -67,7 +69,7 @@ def print_machine(
         for row in rows:
             write_json(json.dumps(row, ensure_ascii=False, default=str))
     elif form == "csv":
-        first, *others = csv_lines(rows, names)
+        first, *others = csv_lines(rows, [*(field.name for field in fields(kind)), *more])
         write_line(first, limit=len(first), dye=lambda text: BYTE_ORDER_MARK + text)
         for line in others:
             write_line(line, limit=len(line))

@@ -125,15 +125,10 @@ def ask_hidden(question: str) -> str:
 # ----------------------------------------------------------------------------------------- results
 
 
-def print_text(text: str) -> None:
-    """Print a result of one line."""
-    write_line(text)
-
-
 def print_lines(lines: Iterable[str]) -> None:
     """Print results, one to a line."""
     for text in lines:
-        print_text(text)
+        write_line(text)
 
 
 def print_json(fields: Mapping[str, object]) -> None:

@@ -258,42 +258,35 @@ def refusal(invocation: Invocation, reply: Fields) -> OperatorMistake:
 
 
 def inner(fields: Fields, name: str) -> Fields:
-    """A mapping within; empty without one."""
     found = fields.get(name)
     return found if isinstance(found, Mapping) else {}
 
 
 def each(fields: Fields, name: str) -> list[Fields]:
-    """A list of mappings within; empty without one."""
     found = fields.get(name)
     rows = found if isinstance(found, list) else []
     return [row for row in rows if isinstance(row, Mapping)]
 
 
 def words(fields: Fields, name: str) -> list[str]:
-    """A list of texts within; empty without one."""
     found = fields.get(name)
     return [str(word) for word in found] if isinstance(found, list) else []
 
 
 def text(fields: Fields, name: str) -> str:
-    """A text; empty without one."""
     found = fields.get(name)
     return "" if found is None else str(found)
 
 
 def maybe_whole(fields: Fields, name: str) -> int | None:
-    """A whole number, or None."""
     found = fields.get(name)
     return found if isinstance(found, int) else None
 
 
 def whole(fields: Fields, name: str) -> int:
-    """A whole number; 0 without one."""
     return maybe_whole(fields, name) or 0
 
 
 def instant(fields: Fields, name: str) -> datetime | None:
-    """An instant written as ISO 8601, or None."""
     found = fields.get(name)
     return datetime.fromisoformat(found) if isinstance(found, str) else None

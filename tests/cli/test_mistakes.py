@@ -244,7 +244,7 @@ def test_a_new_demo_wants_a_journal_that_nobody_has_used(tmp_path: Path) -> None
     ran = call("demo", "--db", url, "--state-dir", str(tmp_path / "demo"))
 
     assert (ran.code, ran.out) == (ExitCode.CONFIG, "")
-    assert ran.err.startswith(f"E-RUN-005 {url} holds an earlier run already")
+    assert ran.err.startswith(f"E-RUN-005 {url} holds an earlier run, and")
     assert not (tmp_path / "demo" / "sandbox.jsonl").exists()
 
 

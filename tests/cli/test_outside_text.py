@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from bot.cli.command import Invocation
 from bot.cli.rows import csv_lines
-from bot.cli.show import LogLines, aligned, print_json, print_table, print_text, show_mistake
+from bot.cli.show import LogLines, aligned, print_json, print_table, show_mistake, write_line
 from bot.cli.telling.wording import clock_of, folded
 from bot.config.problems import OperatorMistake, Problem
 from bot.domain.entry import Entry, OrderUpdated
@@ -104,7 +104,7 @@ def test_tables_texts_csv_and_json_show_it_and_obey_nothing(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     print_table(Invocation(color="always"), ["WHY", "QTY"], [[FORGED, 1]], limit=500)
-    print_text(FORGED)
+    write_line(FORGED)
     print_json({"why": FORGED})
 
     styled = "\x1b[1mWHY"

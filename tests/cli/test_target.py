@@ -133,7 +133,7 @@ def test_beside_a_running_demo_a_bot_of_ones_own_that_does_not_run_is_not_mistak
 
     assert (ran.code, ran.out) == (ExitCode.USAGE, "")
     assert ran.err.startswith(f"E-RUN-007 no bot is running on {bots.idle}/state, which ")
-    assert ran.err.endswith(f"if that is the one you mean, say the same with -c {shipped(DEMO)}\n")
+    assert ran.err.endswith(f"if you mean that one, repeat the command with -c {shipped(DEMO)}\n")
     assert bots.state_of_the_demo() == "RUNNING"
 
 
@@ -168,7 +168,7 @@ def test_a_look_that_ends_at_the_demo_says_so_also_to_who_wants_no_talk(bots: Bo
     status = bots.call(bots.home, "-q", "status", "--json")
 
     assert positions.err.startswith("(this is the demo's journal, ")
-    assert status.err == "(this is the demo that runs; use -c for another bot)\n"
+    assert status.err == "(this is the running demo; use -c for another bot)\n"
     assert json.loads(status.out)["bot"]["name"] == "demo"
 
 

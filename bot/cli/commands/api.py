@@ -128,9 +128,6 @@ def _print_list(invocation: Invocation, like: Sequence[str], *, limit: int) -> N
     print_table(invocation, HEADS, cells, limit=limit)
 
 
-# ------------------------------------------------------------------------------------- the asking
-
-
 async def _replies(invocation: Invocation, asked: Asked, *, everything: bool) -> list[Fields]:
     """Ask for the page, or for all of them: the running bot, else the configured broker."""
 
@@ -174,9 +171,6 @@ def _good(invocation: Invocation, reply: Fields) -> Fields:
     if code not in _EXIT_CODES:
         raise refusal(invocation, reply)
     raise OperatorMistake.of(code, text(reply, "message"), _EXIT_CODES[code])
-
-
-# ------------------------------------------------------------------------------------- a payload
 
 
 def lines_of_payload(payloads: Sequence[object], *, limit: int) -> Iterator[str]:

@@ -12,7 +12,7 @@ from bot.cli.command import Invocation, define_command
 from bot.cli.commands.orders import ended_words, find_order, order_fields
 from bot.cli.operating import LOOK_EVERY_S, OPERATOR
 from bot.cli.options import reason_option, timeout_option
-from bot.cli.show import print_json, print_text, say, show_mistake
+from bot.cli.show import print_json, say, show_mistake, write_line
 from bot.cli.target import (
     ask_bot,
     each,
@@ -41,11 +41,7 @@ from bot.journal.values import OrderRow
 @timeout_option
 @click.pass_obj
 def command(
-    invocation: Invocation,
-    references: tuple[str, ...],
-    is_all: bool,
-    reason: str,
-    timeout: float,
+    invocation: Invocation, references: tuple[str, ...], is_all: bool, reason: str, timeout: float
 ) -> ExitCode:
     """Cancel the open part of orders and wait until the broker's rows show it.
 
@@ -84,7 +80,7 @@ def command(
         say(invocation, "no order of the bot is open")
     else:
         for row in rows:
-            print_text(ended_words(row))
+            write_line(ended_words(row))
         say(invocation, f"{counted(done, 'order')} cancelled of {len(rows) + refused}")
     if done < len(rows):
         return ExitCode.REJECTED
@@ -93,7 +89,7 @@ def command(
 
 def _print_which(invocation: Invocation, orders: int) -> None:
     if not invocation.json:
-        print_text(f"{which_bot(invocation)}: {counted(orders, 'order')} to cancel")
+        write_line(f"{which_bot(invocation)}: {counted(orders, 'order')} to cancel")
 
 
 def _wait_for_ends(

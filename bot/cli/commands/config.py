@@ -6,7 +6,7 @@ from typing import Final
 import click
 
 from bot.cli.command import Invocation, define_command, define_group
-from bot.cli.show import aligned, print_json, print_lines, print_text
+from bot.cli.show import aligned, print_json, print_lines, write_line
 from bot.cli.target import load
 from bot.cli.telling.wording import counted
 from bot.config.masking import masked_url
@@ -50,7 +50,7 @@ def check(invocation: Invocation) -> int:
         symbols = {symbol for plan in plans for symbol in plan.symbols}
         strategies = counted(len(plans), "strategy", "strategies")
         counts = f"{strategies}, {counted(len(symbols), 'symbol')}"
-        print_text(f"ok {loaded.path}: mode {mode}, {counts}")
+        write_line(f"ok {loaded.path}: mode {mode}, {counts}")
         print_lines(cost_lines(plans, quota))
     return ExitCode.DONE
 
@@ -86,7 +86,7 @@ def path(invocation: Invocation, place: str | None) -> None:
     if invocation.json:
         print_json({place: found[place]} if place else found)
     elif place:
-        print_text(found[place])
+        write_line(found[place])
     else:
         print_lines(aligned(("WHAT", "WHERE"), list(found.items()), limit=UNCUT))
 

@@ -7,8 +7,7 @@ import asyncio
 import signal
 import sys
 import termios
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from datetime import datetime
 from functools import partial
 from typing import Final
@@ -16,12 +15,12 @@ from typing import Final
 import click
 
 from bot.cli import messages
+from bot.cli.code_prompt import hide_echo
 from bot.cli.command import Invocation, define_command
 from bot.cli.show import (
     cut,
     is_attended,
     print_json,
-    print_text,
     say,
     wants_color,
     width,
@@ -41,8 +40,6 @@ from bot.runtime.worlds.system import SystemEnvironment
 
 STDIN: Final = "-"
 SIGNALLED: Final = 128
-LOCAL_MODES: Final = 3
-"""Where `termios` keeps them, ECHO among them."""
 LIVE_KEY: Final = "ak_live_"
 ID_WIDTH: Final = 34
 FOUND_WIDTH: Final = 300
@@ -127,7 +124,8 @@ def command(
 def _asking(invocation: Invocation, otp: str | None) -> AskCode:
     """How to get the code once it has been sent. Raises UsageError where nobody can give it."""
     if otp not in {None, STDIN}:
-        raise click.BadParameter(messages.NO_CODE_FOR_CONFORMANCE, param_hint="--otp")
+        refused = messages.NO_CODE_AS_ARGUMENT + messages.PIPE_CODE
+        raise click.BadParameter(refused, param_hint="--otp")
     if otp is None and not is_attended(invocation):
         raise click.UsageError("nobody to ask for the code: give --otp -, or --read-only")
 
@@ -135,8 +133,12 @@ def _asking(invocation: Invocation, otp: str | None) -> AskCode:
         if otp == STDIN:
             return (await _line()).strip()
         write_line(f"the code that was sent to {destination} (hidden):", err=True)
-        with _hidden(sys.stdin.fileno()):
+        terminal = sys.stdin.fileno()
+        modes = hide_echo(terminal)
+        try:
             return (await _line()).strip()
+        finally:
+            termios.tcsetattr(terminal, termios.TCSADRAIN, modes)
 
     return ask
 
@@ -156,18 +158,6 @@ async def _line() -> str:
     return sys.stdin.readline()
 
 
-@contextmanager
-def _hidden(terminal: int) -> Iterator[None]:
-    """Have the terminal not echo what is typed."""
-    before, hidden = termios.tcgetattr(terminal), termios.tcgetattr(terminal)
-    hidden[LOCAL_MODES] &= ~termios.ECHO
-    termios.tcsetattr(terminal, termios.TCSADRAIN, hidden)
-    try:
-        yield
-    finally:
-        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
-
-
 def print_finding(invocation: Invocation, finding: Finding, *, is_colored: bool) -> None:
     """Print a finding as it comes: not with --json, with -q only what is not ok."""
     if invocation.json or (invocation.quiet and finding.verdict is Verdict.OK):
@@ -180,7 +170,7 @@ def print_finding(invocation: Invocation, finding: Finding, *, is_colored: bool)
     rest = visible(f"{finding.id:<{ID_WIDTH}} {finding.what}")
     write_line(cut(f"{word} {rest}", width()), dye=dyed if is_colored else str)
     if finding.verdict is not Verdict.OK:
-        print_text(cut(f"{'':<{len(word)}} found: {finding.found}", FOUND_WIDTH))
+        write_line(cut(f"{'':<{len(word)}} found: {finding.found}", FOUND_WIDTH))
 
 
 def _print_end(invocation: Invocation, plan: ConformancePlan, report: Report) -> None:
@@ -195,6 +185,6 @@ def _print_end(invocation: Invocation, plan: ConformancePlan, report: Report) ->
         return
     listed = ", ".join(f"{count} {word}" for word, count in counts.items())
     verdict = "conforms" if report.is_conforming else "does not conform"
-    print_text(f"{plan.base_url} {verdict}: {report.executed} assertions made, {listed}")
+    write_line(f"{plan.base_url} {verdict}: {report.executed} assertions made, {listed}")
     if report.counts[Verdict.DRIFT]:
         say(invocation, "the bot copes with drift; report it to whoever keeps the document")

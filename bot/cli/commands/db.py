@@ -4,7 +4,7 @@ import click
 
 from bot.cli.command import Invocation, define_command, define_group
 from bot.cli.rows import fields_of
-from bot.cli.show import print_json, print_text, say
+from bot.cli.show import print_json, say, write_line
 from bot.cli.target import load, readable
 from bot.config.masking import masked_url
 from bot.config.problems import ExitCode, OperatorMistake
@@ -53,7 +53,7 @@ def _show(invocation: Invocation, loaded: Loaded) -> SchemaState:
     if invocation.json:
         print_json({"url": shown, **fields_of(state), "is_current": state.is_current})
     else:
-        print_text(f"{shown}: schema {state.found or 'none'}, this program needs {state.wanted}")
+        write_line(f"{shown}: schema {state.found or 'none'}, this program needs {state.wanted}")
     return state
 
 

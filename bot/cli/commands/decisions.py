@@ -6,8 +6,8 @@ import click
 
 from bot.cli.command import Invocation, define_command
 from bot.cli.options import form_option, since_of, since_option, strategy_option, symbol_option
-from bot.cli.rows import fields_of, names_of, print_machine
-from bot.cli.show import UNCUT, Row, print_table, print_text
+from bot.cli.rows import print_machine
+from bot.cli.show import UNCUT, Row, print_table, write_line
 from bot.cli.target import open_journal
 from bot.cli.telling.wording import clock_of, counted, minute_of
 from bot.journal.grouping import group, reason_of
@@ -59,9 +59,8 @@ def command(
         )
     is_grouped = why_not or missed
     groups = group(found) if is_grouped else []
-    names = names_of(DecisionGroup if is_grouped else DecisionRow)
-    machine = [fields_of(row) for row in (groups or found)]
-    if print_machine(invocation, machine, form, what="decisions", names=names):
+    kind = DecisionGroup if is_grouped else DecisionRow
+    if print_machine(invocation, groups or found, form, what="decisions", kind=kind):
         return
     heads = GROUP_HEADS if is_grouped else HEADS
     rows = list(map(_group_cells, groups) if is_grouped else map(_cells, found))
@@ -71,7 +70,7 @@ def command(
         at = heads.index(INTERNAL)
         rows = [[*row[:at], *row[at + 1 :]] for row in rows]
         print_table(invocation, [*heads[:at], *heads[at + 1 :]], rows, spare=SPARE[heads])
-    print_text(counted(len(found), "decision"))
+    write_line(counted(len(found), "decision"))
 
 
 def _cells(row: DecisionRow) -> Row:

@@ -109,9 +109,6 @@ def _play(invocation: Invocation, loaded: Loaded, wall_s: float, *, is_alone: bo
     _print_summary(invocation, loaded, run_in_foreground(invocation, loaded, options))
 
 
-# ------------------------------------------------------------------------------------ the summary
-
-
 def _print_summary(invocation: Invocation, loaded: Loaded, end: RunEnd) -> None:
     from bot.journal.heads import read_heads_file
     from bot.journal.reader import JournalReader

@@ -6,8 +6,8 @@ import click
 
 from bot.cli.command import Invocation, define_command
 from bot.cli.options import form_option, since_of, since_option, strategy_option, symbol_option
-from bot.cli.rows import fields_of, names_of, paper_line, print_machine
-from bot.cli.show import UNCUT, print_lines, print_table, print_text
+from bot.cli.rows import paper_line, print_machine
+from bot.cli.show import UNCUT, print_lines, print_table, write_line
 from bot.cli.target import open_journal
 from bot.cli.telling.wording import clock_of, counted, day_and_clock_of
 from bot.journal.values import FillRow
@@ -34,8 +34,7 @@ def command(
         wanted = symbol.upper() if symbol else None
         found = reader.fills(since=since_of(since, reader), symbol=wanted, strategy=strategy)
         paper = paper_line(reader)
-    machine = [fields_of(row) for row in found]
-    if print_machine(invocation, machine, form, what="fills", names=names_of(FillRow)):
+    if print_machine(invocation, found, form, what="fills", kind=FillRow):
         return
     has_days = form == "wide" or len({row.trading_date for row in found}) > 1
     time_of = day_and_clock_of if has_days else clock_of
@@ -49,5 +48,5 @@ def command(
     limit = UNCUT if form == "wide" else None
     print_table(invocation, HEADS, rows, limit=limit, spare=SPARE)
     fees, taxes = sum(row.fee for row in found), sum(row.tax for row in found)
-    print_text(f"{counted(len(found), 'fill')}, fees {fees:,}, tax {taxes:,}")
+    write_line(f"{counted(len(found), 'fill')}, fees {fees:,}, tax {taxes:,}")
     print_lines(paper)

@@ -13,7 +13,7 @@ from bot.cli.command import Invocation, define_command
 from bot.cli.commands.orders import ended_words
 from bot.cli.operating import OPERATOR, print_accepted, print_state, wait_until
 from bot.cli.options import reason_option
-from bot.cli.show import confirm, print_json, print_text, show_mistake
+from bot.cli.show import confirm, print_json, show_mistake, write_line
 from bot.cli.target import (
     Fields,
     ask_bot,
@@ -65,9 +65,9 @@ def command(invocation: Invocation, yes: bool, reason: str) -> None:
         with open_journal(invocation) as reader:
             for order_id in asked | still:
                 if order_id in still:
-                    print_text(f"{order_id} STILL OPEN: bot order {order_id} --timeline")
+                    write_line(f"{order_id} STILL OPEN: bot order {order_id} --timeline")
                 else:
-                    print_text(ended_words(reader.order(order_id)))
+                    write_line(ended_words(reader.order(order_id)))
     except OperatorMistake as unread:
         show_mistake(unread)
 

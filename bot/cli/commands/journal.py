@@ -10,7 +10,7 @@ import click
 from bot.cli.command import Invocation, define_command, define_group
 from bot.cli.options import since_of, since_option
 from bot.cli.rows import fields_of
-from bot.cli.show import print_json, print_lines, print_text, say
+from bot.cli.show import print_json, print_lines, say, write_line
 from bot.cli.target import readable
 from bot.cli.telling.wording import counted, day_and_clock_of
 from bot.clock import SystemClock
@@ -120,7 +120,7 @@ def head(invocation: Invocation) -> None:
     """
     loaded = readable(invocation)
     with journal_errors(loaded.origin_of("journal.url")):
-        print_text(heads_now(loaded.journal_url, SystemClock().now()).line)
+        write_line(heads_now(loaded.journal_url, SystemClock().now()).line)
 
 
 @define_command(

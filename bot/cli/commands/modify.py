@@ -12,7 +12,7 @@ from bot.cli.command import Invocation, define_command
 from bot.cli.commands.orders import find_order
 from bot.cli.operating import LOOK_EVERY_S, OPERATOR
 from bot.cli.options import reason_option, timeout_option
-from bot.cli.show import print_json, print_text
+from bot.cli.show import print_json, write_line
 from bot.cli.target import ask_bot, each, open_journal, running_status, text, which_bot, whole
 from bot.clock import monotonic_s
 from bot.config.problems import ExitCode, OperatorMistake
@@ -69,7 +69,7 @@ def command(
                     f"{text(amend, 'field')} {whole(amend, 'old'):,} to {whole(amend, 'new'):,}"
                 )
                 result = f"{change}: {verdict} · {text(amend, 'text')}"
-                print_text(f"{which_bot(invocation)}: {order_id} {result}")
+                write_line(f"{which_bot(invocation)}: {order_id} {result}")
             lacks_token = text(amend, "code").startswith(_NO_TOKEN)
             return ExitCode.NEEDS_2FA if lacks_token else _EXIT_CODES[verdict]
         sleep(LOOK_EVERY_S)

@@ -10,8 +10,8 @@ import click
 
 from bot.cli.command import Invocation, define_command
 from bot.cli.options import form_option, since_of, since_option, strategy_option, symbol_option
-from bot.cli.rows import Plain, fields_of, names_of, paper_line, print_machine
-from bot.cli.show import UNCUT, print_lines, print_table, print_text, say
+from bot.cli.rows import Plain, fields_of, paper_line, print_machine
+from bot.cli.show import UNCUT, print_lines, print_table, say, write_line
 from bot.cli.target import open_journal, readable
 from bot.cli.telling.wording import clock_of, counted, day_and_clock_of, known_reason
 from bot.config.problems import ExitCode, OperatorMistake
@@ -86,8 +86,7 @@ def command(
             words = {word for row in reader.orders() for word in (row.status, row.outcome)}
             listed = f"; found: {', '.join(sorted(words))}" if words else ""
             say(invocation, f"no order is {status!r} here{listed}")
-    machine, names_ = [order_fields(row) for row in found], (*names_of(OrderRow), "outcome")
-    if not print_machine(invocation, machine, form, what="orders", names=names_):
+    if not print_machine(invocation, found, form, what="orders", kind=OrderRow, more=("outcome",)):
         _print_table(invocation, found, is_wide=form == "wide")
         print_lines(paper)
 
@@ -129,7 +128,7 @@ def _print_table(invocation: Invocation, found: Sequence[OrderRow], *, is_wide: 
     counts = Counter(row.outcome for row in found).most_common()
     listed = ", ".join(f"{count} {_OUTCOMES.get(word, word)}" for word, count in counts)
     total = f"{counted(len(found), 'order')}{': ' if listed else ''}{listed}"
-    print_text(f"{total} · bot order ID --timeline")
+    write_line(f"{total} · bot order ID --timeline")
 
 
 # ------------------------------------------------------- one order, for the other commands about it

@@ -10,15 +10,7 @@ import click
 
 from bot.cli import messages
 from bot.cli.command import ExampleGroup, Invocation, define_command, define_group
-from bot.cli.show import (
-    ask_hidden,
-    confirm,
-    print_json,
-    print_text,
-    say,
-    show_mistake,
-    write_line,
-)
+from bot.cli.show import ask_hidden, confirm, print_json, say, show_mistake, write_line
 from bot.cli.target import Fields, ask_bot, find_bot, instant, no_bot, refusal, text, which_bot
 from bot.cli.telling.wording import minute_of
 from bot.config.problems import ExitCode
@@ -36,7 +28,7 @@ class _OtpGroup(ExampleGroup):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in self.commands:
-            raise click.UsageError(messages.NO_CODE_AS_ARGUMENT, ctx)
+            raise click.UsageError(messages.NO_CODE_AS_ARGUMENT + messages.TYPE_CODE, ctx)
         return super().resolve_command(ctx, args)
 
 
@@ -72,7 +64,7 @@ def request(invocation: Invocation) -> None:
     if invocation.json:
         print_json(reply)
     else:
-        print_text(f"{which_bot(invocation)}: {text(reply, 'message')}. Now: bot otp submit")
+        write_line(f"{which_bot(invocation)}: {text(reply, 'message')}. Now: bot otp submit")
 
 
 @define_command("submit", group=command, example="pass broker/otp | bot otp submit -", changes=True)
@@ -103,7 +95,7 @@ def forget(invocation: Invocation) -> None:
 def _typed(invocation: Invocation, source: str | None, what: str) -> str:
     """Read from stdin, or ask without echo. Raises UsageError for anything like an argument."""
     if source not in {None, STDIN}:
-        raise click.UsageError(messages.NO_CODE_AS_ARGUMENT)
+        raise click.UsageError(messages.NO_CODE_AS_ARGUMENT + messages.TYPE_CODE)
     stdin = sys.stdin
     if source == STDIN or not stdin.isatty():
         typed = stdin.readline().strip()
@@ -142,7 +134,7 @@ def _print_state(invocation: Invocation, state: Fields, *, tail: str = "") -> No
     if invocation.json:
         print_json({name: value for name, value in state.items() if name != "ok"})
     elif until is not None:
-        print_text(f"{which_bot(invocation)}: 2FA ok until {minute_of(until)}{tail}")
+        write_line(f"{which_bot(invocation)}: 2FA ok until {minute_of(until)}{tail}")
     else:
         by_mail = f"have a code mailed with bot otp request ({_used(state)})"
         missing = f"{by_mail}, or give a token: bot otp token"
@@ -151,7 +143,7 @@ def _print_state(invocation: Invocation, state: Fields, *, tail: str = "") -> No
             tries = "1 try" if left == 1 else f"{left} tries"
             mailed = f"a code was mailed to {text(state, 'sent_to')}"
             missing = f"{mailed} ({tries} left). Give it: bot otp submit"
-        print_text(f"{which_bot(invocation)}: 2FA needed: {missing}")
+        write_line(f"{which_bot(invocation)}: 2FA needed: {missing}")
     if warning := text(state, "warning"):
         write_line(f"warning: {warning}", err=True)
     if until is None and state.get("is_ready") is False:

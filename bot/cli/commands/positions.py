@@ -6,8 +6,8 @@ import click
 
 from bot.cli.command import Invocation, define_command
 from bot.cli.options import form_option
-from bot.cli.rows import fields_of, names_of, paper_line, print_machine
-from bot.cli.show import UNCUT, print_lines, print_table, print_text
+from bot.cli.rows import paper_line, print_machine
+from bot.cli.show import UNCUT, print_lines, print_table, write_line
 from bot.cli.target import open_journal
 from bot.cli.telling.wording import counted
 from bot.journal.values import PositionRow
@@ -23,8 +23,7 @@ def command(invocation: Invocation, form: str) -> None:
     with open_journal(invocation) as reader:
         found = reader.positions()
         paper = paper_line(reader)
-    machine = [fields_of(row) for row in found]
-    if print_machine(invocation, machine, form, what="positions", names=names_of(PositionRow)):
+    if print_machine(invocation, found, form, what="positions", kind=PositionRow):
         return
     rows = [
         (
@@ -35,5 +34,5 @@ def command(invocation: Invocation, form: str) -> None:
     ]
     limit = UNCUT if form == "wide" else None
     print_table(invocation, HEADS, rows, limit=limit, spare=("TAX", "FEE", "COST"))
-    print_text(f"{counted(len(found), 'position')}, cost {sum(row.cost for row in found):,}")
+    write_line(f"{counted(len(found), 'position')}, cost {sum(row.cost for row in found):,}")
     print_lines(paper)

@@ -8,7 +8,7 @@ import click
 
 from bot.cli.command import Invocation, define_command
 from bot.cli.options import watch_option
-from bot.cli.show import aligned, json_text, print_json, print_table, print_text, watch, width
+from bot.cli.show import aligned, json_text, print_json, print_table, watch, width, write_line
 from bot.cli.target import Fields, each, find_bot, instant, load, text
 from bot.cli.telling.wording import clock_of, day_and_clock_of, phase_of, span_of, type_of
 from bot.clock import SystemClock
@@ -62,10 +62,16 @@ def command(
         return
     at, _ = _moment_of(invocation, moment)
     rulebook = _rulebook_at(invocation, at)
-    if rules:
-        _show_rules(invocation, rulebook, at)
-    else:
+    if not rules:
         _explain(invocation, rulebook, (symbol or "").upper(), at)
+        return
+    rows = rulebook.table(at.astimezone(EXCHANGE_TZ).date())
+    if invocation.json:
+        found = [{"says": row.says, "note": row.note, **_rule_fields(row)} for row in rows]
+        print_json({"at": at.isoformat(), "rules": found})
+    else:
+        cells = [(*_rule_cells(row), row.says) for row in rows]
+        print_table(invocation, RULE_HEADS, cells, spare=("SOURCE",))
 
 
 def _moment_of(invocation: Invocation, moment: str | None) -> tuple[datetime, Fields | None]:
@@ -96,9 +102,6 @@ def _rulebook_at(invocation: Invocation, at: datetime) -> Rulebook:
         message = f"{day} is too early: the rules known here are in effect since {begins}"
         raise click.BadParameter(message, param_hint="--at")
     return rulebook_of(load(invocation), on=day)
-
-
-# -------------------------------------------------------------------------------------- the phases
 
 
 def _phase_lines(invocation: Invocation, moment: str | None) -> list[str]:
@@ -158,9 +161,6 @@ def day_strip(rulebook: Rulebook, exchanges: Sequence[Exchange], at: datetime) -
     return [*lines, "  ".join(meanings)]
 
 
-# --------------------------------------------------------------------------------------- the rules
-
-
 def _explain(invocation: Invocation, rulebook: Rulebook, symbol: str, at: datetime) -> None:
     """Say what may be done with a symbol, line by line, each with its rule."""
     day = at.astimezone(EXCHANGE_TZ).date()
@@ -174,23 +174,12 @@ def _explain(invocation: Invocation, rulebook: Rulebook, symbol: str, at: dateti
         ]
         print_json({"at": at.isoformat(), "symbol": symbol, "explained": found})
         return
-    print_text(f"{symbol} at {day_and_clock_of(at)} by the exchange's rules")
+    write_line(f"{symbol} at {day_and_clock_of(at)} by the exchange's rules")
     rows = []
     for line in lines:
         rule, since, confidence, source = _rule_cells(line.rule)
         rows.append((line.what, confidence, line.says, rule, since, source))
     print_table(invocation, WHY_HEADS, rows, spare=("SOURCE", "SINCE", "RULE"))
-
-
-def _show_rules(invocation: Invocation, rulebook: Rulebook, at: datetime) -> None:
-    """Show every rule in effect on a day."""
-    rows = rulebook.table(at.astimezone(EXCHANGE_TZ).date())
-    if invocation.json:
-        found = [{"says": row.says, "note": row.note, **_rule_fields(row)} for row in rows]
-        print_json({"at": at.isoformat(), "rules": found})
-        return
-    table = [(*_rule_cells(row), row.says) for row in rows]
-    print_table(invocation, RULE_HEADS, table, spare=("SOURCE",))
 
 
 def _rule_fields(rule: RuleRow | None) -> dict[str, object]:

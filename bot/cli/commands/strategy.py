@@ -8,7 +8,7 @@ import click
 
 from bot.cli import messages
 from bot.cli.command import Invocation, define_command, define_group
-from bot.cli.show import print_json, print_lines, print_table, print_text, say, write_json
+from bot.cli.show import print_json, print_lines, print_table, say, write_json, write_line
 from bot.cli.strategy_templates import (
     NAME,
     SCHEMA_FILE,
@@ -35,9 +35,6 @@ def command() -> None:
     """List, show, make and check strategies."""
 
 
-# ------------------------------------------------------------------------------------------- list
-
-
 @define_command("list", group=command, example="bot strategy list --json")
 @click.pass_obj
 def list_(invocation: Invocation) -> None:
@@ -61,8 +58,8 @@ def list_(invocation: Invocation) -> None:
     cells = [tuple(cell(row[head.lower()]) for head in heads) for row in files]
     print_table(invocation, heads, cells)
     for name, names in (changed or {}).items():
-        print_text(f"{name}: {messages.CHANGED.format(files=', '.join(names))}")
-    print_text("")
+        write_line(f"{name}: {messages.CHANGED.format(files=', '.join(names))}")
+    write_line("")
     rows = [(p.name, "broken" if p.error else "ok", p.where) for p in plugins]
     print_table(invocation, ("USE", "STATE", "WHERE"), rows)
     reasons = [str(row["error"]) for row in files if row["error"]]
@@ -102,9 +99,6 @@ def _file_rows(loaded: Loaded) -> list[Plain]:
             row |= {"mode": plan.mode.value, "wake": wake_words(plan)}
         rows.append(row)
     return rows
-
-
-# ------------------------------------------------------------------------------------------- show
 
 
 @define_command("show", group=command, example="bot strategy show sma-fpt")
@@ -148,9 +142,6 @@ def _lines(key: str, value: object) -> list[str]:
     return [f"{key}: {'-' if value in (None, '', {}) else value}"]
 
 
-# -------------------------------------------------------------------------------------------- new
-
-
 @define_command("new", group=command, example="bot strategy new mine -t depth")
 @click.argument("name")
 @click.option("-t", "--template", type=click.Choice(TEMPLATES), default="sma", help="From which.")
@@ -182,9 +173,6 @@ def new(invocation: Invocation, name: str, template: str) -> None:
     say(invocation, f"next: bot strategy check {shlex.quote(written[0])}{option}")
 
 
-# ------------------------------------------------------------------------------------------ check
-
-
 @define_command("check", group=command, example="bot strategy check strategies/mine.yaml")
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[FILE]...")
 @click.pass_obj
@@ -213,7 +201,7 @@ def check(invocation: Invocation, files: tuple[Path, ...]) -> int:
         return ExitCode.DONE
     for plan in plans:
         symbols, wakes = ", ".join(plan.symbols), wake_words(plan)
-        print_text(f"ok {plan.source}: {plan.name}, {plan.use} on {symbols}, woken by {wakes}")
+        write_line(f"ok {plan.source}: {plan.name}, {plan.use} on {symbols}, woken by {wakes}")
     print_lines(cost_lines(plans, quota))
     return ExitCode.DONE
 

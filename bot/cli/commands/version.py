@@ -6,7 +6,7 @@ import click
 
 from bot import __version__
 from bot.cli.command import Invocation, define_command
-from bot.cli.show import print_json, print_text
+from bot.cli.show import print_json, write_line
 
 
 @define_command("version", example="bot version --json")
@@ -16,4 +16,4 @@ def command(invocation: Invocation) -> None:
     if invocation.json:
         print_json({"version": __version__, "python": platform.python_version()})
     else:
-        print_text(f"vnbot {__version__}")
+        write_line(f"vnbot {__version__}")

@@ -86,9 +86,6 @@ def _line(row: TimelineRow, words: Words) -> str:
     return f"{offset:<8} {millis_of(row.at)}  {words[0]:<9} {words[1]}"
 
 
-# ------------------------------------------------------------------------- one kind of row each
-
-
 def _words(row: TimelineRow, order: OrderRow) -> Words | None:
     """What a row says; None where another row says it."""
     match row.kind:
@@ -176,9 +173,6 @@ def _moved(row: TimelineRow, order: OrderRow) -> Words | None:
     if words == "cancelled":
         return "ended", order.note or f"{order.cancelled_quantity:,} cancelled unfilled"
     return "ended", words
-
-
-# ---------------------------------------------------------------------------- what belongs to a row
 
 
 def _checks(parsed: object) -> str:
