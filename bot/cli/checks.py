@@ -34,14 +34,12 @@ def report(invocation: Invocation, mistake: OperatorMistake) -> int:
 
 
 def warn(invocation: Invocation, warnings: list[Problem]) -> None:
-    """Show warnings on stderr."""
     for problem in warnings:
         if not invocation.quiet:
             show_problem(problem, before="warning ")
 
 
 def problem_fields(problem: Problem) -> Plain:
-    """Return a problem as JSON-ready fields."""
     names = ("code", "message", "file", "line", "column")
     return {name: getattr(problem, name) for name in names}
 
@@ -113,7 +111,6 @@ def span_words(span: timedelta) -> str:
 
 
 def seconds(span: timedelta | None) -> float | None:
-    """A duration as JSON knows it."""
     return None if span is None else span.total_seconds()
 
 

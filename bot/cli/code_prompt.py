@@ -79,7 +79,6 @@ class CodePrompt:
         self.restore()
 
     def restore(self) -> None:
-        """Have the terminal echo again."""
         if self._saved is not None and _is_ours(self._terminal):
             termios.tcsetattr(self._terminal, termios.TCSADRAIN, self._saved)
         self._saved = None

@@ -85,7 +85,6 @@ class TerminalScreen:
         self._trouble = ""
 
     def entry(self, entry: Entry) -> None:
-        """Show an entry that is in the journal."""
         self._trouble = ""
         lines = self._narrator.lines_of(entry, min(LINE_MAX, width()))
         with _going_on():
@@ -107,7 +106,6 @@ class TerminalScreen:
         self._narrator.recall(recovery)
 
     def row(self, name: str, text: str) -> None:
-        """Show a line of the start."""
         say(self._invocation, f" ok {name:<9} {text}")
 
     def trouble(self, text: str) -> None:
@@ -121,7 +119,6 @@ class TerminalScreen:
             self._draw()
 
     def talk(self, text: str) -> None:
-        """Write a message to the user at the terminal."""
         with _going_on():
             self._wipe()
             say(self._invocation, text)

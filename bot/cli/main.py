@@ -72,8 +72,6 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
 
 
 class Root(click.Group):
-    """The root. Its commands are those of `COMMANDS`."""
-
     def list_commands(self, _context: click.Context) -> list[str]:
         return list(COMMANDS)
 

@@ -35,7 +35,6 @@ def fields_of(row: object) -> Plain:
 
 
 def plain(value: object) -> object:
-    """A value as JSON knows it."""
     if isinstance(value, datetime | date):
         return value.isoformat()
     if is_dataclass(value) and not isinstance(value, type):

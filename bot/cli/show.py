@@ -37,9 +37,6 @@ Cell = str | int | None
 Row = Sequence[Cell]
 
 
-# -------------------------------------------------------------------------------- the one way out
-
-
 def write_line(
     text: str,
     *,
@@ -64,9 +61,6 @@ def write_json(text: str) -> None:
 def steer(sequence: str, *, err: bool = False) -> None:
     """Write an escape sequence of our own: to wipe, to go back up."""
     click.echo(sequence, err=err, nl=False, color=True)
-
-
-# --------------------------------------------------------------------------------------- mistakes
 
 
 def show_mistake(mistake: OperatorMistake) -> None:
@@ -98,9 +92,6 @@ class LogLines(logging.Handler):
             write_line(f"  {line}", err=True)
 
 
-# -------------------------------------------------------------------------- messages and questions
-
-
 def say(invocation: Invocation, text: str) -> None:
     """Write a message to the user, never a result."""
     if not invocation.quiet:
@@ -122,11 +113,7 @@ def ask_hidden(question: str) -> str:
     return str(click.prompt(visible(question), hide_input=True, err=True))
 
 
-# ----------------------------------------------------------------------------------------- results
-
-
 def print_lines(lines: Iterable[str]) -> None:
-    """Print results, one to a line."""
     for text in lines:
         write_line(text)
 
@@ -174,9 +161,6 @@ def watch(
         sleep(every_s)
 
 
-# ------------------------------------------------------------------------------ colour and width
-
-
 def wants_color(invocation: Invocation, stream: TextIO) -> bool:
     """Say whether escape sequences may be written to a stream."""
     if invocation.color != "auto":
@@ -190,9 +174,6 @@ def width() -> int:
     """Columns of the screen: `COLUMNS`, else the terminal's; into a pipe nothing is cut."""
     wide = WIDTH if sys.stdout.isatty() else UNCUT
     return shutil.get_terminal_size((wide, 24)).columns
-
-
-# ----------------------------------------------------------------------------------------- tables
 
 
 def print_table(

@@ -44,7 +44,6 @@ def strategy_text(template: str, name: str, schema: str = "") -> str:
 
 
 def class_text(name: str) -> str:
-    """Return the Python file of a blank strategy."""
     return _CLASS.format(title=class_name(name)[0])
 
 
@@ -68,6 +67,10 @@ def config_text(journal_url: str | None = None) -> str:
 
 def write_new(files: dict[Path, str]) -> None:
     """Write new files, all or none. Raises OperatorMistake, also where one exists."""
+
+    def opener(name: str, flags: int) -> int:
+        return os.open(name, flags, 0o644)  # others may not write to what runs, whatever the umask
+
     if existing := [path for path in files if os.path.lexists(path)]:
         text = "already exists and is not overwritten: choose another name or folder"
         raise OperatorMistake(Problem("E-CFG-046", text, shown_path(path)) for path in existing)
@@ -76,14 +79,9 @@ def write_new(files: dict[Path, str]) -> None:
             missing = [folder for folder in path.parents if not folder.exists()]
             for folder in reversed(missing):
                 folder.mkdir(0o755, exist_ok=True)
-            with open(path, "x", encoding="utf-8", opener=_not_for_others) as file:
+            with open(path, "x", encoding="utf-8", opener=opener) as file:
                 file.write(text)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             problem = Problem("E-CFG-001", f"cannot write this file: {reason}", shown_path(path))
             raise OperatorMistake((problem,), ExitCode.CONFIG) from error
-
-
-def _not_for_others(path: str, flags: int) -> int:
-    """Make a file that nobody else may write to, whatever the umask: what is here runs."""
-    return os.open(path, flags, 0o644)

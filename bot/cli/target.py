@@ -95,9 +95,6 @@ def _name_demo(invocation: Invocation, text: str) -> None:
         write_line(text, err=True)
 
 
-# ------------------------------------------------------------------------------------ the journal
-
-
 def readable(invocation: Invocation) -> Loaded:
     """Load the settings whose journal is to be read: the configured one, or the demo's.
 
@@ -137,9 +134,6 @@ def open_journal(invocation: Invocation) -> "Iterator[JournalReader]":
         yield reader
 
 
-# -------------------------------------------------------------------------------- the running bot
-
-
 def ask_bot(invocation: Invocation, do: str, **request: object) -> Fields:
     """Ask the running bot. Raises OperatorMistake when none runs, or when it refuses."""
     reply = find_bot(invocation, do, **request)
@@ -167,7 +161,6 @@ def find_bot(invocation: Invocation, do: str, **request: object) -> Fields | Non
 
 
 def find_status(invocation: Invocation) -> Fields:
-    """The status of the running bot; STOPPED when none runs."""
     reply = find_bot(invocation, "status")
     return STOPPED if reply is None else inner(reply, "status")
 
@@ -228,7 +221,6 @@ def require_none_running(state_dir: Path) -> None:
 
 
 def already_running(state_dir: Path) -> OperatorMistake:
-    """The mistake that a bot runs there."""
     message = f"a bot is already running on {state_dir}. Its state: bot status. End it: bot stop"
     return OperatorMistake.of("E-RUN-004", message, ExitCode.NOT_RUNNING)
 
@@ -252,9 +244,6 @@ def refusal(invocation: Invocation, reply: Fields) -> OperatorMistake:
     which = f"{which_bot(invocation)}: " if invocation.does_change else ""
     exit_code = _EXIT_CODES.get(code[:5], ExitCode.REFUSED)
     return OperatorMistake.of(code, f"{which}{message}", exit_code)
-
-
-# -------------------------------------------------------------- one field of an answer, by its type
 
 
 def inner(fields: Fields, name: str) -> Fields:

@@ -223,7 +223,7 @@ def _list(rows: Sequence[object], limit: int) -> Iterator[str]:
     for name in dict.fromkeys(name for row in flat for name in row):
         values = [row.get(name) for row in flat]
         cells = [name.upper(), *(_cell(name, value) for value in values)]
-        if all(value is None or _is_number(value) for value in values):
+        if all(isinstance(v, int | float | None) and not isinstance(v, bool) for v in values):
             wide = max(map(len, cells))
             cells = [cell.rjust(wide) for cell in cells]
         columns.append(cells)
@@ -238,10 +238,6 @@ def _leaves(path: str, value: Mapping[str, object]) -> Iterator[tuple[str, objec
             yield from _leaves(f"{path}{name}.", inner)
         else:
             yield f"{path}{name}", inner
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _cell(path: str, value: object) -> str:

@@ -63,22 +63,20 @@ def command(
     if print_machine(invocation, groups or found, form, what="decisions", kind=kind):
         return
     heads = GROUP_HEADS if is_grouped else HEADS
-    rows = list(map(_group_cells, groups) if is_grouped else map(_cells, found))
+    rows: list[Row] = []
+    for each in groups:
+        first, last = minute_of(each.first_at), minute_of(each.last_at)
+        time = first if first == last else f"{first}-{last}"
+        named, times = (time, each.strategy, each.symbol), f"{each.count}x"
+        rows.append((*named, times, WORDS[each.verdict], each.code, each.why))
+    for row in () if is_grouped else found:
+        named = (clock_of(row.at), row.strategy, row.symbol)
+        order_id = row.order_id or row.local_id
+        rows.append((*named, WORDS[row.verdict], row.code, order_id, reason_of(row)))
     if form == "wide":
         print_table(invocation, heads, rows, limit=UNCUT)
     else:
         at = heads.index(INTERNAL)
-        rows = [[*row[:at], *row[at + 1 :]] for row in rows]
+        rows = [[*cells[:at], *cells[at + 1 :]] for cells in rows]
         print_table(invocation, [*heads[:at], *heads[at + 1 :]], rows, spare=SPARE[heads])
     write_line(counted(len(found), "decision"))
-
-
-def _cells(row: DecisionRow) -> Row:
-    shown = (clock_of(row.at), row.strategy, row.symbol, WORDS[row.verdict], row.code)
-    return (*shown, row.order_id or row.local_id, reason_of(row))
-
-
-def _group_cells(row: DecisionGroup) -> Row:
-    first, last = minute_of(row.first_at), minute_of(row.last_at)
-    time = first if first == last else f"{first}-{last}"
-    return (time, row.strategy, row.symbol, f"{row.count}x", WORDS[row.verdict], row.code, row.why)

@@ -131,9 +131,6 @@ def _print_table(invocation: Invocation, found: Sequence[OrderRow], *, is_wide: 
     write_line(f"{total} · bot order ID --timeline")
 
 
-# ------------------------------------------------------- one order, for the other commands about it
-
-
 def find_order(reader: JournalReader, reference: str) -> OrderRow:
     """Find an order by ORD…, L-…, a unique part of either, or 'last'. Raises OperatorMistake."""
     try:

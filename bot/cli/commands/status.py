@@ -133,7 +133,11 @@ def lines_of(found: Fields, which: str) -> Iterator[str]:
     yield from _rows("journal", [text(found, "journal")])
     yield from _rows("requests", list(_rate(inner(found, "rate"))))
     if drift := each(found, "drift"):
-        yield from _rows("drift", [", ".join(map(_drifted, drift[:DRIFT_SHOWN_MAX]))])
+        shown = []
+        for row in drift[:DRIFT_SHOWN_MAX]:
+            was = f" (was {text(row, 'was')})" if text(row, "was") else ""
+            shown.append(f"{text(row, 'call')} {text(row, 'field')} {text(row, 'change')}{was}")
+        yield from _rows("drift", [", ".join(shown)])
 
 
 def _rows(name: str, values: Sequence[str]) -> Iterator[str]:
@@ -208,8 +212,3 @@ def _rate(rate: Fields) -> Iterator[str]:
         yield "the broker is limiting us in the long term; reads come late"
     if starved := text(rate, "starved"):
         yield starved
-
-
-def _drifted(row: Fields) -> str:
-    was = f" (was {text(row, 'was')})" if text(row, "was") else ""
-    return f"{text(row, 'call')} {text(row, 'field')} {text(row, 'change')}{was}"

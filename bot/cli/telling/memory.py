@@ -33,7 +33,6 @@ def line(at: datetime, kind: str, text: str, who: str = "") -> str:
 
 
 def more(text: str) -> str:
-    """A line that continues the one above it."""
     return f"{'':{INDENT}}{text}"
 
 
@@ -55,7 +54,6 @@ class StatusLine:
         self.result = sum(state.realised_today - state.fees_today for state in states)
 
     def see(self, entry: Entry) -> None:
-        """Take in an entry."""
         self.at = entry.at
         match entry:
             case StateChanged(to_state=state, scope="all"):

@@ -62,7 +62,6 @@ class Narrator:
 
     @property
     def status_line(self) -> StatusLine:
-        """What the status line shows."""
         return self._memory.status_line
 
     def recall(self, recovery: Recovery) -> None:
