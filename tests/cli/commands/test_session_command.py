@@ -1,13 +1,14 @@
 """`bot session`: the phases, a symbol explained, the rulebook of a day."""
 
 import json
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
 
+from bot.cli.commands.session import LISTED, day_strip
 from bot.cli.show import UNCUT
-from bot.config.rulebook import load_symbols
+from bot.config.rulebook import load_rulebook, load_symbols
 from bot.config.scenario_file import load_scenario, scenario_names
 from tests.cli.stage import call
 
@@ -128,3 +129,26 @@ def test_every_symbol_of_a_shipped_scenario_is_in_the_symbol_table():
             listed = table.instrument(script.symbol, scenario.day or date(2026, 11, 20))
             assert listed is not None, script.symbol
             assert listed.exchange is script.exchange, script.symbol
+
+
+STRIP = """\
+         9           10          11          12          13          14          15
+HOSE     OOO===========================..................==================CCC---
+HNX      ==============================..................==================CCCPPP
+UPCOM    ==============================..................========================
+                                                                           ^ now
+O opening auction  = continuous  . lunch break  C closing auction  P post-close"""
+
+
+def test_a_day_is_a_strip_with_a_mark_at_now() -> None:
+    at = datetime(2026, 11, 19, 7, 31, tzinfo=UTC)
+
+    lines = day_strip(load_rulebook(on=at.date()), LISTED, at)
+
+    assert "\n".join(lines) == f"{STRIP}  - negotiated only"
+
+
+def test_a_day_without_trading_is_said() -> None:
+    at = datetime(2026, 11, 22, 3, tzinfo=UTC)
+
+    assert day_strip(load_rulebook(on=at.date()), LISTED, at) == ["Sun 2026-11-22, closed: weekend"]

@@ -1,20 +1,8 @@
-"""The market of a symbol as a picture, the day as a strip, and looking again and again."""
+"""The market of a symbol as a line and as a picture."""
 
-from datetime import UTC, datetime
-
-import click
 import pytest
-from click.testing import CliRunner
 
-from bot.cli.command import Invocation
 from bot.cli.commands.quote import headline, picture
-from bot.cli.commands.session import day_strip
-from bot.cli.options import EVERY, WATCH_EVERY_S_MIN
-from bot.cli.show import watch
-from bot.config.rulebook import load_rulebook
-from bot.domain.instrument import Exchange
-
-LISTED = (Exchange.HOSE, Exchange.HNX, Exchange.UPCOM)
 
 
 def reply(*, volume: int = 26_900, last: int = 27_100) -> dict[str, object]:
@@ -73,51 +61,3 @@ def test_a_side_that_nobody_quotes_is_said() -> None:
 
     assert lines[1] == "  asks nobody"
     assert lines[-1].startswith("  no spread: one side only")
-
-
-STRIP = """\
-         9           10          11          12          13          14          15
-HOSE     OOO===========================..................==================CCC---
-HNX      ==============================..................==================CCCPPP
-UPCOM    ==============================..................========================
-                                                                           ^ now
-O opening auction  = continuous  . lunch break  C closing auction  P post-close"""
-
-
-def test_a_day_is_a_strip_with_a_mark_at_now() -> None:
-    at = datetime(2026, 11, 19, 7, 31, tzinfo=UTC)
-
-    lines = day_strip(load_rulebook(on=at.date()), LISTED, at)
-
-    assert "\n".join(lines) == f"{STRIP}  - negotiated only"
-
-
-def test_a_day_without_trading_is_said() -> None:
-    at = datetime(2026, 11, 22, 3, tzinfo=UTC)
-
-    assert day_strip(load_rulebook(on=at.date()), LISTED, at) == ["Sun 2026-11-22, closed: weekend"]
-
-
-def test_in_a_pipe_only_changes_are_written() -> None:
-    looks = iter([["a"], ["a"], ["b"]])
-    with CliRunner().isolation() as streams:
-        watch(Invocation(), lambda: next(looks), every_s=0, looks=3)
-        written = streams[0].getvalue().decode()
-
-    assert written == "a\nb\n"
-
-
-@pytest.mark.parametrize(("said", "seconds"), [("2", 2.0), ("5s", 5.0), ("0.5", WATCH_EVERY_S_MIN)])
-def test_seconds_may_have_their_unit(said: str, seconds: float) -> None:
-    assert EVERY.convert(said, None, None) == seconds
-
-
-@pytest.mark.parametrize("said", ["0", "-1", "0.4s", "nan", "inf"])
-def test_to_watch_every_zero_seconds_is_refused(said: str) -> None:
-    with pytest.raises(click.BadParameter, match=r"wanted at least 0\.5 seconds"):
-        EVERY.convert(said, None, None)
-
-
-def test_what_is_no_number_of_seconds_is_refused() -> None:
-    with pytest.raises(click.BadParameter, match="wanted how often to look"):
-        EVERY.convert("FPT", None, None)

@@ -1,0 +1,34 @@
+"""How often to look again, and what is then written."""
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from bot.cli.command import Invocation
+from bot.cli.options import EVERY, WATCH_EVERY_S_MIN
+from bot.cli.show import watch
+
+
+def test_in_a_pipe_only_changes_are_written() -> None:
+    looks = iter([["a"], ["a"], ["b"]])
+    with CliRunner().isolation() as streams:
+        watch(Invocation(), lambda: next(looks), every_s=0, looks=3)
+        written = streams[0].getvalue().decode()
+
+    assert written == "a\nb\n"
+
+
+@pytest.mark.parametrize(("said", "seconds"), [("2", 2.0), ("5s", 5.0), ("0.5", WATCH_EVERY_S_MIN)])
+def test_seconds_may_have_their_unit(said: str, seconds: float) -> None:
+    assert EVERY.convert(said, None, None) == seconds
+
+
+@pytest.mark.parametrize("said", ["0", "-1", "0.4s", "nan", "inf"])
+def test_to_watch_every_zero_seconds_is_refused(said: str) -> None:
+    with pytest.raises(click.BadParameter, match=r"wanted at least 0\.5 seconds"):
+        EVERY.convert(said, None, None)
+
+
+def test_what_is_no_number_of_seconds_is_refused() -> None:
+    with pytest.raises(click.BadParameter, match="wanted how often to look"):
+        EVERY.convert("FPT", None, None)
