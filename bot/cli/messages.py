@@ -75,5 +75,5 @@ LIVE_KEY: Final = (
 )
 """Why `bot conformance` refuses a live key."""
 
-CHANGED: Final = "{files} changed since the start: stop the bot and run it again to use the change"
+CHANGED: Final = "{files} changed since the start: restart the bot to use the change"
 """Of a strategy that runs."""
