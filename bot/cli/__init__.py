@@ -1,4 +1,4 @@
-"""What a person types and reads.
+"""What you type and what you read.
 
 Commands show and ask; they decide nothing.
 """

@@ -43,7 +43,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "demo": ("begin", "An hour of trading in a minute, on this screen."),
     "init": ("begin", "Write a configuration of your own."),
     "run": ("run", "Run the bot in the foreground."),
-    "status": ("run", "How the running bot is."),
+    "status": ("run", "The state of the running bot."),
     "pause": ("run", "No new orders; open ones stay."),
     "resume": ("run", "Take new orders again."),
     "halt": ("run", "Kill switch: cancel open, no new orders."),

@@ -57,7 +57,7 @@ def call(
 
 
 def no(minute: int, gap: float) -> Decision:
-    """A no in a strategy's own words."""
+    """A skip in a strategy's own words."""
     return Decision(
         at=after(minute * 60),
         strategy="sma-fpt",
@@ -83,7 +83,7 @@ def rejected() -> list[Entry]:
 
 
 def blocked() -> list[Entry]:
-    """A wish that a limit refused."""
+    """A request that a limit refused."""
     check = CheckResult("MAX_ORDER_VALUE", False, {"value_vnd": 64_710_000}, "order 64.7M of 50M")
     decision = but(
         BLOCKED.decision,
@@ -108,7 +108,7 @@ def cut() -> list[Entry]:
 
 
 def a_day() -> list[list[Entry]]:
-    """Filled, partly filled, rejected in a 200, blocked, lost, two noes, a missed signal."""
+    """Filled, partly filled, rejected in a 200, blocked, lost, two skips, a missed signal."""
     missed = but(
         no(20, 0.1), verdict=Verdict.BLOCKED, code="TWO_FACTOR", why="SMA crossed", side=Side.BUY
     )

@@ -109,7 +109,7 @@ def test_a_database_without_a_journal_needs_a_migration(tmp_path: Path) -> None:
     ran = call("db", "check", "-c", str(config))
     assert (ran.code, ran.err) == (
         ExitCode.DATABASE,
-        "E-DB-002 there is no journal in this database yet: bot db migrate\n",
+        "E-DB-002 this database has no journal yet: bot db migrate\n",
     )
 
     assert call("db", "migrate", "-c", str(config)).code == ExitCode.DONE

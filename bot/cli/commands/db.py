@@ -33,7 +33,7 @@ def check(invocation: Invocation) -> None:
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 @click.pass_obj
 def migrate(invocation: Invocation, dry_run: bool) -> None:
-    """Make the journal, or bring it up to date, in one transaction."""
+    """Create the journal, or bring it up to date, in one transaction."""
     loaded = load(invocation)
     if not dry_run:
         with journal_errors(loaded.origin_of("journal.url")):
@@ -59,7 +59,7 @@ def _show(invocation: Invocation, loaded: Loaded) -> SchemaState:
 
 def _what_to_do(state: SchemaState) -> str:
     if state.found is None:
-        return "there is no journal in this database yet: bot db migrate"
+        return "this database has no journal yet: bot db migrate"
     if not state.is_known:
         return f"the journal has schema {state.found}. {FOREIGN}"
     return f"the journal has schema {state.found}: bot db migrate"

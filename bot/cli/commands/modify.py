@@ -46,7 +46,7 @@ def command(
 ) -> ExitCode:
     """Change the limit or the total quantity of an open order: one of them at a time.
 
-    ID is ORD…, L-…, a unique part of either, or 'last'. Off unless risk.allow_amend is true.
+    ID is ORD…, L-…, a unique part of either, or 'last'. Needs risk.allow_amend: true.
     """
     if (limit is None) is (qty is None):
         raise click.UsageError("give one of --limit and --qty: one field is changed at a time")

@@ -80,7 +80,7 @@ def submit(invocation: Invocation, source: str | None) -> None:
 @click.argument("source", required=False, metavar="[-]")
 @click.pass_obj
 def token(invocation: Invocation, source: str | None) -> None:
-    """Use a token that was made elsewhere; asked for, or read from stdin with '-'."""
+    """Use a token from elsewhere; asked for, or read from stdin with '-'."""
     given = _typed(invocation, source, "Token")
     _print_state(invocation, ask_bot(invocation, "otp_token", token=given), tail=UNPROVEN)
 
@@ -112,7 +112,7 @@ def _ask_for_code(invocation: Invocation, state: Fields) -> None:
     """Have a code mailed if the user wants one, and ask for it while tries are left."""
     if not state.get("has_ticket"):
         if not confirm(f"No 2FA token. Have the broker mail a code ({_used(state)})?"):
-            say(invocation, "A token made elsewhere goes in with: bot otp token")
+            say(invocation, "If you have a token from elsewhere: bot otp token")
             return
         say(invocation, text(ask_bot(invocation, "otp_request"), "message"))
     while True:

@@ -14,7 +14,7 @@ from bot.runtime.worlds.standalone import PaperPlan, serve_paper
 
 @define_group("paper", example="bot paper serve --port 8790")
 def command() -> None:
-    """Play the broker for other clients."""
+    """Serve the sandbox broker to other clients."""
 
 
 @define_command(

@@ -58,7 +58,7 @@ _BY_HAND: Final = frozenset({RunState.PAUSED, RunState.HALTED, RunState.STOPPING
 def command(
     invocation: Invocation, watch_s: float | None, wanted: str | None, timeout: float
 ) -> None:
-    """Show how the running bot is. Exit code 10 when none runs."""
+    """Show the state of the running bot. Exit code 10 when none runs."""
     if watch_s is not None:
         watch(invocation, lambda: _lines(invocation, find_status(invocation)), every_s=watch_s)
     found, deadline = find_status(invocation), monotonic_s() + timeout
@@ -198,7 +198,7 @@ def _second_factor(state: Fields) -> str:
     until, missed = instant(state, "until"), whole(state, "missed_signals")
     if until is None:
         tail = f" · {counted(missed, 'signal')} missed (bot decisions --missed)" if missed else ""
-        return f"needed: no orders, changes or cancels until then. Give it: bot otp{tail}"
+        return f"needed: no orders, changes or cancels without a token. Give one: bot otp{tail}"
     unproven = ", unproven until the first order" if state.get("is_unproven") else ""
     return f"ok until {minute_of(until)}{unproven}"
 

@@ -25,7 +25,7 @@ def command(invocation: Invocation, cancel_open: bool, timeout: float, reason: s
     while find_bot(invocation, "status") is not None:
         if monotonic_s() >= deadline:
             which = which_bot(invocation)
-            message = f"{which} is still stopping after {timeout:g} s; it goes on stopping"
+            message = f"{which} is still stopping after {timeout:g} s, and goes on"
             raise OperatorMistake.of("E-RUN-002", message, ExitCode.TIMED_OUT)
         sleep(LOOK_EVERY_S)
     print_end(invocation, STOPPED)

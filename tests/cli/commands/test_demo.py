@@ -27,7 +27,7 @@ Ended = subprocess.CompletedProcess[str]
 
 
 def from_nothing(state_dir: Path) -> Ended:
-    """Run a demo as a person's shell does."""
+    """Run a demo as a user's shell does."""
     return subprocess.run(
         [sys.executable, "-m", "bot", *COMMAND, str(state_dir)],
         cwd=ROOT,
@@ -67,7 +67,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Twice:
     return Twice(folder, from_nothing(folder), in_next_process(folder))
 
 
-def test_a_demo_ends_by_itself_and_the_next_starts_anew(ran: Twice) -> None:
+def test_a_demo_ends_by_itself_and_the_next_starts_from_nothing(ran: Twice) -> None:
     for each in (ran.first, ran.second):
         assert each.returncode == ExitCode.DONE, each.stderr
         assert "(new)" in each.stderr

@@ -85,7 +85,7 @@ def test_a_running_bot_known_reason() -> None:
         "halted      VNM: executed more than ordered",
         "unread      the day order book's row ORD9 can't be read",
         (
-            "2FA         needed: no orders, changes or cancels until then. Give it: bot otp"
+            "2FA         needed: no orders, changes or cancels without a token. Give one: bot otp"
             " · 3 signals missed (bot decisions --missed)"
         ),
         "journal     sqlite:///var/journal.db",

@@ -1,4 +1,4 @@
-"""`bot strategy …` and `bot config …` as a person calls them, in this process."""
+"""`bot strategy …` and `bot config …` as a user calls them, in this process."""
 
 import json
 from collections.abc import Iterator
@@ -58,7 +58,7 @@ def test_a_named_file_is_checked_without_any_configuration(capsys: Capture, fold
     ]
 
 
-def test_wakes_that_cost_more_than_the_quota_are_told(capsys: Capture, folder: Path) -> None:
+def test_wakes_that_cost_more_than_the_quota_are_said(capsys: Capture, folder: Path) -> None:
     text = GOOD.replace("bar: 1m", "bar: 1m, depth: 1s")
     (folder / "mine.yaml").write_text(text, "utf-8")
 

@@ -1,4 +1,4 @@
-"""Every row of a timeline has its line, or is told by another one."""
+"""Every row of a timeline has its line, or is in that of another."""
 
 import re
 from datetime import UTC, datetime
@@ -47,7 +47,7 @@ def row(kind: str, word: str, text: str, order_id: str | None = None) -> Timelin
     return TimelineRow(1, AT, 0.0, kind, "L-0003", order_id, None, None, text, None, word)
 
 
-def told(kind: str, word: str, text: str, order_id: str | None = None) -> list[str]:
+def lines_of(kind: str, word: str, text: str, order_id: str | None = None) -> list[str]:
     lines = story([row(kind, word, text, order_id)], LOST, limit=200)
     return [re.sub(r"^\S+ +\S+ +", "", line) for line in lines]
 
@@ -95,8 +95,8 @@ def told(kind: str, word: str, text: str, order_id: str | None = None) -> list[s
         ("2fa", "ready", "ready · token until 23:59", "ready · token until 23:59"),
     ],
 )
-def test_a_row_is_told_in_a_traders_words(kind: str, word: str, text: str, line: str) -> None:
-    [found] = told(kind, word, text)
+def test_a_row_is_put_in_a_traders_words(kind: str, word: str, text: str, line: str) -> None:
+    [found] = lines_of(kind, word, text)
 
     assert found.split(maxsplit=1)[1].startswith(line)
 
@@ -112,17 +112,17 @@ def test_a_row_is_told_in_a_traders_words(kind: str, word: str, text: str, line:
         ("2fa", "proved", "proved · proved by ORD1"),
     ],
 )
-def test_what_another_row_tells_is_not_told_twice(kind: str, word: str, text: str) -> None:
-    assert told(kind, word, text) == []
+def test_what_another_row_says_is_not_said_twice(kind: str, word: str, text: str) -> None:
+    assert lines_of(kind, word, text) == []
 
 
-def test_every_state_is_told_or_left_out_on_purpose() -> None:
+def test_every_state_has_words_or_is_left_out_on_purpose() -> None:
     assert set(_SENDING) == set(SendState)
     assert set(_MOVED) == set(OrderState)
 
 
 @pytest.mark.parametrize("state", OrderState)
-def test_only_the_end_of_an_order_is_told_of_its_moves(state: OrderState) -> None:
-    lines = told("moved", state, f"ACCEPTED → {state}", "ORD1")
+def test_only_the_end_of_an_order_has_a_line_of_its_moves(state: OrderState) -> None:
+    lines = lines_of("moved", state, f"ACCEPTED → {state}", "ORD1")
 
     assert bool(lines) is (state in {"CANCELLED", "EXPIRED", "REJECTED"})
