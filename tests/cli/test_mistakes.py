@@ -241,7 +241,8 @@ def test_a_new_demo_wants_a_journal_that_nobody_has_used(tmp_path: Path) -> None
     make_project(tmp_path)
     url = f"sqlite:///{tmp_path / 'journal.db'}"
 
-    ran = call("demo", "--db", url, "--state-dir", str(tmp_path / "demo"))
+    free = {"BOT_SANDBOX__PORT": "0"}
+    ran = call("demo", "--db", url, "--state-dir", str(tmp_path / "demo"), environment=free)
 
     assert (ran.code, ran.out) == (ExitCode.CONFIG, "")
     assert ran.err.startswith(f"E-RUN-005 {url} holds an earlier run, and")
