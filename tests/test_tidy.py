@@ -12,6 +12,7 @@ import statistics
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -102,6 +103,7 @@ FUNCTION_LINES_MAX = 60
 FUNCTION_LINES_P90_MAX = 30
 FUNCTION_LINES_MEDIAN_MAX = 8
 FUNCTIONS_FOR_A_MEDIAN = 50
+USED_ONCE_PERCENT_MAX = 15
 
 REGISTRIES = ["py" + "pi.org", "python" + "hosted.org", "py" + "pi.python.org"]
 REGISTRIES += ["registry.npm" + "js.org", "registry.yarn" + "pkg.com", "deb.deb" + "ian.org"]
@@ -403,6 +405,24 @@ def test_functions_are_short() -> None:
     worst = "\n".join(f"{path}:{at}: {name} {n} lines" for n, path, at, name in longest[-20:])
     assert median <= FUNCTION_LINES_MEDIAN_MAX, f"the median function has {median} lines\n{worst}"
     assert p90 <= FUNCTION_LINES_P90_MAX, f"a tenth of the functions is over {p90} lines\n{worst}"
+
+
+def is_used_once(source: Source, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Tell whether a private function is named in its file by its definition and once more."""
+    name = function.name
+    is_private = name.startswith("_") and not name.startswith("__")
+    return is_private and len(re.findall(rf"\b{name}\b", source.text)) == 2
+
+
+def test_few_functions_are_private_and_used_once() -> None:
+    sliced = Source("bot/x.py", "def f(): return _g()\n\ndef _g(): return 1\n")
+    assert [is_used_once(sliced, function) for _, function in functions(sliced)] == [False, True]
+
+    found = [(s.path, is_used_once(s, f)) for s in sources() for _, f in functions(s)]
+    once = sum(is_once for _, is_once in found)
+
+    worst = Counter(path for path, is_once in found if is_once).most_common(10)
+    assert once * 100 <= USED_ONCE_PERCENT_MAX * len(found), f"{once} of {len(found)}: {worst}"
 
 
 def test_no_file_names_a_package_registry_or_a_path_of_one_machine() -> None:
