@@ -17,6 +17,8 @@ from bot.domain.entry import RunState
 SETTLE_S: Final = 2.0
 """How long to look for the effect of a request to the bot, which is carried out a moment later."""
 LOOK_EVERY_S: Final = 0.05
+LOOK_AT_ORDERS_EVERY_S: Final = 0.1
+"""An order takes its way to the broker and back, a state is reached at once."""
 OPERATOR: Final = "operator"
 _OFF: Final = frozenset({"paused", "disabled"})
 

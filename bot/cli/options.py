@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from bot.journal.reader import JournalReader
 
 FORMS: Final = ("table", "wide", "csv", "jsonl")
-LENGTH_MAX_S: Final = 1e6
+LENGTH_MAX_S: Final = 1e9
+"""About 31 years: a much longer time overflows a sleep, or the date at its end."""
 WATCH_EVERY_S: Final = 2.0
 WATCH_EVERY_S_MIN: Final = 0.5
 _UNIT_S: Final = {"s": 1, "m": 60, "h": 3_600}
@@ -43,8 +44,8 @@ class Length(click.ParamType[float]):
             seconds = float(written[:-1] if unit_s else written) * (unit_s or 1)
         except ValueError:
             self.fail(f"{written!r}: wanted {self._wanted}", param, context)
-        if not self._least_s <= seconds < LENGTH_MAX_S:
-            wanted = f"at least {self._least_s:g} seconds and less than {LENGTH_MAX_S:,.0f}"
+        if not self._least_s <= seconds <= LENGTH_MAX_S:
+            wanted = f"at least {self._least_s:g} seconds and at most {LENGTH_MAX_S:,.0f}"
             self.fail(f"{written!r}: wanted {wanted}", param, context)
         return seconds
 

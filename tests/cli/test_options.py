@@ -5,7 +5,7 @@ import pytest
 from click.testing import CliRunner
 
 from bot.cli.command import Invocation
-from bot.cli.options import EVERY, WATCH_EVERY_S_MIN
+from bot.cli.options import EVERY, LENGTH_MAX_S, WATCH_EVERY_S_MIN, Length
 from bot.cli.show import watch
 
 
@@ -32,3 +32,10 @@ def test_to_watch_every_zero_seconds_is_refused(said: str) -> None:
 def test_what_is_no_number_of_seconds_is_refused() -> None:
     with pytest.raises(click.BadParameter, match="wanted how often to look"):
         EVERY.convert("FPT", None, None)
+
+
+def test_only_a_time_that_would_overflow_is_too_long() -> None:
+    assert Length().convert(f"{LENGTH_MAX_S:.0f}", None, None) == LENGTH_MAX_S
+
+    with pytest.raises(click.BadParameter, match="at most 1,000,000,000"):
+        Length().convert("999999h", None, None)

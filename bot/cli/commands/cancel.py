@@ -10,7 +10,7 @@ import click
 
 from bot.cli.command import Invocation, define_command
 from bot.cli.commands.orders import ended_words, find_order, order_fields
-from bot.cli.operating import LOOK_EVERY_S, OPERATOR
+from bot.cli.operating import LOOK_AT_ORDERS_EVERY_S, OPERATOR
 from bot.cli.options import reason_option, timeout_option
 from bot.cli.show import print_json, say, show_mistake, write_line
 from bot.cli.target import (
@@ -114,4 +114,4 @@ def _wait_for_ends(
             ]
             message = f"still open after {timeout:g} s: {', '.join(whys)}"
             raise OperatorMistake.of("E-ASK-002", message, ExitCode.TIMED_OUT)
-        sleep(LOOK_EVERY_S)
+        sleep(LOOK_AT_ORDERS_EVERY_S)

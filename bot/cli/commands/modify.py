@@ -10,7 +10,7 @@ import click
 
 from bot.cli.command import Invocation, define_command
 from bot.cli.commands.orders import find_order
-from bot.cli.operating import LOOK_EVERY_S, OPERATOR
+from bot.cli.operating import LOOK_AT_ORDERS_EVERY_S, OPERATOR
 from bot.cli.options import reason_option, timeout_option
 from bot.cli.show import print_json, write_line
 from bot.cli.target import ask_bot, each, open_journal, running_status, text, which_bot, whole
@@ -72,7 +72,7 @@ def command(
                 write_line(f"{which_bot(invocation)}: {order_id} {result}")
             lacks_token = text(amend, "code").startswith(_NO_TOKEN)
             return ExitCode.NEEDS_2FA if lacks_token else _EXIT_CODES[verdict]
-        sleep(LOOK_EVERY_S)
+        sleep(LOOK_AT_ORDERS_EVERY_S)
     message = (
         f"no verdict after {timeout:g} s; it is still under way: bot order {order_id} --timeline"
     )

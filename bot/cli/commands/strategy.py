@@ -19,7 +19,6 @@ from bot.cli.strategy_templates import (
     write_new,
 )
 from bot.cli.target import each, inner, load, text
-from bot.cli.telling.wording import counted
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.settings.load import DEMO, Loaded
 from bot.config.settings.model import BrokerSettings
@@ -222,4 +221,4 @@ def schema(invocation: Invocation, output: Path | None) -> None:
     except OSError as error:
         message = f"cannot write {output}: {(error.strerror or str(error)).lower()}"
         raise OperatorMistake.of("E-CFG-001", message) from error
-    say(invocation, f"wrote {output} ({counted(len(schema_text()), 'byte')})")
+    say(invocation, f"wrote {output} ({len(schema_text())} bytes)")

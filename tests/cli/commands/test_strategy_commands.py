@@ -197,9 +197,9 @@ def test_a_strategy_that_is_none_is_refused_with_the_names_there_are(capsys: Cap
 
 def test_the_schema_is_printed_or_written(capsys: Capture, folder: Path) -> None:
     _, out, _ = called(capsys, "strategy", "schema")
-    code, nothing, _ = called(capsys, "strategy", "schema", "-o", ".bot/s.json")
+    code, nothing, said = called(capsys, "strategy", "schema", "-o", ".bot/s.json")
 
-    assert (code, nothing) == (0, "")
+    assert (code, nothing, said) == (0, "", f"wrote .bot/s.json ({len(out)} bytes)\n")
     assert json.loads(out) == json.loads((folder / ".bot/s.json").read_text("utf-8"))
 
 

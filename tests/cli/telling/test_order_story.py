@@ -1,5 +1,6 @@
 """Every row of a timeline has its line, or is in that of another."""
 
+import json
 import re
 from datetime import UTC, datetime
 
@@ -43,12 +44,16 @@ LOST = OrderRow(
 )
 
 
-def row(kind: str, word: str, text: str, order_id: str | None = None) -> TimelineRow:
-    return TimelineRow(1, AT, 0.0, kind, "L-0003", order_id, None, None, text, None, word)
+def row(
+    kind: str, word: str, text: str, order_id: str | None = None, detail: str | None = None
+) -> TimelineRow:
+    return TimelineRow(1, AT, 0.0, kind, "L-0003", order_id, None, None, text, detail, word)
 
 
-def lines_of(kind: str, word: str, text: str, order_id: str | None = None) -> list[str]:
-    lines = story([row(kind, word, text, order_id)], LOST, limit=200)
+def lines_of(
+    kind: str, word: str, text: str, order_id: str | None = None, detail: str | None = None
+) -> list[str]:
+    lines = story([row(kind, word, text, order_id, detail)], LOST, limit=200)
     return [re.sub(r"^\S+ +\S+ +", "", line) for line in lines]
 
 
@@ -99,6 +104,27 @@ def test_a_row_is_put_in_a_traders_words(kind: str, word: str, text: str, line: 
     [found] = lines_of(kind, word, text)
 
     assert found.split(maxsplit=1)[1].startswith(line)
+
+
+@pytest.mark.parametrize(
+    ("text", "checks", "line"),
+    [
+        ("2 of 2", [("CASH", True, "cash 13.5M of 100M")], "2 checks ok: cash 13.5M of 100M"),
+        ("2 of 2", [("LOT", True, "quantity 500")], "2 checks ok"),
+        (
+            "refused by LOT, check 2",
+            [("CASH", True, "cash 13.5M of 100M"), ("LOT", False, "quantity 150")],
+            "refused by LOT: quantity 150",
+        ),
+    ],
+)
+def test_checks_say_what_refused_else_the_numbers_worth_knowing(
+    text: str, checks: list[tuple[str, bool, str]], line: str
+) -> None:
+    names = ("code", "passed", "text")
+    detail = json.dumps([dict(zip(names, check, strict=True)) for check in checks])
+
+    assert lines_of("checked", "", text, detail=detail) == [f"checked   {line}"]
 
 
 @pytest.mark.parametrize(
