@@ -24,9 +24,9 @@ from bot.protocol.fields import (
     Floored,
     Named,
     PriceOrNone,
-    Rounded,
     Symbol,
     Text,
+    Vnd,
     Whole,
     Wire,
     Word,
@@ -73,7 +73,7 @@ class _Row(Wire):
     pricetype: Word = ""
     execqtty: Whole | None = None
     execprice: Floored | None = None
-    execamt: Rounded | None = None
+    execamt: Vnd | None = None
     remainqtty: Whole | None = None
     cancelqtty: Whole = 0
     status: Word = ""

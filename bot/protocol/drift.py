@@ -12,8 +12,8 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from bot.protocol.endpoints.endpoint import Shape
 from bot.protocol.envelope import Payload
+from bot.protocol.fields import Numbers
 from bot.protocol.shaped import Codec, Rest, wire_names
-from bot.protocol.wire_types import Numbers
 
 Place = str
 """The way to an object, empty at the top: `items[].` is where `items[].price` is."""

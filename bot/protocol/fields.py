@@ -1,32 +1,60 @@
-"""The kinds of value that the broker sends, as types that read tolerantly and refuse nonsense.
+"""The kinds of value on the wire, as types that know both ways: how the client reads a field,
+tolerantly but no nonsense, and how the sandbox writes it.
 
-A number may come as a JSON number or as a numeric text. How a fraction becomes whole is decided by
-kind, once and here:
+A payload's dataclass or model names these types and is thereby its own table; `shaped.py` makes
+decoder and encoder from a dataclass. Where the wire's name is not ours, `Field(alias=…)` carries
+it. A number may come as a JSON number or as a numeric text. How a fraction becomes whole is decided
+by kind, once and here:
 
 - `Whole`: a price, quantity or id. Documented as whole VND or shares; a fraction is malformed.
 - `Floored`: an average execution price, seldom whole. Rounded down; money comes from amounts.
-- `Rounded`: an average cost, an amount, a fee or a tax. Rounded half up.
+- `Vnd`, `Shares`, `Count`: whole by their nature. A fraction (an average cost, interest, a fee) is
+  rounded half up.
+- `Number`: a Decimal, exactly as said. Written as an integer when whole, else as a fraction, to the
+  15 digits of a double.
 
-An absent field and null are the same: the default. Source: broker open API 0.2.0-preview.3.
+What orders and prices hang on is read narrowly: `Instant` needs its offset, `OrderDay` is a day and
+nothing after it, `WholeUnixSeconds` has no fraction. Elsewhere a `Stamp` without an offset is
+Vietnam time and a day alone its midnight there, and a `Day` may be followed by a time. Words of an
+enumeration are texts: one that we do not know is kept as it is.
+
+An absent field and null are the same: the default. The `…OrNone` twin reads an empty text as null
+too. Source: broker open API 0.2.0-preview.3, tolerance rule.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, time
-from decimal import ROUND_FLOOR, ROUND_HALF_UP, Decimal
+from decimal import ROUND_FLOOR, ROUND_HALF_UP, Decimal, InvalidOperation
+from types import MappingProxyType
 from typing import Annotated, Any, Final, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationError,
+    model_validator,
+)
 
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.protocol.envelope import Payload
 from bot.protocol.errors import MalformedAnswer
 from bot.protocol.strict_json import INTEGER_MAX
 
+T = TypeVar("T")
+
 _NUMERIC: Final = re.compile(r"-?[0-9]{1,19}(\.[0-9]{1,20})?", re.ASCII)
 _ERRORS_SHOWN_MAX: Final = 3
-_UNIX_S_MAX: Final = 4_102_444_800
-"""The year 2100: a larger "seconds" is milliseconds, or nonsense."""
+_UNIX_MS_MAX: Final = 4_102_444_800_000
+"""The year 2100: larger "seconds" are milliseconds, or nonsense."""
+_DAY_CHARACTERS: Final = 10
+_YES: Final = frozenset({True, "Y", "y", "1", "true", "True", "TRUE"})
+
+# -------------------------------------------------------------------------------------- numbers
 
 
 def decimal_of(value: object) -> Decimal:
@@ -51,27 +79,65 @@ def _whole(value: object) -> int:
     return _bounded(number)
 
 
-def rounded_by(rounding: str) -> Callable[[object], int]:
-    """Return a reader of whole numbers that rounds a fraction in the given way."""
-
-    def read(value: object) -> int:
-        return _bounded(decimal_of(value).to_integral_value(rounding=rounding))
-
-    return read
+def _floored(value: object) -> int:
+    return _bounded(decimal_of(value).to_integral_value(rounding=ROUND_FLOOR))
 
 
-def _positive(value: object) -> int:
-    number = _whole(value)
-    if number <= 0:
-        raise ValueError("not above zero")
-    return number
+def _rounded(value: object) -> int:
+    return _bounded(decimal_of(value).to_integral_value(rounding=ROUND_HALF_UP))
 
 
-def _not_negative(value: object) -> int:
-    number = _whole(value)
-    if number < 0:
-        raise ValueError("below zero")
-    return number
+def _or_none(read: Callable[[object], T]) -> Callable[[object], T | None]:
+    return lambda value: None if value is None or value == "" else read(value)
+
+
+def _plain_number(value: Decimal) -> int | float:
+    return int(value) if value == value.to_integral_value() else float(value)
+
+
+def _comma_percent(value: object) -> Decimal | None:
+    """Read `4,4%`; what is no percentage (a dash, a word) is None."""
+    text = str(value).strip().removesuffix("%").replace(",", ".")
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        return None
+    return number if number.is_finite() else None
+
+
+_NumberWriter: Final = PlainSerializer(_plain_number, when_used="unless-none")
+
+Whole = Annotated[int, BeforeValidator(_whole)]
+Positive = Annotated[int, Field(gt=0), BeforeValidator(_whole)]
+NotNegative = Annotated[int, Field(ge=0), BeforeValidator(_whole)]
+Floored = Annotated[int, BeforeValidator(_floored)]
+Vnd = Annotated[int, BeforeValidator(_rounded)]
+VndOrNone = Annotated[int | None, BeforeValidator(_or_none(_rounded))]
+Shares = Vnd
+SharesOrNone = VndOrNone
+Count = Vnd
+CountOrNone = VndOrNone
+PriceOrNone = Annotated[
+    int | None,
+    Field(ge=0),
+    BeforeValidator(lambda value: None if value is None else _whole(value) or None),
+]
+"""Zero is the broker's way to say that there is no price."""
+Number = Annotated[Decimal, BeforeValidator(decimal_of), _NumberWriter]
+NumberOrNone = Annotated[Decimal | None, BeforeValidator(_or_none(decimal_of)), _NumberWriter]
+Numbers = Annotated[
+    Mapping[str, Number],
+    AfterValidator(MappingProxyType),
+    PlainSerializer(lambda numbers: {name: _plain_number(one) for name, one in numbers.items()}),
+]
+"""Numbers by names that no table can list."""
+CommaPercent = Annotated[
+    Decimal | None,
+    BeforeValidator(_comma_percent),
+    PlainSerializer(lambda one: f"{one:f}%".replace(".", ","), when_used="unless-none"),
+]
+
+# ---------------------------------------------------------------------------------------- texts
 
 
 def _text(value: object) -> str:
@@ -81,27 +147,16 @@ def _text(value: object) -> str:
 
 
 def _named(value: object) -> str:
-    text = _text(value)
-    if not text.strip():
+    if not _text(value).strip():
         raise ValueError("empty")
-    return text
+    return _text(value)
 
 
-def _instant(value: object) -> datetime:
-    try:
-        instant = datetime.fromisoformat(_named(value))
-        if instant.tzinfo is None:
-            raise ValueError("an instant without an offset")
-        return instant.astimezone(UTC)
-    except OverflowError:
-        raise ValueError("an instant out of range") from None
-
-
-def _unix_seconds(value: object) -> datetime:
-    seconds = _not_negative(value)
-    if seconds > _UNIX_S_MAX:
-        raise ValueError("not Unix seconds")
-    return datetime.fromtimestamp(seconds, UTC)
+def _texts(value: object) -> tuple[str, ...]:
+    """Read a list of texts; anything else in it is left out."""
+    if not isinstance(value, list | tuple):
+        raise ValueError("not a list")
+    return tuple(one for one in value if isinstance(one, str))
 
 
 def _flag(value: object) -> bool | None:
@@ -111,16 +166,12 @@ def _flag(value: object) -> bool | None:
     return str(value).strip().lower() in {"y", "1", "true"}
 
 
-Whole = Annotated[int, BeforeValidator(_whole)]
-Positive = Annotated[int, BeforeValidator(_positive)]
-NotNegative = Annotated[int, BeforeValidator(_not_negative)]
-Floored = Annotated[int, BeforeValidator(rounded_by(ROUND_FLOOR))]
-Rounded = Annotated[int, BeforeValidator(rounded_by(ROUND_HALF_UP))]
-PriceOrNone = Annotated[
-    int | None,
-    BeforeValidator(lambda value: None if value is None else _not_negative(value) or None),
-]
-"""Zero is the broker's way to say that there is no price."""
+def _truth(value: object) -> bool:
+    if not isinstance(value, str | int):
+        raise ValueError("neither yes nor no")
+    return value in _YES
+
+
 Text = Annotated[str, BeforeValidator(_text)]
 Named = Annotated[str, BeforeValidator(_named)]
 Code = Annotated[
@@ -129,10 +180,102 @@ Code = Annotated[
 """A code is a text; older writers send a number."""
 Word = Annotated[str, BeforeValidator(lambda value: _text(value).strip().upper())]
 Symbol = Annotated[str, BeforeValidator(lambda value: _named(value).strip().upper())]
-Instant = Annotated[datetime, BeforeValidator(_instant)]
-UnixSeconds = Annotated[datetime, BeforeValidator(_unix_seconds)]
-Day = Annotated[date, BeforeValidator(lambda value: date.fromisoformat(_named(value)))]
+Texts = Annotated[tuple[str, ...], BeforeValidator(_texts)]
 Flag = Annotated[bool | None, BeforeValidator(_flag)]
+Truth = Annotated[bool, BeforeValidator(_truth)]
+
+# --------------------------------------------------------------------------------- days and times
+
+
+def local_text(instant: datetime) -> str:
+    """Return an instant as the broker writes one: ISO 8601 with the offset +07:00."""
+    return instant.astimezone(EXCHANGE_TZ).isoformat()
+
+
+def _utc(instant: datetime) -> datetime:
+    zoned = instant if instant.tzinfo else instant.replace(tzinfo=EXCHANGE_TZ)
+    try:
+        return zoned.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("an instant out of range") from None
+
+
+def _stamp(value: object) -> datetime:
+    return _utc(datetime.fromisoformat(_text(value)))
+
+
+def _instant(value: object) -> datetime:
+    instant = datetime.fromisoformat(_named(value))
+    if instant.tzinfo is None:
+        raise ValueError("an instant without an offset")
+    return _utc(instant)
+
+
+def _day(value: object) -> date:
+    return date.fromisoformat(_text(value)[:_DAY_CHARACTERS])
+
+
+def _slashed_day(value: object) -> date | None:
+    """Read `1/8/2026`, the day first; what is no day is None: it only decorates a table."""
+    try:
+        day, month, year = str(value).split("/")
+        return date(int(year), int(month), int(day))
+    except ValueError:
+        return None
+
+
+def _unix_ms(ms: int) -> datetime:
+    if not 0 <= ms <= _UNIX_MS_MAX:
+        raise ValueError("not a Unix time")
+    seconds, rest = divmod(ms, 1_000)
+    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest * 1_000)
+
+
+_StampWriter: Final = PlainSerializer(local_text, when_used="unless-none")
+
+Instant = Annotated[datetime, BeforeValidator(_instant)]
+Stamp = Annotated[datetime, BeforeValidator(_stamp), _StampWriter]
+StampOrNone = Annotated[datetime | None, BeforeValidator(_or_none(_stamp)), _StampWriter]
+OrderDay = Annotated[date, BeforeValidator(lambda value: date.fromisoformat(_named(value)))]
+Day = Annotated[date, BeforeValidator(_day)]
+DayOrNone = Annotated[date | None, BeforeValidator(_or_none(_day))]
+SlashedDay = Annotated[
+    date | None,
+    BeforeValidator(_slashed_day),
+    PlainSerializer(lambda day: f"{day.day}/{day.month}/{day.year}", when_used="unless-none"),
+]
+WholeUnixSeconds = Annotated[
+    datetime, BeforeValidator(lambda value: _unix_ms(_whole(value) * 1_000))
+]
+UnixSeconds = Annotated[
+    datetime,
+    BeforeValidator(lambda value: _unix_ms(_rounded(value) * 1_000)),
+    PlainSerializer(lambda instant: int(instant.timestamp())),
+]
+UnixMs = Annotated[
+    datetime,
+    BeforeValidator(lambda value: _unix_ms(_rounded(value))),
+    PlainSerializer(
+        lambda instant: int(instant.timestamp()) * 1_000 + instant.microsecond // 1_000
+    ),
+]
+
+
+def local_instant(day: date | None, clock: str, stamp: str) -> datetime | None:
+    """Return the instant of a row in UTC, from its date and time or from its stamp.
+
+    Both are Vietnam time without an offset. What cannot be read is None: a row is worth having
+    without its time.
+    """
+    try:
+        if day is not None and clock:
+            return _utc(datetime.combine(day, time.fromisoformat(clock)))
+        return _utc(datetime.fromisoformat(stamp))
+    except ValueError:
+        return None
+
+
+# --------------------------------------------------------------------------------------- objects
 
 
 class Wire(BaseModel):
@@ -159,11 +302,6 @@ def read(model: type[W], payload: Payload) -> W:
         raise MalformedAnswer(payload.call, said_of(error), payload.raw) from None
 
 
-def read_list(model: type[W], payload: Payload) -> tuple[W, ...]:
-    """Return every element as `model`; one bad element spoils the whole answer."""
-    return tuple(read(model, element) for element in elements(payload))
-
-
 def elements(payload: Payload) -> list[Payload]:
     """Return the elements of an array, each as a payload of its own call and raw body."""
     if not isinstance(payload.value, list):
@@ -183,25 +321,3 @@ def average_of(stated: int | None, amount: int, executed: int) -> int:
     if stated is not None:
         return stated
     return amount // executed if executed > 0 else 0
-
-
-def local_instant(day: date | None, clock: str, stamp: str) -> datetime | None:
-    """Return the instant of a row in UTC, from its date and time or from its stamp.
-
-    Both are Vietnam time without an offset. What cannot be read is None: a row is worth having
-    without its time.
-    """
-    try:
-        if day is not None and clock:
-            naive = datetime.combine(day, time.fromisoformat(clock))
-        else:
-            naive = datetime.fromisoformat(stamp)
-        zoned = naive if naive.tzinfo else naive.replace(tzinfo=EXCHANGE_TZ)
-        return zoned.astimezone(UTC)
-    except (ValueError, OverflowError):
-        return None
-
-
-def local_text(instant: datetime) -> str:
-    """Return an instant as the broker writes one: ISO 8601 with the offset +07:00."""
-    return instant.astimezone(EXCHANGE_TZ).isoformat()

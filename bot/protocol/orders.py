@@ -12,13 +12,13 @@ from bot.protocol.envelope import Payload, is_no_error
 from bot.protocol.errors import MalformedAnswer
 from bot.protocol.fields import (
     Code,
-    Day,
     Floored,
+    OrderDay,
     Positive,
     PriceOrNone,
-    Rounded,
     Symbol,
     Text,
+    Vnd,
     Whole,
     Wire,
     Word,
@@ -36,7 +36,7 @@ class _OrderResult(Wire):
 
     order_id: Text = ""
     account_id: Text
-    transaction_date: Day
+    transaction_date: OrderDay
     symbol: Symbol
     order_side: Word
     order_quantity: Positive
@@ -45,9 +45,9 @@ class _OrderResult(Wire):
     execute_quantity: Whole = 0
     execute_price: Floored | None = None
     order_status: Word
-    fee_amount: Rounded = 0
-    tax_amount: Rounded = 0
-    execute_amount: Rounded = 0
+    fee_amount: Vnd = 0
+    tax_amount: Vnd = 0
+    execute_amount: Vnd = 0
     order_type: Word
     code: Code = ""
     rejected_reason: Text = ""

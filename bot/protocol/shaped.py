@@ -1,6 +1,6 @@
 """Decoder and encoder of a payload, both made from the dataclass that it becomes.
 
-A value's fields name types of `wire_types.py` or other such dataclasses; that is the whole table.
+A value's fields name types of `fields.py` or other such dataclasses; that is the whole table.
 Reading is tolerant as the document asks: unknown fields are ignored, null is as good as absent,
 numbers may be texts. A field without a default must be there: those that the document marks as
 required, and what tells one row of a list from another. One that is missing, or anything in another

@@ -10,7 +10,7 @@ from bot.domain.instrument import EXCHANGE_TZ
 from bot.protocol.bodies import read_body
 from bot.protocol.envelope import Payload
 from bot.protocol.errors import MalformedAnswer
-from bot.protocol.fields import Instant, Named, Text, UnixSeconds, Wire, read
+from bot.protocol.fields import Instant, Named, Text, WholeUnixSeconds, Wire, read
 from bot.protocol.secret import Secret
 from bot.protocol.strict_json import compact
 from bot.protocol.values.border import OtpTicket, OtpVerification, TwoFactorToken
@@ -27,7 +27,7 @@ class _Ticket(Wire):
 class _Token(Wire):
     session_token: Named
     expires_at: Instant | None = None
-    expires_at_epoch: UnixSeconds | None = None
+    expires_at_epoch: WholeUnixSeconds | None = None
 
 
 class _Request(Wire):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from bot.domain.account import SubAccount
 from bot.protocol.envelope import Payload
-from bot.protocol.fields import Named, NotNegative, Text, Wire, read, read_list
+from bot.protocol.fields import Named, NotNegative, Text, Wire, elements, read
 from bot.protocol.values.border import User
 
 
@@ -38,7 +38,7 @@ def decode_sub_accounts(payload: Payload) -> tuple[SubAccount, ...]:
     """Return the sub-accounts in the broker's order. Two may share a `type`: never index by it."""
     return tuple(
         SubAccount(entry.id, entry.sub_account_ext, entry.type, entry.name)
-        for entry in read_list(_SubAccount, payload)
+        for entry in (read(_SubAccount, element) for element in elements(payload))
     )
 
 

@@ -11,8 +11,7 @@ from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin, g
 from hypothesis import strategies as st
 from pydantic import AfterValidator, BeforeValidator
 
-from bot.protocol import fields as wire_fields
-from bot.protocol import wire_types
+from bot.protocol import fields as wire
 from bot.protocol.shaped import Rest, wire_names
 from bot.protocol.values import news
 
@@ -37,26 +36,26 @@ json_values = st.recursive(
 )
 
 _OF_TYPE: list[tuple[Any, st.SearchStrategy[Any]]] = [
-    (wire_types.Number, numbers),
-    (wire_types.NumberOrNone, st.none() | numbers),
-    (wire_types.Vnd, wholes),
-    (wire_types.VndOrNone, st.none() | wholes),
-    (wire_types.Truth, st.booleans()),
-    (wire_types.Day, days),
-    (wire_types.DayOrNone, st.none() | days),
-    (wire_types.Stamp, milliseconds),
-    (wire_types.StampOrNone, st.none() | milliseconds),
-    (wire_types.UnixSeconds, seconds),
-    (wire_types.UnixMs, milliseconds),
-    (wire_types.SlashedDay, st.none() | days),
-    (wire_types.CommaPercent, st.none() | numbers),
-    (wire_types.Texts, st.lists(texts, max_size=ROWS_MAX).map(tuple)),
-    (wire_fields.Text, texts),
-    (wire_fields.Code, texts),
-    (wire_fields.Named, words),
-    (wire_fields.Symbol, words),
-    (wire_fields.Word, words),
-    (wire_fields.Floored, wholes),
+    (wire.Number, numbers),
+    (wire.NumberOrNone, st.none() | numbers),
+    (wire.Vnd, wholes),
+    (wire.VndOrNone, st.none() | wholes),
+    (wire.Truth, st.booleans()),
+    (wire.Day, days),
+    (wire.DayOrNone, st.none() | days),
+    (wire.Stamp, milliseconds),
+    (wire.StampOrNone, st.none() | milliseconds),
+    (wire.UnixSeconds, seconds),
+    (wire.UnixMs, milliseconds),
+    (wire.SlashedDay, st.none() | days),
+    (wire.CommaPercent, st.none() | numbers),
+    (wire.Texts, st.lists(texts, max_size=ROWS_MAX).map(tuple)),
+    (wire.Text, texts),
+    (wire.Code, texts),
+    (wire.Named, words),
+    (wire.Symbol, words),
+    (wire.Word, words),
+    (wire.Floored, wholes),
     (news.Figure, st.none() | figures),
 ]
 READERS: dict[Callable[..., Any], st.SearchStrategy[Any]] = {

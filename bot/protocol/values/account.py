@@ -10,15 +10,17 @@ from typing import Annotated
 
 from pydantic import Field
 
-from bot.protocol.fields import Floored, Text, Word
-from bot.protocol.wire_types import (
+from bot.protocol.fields import (
     DayOrNone,
+    Floored,
     NumberOrNone,
     Shares,
     SharesOrNone,
+    Text,
     Truth,
     Vnd,
     VndOrNone,
+    Word,
 )
 
 # -------------------------------------------------------------------------------------- assets

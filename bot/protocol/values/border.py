@@ -15,7 +15,7 @@ from pydantic import Field
 from bot.domain.account import Holding
 from bot.domain.instrument import Exchange, Phase
 from bot.domain.order import OrderType, Side
-from bot.protocol.fields import Rounded, Symbol, Text, Whole
+from bot.protocol.fields import Shares, Symbol, Text, Vnd, Whole
 from bot.protocol.secret import Secret
 
 
@@ -51,11 +51,11 @@ class AvailableTrade:
 
     buying_power: Annotated[Whole, Field(alias="pp0")]
     sellable: Annotated[Whole, Field(alias="trade")]
-    leveraged_power: Annotated[Rounded, Field(alias="ppse")] = 0
-    quantity_max: Annotated[Rounded, Field(alias="maxqtty")] = 0
-    balance: Rounded = 0
-    cash_pending: Annotated[Rounded, Field(alias="cash_pending_send")] = 0
-    mortgage: Rounded = 0
+    leveraged_power: Annotated[Vnd, Field(alias="ppse")] = 0
+    quantity_max: Annotated[Shares, Field(alias="maxqtty")] = 0
+    balance: Vnd = 0
+    cash_pending: Annotated[Vnd, Field(alias="cash_pending_send")] = 0
+    mortgage: Vnd = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +86,9 @@ class PortfolioRow:
     sending_t2: Whole = 0
     in_sell_orders: Annotated[Whole, Field(alias="matching_amount")] = 0
     withdraw: Whole = 0
-    cost_price: Rounded = 0
-    reference_price: Annotated[Rounded, Field(alias="basic_price")] = 0
-    close_price: Rounded = 0
+    cost_price: Vnd = 0
+    reference_price: Annotated[Vnd, Field(alias="basic_price")] = 0
+    close_price: Vnd = 0
     is_sellable: bool = True
 
     @property
@@ -120,20 +120,20 @@ class AccountSummary:
     figure leaves sale money due out. None: the broker left it out, and nothing tells it.
     """
 
-    cash: Annotated[Rounded | None, Field(alias="ci_balance")] = None
-    balance: Rounded | None = None
-    net_asset_value: Rounded | None = None
-    withdrawable: Annotated[Rounded, Field(alias="baldefovd")] = 0
-    term_deposit: Annotated[Rounded, Field(alias="td_balance")] = 0
-    securities: Annotated[Rounded, Field(alias="securities_amt")] = 0
-    secured: Annotated[Rounded, Field(alias="secure_amt")] = 0
-    receiving_t1: Rounded = 0
-    receiving_t2: Rounded = 0
-    receiving_t3: Rounded = 0
-    receiving: Annotated[Rounded, Field(alias="receiving_amt")] = 0
-    dividends_due: Annotated[Rounded, Field(alias="ca_receiving")] = 0
-    debt: Annotated[Rounded, Field(alias="total_debt_amt")] = 0
-    held: Annotated[Rounded, Field(alias="hold_balance")] = 0
+    cash: Annotated[Vnd | None, Field(alias="ci_balance")] = None
+    balance: Vnd | None = None
+    net_asset_value: Vnd | None = None
+    withdrawable: Annotated[Vnd, Field(alias="baldefovd")] = 0
+    term_deposit: Annotated[Vnd, Field(alias="td_balance")] = 0
+    securities: Annotated[Vnd, Field(alias="securities_amt")] = 0
+    secured: Annotated[Vnd, Field(alias="secure_amt")] = 0
+    receiving_t1: Vnd = 0
+    receiving_t2: Vnd = 0
+    receiving_t3: Vnd = 0
+    receiving: Annotated[Vnd, Field(alias="receiving_amt")] = 0
+    dividends_due: Annotated[Vnd, Field(alias="ca_receiving")] = 0
+    debt: Annotated[Vnd, Field(alias="total_debt_amt")] = 0
+    held: Annotated[Vnd, Field(alias="hold_balance")] = 0
 
 
 @dataclass(frozen=True, slots=True)

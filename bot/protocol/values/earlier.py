@@ -9,13 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, WrapSerializer
 
-from bot.protocol.fields import Named, Text
-from bot.protocol.wire_types import (
-    Count,
-    CountOrNone,
-    Number,
-    NumberOrNone,
-)
+from bot.protocol.fields import Count, CountOrNone, Named, Number, NumberOrNone, Text
 
 
 @dataclass(frozen=True, slots=True)

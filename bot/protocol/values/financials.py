@@ -10,9 +10,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, WrapSerializer
 
-from bot.protocol.fields import Text
+from bot.protocol.fields import Count, CountOrNone, NumberOrNone, Numbers, StampOrNone, Text
 from bot.protocol.shaped import Rest, Sparse
-from bot.protocol.wire_types import Count, CountOrNone, NumberOrNone, Numbers, StampOrNone
 
 
 @dataclass(frozen=True, slots=True)

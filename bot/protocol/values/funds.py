@@ -7,14 +7,7 @@ command-line client (May 2026) and an earlier snapshot of its open API descripti
 
 from dataclasses import dataclass
 
-from bot.protocol.fields import Text
-from bot.protocol.wire_types import (
-    Count,
-    CountOrNone,
-    Day,
-    NumberOrNone,
-    VndOrNone,
-)
+from bot.protocol.fields import Count, CountOrNone, Day, NumberOrNone, Text, VndOrNone
 
 
 @dataclass(frozen=True, slots=True)

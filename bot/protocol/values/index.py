@@ -10,13 +10,14 @@ from typing import Annotated
 
 from pydantic import Field
 
-from bot.protocol.fields import Named, Text
-from bot.protocol.wire_types import (
+from bot.protocol.fields import (
     Count,
     CountOrNone,
+    Named,
     Number,
     NumberOrNone,
     SharesOrNone,
+    Text,
     UnixMs,
     VndOrNone,
 )

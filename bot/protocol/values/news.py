@@ -10,14 +10,15 @@ from typing import Annotated, Final, Generic, TypeVar
 
 from pydantic import BeforeValidator, Field
 
-from bot.protocol.fields import Code, Text
-from bot.protocol.wire_types import (
+from bot.protocol.fields import (
+    Code,
     CommaPercent,
     Count,
     CountOrNone,
     NumberOrNone,
     SlashedDay,
     Stamp,
+    Text,
     Texts,
 )
 

@@ -12,8 +12,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from bot.protocol.fields import Symbol, Text
-from bot.protocol.wire_types import (
+from bot.protocol.fields import (
     Count,
     Day,
     DayOrNone,
@@ -21,6 +20,8 @@ from bot.protocol.wire_types import (
     NumberOrNone,
     SharesOrNone,
     StampOrNone,
+    Symbol,
+    Text,
 )
 
 # ---------------------------------------------------------------------------------- catalogues

@@ -15,17 +15,19 @@ from typing import Annotated, Protocol, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from bot.protocol.fields import Symbol, Text, decimal_of
-from bot.protocol.shaped import Sparse
-from bot.protocol.wire_types import (
+from bot.protocol.fields import (
     Number,
     NumberOrNone,
     Shares,
     Stamp,
     StampOrNone,
+    Symbol,
+    Text,
     UnixSeconds,
     Vnd,
+    decimal_of,
 )
+from bot.protocol.shaped import Sparse
 
 
 class Started(Protocol):

@@ -11,9 +11,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from bot.protocol.fields import Symbol, Text, Word
-from bot.protocol.shaped import Rest, Sparse
-from bot.protocol.wire_types import (
+from bot.protocol.fields import (
     CountOrNone,
     Day,
     DayOrNone,
@@ -22,8 +20,12 @@ from bot.protocol.wire_types import (
     Numbers,
     SharesOrNone,
     StampOrNone,
+    Symbol,
+    Text,
     VndOrNone,
+    Word,
 )
+from bot.protocol.shaped import Rest, Sparse
 
 _OfDay = Annotated[Day, Field(alias="date")]
 _MaybeDay = Annotated[DayOrNone, Field(alias="date")]

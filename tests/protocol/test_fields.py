@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from bot.protocol import wire_types as wire
+from bot.protocol import fields as wire
 from tests.rows import every_row
 
 
