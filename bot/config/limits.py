@@ -5,19 +5,20 @@ Its own module, for both files' models use it and neither knows the other.
 
 from typing import Annotated, Final
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from bot.config.field_types import parts_per_million, whole
+from bot.config.model_check import Section
 from bot.domain.plan import Limits
 
 VND: Final = whole(1, 1_000_000_000_000, "whole VND")
 SHARES: Final = whole(1, 10_000_000, "a number of shares")
 
 
-class LimitsSection(BaseModel):
+class LimitsSection(Section):
     """An order beyond a limit is refused before it is sent. What is left out is not limited."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(use_attribute_docstrings=True)
 
     max_position: Annotated[int | None, SHARES] = None
     """Shares per symbol."""
@@ -32,10 +33,5 @@ class LimitsSection(BaseModel):
 
     def to_domain(self) -> Limits:
         """Return the limits as the engine takes them."""
-        return Limits(
-            max_position=self.max_position,
-            max_order_value=self.max_order_value,
-            max_orders_per_day=self.max_orders_per_day,
-            max_loss_per_day=self.max_loss_per_day,
-            max_price_gap_ppm=self.max_price_gap,
-        )
+        same = self.model_dump(exclude={"max_price_gap"})
+        return Limits(**same, max_price_gap_ppm=self.max_price_gap)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, Final, get_args
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
 from bot.config.field_types import shown
@@ -27,7 +27,13 @@ _WANTED: Final[Mapping[str, str]] = {
 }
 
 
-class FileModel(BaseModel):
+class Section(BaseModel):
+    """Keys of a file: no others are taken, and a secret among them is in no message."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class FileModel(Section):
     """The keys of a whole file. `not_yet` names keys of a later release, and why they are refused
     today: taking a key that nothing reads would be a promise not kept.
     """

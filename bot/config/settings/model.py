@@ -7,25 +7,21 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from bot.config.field_types import flag, pace, reader, text, texts, whole, wrong
 from bot.config.limits import LimitsSection
-from bot.config.model_check import FileModel
+from bot.config.model_check import FileModel, Section
 from bot.domain.plan import Limits
 from bot.protocol.secret import Secret
 from bot.sandbox.markets.mirror.model import FillName
 
 Mode = Literal["sandbox", "paper", "live"]
 
-_SECTION: Final = ConfigDict(
-    extra="forbid", frozen=True, arbitrary_types_allowed=True, hide_input_in_errors=True
-)
 _DEVICE_ID: Final = "1 to 64 letters, digits and signs (ASCII only, no blanks), like my-server-01"
 _ACCOUNT: Final = text(
     r"[A-Za-z0-9._-]{1,40}", "normal, margin, an id, or a suffix like '.1' in quotes"
 )
-
 _SYMBOL: Final = re.compile(r"[A-Z0-9]{1,12}")
 _SETTLED: Final = whole(1, 1_000_000_000, "settled shares")
 
@@ -34,10 +30,10 @@ PREFIX: Final = "BOT_"
 NESTING: Final = "__"
 
 
-class BrokerSettings(BaseModel):
+class BrokerSettings(Section):
     """Where the broker is and how to speak to it. Keys never belong in this file."""
 
-    model_config = _SECTION
+    model_config = ConfigDict(arbitrary_types_allowed=True)
 
     base_url: Annotated[str, text(r"https?://[^\s]+", "an address like https://host")] | None = None
     """The broker's address. Left out in sandbox mode: the embedded broker."""
@@ -53,10 +49,8 @@ class BrokerSettings(BaseModel):
     api_secret: Annotated[Secret | None, Field(exclude=True)] = None
 
 
-class JournalSettings(BaseModel):
+class JournalSettings(Section):
     """Where the journal is kept."""
-
-    model_config = _SECTION
 
     url: Annotated[str, text(r"\S{1,500}", "sqlite:///FILE or postgresql+psycopg://…")] | None = (
         Field(default=None, repr=False)
@@ -64,10 +58,8 @@ class JournalSettings(BaseModel):
     """sqlite:///FILE or postgresql+psycopg://user@host/name; default: in the state folder."""
 
 
-class RiskSettings(BaseModel):
+class RiskSettings(Section):
     """How careful to be, for all strategies together."""
-
-    model_config = _SECTION
 
     max_in_flight: Annotated[int, whole(1, 32)] = 4
     """Orders being sent at once."""
@@ -97,10 +89,8 @@ class RiskSettings(BaseModel):
         return self.limits.to_domain()
 
 
-class SandboxSettings(BaseModel):
+class SandboxSettings(Section):
     """The embedded broker."""
-
-    model_config = _SECTION
 
     seed: Annotated[int, whole(0, 2**31)] = 7
     """The same seed gives the same market."""
@@ -124,10 +114,8 @@ def settled_shares(value: object) -> Mapping[str, int]:
     return {symbol: _SETTLED.read(shares) for symbol, shares in value.items()}
 
 
-class PaperSettings(BaseModel):
+class PaperSettings(Section):
     """The paper account. What it began with stays, until you begin a new one."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     fill: FillName = "queue"
     """How orders are filled: touch, depth or queue, from the kindest to the most careful."""
@@ -139,10 +127,8 @@ class PaperSettings(BaseModel):
     """Its fee in parts per million of the amount; left out: risk.fee_ppm."""
 
 
-class LegalSettings(BaseModel):
+class LegalSettings(Section):
     """What you must state before real orders go out."""
-
-    model_config = _SECTION
 
     automation_allowed_by_broker: Annotated[str, text()] | None = None
     """Your dated statement, like '2026-11-02, letter of the broker, N. V. An'."""
@@ -151,7 +137,6 @@ class LegalSettings(BaseModel):
 class Settings(FileModel):
     """Everything that bot.yaml may hold."""
 
-    model_config = _SECTION
     not_yet: ClassVar = {"notify": "no notices are sent yet", "web": "there is no dashboard yet"}
 
     mode: Mode = "sandbox"

@@ -10,18 +10,17 @@ from dataclasses import dataclass
 from datetime import time, timedelta
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 from pydantic.json_schema import JsonSchemaValue
 
 from bot.config.field_types import interval, local_time, reader, text, whole, wrong
 from bot.config.limits import SHARES, VND, LimitsSection
-from bot.config.model_check import FileModel
+from bot.config.model_check import FileModel, Section
 from bot.domain.order import MARKET_TYPES, OrderType
 from bot.domain.plan import ParameterValue, PriceBasis, StrategyMode
 
 SYMBOLS_MAX: Final = 50
 TITLE: Final = "vnbot strategy file"
-_SECTION: Final = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 _PRICE: Final = re.compile(r"(bid|ask|last|mid)(?: ([+-])([1-9][0-9]?) ticks?)?")
 _BETWEEN: Final = re.compile(r"(\S+) ?- ?(\S+)")
 _SYMBOL: Final = r"[A-Z0-9]*[A-Z][A-Z0-9]*"
@@ -112,10 +111,12 @@ def parameter(value: object) -> ParameterValue:
     raise wrong("E-CFG-034", "a number, a text, or true or false", value)
 
 
-class WakeSection(BaseModel):
-    """What wakes the strategy. Everything is polled, for the broker's API has no stream."""
+class _Section(Section):
+    model_config = ConfigDict(use_attribute_docstrings=True)
 
-    model_config = _SECTION
+
+class WakeSection(_Section):
+    """What wakes the strategy. Everything is polled, for the broker's API has no stream."""
 
     bar: Annotated[timedelta | None, interval(timedelta(seconds=10))] = None
     """A bar of this width has closed, like 1m; built from at least six quotes."""
@@ -132,10 +133,8 @@ class WakeSection(BaseModel):
 PhaseWord = Literal["ato", "continuous", "atc", "post"]
 
 
-class WhenSection(BaseModel):
+class WhenSection(_Section):
     """Where in the day orders may be made; Asia/Ho_Chi_Minh."""
-
-    model_config = _SECTION
 
     sessions: tuple[PhaseWord, ...] = ()
     """ato, continuous, atc, post; left out: any that takes orders."""
@@ -143,12 +142,10 @@ class WhenSection(BaseModel):
     """From and to, like 09:20 - 14:20."""
 
 
-class SizeSection(BaseModel):
+class SizeSection(_Section):
     """How much. Exactly one of the three; rounded down to what the exchange takes."""
 
-    model_config = ConfigDict(
-        **_SECTION, json_schema_extra={"minProperties": 1, "maxProperties": 1}
-    )
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
 
     shares: Annotated[int | None, SHARES] = None
     """Shares: a multiple of 100, or 1 to 99 as an odd lot (LIMIT only)."""
@@ -158,10 +155,8 @@ class SizeSection(BaseModel):
     """Percent of the cash of the account."""
 
 
-class OrderSection(BaseModel):
+class OrderSection(_Section):
     """How an order is made when the strategy names no size or price."""
-
-    model_config = _SECTION
 
     size: SizeSection
     """How much."""
@@ -176,7 +171,7 @@ class OrderSection(BaseModel):
 class StrategyFile(FileModel):
     """A strategy of vnbot: what to run, on which symbols, when, how much, within which limits."""
 
-    model_config = ConfigDict(**_SECTION, title=TITLE)
+    model_config = ConfigDict(use_attribute_docstrings=True, title=TITLE)
     not_yet: ClassVar = {
         "account": "every strategy trades on 'broker.account' of bot.yaml",
         "approve": "orders cannot wait for your approval yet",
