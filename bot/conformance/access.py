@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Final
 from uuid import uuid4
 
-from bot.conformance.data import AccessCase, access_cases, reads
+from bot.conformance.data import AccessCase, Read
 from bot.conformance.facts import Facts, MissingFact
 from bot.conformance.finding import Finding, Verdict, judged, skipped
 from bot.conformance.raw_client import UNSIGNED, RawClient
@@ -22,7 +22,7 @@ async def check_access(
     client: RawClient, facts: Facts, *, may_post: bool
 ) -> AsyncIterator[Finding]:
     """Make every request of the table, then those about nonces."""
-    for case in access_cases():
+    for case in AccessCase.rows():
         if case.post is not None and not may_post:
             yield skipped(case.id, case.what, "a POST, and only reads were requested")
         else:
@@ -34,18 +34,10 @@ async def check_access(
 async def check_tiers(client: RawClient, facts: Facts) -> AsyncIterator[Finding]:
     """Ask for each tier 2 path with the key alone: every one needs a signature (2.1)."""
     any_order = Facts({"order_id": "ORD0", **facts.known}, facts.unknown)
-    for path in dict.fromkeys(read.path for read in reads() if not is_tier_one(read.path)):
-        yield await _check(
-            client,
-            any_order,
-            AccessCase(
-                id=f"2.1 signed {path}",
-                what="needs a signature",
-                status=(401,),
-                path=path,
-                is_unsigned=True,
-            ),
-        )
+    for path in dict.fromkeys(read.path for read in Read.rows() if not is_tier_one(read.path)):
+        id_, what = f"2.1 signed {path}", "needs a signature"
+        case = AccessCase(id=id_, what=what, status=(401,), path=path, is_unsigned=True)
+        yield await _check(client, any_order, case)
 
 
 async def _check(client: RawClient, facts: Facts, case: AccessCase) -> Finding:
@@ -67,7 +59,7 @@ async def _check(client: RawClient, facts: Facts, case: AccessCase) -> Finding:
     if is_met and case.codes and reply.code not in case.codes:
         found = f"{reply}; the document names {' or '.join(case.codes)}"
         return Finding(case.id, case.what, Verdict.DRIFT, found)
-    return judged(case.id, case.what, is_met=is_met, found=str(reply))
+    return judged(case.id, case.what, is_met=is_met, found=reply)
 
 
 async def check_nonces(client: RawClient) -> AsyncIterator[Finding]:
@@ -75,13 +67,13 @@ async def check_nonces(client: RawClient) -> AsyncIterator[Finding]:
     used = {"X-FH-NONCE": str(uuid4())}
     first, second = await client.get(ME, used), await client.get(ME, used)
     elsewhere = await client.get("/users/v1/users/0/sub-accounts", used)
-    yield judged("2.2 nonce", "a fresh nonce is taken", is_met=first.is_success, found=str(first))
+    yield judged("2.2 nonce", "a fresh nonce is taken", is_met=first.is_success, found=first)
     for id_, what, reply in (
         ("2.2 nonce again", "the same nonce again is AUTH_NONCE_REUSED", second),
         ("2.2 nonce elsewhere", "a nonce is used up whatever the path", elsewhere),
     ):
         is_met = reply.status == 401 and reply.code == "AUTH_NONCE_REUSED"
-        yield judged(id_, what, is_met=is_met, found=str(reply))
+        yield judged(id_, what, is_met=is_met, found=reply)
     nonce = {"X-FH-NONCE": str(uuid4())}
     await client.get(ME, {**nonce, "X-FH-SIGNATURE": "0" * 64})
     unspent, ignored = await client.get(ME, nonce), await client.get(TIER_ONE, used)
@@ -89,5 +81,5 @@ async def check_nonces(client: RawClient) -> AsyncIterator[Finding]:
         ("2.2 nonce of a stranger", "a wrong signature uses up no nonce", unspent),
         ("2.1 nonce ignored", "tier 1 looks at no nonce", ignored),
     ):
-        is_met, otherwise = reply.is_success, Verdict.DRIFT
-        yield judged(id_, what, is_met=is_met, found=str(reply), otherwise=otherwise)
+        drift = Verdict.DRIFT
+        yield judged(id_, what, is_met=reply.is_success, found=reply, otherwise=drift)

@@ -4,22 +4,34 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final, Self
 
 from pydantic import BaseModel, ConfigDict
 from ruamel.yaml import YAML
 
+from bot.conformance.finding import Verdict
+
 HERE: Final = Path(str(files("bot.conformance")))
-READS: Final = ("reads_account", "reads_quotes", "reads_stocks", "reads_news", "reads_earlier")
 
 
 class _Row(BaseModel):
-    """One row of a file. `is_shown` False: the document only suggests it; else is drift."""
+    """One row of its `files`. `is_shown` False: the document only suggests it; else is drift."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+    files: ClassVar[tuple[str, ...]] = ()
 
     id: str
     is_shown: bool = True
+
+    @property
+    def otherwise(self) -> Verdict:
+        """What it means when the row is not met."""
+        return Verdict.FAIL if self.is_shown else Verdict.DRIFT
+
+    @classmethod
+    def rows(cls) -> tuple[Self, ...]:
+        """Return every row, in the order of the document."""
+        return tuple(cls(**row) for name in cls.files for row in _parsed(name))
 
 
 class Read(_Row):
@@ -29,6 +41,8 @@ class Read(_Row):
     missing in good answers. `is_nullable`: the whole payload may be null. `is_optional`: no source
     promises the path, so that a 404 is no failure; nor is one with an error code of `absent`.
     """
+
+    files = ("reads_account", "reads_quotes", "reads_stocks", "reads_news", "reads_earlier")
 
     call: str
     path: str
@@ -45,6 +59,8 @@ class Read(_Row):
 class Refusal(_Row):
     """A read that is refused: with any of `status`, and any of `codes` unless there are none."""
 
+    files = ("refusals",)
+
     what: str
     path: str
     status: tuple[int, ...]
@@ -54,6 +70,8 @@ class Refusal(_Row):
 
 class ContentCase(_Row):
     """One read and what its content must satisfy: the name of a rule, and its argument."""
+
+    files = ("content",)
 
     what: str
     path: str
@@ -67,6 +85,8 @@ class AccessCase(_Row):
 
     `post` is a body, None for a GET; `codes` are the names of the document, another is drift.
     """
+
+    files = ("access",)
 
     what: str
     status: tuple[int, ...]
@@ -83,6 +103,8 @@ class AccessCase(_Row):
 
 class IncompleteWrite(_Row):
     """An order write without what every write needs, and its refusal: any of `codes`."""
+
+    files = ("incomplete",)
 
     what: str
     headers: Mapping[str, str | None]
@@ -117,40 +139,11 @@ def order_data() -> OrderData:
 
 
 @cache
-def access_cases() -> tuple[AccessCase, ...]:
-    """Return every request about who may ask."""
-    return tuple(AccessCase(**row) for row in _parsed("access"))
-
-
-@cache
-def incomplete_writes() -> tuple[IncompleteWrite, ...]:
-    """Return the order writes that lack a token or a device-id."""
-    return tuple(IncompleteWrite(**row) for row in _parsed("incomplete"))
-
-
-@cache
-def reads() -> tuple[Read, ...]:
-    """Return every read, in the order of the document."""
-    return tuple(Read(**row) for name in READS for row in _parsed(name))
-
-
-@cache
-def refusals() -> tuple[Refusal, ...]:
-    """Return every refusal of a read."""
-    return tuple(Refusal(**row) for row in _parsed("refusals"))
-
-
-@cache
-def content_cases() -> tuple[ContentCase, ...]:
-    """Return what the content of answers must satisfy."""
-    return tuple(ContentCase(**row) for row in _parsed("content"))
-
-
-@cache
 def words() -> Mapping[str, tuple[str, ...]]:
     """Return the word lists by name."""
     return {name: tuple(listed) for name, listed in _parsed("words").items()}
 
 
+@cache
 def _parsed(name: str) -> Any:
     return YAML(typ="safe").load((HERE / f"{name}.yaml").read_text("utf-8"))

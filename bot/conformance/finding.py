@@ -60,17 +60,12 @@ class Report:
 
 
 def judged(
-    id: str,  # noqa: A002
-    what: str,
-    *,
-    is_met: bool,
-    found: str,
-    otherwise: Verdict = Verdict.FAIL,
+    id_: str, what: str, *, is_met: bool, found: object, otherwise: Verdict = Verdict.FAIL
 ) -> Finding:
-    """Return OK, or `otherwise` with what was found."""
-    return Finding(id, what, Verdict.OK if is_met else otherwise, found)
+    """Return OK, or `otherwise`; with what was found."""
+    return Finding(id_, what, Verdict.OK if is_met else otherwise, str(found))
 
 
-def skipped(id: str, what: str, why: str) -> Finding:  # noqa: A002
+def skipped(id_: str, what: str, why: str) -> Finding:
     """Return that it was not tried, and why."""
-    return Finding(id, what, Verdict.SKIPPED, why)
+    return Finding(id_, what, Verdict.SKIPPED, why)

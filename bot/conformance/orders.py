@@ -167,10 +167,8 @@ class _OrderCheck:
         for finding in _fields("4.3 row", "the row of a placed order", row, wanted):
             yield finding
         listed = [each for each in book if each.get("orderid") == self.order_id]
-        is_once, found = len(listed) == 1, f"{len(listed)} rows of {len(book)}"
-        yield judged(
-            "4.3 row listed", "the day order book has it once", is_met=is_once, found=found
-        )
+        what, found = "the day order book has it once", f"{len(listed)} rows of {len(book)}"
+        yield judged("4.3 row listed", what, is_met=len(listed) == 1, found=found)
         is_equal = bool(listed) and _is_same(listed[0], row)
         found = "the same" if is_equal else "they differ"
         yield judged("4.3 row equal", "list and detail agree", is_met=is_equal, found=found)
@@ -202,7 +200,7 @@ class _OrderCheck:
         }
         findings += _fields("4.2 place", "the result of a place", result, wanted)
         findings.append(_no_error("4.2 place code", "an accepted place has no code", result))
-        what, found = "an order at the floor is accepted", str(result.get("order_status"))
+        what, found = "an order at the floor is accepted", result.get("order_status")
         return [*findings, judged("4.2 place taken", what, is_met=is_live, found=found)]
 
     async def _row(self) -> Mapping[str, Any]:
@@ -232,28 +230,19 @@ class _OrderCheck:
                 yield finding
         for bad in order_data().amendments:
             reply = await self._client.ask("PUT", target, bad.body)
-            yield judged(bad.id, bad.what, is_met=reply.status == 400, found=str(reply))
+            yield judged(bad.id, bad.what, is_met=reply.status == 400, found=reply)
         for method, body in (("PUT", {"price": self._price}), ("DELETE", self._cancel_body)):
             reply = await self._client.ask(method, self._order("ORD0"), body)
-            yield judged(
-                f"4.2 {method} unknown",
-                f"{method} of an unknown order is refused",
-                is_met=reply.status in {400, 404},
-                found=str(reply),
-                otherwise=Verdict.DRIFT,
-            )
+            id_, what = f"4.2 {method} unknown", f"{method} of an unknown order is refused"
+            is_met, drift = reply.status in {400, 404}, Verdict.DRIFT
+            yield judged(id_, what, is_met=is_met, found=reply, otherwise=drift)
 
     async def cancel(self) -> AsyncIterator[Finding]:
         """Cancel the order, then try to change it once more."""
         target = self._order(self.order_id)
         reply = await self._client.ask("DELETE", target, raw=b"")
-        yield judged(
-            "4.2 cancel without body",
-            "a cancel needs its body",
-            is_met=reply.status == 400,
-            found=str(reply),
-            otherwise=Verdict.DRIFT,
-        )
+        id_, what, drift = "4.2 cancel without body", "a cancel needs its body", Verdict.DRIFT
+        yield judged(id_, what, is_met=reply.status == 400, found=reply, otherwise=drift)
         reply = await self._client.ask("DELETE", target, self._cancel_body)
         result, findings = _one_result("4.2 cancel", reply)
         if result is not None:
@@ -262,7 +251,7 @@ class _OrderCheck:
             status = result.get("order_status")
             is_met = status in {"CANCELLED", "CANCELLING"}
             what = "an untouched order becomes CANCELLED"
-            findings.append(judged("7.2 cancel", what, is_met=is_met, found=str(status)))
+            findings.append(judged("7.2 cancel", what, is_met=is_met, found=status))
         row = await self._row()
         ended = {"execqtty": 0, "remainqtty": 0, "cancelqtty": 2 * LOT, "status": "CANCELLED"}
         flags = {"allowcancel": "N", "allowamend": "N"}
@@ -288,8 +277,7 @@ class _OrderCheck:
                 reply = await self._client.ask("POST", self._target, raw=bad.text.encode())
             await self._undo(reply)
             is_met = reply.status == 400 and reply.code not in {"", "0"}
-            otherwise = Verdict.FAIL if bad.is_shown else Verdict.DRIFT
-            yield judged(bad.id, bad.what, is_met=is_met, found=str(reply), otherwise=otherwise)
+            yield judged(bad.id, bad.what, is_met=is_met, found=reply, otherwise=bad.otherwise)
         for bad in order_data().rejected:
             reply = await self._client.ask("POST", self._target, self._changed(bad))
             await self._undo(reply)
@@ -317,49 +305,43 @@ class _OrderCheck:
         return f"{self._target}/{order_id}"
 
 
-def _one_result(id: str, reply: Reply) -> tuple[Body | None, list[Finding]]:  # noqa: A002
+def _one_result(id_: str, reply: Reply) -> tuple[Body | None, list[Finding]]:
     """Return the one result and what is asserted of any order write that is answered 200."""
     found = rows(reply)
     is_one = reply.status == 200 and "result" in (reply.body or {}) and len(found) == 1
     answer = f"{reply}, {len(found)} results"
-    findings = [judged(f"{id} answer", "200 with result[] of one", is_met=is_one, found=answer)]
+    findings = [judged(f"{id_} answer", "200 with result[] of one", is_met=is_one, found=answer)]
     if not is_one:
         return None, findings
     differs = compare(order_data().result, found[0], words())
-    whole, types = "the result is whole", "every field of its type"
     names = "the fields of the document and no others"
-    for part, what, places, otherwise in (
-        ("required", whole, shown(differs.missing), Verdict.FAIL),
-        ("types", types, shown(differs.wrong), Verdict.FAIL),
+    parts = (
+        ("required", "the result is whole", shown(differs.missing), Verdict.FAIL),
+        ("types", "every field of its type", shown(differs.wrong), Verdict.FAIL),
         ("names", names, shown(differs.added | differs.gone), Verdict.DRIFT),
-    ):
-        is_met, found_here = not places, places or "as documented"
-        findings.append(
-            judged(f"{id} {part}", what, is_met=is_met, found=found_here, otherwise=otherwise)
+    )
+    findings += [
+        Finding(
+            f"{id_} {part}", what, otherwise if places else Verdict.OK, places or "as documented"
         )
+        for part, what, places, otherwise in parts
+    ]
     return found[0], findings
 
 
 def _fields(
-    id: str,  # noqa: A002
-    what: str,
-    found: Mapping[str, Any],
-    wanted: Mapping[str, object],
+    id_: str, what: str, row: Mapping[str, Any], wanted: Mapping[str, object]
 ) -> list[Finding]:
+    made = ((name, value, row.get(name)) for name, value in wanted.items())
     return [
-        judged(
-            f"{id} {name}",
-            f"{what}: {name} {value}",
-            is_met=found.get(name) == value,
-            found=str(found.get(name)),
-        )
-        for name, value in wanted.items()
+        judged(f"{id_} {name}", f"{what}: {name} {value}", is_met=found == value, found=found)
+        for name, value, found in made
     ]
 
 
-def _no_error(id: str, what: str, result: Mapping[str, Any]) -> Finding:  # noqa: A002
+def _no_error(id_: str, what: str, result: Mapping[str, Any]) -> Finding:
     code = result.get("code")
-    return judged(id, what, is_met=is_no_error(code), found=str(code))
+    return judged(id_, what, is_met=is_no_error(code), found=code)
 
 
 def _is_same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

@@ -40,13 +40,11 @@ async def check_read(client: RawClient, facts: Facts, read: Read) -> AsyncIterat
         yield missing_finding(id_, what, missing)
         return
     reply = await client.get(target, UNSIGNED if is_tier_one(read.path) else None)
-    if reply.status == 404 and read.is_optional:
-        yield skipped(id_, what, f"{reply}: no source promises this path")
+    if reply.status == 404 and (read.is_optional or reply.code in read.absent):
+        why = "no source promises this path" if read.is_optional else "the document allows that"
+        yield skipped(id_, what, f"{reply}: {why}")
         return
-    if reply.status == 404 and reply.code in read.absent:
-        yield skipped(id_, what, f"{reply}: the document allows that")
-        return
-    yield judged(id_, what, is_met=reply.status == 200, found=str(reply))
+    yield judged(id_, what, is_met=reply.status == 200, found=reply)
     if reply.status != 200:
         return
     envelope = _envelope(read, reply)
@@ -61,11 +59,10 @@ async def check_read(client: RawClient, facts: Facts, read: Read) -> AsyncIterat
     yield _understood(read, reply, target)
 
 
-def missing_finding(id: str, what: str, missing: MissingFact) -> Finding:  # noqa: A002
+def missing_finding(id_: str, what: str, missing: MissingFact) -> Finding:
     """Return SKIPPED where the server has no such thing, FAIL where it failed to say."""
-    if missing.is_failure:
-        return Finding(id, what, Verdict.FAIL, missing.why)
-    return skipped(id, what, missing.why)
+    verdict = Verdict.FAIL if missing.is_failure else Verdict.SKIPPED
+    return Finding(id_, what, verdict, missing.why)
 
 
 def _envelope(read: Read, reply: Reply) -> Finding:
@@ -140,5 +137,4 @@ async def check_refusal(client: RawClient, facts: Facts, refusal: Refusal) -> Fi
     is_met = reply.status in refusal.status and reply.code not in {"", "0"}
     if refusal.codes:
         is_met = is_met and reply.code in refusal.codes
-    otherwise = Verdict.FAIL if refusal.is_shown else Verdict.DRIFT
-    return judged(refusal.id, refusal.what, is_met=is_met, found=str(reply), otherwise=otherwise)
+    return judged(refusal.id, refusal.what, is_met=is_met, found=reply, otherwise=refusal.otherwise)

@@ -18,9 +18,9 @@ from bot.clock import Clock
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.conformance.access import ME, check_access, check_tiers
 from bot.conformance.content import check_content
-from bot.conformance.data import reads, refusals
+from bot.conformance.data import Read, Refusal
 from bot.conformance.facts import FUND_PATHS, find_facts
-from bot.conformance.finding import Finding, Report, Show, Verdict, judged, nobody
+from bot.conformance.finding import Finding, Report, Show, Verdict, judged, nobody, skipped
 from bot.conformance.orders import check_orders
 from bot.conformance.raw_client import Key, RawClient
 from bot.conformance.reads import check_read, check_refusal
@@ -103,42 +103,6 @@ async def conform(
 async def _checks(
     plan: ConformancePlan, client: RawClient, on_left: Show
 ) -> AsyncIterator[Finding]:
-    await _require_an_answer(client)
-    facts = await find_facts(client, account=plan.account, stock=plan.stock)
-    why = facts.absent.get(FUND_PATHS, "")
-    what = "the server has the fund paths, which one description has and a newer one lacks"
-    drift, found = Verdict.DRIFT, why or "there"
-    yield judged("4.9 paths", what, is_met=not why, found=found, otherwise=drift)
-    async for finding in check_access(client, facts, may_post=plan.ask_code is not None):
-        yield finding
-    async for finding in check_tiers(client, facts):
-        yield finding
-    for read in reads():  # an order's detail is read once there is an order: with writes, later
-        if plan.ask_code is None or _OF_AN_ORDER not in read.path:
-            async for finding in check_read(client, facts, read):
-                yield finding
-    async for finding in check_content(client, facts):
-        yield finding
-    for refusal in refusals():
-        yield await check_refusal(client, facts, refusal)
-    if plan.ask_code is None:
-        why = "only reads were requested"
-        yield Finding("4.2 writes", "order writes and 2FA", Verdict.SKIPPED, why)
-        return
-    for check in (
-        check_incomplete(client, facts),
-        sign_in(client, plan.ask_code),
-        check_orders(client, facts, on_left=on_left),
-        *(check_read(client, facts, read) for read in reads() if _OF_AN_ORDER in read.path),
-        check_lock(client),
-        check_revoke(client, facts),
-    ):
-        async for finding in check:
-            yield finding
-
-
-async def _require_an_answer(client: RawClient) -> None:
-    """Without an answer, or with a key that is refused, there is nothing to find out."""
     reply = await client.get(ME)
     if reply.status == 0:
         text = f"the server did not answer: {reply}"
@@ -146,3 +110,32 @@ async def _require_an_answer(client: RawClient) -> None:
     if reply.status == 401:
         text = f"the server refuses this key or its signature ({reply})"
         raise OperatorMistake.of("E-CNF-001", text, ExitCode.SECRET)
+    facts = await find_facts(client, account=plan.account, stock=plan.stock)
+    why = facts.absent.get(FUND_PATHS, "")
+    what = "the server has the fund paths, which one description has and a newer one lacks"
+    yield judged("4.9 paths", what, is_met=not why, found=why or "there", otherwise=Verdict.DRIFT)
+    async for finding in check_access(client, facts, may_post=plan.ask_code is not None):
+        yield finding
+    async for finding in check_tiers(client, facts):
+        yield finding
+    for read in Read.rows():  # an order's detail is read once there is an order: with writes, later
+        if plan.ask_code is None or _OF_AN_ORDER not in read.path:
+            async for finding in check_read(client, facts, read):
+                yield finding
+    async for finding in check_content(client, facts):
+        yield finding
+    for refusal in Refusal.rows():
+        yield await check_refusal(client, facts, refusal)
+    if plan.ask_code is None:
+        yield skipped("4.2 writes", "order writes and 2FA", "only reads were requested")
+        return
+    for check in (
+        check_incomplete(client, facts),
+        sign_in(client, plan.ask_code),
+        check_orders(client, facts, on_left=on_left),
+        *(check_read(client, facts, read) for read in Read.rows() if _OF_AN_ORDER in read.path),
+        check_lock(client),
+        check_revoke(client, facts),
+    ):
+        async for finding in check:
+            yield finding

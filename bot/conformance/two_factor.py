@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Final
 
 from bot.conformance.cleanup import ORDERS
-from bot.conformance.data import incomplete_writes
+from bot.conformance.data import IncompleteWrite
 from bot.conformance.facts import Facts, MissingFact
 from bot.conformance.finding import Finding, Verdict, judged, skipped
 from bot.conformance.raw_client import RawClient, Reply
@@ -29,7 +29,7 @@ AskCode = Callable[[str], Awaitable[str]]
 
 async def check_incomplete(client: RawClient, facts: Facts) -> AsyncIterator[Finding]:
     """Try to write without what a write needs."""
-    for case in incomplete_writes():
+    for case in IncompleteWrite.rows():
         try:
             target = facts.target(ORDERS)
         except MissingFact as missing:
@@ -38,14 +38,14 @@ async def check_incomplete(client: RawClient, facts: Facts) -> AsyncIterator[Fin
         reply = await client.ask("POST", target, {"sub_account": ""}, headers=case.headers)
         is_met = reply.status == case.status and reply.code in case.codes
         otherwise = Verdict.DRIFT if reply.status in {400, 403} else Verdict.FAIL
-        yield judged(case.id, case.what, is_met=is_met, found=str(reply), otherwise=otherwise)
+        yield judged(case.id, case.what, is_met=is_met, found=reply, otherwise=otherwise)
 
 
 async def sign_in(client: RawClient, ask_code: AskCode) -> AsyncIterator[Finding]:
     """Have a code sent, use it, and keep the token for the orders that follow."""
     asked = await client.ask("POST", REQUEST, EMAIL)
-    is_met, found = asked.status == 200, str(asked.status)
-    yield judged("3 request", "a code is sent", is_met=is_met, found=found)
+    is_sent = asked.status == 200
+    yield judged("3 request", "a code is sent", is_met=is_sent, found=asked.status)
     for name in ("ticket_id", "masked_destination"):
         yield _at_top(asked, name)
     ticket = str((asked.body or {}).get("ticket_id") or "")
@@ -58,22 +58,18 @@ async def sign_in(client: RawClient, ask_code: AskCode) -> AsyncIterator[Finding
     for finding in _token_findings(client, verified):
         yield finding
     again = await _verify(client, ticket, code)
-    yield judged(
-        "3 used ticket",
-        "a verified ticket is not good twice",
-        is_met=again.is_client_error,
-        found=str(again),
-        otherwise=Verdict.DRIFT,
-    )
+    is_met, what = again.is_client_error, "a verified ticket is not good twice"
+    yield judged("3 used ticket", what, is_met=is_met, found=again, otherwise=Verdict.DRIFT)
 
 
 def _token_findings(client: RawClient, reply: Reply) -> list[Finding]:
     """Keep the token, and return what is asserted about it."""
     is_met, what = reply.status == 200, "the right code gives a token"
-    findings = [judged("3 verify", what, is_met=is_met, found=str(reply.status))]
-    body = reply.body or {}
-    names = ("session_token", "expires_at", "expires_at_epoch")
-    findings += [_at_top(reply, name) for name in names]
+    names, body = ("session_token", "expires_at", "expires_at_epoch"), reply.body or {}
+    findings = [
+        judged("3 verify", what, is_met=is_met, found=reply.status),
+        *(_at_top(reply, name) for name in names),
+    ]
     token = body.get("session_token")
     if isinstance(token, str) and token:
         client.token = Secret(token)
@@ -109,24 +105,20 @@ async def check_revoke(client: RawClient, facts: Facts) -> AsyncIterator[Finding
         return
     reply = await client.ask("POST", REVOKE, {"session_token": client.token.reveal()})
     is_met = 200 <= reply.status < 300
-    yield judged("3 revoke", "a token can be revoked", is_met=is_met, found=str(reply))
+    yield judged("3 revoke", "a token can be revoked", is_met=is_met, found=reply)
     reply = await client.ask("POST", facts.target(ORDERS), {"sub_account": ""})
     is_met = reply.status == 403 and reply.code == "OTP_SESSION_REVOKED"
     what = "a revoked token is OTP_SESSION_REVOKED"
-    yield judged("3 revoked", what, is_met=is_met, found=str(reply))
+    yield judged("3 revoked", what, is_met=is_met, found=reply)
     client.token = None
 
 
 async def _refused(
-    client: RawClient,
-    id: str,  # noqa: A002
-    what: str,
-    ticket: str,
-    code: str = "OTP_INVALID",
+    client: RawClient, id_: str, what: str, ticket: str, code: str = "OTP_INVALID"
 ) -> Finding:
     reply = await _verify(client, ticket, _WRONG_CODE)
     is_met = reply.is_client_error and reply.code == code
-    return judged(id, what, is_met=is_met, found=str(reply))
+    return judged(id_, what, is_met=is_met, found=reply)
 
 
 async def _verify(client: RawClient, ticket: str, code: Secret) -> Reply:

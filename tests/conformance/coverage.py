@@ -15,7 +15,7 @@ from typing import Any, Final, get_args, get_origin
 
 from bot.broker.client import BrokerClient
 from bot.broker.writes import OrderWriter
-from bot.conformance.data import Read, content_cases, reads, refusals
+from bot.conformance.data import ContentCase, Read, Refusal
 from bot.protocol.accounts import decode_available_trade
 from bot.protocol.calls import CODECS
 from bot.protocol.endpoints import ENDPOINTS
@@ -183,10 +183,10 @@ def _answered_by(name: str) -> str:
 def assertions() -> Counter[str]:
     """How many assertions the data of the run has of each read."""
     counted: Counter[str] = Counter()
-    for read in reads():
+    for read in Read.rows():
         counted[read.call] += _assertions_of(read)
     directory = Directory(ENDPOINTS.values())
-    for path in (*(row.path for row in refusals()), *(row.path for row in content_cases())):
+    for path in (*(row.path for row in Refusal.rows()), *(row.path for row in ContentCase.rows())):
         endpoint, _ = directory.find("GET", path)
         if endpoint is not None:
             counted[endpoint.name] += 1

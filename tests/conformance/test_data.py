@@ -8,14 +8,7 @@ from typing import Any
 import pytest
 
 from bot.conformance.content import RULES
-from bot.conformance.data import (
-    access_cases,
-    content_cases,
-    order_data,
-    reads,
-    refusals,
-    words,
-)
+from bot.conformance.data import AccessCase, ContentCase, Read, Refusal, order_data, words
 from bot.conformance.shape import NULLABLE, SCALARS, compare
 from bot.conformance.signing import SIGNINGS, STAMPS, Signed
 from bot.protocol.endpoints import ENDPOINTS
@@ -84,18 +77,18 @@ def words_in(shape: object) -> Iterator[str]:
 
 
 def test_every_name_that_the_data_uses_is_known() -> None:
-    shapes = [read.shape for read in reads() if read.shape is not None]
+    shapes = [read.shape for read in Read.rows() if read.shape is not None]
     scalars = {word for shape in (*shapes, order_data().result) for word in words_in(shape)}
 
     assert scalars <= {*SCALARS, *words()}
-    assert {row.rule for row in content_cases()} == set(RULES)
-    assert {case.signing for case in access_cases()} == set(SIGNINGS)
-    assert {case.stamp for case in access_cases()} == set(STAMPS)
-    assert {read.call for read in reads()} <= set(ENDPOINTS)
+    assert {row.rule for row in ContentCase.rows()} == set(RULES)
+    assert {case.signing for case in AccessCase.rows()} == set(SIGNINGS)
+    assert {case.stamp for case in AccessCase.rows()} == set(STAMPS)
+    assert {read.call for read in Read.rows()} <= set(ENDPOINTS)
 
 
 def test_every_id_begins_with_its_section_and_stands_once() -> None:
-    rows: list[Any] = [*reads(), *refusals(), *access_cases(), *content_cases()]
+    rows: list[Any] = [*Read.rows(), *Refusal.rows(), *AccessCase.rows(), *ContentCase.rows()]
     ids = [row.id for row in rows]
 
     assert len(ids) == len(set(ids))
@@ -103,7 +96,12 @@ def test_every_id_begins_with_its_section_and_stands_once() -> None:
 
 
 def test_the_tables_are_as_large_as_they_are_said_to_be() -> None:
-    assert (len(reads()), len(refusals()), len(access_cases()), len(content_cases())) >= (
+    assert (
+        len(Read.rows()),
+        len(Refusal.rows()),
+        len(AccessCase.rows()),
+        len(ContentCase.rows()),
+    ) >= (
         100,
         70,
         40,

@@ -8,7 +8,7 @@ import pytest
 
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.conformance.access import check_access
-from bot.conformance.data import Read, reads
+from bot.conformance.data import Read
 from bot.conformance.facts import Facts, find_facts, rows
 from bot.conformance.finding import Report, Verdict
 from bot.conformance.reads import NO_SHAPE, check_read
@@ -28,7 +28,7 @@ FACTS = Facts(
         "now_s": "1795100000",
     }
 )
-QUOTE = next(read for read in reads() if read.id == "4.4 stock quote")
+QUOTE = next(read for read in Read.rows() if read.id == "4.4 stock quote")
 ALL_OK = [Verdict.OK] * 6
 EVERY = ("status", "envelope", "required", "types", "names", "client")
 
@@ -264,8 +264,8 @@ async def test_a_200_that_is_no_success_meets_no_assertion_of_access(body: Any) 
     assert [each.id for each in found if each.verdict is Verdict.OK] == []
 
 
-EARLIER = next(read for read in reads() if read.id == "4.10 price chart")
-SECTOR_READS = [read for read in reads() if read.call.startswith("sector_")]
+EARLIER = next(read for read in Read.rows() if read.id == "4.10 price chart")
+SECTOR_READS = [read for read in Read.rows() if read.call.startswith("sector_")]
 
 
 async def test_an_earlier_path_may_be_missing() -> None:
@@ -294,7 +294,7 @@ async def test_a_shape_that_no_source_shows_is_said_not_to_be_asserted() -> None
 
 
 def test_the_reads_cover_every_read_of_the_document() -> None:
-    assert {read.call for read in reads()} == {
+    assert {read.call for read in Read.rows()} == {
         name for name, endpoint in ENDPOINTS.items() if endpoint.method == "GET"
     }
 
@@ -321,7 +321,7 @@ def only_these_bonds(*symbols: str) -> Change:
     return change
 
 
-BOND_DEPTH = next(read for read in reads() if read.call == "bond_depth")
+BOND_DEPTH = next(read for read in Read.rows() if read.call == "bond_depth")
 
 
 @pytest.mark.parametrize(
