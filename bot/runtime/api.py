@@ -31,7 +31,7 @@ from bot.protocol.query import Kind
 from bot.protocol.shaped import Codec
 from bot.protocol.strict_json import compact
 from bot.runtime.assemble import choose_account, connect_broker
-from bot.runtime.control.socket import LINE_MAX, Reply, Request
+from bot.runtime.control.socket import LINE_MAX, Reply, Request, refused
 from bot.runtime.worlds.environment import access_of
 from bot.runtime.worlds.system import SystemEnvironment
 
@@ -210,13 +210,12 @@ async def answer(client: BrokerClient, asked: Asked, account: str) -> Reply:
     except BrokerError as error:
         if isinstance(error, Refused) and is_unknown(error):
             return _not_found(error, asked)
-        code = "E-API-005" if refuses_key(error) else "E-NET-002"
-        return {"ok": False, "code": code, "message": str(error)}
+        return refused("E-API-005" if refuses_key(error) else "E-NET-002", str(error))
     raw = heard.payload.raw.decode("utf-8")
     payload = compact(heard.payload.value) if len(raw) <= REPLY_CHARACTERS_MAX else ""
     if len(payload) + len(raw) > REPLY_CHARACTERS_MAX:
         text = f"the answer has {len(raw):,} characters; ask for less: a page, a shorter range"
-        return {"ok": False, "code": "E-API-004", "message": text}
+        return refused("E-API-004", text)
     follows = is_paged(asked.endpoint) and has_next(heard.value, asked.page)
     return {
         "ok": True,
@@ -238,7 +237,7 @@ def _not_found(error: Refused, asked: Asked) -> Reply:
         code, message = "E-SYM-001", f"the broker knows no '{symbol}'"
     elif not names:
         message = f"{error}: it has no such read"
-    return {"ok": False, "code": code, "message": message}
+    return refused(code, message)
 
 
 def asked_by(request: Request) -> Asked:

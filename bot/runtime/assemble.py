@@ -4,7 +4,6 @@ settings.
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -21,9 +20,12 @@ from bot.broker.writes import OrderWriter
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.settings.load import Loaded
 from bot.config.settings.model import RiskSettings
+from bot.config.strategies.invoke import invoke
 from bot.domain.account import SubAccount
 from bot.domain.entry import Note, Number
 from bot.domain.message import Noted
+from bot.domain.rulebook import Rulebook
+from bot.engine.engine import Engine, Guard
 from bot.engine.settings import EngineSettings, LoadedStrategy
 from bot.protocol.secret import Secret
 from bot.runtime.activity import Post
@@ -102,9 +104,11 @@ def note_skew(environment: Environment, post: Post, offset: timedelta) -> None:
     post(Noted(now, Note(now, "CLOCK", text, {"offset_s": seconds})))
 
 
-def engine_settings(risk: RiskSettings) -> EngineSettings:
-    """Say in the engine's terms what `risk:` says."""
-    return EngineSettings(
+def make_engine(
+    risk: RiskSettings, rulebook: Rulebook, strategies: Sequence[LoadedStrategy], guard: Guard
+) -> Engine:
+    """Make the engine of these strategies, with what `risk:` says in its own terms."""
+    settings = EngineSettings(
         limits=risk.all_strategies,
         max_quote_age=timedelta(seconds=risk.max_quote_age_s),
         signal_ttl=timedelta(seconds=risk.signal_ttl_s),
@@ -112,6 +116,9 @@ def engine_settings(risk: RiskSettings) -> EngineSettings:
         max_unknown_per_account=risk.max_unknown,
         amend_enabled=risk.allow_amend,
         pause_on_cash_difference=risk.pause_on_cash_difference_vnd,
+    )
+    return Engine(
+        rulebook=rulebook, strategies=strategies, settings=settings, invoke=invoke, guard=guard
     )
 
 
@@ -157,11 +164,6 @@ def unreachable(error: BrokerError) -> OperatorMistake:
     did = "refused" if isinstance(error, Refused) else "did not answer"
     text = f"the broker {did}: {error}. Nothing was sent."
     return OperatorMistake.of("E-NET-001", text, ExitCode.UNREACHABLE)
-
-
-def on_account(strategy: LoadedStrategy, account: SubAccount) -> LoadedStrategy:
-    """Put a strategy on the sub-account that was found for it."""
-    return replace(strategy, plan=replace(strategy.plan, account=account.extended_id))
 
 
 async def sign_in(broker: Broker, state_dir: Path, code: Secret | None) -> bool:

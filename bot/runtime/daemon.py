@@ -85,7 +85,6 @@ class Parts:
     second_factor: SecondFactor
     rulebook: Rulebook
     plans: tuple[StrategyPlan, ...]
-    quota: int
     polls: PollWatch
     show: tuple[Show, ...]
     on_trouble: Callable[[str], None]
@@ -146,7 +145,7 @@ class Daemon:
             on_day=self._start_day,
             on_pulse=lambda at: post(Noted(at, self._beat.beat(parts.engine.status(), at))),
             pulse_every=PULSE,
-            quota=parts.quota,
+            quota=parts.polls.quota,
             polls=parts.polls,
         )
         jobs = [

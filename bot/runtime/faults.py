@@ -22,7 +22,7 @@ from bot.domain.errors import Fault
 from bot.domain.visible import visible
 from bot.journal.errors import JournalError
 from bot.protocol.redact import redact
-from bot.runtime.control.socket import Handler, Reply, Request
+from bot.runtime.control.socket import Handler, Reply, Request, refused
 
 REPORTS_MAX: Final = 20
 """So many kinds of faults have a file in one run; the journal has every kind's traceback."""
@@ -73,7 +73,7 @@ class FaultGuard:
                 fault = self.fault_of(error)
             kept = f" Report: {fault.report}" if fault.report else ""
             text = f"the bot runs, but met a bug of its own ({fault.error}).{kept}"
-            return {"ok": False, "code": "E-CTL-006", "message": text}
+            return refused("E-CTL-006", text)
 
         return answer
 

@@ -116,7 +116,7 @@ class PollWatch:
     """
 
     def __init__(self, *, quota: int, speed: float, post: Post) -> None:
-        self._room = room_for_polls(quota)
+        self.quota, self._room = quota, room_for_polls(quota)
         self._speed = speed
         self._post = post
         self._needed = 0.0

@@ -8,7 +8,7 @@ import asyncio
 import os
 import socket
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import partial
 
@@ -20,14 +20,12 @@ from bot.clock import SystemClock, performance_s
 from bot.config.masking import masked_url
 from bot.config.rulebook import on_later_rules, rulebook_of
 from bot.config.settings.load import Loaded
-from bot.config.strategies.invoke import invoke
 from bot.config.strategies.load import UnknownSymbols, load_strategies
 from bot.config.strategies.source_files import hashes_of
 from bot.domain.account import SubAccount
 from bot.domain.errors import Fault
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.message import FaultFound
-from bot.engine.engine import Engine
 from bot.journal.errors import Holder, LeaseLost
 from bot.journal.heads_keeper import HeadsKeeper
 from bot.journal.journal import Journal
@@ -36,8 +34,7 @@ from bot.runtime.activity import Activity, Inbox, Tasks
 from bot.runtime.assemble import (
     choose_account,
     connect_broker,
-    engine_settings,
-    on_account,
+    make_engine,
     sign_in,
     unreachable,
 )
@@ -112,10 +109,7 @@ class Run:
         self._codes_asked: list[datetime] = []
         self._strategies = load_strategies(loaded, only=options.only)
         self._files = hashes_of(self._strategies)
-        self._fields = {
-            "mode": loaded.settings.mode,
-            "journal": masked_url(loaded.journal_url),
-        }
+        self._fields = {"mode": loaded.settings.mode, "journal": masked_url(loaded.journal_url)}
 
     async def to_its_end(self) -> str:
         """Start, run, stop; return why it ended."""
@@ -227,9 +221,8 @@ class Run:
         try:
             access = await ask(partial(self.environment.open, self._stack))
             writes = DryWriter if self._options.dry_run else OrderWriter
-            broker = connect_broker(
-                self._loaded, access, self.environment, self._inbox.post, writes
-            )
+            post = self._inbox.post
+            broker = connect_broker(self._loaded, access, self.environment, post, writes)
             self._stack.push_async_callback(broker.close)
             async with clock_held(self.environment, self._tasks):
                 account = await ask(partial(choose_account, broker.client, wanted))
@@ -253,46 +246,40 @@ class Run:
     def _put_together(
         self, journal: Journal, epoch: int, broker: Broker, account: SubAccount
     ) -> Parts:
-        environment, post, risk = self.environment, self._inbox.post, self._loaded.settings.risk
-        quota = self._loaded.settings.broker.requests_per_minute
-        health = Health(environment.market, post)
-        day_order_book = DayOrderBook(
-            broker.client, account, environment.market, health, post, environment.elapsed_s
-        )
-        strategies = [on_account(each, account) for each in self._strategies]
-        engine = Engine(
-            rulebook=self._rulebook,
-            strategies=strategies,
-            settings=engine_settings(risk),
-            invoke=invoke,
-            guard=self._faults.guard,
-        )
+        settings, environment, post = self._loaded.settings, self.environment, self._inbox.post
+        market, client = environment.market, broker.client
+        health = Health(market, post)
+        day_order_book = DayOrderBook(client, account, market, health, post, environment.elapsed_s)
+        strategies = [
+            replace(each, plan=replace(each.plan, account=account.extended_id))
+            for each in self._strategies
+        ]
+        engine = make_engine(settings.risk, self._rulebook, strategies, self._faults.guard)
         return Parts(
             environment=environment,
             inbox=self._inbox,
             tasks=self._tasks,
             engine=engine,
             journal=journal,
-            client=broker.client,
+            client=client,
             account=account,
-            reads=Reads(broker.client, account, environment.market, health, post),
+            reads=Reads(client, account, market, health, post),
             day_order_book=day_order_book,
             orders=OrderManager(
                 writer=broker.writer,
                 journal=journal,
                 account=account,
                 day_order_book=day_order_book,
-                market=environment.market,
+                market=market,
                 wire=broker.offset,
                 epoch=epoch,
-                max_in_flight=risk.max_in_flight,
+                max_in_flight=settings.risk.max_in_flight,
                 gate=engine.reason_not_to_send,
                 post=post,
             ),
             second_factor=SecondFactor(
-                broker.client,
-                broker.two_factor,
-                (environment.market, environment.wire),
+                broker,
+                (market, environment.wire),
                 post,
                 self._loaded.state_dir,
                 self._codes_asked,
@@ -300,8 +287,9 @@ class Run:
             ),
             rulebook=self._rulebook,
             plans=tuple(each.plan for each in strategies),
-            quota=quota,
-            polls=PollWatch(quota=quota, speed=environment.quota_speed, post=post),
+            polls=PollWatch(
+                quota=settings.broker.requests_per_minute, speed=environment.quota_speed, post=post
+            ),
             show=(
                 self._faults.screen(self._screen.entry, partial(self._on_fault, "the screen")),
                 self._controls.see,
@@ -313,27 +301,18 @@ class Run:
 
     def _serve_control(self, server: ControlServer, parts: Parts, broker: Broker) -> None:
         facts = Facts(
-            engine=parts.engine,
-            market=self.environment.market,
-            offset=broker.offset,
-            budget=broker.budget,
-            drift=broker.drift,
+            broker=broker,
             mode=self._loaded.settings.mode,
             is_dry_run=self._options.dry_run,
-            account=parts.account.masked,
-            account_id=parts.account.id,
             started_at=self.environment.market.now(),
             journal=masked_url(self._loaded.journal_url),
             files=self._files,
-            polls=parts.polls,
         )
-        market, post = self.environment.market, self._inbox.post
-        operations = Operations(
-            facts, broker.client, self._tasks, parts.second_factor, market, post
+        handlers = Operations(parts, facts).handlers()
+        server.serve(
+            {word: self._faults.handler(do) for word, do in handlers.items()},
+            {"bot": self._loaded.bot, "account": parts.account.masked},
         )
-        sender = {"bot": self._loaded.bot, "account": parts.account.masked}
-        handlers = {word: self._faults.handler(do) for word, do in operations.handlers().items()}
-        server.serve(handlers, sender)
 
     def _show_config(self) -> None:
         plans = [each.plan for each in self._strategies]

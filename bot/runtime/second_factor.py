@@ -12,9 +12,8 @@ from datetime import date, datetime, time, timedelta
 from pathlib import Path
 from typing import Final
 
-from bot.broker.client import BrokerClient
+from bot.broker.broker import Broker
 from bot.broker.errors import BrokerError, Refused
-from bot.broker.two_factor import TwoFactor
 from bot.clock import Clock
 from bot.domain.entry import AuthEvent
 from bot.domain.instrument import EXCHANGE_TZ
@@ -22,9 +21,9 @@ from bot.domain.message import Noted, TwoFactorMissing, TwoFactorReady
 from bot.journal.reader import JournalReader
 from bot.protocol.secret import Secret
 from bot.runtime.activity import Post
+from bot.runtime.control.socket import Reply, refused
 from bot.runtime.token_file import forget_token, keep_token
 
-Reply = Mapping[str, object]
 _CODE: Final = re.compile("[0-9]{6}")
 _TOKEN: Final = re.compile("[!-~]{10,4096}")
 """What can be sent as a header, and is too long for a code or word typed by mistake."""
@@ -56,18 +55,13 @@ class _Ticket:
     asked_at: datetime
     tries_left: int = TRIES_PER_TICKET
 
-    def is_good(self, now: datetime) -> bool:
-        """Tell whether the broker still takes a code for it."""
-        return self.tries_left > 0 and now - self.asked_at <= TICKET_LIFE
-
 
 class SecondFactor:
     """Takes codes and tokens, and lets the engine know when a token is there or missing."""
 
     def __init__(
         self,
-        client: BrokerClient,
-        two_factor: TwoFactor,
+        broker: Broker,
         clocks: tuple[Clock, Clock],
         post: Post,
         state_dir: Path,
@@ -81,8 +75,7 @@ class SecondFactor:
         code of a broker that we play; it mails nothing, so the answer to a request has it.
         """
         self._state_dir = state_dir
-        self._client = client
-        self._two_factor = two_factor
+        self._client, self._two_factor = broker.client, broker.two_factor
         self._market, self._wire = clocks
         self._post = post
         self._ticket: _Ticket | None = None
@@ -92,7 +85,7 @@ class SecondFactor:
     def report(self) -> None:
         """Let the engine know whether a token is there, at the start of a run or day."""
         if self._two_factor.is_ready:
-            self._tell_ready("kept from before")
+            self._post_ready("kept from before")
         else:
             now = self._market.now()
             self._post(TwoFactorMissing(now, "OTP_SESSION_REQUIRED", "no 2FA token yet today"))
@@ -126,7 +119,9 @@ class SecondFactor:
                 missing = CODES_PER_DAY - self._codes_used()
                 self._codes_asked += [self._market.now()] * missing
             reason = _NO_MORE_MAILS.get(code, str(error))
-            return _no(WRONG, f"no code was mailed: {reason}. A token does as well: bot otp token")
+            return refused(
+                WRONG, f"no code was mailed: {reason}. A token does as well: bot otp token"
+            )
         self._ticket = _Ticket(ticket.ticket_id, ticket.masked_destination, self._wire.now())
         self._codes_asked.append(self._market.now())
         self._note(CODE_REQUESTED, f"sent to {ticket.masked_destination}")
@@ -137,12 +132,12 @@ class SecondFactor:
     async def submit(self, code: Secret) -> Reply:
         """Trade a code for a token. Without a mailed code that is still good none is tried."""
         if not _CODE.fullmatch(code.reveal()):
-            return _no(_NO_CODE, "a code has six digits; this was not tried")
+            return refused(_NO_CODE, "a code has six digits; this was not tried")
         ticket = self._good_ticket()
         if ticket is None and self._ticket is None:
-            return _no(NONE_MAILED, "no code was mailed yet, so this was not tried")
+            return refused(NONE_MAILED, "no code was mailed yet, so this was not tried")
         if ticket is None:
-            return _no(USED_UP, "the previous code has expired or was already used")
+            return refused(USED_UP, "the previous code has expired or was already used")
         try:
             token = await self._client.verify_otp(ticket.ticket_id, code)
         except BrokerError as error:
@@ -159,12 +154,15 @@ class SecondFactor:
         tries = "1 try" if left == 1 else f"{left or 'no'} tries"
         self._note("CODE_REFUSED", f"{what} ({tries} left)")
         if left == 0:
-            return _no(USED_UP, f"{what}; no try is left for the code that was mailed")
-        return _no(WRONG, f"{what}; type the code just mailed ({tries} left)")
+            return refused(USED_UP, f"{what}; no try is left for the code that was mailed")
+        return refused(WRONG, f"{what}; type the code just mailed ({tries} left)")
 
     def _good_ticket(self) -> _Ticket | None:
+        """The ticket, where the broker still takes a code for it."""
         ticket = self._ticket
-        return ticket if ticket and ticket.is_good(self._wire.now()) else None
+        if ticket is None or ticket.tries_left <= 0:
+            return None
+        return ticket if self._wire.now() - ticket.asked_at <= TICKET_LIFE else None
 
     def _codes_used(self) -> int:
         """How many codes were asked for today, as far as this bot knows."""
@@ -189,16 +187,14 @@ class SecondFactor:
         """Use a token that was made elsewhere; the broker judges it at the next write."""
         if not _TOKEN.fullmatch(token.reveal()):
             text = "a token is one long word of letters, digits and signs; this was not used"
-            return _no(_UNUSABLE, text)
+            return refused(_UNUSABLE, text)
         return self._take(token, None, "token")
 
     def _take(self, token: Secret, expires_at: datetime | None, by: str) -> Reply:
         if self._two_factor.has_ended(token, expires_at):
-            return _no("E-2FA-002", "this token has already ended; it was not used")
+            return refused("E-2FA-002", "this token has already ended; it was not used")
         self._two_factor.set_token(token, expires_at)
-        until = self._two_factor.until
-        assert until is not None, "a token that is ready has an end"
-        self._tell_ready(by)
+        until = self._post_ready(by)
         try:
             keep_token(self._state_dir, token, until)
         except OSError as error:
@@ -235,10 +231,12 @@ class SecondFactor:
             return text
         return ""
 
-    def _tell_ready(self, by: str) -> None:
+    def _post_ready(self, by: str) -> datetime:
+        """Let the engine know that a token is there; return its end."""
         until = self._two_factor.until
         assert until is not None, "a token that is ready has an end"
         self._post(TwoFactorReady(self._market.now(), until, by))
+        return until
 
     def _note(self, kind: str, detail: str) -> None:
         at = self._market.now()
@@ -250,10 +248,6 @@ def codes_asked(journal_url: str, day: date) -> list[datetime]:
     start = datetime.combine(day, time(), EXCHANGE_TZ)
     with JournalReader(journal_url) as reader:
         return [row.at for row in reader.auth_events(since=start) if row.kind == CODE_REQUESTED]
-
-
-def _no(code: str, message: str) -> Reply:
-    return {"ok": False, "code": code, "message": message}
 
 
 def _cause(error: OSError) -> str:

@@ -21,7 +21,7 @@ from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS
 from bot.domain.recovery import Recovery
 from bot.journal.errors import JournalError
 from bot.journal.journal import Journal
-from bot.runtime.control.socket import Handler, Reply, Request
+from bot.runtime.control.socket import Handler, Reply, Request, refused
 
 RETRY_S: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 """Waits before the broker is asked again; the last one repeats until the bot is stopped."""
@@ -119,7 +119,7 @@ def handlers_of(
 
     async def not_yet(_: Request) -> Reply:
         text = "the bot is STARTING and sends nothing yet; ask again when it runs"
-        return {"ok": False, "code": "E-CTL-005", "message": f"{text}: bot status --wait RUNNING"}
+        return refused("E-CTL-005", f"{text}: bot status --wait RUNNING")
 
     handlers: dict[str, Handler] = defaultdict(lambda: not_yet, status=status)
     if halt is not None:

@@ -17,11 +17,11 @@ from bot.config.rulebook import load_rulebook
 from bot.domain.entry import AuthEvent
 from bot.domain.message import Event, Noted, TwoFactorReady
 from bot.protocol.secret import Secret
+from bot.runtime.control.socket import Reply
 from bot.runtime.second_factor import (
     CODES_PER_DAY,
     TICKET_LIFE,
     TRIES_PER_TICKET,
-    Reply,
     SecondFactor,
 )
 from bot.sandbox.sandbox import Sandbox
@@ -60,9 +60,7 @@ async def office(tmp_path: Path) -> AsyncIterator[Office]:
     sandbox = Sandbox(scenario(), load_rulebook(), clock=clock, wire=clock)
     broker = _broker(sandbox, clock)
     events: list[Event] = []
-    second_factor = SecondFactor(
-        broker.client, broker.two_factor, (clock, clock), events.append, tmp_path
-    )
+    second_factor = SecondFactor(broker, (clock, clock), events.append, tmp_path)
     yield Office(second_factor, tmp_path, clock, Secret(sandbox.credentials.otp_code), events)
     await broker.close()
 
@@ -115,12 +113,7 @@ async def test_a_sandbox_tells_its_code_to_whoever_asked_for_it(tmp_path: Path) 
     broker = _broker(sandbox, clock)
     events: list[Event] = []
     second_factor = SecondFactor(
-        broker.client,
-        broker.two_factor,
-        (clock, clock),
-        events.append,
-        tmp_path,
-        played_code=Secret(code),
+        broker, (clock, clock), events.append, tmp_path, played_code=Secret(code)
     )
 
     mailed, again = await second_factor.request(), await second_factor.take(NOTHING)

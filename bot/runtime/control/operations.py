@@ -2,20 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from http import HTTPStatus
 from typing import Final
 
-from bot.broker.client import BrokerClient
 from bot.broker.errors import BrokerError, Refused
-from bot.clock import Clock
 from bot.config.problems import OperatorMistake
 from bot.domain.entry import RunState
 from bot.domain.message import Action, AmendAsked, CancelAsked, OperatorActed
 from bot.protocol.secret import Secret
 from bot.runtime import api
-from bot.runtime.activity import Post, Tasks
 from bot.runtime.control.shapes import (
     depth_fields,
     fields_of,
@@ -23,11 +20,12 @@ from bot.runtime.control.shapes import (
     phase_fields,
     whole_or_none,
 )
-from bot.runtime.control.socket import Handler, Reply, Request
+from bot.runtime.control.socket import Handler, Reply, Request, refused
 from bot.runtime.control.status import Facts, order_fields, status_of
-from bot.runtime.second_factor import NONE_MAILED, USED_UP, SecondFactor
+from bot.runtime.daemon import Parts
+from bot.runtime.second_factor import NONE_MAILED, USED_UP
 
-_NO_TEXT: Reply = {"ok": False, "code": "E-CTL-002", "message": "the request lacks its text"}
+_NO_TEXT: Final = refused("E-CTL-002", "the request lacks its text")
 _BY_HAND: Final = "by hand"
 _GET_ONE: Final = "Have one mailed: bot otp request"
 WORDS: Final = (
@@ -41,12 +39,8 @@ WORDS: Final = (
 class Operations:
     """The handlers, over the parts that they reach."""
 
+    parts: Parts
     facts: Facts
-    client: BrokerClient
-    tasks: Tasks
-    second_factor: SecondFactor
-    clock: Clock
-    post: Post
 
     def handlers(self) -> Mapping[str, Handler]:
         """Return the handler of each word."""
@@ -56,16 +50,18 @@ class Operations:
             **{word: getattr(self, word) for word in WORDS},
         }
 
+    def _now(self) -> datetime:
+        return self.parts.environment.market.now()
+
     async def status(self, _: Request) -> Reply:
-        """Say how the bot is."""
-        return {"ok": True, "status": status_of(self.facts)}
+        return {"ok": True, "status": status_of(self.parts, self.facts)}
 
     async def act(self, action: Action, request: Request) -> Reply:
         """Pause, resume, halt or stop, all of it or one strategy."""
         strategy = request.get("strategy")
-        self.post(
+        self.parts.inbox.post(
             OperatorActed(
-                at=self.clock.now(),
+                at=self._now(),
                 action=action,
                 reason=str(request.get("reason") or ""),
                 by=str(request.get("by") or "operator"),
@@ -79,7 +75,7 @@ class Operations:
         """Ask to change one field of an order; `amends` in the status shows what comes of it."""
         return self._ask(
             AmendAsked(
-                at=self.clock.now(),
+                at=self._now(),
                 order_id=str(request.get("order_id") or ""),
                 limit_price=whole_or_none(request.get("limit")),
                 quantity=whole_or_none(request.get("quantity")),
@@ -93,7 +89,7 @@ class Operations:
         order_id = str(request.get("order_id") or "")
         return self._ask(
             CancelAsked(
-                at=self.clock.now(),
+                at=self._now(),
                 order_id=None if request.get("all") is True else order_id,
                 by=str(request.get("by") or "operator"),
                 reason=str(request.get("reason") or _BY_HAND),
@@ -102,35 +98,28 @@ class Operations:
 
     def _ask(self, ask: AmendAsked | CancelAsked) -> Reply:
         """Hand it over, refused or not: the engine journals both. Answer as it will judge."""
-        refused = self.facts.engine.objection(ask)
-        self.post(ask)
-        if refused is None:
+        check = self.parts.engine.objection(ask)
+        self.parts.inbox.post(ask)
+        if check is None:
             return {"ok": True, "asked_at": instant(ask.at)}
-        lacks_token = refused.numbers.get("state") == RunState.NEEDS_2FA
-        return {
-            "ok": False,
-            "code": "E-2FA-004" if lacks_token else "E-ASK-001",
-            "message": f"{refused.text} ({refused.code}); nothing was sent",
-            "check": refused.code,
-            "numbers": dict(refused.numbers),
-        }
+        code = "E-2FA-004" if check.numbers.get("state") == RunState.NEEDS_2FA else "E-ASK-001"
+        reply = refused(code, f"{check.text} ({check.code}); nothing was sent")
+        return {**reply, "check": check.code, "numbers": dict(check.numbers)}
 
     async def otp_state(self, _: Request) -> Reply:
-        """Say how the second factor is."""
-        return self.second_factor.state()
+        return self.parts.second_factor.state()
 
     async def otp_request(self, _: Request) -> Reply:
-        """Have a code mailed."""
-        async with self.tasks.part():
-            return await self.second_factor.request()
+        async with self.parts.tasks.part():
+            return await self.parts.second_factor.request()
 
     async def otp_submit(self, request: Request) -> Reply:
         """Trade a code for a token."""
         code = request.get("code")
         if not isinstance(code, str):
             return _NO_TEXT
-        async with self.tasks.part():
-            reply = await self.second_factor.submit(Secret(code))
+        async with self.parts.tasks.part():
+            reply = await self.parts.second_factor.submit(Secret(code))
         if reply.get("code") in {NONE_MAILED, USED_UP}:
             return {**reply, "message": f"{reply['message']}. {_GET_ONE}"}
         return reply
@@ -138,13 +127,12 @@ class Operations:
     async def otp_token(self, request: Request) -> Reply:
         """Use a token made elsewhere."""
         token = request.get("token")
-        return (
-            self.second_factor.submit_token(Secret(token)) if isinstance(token, str) else _NO_TEXT
-        )
+        if not isinstance(token, str):
+            return _NO_TEXT
+        return self.parts.second_factor.submit_token(Secret(token))
 
     async def otp_forget(self, _: Request) -> Reply:
-        """Drop the token."""
-        return self.second_factor.lose()
+        return self.parts.second_factor.lose()
 
     async def quote(self, request: Request) -> Reply:
         """Show the market of a symbol.
@@ -152,23 +140,23 @@ class Operations:
         What was polled for strategies within `max_age_s` of market time costs no new request.
         """
         symbol = str(request.get("symbol") or "").upper()
-        known = self.facts.engine.symbol_status(symbol)
-        oldest = self.clock.now() - timedelta(seconds=whole_or_none(request.get("max_age_s")) or 0)
+        known = self.parts.engine.symbol_status(symbol)
+        oldest = self._now() - timedelta(seconds=whole_or_none(request.get("max_age_s")) or 0)
         try:
             quote = known.quote.quote if known.quote and known.quote.at > oldest else None
             depth = known.depth.depth if known.depth and known.depth.at > oldest else None
-            async with self.tasks.part():
-                quote = quote or await self.client.quote(symbol)
-                depth = depth or await self.client.depth(symbol)
+            async with self.parts.tasks.part():
+                quote = quote or await self.parts.client.quote(symbol)
+                depth = depth or await self.parts.client.depth(symbol)
         except BrokerError as error:
             if isinstance(error, Refused) and error.http_status == HTTPStatus.NOT_FOUND:
                 text = f"the broker knows no '{symbol}'"
-                return {"ok": False, "code": "E-SYM-001", "message": text}
-            return {"ok": False, "code": "E-NET-002", "message": str(error)}
+                return refused("E-SYM-001", text)
+            return refused("E-NET-002", str(error))
         return {
             "ok": True,
-            "at": instant(self.clock.now()),
-            "phase": self.facts.engine.status().phases.get(quote.exchange),
+            "at": instant(self._now()),
+            "phase": self.parts.engine.status().phases.get(quote.exchange),
             "quote": fields_of(quote),
             "depth": depth_fields(depth),
             "open_orders": [order_fields(each) for each in known.open_orders],
@@ -178,18 +166,18 @@ class Operations:
         """Make any read of the broker's API, one page of it."""
         try:
             asked = api.asked_by(request)
-            async with self.tasks.part():
-                return await api.answer(self.client, asked, self.facts.account_id)
+            async with self.parts.tasks.part():
+                return await api.answer(self.parts.client, asked, self.parts.account.id)
         except OperatorMistake as mistake:
-            return {"ok": False, "code": mistake.problems[0].code, "message": str(mistake)}
+            return refused(mistake.problems[0].code, str(mistake))
 
     async def phases(self, _: Request) -> Reply:
         """Ask the broker for the phase of each exchange."""
-        exchanges = sorted(self.facts.engine.status().phases)
+        exchanges = sorted(self.parts.engine.status().phases)
         try:
-            async with self.tasks.part():
-                found = [await self.client.market_phase(each) for each in exchanges]
+            async with self.parts.tasks.part():
+                found = [await self.parts.client.market_phase(each) for each in exchanges]
         except BrokerError as error:
-            return {"ok": False, "code": "E-NET-002", "message": str(error)}
-        now = self.clock.now().isoformat()
+            return refused("E-NET-002", str(error))
+        now = self._now().isoformat()
         return {"ok": True, "at": now, "phases": [phase_fields(each) for each in found]}

@@ -18,16 +18,13 @@ from bot.runtime.control.socket import (
     Handler,
     Reply,
     control_folder,
+    refused,
     user_of_peer,
 )
 from bot.runtime.state_dir import make_state_dir
 
 _ROOT: Final = 0
-_NOT_YOURS: Final[Reply] = {
-    "ok": False,
-    "code": "E-CTL-004",
-    "message": "this bot answers its own user only",
-}
+_NOT_YOURS: Final = refused("E-CTL-004", "this bot answers its own user only")
 
 
 class ControlServer:
@@ -84,5 +81,5 @@ class ControlServer:
             request = json.loads(line)
             handler = self._handlers[request["do"]]
         except (ValueError, KeyError, TypeError, RecursionError):
-            return {"ok": False, "code": "E-CTL-001", "message": "not a request this bot knows"}
+            return refused("E-CTL-001", "not a request this bot knows")
         return await handler(request)

@@ -22,6 +22,12 @@ Request = Mapping[str, object]
 Reply = Mapping[str, object]
 Handler = Callable[[Request], Awaitable[Reply]]
 
+
+def refused(code: str, message: str) -> Reply:
+    """Return the reply that says why something was not done."""
+    return {"ok": False, "code": code, "message": message}
+
+
 LINE_MAX: Final = 1 << 20
 REPLY_MAX: Final = 1 << 26
 """More than the largest answer of the broker that a bot passes on."""

@@ -4,41 +4,31 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from bot.broker.budget import RequestBudget
-from bot.broker.clock_offset import ClockOffset
-from bot.broker.drift_watch import DriftWatch
-from bot.clock import Clock
+from bot.broker.broker import Broker
 from bot.config.strategies.source_files import Hashes
 from bot.domain.entry import OrderUpdated
-from bot.engine.engine import Engine
 from bot.engine.status import StrategyStatus
 from bot.runtime.control.shapes import Fields, fields_of, instant
-from bot.runtime.feeds import PollWatch
+from bot.runtime.daemon import Parts
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a status is made of."""
+    """What a status says beside the parts of the run."""
 
-    engine: Engine
-    market: Clock
-    offset: ClockOffset
-    budget: RequestBudget
-    drift: DriftWatch
+    broker: Broker
     mode: str
     is_dry_run: bool
-    account: str
-    account_id: str
     started_at: datetime
     journal: str
     files: Mapping[str, Hashes]
     """What each strategy was loaded from, by its name."""
-    polls: PollWatch
 
 
-def status_of(facts: Facts) -> Fields:
+def status_of(parts: Parts, facts: Facts) -> Fields:
     """Return all that an operator may want to see. Money is VND, instants are UTC."""
-    status = facts.engine.status()
+    status, broker = parts.engine.status(), facts.broker
+    budget = broker.budget
     return {
         "state": status.state,
         "reason": status.reason,
@@ -46,9 +36,9 @@ def status_of(facts: Facts) -> Fields:
         "causes": [fields_of(each) for each in status.causes],
         "mode": facts.mode,
         "dry_run": facts.is_dry_run,
-        "at": instant(facts.market.now()),
+        "at": instant(parts.environment.market.now()),
         "started_at": instant(facts.started_at),
-        "account": facts.account,
+        "account": parts.account.masked,
         "journal": facts.journal,
         "phases": {str(exchange): phase for exchange, phase in sorted(status.phases.items())},
         "two_factor": {
@@ -79,15 +69,15 @@ def status_of(facts: Facts) -> Fields:
         "counts": dict(status.counts),
         "orders_today": dict(status.orders_today),
         "day_result": status.day_result,
-        "clock_offset_s": facts.offset.value.total_seconds(),
+        "clock_offset_s": broker.offset.value.total_seconds(),
         "rate": {  # of this minute; degraded: the broker limits us in the long term
-            "used": facts.budget.used,
-            "per_minute": facts.budget.per_minute,
-            "waiting": facts.budget.waiting,
-            "is_degraded": facts.budget.is_degraded,
-            "starved": facts.polls.starved,
+            "used": budget.used,
+            "per_minute": budget.per_minute,
+            "waiting": budget.waiting,
+            "is_degraded": budget.is_degraded,
+            "starved": parts.polls.starved,
         },
-        "drift": [fields_of(each) for each in facts.drift.seen],
+        "drift": [fields_of(each) for each in broker.drift.seen],
     }
 
 
