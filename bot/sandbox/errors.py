@@ -34,8 +34,6 @@ class ConnectionCut(SandboxError, ConnectionResetError):
 
 
 class PortInUse(SandboxError):
-    """The wanted host and port cannot be listened on."""
-
     def __init__(self, host: str, port: int, cause: str) -> None:
         super().__init__(f"cannot listen on {host}:{port}: {cause}; choose another port")
         self.host = host
@@ -47,8 +45,6 @@ class LedgerBroken(SandboxError):
 
 
 class NotRelayed(SandboxError):
-    """A mirrored sandbox passes reads of market data on and nothing else."""
-
     def __init__(self, method: str, path: str) -> None:
         super().__init__(f"{method} {path} is no read of market data: it is not passed on")
         self.method = method

@@ -254,7 +254,6 @@ class Scenario(Part):
 
     @property
     def starts_at(self) -> datetime:
-        """The first instant of the market."""
         return self.at(self.start)
 
     @property

@@ -51,7 +51,6 @@ class _Server(uvicorn.Server):
         await self._is_over.wait()
 
     def end(self) -> None:
-        """Stop accepting connections and let the server end."""
         self.should_exit = True
         self._is_over.set()
 

@@ -21,8 +21,6 @@ from bot.sandbox.scenario import AccountScript, Scenario
 
 
 class AccountReads:
-    """Answers about one user's sub-accounts."""
-
     def __init__(self, house: House, gate: Gatekeeper) -> None:
         self._scenario = scenario = house.scenario
         self._rulebook = house.rulebook
@@ -187,7 +185,6 @@ class AccountReads:
 
 
 def sub_accounts(scenario: Scenario) -> tuple[SubAccount, ...]:
-    """Return the sub-accounts of a scenario in its order."""
     return tuple(
         SubAccount(script.id, script.extended_id, script.type, script.name)
         for script in scenario.accounts

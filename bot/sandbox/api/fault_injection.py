@@ -147,7 +147,6 @@ class FaultInjector:
         return Response(body, media_type=JSON)
 
     def sent_by(self, head: Head, response: Response) -> Response:
-        """Return the response as the faults let it go out."""
         if not any(map(self._faults.has_rules_at, _ON_THE_WAY_OUT)):
             return response
         hits = {point: self._hit(point, head) for point in _ON_THE_WAY_OUT}

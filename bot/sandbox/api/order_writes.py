@@ -31,8 +31,6 @@ _SCRIPTED_REASON: Final = "Lệnh bị từ chối theo kịch bản"
 
 
 class OrderWrites:
-    """Answers the three order writes."""
-
     def __init__(
         self, scenario: Scenario, *, reads: AccountReads, gate: Gatekeeper, carry_out: CarryOut
     ) -> None:

@@ -123,7 +123,6 @@ class Account:
 
     @property
     def secured(self) -> int:
-        """The money that working buys hold back, fees included."""
         return self._secured
 
     def buying_power(self) -> int:
@@ -271,7 +270,6 @@ class Account:
     # -------------------------------------------------------------------------------- looking
 
     def figures(self, today: date) -> Figures:
-        """Return the account's money as of a local date."""
         return Figures(
             cash=self.cash,
             secured=self.secured,
@@ -302,7 +300,6 @@ class Account:
         return self._promised.every()
 
     def holdings(self, today: date) -> list[HoldingView]:
-        """Return what is held, by symbol, as of a local date."""
         found = []
         for symbol, position in sorted(self._positions.items()):
             total = self._total(symbol)
@@ -324,7 +321,6 @@ class Account:
         return self._positions[symbol].settled + due
 
     def to_record(self) -> dict[str, Any]:
-        """Return the whole account as JSON-ready values, as a ledger keeps it."""
         return {
             "cash": self.cash,
             "fees": self.fees,

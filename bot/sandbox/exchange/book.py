@@ -46,12 +46,10 @@ class RestingOrder:
 
     @property
     def side(self) -> Side:
-        """Whether it buys or sells."""
         return self.home.side
 
     @property
     def book(self) -> "Book":
-        """The book in which it trades."""
         return self.home.book
 
 
@@ -138,7 +136,6 @@ class BookSide:
             del self.keys[bisect_left(self.keys, key)]
 
     def best(self) -> int | None:
-        """Return the best price, None when the side is empty."""
         return self.keys[-1] * self.sign if self.keys else None
 
     def worst(self) -> int | None:
@@ -154,7 +151,6 @@ class BookSide:
         return quantity <= 0
 
     def best_first(self) -> Iterator[Level]:
-        """Yield the levels from the best price on."""
         return (self.levels[key] for key in reversed(self.keys))
 
 
@@ -172,17 +168,14 @@ class Book:
         self.unpriced: dict[str, RestingOrder] = {}
 
     def side(self, side: Side) -> BookSide:
-        """Return the side on which such orders rest."""
         return self.buys if side is Side.BUY else self.sells
 
     def is_crossed(self) -> bool:
-        """Say whether the best buy could trade with the best sell."""
         return bool(self.buys.keys and self.sells.keys) and (
             self.buys.keys[-1] + self.sells.keys[-1] >= 0
         )
 
     def is_empty(self) -> bool:
-        """Say whether no order waits, priced or not."""
         return not (self.unpriced or self.buys.keys or self.sells.keys)
 
     def __iter__(self) -> Iterator[RestingOrder]:
@@ -192,5 +185,4 @@ class Book:
                 yield from level
 
     def in_time_order(self) -> list[RestingOrder]:
-        """Return every order, the earliest first."""
         return sorted(self, key=lambda order: order.sequence)

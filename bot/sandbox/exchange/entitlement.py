@@ -45,11 +45,9 @@ class Entitlement:
 
     @property
     def net(self) -> int:
-        """The dividend after tax."""
         return self.dividend - self.tax
 
     def to_record(self) -> dict[str, Any]:
-        """Return the entitlement as JSON-ready values."""
         ex_date, at = self.ex_date.isoformat(), self.at.isoformat()
         return {**asdict(self), "kind": self.kind.value, "ex_date": ex_date, "at": at}
 
@@ -61,7 +59,6 @@ class Entitlements:
         self._all: list[Entitlement] = []
 
     def add(self, entitlement: Entitlement) -> None:
-        """Expect what an action has promised."""
         self._all.append(entitlement)
 
     def every(self) -> tuple[Entitlement, ...]:

@@ -18,16 +18,12 @@ class ExchangeError(Exception):
 
 
 class UnknownSymbol(ExchangeError):
-    """The symbol is not listed on this venue."""
-
     def __init__(self, symbol: str) -> None:
         super().__init__(f"symbol {symbol!r} is not listed on this venue")
         self.symbol = symbol
 
 
 class TimeWentBack(ExchangeError):
-    """An operation carries an instant before the venue's own."""
-
     def __init__(self, *, at: datetime, now: datetime) -> None:
         super().__init__(f"the venue has reached {now}; an operation at {at} comes too late")
         self.at = at
@@ -35,16 +31,12 @@ class TimeWentBack(ExchangeError):
 
 
 class DuplicateOrder(ExchangeError):
-    """An order came with the id of an order that still works."""
-
     def __init__(self, order_id: str) -> None:
         super().__init__(f"order {order_id!r} is already working; give each order its own id")
         self.order_id = order_id
 
 
 class TradingDayRuns(ExchangeError):
-    """A new trading day was asked for while an exchange is not closed."""
-
     def __init__(self, at: datetime) -> None:
         super().__init__(
             f"a trading day cannot start at {at}: an exchange is open; wait for its close"
@@ -53,8 +45,6 @@ class TradingDayRuns(ExchangeError):
 
 
 class OrdersWork(ExchangeError):
-    """A symbol was to be relisted while an order of it lives."""
-
     def __init__(self, symbol: str) -> None:
         super().__init__(f"orders of {symbol!r} are still working; relist it when they have ended")
         self.symbol = symbol
@@ -65,8 +55,6 @@ class AccountError(ExchangeError):
 
 
 class UnknownReservation(AccountError):
-    """The account holds no reservation for this order."""
-
     def __init__(self, order_id: str) -> None:
         super().__init__(f"no reservation for order {order_id!r}; reserve before submitting")
         self.order_id = order_id

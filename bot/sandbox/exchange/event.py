@@ -27,8 +27,6 @@ class OrderAccepted:
 
 @fact
 class OrderRefused:
-    """A new order was not taken."""
-
     at: datetime
     order_id: str
     reason: Refusal

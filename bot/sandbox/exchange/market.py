@@ -31,7 +31,6 @@ class Tape:
     close: int | None = None
 
     def record(self, price: int, quantity: int) -> None:
-        """Count even-lot trades at one price."""
         if self.high is None or self.low is None:
             self.open = self.high = self.low = price
         elif price > self.high:
@@ -121,7 +120,6 @@ class SymbolMarket:
             self.tape.close = self.anchor
 
     def board(self) -> Board:
-        """Show the symbol."""
         tape, auction = self.tape, None
         if self.day.is_auction:
             auction = clearing_of(self.even, self.grid, self.anchor)

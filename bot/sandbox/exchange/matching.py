@@ -176,7 +176,6 @@ class MatchingEngine:
     # --------------------------------------------------------------------------------- ending
 
     def cancel(self, order: RestingOrder) -> None:
-        """Take an order out at its owner's request."""
         order.leave()
         self._end(order, _REQUESTED)
 
@@ -185,7 +184,6 @@ class MatchingEngine:
         self.events.append(OrderCancelled(self.now, order.order_id, order.remaining, cause))
 
     def lapse(self, orders: Iterable[RestingOrder]) -> None:
-        """End orders whose time is over."""
         for order in orders:
             order.leave()
             del self.live[order.order_id]

@@ -66,7 +66,6 @@ class Reservation:
         return tariff.cost(self.amount + open_quantity * unit_price) - tariff.cost(self.amount)
 
     def to_record(self) -> dict[str, Any]:
-        """Return the reservation as JSON-ready values."""
         return {
             "order_id": self.order_id,
             "symbol": self.instrument.symbol,

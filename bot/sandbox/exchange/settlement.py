@@ -64,7 +64,6 @@ class Receivables:
         return found[0], found[1], found[2]
 
     def to_records(self) -> list[dict[str, Any]]:
-        """Return everything due as JSON-ready values."""
         return [
             {
                 "symbol": due.symbol,

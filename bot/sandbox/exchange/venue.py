@@ -186,7 +186,6 @@ class Venue:
         self._matching.now = at
 
     def _pass(self, day: ExchangeDay) -> None:
-        """Work off the boundary at which a day is due."""
         matching = self._matching
         if matching.now.astimezone(EXCHANGE_TZ).date() != self._date:
             self.start_day(matching.now)
@@ -299,7 +298,6 @@ class Venue:
         return day.phase
 
     def phase_of(self, symbol: str) -> Phase:
-        """Return the phase in which a symbol is."""
         return self._market(symbol).day.phase
 
     def depth(self, symbol: str, levels: int = 3) -> Depth:
@@ -319,7 +317,6 @@ class Venue:
         return bought, sum(order.remaining for order in orders) - bought
 
     def board(self, symbol: str) -> Board:
-        """Return the day's figures of a symbol."""
         return self._market(symbol).board()
 
     def is_live(self, order_id: str) -> bool:

@@ -69,7 +69,6 @@ def _other(action: SwapRow, value: JsonValue) -> JsonValue:
 
 
 def override_status(action: StatusOverride, body: bytes) -> bytes:
-    """Return the body with this status in every row."""
     answer = json.loads(body)
     values = dict.fromkeys(_STATUS_NAMES, action.status) | {"status_code": action.code}
     for row in _rows(answer):
@@ -78,7 +77,6 @@ def override_status(action: StatusOverride, body: bytes) -> bytes:
 
 
 def set_fields(action: SetFields, body: bytes) -> bytes:
-    """Return the body with these values in every row."""
     answer = json.loads(body)
     for row in _rows(answer):
         row.update(action.fields)
@@ -86,7 +84,6 @@ def set_fields(action: SetFields, body: bytes) -> bytes:
 
 
 def shuffle(chance: Random, body: bytes) -> bytes:
-    """Return the body with the rows of its list in some order."""
     answer = json.loads(body)
     for _, rows in _lists(answer):
         chance.shuffle(rows)

@@ -295,8 +295,6 @@ POINTS: Final[Mapping[str, Points]] = {
 
 
 class FaultScript(Part):
-    """One fault of a scenario."""
-
     match: Match = Match()
     point: FaultPoint | None = None
     action: Action

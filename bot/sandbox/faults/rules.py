@@ -132,7 +132,6 @@ class FaultRules:
         return any(is_lasting(rule, at) for rule in self._rules)
 
     def take_changed(self) -> list[Rule]:
-        """Return the rules with counts that changed since the last call."""
         changed, self._changed = list(self._changed.values()), {}
         return changed
 

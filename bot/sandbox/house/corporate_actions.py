@@ -49,7 +49,6 @@ class _Action(Part):
 
     @property
     def ex_at(self) -> datetime:
-        """When the shares go ex."""
         return datetime.combine(self.ex_date, MORNING)
 
     @property
@@ -85,7 +84,6 @@ class CashDividend(_Action):
         return Fraction(-self.vnd_per_share)
 
     def promise(self, number: str, owned: int, rulebook: Rulebook) -> Entitlement:
-        """Return what a holding gets."""
         gross = owned * self.vnd_per_share
         ratio = f"1:{self.vnd_per_share}"
         blank = self.blank(number, EntitlementKind.CASH_DIVIDEND, ratio, owned)

@@ -185,7 +185,6 @@ def _change(
 
 
 def as_new_order(order: OrderRecord, order_type: OrderType = OrderType.LO) -> NewOrder:
-    """Return an order as the exchange takes it."""
     price = order.limit_price if order_type is OrderType.LO else None
     return NewOrder(
         order.order_id,
@@ -205,6 +204,5 @@ def reject(order: OrderRecord, rejection: Rejection) -> None:
 
 
 def _is_of(order: OrderRecord, account: AccountScript, at: datetime) -> bool:
-    """Tell whether an order is that account's and of the local date of `at`."""
     is_todays = order.placed_at.astimezone(EXCHANGE_TZ).date() == at.astimezone(EXCHANGE_TZ).date()
     return is_todays and order.account.id == account.id

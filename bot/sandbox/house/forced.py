@@ -43,7 +43,6 @@ class Forced:
             self._orders.update(order_ids)
 
     def struck(self, nonce: str) -> bool:
-        """Tell whether a fault struck the request with that nonce."""
         return nonce in self._struck
 
     def shaped(self, order_id: str) -> bool:

@@ -93,7 +93,6 @@ class OrderRecord:
         return self.executed_amount // self.executed_quantity if self.executed_quantity else 0
 
     def status(self, switches: Switches) -> str:
-        """Return the broker's word for the state of the order."""
         if self.executed_quantity == self.quantity:
             return "MATCHED_ALL"
         if self.executed_quantity and self.stage in {OrderStage.WORKING, OrderStage.CANCELLED}:

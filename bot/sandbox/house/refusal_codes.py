@@ -19,8 +19,6 @@ FAILED: Final = "FAILED"
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """An order-level code with its reason."""
-
     code: str
     reason: str
 

@@ -49,14 +49,11 @@ class Worth:
 
     @property
     def net(self) -> int:
-        """What it all comes to."""
         return self.cash + self.due + self.dividends + self.shares
 
 
 @dataclass(frozen=True, slots=True)
 class AccountAnswers:
-    """Answers about one user's money."""
-
     house: House
     gate: Gatekeeper
     stocks: Stocks

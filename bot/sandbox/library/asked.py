@@ -39,7 +39,6 @@ class Asked:
 
     @property
     def today(self) -> date:
-        """The date in Vietnam."""
         return local_day(self.at)
 
     def text(self, name: str) -> str | None:

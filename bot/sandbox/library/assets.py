@@ -66,16 +66,13 @@ class Day:
 
     @property
     def change(self) -> int:
-        """Price less reference."""
         return self.price - self.reference
 
     @property
     def change_percent(self) -> Decimal | None:
-        """The same in percent of the reference."""
         return percent(self.change, self.reference)
 
     def figures(self, digits: int) -> DayFigures:
-        """Return the day as a quote shows it."""
         return DayFigures(
             open=maybe(self.opened, digits),
             high=maybe(self.high, digits),
@@ -160,7 +157,6 @@ class Assets:
         self._made: dict[tuple[str, str], Asset] = {}
 
     def rows(self, group: str) -> tuple[Row, ...]:
-        """Return the rows of a group, in their order."""
         if group in _TABLE_OF_GROUP:
             return table(_TABLE_OF_GROUP[group])
         return tuple(row for row in table("assets") if row["kind"] == group)

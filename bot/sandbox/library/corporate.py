@@ -46,19 +46,15 @@ class CompanyEvent:
 
     @property
     def title(self) -> str:
-        """The headline."""
         event = f"{self.symbol}: {self.kind.replace('_', ' ').lower()} {self.ratio}".rstrip()
         return f"{event}, ex-date {self.ex_date.isoformat()} (made up)"
 
     @property
     def announced_at(self) -> datetime:
-        """When the news has it."""
         return start_of(self.ex_date - _NEWS_BEFORE) + _NEWS_AT
 
 
 class CompanyEvents:
-    """The events of every share."""
-
     def __init__(self, stocks: Stocks, actions: Sequence[CorporateAction]) -> None:
         self._stocks = stocks
         self._actions = actions
@@ -71,7 +67,6 @@ class CompanyEvents:
         return sorted(every, key=lambda event: event.ex_date, reverse=True)
 
     def every(self) -> list[CompanyEvent]:
-        """Return the events of all shares."""
         return [event for symbol in self._stocks.shares_only for event in self.of(symbol)]
 
     def _past(self, symbol: str) -> tuple[CompanyEvent, ...]:

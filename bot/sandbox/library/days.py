@@ -49,7 +49,6 @@ def every_day(first: date, last: date) -> list[date]:
 
 
 def weekdays(first: date, last: date) -> list[date]:
-    """Return the days of a range but Saturdays and Sundays."""
     return [day for day in every_day(first, last) if day.weekday() < SATURDAY]
 
 

@@ -40,8 +40,6 @@ _METALS_OF: Final = {
 
 @dataclass(frozen=True, slots=True)
 class EarlierFinance:
-    """Answers from the walks, the dealers and the macro figures."""
-
     assets: Assets
     quotes: OtherQuotes
     figures: Macro
@@ -78,7 +76,6 @@ class EarlierFinance:
     earlier_silver = earlier_gold_providers = earlier_metal_providers = earlier_gold
 
     def earlier_gold_chart(self, asked: Asked) -> object:
-        """Answer the closes of the last days."""
         asset = self.assets.get("commodity", *_METALS_OF[asked.call])
         first = asked.today - timedelta(days=min(asked.whole("days"), 3_650))
         points: list[JsonValue] = [
@@ -91,7 +88,6 @@ class EarlierFinance:
     earlier_silver_chart = earlier_gold_chart
 
     def earlier_financial_data(self, asked: Asked) -> object:
-        """Answer a group of figures for each kind of asset."""
         gold, silver = (
             [
                 values.AssetFigure(
@@ -138,7 +134,6 @@ class EarlierFinance:
         )
 
     def earlier_trending_cryptos(self, asked: Asked) -> object:
-        """Answer the coins with how they moved."""
         coins = []
         for row in self.assets.rows("crypto"):
             asset = self.assets.get("crypto", row["symbol"])
@@ -229,7 +224,6 @@ class EarlierFinance:
         )
 
     def earlier_calendar(self, asked: Asked) -> object:
-        """Answer the releases of the next weeks."""
         first = start_of(asked.today)
         last = first + timedelta(weeks=min(asked.whole("weeks"), 52))
         found = []
@@ -254,7 +248,6 @@ class EarlierFinance:
         return tuple(found)
 
     def earlier_global_news(self, asked: Asked) -> object:
-        """Answer a page of news."""
         category, stories = asked.text("category"), self.news.stories(asked.at)
         page = paged(asked, [each for each in stories if category in {None, each.category}])
         return values.GlobalNewsPage(

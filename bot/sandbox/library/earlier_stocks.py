@@ -33,8 +33,6 @@ _ALL_LEVELS: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class EarlierStocks:
-    """Answers from exchange, histories and statistics."""
-
     stocks: Stocks
     flows: Flows
     events: CompanyEvents
@@ -93,7 +91,6 @@ class EarlierStocks:
         )
 
     def earlier_price_chart(self, asked: Asked) -> object:
-        """Answer bars by column."""
         bars = listed_bars(asked, self.stocks)
         return values.PriceChart(
             symbol=asked.symbol,

@@ -16,7 +16,6 @@ def scaled(units: int, digits: int) -> Decimal:
 
 
 def maybe(units: int | None, digits: int) -> Decimal | None:
-    """Return whole units as a number, None of none."""
     return None if units is None else scaled(units, digits)
 
 
@@ -26,7 +25,6 @@ def units_of(text: str, digits: int) -> int:
 
 
 def rounded(value: float, digits: int) -> Decimal:
-    """Return a number rounded to some digits."""
     return Decimal(f"{value:.{digits}f}")
 
 

@@ -118,7 +118,6 @@ class Financials:
         )
 
     def financial_analysis(self, asked: Asked) -> object:
-        """Answer ratios by year or quarter, newest first."""
         facts = self._stocks.fact(asked.symbol)
         reports = self._reports(asked)
         return tuple(
@@ -126,7 +125,6 @@ class Financials:
         )
 
     def financial_statement(self, asked: Asked) -> object:
-        """Answer a statement by year or quarter, newest first."""
         rows = []
         for report in self._reports(asked)[: asked.whole("limit")]:
             lines = _statement(report, asked.query["type"])

@@ -48,7 +48,6 @@ class Split:
 
     @property
     def total(self) -> Amount:
-        """Both together."""
         return self.matched + self.put_through
 
     def __add__(self, other: "Split") -> "Split":
@@ -67,7 +66,6 @@ class Group:
 
     @property
     def net(self) -> Split:
-        """Bought less sold."""
         return self.buy - self.sell
 
     def __add__(self, other: "Group") -> "Group":
@@ -104,8 +102,6 @@ class Flow:
 
 
 class Flows:
-    """The flows of every stock and day."""
-
     def __init__(self, stocks: Stocks) -> None:
         self._stocks = stocks
         self._past_flow = lru_cache(CACHED_MAX)(self._flow)

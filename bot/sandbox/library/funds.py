@@ -60,8 +60,6 @@ class Nav:
 
 @dataclass(frozen=True, slots=True)
 class Funds:
-    """Answers about funds."""
-
     stocks: Stocks
     indices: Indices
     _walks: dict[str, Asset] = field(default_factory=dict)
@@ -111,7 +109,6 @@ class Funds:
         )
 
     def fund_quote(self, asked: Asked) -> object:
-        """Answer the latest value."""
         row = _row(asked.symbol)
         *_, before, now = self._navs(row, asked)
         change = now.value - before.value
@@ -129,7 +126,6 @@ class Funds:
         )
 
     def fund_history(self, asked: Asked) -> object:
-        """Answer the values of a span."""
         row = _row(asked.symbol)
         found = in_span(asked, self._navs(row, asked), lambda nav: nav.day)
         points = (NavPoint(start_of(nav.day), scaled(nav.value, DIGITS)) for nav in found)
@@ -148,7 +144,6 @@ class Funds:
         )
 
     def fund_companies(self, _: Asked) -> object:
-        """Answer who runs the funds."""
         return tuple(
             values.FundCompany(
                 int(row["id"]), row["name"], row["short_name"], f"https://fund.example/{row['id']}"
@@ -168,7 +163,6 @@ class Funds:
         return values.NavHistories(tuple(records), BENCHMARK if closes else "")
 
     def fund_suggestions(self, asked: Asked) -> object:
-        """Answer the other funds of its type."""
         row = _row(asked.path["fund_name"])
         others = [one for one in table("funds") if one["type"] == row["type"] and one is not row]
         return tuple(
@@ -241,7 +235,6 @@ class Funds:
         return tuple(sorted(found, key=lambda each: -(each.fund_flow or 0)))
 
     def fund_benchmark_growth(self, asked: Asked) -> object:
-        """Answer what an amount would have become."""
         amount, period = asked.whole("amount"), asked.query["period"]
         profits = {row["symbol"]: self._profit(row, asked, period) for row in _compared(asked)}
         return tuple(
@@ -274,7 +267,6 @@ class Funds:
         return [nav for nav in self._navs(row, asked) if first <= nav.month <= last]
 
     def fund_benchmark_operation(self, asked: Asked) -> object:
-        """Answer assets and investors beside each other."""
         rows: list[JsonValue] = [
             {
                 "fund_name": row["symbol"],

@@ -26,15 +26,12 @@ from bot.sandbox.library.tables import sector_names
 
 @dataclass(frozen=True, slots=True)
 class IndexAnswers:
-    """Answers about indices and sectors."""
-
     stocks: Stocks
     indices: Indices
     assets: Assets
     flows: Flows
 
     def index_catalogue(self, _: Asked) -> object:
-        """Answer our own indices and foreign ones."""
         own = (quotes.CatalogueItem(index.code, index.name) for index in self.indices.all.values())
         rows = self.assets.rows("index")
         return (*own, *(quotes.CatalogueItem(row["symbol"], row["name"]) for row in rows))
@@ -99,7 +96,6 @@ class IndexAnswers:
         )
 
     def index_list(self, _: Asked) -> object:
-        """Answer our own indices with their values."""
         rows: list[JsonValue] = []
         for index in self.indices.all.values():
             now = self.indices.now(index)
@@ -176,7 +172,6 @@ class IndexAnswers:
         return [each for each in self.stocks.shares_only if facts[each].sector == slug]
 
     def index_breadth(self, asked: Asked) -> object:
-        """Answer how many stocks rise and fall."""
         members = self._members(asked)
         counted = self.indices.breadth(self._prices(members))
         return Unshaped(

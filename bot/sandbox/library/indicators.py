@@ -31,7 +31,6 @@ class Prices:
 
     @property
     def typical(self) -> list[float]:
-        """The average of high, low and close."""
         return [sum(day) / 3 for day in zip(self.high, self.low, self.close, strict=True)]
 
     @property

@@ -106,7 +106,6 @@ class Indices:
         return found
 
     def worth(self, symbol: str, price: int) -> int:
-        """Return what all shares of a company are worth."""
         return self._stocks.facts[symbol].shares * price
 
     def _worth(self, prices: Mapping[str, int]) -> int:
@@ -126,7 +125,6 @@ class Indices:
         return Scale(self._close_before(index, day), self._worth(self._opening(index, day)))
 
     def now(self, index: Index) -> Day:
-        """Return the day of the index so far."""
         day = self._stocks.trading_day
         reference = self._close_before(index, day)
         worth = sum(self.worth(each, self._stocks.price(each)) for each in index.members)

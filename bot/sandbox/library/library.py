@@ -43,7 +43,6 @@ class Library:
         self._gate = gate
 
     def foreign_quote(self, symbol: str, at: datetime) -> ListedQuote | None:
-        """Return the quote of a foreign share, None for any other symbol."""
         found = self.assets.find(FOREIGN, symbol)
         return None if found is None else foreign_quote(found, at)
 

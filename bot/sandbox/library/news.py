@@ -65,8 +65,6 @@ class Story:
 
 
 class News:
-    """Answers about news."""
-
     def __init__(
         self, symbols: Sequence[str], events: Iterable[CompanyEvent], *, seed: int
     ) -> None:
@@ -109,7 +107,6 @@ class News:
         return Story(number, category, item)
 
     def market_news(self, asked: Asked) -> object:
-        """Answer a page, newest first."""
         topic, symbol = asked.text("topic"), (asked.text("symbol") or "").upper()
         items = (story.item for story in self.stories(asked.at))
         found = [
@@ -120,7 +117,6 @@ class News:
         return paged(asked, found)
 
     def market_news_item(self, asked: Asked) -> object:
-        """Answer one with its text."""
         text = asked.path["news_id"]
         latest = (asked.at - _NEWS_EPOCH) // NEWS_EVERY
         if not (text.isascii() and text.isdigit() and len(text) < 9 and 0 < int(text) <= latest):
@@ -191,7 +187,6 @@ class Macro:
         return sorted(found, key=lambda release: (release.at, release.row["indicator"]))
 
     def macro_indicators(self, asked: Asked) -> object:
-        """Answer the list, by tags and words."""
         wanted, search, found = set(asked.items("tags")), (asked.text("search") or "").lower(), []
         for row in table("macro"):
             name, tags = row["name"], tuple(row["tags"].split("|"))

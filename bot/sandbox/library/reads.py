@@ -30,8 +30,6 @@ class _Loaded:
 
 
 class LibraryReads:
-    """Answers every call of the library."""
-
     def __init__(self, house: House, gate: Gatekeeper) -> None:
         self._house = house
         self._gate = gate

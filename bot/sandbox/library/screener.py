@@ -32,8 +32,6 @@ Figures = dict[str, Decimal | int | None]
 
 @dataclass(frozen=True, slots=True)
 class Screener:
-    """Answers the one call."""
-
     stocks: Stocks
     indices: Indices
     flows: Flows

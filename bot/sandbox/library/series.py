@@ -48,7 +48,6 @@ def in_resolution(asked: Asked, bars: Sequence[DayBar], days: Days, slots_of: Sl
 
 
 def price_bars(bars: Iterable[Bar], digits: int) -> tuple[PriceBar, ...]:
-    """Return bars as the API writes them."""
     return tuple(
         PriceBar(
             bar.start,
@@ -63,5 +62,4 @@ def price_bars(bars: Iterable[Bar], digits: int) -> tuple[PriceBar, ...]:
 
 
 def closes_only(bars: Iterable[Bar], digits: int) -> tuple[PriceBar, ...]:
-    """Return bars of closes alone."""
     return tuple(PriceBar(bar.start, close=scaled(bar.close, digits)) for bar in bars)

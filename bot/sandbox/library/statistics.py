@@ -191,7 +191,6 @@ class Statistics:
         )
 
     def stock_insider(self, asked: Asked) -> object:
-        """Answer one made-up trade of an insider."""
         facts, source = self._facts(asked), stream(self.stocks.seed, "insider", asked.symbol)
         volume = facts.shares // 100_000 * source.randrange(1, 5)
         day = self.stocks.days.before(self.stocks.first_day, source.randrange(20, 60))
@@ -206,7 +205,6 @@ class Statistics:
         return Unshaped([row])
 
     def stock_analyst_reports(self, asked: Asked) -> object:
-        """Answer one made-up report."""
         facts = self._facts(asked)
         day = self.stocks.days.before(self.stocks.first_day, 12).isoformat()
         title = f"{asked.symbol}: made-up report"

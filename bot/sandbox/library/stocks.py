@@ -62,7 +62,6 @@ class Stocks:
         )
 
     def name(self, symbol: str) -> str:
-        """Return the name that the quote shows."""
         return self.scripts[symbol].name or symbol
 
     @property
@@ -71,7 +70,6 @@ class Stocks:
         return self.days.last(self.house.venue.board_day)
 
     def board(self, symbol: str) -> Board:
-        """Return what the exchange shows of a symbol that is known."""
         return self.house.venue.board(symbol)
 
     def price(self, symbol: str) -> int:
@@ -80,7 +78,6 @@ class Stocks:
         return board.last or board.reference
 
     def now(self, symbol: str) -> Day:
-        """Return the board's figures."""
         board, price = self.board(symbol), self.price(symbol)
         opened, high, low = board.open, board.high, board.low
         return Day(self.trading_day, board.reference, price, opened, high, low, board.volume)
@@ -108,11 +105,9 @@ class Stocks:
         return bars[max(0, bisect_left(bars, day, key=lambda bar: bar.day) - 1)].close
 
     def played(self, symbol: str) -> list[walk.DayBar]:
-        """Return the days that were played here."""
         return [walk.DayBar(day, *_figures(bar)) for day, bar in self.house.recorder.days(symbol)]
 
     def _past(self, symbol: str) -> tuple[walk.DayBar, ...]:
-        """The days before the scenario's."""
         script = self.scripts[symbol]
         days = self.days.between(HISTORY_STARTS, self.first_day - timedelta(days=1))
         return walk.walk_until(days, script.reference, self._nature(script), self.seed, symbol)

@@ -52,17 +52,14 @@ class Facts:
     first_price: int
 
     def part(self, pct: float) -> int:
-        """Return so many percent of all shares."""
         return int(self.shares * pct / 100)
 
     @property
     def foreign_max(self) -> int:
-        """The shares that foreigners may hold together."""
         return self.part(self.room_pct)
 
 
 def facts_of(script: SymbolScript, scenario: Scenario) -> Facts:
-    """Return the facts of a symbol."""
     rows = (row for row in table("stocks") if row["symbol"] == script.symbol)
     row = next(rows, None) or _made_up(script, scenario.seed)
     return Facts(

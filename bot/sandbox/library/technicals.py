@@ -26,8 +26,6 @@ _LENGTH_MAX: Final = 250
 
 @dataclass(frozen=True, slots=True)
 class TechnicalAnswers:
-    """Answers the one call."""
-
     stocks: Stocks
 
     def stock_technicals(self, asked: Asked) -> object:

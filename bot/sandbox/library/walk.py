@@ -58,7 +58,6 @@ class Nature:
     ticks: TickTable | None = None
 
     def snap(self, price: float) -> int:
-        """Bring a price to the grid."""
         whole = round(price)
         return whole if self.ticks is None else self.ticks.down(max(_ON_TICK_MIN, whole))
 
@@ -121,7 +120,6 @@ class Hours:
     slot: timedelta = timedelta(minutes=5)
 
     def slots(self, day: date) -> list[datetime]:
-        """Return the starts of a day's slots."""
         spans = [
             [datetime.combine(day, each, EXCHANGE_TZ).astimezone(UTC) for each in span]
             for span in self.spans

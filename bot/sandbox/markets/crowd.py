@@ -76,8 +76,6 @@ class FairPrice:
 
 
 class Crowd:
-    """The investors of one symbol."""
-
     def __init__(self, script: SymbolScript, scenario: Scenario, access: MarketAccess) -> None:
         self._script, self._scenario, self._access = script, scenario, access
         self._rulebook, self._venue = access.rulebook, access.venue

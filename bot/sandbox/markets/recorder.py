@@ -61,8 +61,6 @@ class _Played:
 
 
 class Recorder:
-    """The memory of all symbols of a venue."""
-
     def __init__(self, venue: Venue, symbols: Iterable[str], *, start: datetime) -> None:
         self._venue = venue
         self._symbols = tuple(symbols)

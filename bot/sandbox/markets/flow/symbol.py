@@ -47,8 +47,6 @@ def flow_market(
 
 
 class FlowSymbol:
-    """One symbol, a participant of the market."""
-
     def __init__(self, script: SymbolScript, seed: int, access: MarketAccess) -> None:
         self._script, self._seed, self._access = script, seed, access
         self._rulebook, self._venue = access.rulebook, access.venue

@@ -69,8 +69,6 @@ class _References:
 
 
 class ReplaySymbol:
-    """One replayed symbol, a participant of the market."""
-
     def __init__(self, script: SymbolScript, scenario: Scenario, access: MarketAccess) -> None:
         self._script, self._seed, self._access = script, scenario.seed, access
         self._days = scenario.recording.days.get(script.symbol, {})

@@ -26,8 +26,6 @@ _OTHER: Final = {Side.BUY: Side.SELL, Side.SELL: Side.BUY}
 
 
 class ReplayPlacer:
-    """The other investors of one replayed symbol."""
-
     def __init__(self, symbol: str, level_volume: int, access: MarketAccess) -> None:
         self._level_volume, self._venue = level_volume, access.venue
         self._orders = CrowdOrders(symbol, access)
