@@ -21,7 +21,7 @@ from bot.domain.quote import Quote
 from bot.domain.rulebook import Rulebook
 from bot.protocol.endpoints import ENDPOINTS
 from bot.sandbox.api.account_reads import AccountReads, sub_accounts
-from bot.sandbox.api.call import Handler
+from bot.sandbox.api.call import Handler, by_endpoint
 from bot.sandbox.api.connection import Sleep
 from bot.sandbox.api.control import CONTROL_PATH, Controls, control_application
 from bot.sandbox.api.fault_injection import FaultInjector
@@ -283,13 +283,10 @@ class Sandbox:
         writes = OrderWrites(self.scenario, reads=reads, gate=gate, carry_out=self._carry_out_order)
         library = self._library
         market = MarketReads(house, gate, foreign=library.foreign_quote)
-        switches = self.scenario.switches
-        status = None if switches.otp_refusal_status == "suggested" else 400
-        two_factor = TwoFactorCalls(house.otp, gate=gate, note=self._ledger.record, status=status)
-        parts = (market, reads, writes, two_factor)
-        found = {name: library.handler(name) for name in ENDPOINTS}
-        found |= {name: answer for part in parts for name, answer in part.handlers().items()}
-        varied = with_variants(found, switches)
+        two_factor = TwoFactorCalls(house.otp, gate=gate, note=self._ledger.record)
+        found: dict[str, Handler] = {name: library.handler(name) for name in ENDPOINTS}
+        found |= by_endpoint(market, reads, writes, two_factor)
+        varied = with_variants(found, self.scenario.switches)
         if house.mirror is not None:
             varied = with_fidelity(varied, house.fidelity)
         return {name: checked(name, answer, gate) for name, answer in varied.items()}

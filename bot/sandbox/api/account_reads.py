@@ -1,6 +1,6 @@
 """The account's side of the API: user, sub-accounts, day order book, portfolio, money."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import datetime
 
 from bot.domain.account import SubAccount
@@ -10,7 +10,7 @@ from bot.protocol.accounts import encode_available_trade, encode_portfolio, enco
 from bot.protocol.day_order_book import RowDetail, encode_order_row, encode_todays_orders
 from bot.protocol.users import encode_sub_accounts, encode_user
 from bot.protocol.values.border import AccountSummary, AvailableTrade, Portfolio, PortfolioRow, User
-from bot.sandbox.api.call import Call, Handler
+from bot.sandbox.api.call import Call
 from bot.sandbox.api.gatekeeper import Gatekeeper, not_found
 from bot.sandbox.api.market_reads import listed_symbol
 from bot.sandbox.errors import OrderUnknown
@@ -30,17 +30,6 @@ class AccountReads:
         self._gate = gate
         self._scripts = {script.id: script for script in scenario.accounts}
         self._symbols = {script.symbol: script for script in scenario.symbols}
-
-    def handlers(self) -> Mapping[str, Handler]:
-        return {
-            "user": self.user,
-            "sub_accounts": self.sub_accounts,
-            "todays_orders": self.todays_orders,
-            "order_detail": self.order_detail,
-            "portfolio": self.portfolio,
-            "summary": self.summary,
-            "available_trade": self.available_trade,
-        }
 
     def script(self, call: Call) -> AccountScript:
         """Return the sub-account that a path names; raises HttpRefusal 404."""

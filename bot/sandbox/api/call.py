@@ -4,12 +4,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from typing import Final
+from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope
 
+from bot.protocol.endpoints import ENDPOINTS
 from bot.protocol.endpoints.endpoint import Endpoint
 from bot.sandbox.api.directory import Directory
 from bot.sandbox.faults.rule import Action
@@ -57,6 +58,16 @@ class Call(Head):
 
 Handler = Callable[[Call], object]
 """What answers a call that was let through: returns the payload, or raises HttpRefusal."""
+
+
+def by_endpoint(*parts: object) -> dict[str, Any]:
+    """Return what answers each call: the method of one of the parts that has its name."""
+    return {
+        name: getattr(part, name)
+        for part in parts
+        for name in ENDPOINTS
+        if hasattr(type(part), name)
+    }
 
 
 def read_head(scope: Scope, directory: Directory) -> Head:

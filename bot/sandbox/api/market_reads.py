@@ -12,7 +12,7 @@ from bot.domain.quote import Quote
 from bot.protocol.market import encode_market_phase
 from bot.protocol.quotes import encode_depth, encode_quote
 from bot.protocol.values.border import MarketPhase
-from bot.sandbox.api.call import Call, Handler
+from bot.sandbox.api.call import Call
 from bot.sandbox.api.gatekeeper import Gatekeeper, no_depth, not_found
 from bot.sandbox.api.variants import with_auction_levels
 from bot.sandbox.house.house import House
@@ -44,10 +44,7 @@ class MarketReads:
         self._venue = house.venue
         self._gate = gate
 
-    def handlers(self) -> Mapping[str, Handler]:
-        return {"stock_quote": self.quote, "stock_depth": self.depth, "market_phase": self.phase}
-
-    def quote(self, call: Call) -> object:
+    def stock_quote(self, call: Call) -> object:
         """Answer the quote; before the first trade its price is the reference."""
         if (elsewhere := self._elsewhere(call)) is not None:
             return elsewhere
@@ -68,7 +65,7 @@ class MarketReads:
         )
         return encode_quote(quote, name=script.name)
 
-    def depth(self, call: Call) -> object:
+    def stock_depth(self, call: Call) -> object:
         """Answer the best levels of each side; a foreign share has none."""
         if self._elsewhere(call) is not None:
             raise no_depth()
@@ -78,7 +75,7 @@ class MarketReads:
             return depth
         return with_auction_levels(depth, self._venue.unpriced(symbol))
 
-    def phase(self, call: Call) -> object:
+    def market_phase(self, call: Call) -> object:
         """Answer the phase and what the broker's table lists for it (wider than what is taken)."""
         name = call.query.get("exchange", "").upper()
         if name not in Exchange.__members__:

@@ -4,7 +4,7 @@ What a call does is an input line, carried out and written to the ledger in one:
 only when the line is on the disk, and only then is there an answer.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Final
 
@@ -14,7 +14,7 @@ from bot.protocol.bodies import decode_amend, decode_cancel, decode_place
 from bot.protocol.orders import encode_order_results
 from bot.protocol.values.border import AmendRequest, PlaceRequest
 from bot.sandbox.api.account_reads import AccountReads
-from bot.sandbox.api.call import Call, Handler
+from bot.sandbox.api.call import Call
 from bot.sandbox.api.gatekeeper import Gatekeeper
 from bot.sandbox.errors import HttpRefusal
 from bot.sandbox.exchange.order import Refusal
@@ -40,10 +40,7 @@ class OrderWrites:
         self._gate = gate
         self._carry_out = carry_out
 
-    def handlers(self) -> Mapping[str, Handler]:
-        return {"place_order": self.place, "amend_order": self.amend, "cancel_order": self.cancel}
-
-    def place(self, call: Call) -> object:
+    def place_order(self, call: Call) -> object:
         """Place an order; the body names the account of the path by its extended id."""
         account, request = self._reads.script(call), decode_place(call.body)
         if request.sub_account is not None or not self._may_omit_account:
@@ -52,13 +49,13 @@ class OrderWrites:
         line |= {"account": account.id, "body": _json(request), **_scripted(call)}
         return encode_order_results([self._carry_out(line).result])
 
-    def amend(self, call: Call) -> object:
+    def amend_order(self, call: Call) -> object:
         order, request = self._reads.order(call), decode_amend(call.body)
         line = _line("amend", call)
         line |= {"order": order.order_id, "body": _json(request)}
         return self._answer(self._carry_out(line))
 
-    def cancel(self, call: Call) -> object:
+    def cancel_order(self, call: Call) -> object:
         order, named = self._reads.order(call), decode_cancel(call.body)
         self._check_account(named, order.account.extended_id)
         return self._answer(self._carry_out(_line("cancel", call) | {"order": order.order_id}))

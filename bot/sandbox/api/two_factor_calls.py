@@ -1,6 +1,6 @@
 """The three calls of the one-time code. The ledger keeps what they change, never a code."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from pydantic import JsonValue
 
@@ -12,9 +12,8 @@ from bot.protocol.two_factor import (
     encode_otp_ticket,
     encode_two_factor_token,
 )
-from bot.sandbox.api.call import Call, Handler
+from bot.sandbox.api.call import Call
 from bot.sandbox.api.gatekeeper import Gatekeeper
-from bot.sandbox.errors import HttpRefusal
 from bot.sandbox.house.ledger import Line
 from bot.sandbox.house.two_factor import OtpIssuer
 
@@ -22,54 +21,28 @@ Note = Callable[[Line], None]
 
 
 class TwoFactorCalls:
-    """Answers from the OTP issuer; `note` writes to the ledger before the answer.
+    """Answers from the OTP issuer; `note` writes to the ledger before the answer."""
 
-    `status` is the HTTP status of every refusal here; None leaves each its own.
-    """
-
-    def __init__(
-        self, issuer: OtpIssuer, *, gate: Gatekeeper, note: Note, status: int | None = None
-    ) -> None:
-        self._status = status
+    def __init__(self, issuer: OtpIssuer, *, gate: Gatekeeper, note: Note) -> None:
         self._issuer = issuer
         self._gate = gate
         self._note = note
 
-    def handlers(self) -> Mapping[str, Handler]:
-        return {
-            "request_otp": self._with_status(self.request),
-            "verify_otp": self._with_status(self.verify),
-            "revoke_token": self.revoke,
-        }
-
-    def _with_status(self, handler: Handler) -> Handler:
-        status = self._status
-        if status is None:
-            return handler
-
-        def answer(call: Call) -> object:
-            try:
-                return handler(call)
-            except HttpRefusal as refusal:
-                raise HttpRefusal(status, refusal.code, refusal.message) from refusal
-
-        return answer
-
-    def request(self, call: Call) -> object:
+    def request_otp(self, call: Call) -> object:
         """Mail a code; the only channel is e-mail."""
         if decode_otp_request(call.body) != OTP_CHANNEL:
             raise self._gate.bad_parameter()
         self._record(call, "otp_request")
         return encode_otp_ticket(self._issuer.request(call.wire_at))
 
-    def verify(self, call: Call) -> object:
+    def verify_otp(self, call: Call) -> object:
         wanted = decode_otp_verification(call.body)
         is_right = self._issuer.is_code(wanted.code.reveal())
         self._record(call, "otp_verify", ticket=wanted.ticket_id, right=is_right)
         token = self._issuer.verify(wanted.ticket_id, call.wire_at, is_right=is_right)
         return encode_two_factor_token(token)
 
-    def revoke(self, call: Call) -> object:
+    def revoke_token(self, call: Call) -> object:
         """End a token; one that is not ours is no error."""
         number = self._issuer.revoke(decode_revocation(call.body).reveal())
         if number is not None:

@@ -12,6 +12,7 @@ from bot.protocol.endpoints.quotes import QUOTE_KINDS
 from bot.protocol.fidelity import FIDELITY
 from bot.sandbox.api.call import Call, Handler
 from bot.sandbox.api.gatekeeper import not_found
+from bot.sandbox.errors import HttpRefusal
 from bot.sandbox.scenario import Switches
 
 Json = Any
@@ -34,6 +35,7 @@ _PARTLY: Final = "4"
 _FIGURES: Final = ("actual", "previous", "consensus", "forecast")
 _COUNTS: Final = ("advancesArr", "declinesArr", "nochangesArr", "ceilings", "floors")
 _WRITES: Final = ("place_order", "amend_order", "cancel_order")
+_OTP_CALLS: Final = ("request_otp", "verify_otp")
 _ROWS: Final = ("todays_orders", "order_detail")
 _DEPTHS: Final = ("stock_depth", "bond_depth", "etf_depth")
 _HISTORIES: Final = (*(f"{kind}_history" for kind in QUOTE_KINDS), "dealer_product_history")
@@ -47,6 +49,8 @@ def with_variants(handlers: Mapping[str, Handler], switches: Switches) -> Mappin
     for names, variant in _wanted(switches):
         for name in names:
             changed[name] = _varied(changed[name], variant)
+    if switches.otp_refusal_status == "400":
+        changed |= {name: _refused_with(400, changed[name]) for name in _OTP_CALLS}
     for name in handlers:
         is_fund = switches.fund_paths == "gone" and ENDPOINTS[name].path.startswith(_FUND_PATH)
         if is_fund or (switches.earlier_paths == "gone" and name.startswith(_EARLIER)):
@@ -103,6 +107,16 @@ def with_auction_levels(depth: Json, waiting: tuple[int, int]) -> Json:
 
 def _gone(_: Call) -> object:
     raise not_found()
+
+
+def _refused_with(status: int, handler: Handler) -> Handler:
+    def answer(call: Call) -> object:
+        try:
+            return handler(call)
+        except HttpRefusal as refusal:
+            raise HttpRefusal(status, refusal.code, refusal.message) from refusal
+
+    return answer
 
 
 def _varied(handler: Handler, variant: Variant) -> Handler:

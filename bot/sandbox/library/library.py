@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
-from bot.protocol.endpoints import ENDPOINTS
 from bot.protocol.values.quotes import ListedQuote
+from bot.sandbox.api.call import by_endpoint
 from bot.sandbox.api.gatekeeper import Gatekeeper
 from bot.sandbox.house.house import House
 from bot.sandbox.library.account import AccountAnswers
@@ -47,7 +47,6 @@ class Library:
         return None if found is None else foreign_quote(found, at)
 
     def answers(self) -> Mapping[str, Answer]:
-        """Return what answers each call: the method of one of the parts that has its name."""
         house, stocks, indices, assets = self.stocks.house, self.stocks, self.indices, self.assets
         scenario, rulebook = house.scenario, house.rulebook
         flows = Flows(stocks)
@@ -55,7 +54,7 @@ class Library:
         news = News(stocks.shares_only, events.every(), seed=scenario.seed)
         macro = Macro(seed=scenario.seed, first_day=scenario.trading_day)
         quotes = OtherQuotes(assets, rulebook, scenario.seed)
-        parts = (
+        return by_endpoint(
             StockQuotes(stocks, assets, _DIGITS_OF_SCALE[scenario.switches.history_scale]),
             Etfs(stocks),
             IndexAnswers(stocks, indices, assets, flows),
@@ -71,9 +70,3 @@ class Library:
             Funds(stocks, indices),
             AccountAnswers(house, self._gate, stocks, events),
         )
-        return {
-            name: getattr(part, name)
-            for part in parts
-            for name in ENDPOINTS
-            if hasattr(type(part), name)
-        }
