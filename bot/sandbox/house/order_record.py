@@ -5,10 +5,11 @@ filled shows SENT (a switch: MATCHED), and one whose rest was cancelled or kille
 nothing open. Source: broker open API 0.2.0-preview.3, order state machine; rulings 9, 13.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import StrEnum
-from typing import Final
+from functools import cache
+from typing import Any, Final, TypeVar
 
 from pydantic import JsonValue
 
@@ -18,6 +19,7 @@ from bot.protocol.status import settle_quantities, state_of
 from bot.sandbox.scenario import AccountScript, Switches
 
 BOARD_LOT: Final = 100
+Row = TypeVar("Row")
 
 
 class OrderStage(StrEnum):
@@ -129,29 +131,25 @@ class OrderRecord:
             "code": self.code,
         }
 
+    def row(self, kind: type[Row], **others: Any) -> Row:
+        """Return the order as a value of that kind: what has one name in both is the order's."""
+        own = [name for name in _names_of(kind) if name not in others]
+        return kind(**{name: getattr(self, name) for name in own}, **others)
+
     def report(self, switches: Switches, at: datetime) -> OrderReport:
         """Return the order's row of the day order book."""
         status, may_change = self.status(switches), self.may_change(switches)
-        return OrderReport(
+        return self.row(
+            OrderReport,
             order_id=self.shown_id,
             root_order_id=self.order_id,
             account=self.account.extended_id,
             trading_date=self.placed_at.astimezone(EXCHANGE_TZ).date(),
-            symbol=self.symbol,
-            side=self.side,
-            quantity=self.quantity,
-            order_type=self.order_type,
-            price=self.price,
-            executed_quantity=self.executed_quantity,
-            average_price=self.average_price,
-            executed_amount=self.executed_amount,
             remaining_quantity=self.remaining,
-            cancelled_quantity=self.cancelled_quantity,
             status=status,
             state=state_of(status),
             may_cancel=may_change,
             may_amend=may_change and self.has_limit,
-            placed_at=self.placed_at,
             message=self.reason or "",
             requested_at=at,
             raw="",
@@ -168,26 +166,19 @@ class OrderRecord:
             cancelled=self.cancelled_quantity,
             remaining=self.remaining,
         )
-        return OrderResult(
+        return self.row(
+            OrderResult,
             order_id=self.shown_id,
             account=self.account.extended_id,
             transaction_date=self.placed_at.astimezone(EXCHANGE_TZ).date(),
-            symbol=self.symbol,
-            side=self.side,
-            quantity=self.quantity,
-            limit_price=self.limit_price,
-            market_price=self.market_price,
-            executed_quantity=self.executed_quantity,
-            average_price=self.average_price,
-            executed_amount=self.executed_amount,
             status=status,
             state=state,
-            order_type=self.order_type,
-            fee=self.fee,
-            tax=self.tax,
-            code=self.code,
-            reason=self.reason,
             # 150 shares, or an unknown symbol's, are neither lot: the size decides.
             lot=self.lot or (Lot.EVEN if self.quantity >= BOARD_LOT else Lot.ODD),
             raw="",
         )
+
+
+@cache
+def _names_of(kind: type[Any]) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(kind))

@@ -147,22 +147,11 @@ class AccountAnswers:
         ]
         start = (asked.whole("page") - 1) * PAGE_SIZE
         page = [
-            values.PastOrder(
-                order_id=order.order_id,
-                symbol=order.symbol,
+            order.row(
+                values.PastOrder,
                 account_id=order.account.extended_id,
                 transaction_date=local_day(order.placed_at),
-                side=order.side,
-                quantity=order.quantity,
-                limit_price=order.limit_price,
-                market_price=order.market_price,
-                executed_quantity=order.executed_quantity,
-                average_price=order.average_price,
                 status=order.status(switches),
-                fee=order.fee,
-                tax=order.tax,
-                executed_amount=order.executed_amount,
-                order_type=order.order_type,
             )
             for order in found[start : start + PAGE_SIZE]
         ]
