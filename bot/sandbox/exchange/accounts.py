@@ -181,7 +181,7 @@ class Account:
         try:
             return self._reservations[order_id]
         except KeyError:
-            raise UnknownReservation(order_id) from None
+            raise UnknownReservation(f"order {order_id!r} reserved nothing") from None
 
     # -------------------------------------------------------------------------------- booking
 

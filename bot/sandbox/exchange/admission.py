@@ -6,7 +6,7 @@ from bot.domain.instrument import Lot
 from bot.domain.order import OrderType
 from bot.sandbox.exchange.book import RestingOrder
 from bot.sandbox.exchange.market import SymbolMarket
-from bot.sandbox.exchange.order import AmendmentRule, NewOrder, Refusal
+from bot.sandbox.exchange.order import NewOrder, Refusal
 from bot.sandbox.exchange.timetable import ExchangeDay
 
 _EVEN: Final = Lot.EVEN
@@ -65,14 +65,9 @@ def _price_refusal(price: int | None, market: SymbolMarket) -> Refusal:
 
 
 def amend_refusal(
-    order: RestingOrder,
-    market: SymbolMarket,
-    *,
-    price: int | None,
-    quantity: int | None,
-    rule: AmendmentRule,
+    order: RestingOrder, market: SymbolMarket, *, price: int | None, quantity: int | None
 ) -> Refusal | None:
-    """Check an amendment of an open order: phase, halt, type, fields, quantity, price.
+    """Check an amendment of an open order: phase, halt, type, quantity, price.
 
     Odd and even lots never turn into each other.
     """
@@ -82,8 +77,6 @@ def amend_refusal(
         return Refusal.HALTED
     if order.order_type is not _LO:
         return Refusal.ORDER_TYPE
-    if price is not None and quantity is not None and rule is AmendmentRule.ONE_FIELD:
-        return Refusal.TWO_FIELDS
     if price in (None, order.price) and quantity in (None, order.quantity):
         return Refusal.NOTHING_CHANGED
     refusal = None if quantity is None else _total_refusal(order, quantity, market.day)

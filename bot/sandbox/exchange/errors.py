@@ -1,16 +1,15 @@
-"""What the exchange core raises. What an investor does wrong is a refusal, never an exception.
+"""What the exchange core raises: a mistake of the program that uses it.
+
+What an investor does wrong is a refusal, never an exception.
 
 ExchangeError
-├── UnknownSymbol      the symbol is not listed here
-├── TimeWentBack       an operation is older than the one before it
-├── DuplicateOrder     an order id that is live already
-├── TradingDayRuns     a day cannot start while another one runs
-├── OrdersWork         a symbol cannot be relisted while its orders live
-└── AccountError
-    └── UnknownReservation    money or shares were to be released that were never reserved
+├── UnknownSymbol         the symbol is not listed here
+├── TimeWentBack          an operation is older than the one before it
+├── DuplicateOrder        an order id that is live already
+├── TradingDayRuns        a day cannot start while another one runs
+├── OrdersWork            a symbol cannot be relisted while its orders live
+└── UnknownReservation    money or shares were to be released that were never reserved
 """
-
-from datetime import datetime
 
 
 class ExchangeError(Exception):
@@ -18,43 +17,24 @@ class ExchangeError(Exception):
 
 
 class UnknownSymbol(ExchangeError):
-    def __init__(self, symbol: str) -> None:
-        super().__init__(f"symbol {symbol!r} is not listed on this venue")
-        self.symbol = symbol
+    pass
 
 
 class TimeWentBack(ExchangeError):
-    def __init__(self, *, at: datetime, now: datetime) -> None:
-        super().__init__(f"the venue has reached {now}; an operation at {at} comes too late")
-        self.at = at
-        self.now = now
+    pass
 
 
 class DuplicateOrder(ExchangeError):
-    def __init__(self, order_id: str) -> None:
-        super().__init__(f"order {order_id!r} is already working; give each order its own id")
-        self.order_id = order_id
+    pass
 
 
 class TradingDayRuns(ExchangeError):
-    def __init__(self, at: datetime) -> None:
-        super().__init__(
-            f"a trading day cannot start at {at}: an exchange is open; wait for its close"
-        )
-        self.at = at
+    pass
 
 
 class OrdersWork(ExchangeError):
-    def __init__(self, symbol: str) -> None:
-        super().__init__(f"orders of {symbol!r} are still working; relist it when they have ended")
-        self.symbol = symbol
+    pass
 
 
-class AccountError(ExchangeError):
-    """Root of what accounts raise."""
-
-
-class UnknownReservation(AccountError):
-    def __init__(self, order_id: str) -> None:
-        super().__init__(f"no reservation for order {order_id!r}; reserve before submitting")
-        self.order_id = order_id
+class UnknownReservation(ExchangeError):
+    pass

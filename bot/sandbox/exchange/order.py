@@ -112,14 +112,3 @@ class Refusal(StrEnum):
     NOTHING_CHANGED = "NOTHING_CHANGED"
     BELOW_EXECUTED = "BELOW_EXECUTED"
     LOT_CHANGED = "LOT_CHANGED"
-
-
-class AmendmentRule(StrEnum):
-    """Whether one amendment may carry price and quantity together.
-
-    The exchange takes one field since May 2025 (SSI and HSC rule pages on KRX); the broker's own
-    modify call has both optional.
-    """
-
-    ONE_FIELD = "ONE_FIELD"
-    TWO_FIELDS = "TWO_FIELDS"

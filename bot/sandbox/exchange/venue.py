@@ -35,9 +35,11 @@ from bot.sandbox.exchange.market import (
     with_warrant_bands,
 )
 from bot.sandbox.exchange.matching import MatchingEngine
-from bot.sandbox.exchange.order import AmendmentRule, Listing, LiveOrder, NewOrder, Refusal
+from bot.sandbox.exchange.order import Listing, LiveOrder, NewOrder, Refusal
 from bot.sandbox.exchange.timetable import LIMIT_ORDERS_END, ExchangeDay
 
+ALL_LEVELS: Final = 10_000
+"""More levels than any book has."""
 _EVEN: Final = Lot.EVEN
 _ODD: Final = Lot.ODD
 
@@ -49,16 +51,8 @@ class Venue:
     the open orders only. A symbol that is not listed here raises UnknownSymbol.
     """
 
-    def __init__(
-        self,
-        rulebook: Rulebook,
-        listings: Sequence[Listing],
-        *,
-        start: datetime,
-        amendment: AmendmentRule = AmendmentRule.TWO_FIELDS,
-    ) -> None:
+    def __init__(self, rulebook: Rulebook, listings: Sequence[Listing], *, start: datetime) -> None:
         self._rulebook = rulebook
-        self._amendment = amendment
         self._matching = MatchingEngine(start)
         self._date = start.astimezone(EXCHANGE_TZ).date()
         present = {listing.instrument.exchange for listing in listings}
@@ -96,7 +90,7 @@ class Venue:
             self._reach(at)
         market = self._markets.get(order.symbol)
         if order.order_id in matching.live:
-            raise DuplicateOrder(order.order_id)
+            raise DuplicateOrder(f"order {order.order_id!r} is working; give each order its own id")
         verdict = verdict_on(order, market)
         if market is None or (verdict is not _EVEN and verdict is not _ODD):
             matching.events.append(OrderRefused(at, order.order_id, Refusal(verdict)))
@@ -151,8 +145,8 @@ class Venue:
         order = self._matching.live.get(order_id)
         if order is None:
             return Refusal.NOT_OPEN
-        market, rule = self._markets[order.book.symbol], self._amendment
-        return amend_refusal(order, market, price=price, quantity=quantity, rule=rule)
+        market = self._markets[order.book.symbol]
+        return amend_refusal(order, market, price=price, quantity=quantity)
 
     def _refuse_change(self, order_id: str, reason: Refusal) -> None:
         self._matching.events.append(ChangeRefused(self._matching.now, order_id, reason))
@@ -177,7 +171,7 @@ class Venue:
 
     def _reach(self, at: datetime) -> None:
         if at < self._matching.now:
-            raise TimeWentBack(at=at, now=self._matching.now)
+            raise TimeWentBack(f"the venue is at {self._matching.now}; {at} is too late for it")
         while self._due <= at:
             self._matching.now = self._due
             for day in [day for day in self._days if day.due == self._due]:
@@ -218,7 +212,7 @@ class Venue:
         Before the first phase of a day that has begun, only what `overrides` name starts again.
         """
         if any(day.phase is not Phase.CLOSED for day in self._days):
-            raise TradingDayRuns(at)
+            raise TradingDayRuns(f"no trading day starts at {at}: an exchange is open")
         given = {listing.instrument.symbol: listing for listing in overrides}
         today = at.astimezone(EXCHANGE_TZ).date()
         begun = {s: m for s, m in self._markets.items() if today == self._date and m.is_untouched}
@@ -253,7 +247,7 @@ class Venue:
         symbol = listing.instrument.symbol
         self._market(symbol)
         if any(order.book.symbol == symbol for order in self._matching.live.values()):
-            raise OrdersWork(symbol)
+            raise OrdersWork(f"orders of {symbol!r} are working; relist it when they have ended")
         self._markets[symbol] = self._open(listing)
 
     def set_tape(self, symbol: str, tape: Tape) -> None:
@@ -335,7 +329,7 @@ class Venue:
         try:
             return self._markets[symbol]
         except KeyError:
-            raise UnknownSymbol(symbol) from None
+            raise UnknownSymbol(f"symbol {symbol!r} is not listed on this venue") from None
 
     def _markets_on(self, day: ExchangeDay) -> list[SymbolMarket]:
         return [market for market in self._markets.values() if market.day is day]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import StrEnum
 from functools import cache
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from pydantic import JsonValue
 
@@ -133,7 +133,7 @@ class OrderRecord:
 
     def row(self, kind: type[Row], **others: Any) -> Row:
         """Return the order as a value of that kind: what has one name in both is the order's."""
-        own = [name for name in _names_of(kind) if name not in others]
+        own = [name for name in _names_of(cast("Any", kind)) if name not in others]
         return kind(**{name: getattr(self, name) for name in own}, **others)
 
     def report(self, switches: Switches, at: datetime) -> OrderReport:

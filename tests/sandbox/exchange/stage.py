@@ -12,7 +12,7 @@ from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument
 from bot.domain.order import OrderType, Side
 from bot.domain.rulebook import Rulebook
 from bot.sandbox.exchange.event import OrderAccepted, OrderRefused, Traded, VenueEvent
-from bot.sandbox.exchange.order import CROWD, AmendmentRule, Listing, NewOrder, Refusal
+from bot.sandbox.exchange.order import CROWD, Listing, NewOrder, Refusal
 from bot.sandbox.exchange.venue import Venue
 
 THURSDAY, FRIDAY, MONDAY = date(2026, 11, 19), date(2026, 11, 20), date(2026, 11, 23)
@@ -39,16 +39,10 @@ def listing(exchange: Exchange, reference: int | None = None, **marks: Any) -> L
 class Stage:
     """Each call hands back the events of that call; `all` keeps them all."""
 
-    def __init__(
-        self,
-        at: str,
-        *listings: Listing,
-        day: date = THURSDAY,
-        amendment: AmendmentRule = AmendmentRule.TWO_FIELDS,
-    ) -> None:
+    def __init__(self, at: str, *listings: Listing, day: date = THURSDAY) -> None:
         listed = listings or tuple(listing(exchange) for exchange in SYMBOLS)
         self.day = day
-        self.venue = Venue(rules(), listed, start=local(at, day), amendment=amendment)
+        self.venue = Venue(rules(), listed, start=local(at, day))
         self.now = local(at, day)
         self.all: list[VenueEvent] = []
         self._ids = count(1)

@@ -9,12 +9,12 @@ from bot.sandbox.exchange.event import (
     OrderCancelled,
     Traded,
 )
-from bot.sandbox.exchange.order import AmendmentRule, Refusal
+from bot.sandbox.exchange.order import Refusal
 from tests.sandbox.exchange.stage import Stage, fills, local, only, trades
 
 
-def two_buys(**kinds) -> Stage:
-    stage = Stage("10:00", **kinds)
+def two_buys() -> Stage:
+    stage = Stage("10:00")
     stage.submit("HPG BUY 1000 LO 25300", name="O1")
     stage.submit("HPG BUY 500 LO 25300", name="O2")
     return stage
@@ -75,14 +75,7 @@ def test_a_new_price_that_reaches_the_other_side_trades():
     assert stage.levels("HPG") == ([(25_450, 700), (25_300, 500)], [])
 
 
-def test_price_and_quantity_together_are_refused_where_one_field_is_the_rule():
-    stage = two_buys(amendment=AmendmentRule.ONE_FIELD)
-
-    assert reason(stage.amend("O1", price=25_350, quantity=600)) is Refusal.TWO_FIELDS
-    assert stage.levels("HPG") == ([(25_300, 1_500)], [])
-
-
-def test_price_and_quantity_together_lose_the_place_where_both_are_taken():
+def test_price_and_quantity_together_lose_the_place():
     stage = two_buys()
 
     events = stage.amend("O1", price=25_350, quantity=600)
