@@ -11,6 +11,7 @@ from typing import Final
 
 from bot.domain.instrument import EXCHANGE_TZ, InstrumentKind
 from bot.protocol.values import earlier as values
+from bot.sandbox.exchange.venue import ALL_LEVELS
 from bot.sandbox.library.asked import Asked
 from bot.sandbox.library.corporate import CompanyEvents
 from bot.sandbox.library.days import local_day
@@ -28,7 +29,6 @@ _WORDS: Final[Mapping[InstrumentKind, str]] = {
     InstrumentKind.BOND: "BOND",
 }
 _LEVELS: Final = 3
-_ALL_LEVELS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class EarlierStocks:
         board, now = self.stocks.board(symbol), self.stocks.now(symbol)
         facts, foreign = self.stocks.facts[symbol], self.flows.of(symbol, now.day).foreign
         owned = self.flows.owned(symbol, local_day(at))
-        whole = self.stocks.house.venue.depth(symbol, _ALL_LEVELS)
+        whole = self.stocks.house.venue.depth(symbol, ALL_LEVELS)
         best: dict[str, Decimal | None] = {}
         for side, levels in (("buy", whole.bids), ("sell", whole.asks)):
             for number in range(_LEVELS):

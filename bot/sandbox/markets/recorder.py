@@ -13,11 +13,10 @@ from typing import Final
 from bot.domain.instrument import EXCHANGE_TZ, Lot, Phase
 from bot.domain.quote import Depth
 from bot.sandbox.exchange.event import Traded
-from bot.sandbox.exchange.venue import Venue
+from bot.sandbox.exchange.venue import ALL_LEVELS, Venue
 
 DEPTH_EVERY: Final = timedelta(minutes=5)
 _DAYS_MAX: Final = 1_300
-_ALL_LEVELS: Final = 10_000
 _TRADING: Final = frozenset({Phase.OPEN, Phase.PROGRESS, Phase.PRE_CLOSED})
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -97,7 +96,7 @@ class Recorder:
             self._depths = {symbol: [] for symbol in self._symbols}
         for symbol in self._symbols:
             if self._venue.phase_of(symbol) in _TRADING:
-                whole = self._venue.depth(symbol, _ALL_LEVELS)
+                whole = self._venue.depth(symbol, ALL_LEVELS)
                 bids, asks = (sum(each.volume for each in s) for s in (whole.bids, whole.asks))
                 taken = DepthTaken(taken_at, self._venue.depth(symbol), bids, asks)
                 self._depths[symbol].append(taken)

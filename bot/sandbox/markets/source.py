@@ -23,6 +23,7 @@ LOT: Final = 100
 ORDER_MAX: Final = 500_000
 """HOSE takes no larger order; simulated investors keep to it everywhere."""
 
+OTHER: Final = {Side.BUY: Side.SELL, Side.SELL: Side.BUY}
 Level = tuple[Side, int]
 """A side of the market and a price."""
 

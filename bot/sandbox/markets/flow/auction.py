@@ -11,6 +11,7 @@ from typing import Final
 
 from bot.domain.instrument import Phase
 from bot.domain.order import OrderType, Side
+from bot.sandbox.exchange.book import SIGN
 from bot.sandbox.markets.flow.day import FlowSpan
 from bot.sandbox.markets.source import LOT
 
@@ -28,7 +29,6 @@ _CROSSING_TICKS: Final = 2
 _LOCKED_SHARE: Final = 0.3
 """Of a locked price's auction volume, what the thin side brings."""
 _QUEUE_TIMES: Final = 6
-_SIGN: Final = {Side.BUY: 1, Side.SELL: -1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def gathered(
     """
     meant = volume * _SHARE[span.phase]
     orders: list[Gathered] = []
-    for side, sign in _SIGN.items():
+    for side, sign in SIGN.items():
         if lock:
             weight = _QUEUE_TIMES if sign == lock else _LOCKED_SHARE
         else:
@@ -85,7 +85,7 @@ def late_orders(span: FlowSpan, *, volume: int, random: Random) -> list[Gathered
             tick=None,
             quantity=whole_lots(share * random.lognormvariate(-0.32, 0.8)),
         )
-        for side in _SIGN
+        for side in SIGN
         for _ in range(_LATE)
     ]
     return sorted(orders, key=lambda order: order.second)

@@ -8,7 +8,7 @@ to the band's end, the price is locked there. Floats are right here: this models
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from random import Random
 from typing import Final
@@ -163,6 +163,17 @@ def spans_from(rulebook: Rulebook, exchange: Exchange, at: datetime) -> Iterator
         following = rulebook.next_phase_change(exchange, at)
         yield FlowSpan(phase, int(at.timestamp()), int(following.at.timestamp()))
         at, phase = following.at, following.phase
+
+
+def days_from(
+    rulebook: Rulebook, exchange: Exchange, at: datetime
+) -> Iterator[tuple[datetime, tuple[FlowSpan, ...]]]:
+    """Yield `at`, then the start of each trading day after it, with the phases left of the day."""
+    while True:
+        spans = tuple(spans_from(rulebook, exchange, at))
+        yield at, spans
+        closed = datetime.fromtimestamp(spans[-1].end, UTC) if spans else at
+        at = rulebook.next_phase_change(exchange, closed).at
 
 
 def draw_day(

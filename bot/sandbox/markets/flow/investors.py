@@ -15,7 +15,7 @@ from bot.domain.order import Side
 from bot.sandbox.markets.flow.auction import whole_lots
 from bot.sandbox.markets.flow.day import DAY_VOLUME_IN_LEVELS, DayDraw, inside
 from bot.sandbox.markets.flow.placer import OrderPlacer
-from bot.sandbox.markets.source import LOT
+from bot.sandbox.markets.source import LOT, OTHER
 
 CONTINUOUS_SHARE: Final = 0.92
 TRADES: Final = 0.42
@@ -44,7 +44,6 @@ _QUEUE_LEVELS: Final = 12
 _GIVING_UP: Final = 4
 """A seller into the queue at the ceiling never takes more than this part of it."""
 _BUY: Final = Side.BUY
-_OTHER: Final = {Side.BUY: Side.SELL, Side.SELL: Side.BUY}
 _LOCKED_SIDE: Final = {1: Side.BUY, -1: Side.SELL}
 
 
@@ -162,13 +161,13 @@ class Investors:
     def _press(self, side: Side) -> None:
         """Buy (or sell) out whoever still offers, else queue; a few give up and trade."""
         end = len(self._placer.prices) - 1 if side is _BUY else 0
-        offered = self._placer.waiting(_OTHER[side])
+        offered = self._placer.waiting(OTHER[side])
         queue = self._crowd.level_volume * _QUEUE_LEVELS
         if offered:
             self._placer.give(side, end, offered + queue)
         elif self._random.random() < _LOCKED_TRADES:
             most = max(LOT, self._placer.waiting(side) // _GIVING_UP // LOT * LOT)
-            self._placer.give(_OTHER[side], end, min(self._lots(self._traded_mean), most))
+            self._placer.give(OTHER[side], end, min(self._lots(self._traded_mean), most))
         else:
             quantity = self._lots(self._quoted_mean) * _ORDERS_IN_LEVEL
             self._placer.give(side, end, quantity)

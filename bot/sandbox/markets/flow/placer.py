@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from typing import Final
 
 from bot.domain.order import OrderType, Side
+from bot.sandbox.exchange.venue import ALL_LEVELS
 from bot.sandbox.markets.source import ORDER_MAX, CrowdOrders, MarketAccess
 
 _PIECES_MAX: Final = 200
 _KEPT_MAX: Final = 60
 """Orders that are left in the book; older ones are taken back."""
-_ALL_LEVELS: Final = 10_000
 
 
 class OrderPlacer:
@@ -47,7 +47,7 @@ class OrderPlacer:
 
     def waiting(self, side: Side) -> int:
         """Return all shares that wait on a side at a price."""
-        depth = self._venue.depth(self._symbol, _ALL_LEVELS)
+        depth = self._venue.depth(self._symbol, ALL_LEVELS)
         return sum(level.volume for level in (depth.bids if side is Side.BUY else depth.asks))
 
     def give(self, side: Side, tick: int, quantity: int) -> None:

@@ -7,7 +7,7 @@ band that the exchange gives it, so a market left running is never off its band.
 """
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from random import Random
 from typing import Final
 
@@ -19,8 +19,8 @@ from bot.sandbox.markets.flow.day import (
     DayDraw,
     FlowScript,
     FlowSpan,
+    days_from,
     draw_day,
-    spans_from,
 )
 from bot.sandbox.markets.flow.factor import PATH_STARTS, market_day
 from bot.sandbox.markets.flow.investors import Investors, crowdedness
@@ -58,20 +58,16 @@ class FlowSymbol:
         self._placer.move_to(at)
 
     def instants(self, at: datetime) -> Iterator[int]:
-        exchange = self._script.exchange
-        while True:
-            yield int(at.timestamp())
-            spans = tuple(spans_from(self._rulebook, exchange, at))
+        for start, spans in days_from(self._rulebook, self._script.exchange, at):
+            yield int(start.timestamp())
             if spans:
-                self._begin_day(at)
+                self._begin_day(start)
             for span in spans:
                 yield span.start
                 if span.phase is Phase.PROGRESS:
                     yield from self._trade(span)
                 else:
                     yield from self._gather(span)
-            closed = datetime.fromtimestamp(spans[-1].end, UTC) if spans else at
-            at = self._rulebook.next_phase_change(exchange, closed).at
 
     def _begin_day(self, at: datetime) -> None:
         """Draw the day on the reference and the band that the exchange has for it."""

@@ -16,7 +16,7 @@ from typing import Final
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Phase
 from bot.domain.order import Side
 from bot.domain.rulebook import Rulebook
-from bot.sandbox.markets.flow.day import DAY_S, LOCAL_OFFSET_S, FlowSpan, spans_from
+from bot.sandbox.markets.flow.day import DAY_S, LOCAL_OFFSET_S, FlowSpan, days_from, spans_from
 from bot.sandbox.markets.replay.data import Print, Recording
 from bot.sandbox.markets.replay.path import following, prints_of
 from bot.sandbox.markets.replay.placer import ReplayPlacer
@@ -79,15 +79,11 @@ class ReplaySymbol:
         self._placer.move_to(at)
 
     def instants(self, at: datetime) -> Iterator[int]:
-        exchange = self._script.exchange
-        while True:
-            yield int(at.timestamp())
-            day = at.astimezone(EXCHANGE_TZ).date()
-            spans = tuple(spans_from(self._rulebook, exchange, at))
+        for start, spans in days_from(self._rulebook, self._script.exchange, at):
+            yield int(start.timestamp())
+            day = start.astimezone(EXCHANGE_TZ).date()
             if spans and day in self._days:
                 yield from self._day(day, spans)
-            closed = datetime.fromtimestamp(spans[-1].end, UTC) if spans else at
-            at = self._rulebook.next_phase_change(exchange, closed).at
 
     def _day(self, day: date, spans: Sequence[FlowSpan]) -> Iterator[int]:
         script = self._script

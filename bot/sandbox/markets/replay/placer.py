@@ -16,13 +16,12 @@ from bot.domain.order import Side
 from bot.domain.prices import TickTable
 from bot.sandbox.exchange.grid import PriceGrid
 from bot.sandbox.markets.replay.data import Print
-from bot.sandbox.markets.source import LOT, CrowdOrders, Level, MarketAccess
+from bot.sandbox.markets.source import LOT, OTHER, CrowdOrders, Level, MarketAccess
 
 _LEVELS: Final = 5
 _SPREAD: Final = 0.6
 """Of the logarithm of a modelled level."""
 _NO_PRICES: Final = PriceGrid(TickTable(((None, 1),)), (), frozenset(), 0, 0)
-_OTHER: Final = {Side.BUY: Side.SELL, Side.SELL: Side.BUY}
 
 
 class ReplayPlacer:
@@ -50,7 +49,7 @@ class ReplayPlacer:
             taking = Side.SELL
         else:
             taking = Side.BUY if price <= self._grid.floor else made.aggressor or Side.BUY
-        waiting = _OTHER[taking]
+        waiting = OTHER[taking]
         self.clear(price, but=waiting)
         self._have((waiting, price), made.quantity)
         self._take_back(self._orders.submit_in_pieces((taking, price), made.quantity, self._at))
