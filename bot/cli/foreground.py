@@ -134,8 +134,8 @@ class TerminalScreen:
             steer(_WIPE, err=True)
 
     def _draw(self) -> None:
-        self._drawn = self._status()
         if self._has_status_line:
+            self._drawn = self._status()
             write_line(self._drawn, err=True, ends=False)
 
     def _status(self) -> str:

@@ -5,7 +5,6 @@ after its end, also when no quote comes at the boundary. Its volume is the growt
 volume. A span in which no quote was seen has no bar.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -15,8 +14,11 @@ from bot.strategy import Indicator, Reads
 
 
 @dataclass(slots=True)
-class _Forming:
+class Forming:
+    """A bar that quotes still change; `end` is the first instant after it."""
+
     start: datetime
+    end: datetime
     open: int
     high: int
     low: int
@@ -35,7 +37,7 @@ class BarSeries:
     last: Bar | None = None
     is_recorded: bool = False
     """True once whole bars arrive from outside: quotes then build none."""
-    forming: _Forming | None = None
+    forming: Forming | None = None
     _day_volume: int | None = None
 
     def take(self, bar: Bar) -> bool:
@@ -67,7 +69,8 @@ class BarSeries:
         price = quote.last
         if self.forming is None:
             start = grid_start(at, self.width)
-            self.forming = _Forming(start, price, price, price, price, 0)
+            end = start + self.width
+            self.forming = Forming(start, end, price, price, price, price, 0)
         forming = self.forming
         forming.high, forming.low = max(forming.high, price), min(forming.low, price)
         forming.close = price
@@ -76,13 +79,11 @@ class BarSeries:
     def close_if_due(self, at: datetime) -> Bar | None:
         """Return the bar that has ended by `at`, already taken into the series."""
         forming = self.forming
-        if forming is None or at < forming.start + self.width:
+        if forming is None or at < forming.end:
             return None
         self.forming = None
-        seconds, prices = (
-            round(self.width.total_seconds()),
-            (forming.open, forming.high, forming.low),
-        )
+        seconds = round(self.width.total_seconds())
+        prices = forming.open, forming.high, forming.low
         bar = Bar(self.symbol, forming.start, seconds, *prices, forming.close, forming.volume)
         return bar if self.take(bar) else None
 
@@ -91,37 +92,3 @@ def grid_start(at: datetime, width: timedelta) -> datetime:
     """Return the start of the grid span that holds `at`."""
     since = at - datetime(1970, 1, 1, tzinfo=UTC)
     return at - since % width
-
-
-class BarStore:
-    """Every series that a strategy wants, by symbol and width."""
-
-    def __init__(self) -> None:
-        self._series: dict[tuple[str, timedelta], BarSeries] = {}
-
-    def want(self, symbol: str, width: timedelta) -> BarSeries:
-        """Return the series, begun when it is new."""
-        return self._series.setdefault((symbol, width), BarSeries(symbol, width))
-
-    def find(self, symbol: str, width: timedelta) -> BarSeries | None:
-        """Return the series if a strategy wants it."""
-        return self._series.get((symbol, width))
-
-    def add(self, at: datetime, quote: Quote) -> None:
-        """Let a quote form the bars of all widths of its symbol."""
-        for (symbol, _), series in self._series.items():
-            if symbol == quote.symbol:
-                series.add(at, quote)
-
-    def closed_by(self, at: datetime) -> Iterator[tuple[BarSeries, Bar]]:
-        """Close what has ended, in the order in which the series were wanted."""
-        for series in self._series.values():
-            bar = series.close_if_due(at)
-            if bar is not None:
-                yield series, bar
-
-    def next_due(self) -> datetime | None:
-        """The next end of a forming bar."""
-        all_series = self._series.values()
-        ends = [one.forming.start + one.width for one in all_series if one.forming is not None]
-        return min(ends, default=None)

@@ -7,7 +7,7 @@ middle of a handler, and no deadline wakes a strategy. All `Record` commands of 
 the shell commits them before it does anything else.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final, Never
@@ -41,6 +41,7 @@ from bot.engine.settings import (
 )
 from bot.engine.state import State
 from bot.engine.status import BotStatus, SymbolSeen, status_of, symbol_status_of
+from bot.engine.tracked import AmendStage
 
 __all__ = [
     "BotStatus",
@@ -136,9 +137,10 @@ class Engine:
 
     def next_due(self) -> datetime | None:
         """Return the earliest deadline still ahead: send `TimePassed` then."""
-        state, found = self._state, list[datetime | None]()
-        if guarded(state, "next deadline", lambda: found.append(_next_due(state))):
-            return found[0]
+        state, found = self._state, list[datetime]()
+        ahead = (at for at in _deadlines(state) if at is not None and at > state.now)
+        if guarded(state, "next deadline", found.extend, ahead):
+            return min(found, default=None)
         return state.now + AFTER_A_FAULT
 
     def objection(self, ask: AmendAsked | CancelAsked) -> CheckResult | None:
@@ -177,15 +179,19 @@ def _poll(state: State) -> None:
         state.command(ReadTodaysOrders(f"poll {', '.join(name for name, _ in due)}"))
 
 
-def _next_due(state: State) -> datetime | None:
-    """Return when something is due next by the clock: nothing has a timer of its own."""
-    instants = [backoff.due for _, backoff in state.polls()]
-    instants += [one.expires_at for one in state.open_orders() if one.expires_at is not None]
-    instants += [one.held_until for one in sends.held(state) if one.held_until is not None]
-    instants += amends.instants(state)
-    if not state.gate.lacks_token:
-        instants += [cancel.due for cancel in state.cancels.values()]
-    bar_end = state.bars.next_due()
-    if bar_end is not None:
-        instants.append(bar_end)
-    return min((at for at in instants if at > state.now), default=None)
+def _deadlines(state: State) -> Iterator[datetime | None]:
+    """Yield when something is due by the clock, past or ahead: nothing has a timer of its own."""
+    for _, backoff in state.polls():
+        yield backoff.due
+    for order in state.open_orders():
+        yield order.expires_at
+    for held in sends.held(state):
+        yield held.held_until
+    for amend in state.amends.values():
+        if amend.stage is not AmendStage.OVER:
+            yield amend.due
+    for cancel in () if state.gate.lacks_token else state.cancels.values():
+        yield cancel.due
+    for series in state.bars.values():
+        if series.forming is not None:
+            yield series.forming.end

@@ -49,7 +49,9 @@ def on_quote(state: State, event: QuoteReceived) -> None:
     state.counts["quotes"] += 1
     state.quotes[quote.symbol] = QuoteSeen(event.at, quote)
     if state.phase_of(quote.exchange).phase in BAR_PHASES:
-        state.bars.add(event.at, quote)
+        for series in state.bars.values():
+            if series.symbol == quote.symbol:
+                series.add(event.at, quote)
     for strategy, instance in wake.instances_at(state, quote.symbol):
         if wake.is_time(state, instance, "on_quote", strategy.plan.wake.quote):
             wake.wake(state, strategy, instance, "on_quote", quote)
@@ -69,7 +71,7 @@ def on_depth(state: State, event: DepthReceived) -> None:
 
 def on_bar(state: State, event: BarClosed) -> None:
     """Take a whole bar; one for warm-up fills the indicators and wakes nobody."""
-    series = state.bars.find(event.bar.symbol, timedelta(seconds=event.bar.seconds))
+    series = state.bars.get((event.bar.symbol, timedelta(seconds=event.bar.seconds)))
     if series is None:
         return
     if not event.warm_up:
@@ -79,9 +81,11 @@ def on_bar(state: State, event: BarClosed) -> None:
 
 
 def close_bars(state: State) -> None:
-    """Close the bars that have ended by now and wake for each."""
-    for series, bar in state.bars.closed_by(state.now):
-        _wake_for_bar(state, series, bar)
+    """Close the bars that have ended by now, in the order they were wanted, and wake for each."""
+    for series in state.bars.values():
+        bar = series.close_if_due(state.now)
+        if bar is not None:
+            _wake_for_bar(state, series, bar)
 
 
 def _wake_for_bar(state: State, series: BarSeries, bar: Bar) -> None:

@@ -11,7 +11,7 @@ from datetime import timedelta
 from bot.domain.entry import Decision, IntentRecorded, Numbers, Transition, Verdict
 from bot.domain.instrument import EXCHANGE_TZ, Phase
 from bot.domain.message import PlaceOrder
-from bot.domain.order import Intent, OrderState, SendState, Side
+from bot.domain.order import Intent, OrderState, SendState
 from bot.domain.plan import StrategyMode
 from bot.engine import gate
 from bot.engine.orders import cancels, set_aside
@@ -245,11 +245,19 @@ def view_of(state: State, strategy: StrategyState, request: OrderRequest, means:
         unknown += tracked.is_unresolved and tracked.state is not SendState.SENDING
         is_unfenced = tracked.state is SendState.UNKNOWN
         unknown_in_account += is_unfenced and tracked.intent.account == account
+    opposites = []  # all that works, or may work, on the other side of the symbol
+    for order in means.orders:
+        if order.row.side is not request.side:
+            name = order.row.intent_id or order.row.order_id
+            opposites += [Opposite(name, price) for price in order.prices]
+    for tracked in means.pending:
+        if tracked.intent.side is not request.side:
+            opposites.append(Opposite(tracked.intent.intent_id, tracked.intent.limit_price))
     return View(
         at=state.now,
         rulebook=state.rulebook,
         state=state.gate.state,
-        is_gate_open=state.gate.is_open,
+        is_gate_open=not state.gate.causes,
         instrument=instrument,
         symbol_halt=state.halted_symbols.get(symbol)
         or set_aside.hold(state, account, symbol, request.side),
@@ -266,7 +274,7 @@ def view_of(state: State, strategy: StrategyState, request: OrderRequest, means:
         cash_free=means.cash,
         sellable=means.sellable,
         twin=None,
-        opposites=_opposites(means, request.side),
+        opposites=tuple(opposites),
         unknown_in_account=unknown_in_account,
         unknown_in_account_max=settings.max_unknown_per_account,
         unknown=unknown,
@@ -290,16 +298,3 @@ def _twin(state: State, intent: Intent) -> str | None:
         if is_live or other.created_at > oldest:
             return other.intent_id
     return None
-
-
-def _opposites(means: Means, side: Side) -> tuple[Opposite, ...]:
-    """Return all that works, or may work, on the other side of the symbol."""
-    found = []
-    for order in means.orders:
-        if order.row.side is not side:
-            name = order.row.intent_id or order.row.order_id
-            found += [Opposite(name, price) for price in order.prices]
-    for tracked in means.pending:
-        if tracked.intent.side is not side:
-            found.append(Opposite(tracked.intent.intent_id, tracked.intent.limit_price))
-    return tuple(found)

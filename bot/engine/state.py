@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Final
 
 from bot.domain.account import AccountSnapshot, ShareholderRight
@@ -24,7 +24,7 @@ from bot.domain.message import (
 from bot.domain.order import OrderReport
 from bot.domain.plan import Limits
 from bot.domain.rulebook import Rulebook
-from bot.engine.bars import BarStore
+from bot.engine.bars import BarSeries
 from bot.engine.settings import EngineSettings, Guard, Invoke, LoadedStrategy, unguarded
 from bot.engine.tracked import (
     BEGINNING,
@@ -94,11 +94,6 @@ class Gate:
     missed: int = 0
     has_stopped: bool = False
     sweeps: str = ""
-
-    @property
-    def is_open(self) -> bool:
-        """Whether new orders may be sent."""
-        return not self.causes
 
     @property
     def is_asleep(self) -> bool:
@@ -193,7 +188,7 @@ class State:
         self.quotes: dict[str, QuoteSeen] = {}
         self.depths: dict[str, DepthSeen] = {}
         self.phases: dict[Exchange, PhaseSeen] = {}
-        self.bars = BarStore()
+        self.bars: dict[tuple[str, timedelta], BarSeries] = {}
         self.accounts: dict[str, AccountSnapshot] = {}
         self.external_shares: dict[tuple[str, str], int] = {}
         self.drift: dict[tuple[str, str], int] = {}
@@ -226,8 +221,8 @@ class State:
         for instrument in loaded.instruments:
             self.instruments[instrument.symbol] = instrument
         for symbol in plan.symbols:
-            if plan.wake.bar is not None:
-                self.bars.want(symbol, plan.wake.bar)
+            if (width := plan.wake.bar) is not None:
+                self.bars.setdefault((symbol, width), BarSeries(symbol, width))
             context = Context(symbol, plan.name)
             strategy = loaded.factory(context)
             for name, value in plan.parameters.items():

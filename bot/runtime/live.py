@@ -10,6 +10,7 @@ raises while it is started is a fault, and the next event: the other commands ar
 import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from bot.domain.entry import Entry
@@ -71,14 +72,12 @@ class LiveLoop:
                 for show in self._show:
                     show(entry)
         for command in commands:
-            if not isinstance(command, Record):
-                self._begin(command, event.at)
+            if isinstance(command, Record):
+                continue
+            fault = self._guard(partial(self._carry_out, command))
+            if fault is not None:
+                self._inbox.post(FaultFound(event.at, type(command).__name__, fault))
         self._wake_at(self._engine.next_due())
-
-    def _begin(self, command: Command, at: datetime) -> None:
-        fault = self._guard(lambda: self._carry_out(command))
-        if fault is not None:
-            self._inbox.post(FaultFound(at, type(command).__name__, fault))
 
     async def _commit(self, entries: Sequence[Entry]) -> None:
         while True:

@@ -11,7 +11,7 @@ from bot.domain.instrument import Exchange, Phase
 from bot.domain.message import BarClosed, PhaseChanged
 from bot.domain.plan import Wake
 from bot.domain.quote import Bar, Quote
-from bot.engine.bars import BarSeries, BarStore, grid_start
+from bot.engine.bars import BarSeries, grid_start
 from bot.engine.indicators import FUNCTIONS, IndicatorSet
 from bot.strategy import Indicator
 from tests.engine.stage import PLAN, START, Stage
@@ -109,15 +109,14 @@ def test_bars_lie_on_the_grid_of_their_width(seconds):
     assert (start.second, start <= _at(seconds) < start + MINUTE) == (0, True)
 
 
-def test_a_store_knows_the_next_end():
-    store = BarStore()
-    store.want("HPG", MINUTE)
-    store.want("HPG", 5 * MINUTE)
+def test_a_forming_bar_knows_its_end():
+    minute, five = BarSeries("HPG", MINUTE), BarSeries("HPG", 5 * MINUTE)
 
-    store.add(_at(90), _quote(27_000))
+    for series in (minute, five):
+        series.add(_at(90), _quote(27_000))
 
-    assert store.next_due() == _at(120)
-    assert store.find("FPT", MINUTE) is None
+    ends = [series.forming and series.forming.end for series in (minute, five)]
+    assert ends == [_at(120), _at(300)]
 
 
 # ---------------------------------------------------------------------------------- indicators

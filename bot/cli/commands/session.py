@@ -10,12 +10,13 @@ from bot.cli.command import Invocation, define_command
 from bot.cli.options import watch_option
 from bot.cli.show import aligned, json_text, print_json, print_table, watch, width, write_line
 from bot.cli.target import Fields, each, find_bot, instant, load, text
-from bot.cli.telling.wording import clock_of, day_and_clock_of, phase_of, span_of, type_of
+from bot.cli.telling.wording import clock_of, day_and_clock_of, phase_of, span_of
 from bot.clock import SystemClock
 from bot.config.rulebook import load_rulebook, load_symbols, rulebook_of
 from bot.domain.calendar import day_words
 from bot.domain.explanation import explain
 from bot.domain.instrument import EXCHANGE_TZ, PHASE_WORDS, Exchange, Lot, Phase
+from bot.domain.order import type_word
 from bot.domain.rule_data import RuleRow
 from bot.domain.rulebook import Rulebook
 
@@ -121,7 +122,7 @@ def _phase_lines(invocation: Invocation, moment: str | None) -> list[str]:
         local = change.at.astimezone(EXCHANGE_TZ)
         is_today = local.date() == at.astimezone(EXCHANGE_TZ).date()
         until = clock_of(change.at) if is_today else f"{local:%a %m-%d %H:%M}"
-        types = "/".join(type_of(word) for word in takes) or "nothing"
+        types = "/".join(map(type_word, takes)) or "nothing"
         words = (phase_of(str(found["phase"])), until, span_of(change.at - at))
         fields.append(found)
         rows.append((exchange, *words, phase_of(change.phase), types))

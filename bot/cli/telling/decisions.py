@@ -57,9 +57,8 @@ def _passed(memory: Memory, entry: Decision) -> Lines:
     memory.skips.pop((entry.strategy, entry.symbol), None)
     memory.gaps.pop((entry.strategy, entry.symbol), None)
     request = f"{entry.side or '':<4} {entry.symbol:<4} {entry.why}"
-    shown = {check.code: check.text for check in entry.checks if check.text}
-    numbers = ", ".join(shown[code] for code in CHECKS_SHOWN if code in shown)
-    many = len(entry.checks)
+    shown = [check.text for check in entry.checks if check.text and check.code in CHECKS_SHOWN]
+    numbers, many = ", ".join(shown), len(entry.checks)
     return [
         line(entry.at, "DECIDE", request, entry.strategy),
         line(entry.at, "CHECK", f"{many} of {many} ok ({numbers})", entry.strategy),

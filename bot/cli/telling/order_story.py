@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from bot.cli.telling.decisions import CHECKS_SHOWN
-from bot.cli.telling.wording import folded, millis_of, rejection_words, type_of
-from bot.domain.order import OrderState, SendState
+from bot.cli.telling.wording import folded, millis_of, rejection_words
+from bot.domain.order import OrderState, SendState, type_word
 from bot.domain.scripted import split
 from bot.journal.values import OrderRow, TimelineRow
 
@@ -120,7 +120,7 @@ def _words(row: TimelineRow, order: OrderRow) -> Words | None:
 def _decided(row: TimelineRow) -> Words | None:
     """`BUY 500 HPG LIMIT 27,050: bids 4.6x asks`, `cancel: expire 3m`."""
     head, *parts = row.text.split(_PART)
-    text = ": ".join(_LIMIT_ORDER.sub(type_of("LO"), part, count=1) for part in parts)
+    text = ": ".join(_LIMIT_ORDER.sub(type_word("LO"), part, count=1) for part in parts)
     if head == "PASSED CANCEL":
         text = f"cancel: {parts[-1]}"
     elif head == "PASSED AMEND":

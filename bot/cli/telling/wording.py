@@ -78,11 +78,6 @@ def phase_of(phase: str) -> str:
     return PHASE_WORDS[Phase(phase)]
 
 
-def type_of(order_type: str | None) -> str:
-    """LIMIT for the limit order, else the exchange's own word."""
-    return type_word(order_type or "")
-
-
 def order_words(
     *,
     side: str | None,
@@ -96,10 +91,10 @@ def order_words(
         side,
         f"{quantity:,}" if quantity is not None else None,
         symbol,
-        type_of(order_type),
+        type_word(order_type or ""),
         f"{price:,}" if price is not None else None,
     )
-    return " ".join(part for part in parts if part)
+    return " ".join(filter(None, parts))
 
 
 def by_words(by: str, reason: str) -> str:

@@ -11,7 +11,6 @@ unmatched part was changed: done. One PUT per ask, ever.
 """
 
 from dataclasses import replace
-from datetime import datetime
 from typing import Final
 
 from bot.domain.entry import CheckResult, Decision, Numbers, OrderResultSeen, Transition, Verdict
@@ -50,11 +49,6 @@ def on_amend_asked(state: State, event: AmendAsked) -> None:
 
 
 # ------------------------------------------------------------------------------------ step by step
-
-
-def instants(state: State) -> list[datetime]:
-    """When an amendment is looked after again."""
-    return [one.due for one in state.amends.values() if one.stage is not AmendStage.OVER]
 
 
 def advance(state: State) -> None:

@@ -145,7 +145,7 @@ def _amend_checks(
     if amend is not None and amend is not begun and amend.stage is not AmendStage.OVER:
         command = command or "amend"
     yield judged("ONE_COMMAND", command is None, command=command)
-    yield judged("GATE", state.gate.is_open, state=state.gate.state)
+    yield judged("GATE", not state.gate.causes, state=state.gate.state)
     assert row.exchange is not None, "an own order has its intent's exchange"
     phase = state.phase_of(row.exchange).phase
     is_ok = rulebook.may_amend(row.exchange, phase)

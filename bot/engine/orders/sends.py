@@ -44,11 +44,10 @@ def reason_not_to_send(state: State, intent: Intent) -> str | None:
     is held. The others are certain only as long as nothing is sent.
     """
     causes, symbol = state.gate.causes, intent.symbol
-    closed = (each for each in PRIORITY if each in causes and each is not RunState.NEEDS_2FA)
-    closing = next(closed, None)
-    if closing is not None:
-        reason = causes[closing].reason
-        return f"{gate.REFUSAL_CODES[closing]}{f': {reason}' if reason else ''}"
+    for closing in PRIORITY:
+        if closing in causes and closing is not RunState.NEEDS_2FA:
+            reason = causes[closing].reason
+            return f"{gate.REFUSAL_CODES[closing]}{f': {reason}' if reason else ''}"
     if symbol in state.halted_symbols:
         return f"{symbol} is halted: {state.halted_symbols[symbol]}"
     held = set_aside.hold(state, intent.account, symbol, intent.side)
@@ -203,7 +202,7 @@ def _resume(state: State, tracked: TrackedIntent) -> None:
         return
     if strategy is None or gate.objection(strategy, first.side) is not None:
         return
-    if not state.gate.is_open or _is_over(state, tracked):
+    if state.gate.causes or _is_over(state, tracked):
         return
     move_intent(state, tracked, SendState.REFUSED, f"{tracked.refusal_code}: requested again")
     request = OrderRequest(

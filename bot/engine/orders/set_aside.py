@@ -40,8 +40,10 @@ def hold(state: State, account: str, symbol: str, side: Side) -> str | None:
     read = state.set_aside.get(account)
     if read is None or side is not Side.BUY:
         return None
-    held = (row for row in read.set_aside if _symbol_of(state, row) in {None, symbol})
-    return next(map(_unread, held), None)
+    for row in read.set_aside:
+        if _symbol_of(state, row) in {None, symbol}:
+            return _unread(row)
+    return None
 
 
 def may_hide(state: State, event: TodaysOrdersRead, tracked: TrackedIntent) -> bool:

@@ -111,7 +111,8 @@ def phase(_request: OrderRequest, view: View, _limits: Limits) -> Iterator[Check
     if start is not None or end is not None:
         local = view.at.astimezone(EXCHANGE_TZ).time()
         is_ok = (start is None or start <= local) and (end is None or local < end)
-        first, last = (f"{one:%H:%M}" if one is not None else "any" for one in (start, end))
+        first = f"{start:%H:%M}" if start is not None else "any"
+        last = f"{end:%H:%M}" if end is not None else "any"
         yield judged("WINDOW", is_ok, time=f"{local:%H:%M:%S}", start=first, end=last)
 
 
@@ -222,16 +223,13 @@ def sellable(request: OrderRequest, view: View, _limits: Limits) -> Iterator[Che
         yield judged("SELLABLE", quantity <= most, quantity=quantity, sellable=most)
 
 
-def duplicate(_request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
-    """No equal order is open, unresolved, or younger than the window."""
+def other_orders(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
+    """No equal order is open, unresolved, or younger than the window. It can't trade with an order
+    of the same owner, in auctions none may be on the other side; and few enough orders have an
+    unknown outcome.
+    """
     if view.twin is not None:
         yield judged("DUPLICATE", False, twin=view.twin)
-
-
-def other_orders(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
-    """It can't trade with an order of the same owner, in auctions none may be on the other side;
-    and few enough orders have an unknown outcome.
-    """
     mine, is_buy = request.limit_price, request.side is Side.BUY
     for other in view.opposites:
         can_meet = view.phase in AUCTIONS or mine is None or other.price is None
@@ -261,7 +259,6 @@ CHECKS: Final[tuple[Check, ...]] = (
     max_loss,
     cash,
     sellable,
-    duplicate,
     other_orders,
 )
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from bot.domain.entry import CheckResult
 from bot.domain.instrument import PHASE_WORDS, Phase
-from bot.domain.order import OrderType
+from bot.domain.order import type_word
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ def _shown(name: str, value: object) -> str:
     if name == "phase":
         return PHASE_WORDS[Phase(str(value))]
     if name in {"order_type", "accepted"}:
-        return "/".join("LIMIT" if one == OrderType.LO else one for one in str(value).split("/"))
+        return "/".join(map(type_word, str(value).split("/")))
     if isinstance(value, int) and "_ppm" in name:
         return f"{value / 10_000:.8g}%"
     return f"{value:,}" if isinstance(value, int) else "none" if value is None else str(value)
