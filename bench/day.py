@@ -187,7 +187,7 @@ class Simulated:
             if depth.bids and depth.asks:
                 wide = depth.asks[0].price - depth.bids[0].price
                 seen.spreads.append(
-                    wide // rulebook.tick_size(script.instrument, depth.bids[0].price)
+                    wide // rulebook.ticks_of(script.instrument).tick_at(depth.bids[0].price)
                 )
 
     def _bars(self, symbol: str, day: date) -> Bars:

@@ -114,7 +114,7 @@ class Comparison:
             return
         price = best[0].price
         for _ in range(ticks):
-            price = RULEBOOK.tick_up(self._real.venue.board(symbol).instrument, price)
+            price = RULEBOOK.ticks_of(self._real.venue.board(symbol).instrument).up(price)
         quantity = min(LARGEST, max(100, int(best[0].volume * part) // 100 * 100))
         wish = Wish(at, what, symbol, side, price, quantity)
         wish.houses = {REAL: self._once_more(at)}

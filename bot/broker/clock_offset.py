@@ -81,11 +81,10 @@ class ClockOffset:
         self._has_proof, self._dissent = True, None
         before, low, high = self.value, self._known.low, self._known.high
         self.value = _ZERO if low <= _ZERO <= high else (low + high) / 2
-        is_new = any(
-            abs(before) < border <= abs(self.value) for border in (WARN_OFFSET, BLOCK_OFFSET)
-        )
-        if is_new and self._on_skew is not None:
-            self._on_skew(self.value)
+        for border in (WARN_OFFSET, BLOCK_OFFSET):
+            if abs(before) < border <= abs(self.value) and self._on_skew is not None:
+                self._on_skew(self.value)
+                break
 
 
 @lru_cache(maxsize=8)

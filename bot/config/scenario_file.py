@@ -108,7 +108,7 @@ def _unplayable(scenario: Scenario, rulebook: Rulebook) -> Iterator[tuple[Locati
         yield ("day",), f"wanted a day of the calendar, {years}; found {scenario.day}"
     for number, symbol in enumerate(scenario.symbols):
         try:
-            rulebook.venues[symbol.exchange].ticks_of(symbol.kind)
+            rulebook.ticks_of(symbol.instrument)
             if symbol.kind is not InstrumentKind.CW:
                 rulebook.venues[symbol.exchange].band_width(symbol.kind)
         except NoRule as missing:

@@ -93,9 +93,9 @@ async def learn_order_terms(client: RawClient, facts: Facts) -> None:
     sellable = await _available(client, facts, "SELL", "trade")
     numbers = {
         "ceiling": ceiling,
-        "next_price": rulebook.tick_up(instrument, floor + 1),
-        "above_ceiling": rulebook.tick_up(instrument, ceiling + 1),
-        "below_floor": floor - rulebook.tick_size(instrument, floor),
+        "next_price": rulebook.ticks_of(instrument).up(floor + 1),
+        "above_ceiling": rulebook.ticks_of(instrument).up(ceiling + 1),
+        "below_floor": floor - rulebook.ticks_of(instrument).tick_at(floor),
         "off_tick": floor + 1,
         "overbuy": min((power // floor // LOT + 10) * LOT, _MILLION_SHARES),
         "oversell": (sellable // LOT + 1) * LOT,

@@ -130,20 +130,9 @@ class Rulebook:
 
     # ------------------------------------------------------------------------------- prices
 
-    def tick_size(self, instrument: Instrument, price: int) -> int:
-        """Return the tick at `price`, in VND. Raises NoRule for a kind that is not traded there."""
-        return self._ticks_of(instrument).tick_at(price)
-
-    def is_on_tick(self, instrument: Instrument, price: int) -> bool:
-        """Return whether `price` is positive and on the grid."""
-        return self._ticks_of(instrument).is_on_grid(price)
-
-    def tick_up(self, instrument: Instrument, price: int) -> int:
-        return self._ticks_of(instrument).up(price)
-
-    def tick_down(self, instrument: Instrument, price: int) -> int:
-        """Return the next price of the grid below `price`; 0 where the grid ends."""
-        return self._ticks_of(instrument).down(price)
+    def ticks_of(self, instrument: Instrument) -> TickTable:
+        """Return the price grid. Raises NoRule for a kind that is not traded there."""
+        return self.venues[instrument.exchange].ticks_of(instrument.kind)
 
     def band(self, instrument: Instrument, reference: int, *, special: bool = False) -> Band:
         """Return ceiling (rounded down) and floor (rounded up); those of the market outrank it.
@@ -153,7 +142,7 @@ class Rulebook:
         """
         width = self.venues[instrument.exchange].band_width(instrument.kind)
         percent = width.special if special else width.normal
-        return band_around(reference, percent, self._ticks_of(instrument))
+        return band_around(reference, percent, self.ticks_of(instrument))
 
     def warrant_band(
         self, reference: int, *, underlying_reference: int, underlying: Band, ratio: Fraction | int
@@ -166,16 +155,6 @@ class Rulebook:
             ratio=Fraction(ratio),
             ticks=self.venues[Exchange.HOSE].ticks_of(InstrumentKind.CW),
         )
-
-    # --------------------------------------------------------------------------- quantities
-
-    def lot_of(self, exchange: Exchange, quantity: int) -> Lot | None:
-        """Return the lot of a quantity; None when no order may have it (0, 150, too many)."""
-        return self.venues[exchange].lots.lot_of(quantity)
-
-    def max_quantity(self, exchange: Exchange) -> int | None:
-        """Return the largest order in shares, inclusive; None when the exchange names none."""
-        return self.venues[exchange].lots.max_quantity
 
     # --------------------------------------------------------------------------------- time
 
@@ -345,6 +324,3 @@ class Rulebook:
             raise NoRule(f"settlement of {kind}")
         day = self.calendar.add_trading_days(trade_date, settlement.days[kind])
         return instant_of(day, settlement.delivered_at)
-
-    def _ticks_of(self, instrument: Instrument) -> TickTable:
-        return self.venues[instrument.exchange].ticks_of(instrument.kind)

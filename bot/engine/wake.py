@@ -55,12 +55,8 @@ def wake(
     argument: object | None,
 ) -> None:
     """Have a hook called once the event's state has settled, if the plug-in has one."""
-    if _is_overridden(instance.strategy, hook):
+    if getattr(type(instance.strategy), hook) is not getattr(Strategy, hook):
         state.due_hooks.append(HookCall(strategy, instance, hook, argument))
-
-
-def _is_overridden(strategy: Strategy, hook: str) -> bool:
-    return getattr(type(strategy), hook) is not getattr(Strategy, hook)
 
 
 def call_hooks(state: State) -> None:
@@ -91,7 +87,8 @@ def _call_due(state: State, due: HookCall) -> None:
     instance = due.instance
     if due.hook not in NEWS_HOOKS and not instance.has_started:
         instance.has_started = True
-        if due.hook != "on_start" and _is_overridden(instance.strategy, "on_start"):
+        has_start = type(instance.strategy).on_start is not Strategy.on_start
+        if due.hook != "on_start" and has_start:
             _call(state, due.strategy, instance, "on_start", None)
     _call(state, due.strategy, instance, due.hook, due.argument)
 

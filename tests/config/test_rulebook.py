@@ -80,7 +80,7 @@ def test_a_missing_file_is_a_mistake(tmp_path: Path) -> None:
 
 
 def test_the_rules_of_a_day_may_be_asked_for():
-    assert load_rulebook(on=date(2025, 6, 3)).max_quantity(Exchange.HOSE) == 500_000
+    assert load_rulebook(on=date(2025, 6, 3)).venues[Exchange.HOSE].lots.max_quantity == 500_000
 
 
 def test_symbols_may_come_from_a_file(tmp_path):

@@ -77,7 +77,7 @@ def test_a_warrants_band_is_as_worked(rulebook, reference, share, high, low, rat
 def test_a_step_is_one_tick_of_its_own_side(rulebook, exchange, kind, price, up, down):
     share = instrument(exchange, kind)
 
-    assert (rulebook.tick_up(share, price), rulebook.tick_down(share, price)) == (up, down)
+    assert (rulebook.ticks_of(share).up(price), rulebook.ticks_of(share).down(price)) == (up, down)
 
 
 @every_row(("amount", "rate_ppm", "fee", "tax"), GOLDEN["charges"])

@@ -21,19 +21,19 @@ HOSE_SHARE = TickTable(((10_000, 10), (50_000, 50), (None, 100)))
 def test_tick_and_grid_are_as_published(rulebook, exchange, kind, price, tick, is_on):
     share = instrument(exchange, kind)
 
-    assert rulebook.tick_size(share, price) == tick
-    assert rulebook.is_on_tick(share, price) is is_on
+    assert rulebook.ticks_of(share).tick_at(price) == tick
+    assert rulebook.ticks_of(share).is_on_grid(price) is is_on
 
 
 @pytest.mark.parametrize(("exchange", "price", "up", "down"), VECTORS["tick_steps"])
 def test_a_step_takes_the_tick_of_the_side_it_goes_to(rulebook, exchange, price, up, down):
     share = instrument(exchange)
 
-    assert (rulebook.tick_up(share, price), rulebook.tick_down(share, price)) == (up, down)
+    assert (rulebook.ticks_of(share).up(price), rulebook.ticks_of(share).down(price)) == (up, down)
 
 
 def test_there_is_no_coarser_grid_above_100_000(rulebook: Rulebook):
-    assert rulebook.tick_size(instrument("HOSE"), 1_250_000) == 100
+    assert rulebook.ticks_of(instrument("HOSE")).tick_at(1_250_000) == 100
 
 
 @pytest.mark.parametrize(("price", "up", "down"), [(142, 150, 140), (9_995, 10_000, 9_990)])
@@ -43,17 +43,17 @@ def test_a_step_from_off_the_grid_lands_on_it(price, up, down):
 
 @pytest.mark.parametrize("price", [0, -10, -10_000])
 def test_no_order_may_carry_a_price_that_is_not_positive(rulebook, price):
-    assert not rulebook.is_on_tick(instrument("HOSE"), price)
+    assert not rulebook.ticks_of(instrument("HOSE")).is_on_grid(price)
 
 
 def test_the_grid_of_hnx_ends_at_one_tick(rulebook: Rulebook):
-    assert rulebook.tick_down(instrument("HNX"), 100) == 0
+    assert rulebook.ticks_of(instrument("HNX")).down(100) == 0
 
 
 @pytest.mark.parametrize("place", [("HNX", "CW"), ("UPCOM", "ETF"), ("HCX", "STOCK")])
 def test_a_kind_that_an_exchange_does_not_trade_has_no_grid(rulebook, place):
     with pytest.raises(NoRule, match=f"tick size of {place[1]} on {place[0]}"):
-        rulebook.tick_size(instrument(*place), 10_000)
+        rulebook.ticks_of(instrument(*place)).tick_at(10_000)
 
 
 @given(st.integers(min_value=1, max_value=300_000))

@@ -39,22 +39,26 @@ def types(text: str) -> frozenset[OrderType]:
 def test_a_quantity_is_even_odd_or_refused(rulebook, exchange, quantity, lot):
     expected = None if lot == "REJECT" else Lot[lot]
 
-    assert rulebook.lot_of(Exchange[exchange], quantity) is expected
+    assert rulebook.venues[Exchange[exchange]].lots.lot_of(quantity) is expected
 
 
 @pytest.mark.parametrize("quantity", [-100, -1, 0, 101, 199, 1_234, 500_001])
 def test_no_lot_holds_an_impossible_quantity(rulebook, quantity):
-    assert rulebook.lot_of(HOSE, quantity) is None
+    assert rulebook.venues[HOSE].lots.lot_of(quantity) is None
 
 
 def test_only_hose_names_a_largest_order(rulebook: Rulebook):
-    found = {exchange: rulebook.max_quantity(exchange) for exchange in Exchange}
+    found = {exchange: rulebook.venues[exchange].lots.max_quantity for exchange in Exchange}
 
     assert found == {HOSE: 500_000, HNX: None, UPCOM: None, HCX: None}
 
 
 def test_bonds_trade_by_the_piece(rulebook: Rulebook):
-    assert [rulebook.lot_of(HCX, quantity) for quantity in (0, 1, 7)] == [None, Lot.EVEN, Lot.EVEN]
+    assert [rulebook.venues[HCX].lots.lot_of(quantity) for quantity in (0, 1, 7)] == [
+        None,
+        Lot.EVEN,
+        Lot.EVEN,
+    ]
 
 
 # ------------------------------------------------------------------------------ order types
@@ -195,9 +199,9 @@ def test_an_operator_states_his_own_fee_and_a_largest_order(rulebook: Rulebook):
     changed = rulebook.with_override({"broker_fee_ppm": 1_200, "max_quantity": {"HNX": 500_000}})
 
     assert changed.fee(25_400_000) == 30_480
-    assert changed.lot_of(HNX, 500_100) is None
+    assert changed.venues[HNX].lots.lot_of(500_100) is None
     assert rulebook.fee(25_400_000) == 38_100
-    assert rulebook.lot_of(HNX, 500_100) is Lot.EVEN
+    assert rulebook.venues[HNX].lots.lot_of(500_100) is Lot.EVEN
 
 
 @pytest.mark.parametrize(

@@ -53,8 +53,9 @@ class DayLimits:
                 message = f"{price:,} is outside the band {around}; {hint}"
                 raise WrongCell(column, "E-MKT-007", message)
             raise WrongCell(column, "E-MKT-006", f"{price:,} is {fault}")
-        if not self.rulebook.is_on_tick(self.instrument, price):
-            tick = self.rulebook.tick_size(self.instrument, price)
+        ticks = self.rulebook.ticks_of(self.instrument)
+        if not ticks.is_on_grid(price):
+            tick = ticks.tick_at(price)
             message = f"{price:,} is off the tick of {tick:,} VND on {self.instrument.exchange}"
             raise WrongCell(column, "E-MKT-007", f"{message}; adjusted prices are not replayed")
         return price

@@ -192,6 +192,7 @@ def _next_reference(limits: DayLimits, day: RecordedDay) -> int:
     if limits.instrument.exchange is not Exchange.UPCOM:
         return sold[-1][0]
     volume, value = sum(volume for _, volume in sold), sum(p * v for p, v in sold)
-    below = limits.rulebook.tick_down(limits.instrument, value // volume + 1)
-    above = limits.rulebook.tick_up(limits.instrument, below)
+    ticks = limits.rulebook.ticks_of(limits.instrument)
+    below = ticks.down(value // volume + 1)
+    above = ticks.up(below)
     return above if 2 * value >= (below + above) * volume else below

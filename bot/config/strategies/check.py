@@ -172,7 +172,8 @@ def _lot(sound: _Sound) -> Iterator[Problem]:
     if shares is None:
         return
     for exchange in sound.market.exchanges(sound.file):
-        lot, most = rulebook.lot_of(exchange, shares), rulebook.max_quantity(exchange)
+        lots = rulebook.venues[exchange].lots
+        lot, most = lots.lot_of(shares), lots.max_quantity
         if lot is None and most is not None and shares > most:
             fault = f"is {shares:_}: {exchange} takes at most {most:_} in one order"
         elif lot is None:

@@ -155,9 +155,10 @@ def _amend_checks(
         is_above = quantity > executed
         yield judged("ABOVE_EXECUTED", is_above, quantity=quantity, executed=executed)
         # Even and odd lots never turn into each other; a quantity of no lot is refused by LOT.
-        lots = [rulebook.lot_of(row.exchange, each) for each in (row.quantity, quantity)]
-        if lots[1] is not None:
-            yield judged("SAME_LOT", lots[0] is lots[1], old=lots[0], new=lots[1])
+        sizes = rulebook.venues[row.exchange].lots
+        old_lot, lot = sizes.lot_of(row.quantity), sizes.lot_of(quantity)
+        if lot is not None:
+            yield judged("SAME_LOT", old_lot is lot, old=old_lot, new=lot)
     yield from _risk_checks(state, ask, order, strategy)
 
 

@@ -93,7 +93,7 @@ def symbol(request: OrderRequest, view: View, _limits: Limits) -> Iterator[Check
     instrument, is_ok = view.instrument, view.instrument is not None
     try:
         if instrument is not None:
-            view.rulebook.tick_size(instrument, view.price)
+            view.rulebook.ticks_of(instrument)
     except NoRule:
         is_ok = False
     exchange = instrument.exchange if instrument else None
@@ -141,7 +141,8 @@ def lot(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckRes
     only once a round-lot price exists (HSC rules, May 2025).
     """
     rulebook, exchange, quantity = view.rulebook, view.traded.exchange, request.quantity
-    kind, maximum = rulebook.lot_of(exchange, quantity), rulebook.max_quantity(exchange)
+    lots = rulebook.venues[exchange].lots
+    kind, maximum = lots.lot_of(quantity), lots.max_quantity
     is_too_many = maximum is not None and quantity > maximum
     yield judged("LOT", kind is not None or is_too_many, quantity=quantity)
     if kind is Lot.ODD:
@@ -163,9 +164,8 @@ def price(request: OrderRequest, view: View, limits: Limits) -> Iterator[CheckRe
     if not (is_priced if request.order_type is OrderType.LO else limit is None):
         yield judged("PRICE", False, price=limit, order_type=request.order_type)
     if limit is not None:
-        step = view.rulebook.tick_size(view.traded, limit)
-        is_ok = view.rulebook.is_on_tick(view.traded, limit)
-        yield judged("TICK", is_ok, price=limit, tick=step)
+        ticks = view.rulebook.ticks_of(view.traded)
+        yield judged("TICK", ticks.is_on_grid(limit), price=limit, tick=ticks.tick_at(limit))
     floor, ceiling = (quote.floor, quote.ceiling) if quote else (None, None)
     is_ok = floor is not None and ceiling is not None
     is_ok = is_ok and (limit is None or floor <= limit <= ceiling)  # type: ignore[operator]

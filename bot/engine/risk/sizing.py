@@ -151,15 +151,15 @@ def shifted(rulebook: Rulebook, instrument: Instrument, side: Side, basis: int, 
     """Snap a basis to the passive tick, then move it `ticks` towards the other side."""
     price = snapped(rulebook, instrument, side, basis)
     is_up = (ticks > 0) is (side is Side.BUY)
-    step = rulebook.tick_up if is_up else rulebook.tick_down
+    grid = rulebook.ticks_of(instrument)
     for _ in range(abs(ticks)):
-        price = step(instrument, price)
+        price = grid.up(price) if is_up else grid.down(price)
     return price
 
 
 def snapped(rulebook: Rulebook, instrument: Instrument, side: Side, price: int) -> int:
     """Return the price when it is on the grid, else the next one down for a buy, up for a sell."""
-    if rulebook.is_on_tick(instrument, price):
+    grid = rulebook.ticks_of(instrument)
+    if grid.is_on_grid(price):
         return price
-    step = rulebook.tick_down if side is Side.BUY else rulebook.tick_up
-    return step(instrument, price)
+    return grid.down(price) if side is Side.BUY else grid.up(price)

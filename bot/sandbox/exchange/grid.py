@@ -35,7 +35,7 @@ class PriceGrid:
 
 def price_grid(rulebook: Rulebook, instrument: Instrument, band: Band) -> PriceGrid:
     """List the ticks of the band. A limit that is itself off the tick is left out."""
-    ticks = rulebook.venues[instrument.exchange].ticks_of(instrument.kind)
+    ticks = rulebook.ticks_of(instrument)
     prices = []
     price = band.floor if ticks.is_on_grid(band.floor) else ticks.up(band.floor)
     while price <= band.ceiling:

@@ -203,8 +203,9 @@ def next_reference(rulebook: Rulebook, market: SymbolMarket) -> int:
         return market.listing.reference
     if instrument.exchange is not Exchange.UPCOM:
         return market.anchor if tape.close is None else tape.close
-    below = rulebook.tick_down(instrument, tape.value // tape.volume + 1)
-    above = rulebook.tick_up(instrument, below)
+    ticks = rulebook.ticks_of(instrument)
+    below = ticks.down(tape.value // tape.volume + 1)
+    above = ticks.up(below)
     return above if 2 * tape.value >= (below + above) * tape.volume else below
 
 

@@ -143,8 +143,8 @@ def adjusted_reference(
     """Return the reference on the ex-date of all `actions`, by the formula of this module."""
     value = close + sum(action.value for action in actions)
     exact = max(Fraction(1), value / (1 + sum(action.growth for action in actions)))
-    above = rulebook.tick_up(instrument, int(exact))
-    below = rulebook.tick_down(instrument, int(exact) + 1)
+    ticks = rulebook.ticks_of(instrument)
+    above, below = ticks.up(int(exact)), ticks.down(int(exact) + 1)
     return above if 2 * exact >= below + above or not below else below
 
 

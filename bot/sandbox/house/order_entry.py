@@ -119,7 +119,7 @@ class OrderEntry:
             market_price=None if is_limit else request.order_type,
             limit_price=request.limit_price,
             price=request.limit_price,
-            lot=self._rulebook.lot_of(exchange, request.quantity) if exchange else None,
+            lot=self._rulebook.venues[exchange].lots.lot_of(request.quantity) if exchange else None,
             placed_at=at,
             phase=self._venue.phase_of(request.symbol) if script else None,
         )
@@ -154,7 +154,7 @@ class OrderEntry:
             return Refusal.HALTED if self._holds(order.symbol) else Refusal.ORDER_TYPE
         if order.lot is None:
             return Refusal.QUANTITY
-        if not self._rulebook.is_on_tick(script.instrument, price):
+        if not self._rulebook.ticks_of(script.instrument).is_on_grid(price):
             return Refusal.OFF_TICK
         return None if board.floor <= price <= board.ceiling else Refusal.OUTSIDE_BAND
 
@@ -255,7 +255,7 @@ class OrderEntry:
         assert order.exchange is not None, "an order that waits is listed"
         order.price = order.limit_price = price
         order.quantity = quantity
-        order.lot = self._rulebook.lot_of(order.exchange, quantity)
+        order.lot = self._rulebook.venues[order.exchange].lots.lot_of(quantity)
 
     def _refused(self, order: OrderRecord, refusal: Refusal) -> Change:
         rejection = rejection_of(refusal, order.lot)

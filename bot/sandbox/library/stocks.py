@@ -114,7 +114,7 @@ class Stocks:
 
     def _nature(self, script: SymbolScript) -> walk.Nature:
         instrument = script.instrument
-        ticks = self.house.rulebook.venues[instrument.exchange].ticks_of(instrument.kind)
+        ticks = self.house.rulebook.ticks_of(instrument)
         return walk.Nature(_DAILY, script.level_volume * _VOLUME_IN_LEVELS, ticks)
 
     def slots(self, symbol: str, day: date) -> Sequence[walk.Bar]:

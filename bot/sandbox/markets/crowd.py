@@ -68,18 +68,18 @@ class FairPrice:
         wave = self._swing * _WAVE_SHARE * (sin(angle) - sin(self._phase))
         deviation = self._swing * (1 - _WAVE_SHARE) * sqrt(1 - _MEMORY**2)
         self._noise = _MEMORY * self._noise + self._random.gauss(0.0, deviation)
-        tick = self._rulebook.tick_size(self._instrument, round(base))
+        tick = self._rulebook.ticks_of(self._instrument).tick_at(round(base))
         wanted = round(base + tick * (wave + self._noise))
         low, high = self._band.floor + 5 * tick, self._band.ceiling - 6 * tick
         inside = max(min(wanted, high), low, self._band.floor)
-        return inside - inside % self._rulebook.tick_size(self._instrument, inside)
+        return inside - inside % self._rulebook.ticks_of(self._instrument).tick_at(inside)
 
 
 class Crowd:
     def __init__(self, script: SymbolScript, scenario: Scenario, access: MarketAccess) -> None:
         self._script, self._scenario, self._access = script, scenario, access
         self._rulebook, self._venue = access.rulebook, access.venue
-        self._ticks = self._rulebook.venues[script.exchange].ticks_of(script.kind)
+        self._ticks = self._rulebook.ticks_of(script.instrument)
         self._orders = CrowdOrders(script.symbol, access)
         self._resting: dict[str, Level] = {}
         self._day = scenario.starts_at.astimezone(EXCHANGE_TZ).date()

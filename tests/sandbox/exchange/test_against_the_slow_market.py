@@ -41,7 +41,7 @@ def ticks_of(exchange: Exchange) -> list[int]:
     instrument, reference = listing(exchange).instrument, REFERENCES[SYMBOLS[exchange]]
     band = rules().band(instrument, reference)
     prices = range(band.floor, band.ceiling + 1)
-    return [price for price in prices if rules().is_on_tick(instrument, price)]
+    return [price for price in prices if rules().ticks_of(instrument).is_on_grid(price)]
 
 
 TICKS = {exchange: ticks_of(exchange) for exchange in (Exchange.HOSE, Exchange.HNX)}
@@ -224,7 +224,7 @@ class Bank:
             board = boards[trade.symbol]
             assert trade.quantity > 0
             assert board.floor <= trade.price <= board.ceiling
-            assert rules().is_on_tick(board.instrument, trade.price)
+            assert rules().ticks_of(board.instrument).is_on_grid(trade.price)
 
     def check(self) -> None:
         charges = sum(account.fees + account.taxes for account in self.accounts)

@@ -162,8 +162,8 @@ class SixtyDays:
         board = self.stage.venue.board(symbol)
         price = board.last or board.reference
         for _ in range(self.random.randint(0, 3)):
-            step = self.random.choice((rules().tick_up, rules().tick_down))
-            price = step(board.instrument, price)
+            ticks = rules().ticks_of(board.instrument)
+            price = self.random.choice((ticks.up, ticks.down))(price)
         return price
 
     def _check_order(self, order: NewOrder) -> None:

@@ -47,7 +47,7 @@ def test_there_are_three_levels_a_side_and_a_spread_of_one_or_two_ticks(
         seen = b.sandbox._house.venue.depth(symbol)
         assert seen.bid is not None
         assert seen.ask is not None
-        above = RULEBOOK.tick_up(instrument, RULEBOOK.tick_up(instrument, seen.bid))
+        above = RULEBOOK.ticks_of(instrument).up(RULEBOOK.ticks_of(instrument).up(seen.bid))
         wide += seen.ask > above
         shallow += min(len(seen.bids), len(seen.asks)) < 3
 

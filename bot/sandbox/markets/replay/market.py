@@ -108,7 +108,7 @@ class ReplaySymbol:
                 self._placer.clear(coming[0].price)
 
     def _snap(self, price: float) -> int:
-        return self._rulebook.tick_down(self._script.instrument, round(price) + 1)
+        return self._rulebook.ticks_of(self._script.instrument).down(round(price) + 1)
 
     def _gather(self, made: Sequence[Print], span: FlowSpan, random: Random) -> Iterator[int]:
         """Let the auction's volume come from both sides at its price, in a few orders."""
