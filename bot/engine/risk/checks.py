@@ -119,13 +119,13 @@ def phase(_request: OrderRequest, view: View, _limits: Limits) -> Iterator[Check
 def order_type(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
     """The exchange takes the type in this phase and the broker lists it: whichever is stricter.
 
-    A phase that the broker's list lacks means LIMIT only. PLO trades at the day's price, so there
-    must be one (HSC and FPTS rule pages for HNX).
+    A phase that the broker's list lacks means LIMIT only. A type that trades at the day's price
+    (PLO) needs one (HSC and FPTS rule pages for HNX).
     """
     rulebook, exchange = view.rulebook, view.traded.exchange
     accepted = rulebook.accepted_types(exchange, view.phase, Lot.EVEN)
     if not view.has_price_today:
-        accepted -= {OrderType.PLO}
+        accepted -= _NEED_TRADE_TODAY
     if view.available is not None:
         listed = view.available or {OrderType.LO}
         accepted &= {rulebook.canonical(exchange, one) for one in listed}
