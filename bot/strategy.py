@@ -366,9 +366,10 @@ def _request(
 ) -> Request:
     if not isinstance(why, str | None):
         raise TypeError(f"why must be a text, not {why!r}")
-    numbers: dict[str, object] = {"quantity": quantity, "limit": limit}
+    price = None if isinstance(limit, Default) else limit
+    numbers: dict[str, object] = {"quantity": quantity, "limit": price}
     for name, value in numbers.items():
-        if value is None or isinstance(value, Default):
+        if value is None:
             continue
         if not isinstance(value, int) or isinstance(value, bool):
             raise TypeError(f"{name} must be a whole number, not {value!r}")

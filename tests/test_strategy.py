@@ -47,6 +47,7 @@ def test_requests_lie_in_the_context_until_they_are_taken():
         ({"limit": "27000"}, TypeError),
         ({"quantity": 1.5}, TypeError),
         ({"quantity": True}, TypeError),
+        ({"quantity": FROM_FILE}, TypeError),
         ({"market": "NOW"}, ValueError),
         ({"market": "MTL", "limit": 27_000}, ValueError),
         ({"quantity": 10**20}, ValueError),
