@@ -1,7 +1,8 @@
-"""Compares a journal, while it is read from end to end, with heads that were kept of it."""
+"""Compares a journal, while it is read from end to end, with heads that were kept earlier."""
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,11 +31,12 @@ class Comparison:
     def __init__(self, kept: Sequence[KeptHeads], runs: Mapping[int, str]) -> None:
         self.differences: list[str] = []
         self._kept = kept
-        self._found = {
-            run: Witness(f"the heads that run {run} found", heads)
-            for run, text in runs.items()
-            if (heads := _heads_in(text)) is not None
-        }
+        self._found: dict[int, Witness] = {}
+        for run, text in runs.items():
+            # Heads in a run's row that were changed are left out: the run's seal shows it.
+            with suppress(ValueError, TypeError, AttributeError):
+                heads = heads_of(json.loads(text))
+                self._found[run] = Witness(f"the heads that run {run} found", heads)
         lines = [Witness(str(each), each.heads) for each in kept]
         self._witnesses = [*lines, *self._found.values()]
         self._places: dict[str, dict[int, dict[Head, str]]] = {}
@@ -94,11 +96,3 @@ class Comparison:
         if name not in self._reported:
             self._reported.add(name)
             self.differences.append(text)
-
-
-def _heads_in(text: str) -> Heads | None:
-    """The heads in a run's row; None where they were changed, which the run's seal shows."""
-    try:
-        return heads_of(json.loads(text))
-    except (ValueError, TypeError, AttributeError):
-        return None

@@ -8,7 +8,7 @@
     ├── SendForbidden        an order may not be sent; carries the reason
     │   └── LeaseLost        another daemon writes this journal now: nothing may be written any more
     ├── LeaseHeld            another daemon writes this journal; carries its holder
-    ├── Contradicted         an entry contradicts what is stored (our bug); nothing of it is stored
+    ├── Contradicted         an entry contradicts what is stored (our bug); nothing is stored
     ├── Corrupt              the database file is damaged
     ├── UnknownOrder         no order has that id
     └── AmbiguousOrder       several orders match a part of an id; carries the candidates
@@ -80,7 +80,7 @@ class NeedsMigration(JournalError):
 
 
 class SendForbidden(JournalError):
-    """The attempt was not begun and nothing of it is stored: nothing may be sent."""
+    """The attempt was not begun and nothing is stored: nothing may be sent."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)

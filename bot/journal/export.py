@@ -19,11 +19,16 @@ from bot.domain.account import masked_account
 from bot.domain.visible import csv_text, visible_json
 from bot.journal.encoding import instant_text, local_text
 from bot.journal.schema import reading_current
-from bot.journal.tables import fills
-from bot.journal.views import v_decisions, v_orders, v_timeline
+from bot.journal.tables import fills, v_decisions, v_orders, v_timeline
 
 CONTRACT: Final = 1
 ROWS_AT_ONCE: Final = 500
+HEADER: Final = f"""\
+vnbot journal export, columns version {CONTRACT}
+Money is whole VND, quantities are shares, times are ISO 8601 (+07:00).
+In CSV, text that a spreadsheet would run as a formula has an apostrophe in front, and
+control and format characters are written like \\x1b; JSON lines have every text exactly.
+"""
 
 
 class What(StrEnum):
@@ -90,7 +95,10 @@ def export_directory(
             with _private(directory / name, encoding) as stream:
                 written[name] = _write(connection, stream, what, form, since)
     with _private(directory / "README.txt", "utf-8") as stream:
-        stream.write(_description(whats, form))
+        stream.write(HEADER)
+        for what in whats:
+            stream.write(f"\n{what}.{form}\n")
+            stream.writelines(f"  {name:<20} {MEANINGS[name]}\n" for name in COLUMNS[what])
     with _private(directory / "sha256sums", "utf-8") as stream:
         for name in (*written, "README.txt"):  # lines as `sha256sum --check` reads them
             digest = sha256((directory / name).read_bytes()).hexdigest()
@@ -144,19 +152,6 @@ def _write(
             stream.write(visible_json(json.dumps(shown, ensure_ascii=False)) + "\n")
         count += 1
     return count
-
-
-def _description(whats: Sequence[What], form: Format) -> str:
-    lines = [
-        f"vnbot journal export, columns version {CONTRACT}",
-        "Money is whole VND, quantities are shares, times are ISO 8601 (+07:00).",
-        "In CSV, text that a spreadsheet would run as a formula has an apostrophe in front, and",
-        "control and format characters are written like \\x1b; JSON lines have every text exactly.",
-    ]
-    for what in whats:
-        lines += ["", f"{what}.{form}"]
-        lines += [f"  {name:<20} {MEANINGS[name]}" for name in COLUMNS[what]]
-    return "\n".join(lines) + "\n"
 
 
 MEANINGS: Final[Mapping[str, str]] = {

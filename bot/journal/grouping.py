@@ -52,7 +52,7 @@ def reason_of(row: DecisionRow) -> str:
 
 
 def _spread(whys: list[str]) -> str:
-    """The words that all have, each figure as the least and the most of it: `gap 0.05 to 0.40%`."""
+    """The words that all have, each figure as the range it spans: `gap 0.05 to 0.40%`."""
     columns = zip(*(FIGURE.findall(why) for why in whys), strict=True)
     spans = iter([_span(figures) for figures in columns])
     return FIGURE.sub(lambda _: next(spans), whys[-1])

@@ -32,8 +32,7 @@ from bot.journal.engines import (
     writing_engine,
 )
 from bot.journal.errors import JournalError, OutcomeUnknown, Unreachable
-from bot.journal.heads import Heads, plain_heads
-from bot.journal.heads_keeper import HeadsKeeper
+from bot.journal.heads import Heads, HeadsKeeper, plain_heads
 from bot.journal.recovering import read_recovery
 from bot.journal.schema import require_schema
 from bot.journal.sends import require_epoch, require_may_send

@@ -19,6 +19,7 @@ from bot.journal.encoding import instant_of, instant_text, made
 from bot.journal.engines import database_errors, reading_engine
 from bot.journal.errors import AmbiguousOrder, UnknownOrder
 from bot.journal.schema import require_schema
+from bot.journal.tables import COST, SHARES, total, v_decisions, v_orders, v_pnl, v_timeline
 from bot.journal.values import (
     AuthRow,
     DaySummary,
@@ -30,7 +31,6 @@ from bot.journal.values import (
     RunRow,
     TimelineRow,
 )
-from bot.journal.views import COST, SHARES, total, v_decisions, v_orders, v_pnl, v_timeline
 
 CANDIDATES_MAX: Final = 20
 LAST: Final = "last"
@@ -52,15 +52,12 @@ class JournalReader:
             require_schema(connection)
 
     def close(self) -> None:
-        """Let go of the database."""
         self._engine.dispose()
 
     def __enter__(self) -> Self:
-        """Return itself, to be closed at the end of the block."""
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Close."""
         self.close()
 
     @contextmanager
@@ -106,8 +103,16 @@ class JournalReader:
         Raises UnknownOrder, or AmbiguousOrder with the candidates.
         """
         found = self._named(reference)
-        if not found and (first := self._first_id(reference)) is not None:
-            found = self._named(first)
+        if not found:
+            # An order is kept under its first id; a later one, of an amendment, is in the broker's
+            # own rows alone.
+            results, later = tables.order_results, f'"orderid":{json.dumps(reference)}'
+            query = sa.select(results.c.order_id).order_by(results.c.seq.desc()).limit(1)
+            with self._connected() as connection:
+                first = connection.execute(
+                    query.where(results.c.raw.contains(later, autoescape=True))
+                ).scalar()
+            found = self._named(first) if first is not None else []
         if not found:
             raise UnknownOrder(reference)
         if len({row.id for row in found}) > 1:
@@ -156,17 +161,9 @@ class JournalReader:
         with self._connected() as connection:
             found = connection.execute(query.group_by(*owner).order_by(*owner)).mappings().all()
         return [
-            made(
-                PositionRow,
-                {
-                    **row,
-                    "average_price": row["cost"] // row["quantity"]
-                    if row["quantity"] > 0
-                    else None,
-                },
-            )
+            made(PositionRow, {**row, "average_price": row["cost"] // held if held > 0 else None})
             for row in found
-            if row["quantity"] != 0
+            if (held := row["quantity"]) != 0
         ]
 
     def profits(self, *, day: date | None = None) -> list[ProfitRow]:
@@ -258,15 +255,6 @@ class JournalReader:
         ids = (sa.func.lower(column) for column in (view.c.order_id, view.c.local_id))
         part = sa.or_(*(column.contains(reference.lower(), autoescape=True) for column in ids))
         return self._made(OrderRow, newest.where(part).limit(CANDIDATES_MAX))
-
-    def _first_id(self, later: str) -> str | None:
-        """The id under which an order is kept that an amendment has given a later one: only the
-        broker's own rows name that.
-        """
-        table, named = tables.order_results, f'"orderid":{json.dumps(later)}'
-        query = sa.select(table.c.order_id).where(table.c.raw.contains(named, autoescape=True))
-        with self._connected() as connection:
-            return connection.execute(query.order_by(table.c.seq.desc()).limit(1)).scalar()
 
     def _made(self, kind: type[R], query: sa.Select[tuple[object, ...]]) -> list[R]:
         with self._connected() as connection:

@@ -13,7 +13,7 @@ from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
 from bot.journal import tables
 from bot.journal.encoding import made
 from bot.journal.sends import WHOLE_BOT, ScopeState, lasting_state
-from bot.journal.views import COST, SHARES, total
+from bot.journal.tables import COST, SHARES, total
 
 NOT_ORDERED: Final = (SendState.DENIED, SendState.EXPIRED_LOCAL)
 """Intents in these states never left, so they do not count as orders of the day."""

@@ -62,7 +62,7 @@ class OrderRow:
 
     @property
     def outcome(self) -> str:
-        """What became of it: filled, partly, open, cancelled, rejected, expired, held, blocked,
+        """How it ended: filled, partly, open, cancelled, rejected, expired, held, blocked,
         never placed, unknown.
         """
         if self.order_id is None and self.send_state in _NEVER_PLACED:

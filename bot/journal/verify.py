@@ -19,10 +19,8 @@ from bot.journal.batch import COUNTER, Head, read_heads, seals_of
 from bot.journal.comparing import Comparison
 from bot.journal.encoding import Plain, link, summed
 from bot.journal.errors import Corrupt
-from bot.journal.guards import missing_guards
 from bot.journal.heads import KeptHeads, label_of
 from bot.journal.schema import reading_current
-from bot.journal.views import total
 
 PROBLEMS_MAX: Final = 100
 """How many problems are reported; a broken chain would fill the screen."""
@@ -31,6 +29,32 @@ _NO_HEAD: Final = Head(0, 0, "")
 _RUNS: Final = sa.select(tables.runs.c.run_id, tables.runs.c.heads, tables.runs.c.ended_at).where(
     tables.runs.c.heads.is_not(None)
 )
+# The migrations make triggers that keep what was written. One that was dropped, disabled or emptied
+# lets rows be changed, so a journal without it can't be believed.
+_APPEND_ONLY: Final = tuple(
+    table.name for table in tables.CHAINED if table.name not in tables.MUTABLE
+)
+_BOTH: Final = (
+    *(f"{name}_no_delete" for name in tables.metadata.tables),
+    *(f"{name}_no_update" for name in _APPEND_ONLY),
+    *(f"{table.name}_no_update" for table in tables.SEALED),
+    "attempts_no_again",
+    "runs_no_again",
+)
+GUARDS: Final = {
+    "sqlite": frozenset((*_BOTH, *(f"{name}_no_replace" for name in _APPEND_ONLY))),
+    "postgresql": frozenset((*_BOTH, *(f"{name}_no_truncate" for name in tables.metadata.tables))),
+}
+"""The names of the triggers, by the kind of the database."""
+
+_AT_WORK: Final = {
+    "sqlite": "SELECT name FROM sqlite_master WHERE type = 'trigger' AND sql LIKE '%RAISE(ABORT%'",
+    "postgresql": (
+        "SELECT t.tgname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid "
+        "JOIN pg_proc p ON p.oid = t.tgfoid WHERE c.relnamespace = current_schema()::regnamespace "
+        "AND t.tgenabled IN ('O', 'A') AND p.prosrc LIKE '%RAISE EXCEPTION%'"
+    ),
+}
 
 Stored = Mapping[str, Plain]
 
@@ -102,13 +126,30 @@ def _problems(
         yield from _chain_problems(connection, table, heads.get(table.name), comparison)
     for table in tables.SEALED:
         yield from _seal_problems(connection, table, heads.get(seals_of(table)))
-    yield from _count_problems(connection, heads)
+    # Each run took an epoch of the lease, which only grows.
+    newest = connection.execute(sa.select(sa.func.max(tables.runs.c.epoch))).scalar() or 0
+    now = connection.execute(sa.select(sa.func.max(tables.lease.c.epoch))).scalar() or 0
+    if now < newest:
+        yield f"lease: its epoch is {now}, but a run had {newest} already"
+    # The numbers of all entries run from 1 to the counter; a finished row has taken two.
+    taken = sum(heads[table.name].row_count for table in tables.CHAINED if table.name in heads)
+    taken += _count(connection, tables.orders)
+    counter = heads.get(COUNTER, _NO_HEAD)
+    if counter.last_seq != counter.row_count or taken > counter.last_seq:
+        yield f"chains: {counter.last_seq} entries were counted, {taken} rows are there"
     yield from _balance_problems(connection)
     attempts = tables.attempts
     posted = sa.select(attempts.c.intent_id).where(attempts.c.verb == "POST")
     twice = posted.group_by(attempts.c.intent_id).having(sa.func.count() > 1)
     for row in _stream(connection, twice):
         yield f"intent {row['intent_id']}: was sent more than once"
+
+
+def missing_guards(connection: sa.Connection) -> list[str]:
+    """Name the triggers that are not there, or refuse nothing."""
+    kind = connection.dialect.name
+    found = connection.execute(sa.text(_AT_WORK[kind].replace("::", "\\:\\:"))).scalars()
+    return sorted(GUARDS[kind] - set(found))
 
 
 def _chain_problems(
@@ -146,22 +187,6 @@ def _seal_problems(connection: sa.Connection, table: sa.Table, head: Head | None
         yield f"{table.name}: the seals of {count} rows do not add up to their sum in chains"
 
 
-def _count_problems(connection: sa.Connection, heads: Mapping[str, Head]) -> Iterator[str]:
-    """Each run took an epoch of the lease, which only grows. The numbers of all entries run from 1
-    to the counter; a finished row has taken two.
-    """
-    runs, lease = tables.runs, tables.lease
-    newest = connection.execute(sa.select(sa.func.max(runs.c.epoch))).scalar() or 0
-    now = connection.execute(sa.select(sa.func.max(lease.c.epoch))).scalar() or 0
-    if now < newest:
-        yield f"lease: its epoch is {now}, but a run had {newest} already"
-    taken = sum(heads[table.name].row_count for table in tables.CHAINED if table.name in heads)
-    taken += _count(connection, tables.orders)
-    counter = heads.get(COUNTER, _NO_HEAD)
-    if counter.last_seq != counter.row_count or taken > counter.last_seq:
-        yield f"chains: {counter.last_seq} entries were counted, {taken} rows are there"
-
-
 def _balance_problems(connection: sa.Connection) -> Iterator[str]:
     """Every order of ours, and every order with fills, has executed what its fills add up to."""
     orders, fills = tables.orders, tables.fills
@@ -169,8 +194,8 @@ def _balance_problems(connection: sa.Connection) -> Iterator[str]:
     summed = (
         sa.select(
             *(fills.c[name] for name in key),
-            total(fills.c.quantity).label("quantity"),
-            total(fills.c.amount).label("amount"),
+            tables.total(fills.c.quantity).label("quantity"),
+            tables.total(fills.c.amount).label("amount"),
         )
         .group_by(*(fills.c[name] for name in key))
         .subquery()

@@ -27,7 +27,7 @@ from bot.domain.errors import Fault
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.message import FaultFound
 from bot.journal.errors import Holder, LeaseLost
-from bot.journal.heads_keeper import HeadsKeeper
+from bot.journal.heads import HeadsKeeper
 from bot.journal.journal import Journal
 from bot.journal.lease import acquire
 from bot.runtime.activity import Activity, Inbox, Tasks

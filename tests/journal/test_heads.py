@@ -17,8 +17,7 @@ from bot.clock import SystemClock
 from bot.journal import tables
 from bot.journal.engines import file_of
 from bot.journal.errors import Holder
-from bot.journal.heads import FILE, HeadsFile, read_heads_file
-from bot.journal.heads_keeper import HeadsKeeper
+from bot.journal.heads import FILE, HeadsFile, HeadsKeeper, read_heads_file
 from bot.journal.journal import Journal
 from bot.journal.lease import acquire
 from bot.journal.verify import VerifyReport, heads_now, verify

@@ -16,8 +16,8 @@ from bot.journal.errors import AmbiguousOrder, NeedsMigration, UnknownOrder, Unr
 from bot.journal.grouping import group
 from bot.journal.journal import Journal
 from bot.journal.reader import JournalReader
+from bot.journal.tables import v_timeline
 from bot.journal.values import PositionRow
-from bot.journal.views import v_timeline
 from tests.journal.facts import DAY, EVERY_KIND, Story, after, but
 from tests.journal.stored import url_of, written_once
 

@@ -17,8 +17,8 @@ from bot.journal.errors import Holder, NeedsMigration
 from bot.journal.journal import Journal
 from bot.journal.lease import acquire
 from bot.journal.schema import SchemaState, check, migrate, newest_script
+from bot.journal.tables import v_decisions, v_orders, v_pnl, v_timeline
 from bot.journal.verify import verify
-from bot.journal.views import v_decisions, v_orders, v_pnl, v_timeline
 from tests.journal.facts import T0, Story
 
 MIGRATIONS = Path(__file__).resolve().parents[2] / "migrations"

@@ -13,10 +13,9 @@ from bot.journal import tables
 from bot.journal.encoding import Plain
 from bot.journal.engines import writing_engine
 from bot.journal.errors import NeedsMigration, Unreachable
-from bot.journal.guards import GUARDS, missing_guards
 from bot.journal.journal import Journal
 from bot.journal.rows import seal_of, sealed_content
-from bot.journal.verify import VerifyReport, verify
+from bot.journal.verify import GUARDS, VerifyReport, missing_guards, verify
 from tests.journal.facts import EVERY_KIND, Story, after, but
 from tests.journal.stored import close_day, url_of, written_once
 
