@@ -14,7 +14,7 @@ from bot.protocol.endpoints import ENDPOINTS
 from bot.protocol.endpoints.endpoint import Endpoint
 from bot.protocol.endpoints.trading import ORDER_HISTORY, USER_RIGHTS
 from bot.protocol.envelope import Payload
-from bot.protocol.shaped import Codec, by_hand, shaped, unshaped
+from bot.protocol.shaped import Codec, shaped
 from bot.protocol.values import (
     account,
     earlier,
@@ -26,6 +26,7 @@ from bot.protocol.values import (
     series,
     stocks,
 )
+from bot.protocol.values.border import Unshaped
 
 _BY_HAND: Final[Mapping[str, tuple[Callable[[Payload], Any], Callable[[Any], object]]]] = {
     "user": (users.decode_user, users.encode_user),
@@ -44,9 +45,9 @@ _NO_CODEC: Final = {"todays_orders", "order_detail"}
 
 def _codec_of(endpoint: Endpoint) -> Codec[Any]:
     if endpoint.name in _BY_HAND:
-        return by_hand(endpoint, *_BY_HAND[endpoint.name])
+        return Codec(endpoint, *_BY_HAND[endpoint.name])
     if not endpoint.answers:
-        return unshaped(endpoint)
+        return Codec(endpoint, lambda found: Unshaped(found.value), lambda value: value.payload)
     is_list = endpoint.answers.startswith("*")
     family, _, name = endpoint.answers.removeprefix("*").partition(".")
     kind = getattr(_FAMILIES[family], name)

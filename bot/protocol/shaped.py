@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 from functools import cache, partial
 from typing import Any, Final, Generic, TypeVar, get_type_hints
 
-from pydantic import GetCoreSchemaHandler, TypeAdapter, ValidationError
+from pydantic import GetCoreSchemaHandler, TypeAdapter, ValidationError, WrapSerializer
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
@@ -21,7 +21,6 @@ from bot.protocol.endpoints.endpoint import Endpoint
 from bot.protocol.envelope import Payload
 from bot.protocol.errors import MalformedAnswer
 from bot.protocol.fields import decimal_of, said_of
-from bot.protocol.values.border import Unshaped
 
 T = TypeVar("T")
 
@@ -44,18 +43,6 @@ class Codec(Generic[T]):
 def shaped(endpoint: Endpoint, kind: type[T]) -> Codec[T]:
     """Return the codec of a call whose payload is `kind`: a dataclass, or a tuple of them."""
     return Codec(endpoint, partial(decoded, kind), partial(encoded, kind), kind)
-
-
-def unshaped(endpoint: Endpoint) -> Codec[Unshaped]:
-    """Return the codec of a call whose shape no source shows: the checked payload as it is."""
-    return Codec(endpoint, lambda payload: Unshaped(payload.value), lambda value: value.payload)
-
-
-def by_hand(
-    endpoint: Endpoint, decode: Callable[[Payload], T], encode: Callable[[T], object]
-) -> Codec[T]:
-    """Return the codec of a call with a decoder and an encoder of its own."""
-    return Codec(endpoint, decode, encode)
 
 
 def decoded(kind: type[T], payload: Payload) -> T:
@@ -112,23 +99,24 @@ class Rest:
     def __get_pydantic_core_schema__(
         self, source: type[Any], handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        """Wrap the dataclass's own schema."""
         known = frozenset(wire_names(source).values()) - {self.name}
+
+        def gathered(value: object) -> object:
+            if not isinstance(value, dict):
+                return value
+            rest = {key: one for key, one in value.items() if key not in known and _is_number(one)}
+            return {**{key: one for key, one in value.items() if key in known}, self.name: rest}
+
+        def spread(value: object, write: Callable[[object], dict[str, Any]]) -> object:
+            written = write(value)
+            free = written.pop(self.name)
+            return {**written, **free}
+
         return core_schema.no_info_before_validator_function(
-            partial(_gathered, self.name, known),
+            gathered,
             handler(source),
-            serialization=core_schema.wrap_serializer_function_ser_schema(
-                partial(_spread, self.name)
-            ),
+            serialization=core_schema.wrap_serializer_function_ser_schema(spread),
         )
-
-
-def _gathered(name: str, known: frozenset[str], value: object) -> object:
-    if not isinstance(value, dict):
-        return value
-    named = {key: inner for key, inner in value.items() if key in known}
-    rest = {key: inner for key, inner in value.items() if key not in known and _is_number(inner)}
-    return {**named, name: rest}
 
 
 def _is_number(value: object) -> bool:
@@ -139,30 +127,11 @@ def _is_number(value: object) -> bool:
     return True
 
 
-def _spread(name: str, value: object, write: Callable[[object], dict[str, Any]]) -> object:
-    written = write(value)
-    return {**{key: inner for key, inner in written.items() if key != name}, **written[name]}
+def _without_empty(value: object, write: Callable[[object], dict[str, Any]]) -> object:
+    return {name: inner for name, inner in write(value).items() if inner not in (None, "", [])}
 
 
-@dataclass(frozen=True, slots=True)
-class Sparse:
-    """Says of a dataclass that it is written without the fields that are null, empty text or
-    empty list: where the document says that a field is there for some only.
-    """
-
-    def __get_pydantic_core_schema__(
-        self, source: type[Any], handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
-        """Add a serialiser to the dataclass's own schema."""
-        return core_schema.no_info_before_validator_function(
-            lambda value: value,
-            handler(source),
-            serialization=core_schema.wrap_serializer_function_ser_schema(_written_sparsely),
-        )
-
-
-_ABSENT: Final[tuple[object, ...]] = (None, "", [])
-
-
-def _written_sparsely(value: object, write: Callable[[object], dict[str, Any]]) -> object:
-    return {name: inner for name, inner in write(value).items() if inner not in _ABSENT}
+SPARSE: Final = WrapSerializer(_without_empty)
+"""Says of a dataclass that it is written without the fields that are null, empty text or empty
+list: where the document says that a field is there for some only.
+"""

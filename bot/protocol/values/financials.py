@@ -6,12 +6,12 @@ they come. Amounts are VND. Source: broker open API 0.2.0-preview.3, financials.
 """
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, WrapSerializer
+from pydantic import BeforeValidator, Field, WrapSerializer
 
 from bot.protocol.fields import Count, CountOrNone, NumberOrNone, Numbers, StampOrNone, Text
-from bot.protocol.shaped import Rest, Sparse
+from bot.protocol.shaped import SPARSE, Rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class MetricsRow:
     metrics: Numbers = field(default_factory=dict)
 
 
-AnalysisRow = Annotated[MetricsRow, Sparse(), Rest("metrics")]
+AnalysisRow = Annotated[MetricsRow, SPARSE, Rest("metrics")]
 """A year has no `quarter`."""
 StatementRow = Annotated[MetricsRow, Rest("metrics")]
 """A year has `quarter` null."""
@@ -81,15 +81,9 @@ class Recommendations:
     reports: Annotated[tuple[RecommendationReport, ...], Field(alias="recommendationReports")] = ()
 
 
-def _nothing_is_empty(value: object) -> object:
-    """The broker sends null or an empty list when there is no report."""
-    return {} if value is None or value == [] else value
-
-
-def _empty_is_nothing(found: Recommendations, write: SerializerFunctionWrapHandler) -> Any:
-    return write(found) if found != Recommendations() else []
-
-
 MaybeRecommendations = Annotated[
-    Recommendations, BeforeValidator(_nothing_is_empty), WrapSerializer(_empty_is_nothing)
+    Recommendations,
+    BeforeValidator(lambda value: {} if value is None or value == [] else value),
+    WrapSerializer(lambda found, write: write(found) if found != Recommendations() else []),
 ]
+"""The broker sends null or an empty list when there is no report."""

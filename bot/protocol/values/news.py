@@ -56,17 +56,9 @@ class NewsItem:
 
 
 @dataclass(frozen=True, slots=True)
-class NewsArticle:
+class NewsArticle(NewsItem):
     """An article with its text, as the broker sends it: it may be HTML and is not to be trusted."""
 
-    id: Code
-    title: Text
-    url: Text
-    published_at: Stamp
-    topic: Text
-    summary: Text = ""
-    source: Text = ""
-    symbols: Texts = ()
     content: Text = ""
 
 

@@ -36,33 +36,27 @@ class CatalogueItem:
 
 
 @dataclass(frozen=True, slots=True)
-class CommodityItem:
+class CommodityItem(CatalogueItem):
     """A commodity; `unit` is what its price is for, as the broker words it."""
 
-    symbol: Symbol
-    name: Text = ""
     unit: Text = ""
 
 
 @dataclass(frozen=True, slots=True)
-class FundItem:
+class FundItem(CatalogueItem):
     """An open-end fund. `type` and `valuation_frequency` are the broker's words."""
 
-    symbol: Symbol
-    name: Text = ""
     fund_company: Text = ""
     type: Text = ""
     valuation_frequency: Text = ""
 
 
 @dataclass(frozen=True, slots=True)
-class BondItem:
+class BondItem(CatalogueItem):
     """A bond. `type` is corporate or government; `coupon_rate` percent a year, paid
     `coupon_frequency` times.
     """
 
-    symbol: Symbol
-    name: Text = ""
     issuer: Text = ""
     type: Text = ""
     face_value: NumberOrNone = None
@@ -73,11 +67,9 @@ class BondItem:
 
 
 @dataclass(frozen=True, slots=True)
-class EtfItem:
+class EtfItem(CatalogueItem):
     """An exchange-traded fund and the index that it follows."""
 
-    symbol: Symbol
-    name: Text = ""
     fund_company: Text = ""
     underlying_index: Text = ""
 

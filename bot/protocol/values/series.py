@@ -7,11 +7,9 @@ likely slip). Whether bars are adjusted for corporate actions is not shown eithe
 units. Source: broker open API 0.2.0-preview.3, unified quotes.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
 from operator import attrgetter
-from typing import Annotated, Protocol, TypeVar
+from typing import Annotated, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -27,27 +25,22 @@ from bot.protocol.fields import (
     Vnd,
     decimal_of,
 )
-from bot.protocol.shaped import Sparse
+from bot.protocol.shaped import SPARSE
+
+T = TypeVar("T")
 
 
-class Started(Protocol):
-    """What has a start."""
-
-    @property
-    def start(self) -> datetime: ...
-
-
-S = TypeVar("S", bound=Started)
-
-
-def ascending(series: Iterable[S]) -> tuple[S, ...]:
-    """Return a series oldest first."""
-    return tuple(sorted(series, key=attrgetter("start")))
+def _sorted_by(field: str, *, reverse: bool = False) -> AfterValidator:
+    return AfterValidator(
+        lambda found: tuple(sorted(found, key=attrgetter(field), reverse=reverse))
+    )
 
 
 # ----------------------------------------------------------------------------------- histories
 
 _Start = Annotated[UnixSeconds, Field(alias="t")]
+Series = Annotated[tuple[T, ...], _sorted_by("start"), Field(alias="series")]
+"""Oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +56,9 @@ class PriceBar:
 
 
 @dataclass(frozen=True, slots=True)
-class BondBar:
+class BondBar(PriceBar):
     """One bar of a bond: prices, or of a yield-only bond `yield_percent` alone."""
 
-    start: _Start
-    open: Annotated[NumberOrNone, Field(alias="o")] = None
-    high: Annotated[NumberOrNone, Field(alias="h")] = None
-    low: Annotated[NumberOrNone, Field(alias="l")] = None
-    close: Annotated[NumberOrNone, Field(alias="c")] = None
-    volume: Annotated[NumberOrNone, Field(alias="v")] = None
     yield_percent: Annotated[NumberOrNone, Field(alias="yield")] = None
 
 
@@ -96,7 +83,7 @@ class PriceHistory:
     """The bars of a stock, ETF, currency pair, coin or commodity. `resolution` as asked for."""
 
     symbol: Symbol
-    bars: Annotated[tuple[PriceBar, ...], AfterValidator(ascending), Field(alias="series")]
+    bars: Series[PriceBar]
     currency: Text = ""
     resolution: Text = ""
 
@@ -106,7 +93,7 @@ class IndexHistory:
     """The bars of an index, in points; of a foreign index closes alone."""
 
     symbol: Symbol
-    bars: Annotated[tuple[PriceBar, ...], AfterValidator(ascending), Field(alias="series")]
+    bars: Series[PriceBar]
     resolution: Text = ""
 
 
@@ -115,9 +102,7 @@ class BondHistory:
     """The bars of a bond."""
 
     symbol: Symbol
-    bars: Annotated[
-        tuple[Annotated[BondBar, Sparse()], ...], AfterValidator(ascending), Field(alias="series")
-    ]
+    bars: Series[Annotated[BondBar, SPARSE]]
     currency: Text | None = None
     resolution: Text = ""
 
@@ -127,7 +112,7 @@ class FundHistory:
     """The net asset values of a fund, one a valuation day."""
 
     symbol: Symbol
-    points: Annotated[tuple[NavPoint, ...], AfterValidator(ascending), Field(alias="series")]
+    points: Series[NavPoint]
     currency: Text = ""
 
 
@@ -136,7 +121,7 @@ class DealerHistory:
     """A dealer's prices of one product."""
 
     code: Text
-    points: Annotated[tuple[DealerPoint, ...], AfterValidator(ascending), Field(alias="series")]
+    points: Series[DealerPoint]
     symbol: Text = ""
     currency: Text = ""
 
@@ -165,18 +150,9 @@ class PriceLevel:
     volume: Shares = 0
 
 
-def dearest_first(levels: Iterable[PriceLevel]) -> tuple[PriceLevel, ...]:
-    """Return bids, best first."""
-    return tuple(sorted(levels, key=attrgetter("price"), reverse=True))
-
-
-def cheapest_first(levels: Iterable[PriceLevel]) -> tuple[PriceLevel, ...]:
-    """Return asks, best first."""
-    return tuple(sorted(levels, key=attrgetter("price")))
-
-
-Bids = Annotated[tuple[PriceLevel, ...], BeforeValidator(_priced), AfterValidator(dearest_first)]
-Asks = Annotated[tuple[PriceLevel, ...], BeforeValidator(_priced), AfterValidator(cheapest_first)]
+_Levels = Annotated[tuple[PriceLevel, ...], BeforeValidator(_priced)]
+Bids = Annotated[_Levels, _sorted_by("price", reverse=True)]
+Asks = Annotated[_Levels, _sorted_by("price")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,14 +182,10 @@ class DepthSnapshot:
     remain_ask: Shares | None = None
 
 
-def _earliest_first(entries: Iterable[DepthSnapshot]) -> tuple[DepthSnapshot, ...]:
-    return tuple(sorted(entries, key=attrgetter("taken_at")))
-
-
 @dataclass(frozen=True, slots=True)
 class DepthHistory:
     """The depth of a stock today, one snapshot in five minutes; none outside trading hours."""
 
     symbol: Symbol
-    entries: Annotated[tuple[DepthSnapshot, ...], AfterValidator(_earliest_first)] = ()
+    entries: Annotated[tuple[DepthSnapshot, ...], _sorted_by("taken_at")] = ()
     currency: Text = ""

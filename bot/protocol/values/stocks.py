@@ -7,7 +7,7 @@ statistics.
 """
 
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Generic, TypeVar
 
 from pydantic import Field
 
@@ -25,7 +25,9 @@ from bot.protocol.fields import (
     VndOrNone,
     Word,
 )
-from bot.protocol.shaped import Rest, Sparse
+from bot.protocol.shaped import SPARSE, Rest
+
+T = TypeVar("T")
 
 _OfDay = Annotated[Day, Field(alias="date")]
 _MaybeDay = Annotated[DayOrNone, Field(alias="date")]
@@ -247,7 +249,7 @@ class Indicator:
     params: tuple[Number, ...] = ()
     display_name: Text = ""
     points: Annotated[
-        tuple[Annotated[IndicatorPoint, Sparse(), Rest("lines")], ...], Field(alias="data")
+        tuple[Annotated[IndicatorPoint, SPARSE, Rest("lines")], ...], Field(alias="data")
     ] = ()
     note: Text | None = None
 
@@ -265,6 +267,15 @@ class Technicals:
 
 
 # ------------------------------------------------------------------------------------- trading
+
+
+@dataclass(frozen=True, slots=True)
+class DailyHistory(Generic[T]):
+    """What was traded, day by day."""
+
+    days: Annotated[tuple[T, ...], Field(alias="data")] = ()
+    symbol: Word = ""
+    resolution: Text = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,15 +318,6 @@ class TradingDay:
 
 
 @dataclass(frozen=True, slots=True)
-class TradingHistory:
-    """What was traded, day by day."""
-
-    days: Annotated[tuple[TradingDay, ...], Field(alias="data")] = ()
-    symbol: Word = ""
-    resolution: Text = ""
-
-
-@dataclass(frozen=True, slots=True)
 class GroupTrading:
     """What foreigners, or brokers for themselves, bought and sold on a day; `net` is bought less
     sold.
@@ -339,13 +341,8 @@ class GroupTradingDay:
     net: Turnovers | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class GroupTradingHistory:
-    """What a group bought and sold, day by day."""
-
-    days: Annotated[tuple[GroupTradingDay, ...], Field(alias="data")] = ()
-    symbol: Word = ""
-    resolution: Text = ""
+TradingHistory = DailyHistory[TradingDay]
+GroupTradingHistory = DailyHistory[GroupTradingDay]
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,7 +133,7 @@ class Statistics:
 
     def stock_trading_history(self, asked: Asked) -> object:
         days = (values.TradingDay(flow.day, *_split(flow.traded)) for flow in self._flows(asked))
-        return values.TradingHistory(tuple(days), asked.symbol, DAILY)
+        return values.DailyHistory(tuple(days), asked.symbol, DAILY)
 
     def stock_foreign(self, asked: Asked) -> object:
         flow = self._flow(asked)
@@ -142,7 +142,7 @@ class Statistics:
     def stock_foreign_history(self, asked: Asked) -> object:
         flows = self._flows(asked)
         days = (values.GroupTradingDay(flow.day, *_turnovers(asked, flow)) for flow in flows)
-        return values.GroupTradingHistory(tuple(days), asked.symbol, DAILY)
+        return values.DailyHistory(tuple(days), asked.symbol, DAILY)
 
     stock_proprietary = stock_foreign
     stock_proprietary_history = stock_foreign_history
