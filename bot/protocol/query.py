@@ -82,7 +82,6 @@ class Together:
     names: tuple[str, ...]
 
     def faults(self, query: Mapping[str, str]) -> Iterator[QueryFault]:
-        """Name the ones that are left out."""
         missing = [name for name in self.names if name not in query]
         if len(missing) < len(self.names):
             yield from (QueryFault(name, f"goes with {_and(self.names)}") for name in missing)
@@ -95,7 +94,6 @@ class AtMostOne:
     names: tuple[str, ...]
 
     def faults(self, query: Mapping[str, str]) -> Iterator[QueryFault]:
-        """Name the second."""
         given = [name for name in self.names if name in query]
         if len(given) > 1:
             yield QueryFault(given[1], f"only one of {_and(self.names)}")
@@ -137,7 +135,6 @@ class OnlyWith:
     value: str
 
     def faults(self, query: Mapping[str, str]) -> Iterator[QueryFault]:
-        """Name the one."""
         if self.name in query and query.get(self.other) != self.value:
             yield QueryFault(self.name, f"only with {self.other}={self.value}")
 
@@ -150,7 +147,6 @@ class DayRange:
     second: str
 
     def faults(self, query: Mapping[str, str]) -> Iterator[QueryFault]:
-        """Name the second."""
         if self.first not in query or self.second not in query:
             return
         first, second = query[self.first], query[self.second]
@@ -168,7 +164,6 @@ class LiveOnly:
     fields: tuple[str, ...]
 
     def faults(self, query: Mapping[str, str]) -> Iterator[QueryFault]:
-        """Name the sort key or the filters."""
         if "date" not in query:
             return
         barred = {f"{field}_{bound}" for field in self.fields for bound in ("gt", "lt")}

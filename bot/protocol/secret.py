@@ -1,9 +1,9 @@
 """A text that must not be shown: it comes out only where `reveal` is called."""
 
 import hmac
-from typing import Final, NoReturn
+from typing import NoReturn
 
-HIDDEN: Final = "***"
+from bot.protocol.redact import HIDDEN
 
 
 class Secret:

@@ -77,18 +77,3 @@ class SigningKey:
         )
         given = signature.encode("utf-8", "surrogateescape")
         return hmac.compare_digest(expected.hexdigest().encode(), given)
-
-
-def is_signed_by(
-    secret: str,
-    signature: str,
-    *,
-    timestamp_ms: int | str,
-    method: str,
-    target: str,
-    body_sha256: str,
-) -> bool:
-    """Tell whether `signature` is that of one secret; see SigningKey."""
-    return SigningKey(secret).has_signed(
-        signature, timestamp_ms=timestamp_ms, method=method, target=target, body_sha256=body_sha256
-    )

@@ -9,7 +9,7 @@ state machine (states; reading fills safely). That MATCHED may be partial is the
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Literal
 
 from bot.domain.order import TERMINAL_STATES, OrderReport, OrderState
 
@@ -27,11 +27,6 @@ class Status:
     state: OrderState
     may_amend: bool | None
     may_cancel: bool | None
-
-    @property
-    def is_final(self) -> bool:
-        """True when no move leaves it."""
-        return self.state in TERMINAL_STATES
 
 
 STATUSES: Final[Mapping[str, Status]] = MappingProxyType(
@@ -101,7 +96,7 @@ def state_of(status: str) -> OrderState | None:
 
 def is_final(status: str) -> bool:
     """Tell whether a status is one that no move leaves; an unknown one never is."""
-    return status in STATUSES and STATUSES[status].is_final
+    return status in STATUSES and STATUSES[status].state in TERMINAL_STATES
 
 
 def settle(report: OrderReport) -> OrderState:
@@ -150,22 +145,20 @@ def may_cancel(report: OrderReport) -> bool:
     What is shown as forbidden stays so; then the row's flag decides; without a flag only a status
     that is shown to allow it does.
     """
-    return _permitted(report, report.may_cancel, _cell(report.status, "may_cancel"))
+    return _permitted(report, "may_cancel")
 
 
 def may_amend(report: OrderReport) -> bool:
     """Tell whether price or quantity may be changed, by the same rule as `may_cancel`."""
-    return _permitted(report, report.may_amend, _cell(report.status, "may_amend"))
+    return _permitted(report, "may_amend")
 
 
-def _cell(status: str, permission: str) -> bool | None:
-    known = STATUSES.get(status)
-    return getattr(known, permission) if known else None
-
-
-def _permitted(report: OrderReport, flag: bool | None, shown: bool | None) -> bool:  # noqa: FBT001
+def _permitted(report: OrderReport, permission: Literal["may_cancel", "may_amend"]) -> bool:
+    known = STATUSES.get(report.status)
+    shown: bool | None = getattr(known, permission) if known else None
     if settle(report) in TERMINAL_STATES or shown is False:
         return False
+    flag: bool | None = getattr(report, permission)
     return flag if flag is not None else shown is True
 
 

@@ -10,18 +10,14 @@ from bot.domain.instrument import EXCHANGE_TZ
 from bot.protocol.bodies import read_body
 from bot.protocol.envelope import Payload
 from bot.protocol.errors import MalformedAnswer
-from bot.protocol.fields import Instant, Named, Text, WholeUnixSeconds, Wire, read
+from bot.protocol.fields import Instant, Named, WholeUnixSeconds, Wire, read
 from bot.protocol.secret import Secret
+from bot.protocol.shaped import decoded, encoded
 from bot.protocol.strict_json import compact
 from bot.protocol.values.border import OtpTicket, OtpVerification, TwoFactorToken
 
 OTP_CHANNEL: Final = "EMAIL"
 """SMS existed until 2026-05-15."""
-
-
-class _Ticket(Wire):
-    ticket_id: Named
-    masked_destination: Text = ""
 
 
 class _Token(Wire):
@@ -45,13 +41,13 @@ class _Revocation(Wire):
 
 def decode_otp_ticket(payload: Payload) -> OtpTicket:
     """Return the ticket that a code must come with."""
-    found = read(_Ticket, payload)
-    return OtpTicket(found.ticket_id, found.masked_destination)
+    return decoded(OtpTicket, payload)
 
 
 def encode_otp_ticket(ticket: OtpTicket) -> dict[str, object]:
     """Return the answer to a request for a code."""
-    return {"ticket_id": ticket.ticket_id, "masked_destination": ticket.masked_destination}
+    written: dict[str, object] = encoded(OtpTicket, ticket)
+    return written
 
 
 def decode_two_factor_token(payload: Payload) -> TwoFactorToken:

@@ -7,12 +7,9 @@ from collections.abc import Sequence
 
 from bot.domain.account import SubAccount
 from bot.protocol.envelope import Payload
-from bot.protocol.fields import Named, NotNegative, Text, Wire, elements, read
+from bot.protocol.fields import Named, Text, Wire, elements, read
+from bot.protocol.shaped import decoded, encoded
 from bot.protocol.values.border import User
-
-
-class _User(Wire):
-    user_id: NotNegative
 
 
 class _SubAccount(Wire):
@@ -26,12 +23,13 @@ class _SubAccount(Wire):
 
 def decode_user(payload: Payload) -> User:
     """Return the owner of the key."""
-    return User(read(_User, payload).user_id)
+    return decoded(User, payload)
 
 
 def encode_user(user: User) -> dict[str, object]:
     """Return the `data` of users/me."""
-    return {"user_id": user.user_id}
+    written: dict[str, object] = encoded(User, user)
+    return written
 
 
 def decode_sub_accounts(payload: Payload) -> tuple[SubAccount, ...]:

@@ -12,7 +12,7 @@ from bot.broker.signer import Credentials
 from bot.clock import SimulatedClock
 from bot.domain.account import SubAccount
 from bot.protocol.secret import Secret
-from bot.protocol.signing import body_sha256, is_signed_by
+from bot.protocol.signing import SigningKey, body_sha256
 from tests.broker.loopback import START, JumpingWaiter
 
 KEY: Final = "ak_test_canary0001"
@@ -49,8 +49,7 @@ class Asked:
     def is_signed(self) -> bool:
         """True when the signature is right for the bytes that came, hash included."""
         digest = self.headers.get("x-fh-bodyhash", "")
-        return digest == body_sha256(self.body) and is_signed_by(
-            SECRET,
+        return digest == body_sha256(self.body) and SigningKey(SECRET).has_signed(
             self.headers["x-fh-signature"],
             timestamp_ms=self.headers["x-fh-timestamp"],
             method=self.method,

@@ -1,6 +1,6 @@
 """What a call of the broker's API is: path, tier, parameters, and the exact text of its target.
 
-The calls themselves are the rows of `endpoints.py`.
+The calls themselves are the rows of the modules beside this one.
 """
 
 import re

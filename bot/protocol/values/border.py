@@ -15,7 +15,7 @@ from pydantic import Field
 from bot.domain.account import Holding
 from bot.domain.instrument import Exchange, Phase
 from bot.domain.order import OrderType, Side
-from bot.protocol.fields import Shares, Symbol, Text, Vnd, Whole
+from bot.protocol.fields import Named, NotNegative, Shares, Symbol, Text, Vnd, Whole
 from bot.protocol.secret import Secret
 
 
@@ -23,7 +23,7 @@ from bot.protocol.secret import Secret
 class User:
     """The owner of the API key."""
 
-    user_id: int
+    user_id: NotNegative
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +140,8 @@ class AccountSummary:
 class OtpTicket:
     """A one-time code is on its way. The ticket lives five minutes and takes three tries."""
 
-    ticket_id: str
-    masked_destination: str
+    ticket_id: Named
+    masked_destination: Text = ""
 
 
 @dataclass(frozen=True, slots=True)
