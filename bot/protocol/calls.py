@@ -20,7 +20,6 @@ from bot.protocol.values import (
     earlier,
     financials,
     funds,
-    index,
     news,
     quotes,
     series,
@@ -38,7 +37,7 @@ _BY_HAND: Final[Mapping[str, tuple[Callable[[Payload], Any], Callable[[Any], obj
 }
 _FAMILIES: Final = {
     module.__name__.rpartition(".")[2]: module
-    for module in (account, earlier, financials, funds, index, news, quotes, series, stocks)
+    for module in (account, earlier, financials, funds, news, quotes, series, stocks)
 }
 _NO_CODEC: Final = {"todays_orders", "order_detail"}
 

@@ -90,7 +90,7 @@ _INDICES_AND_SECTORS: Final = (
     read(
         "index_realtime",
         "/market/index-realtime",
-        "*index.IndexNow",
+        "*quotes.IndexNow",
         Parameter("index", is_list=True, is_required=True),
         lane=Lane.QUOTE,
         key="result",

@@ -1,4 +1,4 @@
-"""What the unified quotes say of the eight kinds, each as a value.
+"""What the unified quotes say of the eight kinds, each as a value, and an index as it moves.
 
 Prices are full units of `currency`, with no multiplier: VND for what is listed here. They are
 Decimals, as the kinds include foreign shares, rates and coins. `change` is against `reference`, in
@@ -14,14 +14,18 @@ from pydantic import Field
 
 from bot.protocol.fields import (
     Count,
+    CountOrNone,
     Day,
     DayOrNone,
+    Named,
     Number,
     NumberOrNone,
     SharesOrNone,
     StampOrNone,
     Symbol,
     Text,
+    UnixMs,
+    VndOrNone,
 )
 
 # ---------------------------------------------------------------------------------- catalogues
@@ -121,8 +125,6 @@ class IndexQuote:
 
 @dataclass(frozen=True, slots=True)
 class TwoWay:
-    """A figure of each side of a currency pair."""
-
     bid: NumberOrNone = None
     ask: NumberOrNone = None
 
@@ -199,13 +201,45 @@ class BondQuote:
     updated_at: StampOrNone = None
 
 
+@dataclass(frozen=True, slots=True)
+class IndexNow:
+    """An index, the counts of its stocks, and its day so far.
+
+    `values`, `volumes` and `times` belong together by position; so do, for indices of the KRX
+    system alone, the series of counts. `phase` is the broker's word for the exchange's phase.
+    Values, changes and references are points. Field names by the broker's public command-line
+    client.
+    """
+
+    index: Named
+    value: Annotated[NumberOrNone, Field(alias="indexValue")] = None
+    name: Text = ""
+    change: NumberOrNone = None
+    change_percent: Annotated[NumberOrNone, Field(alias="changePercent")] = None
+    reference: NumberOrNone = None
+    quantity: Annotated[SharesOrNone, Field(alias="allQuantity")] = None
+    amount: Annotated[VndOrNone, Field(alias="allValue")] = None
+    advances: CountOrNone = None
+    declines: CountOrNone = None
+    unchanged: Annotated[CountOrNone, Field(alias="nochanges")] = None
+    ceiling: CountOrNone = None
+    floor: CountOrNone = None
+    values: tuple[Number, ...] = ()
+    volumes: tuple[Number, ...] = ()
+    times: tuple[UnixMs, ...] = ()
+    advances_series: Annotated[tuple[Count, ...], Field(alias="advancesArr")] = ()
+    declines_series: Annotated[tuple[Count, ...], Field(alias="declinesArr")] = ()
+    unchanged_series: Annotated[tuple[Count, ...], Field(alias="nochangesArr")] = ()
+    ceiling_series: Annotated[tuple[Count, ...], Field(alias="ceilings")] = ()
+    floor_series: Annotated[tuple[Count, ...], Field(alias="floors")] = ()
+    phase: Annotated[Text, Field(alias="sessionInExchange")] = ""
+
+
 # --------------------------------------------------------------------------- commodity dealers
 
 
 @dataclass(frozen=True, slots=True)
 class DealerItem:
-    """A dealer's product of a commodity."""
-
     code: Text
     name: Text = ""
     dealer: Text = ""

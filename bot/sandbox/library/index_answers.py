@@ -11,7 +11,7 @@ from typing import Any
 
 from bot.protocol.values import quotes
 from bot.protocol.values.border import JsonValue, Unshaped
-from bot.protocol.values.index import IndexNow
+from bot.protocol.values.quotes import IndexNow
 from bot.protocol.values.series import IndexHistory
 from bot.sandbox.api.gatekeeper import not_found
 from bot.sandbox.library.asked import Asked
