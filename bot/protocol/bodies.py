@@ -13,6 +13,7 @@ from bot.domain.account import SubAccount
 from bot.domain.order import MARKET_TYPES, ORDER_TYPES, Intent, OrderType, Side
 from bot.protocol.errors import MalformedRequest
 from bot.protocol.fields import Wire, said_of
+from bot.protocol.shaped import validated
 from bot.protocol.strict_json import INTEGER_MAX, NotJson, compact, parse
 from bot.protocol.values.border import AmendRequest, PlaceRequest
 
@@ -122,7 +123,7 @@ def decode_cancel(body: bytes) -> str:
 def read_body(model: type[B], body: bytes) -> B:
     """Return a request body as `model`. Raises MalformedRequest."""
     try:
-        return model.model_validate(parse(body))
+        return validated(model, parse(body))
     except NotJson as error:
         raise MalformedRequest(str(error)) from error
     except ValidationError as error:

@@ -33,9 +33,9 @@ from bot.protocol.fields import (
     average_of,
     elements,
     local_instant,
-    read,
 )
 from bot.protocol.redact import redact
+from bot.protocol.shaped import decoded
 from bot.protocol.sizes import ROWS_MAX
 from bot.protocol.status import REJECTED_STATUSES, STATUS_OF_CODE, settle, state_of, status_code_of
 from bot.protocol.strict_json import compact
@@ -116,7 +116,7 @@ def decode_order_row(
     payload: Payload, *, account: SubAccount, requested_at: datetime
 ) -> OrderReport:
     """Return one row. Its account is the one asked for, unless the row names another."""
-    row = read(_Row, payload)
+    row = decoded(_Row, payload)
     status = row.status or STATUS_OF_CODE.get(row.status_code, "")
     side = _SIDE_OF_WORD.get(row.side) or _SIDE_OF_WORD.get(row.side_code)
     if side is None:

@@ -27,7 +27,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, time
 from decimal import ROUND_FLOOR, ROUND_HALF_UP, Decimal, InvalidOperation
 from types import MappingProxyType
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Final, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -37,7 +37,6 @@ from pydantic import (
     Field,
     PlainSerializer,
     ValidationError,
-    model_validator,
 )
 
 from bot.domain.instrument import EXCHANGE_TZ
@@ -279,27 +278,9 @@ def local_instant(day: date | None, clock: str, stamp: str) -> datetime | None:
 
 
 class Wire(BaseModel):
-    """An object of the broker's. Unknown fields are ignored, null is as good as absent."""
+    """An object of the broker's that is read and not kept; unknown fields are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, hide_input_in_errors=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _null_is_absent(cls, value: Any) -> Any:
-        if isinstance(value, dict):
-            return {name: inner for name, inner in value.items() if inner is not None}
-        return value
-
-
-W = TypeVar("W", bound=Wire)
-
-
-def read(model: type[W], payload: Payload) -> W:
-    """Return the payload as `model`. Raises MalformedAnswer naming the call, the field and why."""
-    try:
-        return model.model_validate(payload.value)
-    except ValidationError as error:
-        raise MalformedAnswer(payload.call, said_of(error), payload.raw) from None
 
 
 def elements(payload: Payload) -> list[Payload]:

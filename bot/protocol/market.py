@@ -9,7 +9,8 @@ from bot.domain.instrument import Exchange, Phase
 from bot.domain.order import OrderType
 from bot.protocol.envelope import Payload
 from bot.protocol.errors import MalformedAnswer
-from bot.protocol.fields import Wire, Word, read
+from bot.protocol.fields import Wire, Word
+from bot.protocol.shaped import decoded
 from bot.protocol.values.border import MarketPhase
 
 
@@ -21,7 +22,7 @@ class _MarketPhase(Wire):
 
 def decode_market_phase(payload: Payload) -> MarketPhase:
     """Return phase and order types. A phase that we do not know is CLOSED (see MarketPhase)."""
-    found = read(_MarketPhase, payload)
+    found = decoded(_MarketPhase, payload)
     if found.exchange not in Exchange.__members__:
         raise MalformedAnswer(payload.call, "exchange: none of those traded here", payload.raw)
     stated, listed = found.exchange_session, found.available_order_types

@@ -24,9 +24,9 @@ from bot.protocol.fields import (
     Word,
     average_of,
     elements,
-    read,
 )
 from bot.protocol.redact import redact
+from bot.protocol.shaped import decoded
 from bot.protocol.status import settle_quantities, state_of
 from bot.protocol.strict_json import compact
 
@@ -60,8 +60,7 @@ def decode_order_results(payload: Payload) -> tuple[OrderResult, ...]:
 
 
 def decode_order_result(element: Payload) -> OrderResult:
-    """Return one element. Raises MalformedAnswer."""
-    found = read(_OrderResult, element)
+    found = decoded(_OrderResult, element)
     if found.order_side not in Side.__members__:
         raise MalformedAnswer(element.call, "order_side: neither BUY nor SELL", element.raw)
     # Shares without their amount would be fills that cost nothing: the order's row tells both.

@@ -23,8 +23,8 @@ from bot.protocol.fields import (
     Wire,
     Word,
     local_text,
-    read,
 )
+from bot.protocol.shaped import decoded
 from bot.protocol.sizes import LEVELS_MAX
 
 CURRENCY: Final = "VND"
@@ -64,7 +64,7 @@ def decode_quote(payload: Payload) -> Quote:
 
     Another exchange than ours is malformed: such a stock isn't traded here.
     """
-    found = read(_Quote, payload)
+    found = decoded(_Quote, payload)
     if found.exchange not in Exchange.__members__:
         raise MalformedAnswer(payload.call, "exchange: none of those traded here", payload.raw)
     return Quote(
@@ -117,7 +117,7 @@ def decode_depth(payload: Payload) -> Depth:
         if isinstance(side, list) and len(side) > LEVELS_MAX:
             wanted = f"wanted at most {LEVELS_MAX} levels a side, found {len(side):,}"
             raise MalformedAnswer(payload.call, wanted, payload.raw)
-    found = read(_Depth, payload)
+    found = decoded(_Depth, payload)
     return Depth(
         symbol=found.symbol,
         bids=tuple(sorted(_levels(found.bids), key=attrgetter("price"), reverse=True)),

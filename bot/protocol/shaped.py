@@ -48,10 +48,15 @@ def shaped(endpoint: Endpoint, kind: type[T]) -> Codec[T]:
 def decoded(kind: type[T], payload: Payload) -> T:
     """Return the payload as `kind`. Raises MalformedAnswer naming the call, the field and why."""
     try:
-        value: T = _adapter(kind).validate_python(without_nulls(payload.value))
+        return validated(kind, payload.value)
     except ValidationError as error:
         raise MalformedAnswer(payload.call, said_of(error), payload.raw) from None
-    return value
+
+
+def validated(kind: type[T], value: object) -> T:
+    """Return a value of JSON as `kind`, a dataclass or a model. Raises ValidationError."""
+    found: T = _adapter(kind).validate_python(without_nulls(value))
+    return found
 
 
 def encoded(kind: type[T], value: T) -> Any:

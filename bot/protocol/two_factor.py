@@ -10,7 +10,7 @@ from bot.domain.instrument import EXCHANGE_TZ
 from bot.protocol.bodies import read_body
 from bot.protocol.envelope import Payload
 from bot.protocol.errors import MalformedAnswer
-from bot.protocol.fields import Instant, Named, WholeUnixSeconds, Wire, read
+from bot.protocol.fields import Instant, Named, WholeUnixSeconds, Wire
 from bot.protocol.secret import Secret
 from bot.protocol.shaped import decoded, encoded
 from bot.protocol.strict_json import compact
@@ -40,12 +40,10 @@ class _Revocation(Wire):
 
 
 def decode_otp_ticket(payload: Payload) -> OtpTicket:
-    """Return the ticket that a code must come with."""
     return decoded(OtpTicket, payload)
 
 
 def encode_otp_ticket(ticket: OtpTicket) -> dict[str, object]:
-    """Return the answer to a request for a code."""
     written: dict[str, object] = encoded(OtpTicket, ticket)
     return written
 
@@ -53,7 +51,7 @@ def encode_otp_ticket(ticket: OtpTicket) -> dict[str, object]:
 def decode_two_factor_token(payload: Payload) -> TwoFactorToken:
     """Return the token and its end; where two ends are given, the earlier one counts."""
     # An answer that may hold a token is not kept, not even redacted.
-    found = read(_Token, Payload(payload.call, payload.value))
+    found = decoded(_Token, Payload(payload.call, payload.value))
     ends = [end for end in (found.expires_at, found.expires_at_epoch) if end is not None]
     if not ends:
         raise MalformedAnswer(payload.call, "neither expires_at nor expires_at_epoch")
@@ -80,7 +78,6 @@ def decode_otp_request(body: bytes) -> str:
 
 
 def encode_otp_verification(ticket_id: str, code: Secret) -> bytes:
-    """Return the body that exchanges a code."""
     return compact({"ticket_id": ticket_id, "otp_code": code.reveal()}).encode()
 
 
@@ -91,7 +88,6 @@ def decode_otp_verification(body: bytes) -> OtpVerification:
 
 
 def encode_revocation(token: Secret) -> bytes:
-    """Return the body that revokes a token."""
     return compact({"session_token": token.reveal()}).encode()
 
 

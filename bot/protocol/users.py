@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from bot.domain.account import SubAccount
 from bot.protocol.envelope import Payload
-from bot.protocol.fields import Named, Text, Wire, elements, read
+from bot.protocol.fields import Named, Text, Wire, elements
 from bot.protocol.shaped import decoded, encoded
 from bot.protocol.values.border import User
 
@@ -22,7 +22,6 @@ class _SubAccount(Wire):
 
 
 def decode_user(payload: Payload) -> User:
-    """Return the owner of the key."""
     return decoded(User, payload)
 
 
@@ -36,7 +35,7 @@ def decode_sub_accounts(payload: Payload) -> tuple[SubAccount, ...]:
     """Return the sub-accounts in the broker's order. Two may share a `type`: never index by it."""
     return tuple(
         SubAccount(entry.id, entry.sub_account_ext, entry.type, entry.name)
-        for entry in (read(_SubAccount, element) for element in elements(payload))
+        for entry in (decoded(_SubAccount, element) for element in elements(payload))
     )
 
 
