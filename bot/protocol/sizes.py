@@ -6,6 +6,7 @@ What is for a moment is read at once, in a few milliseconds at most; all else is
 Figures by `bench/hostile.py`.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -45,8 +46,6 @@ _SMALL: Final = frozenset(
     | {"pnl_today", "place_order", "amend_order", "cancel_order"}
     | {"request_otp", "verify_otp", "revoke_token"}
 )
-_MEDIUM: Final = ("sub_accounts", "portfolio", "index_realtime")
-_SMALL_ENDINGS: Final = ("_quote", "_depth")
 
 
 def size_of(endpoint: Endpoint) -> Size:
@@ -75,10 +74,9 @@ def _values_in(body: bytes) -> int:
     return body.count(b",") + body.count(b"[") + body.count(b"{")
 
 
-def _size(name: str) -> Size:
-    if name in _SMALL or name.endswith(_SMALL_ENDINGS):
-        return SMALL
-    return MEDIUM if name in _MEDIUM else LARGE
-
-
-_SIZES: Final = {name: _size(name) for name in ENDPOINTS}
+_SIZES: Final[Mapping[str, Size]] = {
+    **dict.fromkeys(ENDPOINTS, LARGE),
+    **dict.fromkeys(("sub_accounts", "portfolio", "index_realtime"), MEDIUM),
+    **dict.fromkeys((name for name in ENDPOINTS if name.endswith(("_quote", "_depth"))), SMALL),
+    **dict.fromkeys(_SMALL, SMALL),
+}

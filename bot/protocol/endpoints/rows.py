@@ -80,14 +80,12 @@ def signed(
     shape: Shape = Shape.OBJECT,
     lane: Lane = Lane.OTHER,
 ) -> Endpoint:
-    """Make a tier 2 read."""
     return Endpoint(
         name, "GET", path, Tier.TWO, key, lane, shape=shape, takes=takes, answers=answers
     )
 
 
 def write(name: str, method: str, path: str, lane: Lane = Lane.PLACE) -> Endpoint:
-    """Make an order write."""
     return Endpoint(name, method, path, Tier.TWO, "result", lane, is_write=True, shape=Shape.ARRAY)
 
 

@@ -57,8 +57,6 @@ class MoneyAssets:
 
 @dataclass(frozen=True, slots=True)
 class Debts:
-    """What is owed."""
-
     total: Vnd = 0
     secure_amount: Vnd = 0
     advance_amt: Vnd = 0
@@ -77,8 +75,6 @@ class Profit:
 
 @dataclass(frozen=True, slots=True)
 class Profits:
-    """Profit by product."""
-
     stock: Profit | None = None
     fund: Profit | None = None
 

@@ -21,8 +21,6 @@ from bot.protocol.secret import Secret
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """The owner of the API key."""
-
     user_id: NotNegative
 
 
@@ -154,8 +152,6 @@ class TwoFactorToken:
 
 @dataclass(frozen=True, slots=True)
 class OtpVerification:
-    """A client's one-time code for a ticket."""
-
     ticket_id: str
     code: Secret
 

@@ -230,8 +230,6 @@ class EconomicEvent:
 
 @dataclass(frozen=True, slots=True)
 class GlobalArticle:
-    """An article of the global news."""
-
     id: Count
     title: Text = ""
     url: Text = ""

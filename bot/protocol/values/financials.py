@@ -31,8 +31,6 @@ StatementRow = Annotated[MetricsRow, Rest("metrics")]
 
 @dataclass(frozen=True, slots=True)
 class IndustryRatios:
-    """The averages of the company's industry."""
-
     pe: NumberOrNone = None
     pb: NumberOrNone = None
     ev_ebitda: NumberOrNone = None

@@ -42,8 +42,6 @@ class NavRecord:
 
 @dataclass(frozen=True, slots=True)
 class NavHistories:
-    """A fund's values beside its benchmark."""
-
     nav_histories: tuple[NavRecord, ...] = ()
     benchmark_name: Text = ""
 
@@ -113,7 +111,5 @@ class NavChange:
 
 @dataclass(frozen=True, slots=True)
 class FundNavs:
-    """The values of one of the funds compared."""
-
     fund_name: Text
     nav_records: tuple[NavChange, ...] = ()

@@ -67,8 +67,6 @@ class NewsArticle(NewsItem):
 
 @dataclass(frozen=True, slots=True)
 class MacroItem:
-    """A macro indicator in the list of them."""
-
     indicator: Text
     name: Text = ""
     tags: Texts = ()
@@ -163,8 +161,6 @@ class BankRate:
 
 @dataclass(frozen=True, slots=True)
 class BankRates:
-    """The rates of one bank."""
-
     bank_name: Text
     rates: tuple[BankRate, ...] = ()
 

@@ -72,8 +72,6 @@ class NavPoint:
 
 @dataclass(frozen=True, slots=True)
 class DealerPoint:
-    """A dealer's price."""
-
     start: _Start
     price: NumberOrNone = None
 
@@ -99,8 +97,6 @@ class IndexHistory:
 
 @dataclass(frozen=True, slots=True)
 class BondHistory:
-    """The bars of a bond."""
-
     symbol: Symbol
     bars: Series[Annotated[BondBar, SPARSE]]
     currency: Text | None = None
@@ -118,8 +114,6 @@ class FundHistory:
 
 @dataclass(frozen=True, slots=True)
 class DealerHistory:
-    """A dealer's prices of one product."""
-
     code: Text
     points: Series[DealerPoint]
     symbol: Text = ""

@@ -107,8 +107,6 @@ class SectorStep:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Who the company is."""
-
     symbol: Symbol
     name_vn: Text = ""
     name_en: Text | None = None
@@ -143,8 +141,6 @@ class Stake:
 
 @dataclass(frozen=True, slots=True)
 class OwnershipStructure:
-    """Who holds the shares, by group."""
-
     state: Stake | None = None
     foreign: Stake | None = None
     other: Stake | None = None
@@ -152,8 +148,6 @@ class OwnershipStructure:
 
 @dataclass(frozen=True, slots=True)
 class Shareholder:
-    """A major shareholder."""
-
     name: Text
     type: Text = ""
     volume: SharesOrNone = None
@@ -172,8 +166,6 @@ class RoomLimit:
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """Who owns the company."""
-
     symbol: Symbol
     structure: OwnershipStructure | None = None
     major_shareholders: tuple[Shareholder, ...] = ()
@@ -195,8 +187,6 @@ class ForeignRoom:
 
 @dataclass(frozen=True, slots=True)
 class ForeignRoomDay:
-    """One day of the history of the foreign room."""
-
     day: _OfDay
     max_pct: NumberOrNone = None
     max_volume: SharesOrNone = None
@@ -206,8 +196,6 @@ class ForeignRoomDay:
 
 @dataclass(frozen=True, slots=True)
 class ForeignRoomHistory:
-    """A page of the history of the foreign room."""
-
     items: tuple[ForeignRoomDay, ...] = ()
     symbol: Word = ""
     total: CountOrNone = None
@@ -297,8 +285,6 @@ class Turnovers:
 
 @dataclass(frozen=True, slots=True)
 class Trading:
-    """What was traded in a stock on a day."""
-
     symbol: Word = ""
     day: _MaybeDay = None
     total: Turnover | None = None
@@ -309,8 +295,6 @@ class Trading:
 
 @dataclass(frozen=True, slots=True)
 class TradingDay:
-    """One day of the history of trading."""
-
     day: _OfDay
     total: Turnover | None = None
     matched: Turnover | None = None
@@ -333,8 +317,6 @@ class GroupTrading:
 
 @dataclass(frozen=True, slots=True)
 class GroupTradingDay:
-    """One day of the history of a group's trading."""
-
     day: _OfDay
     buy: Turnovers | None = None
     sell: Turnovers | None = None
