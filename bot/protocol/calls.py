@@ -15,16 +15,7 @@ from bot.protocol.endpoints.endpoint import Endpoint
 from bot.protocol.endpoints.trading import ORDER_HISTORY, USER_RIGHTS
 from bot.protocol.envelope import Payload
 from bot.protocol.shaped import Codec, shaped
-from bot.protocol.values import (
-    account,
-    earlier,
-    financials,
-    funds,
-    news,
-    quotes,
-    series,
-    stocks,
-)
+from bot.protocol.values import account, earlier, financials, funds, news, quotes, series, stocks
 from bot.protocol.values.border import Unshaped
 
 _BY_HAND: Final[Mapping[str, tuple[Callable[[Payload], Any], Callable[[Any], object]]]] = {

@@ -19,12 +19,7 @@ from bot.domain.outcome import Accepted, NotSent, Outcome, Refused, Resolution, 
 from bot.protocol.answer import Answer, NoAnswer
 from bot.protocol.endpoints.endpoint import Endpoint
 from bot.protocol.endpoints.trading import AMEND_ORDER, CANCEL_ORDER, PLACE_ORDER, USER
-from bot.protocol.envelope import (
-    SUCCESS_CODE,
-    open_envelope,
-    rate_limit_reset,
-    read_error_body,
-)
+from bot.protocol.envelope import SUCCESS_CODE, open_envelope, rate_limit_reset, read_error_body
 from bot.protocol.errors import ProtocolError
 from bot.protocol.orders import decode_order_results
 from bot.protocol.redact import redact

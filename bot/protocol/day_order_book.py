@@ -199,9 +199,7 @@ class RowDetail:
     adjusted_quantity: int = 0
 
 
-def encode_todays_orders(
-    rows: Sequence[tuple[OrderReport, RowDetail]],
-) -> list[dict[str, object]]:
+def encode_todays_orders(rows: Sequence[tuple[OrderReport, RowDetail]]) -> list[dict[str, object]]:
     """Return the `result` of the day order book."""
     return [encode_order_row(report, detail) for report, detail in rows]
 

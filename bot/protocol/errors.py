@@ -30,7 +30,11 @@ class MalformedAnswer(ProtocolError):
         super().__init__(f"{call}: the answer cannot be used: {reason}")
         self.call = call
         self.reason = reason
-        self.raw = redact(_as_text(raw))
+        # As text in which what must not be kept can be seen, also where it is 16-bit text.
+        if isinstance(raw, bytes):
+            encoding = "utf-16" if raw[:2] in _BYTE_ORDER_MARKS_16 else "utf-8"
+            raw = raw[:_BYTES_READ_MAX].decode(encoding, errors="backslashreplace")
+        self.raw = redact(raw)
 
     def __reduce__(self) -> tuple[type, tuple[str, str, str]]:
         return type(self), (self.call, self.reason, self.raw)
@@ -81,12 +85,3 @@ class UnusableTarget(ProtocolError):
         super().__init__(f"{endpoint}: the path value {name} is empty or a dot segment")
         self.endpoint = endpoint
         self.name = name
-
-
-def _as_text(raw: bytes | str) -> str:
-    """Read the bytes so that what must not be kept can be seen in them, also in 16-bit text."""
-    if isinstance(raw, str):
-        return raw
-    raw = raw[:_BYTES_READ_MAX]
-    encoding = "utf-16" if raw[:2] in _BYTE_ORDER_MARKS_16 else "utf-8"
-    return raw.decode(encoding, errors="backslashreplace")

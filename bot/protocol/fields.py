@@ -65,6 +65,14 @@ def decimal_of(value: object) -> Decimal:
     raise ValueError("not a number")
 
 
+def decimal_or_none(value: object) -> Decimal | None:
+    """Return what `decimal_of` does, None for what is no number."""
+    try:
+        return decimal_of(value)
+    except ValueError:
+        return None
+
+
 def _bounded(value: Decimal) -> int:
     if abs(value) > INTEGER_MAX:
         raise ValueError("beyond 64 bits")
@@ -78,12 +86,8 @@ def _whole(value: object) -> int:
     return _bounded(number)
 
 
-def _floored(value: object) -> int:
-    return _bounded(decimal_of(value).to_integral_value(rounding=ROUND_FLOOR))
-
-
-def _rounded(value: object) -> int:
-    return _bounded(decimal_of(value).to_integral_value(rounding=ROUND_HALF_UP))
+def _rounded(value: object, *, rounding: str = ROUND_HALF_UP) -> int:
+    return _bounded(decimal_of(value).to_integral_value(rounding=rounding))
 
 
 def _or_none(read: Callable[[object], T]) -> Callable[[object], T | None]:
@@ -109,7 +113,7 @@ _NumberWriter: Final = PlainSerializer(_plain_number, when_used="unless-none")
 Whole = Annotated[int, BeforeValidator(_whole)]
 Positive = Annotated[int, Field(gt=0), BeforeValidator(_whole)]
 NotNegative = Annotated[int, Field(ge=0), BeforeValidator(_whole)]
-Floored = Annotated[int, BeforeValidator(_floored)]
+Floored = Annotated[int, BeforeValidator(lambda value: _rounded(value, rounding=ROUND_FLOOR))]
 Vnd = Annotated[int, BeforeValidator(_rounded)]
 VndOrNone = Annotated[int | None, BeforeValidator(_or_none(_rounded))]
 Shares = Vnd

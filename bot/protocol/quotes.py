@@ -28,7 +28,6 @@ from bot.protocol.shaped import decoded
 from bot.protocol.sizes import LEVELS_MAX
 
 CURRENCY: Final = "VND"
-_PERCENT_DIGITS: Final = 2
 
 
 class _Quote(Wire):
@@ -87,7 +86,7 @@ def encode_quote(quote: Quote, *, name: str = "") -> dict[str, object]:
     change = None if quote.reference is None else quote.last - quote.reference
     percent = None
     if change is not None and quote.reference:
-        percent = round(change * 100 / quote.reference, _PERCENT_DIGITS)
+        percent = round(change * 100 / quote.reference, 2)
     return {
         "symbol": quote.symbol,
         "name": name or quote.symbol,

@@ -20,7 +20,7 @@ from pydantic_core import CoreSchema, core_schema
 from bot.protocol.endpoints.endpoint import Endpoint
 from bot.protocol.envelope import Payload
 from bot.protocol.errors import MalformedAnswer
-from bot.protocol.fields import decimal_of, said_of
+from bot.protocol.fields import decimal_or_none, said_of
 
 T = TypeVar("T")
 
@@ -109,8 +109,10 @@ class Rest:
         def gathered(value: object) -> object:
             if not isinstance(value, dict):
                 return value
-            rest = {key: one for key, one in value.items() if key not in known and _is_number(one)}
-            return {**{key: one for key, one in value.items() if key in known}, self.name: rest}
+            named = {key: one for key, one in value.items() if key in known}
+            others = ((key, one) for key, one in value.items() if key not in known)
+            rest = {key: one for key, one in others if decimal_or_none(one) is not None}
+            return {**named, self.name: rest}
 
         def spread(value: object, write: Callable[[object], dict[str, Any]]) -> object:
             written = write(value)
@@ -122,14 +124,6 @@ class Rest:
             handler(source),
             serialization=core_schema.wrap_serializer_function_ser_schema(spread),
         )
-
-
-def _is_number(value: object) -> bool:
-    try:
-        decimal_of(value)
-    except ValueError:
-        return False
-    return True
 
 
 def _without_empty(value: object, write: Callable[[object], dict[str, Any]]) -> object:

@@ -56,13 +56,7 @@ class SigningKey:
         self._begun = hmac.new(secret.encode(), digestmod="sha256")
 
     def has_signed(
-        self,
-        signature: str,
-        *,
-        timestamp_ms: int | str,
-        method: str,
-        target: str,
-        body_sha256: str,
+        self, signature: str, *, timestamp_ms: int | str, method: str, target: str, body_sha256: str
     ) -> bool:
         """Tell in constant time whether `signature` is the one of these values.
 

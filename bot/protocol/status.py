@@ -82,7 +82,6 @@ _CODE_OF_STATE: Final[Mapping[OrderState, str]] = MappingProxyType(
         _S.REJECTED: "05",
     }
 )
-_CODE_OF_A_LIVE_ORDER: Final = "01"
 
 REJECTED_STATUSES: Final = frozenset({"REJECTED", "FAILED"})
 """What an order write's answer says of an order that was refused inside an HTTP 200."""
@@ -164,4 +163,4 @@ def _permitted(report: OrderReport, permission: Literal["may_cancel", "may_amend
 
 def status_code_of(state: OrderState) -> str:
     """Return the two-digit `status_code` that a row carries for an order in `state`."""
-    return _CODE_OF_STATE.get(state, _CODE_OF_A_LIVE_ORDER)
+    return _CODE_OF_STATE.get(state, "01")

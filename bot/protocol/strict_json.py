@@ -97,8 +97,5 @@ _ENCODER: Final = json.JSONEncoder(
     default=_number,
 )
 _DECODER: Final = json.JSONDecoder(
-    object_pairs_hook=_object,
-    parse_float=_fraction,
-    parse_int=_integer,
-    parse_constant=_constant,
+    object_pairs_hook=_object, parse_float=_fraction, parse_int=_integer, parse_constant=_constant
 )

@@ -186,10 +186,7 @@ _STOCK_STATISTICS: Final = (
     ),
     read("stock_orders", _TRADING + "/orders", "stocks.OrderStatistics", DATE),
     read(
-        "stock_orders_history",
-        _TRADING + "/orders/history",
-        "stocks.OrderStatisticsHistory",
-        *DAYS,
+        "stock_orders_history", _TRADING + "/orders/history", "stocks.OrderStatisticsHistory", *DAYS
     ),
     read("stock_events", _ONE + "/events", ""),
     read("stock_insider", _TRADING + "/insider", ""),

@@ -20,10 +20,7 @@ RESOLUTION: Final = Parameter("resolution", values=words.RESOLUTIONS, default="1
 DAILY: Final = Parameter("resolution", values=words.DAILY, default="1D")
 WINDOW: Final = Parameter("window", values=words.WINDOWS, default="1D")
 PAGE: Final = Parameter("page", Kind.WHOLE, default="1", minimum=1)
-PAGES: Final = (
-    PAGE,
-    Parameter("page_size", Kind.WHOLE, default="20", minimum=1, maximum=50),
-)
+PAGES: Final = (PAGE, Parameter("page_size", Kind.WHOLE, default="20", minimum=1, maximum=50))
 SYMBOL: Final = Parameter("symbol", is_required=True)
 REPORT_PERIOD: Final = Parameter("period", values=words.REPORT_PERIODS, default="annual")
 FUND_TYPE: Final = Parameter("fund-type", values=words.FUND_TYPES, is_required=True)

@@ -23,7 +23,7 @@ from bot.protocol.fields import (
     Text,
     UnixSeconds,
     Vnd,
-    decimal_of,
+    decimal_or_none,
 )
 from bot.protocol.shaped import SPARSE
 
@@ -125,15 +125,13 @@ class DealerHistory:
 
 def _priced(levels: object) -> object:
     """Leave out the levels of an auction: they come with price 0, or with none."""
-    return list(filter(_has_price, levels)) if isinstance(levels, list) else levels
-
-
-def _has_price(level: object) -> bool:
-    price = level.get("price", 0) if isinstance(level, dict) else 1
-    try:
-        return bool(decimal_of(price))
-    except ValueError:
-        return True
+    if not isinstance(levels, list):
+        return levels
+    return [
+        level
+        for level in levels
+        if not isinstance(level, dict) or decimal_or_none(level.get("price", 0)) != 0
+    ]
 
 
 @dataclass(frozen=True, slots=True)
