@@ -24,6 +24,8 @@ from bot.protocol.endpoints.rows import (
 )
 from bot.protocol.query import ExactlyOne, Kind, OnlyWith, Parameter
 
+_COMPANY: Final = "/market/company-financial"
+
 _NEWS_AND_FINANCIALS: Final = (
     read(
         "market_news",
@@ -61,17 +63,12 @@ _NEWS_AND_FINANCIALS: Final = (
     read("bank_rates", "/market/financial-data/bank-interest-rates", "news.BankRateTable"),
     read(
         "financial_analysis",
-        "/market/company-financial/analysis",
+        _COMPANY + "/analysis",
         "*financials.AnalysisRow",
         SYMBOL,
         REPORT_PERIOD,
     ),
-    read(
-        "financial_overview",
-        "/market/company-financial/overview",
-        "financials.FinancialOverview",
-        SYMBOL,
-    ),
+    read("financial_overview", _COMPANY + "/overview", "financials.FinancialOverview", SYMBOL),
     read(
         "financial_statement",
         "/market/v2/financial-statement/statement",
