@@ -161,7 +161,7 @@ class OrderManager:
                 account=self._account,
             )
             if isinstance(outcome, Accepted):
-                self._day_order_book.learn(outcome.result.order_id)
+                self._day_order_book.ids.add(outcome.result.order_id)
             self._answer_place(intent, outcome, self._finished(started, outcome, answer))
 
     def settle(self, intent: Intent, done: asyncio.Task[None]) -> None:
@@ -297,7 +297,7 @@ class OrderManager:
             boottime_ns=boottime_ns(),
             body_sha256=signed.body_sha256,
             body=redact(signed.body.decode()),
-            known_ids=self._day_order_book.known_ids(),
+            known_ids=tuple(sorted(self._day_order_book.ids)),
             epoch=self._epoch,
         )
 

@@ -71,18 +71,11 @@ class DayOrderBook:
     post: Post
     elapsed_s: Elapsed
     """An age is a duration: it is not the market clock's, which may step or run faster."""
-    _ids: set[str] = field(default_factory=set, init=False)
+    ids: set[str] = field(default_factory=set, init=False)
+    """Every order id of the day so far; one of ours is added before the book shows it."""
     _day: date | None = field(default=None, init=False)
     _read_s: float | None = field(default=None, init=False)
     _failure: str = field(default="", init=False)
-
-    def known_ids(self) -> tuple[str, ...]:
-        """Every order id seen in the book of the day so far, sorted."""
-        return tuple(sorted(self._ids))
-
-    def learn(self, order_id: str) -> None:
-        """An order of ours was accepted; its id is known before the book shows it."""
-        self._ids.add(order_id)
 
     async def read_first(self) -> None:
         """Read the book for the first time of a run. Raises BrokerError when that fails."""
@@ -119,9 +112,9 @@ class DayOrderBook:
         self._read_s, self._failure = asked_s, ""
         day = asked_at.astimezone(EXCHANGE_TZ).date()
         if day != self._day:  # the broker may give out the ids of another day again
-            self._day, self._ids = day, set()
-        self._ids.update([report.order_id for report in found.reports])
-        self._ids.update([row.order_id for row in found.set_aside if row.order_id])
+            self._day, self.ids = day, set()
+        self.ids.update([report.order_id for report in found.reports])
+        self.ids.update([row.order_id for row in found.set_aside if row.order_id])
         account, at = self.account.extended_id, self.clock.now()
         self.post(TodaysOrdersRead(at, account, found.reports, asked_at, found.set_aside))
 

@@ -395,7 +395,7 @@ async def test_a_signal_leaves_until_the_last_instant_of_its_time_and_not_after(
 async def test_an_accepted_order_is_known_before_the_day_book_shows_it(stage: Stage) -> None:
     await stage.orders.place(await stage.ready(intent()))
 
-    assert list(stage.day_order_book.known_ids()) == stage.placed()
+    assert sorted(stage.day_order_book.ids) == stage.placed()
 
 
 @pytest.mark.parametrize(
@@ -478,11 +478,11 @@ async def test_a_place_that_ended_well_or_was_cut_off_is_not_answered_for_twice(
 
 async def test_ids_of_another_day_are_forgotten(stage: Stage) -> None:
     await stage.day_order_book.read()
-    stage.day_order_book.learn("ORD10000001")
+    stage.day_order_book.ids.add("ORD10000001")
     await stage.day_order_book.read()
-    assert stage.day_order_book.known_ids() == ("ORD10000001",)
+    assert stage.day_order_book.ids == {"ORD10000001"}
 
     stage.clock.advance_to(START + timedelta(days=1))
     await stage.day_order_book.read()
 
-    assert stage.day_order_book.known_ids() == ()
+    assert stage.day_order_book.ids == set()

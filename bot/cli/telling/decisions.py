@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Final
 
 from bot.cli.telling.memory import Lines, Memory, line
-from bot.cli.telling.wording import minute_of, order_words
+from bot.cli.telling.wording import minute_of, order_in, order_words
 from bot.domain.entry import Decision, Numbers, Verdict
 
 CHECKS_SHOWN: Final = ("MAX_ORDER_VALUE", "MAX_ORDERS", "CASH", "SELLABLE")
@@ -16,13 +16,6 @@ _FIGURE: Final = re.compile(r"[-+]?\d[\d.,:]*")
 
 
 def decision_lines(memory: Memory, entry: Decision) -> Lines:
-    order = order_words(
-        side=entry.side,
-        quantity=entry.quantity,
-        symbol=entry.symbol,
-        order_type=entry.order_type,
-        price=entry.price,
-    )
     who = entry.request_id or entry.strategy
     match entry.verdict:
         case Verdict.PASSED:
@@ -36,16 +29,18 @@ def decision_lines(memory: Memory, entry: Decision) -> Lines:
         case Verdict.BLOCKED:
             return _blocked(entry) if _is_news(memory, entry) else []
         case Verdict.WATCHED:
-            return [line(entry.at, "WATCH", f"{order} not sent · {entry.why}", entry.strategy)]
+            return [
+                line(entry.at, "WATCH", f"{order_in(entry)} not sent · {entry.why}", entry.strategy)
+            ]
         case Verdict.HELD:
             until = entry.numbers.get("until")
-            text = f"{order} waits for 2FA"
+            text = f"{order_in(entry)} waits for 2FA"
             if isinstance(until, str):
                 text += f" until {minute_of(datetime.fromisoformat(until))}"
             return [line(entry.at, "HELD", text, who)]
         case Verdict.EXPIRED:
             reason = entry.numbers.get("reason") or entry.why
-            return [line(entry.at, "EXPIRED", f"{order} not sent: {reason}", who)]
+            return [line(entry.at, "EXPIRED", f"{order_in(entry)} not sent: {reason}", who)]
         case Verdict.FAILED:
             text = f"{entry.symbol:<4} {entry.code}: {entry.why}"
             return [line(entry.at, "ALERT", text, entry.strategy)]

@@ -84,4 +84,7 @@ class Narrator:
             whole = f"{lines[0]} {mark}"
             first = [whole] if len(whole) <= LINE_MAX else [lines[0], more(mark)]
             lines = [*first, *lines[1:]]
-        return [part for line in lines for part in folded(line, indent=INDENT, limit=limit)]
+        shown: Lines = []
+        for line in lines:
+            shown += folded(line, indent=INDENT, limit=limit)
+        return shown

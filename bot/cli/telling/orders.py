@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from bot.cli.telling.memory import Lines, Memory, line, more
-from bot.cli.telling.wording import order_words, rejection_words
+from bot.cli.telling.wording import order_in, rejection_words
 from bot.domain.entry import (
     AttemptFinished,
     Fill,
@@ -60,7 +60,7 @@ def transition_lines(memory: Memory, entry: Transition) -> Lines:
 def order_lines(memory: Memory, entry: OrderUpdated) -> Lines:
     """The lines of a row of the day order book that is new or has changed."""
     before = memory.status_line.orders.get(entry.order_id)
-    who, order = entry.intent_id or entry.order_id, _order_words(entry)
+    who, order = entry.intent_id or entry.order_id, order_in(entry)
     left, kept = entry.quantity - entry.executed_quantity, entry.executed_quantity
     if entry.state is OrderState.REJECTED:
         return _refused(entry.at, "rejected", entry.code, entry.reason, who)
@@ -82,7 +82,7 @@ def order_lines(memory: Memory, entry: OrderUpdated) -> Lines:
         return [line(entry.at, "EXPIRED", text, who)]
     if before is None or (before.price, before.quantity) == (entry.price, entry.quantity):
         return []
-    return [line(entry.at, "AMEND", f"{_order_words(before)} -> {order}", who)]
+    return [line(entry.at, "AMEND", f"{order_in(before)} -> {order}", who)]
 
 
 def fill_lines(memory: Memory, entry: Fill) -> Lines:
@@ -96,16 +96,6 @@ def fill_lines(memory: Memory, entry: Fill) -> Lines:
         so_far = f"{entry.order_executed:,} of {entry.order_quantity:,} @ {entry.price:,}"
         return [line(entry.at, "PARTIAL", so_far + tail, who)]
     return [line(entry.at, "FILL", f"{entry.quantity:,} @ {entry.price:,}{tail}", who)]
-
-
-def _order_words(entry: OrderUpdated) -> str:
-    return order_words(
-        side=entry.side,
-        quantity=entry.quantity,
-        symbol=entry.symbol,
-        order_type=entry.order_type,
-        price=entry.price,
-    )
 
 
 def _refused(at: datetime, did: str, code: str | None, reason: str | None, who: str) -> Lines:

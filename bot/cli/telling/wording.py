@@ -5,6 +5,7 @@ from math import ceil
 from textwrap import wrap
 from typing import Final
 
+from bot.domain.entry import Decision, OrderUpdated
 from bot.domain.instrument import EXCHANGE_TZ, PHASE_WORDS, Phase
 from bot.domain.order import type_word
 from bot.domain.visible import visible
@@ -95,6 +96,17 @@ def order_words(
         f"{price:,}" if price is not None else None,
     )
     return " ".join(filter(None, parts))
+
+
+def order_in(entry: Decision | OrderUpdated) -> str:
+    """The whole order that a decision or a row is about."""
+    return order_words(
+        side=entry.side,
+        quantity=entry.quantity,
+        symbol=entry.symbol,
+        order_type=entry.order_type,
+        price=entry.price,
+    )
 
 
 def by_words(by: str, reason: str) -> str:

@@ -15,12 +15,12 @@ def on_todays_orders(state: State, event: TodaysOrdersRead) -> None:
     state.chains.learn(state.orders, event.reports)
     unowned = []
     for report in event.reports:
+        state.seen_ids.add(report.order_id)
         order = state.orders.get(state.chains.first(report.order_id))
         if order is None:
             unowned.append(report)
         elif not state.chains.is_former(report.order_id):
             guarded(state, f"row {report.order_id}", orders.apply, state, order, report, "book")
-    state.seen_ids.update(report.order_id for report in event.reports)
     state.seen_ids.update(row.order_id for row in event.set_aside if row.order_id)
     state.satisfy_polls(event.requested_at)
     for row in unknown.match(state, event, unowned):

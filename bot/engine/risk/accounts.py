@@ -144,7 +144,9 @@ def add_flow(state: State, fill: Fill) -> None:
     flow = flow_of(state, fill, state.trading_date)
     if flow is not None:
         state.flows.append(flow)
-        ledgers.add(state, flow)
+        # Before the first base the fill waits: the broker's numbers will contain it.
+        ledger = state.ledgers.get(flow.account)
+        (state.early_flows if ledger is None else ledger.flows).append(flow)
 
 
 def flow_of(state: State, fill: Fill, trading_date: date) -> Flow | None:

@@ -24,7 +24,7 @@ from bot.domain.entry import RunState
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.engine import gate
 from bot.engine.state import State
-from bot.engine.tracked import AccountLedger, Flow
+from bot.engine.tracked import AccountLedger
 
 _IN_ALL: Final = "in all"
 AROUND_PAYMENT: Final = timedelta(days=7)
@@ -71,12 +71,6 @@ class Shares:
     sellable: int
     sellable_max: int
     receiving: int
-
-
-def add(state: State, flow: Flow) -> None:
-    """Count a fill; before the first base the broker's numbers will contain it."""
-    ledger = state.ledgers.get(flow.account)
-    (state.early_flows if ledger is None else ledger.flows).append(flow)
 
 
 def reconcile(state: State, snapshot: AccountSnapshot) -> None:
