@@ -33,12 +33,7 @@ _SHOWN_LENGTH_MAX: Final = 60
 FULL_SPEED: Final = "max"
 _PACE_MIN: Final = 0.001
 _PACE_MAX: Final = 100_000
-_PACE_SCHEMA: Final[JsonSchemaValue] = {
-    "anyOf": [
-        {"type": "number", "minimum": _PACE_MIN, "maximum": _PACE_MAX},
-        {"const": FULL_SPEED},
-    ]
-}
+_NUMBER_SCHEMA: Final = {"type": "number", "minimum": _PACE_MIN, "maximum": _PACE_MAX}
 _TEXT_SCHEMA: Final = {"type": "string", "minLength": 1}
 
 
@@ -88,16 +83,14 @@ def whole(minimum: int, maximum: int, what: str = "a whole number") -> Reader[in
     wanted = f"{what} from {minimum:_} to {maximum:_}"
 
     def read(value: object) -> int:
-        if isinstance(value, int) and not isinstance(value, bool):
-            number = value
-        elif isinstance(value, str) and _WHOLE.fullmatch(value):
-            number = int(value)
-        elif isinstance(value, str) and _PERCENT.fullmatch(value):
-            raise wrong("E-CFG-013", f"{value.rstrip('% ')}, without %", value)
-        elif isinstance(value, str) and _LEADING_ZERO.fullmatch(value):
+        written = str(value) if isinstance(value, int | str) else ""
+        if _PERCENT.fullmatch(written):
+            raise wrong("E-CFG-013", f"{written.rstrip('% ')}, without %", value)
+        if _LEADING_ZERO.fullmatch(written):
             raise wrong("E-CFG-013", f"{what} without a leading zero", value)
-        else:
+        if not _WHOLE.fullmatch(written):  # True and False are int in Python, not here
             raise wrong("E-CFG-013", wanted, value)
+        number = int(written)
         if not minimum <= number <= maximum:
             raise wrong("E-CFG-015", wanted, value)
         return number
@@ -107,7 +100,7 @@ def whole(minimum: int, maximum: int, what: str = "a whole number") -> Reader[in
     return Reader(read, {"anyOf": [integer, grouped]})
 
 
-@reader(_PACE_SCHEMA)
+@reader({"anyOf": [_NUMBER_SCHEMA, {"const": FULL_SPEED}]})
 def pace(value: object) -> float:
     """Market seconds in a second of the wall; `max` (infinite): as fast as the machine goes."""
     if value in {FULL_SPEED, math.inf}:

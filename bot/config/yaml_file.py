@@ -43,13 +43,8 @@ _DECIMAL: Final = re.compile(
     r"[-+]?((0|[1-9][0-9]*)?\.[0-9]+|(0|[1-9][0-9]*)\.)([eE][-+]?[0-9]{1,3})?"
 )
 _WORDS: Final = {"": None, "~": None, "null": None, "true": True, "false": False}
-_KNOWN_TAGS: Final = frozenset(
-    {None, "!"}
-    | {
-        _CORE + name
-        for name in ("str", "int", "float", "bool", "null", "map", "seq", "timestamp", "value")
-    }
-)
+_PLAIN: Final = ("str", "int", "float", "bool", "null", "map", "seq", "timestamp", "value")
+_KNOWN_TAGS: Final = frozenset({None, "!", *(_CORE + name for name in _PLAIN)})
 """None is a value without a tag, `!` one that has the tag of its kind."""
 
 Location = tuple[str | int, ...]
@@ -236,12 +231,10 @@ def _tree(text: str, name: str) -> _Node | None:
         if isinstance(event, DocumentStartEvent) and root is not None:
             message = "a second document begins here: a file holds one"
             raise OperatorMistake([_problem("E-CFG-002", message, name, text, _span(event))])
+        if isinstance(event, AliasEvent) and event.anchor not in anchored:
+            message = "an alias (*name) without its anchor; put text that begins with * in quotes"
+            raise OperatorMistake([_problem("E-CFG-002", message, name, text, _span(event))])
         if isinstance(event, AliasEvent):
-            if event.anchor not in anchored:
-                message = (
-                    "an alias (*name) without its anchor; put text that begins with * in quotes"
-                )
-                raise OperatorMistake([_problem("E-CFG-002", message, name, text, _span(event))])
             node = anchored[event.anchor]
         elif isinstance(event, _Written):
             node = _Node(event)
@@ -282,8 +275,8 @@ class _Builder:
         if self._nodes > NODES_MAX or len(location) > DEPTH_MAX:
             message = f"its anchors unfold to more than {NODES_MAX:,} values or {DEPTH_MAX} levels"
             raise _mistake("E-CFG-005", message, self._name, _span(node.event).line)
-        self._values[location] = _span(node.event)
         event = node.event
+        self._values[location] = _span(event)
         if event.tag not in _KNOWN_TAGS:
             tag = str(event.tag).replace(_CORE, "!!")
             self._complain("E-CFG-006", f"the tag {tag} is not allowed: plain values only", node)

@@ -26,6 +26,10 @@ _CLOCK: Final = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?")
 VOLUME_MAX: Final = 1_000_000_000
 """Shares in one row: about ten times what any share has traded on its greatest day."""
 _PRICES: Final = ("open", "high", "low", "close")
+_AUCTIONS: Final = frozenset({Phase.OPEN, Phase.PRE_CLOSED})
+DAY: Final = slice(0, 10)
+CLOCK: Final = slice(11, None)
+"""The two parts of a written time, like `2026-11-19 09:15`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +74,9 @@ class DayLimits:
             raise WrongCell("high", "E-MKT-008", message)
         return RecordedBar(second, opened, high, low, closed, volume_of(row))
 
-    def minute(self, row: Row, text: str) -> RecordedBar:
+    def minute(self, row: Row) -> RecordedBar:
         """Return a bar of a minute in which the exchange trades. Raises WrongCell."""
-        second = second_of(text)
+        text, second = _second_of(row)
         bar, span = self.bar(row, second), place_of(second, self.spans)
         if span is None:
             raise WrongCell("time", "E-MKT-005", self._closed(text))
@@ -81,18 +85,20 @@ class DayLimits:
             raise WrongCell("high", "E-MKT-008", message)
         return bar
 
-    def trade(self, row: Row, text: str) -> Print:
+    def trade(self, row: Row) -> Print:
         """Return a trade of a second in which the exchange trades. Raises WrongCell."""
-        second, price = second_of(text), self.price(row, "price")
-        side = aggressor_of(row)
-        if side is None:  # an auction
-            phases = (Phase.OPEN, Phase.PRE_CLOSED)
-            is_open = any(s.phase in phases and second == s.end for s in self.spans)
-        else:
-            is_open = any(
-                s.phase is Phase.PROGRESS and s.start <= second < s.end for s in self.spans
-            )
-        if not is_open:
+        (text, second), price = _second_of(row), self.price(row, "price")
+        aggressor = row.cells["aggressor"]
+        if aggressor not in _AGGRESSORS:
+            message = f"aggressor is buy, sell, or empty in an auction, found {shown(aggressor)}"
+            raise WrongCell("aggressor", "E-MKT-003", message)
+        side = _AGGRESSORS[aggressor]
+        if not any(
+            s.phase in _AUCTIONS and second == s.end
+            if side is None
+            else s.phase is Phase.PROGRESS and s.start <= second < s.end
+            for s in self.spans
+        ):
             raise WrongCell("time", "E-MKT-005", self._closed(text))
         return Print(second, price, volume_of(row), side)
 
@@ -102,18 +108,19 @@ class DayLimits:
             if span.phase is Phase.PROGRESS
             else f"an auction at {_clock(span.end)}"
             for span in self.spans
-            if span.phase in (Phase.OPEN, Phase.PROGRESS, Phase.PRE_CLOSED)
+            if span.phase in {Phase.PROGRESS, *_AUCTIONS}
         ]
         return f"{self.instrument.exchange} does not trade at {text}; it does: {', '.join(trading)}"
 
 
-def second_of(text: str) -> int:
-    """Return the second of the day of `HH:MM` or `HH:MM:SS`. Raises WrongCell."""
+def _second_of(row: Row) -> tuple[str, int]:
+    """Return the time of a row, as it is written and as a second of the day. Raises WrongCell."""
+    text = row.cells["time"][CLOCK]
     found = _CLOCK.fullmatch(text)
     if found is None:
         raise WrongCell("time", "E-MKT-003", f"a time is HH:MM or HH:MM:SS, found {shown(text)}")
     hours, minutes, seconds = (int(part or 0) for part in found.groups())
-    return hours * 3_600 + minutes * 60 + seconds
+    return text, hours * 3_600 + minutes * 60 + seconds
 
 
 def day_of(text: str, column: str) -> date:
@@ -148,15 +155,6 @@ def volume_of(row: Row) -> int:
         else:
             return volume
     raise WrongCell("volume", "E-MKT-008", f"a volume is {wanted}, found {found}")
-
-
-def aggressor_of(row: Row) -> Side | None:
-    """Return who took; None for the trade of an auction. Raises WrongCell."""
-    text = row.cells["aggressor"]
-    if text not in _AGGRESSORS:
-        message = f"aggressor is buy, sell, or empty in an auction, found {shown(text)}"
-        raise WrongCell("aggressor", "E-MKT-003", message)
-    return _AGGRESSORS[text]
 
 
 def _clock(second: int) -> str:

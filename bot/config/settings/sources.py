@@ -124,13 +124,10 @@ def unknown_variables(environment: Mapping[str, str]) -> list[Problem]:
         section = name.split(NESTING)[0]
         if not name.startswith(PREFIX) or NESTING not in name or section in sections:
             continue
+        code, text = "E-CFG-045", f"names no setting. {did_you_mean(section, sections)}".rstrip()
         if section in later:
-            text = f"{name} does nothing in this release: {later[section]}. Take it out"
-            problems.append(Problem("E-CFG-028", f"the environment variable {text}"))
-        else:
-            text = f"the environment variable {name} names no setting. "
-            text = (text + did_you_mean(section, sections)).rstrip()
-            problems.append(Problem("E-CFG-045", text))
+            code, text = "E-CFG-028", f"does nothing in this release: {later[section]}. Take it out"
+        problems.append(Problem(code, f"the environment variable {name} {text}"))
     return problems
 
 

@@ -64,163 +64,149 @@ class Market:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A file under check: as far as it could be read, what was wrong already, and where."""
-
-    document: YamlDocument
-    file: StrategyFile | None = None
-    factory: type[Strategy] | None = None
-    unsound: frozenset[str] = frozenset()
-    found: tuple[Problem, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _Sound:
-    """What a check may rely on."""
+    """A file under check. `unsound` keys are wrong by themselves: in `file` they are left out."""
 
     document: YamlDocument
     file: StrategyFile
     market: Market
-    factory: type[Strategy] | None = None
-    unsound: frozenset[str] = frozenset()
+    factory: type[Strategy] | None
+    unsound: frozenset[str]
     warnings: list[Problem] = field(default_factory=list)
 
     def at(self, code: str, message: str, *location: str | int) -> Problem:
         return self.document.at_value(code, message, location)
 
 
-def contradictions(subject: Subject, market: Market) -> tuple[list[Problem], list[Problem]]:
-    """Return problems and warnings."""
-    if subject.file is None:
-        return [], []
-    document, file, factory = subject.document, subject.file, subject.factory
-    sound = _Sound(document, file, market, factory, subject.unsound)
+def contradictions(subject: Subject) -> list[Problem]:
+    """Return the problems; warnings are added to the subject's own."""
     checks = [check for keys, check in _CHECKS if not subject.unsound.intersection(keys)]
-    return [problem for check in checks for problem in check(sound)], sound.warnings
+    return [problem for check in checks for problem in check(subject)]
 
 
 # ----------------------------------------------------------------------------------- the keys alone
 
 
-def _order(sound: _Sound) -> Iterator[Problem]:
-    order, size, market = sound.file.order, sound.file.order.size, sound.file.order.price.market
+def _order(subject: Subject) -> Iterator[Problem]:
+    order, size, market = (
+        subject.file.order,
+        subject.file.order.size,
+        subject.file.order.price.market,
+    )
     given = [each for each in (size.shares, size.cash, size.percent) if each is not None]
     if len(given) != 1:
         message = "'order.size': wanted exactly one of shares, cash and percent; found "
-        yield sound.at("E-CFG-013", message + str(len(given)), "order", "size")
+        yield subject.at("E-CFG-013", message + str(len(given)), "order", "size")
     if order.type == "LIMIT" and market is not None:
         message = f"'order.price' {market} is a market order: write 'type: MARKET' as well"
-        yield sound.at("E-CFG-023", message, "order", "price")
+        yield subject.at("E-CFG-023", message, "order", "price")
     if order.type == "MARKET" and market is None:
         message = "'order.type: MARKET' needs a market type as 'order.price': MTL, ATO, ATC, …"
-        yield sound.at("E-CFG-023", message, "order", "type")
-    limits = sound.file.limits
+        yield subject.at("E-CFG-023", message, "order", "type")
+    limits = subject.file.limits
     for key, wanted, limit_key, limit in (
         ("shares", size.shares, "max_position", limits.max_position),
         ("cash", size.cash, "max_order_value", limits.max_order_value),
     ):
         is_too_small = wanted is not None and limit is not None and wanted > limit
-        if is_too_small and "limits" not in sound.unsound:
+        if is_too_small and "limits" not in subject.unsound:
             message = (
                 f"'limits.{limit_key}' {limit:_} is too small for one order of {wanted:_} {key}"
             )
-            yield sound.at("E-CFG-027", message, "limits", limit_key)
+            yield subject.at("E-CFG-027", message, "limits", limit_key)
 
 
-def _symbols(sound: _Sound) -> Iterator[Problem]:
+def _symbols(subject: Subject) -> Iterator[Problem]:
     """An unknown one is a warning only: the broker's word at start outranks the shipped table."""
-    table, day, symbols = sound.market.symbols, sound.market.on, sound.file.symbols
+    table, day, symbols = subject.market.symbols, subject.market.on, subject.file.symbols
     if not 1 <= len(symbols) <= SYMBOLS_MAX:
         message = f"'symbols': wanted 1 to {SYMBOLS_MAX}; found {len(symbols)}"
-        yield sound.at("E-CFG-015", message, "symbols")
+        yield subject.at("E-CFG-015", message, "symbols")
     for index, symbol in enumerate(symbols):
         place = ("symbols", index)
         if symbol in symbols[:index]:
-            yield sound.at("E-CFG-024", f"{symbol} is listed twice", *place)
+            yield subject.at("E-CFG-024", f"{symbol} is listed twice", *place)
         if table.instrument(symbol, day) is None:
             hint = did_you_mean(symbol, table.symbols(day))
             message = f"{symbol} is not in the shipped table; the broker is asked at start"
-            sound.warnings.append(sound.document.at_value("E-CFG-025", message, place, hint))
+            subject.warnings.append(subject.document.at_value("E-CFG-025", message, place, hint))
 
 
-def _wake(sound: _Sound) -> Iterator[Problem]:
-    wake = sound.file.wake
+def _wake(subject: Subject) -> Iterator[Problem]:
+    wake = subject.file.wake
     if not (wake.bar or wake.quote or wake.depth or wake.timer or wake.session):
         message = "'wake' is empty: wanted one of bar, quote, depth, timer and session"
-        yield sound.at("E-CFG-026", message, "wake")
+        yield subject.at("E-CFG-026", message, "wake")
     if wake.bar is not None and _DAY % wake.bar:
         message = "'wake.bar': wanted a width that divides a day evenly, like 1m, 5m, 15m or 1h"
-        yield sound.at("E-CFG-026", message, "wake", "bar")
+        yield subject.at("E-CFG-026", message, "wake", "bar")
     # A class that waits for bars alone never decides when only depth is polled.
-    factory, widths = sound.factory, wake.model_dump()
+    factory, widths = subject.factory, wake.model_dump()
     hooks = [
         key
         for key in widths
         if factory and getattr(factory, f"on_{key}") is not getattr(Strategy, f"on_{key}")
     ]
     is_unwoken = hooks and not any(widths[key] for key in hooks) and any(widths.values())
-    if is_unwoken and "use" not in sound.unsound:
-        message = f"nothing wakes {sound.file.use}: it waits for {' or '.join(hooks)} under 'wake'"
-        yield sound.document.at_key("E-CFG-035", message, ("wake",))
+    if is_unwoken and "use" not in subject.unsound:
+        message = (
+            f"nothing wakes {subject.file.use}: it waits for {' or '.join(hooks)} under 'wake'"
+        )
+        yield subject.document.at_key("E-CFG-035", message, ("wake",))
 
 
 # ------------------------------------------------------------------------------------ the exchanges
 
 
-def _lot(sound: _Sound) -> Iterator[Problem]:
+def _lot(subject: Subject) -> Iterator[Problem]:
     """Whether each exchange takes orders of that many shares; the first that does not is named."""
-    shares, rulebook = sound.file.order.size.shares, sound.market.rulebook
+    shares, rulebook = subject.file.order.size.shares, subject.market.rulebook
     if shares is None:
         return
-    for exchange in sound.market.exchanges(sound.file):
+    for exchange in subject.market.exchanges(subject.file):
         lots = rulebook.venues[exchange].lots
         lot, most = lots.lot_of(shares), lots.max_quantity
         if lot is None and most is not None and shares > most:
             fault = f"is {shares:_}: {exchange} takes at most {most:_} in one order"
         elif lot is None:
-            lots, article = (
-                rulebook.venues[exchange].lots,
-                "an" if exchange is Exchange.HNX else "a",
-            )
+            article = "an" if exchange is Exchange.HNX else "a"
             fault = (
                 f"is {shares:_}: {article} {exchange} order is a multiple of {lots.board_lot}, "
                 f"or an odd lot of {lots.odd_lots[0]} to {lots.odd_lots[-1]} (LIMIT only)"
             )
-        elif lot is Lot.ODD and sound.file.order.price.market is not None:
+        elif lot is Lot.ODD and subject.file.order.price.market is not None:
             fault = f"{shares} is an odd lot, which {exchange} takes as LIMIT only"
         else:
             continue
-        yield sound.at("E-CFG-021", f"'order.size.shares' {fault}", "order", "size", "shares")
+        yield subject.at("E-CFG-021", f"'order.size.shares' {fault}", "order", "size", "shares")
         return
 
 
-def _order_type(sound: _Sound) -> Iterator[Problem]:
+def _order_type(subject: Subject) -> Iterator[Problem]:
     """Whether each exchange takes the type, and in one of the phases that are asked for."""
-    wanted, rulebook = sound.file.order.price.market or OrderType.LO, sound.market.rulebook
-    written = sound.document.data.get("order")
+    wanted, rulebook = subject.file.order.price.market or OrderType.LO, subject.market.rulebook
+    written = subject.document.data.get("order")
     key = "price" if isinstance(written, dict) and "price" in written else "type"
-    for exchange, symbols in sound.market.exchanges(sound.file).items():
-        canonical, where = (
-            rulebook.canonical(exchange, wanted),
-            f"{exchange} ({', '.join(symbols)})",
-        )
+    for exchange, symbols in subject.market.exchanges(subject.file).items():
+        where = f"{exchange} ({', '.join(symbols)})"
+        canonical = rulebook.canonical(exchange, wanted)
         even = {word: rulebook.accepted_types(exchange, WORDS[word], Lot.EVEN) for word in WORDS}
         odd = {word: rulebook.accepted_types(exchange, WORDS[word], Lot.ODD) for word in WORDS}
         sessions = [word for word in WORDS if canonical in even[word] or canonical in odd[word]]
         if not sessions:
             types = sorted(set().union(*even.values()).intersection(MARKET_TYPES))
             message = f"{where} does not take {wanted}; it takes {', '.join(types) or 'LIMIT only'}"
-            yield sound.at("E-CFG-022", message, "order", key)
-        elif not set(sound.file.when.sessions or sessions) & set(sessions):
+            yield subject.at("E-CFG-022", message, "order", key)
+        elif not set(subject.file.when.sessions or sessions) & set(sessions):
             message = f"{where} takes {type_word(wanted)} in sessions [{', '.join(sessions)}] only"
-            yield sound.at("E-CFG-022", message, "when", "sessions")
+            yield subject.at("E-CFG-022", message, "when", "sessions")
 
 
 # ---------------------------------------------------------------------------------------- the class
 
 
-def _parameters(sound: _Sound) -> Iterator[Problem]:
+def _parameters(subject: Subject) -> Iterator[Problem]:
     """Whether the class has these parameters, and then whether its own check takes them."""
-    use, params, factory = sound.file.use, sound.file.params, sound.factory
+    use, params, factory = subject.file.use, subject.file.params, subject.factory
     if factory is None:
         return
     try:
@@ -233,23 +219,23 @@ def _parameters(sound: _Sound) -> Iterator[Problem]:
         if name not in known:
             hint = did_you_mean(name, list(known)) or f"known: {', '.join(known) or 'none'}"
             message, place = f"{use} has no parameter {name!r}", ("params", name)
-            wrong.append(sound.document.at_key("E-CFG-033", message, place, hint))
+            wrong.append(subject.document.at_key("E-CFG-033", message, place, hint))
             continue
         kind, is_flag = known[name].kind, isinstance(value, bool)
         kinds = (int, float) if kind is float else (kind,)
         if is_flag != (kind is bool) or not isinstance(value, kinds):
             message = f"'params.{name}': wanted {_TYPE_WORDS[kind]}; found {shown(value)}"
-            wrong.append(sound.at("E-CFG-034", message, "params", name))
+            wrong.append(subject.at("E-CFG-034", message, "params", name))
     for name, parameter in known.items():
         if parameter.default is None and name not in params:
             message = f"{use} needs the parameter {name!r} under 'params'"
-            wrong.append(sound.at("E-CFG-033", message, "params"))
+            wrong.append(subject.at("E-CFG-033", message, "params"))
     yield from wrong
-    if not wrong and "symbols" not in sound.unsound:
+    if not wrong and "symbols" not in subject.unsound:
         try:
-            make(factory, (*sound.file.symbols, "")[0], params)
+            make(factory, (*subject.file.symbols, "")[0], params)
         except RefusedParameters as error:
-            yield refused_parameters(sound.document, error)
+            yield refused_parameters(subject.document, error)
         except OperatorMistake as mistake:
             yield from mistake.problems
 
@@ -263,7 +249,7 @@ def refused_parameters(document: YamlDocument, error: RefusedParameters) -> Prob
     return document.at_value("E-CFG-039", f"{document.data.get('use')}: {error}", place)
 
 
-_CHECKS: Final[tuple[tuple[tuple[str, ...], Callable[[_Sound], Iterator[Problem]]], ...]] = (
+_CHECKS: Final[tuple[tuple[tuple[str, ...], Callable[[Subject], Iterator[Problem]]], ...]] = (
     (("order",), _order),
     (("symbols",), _symbols),
     (("wake",), _wake),

@@ -60,17 +60,28 @@ def check_file(path: Path, *, base_dir: Path | None = None, market: Market) -> C
     """
     text = read_text(path)
     document = parse_yaml(text, shown_path(path))
-    subject = _subject(document, base_dir or path.absolute().parent)
-    problems, warnings = contradictions(subject, market)
-    problems = [*subject.found, *problems]
-    if problems or subject.file is None or subject.factory is None:
+    use, factory, warnings = document.data.get("use"), None, list[Problem]()
+    if use == "rules":
+        message = "'use: rules' is not available yet: name a strategy in Python"
+        raise OperatorMistake([document.at_value("E-CFG-028", message, ("use",))])
+    file, unsound, problems = _sound_part(document)
+    if isinstance(use, str) and "use" not in unsound:
+        try:
+            factory = find_strategy(use, base_dir or path.absolute().parent)
+        except OperatorMistake as mistake:
+            problems += [
+                problem
+                if problem.file
+                else document.at_value(problem.code, f"'use': {problem.message}", ("use",))
+                for problem in mistake.problems
+            ]
+    if file is not None:
+        problems += contradictions(Subject(document, file, market, factory, unsound, warnings))
+    if problems or file is None or factory is None:
         raise OperatorMistake(in_order(problems))
-    plan = replace(
-        _plan(subject.file),
-        source=document.name,
-        source_sha256=hashlib.sha256(text.encode()).hexdigest(),
-    )
-    return CheckedFile(plan, subject.factory, document, tuple(warnings))
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    plan = replace(_plan(file), source=document.name, source_sha256=digest)
+    return CheckedFile(plan, factory, document, tuple(warnings))
 
 
 def check_files(
@@ -200,43 +211,26 @@ class UnknownSymbols(OperatorMistake):
 # ------------------------------------------------------------------------------------- one file
 
 
-def _subject(document: YamlDocument, base_dir: Path) -> Subject:
-    """Check the keys, then leave out what is wrong: the rest is looked at further, so that one run
-    names all mistakes.
+def _sound_part(
+    document: YamlDocument,
+) -> tuple[StrategyFile | None, frozenset[str], list[Problem]]:
+    """Check the keys, and leave out those that are wrong: the rest is looked at further, so that
+    one run names all mistakes. Return the rest, the keys left out, and what is wrong with them.
     """
-    use = document.data.get("use")
-    if use == "rules":
-        message = "'use: rules' is not available yet: name a strategy in Python"
-        return Subject(document, found=(document.at_value("E-CFG-028", message, ("use",)),))
-    file: StrategyFile | None
-    found: list[Problem] = []
-    unsound: set[str] = set()
     try:
-        file = StrategyFile.model_validate(document.data)
+        return StrategyFile.model_validate(document.data), frozenset(), []
     except ValidationError as error:
         found = problems_in(error, StrategyFile, document)
         details = error.errors(include_url=False)
-        unknown = [each["loc"] for each in details if each["type"] == "extra_forbidden"]
-        unsound = {str(each["loc"][0]) for each in details if each["loc"] not in unknown}
-        data = {key: value for key, value in document.data.items() if key not in unsound}
-        for location in unknown:
-            data = _without(data, location)
-        try:
-            file = StrategyFile.model_validate({**STAND_INS, **data})
-        except ValidationError:
-            file = None
-    factory = None
-    if isinstance(use, str) and "use" not in unsound:
-        try:
-            factory = find_strategy(use, base_dir)
-        except OperatorMistake as mistake:
-            found += [
-                problem
-                if problem.file
-                else document.at_value(problem.code, f"'use': {problem.message}", ("use",))
-                for problem in mistake.problems
-            ]
-    return Subject(document, file, factory, frozenset(unsound), tuple(found))
+    unknown = [each["loc"] for each in details if each["type"] == "extra_forbidden"]
+    unsound = frozenset(str(each["loc"][0]) for each in details if each["loc"] not in unknown)
+    data = {key: value for key, value in document.data.items() if key not in unsound}
+    for location in unknown:
+        data = _without(data, location)
+    try:
+        return StrategyFile.model_validate({**STAND_INS, **data}), unsound, found
+    except ValidationError:
+        return None, unsound, found
 
 
 def _without(data: Mapping[str, object], location: Sequence[int | str]) -> dict[str, object]:
@@ -250,13 +244,8 @@ def _without(data: Mapping[str, object], location: Sequence[int | str]) -> dict[
 
 def _plan(file: StrategyFile) -> StrategyPlan:
     between, wake = file.when.between or (None, None), file.wake
-    price, size = file.order.price, file.order.size
-    sizes = (
-        (SizeUnit.SHARES, size.shares),
-        (SizeUnit.CASH, size.cash),
-        (SizeUnit.PERCENT, size.percent),
-    )
-    unit, amount = next((unit, amount) for unit, amount in sizes if amount is not None)
+    price = file.order.price
+    [(unit, amount)] = file.order.size.model_dump(exclude_none=True).items()
     return StrategyPlan(
         name=file.name,
         use=file.use,
@@ -267,7 +256,7 @@ def _plan(file: StrategyFile) -> StrategyPlan:
         wake=Wake(wake.bar, wake.quote, wake.depth, wake.timer, wake.session),
         when=When(frozenset(WORDS[word] for word in file.when.sessions), *between),
         order=OrderPlan(
-            size_unit=unit,
+            size_unit=SizeUnit(unit),
             size=amount,
             order_type=price.market or OrderType.LO,
             basis=price.basis or PriceBasis.LAST,

@@ -89,12 +89,12 @@ def list_plugins(base_dir: Path) -> tuple[PluginRow, ...]:
     """Return everything that can be used, and broken files with the reason."""
     rows: list[PluginRow] = []
     for point in _points():
-        where, error = f"entry point {point.value}", None
+        error = None
         try:
             require_sound(_loaded(point))
         except OperatorMistake as mistake:
             error = mistake.problems[0].message
-        rows.append(PluginRow(point.name, where, error))
+        rows.append(PluginRow(point.name, f"entry point {point.value}", error))
     of_files: dict[str, PluginRow] = {}  # the project's own file of a name hides a shipped one
     for file in (file for folder in plugin_folders(base_dir) for file in _files(folder)):
         try:
