@@ -7,7 +7,9 @@ are in `content.yaml`. Source: broker open API 0.2.0-preview.3.
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from decimal import Decimal
+from functools import reduce
 from itertools import pairwise
+from operator import getitem
 from typing import Any, Final
 
 from bot.conformance.data import ContentCase
@@ -58,40 +60,29 @@ def _falling(values: Iterable[Any]) -> list[str]:
     return [f"{a} before {b}" for a, b in pairwise(values) if b < a]
 
 
-def _newest_first(key: str, name: str) -> Rule:
-    return lambda payload, _, __: _falling(each[name] for each in reversed(payload[key]))
+def _column(payload: Any, path: str) -> list[Any]:
+    """Return a field of all elements: `results.detail.date`; `.type` if the payload is a list."""
+    key, *names = path.split(".")
+    return [reduce(getitem, names, each) for each in (payload[key] if key else payload)]
 
 
-def _oldest_first(key: str, name: str) -> Rule:
-    return lambda payload, _, __: _falling(each[name] for each in payload[key])
+def _all_are(payload: Any, _: Facts, of: str) -> list[str]:
+    path, wanted = of.split()
+    return [f"{found} among {wanted}" for found in _column(payload, path) if found != wanted]
 
 
-def _every(key: str, name: str) -> Rule:
-    """Return the rule that `name` of all elements is what was asked for."""
-    return lambda payload, _, wanted: [
-        f"{each[name]} among {wanted}"
-        for each in (payload[key] if key else payload)
-        if each[name] != wanted
-    ]
+def _unequal(found: object, wanted: object) -> list[str]:
+    return [] if found == wanted else [f"{found}, wanted {wanted}"]
 
 
-def _equal(what: Callable[[Any], object], wanted: Callable[[Facts, str], object]) -> Rule:
-    def rule(payload: Any, facts: Facts, of: str) -> list[str]:
-        found, expected = what(payload), wanted(facts, of)
-        return [] if found == expected else [f"{found}, wanted {expected}"]
-
-    return rule
-
-
-def _page(number: int, size: int) -> Rule:
-    def rule(payload: Any, _: Facts, __: str) -> list[str]:
-        items = len(payload["items"])
-        wanted = max(0, min(size, payload["total"] - (number - 1) * size))
-        if (payload["page"], payload["page_size"], items) == (number, size, wanted):
-            return []
-        return [f"page {payload['page']} of {payload['page_size']} with {items} items"]
-
-    return rule
+def _page(payload: Any, _: Facts, of: str) -> list[str]:
+    """Compare with the page and the size that `of` names."""
+    number, size = map(int, of.split())
+    items = len(payload["items"])
+    wanted = max(0, min(size, payload["total"] - (number - 1) * size))
+    if (payload["page"], payload["page_size"], items) == (number, size, wanted):
+        return []
+    return [f"page {payload['page']} of {payload['page_size']} with {items} items"]
 
 
 def _uncrossed(payload: Any, facts: Facts, _: str) -> list[str]:
@@ -108,17 +99,14 @@ def _uncrossed(payload: Any, facts: Facts, _: str) -> list[str]:
     return [f"bid {max(bids)} at ask {min(asks)}"] if is_crossed else []
 
 
-def _near(key: str, name: str, divisor: int) -> Rule:
-    """Return the rule that the last price has the scale of the quote's reference."""
-
-    def rule(payload: Any, facts: Facts, _: str) -> list[str]:
-        prices = [each[name] for each in payload[key] if each.get(name)]
-        near = Decimal(facts["reference"]) / divisor
-        if not prices or near / SCALE_MAX < prices[-1] < near * SCALE_MAX:
-            return []
-        return [f"last close {prices[-1]}, wanted something near {near}"]
-
-    return rule
+def _scale(payload: Any, facts: Facts, of: str) -> list[str]:
+    """Whether the last price has the scale of the quote's reference, divided as `of` says."""
+    key, name, divisor = of.split()
+    prices = [each[name] for each in payload[key] if each.get(name)]
+    near = Decimal(facts["reference"]) / int(divisor)
+    if not prices or near / SCALE_MAX < prices[-1] < near * SCALE_MAX:
+        return []
+    return [f"last close {prices[-1]}, wanted something near {near}"]
 
 
 RULES: Final[Mapping[str, Rule]] = {
@@ -131,18 +119,12 @@ RULES: Final[Mapping[str, Rule]] = {
         if all(bar.get(name) is not None for name in _OHLC)
         and (bar["l"], bar["h"]) != (min(map(bar.get, _OHLC)), max(map(bar.get, _OHLC)))
     ],
-    "by symbol": _oldest_first("items", "symbol"),
-    "calendar ascends": lambda payload, _, __: _falling(
-        each["detail"]["date"] for each in payload["results"]
+    "all are": _all_are,
+    "ascends": lambda payload, _, path: _falling(_column(payload, path)),
+    "default indicators": lambda payload, _, __: _unequal(
+        sorted(_column(payload, "indicators.indicator")), _BY_DEFAULT
     ),
-    "days newest first": _newest_first("data", "date"),
-    "default indicators": _equal(
-        lambda payload: sorted(each["indicator"] for each in payload["indicators"]),
-        lambda _, __: _BY_DEFAULT,
-    ),
-    "default page": _page(1, 20),
     "empty": lambda payload, _, __: [] if payload == [] else [f"{len(payload)} elements"],
-    "entries ascend": _oldest_first("entries", "taken_at"),
     "equal lengths": lambda payload, _, __: [
         f"those of {each['index']} differ"
         for each in payload
@@ -153,7 +135,6 @@ RULES: Final[Mapping[str, Rule]] = {
         for each in payload
         if abs(each["fund_flow"] - (each["fund_inflow"] - each["fund_outflow"])) > ROUNDING
     ],
-    "in thousands": _near("prices", "close", 1_000),
     "inside the band": lambda payload, _, __: [
         f"{name} {payload[name]} outside {payload['floor']} to {payload['ceiling']}"
         for name in ("price", "reference")
@@ -176,19 +157,13 @@ RULES: Final[Mapping[str, Rule]] = {
         if payload["buy"]["total"][name] - payload["sell"]["total"][name]
         != payload["net"]["total"][name]
     ],
-    "news newest first": _newest_first("results", "published_at"),
+    "newest first": lambda payload, _, path: _falling(reversed(_column(payload, path))),
     "no pe": lambda payload, _, __: [
         f"{each['symbol']} has a pe" for each in payload["items"] if each.get("pe") is not None
     ],
-    "of exchange": _equal(lambda payload: payload["exchange"], lambda _, wanted: wanted),
-    "one index": _equal(
-        lambda payload: [each["index"] for each in payload], lambda _, wanted: [wanted]
-    ),
-    "only of the country": _every("results", "country"),
-    "only of the exchange": _every("items", "exchange"),
-    "only of the topic": _every("results", "topic"),
-    "only of the type": _every("", "type"),
-    "page 2 of 1": _page(2, 1),
+    "of exchange": lambda payload, _, wanted: _unequal(payload["exchange"], wanted),
+    "one index": lambda payload, _, wanted: _unequal(_column(payload, ".index"), [wanted]),
+    "page": _page,
     "page turns": lambda payload, _, __: [
         f"{name} {payload[name]}"
         for name, wanted in (
@@ -206,22 +181,18 @@ RULES: Final[Mapping[str, Rule]] = {
     "points at most": lambda payload, _, number: (
         [f"{len(payload['series'])} points"] if len(payload["series"]) > int(number) else []
     ),
-    "points newest first": _newest_first("series", "period"),
     "room adds up": lambda payload, _, __: (
         [f"owned and available do not make max_volume {payload['max_volume']}"]
         if payload["owned"] + payload["available"] != payload["max_volume"]
         else []
     ),
-    "scale of the quote": _near("series", "c", 1),
-    "series ascends": _oldest_first("series", "t"),
+    "scale of the quote": _scale,
     "shares add up": lambda payload, _, __: [
         f"{each['symbol']}: the parts do not make the total"
         for each in payload["portfolio"]
         if sum(each[name] for name in _SHARES) != each["total"]
     ],
     "uncrossed": _uncrossed,
-    "upper case": _equal(
-        lambda payload: payload["symbol"], lambda facts, _: facts["stock"].upper()
-    ),
+    "upper case": lambda payload, facts, _: _unequal(payload["symbol"], facts["stock"].upper()),
 }
 """By the names of `content.yaml`."""

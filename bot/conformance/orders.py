@@ -281,7 +281,18 @@ class _OrderCheck:
         for bad in order_data().rejected:
             reply = await self._client.ask("POST", self._target, self._changed(bad))
             await self._undo(reply)
-            yield _rejection(bad, reply)
+            results = rows(reply)
+            result = results[0] if len(results) == 1 else {}
+            code, status = result.get("code"), result.get("order_status")
+            missing = compare(order_data().result, result, words()).missing
+            found = f"{reply.status} {status} code {code}"
+            is_refused = reply.status == 200 and status in REFUSING and not is_no_error(code)
+            is_explained = is_refused and bool(result.get("rejected_reason"))
+            is_met = is_explained and str(code) in bad.codes and not missing
+            otherwise = Verdict.DRIFT if is_explained else bad.otherwise
+            if missing:
+                found, otherwise = f"{found}, without {shown(missing)}", Verdict.FAIL
+            yield judged(bad.id, bad.what, is_met=is_met, found=found, otherwise=otherwise)
 
     def _changed(self, bad: BadBody) -> Body:
         """Return the good body as a row changes it; `{name}` is the number of a fact."""
@@ -346,19 +357,3 @@ def _no_error(id_: str, what: str, result: Mapping[str, Any]) -> Finding:
 
 def _is_same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return all(one.get(name) == other.get(name) for name in _COMPARED)
-
-
-def _rejection(bad: BadBody, reply: Reply) -> Finding:
-    results = rows(reply)
-    result = results[0] if len(results) == 1 else {}
-    code, status = str(result.get("code")), result.get("order_status")
-    missing = compare(order_data().result, result, words()).missing
-    found = f"{reply.status} {status} code {code}"
-    if missing:
-        return Finding(bad.id, bad.what, Verdict.FAIL, f"{found}, without {shown(missing)}")
-    is_rejected = reply.status == 200 and status in REFUSING and not is_no_error(result.get("code"))
-    has_reason = bool(result.get("rejected_reason"))
-    if is_rejected and has_reason and code in bad.codes:
-        return Finding(bad.id, bad.what, Verdict.OK, found)
-    is_drift = (is_rejected and has_reason) or not bad.is_shown
-    return Finding(bad.id, bad.what, Verdict.DRIFT if is_drift else Verdict.FAIL, found)
