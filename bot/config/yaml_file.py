@@ -133,7 +133,15 @@ def parse_yaml(text: str, name: str) -> YamlDocument:
     try:
         root = _tree(text, name)
     except MarkedYAMLError as error:
-        raise OperatorMistake((_syntax(error, text, name),)) from error
+        mark = error.problem_mark or error.context_mark
+        span = Span(mark.line + 1, mark.column + 1) if mark else Span(1, 1)
+        what = ", ".join(str(part) for part in (error.context, error.problem) if part)
+        code, message, lines = "E-CFG-002", f"not YAML: {what}", text.splitlines()
+        line = lines[span.line - 1] if span.line <= len(lines) else ""
+        if "\\t" in what or re.match(r" *\t", line):
+            code, message = "E-CFG-004", "tab character: indent with spaces"
+            span = Span(span.line, line.find("\t") + 1) if "\t" in line else span
+        raise OperatorMistake([_problem(code, message, name, text, span)]) from error
     except YAMLError as error:
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise _mistake("E-CFG-002", f"not YAML: {first}", name, 1) from error
@@ -162,18 +170,6 @@ def _problem(code: str, message: str, name: str, text: str, span: Span, hint: st
 
 def _mistake(code: str, message: str, name: str, line: int | None = None) -> OperatorMistake:
     return OperatorMistake((Problem(code, message, name, line, line and 1),))
-
-
-def _syntax(error: MarkedYAMLError, text: str, name: str) -> Problem:
-    mark = error.problem_mark or error.context_mark
-    span = Span(mark.line + 1, mark.column + 1) if mark else Span(1, 1)
-    what = ", ".join(str(part) for part in (error.context, error.problem) if part)
-    code, message, lines = "E-CFG-002", f"not YAML: {what}", text.splitlines()
-    line = lines[span.line - 1] if span.line <= len(lines) else ""
-    if "\\t" in what or re.match(r" *\t", line):
-        code, message = "E-CFG-004", "tab character: indent with spaces"
-        span = Span(span.line, line.find("\t") + 1) if "\t" in line else span
-    return _problem(code, message, name, text, span)
 
 
 # ------------------------------------------------------------------------------------ the values

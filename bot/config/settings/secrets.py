@@ -93,26 +93,22 @@ def read_private(file: Path) -> str:
         reason = "is a symbolic link" if is_link else (error.strerror or "cannot be read").lower()
         raise _refused(file, f"{reason}; wanted a plain file of mode 0600") from error
     try:
-        _refuse_shared(os.fstat(handle), file)
+        found, parent = os.fstat(handle), file.absolute().parent
+        if not stat.S_ISREG(found.st_mode):
+            raise _refused(file, "is not a plain file; wanted a plain file of mode 0600")
+        if found.st_uid not in {os.geteuid(), 0}:
+            raise _refused(file, f"belongs to user {found.st_uid}, not to the one who runs the bot")
+        if found.st_mode & _OTHERS:
+            mode = stat.S_IMODE(found.st_mode)
+            raise _refused(file, f"has mode {mode:04o}: others can read it. Do: chmod 600 {file}")
+        for folder in (parent, *parent.parents):
+            mode, is_parent = folder.stat().st_mode, folder == parent
+            is_sticky = bool(mode & stat.S_ISVTX) and not is_parent
+            if mode & (_OTHERS_WRITE if is_parent else stat.S_IWOTH) and not is_sticky:
+                raise _refused(file, f"is below {folder}, which others can write to")
         return os.read(handle, LENGTH_MAX).decode("utf-8", "replace")
     finally:
         os.close(handle)
-
-
-def _refuse_shared(found: os.stat_result, file: Path) -> None:
-    if not stat.S_ISREG(found.st_mode):
-        raise _refused(file, "is not a plain file; wanted a plain file of mode 0600")
-    if found.st_uid not in {os.geteuid(), 0}:
-        raise _refused(file, f"belongs to user {found.st_uid}, not to the one who runs the bot")
-    if found.st_mode & _OTHERS:
-        mode = stat.S_IMODE(found.st_mode)
-        raise _refused(file, f"has mode {mode:04o}: others can read it. Do: chmod 600 {file}")
-    parent = file.absolute().parent
-    for folder in (parent, *parent.parents):
-        mode, is_parent = folder.stat().st_mode, folder == parent
-        is_sticky = bool(mode & stat.S_ISVTX) and not is_parent
-        if mode & (_OTHERS_WRITE if is_parent else stat.S_IWOTH) and not is_sticky:
-            raise _refused(file, f"is below {folder}, which others can write to")
 
 
 def _refused(file: Path, why: str) -> OperatorMistake:

@@ -234,20 +234,16 @@ def _run(file: Path) -> ModuleType:
         loader.exec_module(module)
     except FAILURES as error:
         del sys.modules[name]
-        raise OperatorMistake((_broken(file, error),)) from error
+        frames = traceback.extract_tb(error.__traceback__)
+        ran = [frame.lineno for frame in frames if Path(frame.filename) == path]
+        line, column = next((line for line in reversed(ran) if line), 1), 1
+        if isinstance(error, SyntaxError):
+            line, column = error.lineno or line, max(error.offset or 1, 1)
+        snippet = snippet_of(read_text(file), Span(line, column)) if line > 1 else ""
+        message = f"this strategy cannot be loaded: {_words_of(error)}"
+        problem = Problem("E-CFG-032", message, shown_path(file), line, column, snippet)
+        raise OperatorMistake((problem,)) from error
     return module
-
-
-def _broken(file: Path, error: BaseException) -> Problem:
-    """Point at the mistake in the syntax, else at the last line of the file that ran."""
-    frames = traceback.extract_tb(error.__traceback__)
-    ran = [frame.lineno for frame in frames if Path(frame.filename) == file.resolve()]
-    line, column = next((line for line in reversed(ran) if line), 1), 1
-    if isinstance(error, SyntaxError):
-        line, column = error.lineno or line, max(error.offset or 1, 1)
-    snippet = snippet_of(read_text(file), Span(line, column)) if line > 1 else ""
-    message = f"this strategy cannot be loaded: {_words_of(error)}"
-    return Problem("E-CFG-032", message, shown_path(file), line, column, snippet)
 
 
 def _words_of(error: BaseException) -> str:
