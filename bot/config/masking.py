@@ -1,7 +1,7 @@
 """What may be shown of an address or a line that could hold a password.
 
 Rather too much is masked than too little: an address is typed by hand, so its password may hold an
-unencoded `@`, `/`, `?` or `&`, stand in the query, or run over to the next line.
+unencoded `@`, `/`, `?` or `&`, be in the query, or run over to the next line.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""What a run leaves behind: any order of it that is still open is cancelled, or at least named.
+"""What a run leaves behind: an order that is still open is cancelled, or at least named.
 
 A server may give a changed order another id, show its row late, or lose the answer to a place: then
 the run does not know what to cancel. So the day order book is compared with what it held before.

@@ -113,7 +113,7 @@ def _listed(groups: Mapping[str, set[str]]) -> str:
 
 
 def _understood(read: Read, reply: Reply, target: str) -> Finding:
-    """Whether the bot's own client makes a value of it, about what was asked for."""
+    """Whether the bot's own client can read the answer, and it is about what was asked for."""
     codec, trouble = READS[read.call], ""
     steps = zip(codec.endpoint.path.split("/"), target.partition("?")[0].split("/"), strict=False)
     asked = {hole[1:-1]: value for hole, value in steps if hole.startswith("{")}

@@ -125,7 +125,7 @@ def test_all_problems_of_a_file_are_told_at_once_up_to_a_limit(tmp_path: Path) -
 def test_a_symbol_without_a_file_is_told(tmp_path: Path) -> None:
     (line,) = told(tmp_path)
 
-    fault = "HPG is replayed from minutes, but there is no file of it; add it, or leave it out"
+    fault = "HPG is replayed from minutes, but its file is missing; add it, or leave it out"
     assert line == f"bars: E-MKT-009 {fault}"
 
 

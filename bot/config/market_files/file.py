@@ -113,7 +113,7 @@ class _Reader:
                 may_repeat = kind is RecordKind.TRADES
                 rows = timed_rows(table, self.window, self._rulebook, may_repeat=may_repeat)
         if table is None or self.window[0] not in rows:
-            fault = f"it has no row on {self.window[0]}" if table else "there is no file of it"
+            fault = f"it has no row on {self.window[0]}" if table else "its file is missing"
             message = (
                 f"{script.symbol} is replayed from {kind}, but {fault}; add it, or leave it out"
             )

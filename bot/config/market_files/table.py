@@ -106,7 +106,7 @@ class MarketTable:
             self.more += 1
 
     def all_problems(self) -> list[Problem]:
-        """Return the problems by line, and one that says how many more there are."""
+        """Return the problems by line, then one that counts the unlisted ones."""
         listed = in_order(self.problems)
         if not self.more:
             return listed

@@ -70,7 +70,7 @@ def place_of(
 
 
 def files_of(factory: type[Strategy]) -> tuple[Path, ...]:
-    """Return the files that a strategy's class and its own base classes stand in."""
+    """Return the files of a strategy's class and of its own base classes."""
     classes = factory.__mro__[: factory.__mro__.index(Strategy)]
     modules = (sys.modules.get(cls.__module__) for cls in classes)
     names = (getattr(module, "__file__", None) for module in modules)

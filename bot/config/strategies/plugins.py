@@ -217,8 +217,8 @@ class _Loader(SourceFileLoader):
 def _run(file: Path) -> ModuleType:
     """Import a file under a name of its own, so that two `sma.py` do not meet.
 
-    Nothing of it runs when somebody else can write to it, whatever the mode; but what is shipped
-    is as safe as the program that reads it.
+    One that somebody else can write to is never run, whatever the mode; but what is shipped is as
+    safe as the program that reads it.
     """
     ours = shipped(FOLDER)
     if not (file.absolute().is_relative_to(ours) and file.resolve().is_relative_to(ours.resolve())):
