@@ -189,8 +189,8 @@ class _Stage:
             self.day, self.reference = _local_day(bar.start), self.close
             self.orders.clear()
             self._handle(TradingDayStarted(bar.start, self.day))
-        filled = {key: _filled(one, bar) for key, one in self.orders.items() if _meets(one, bar)}
-        if filled:
+        made = {key: _filled(one, bar) for key, one in self.orders.items()}
+        if filled := {key: one for key, one in made.items() if one is not None}:
             self.orders.update(filled)
             rows = tuple(replace(report, requested_at=at) for report in self.orders.values())
             self._handle(TodaysOrdersRead(at, ACCOUNT, rows, at))
@@ -256,17 +256,14 @@ def _local_day(at: datetime) -> date:
     return at.astimezone(EXCHANGE_TZ).date()
 
 
-def _meets(report: OrderReport, bar: Bar) -> bool:
-    if report.remaining_quantity == 0:
-        return False
-    if report.price is None:
-        return True
-    return bar.low <= report.price if report.side is Side.BUY else bar.high >= report.price
-
-
-def _filled(report: OrderReport, bar: Bar) -> OrderReport:
-    limit = report.price if report.price is not None else bar.open
-    price = min(limit, bar.open) if report.side is Side.BUY else max(limit, bar.open)
+def _filled(report: OrderReport, bar: Bar) -> OrderReport | None:
+    """Return the order as the bar fills it; None where it is done, or its price is not reached."""
+    is_buy, limit = report.side is Side.BUY, report.price
+    is_met = limit is None or (bar.low <= limit if is_buy else bar.high >= limit)
+    if report.remaining_quantity == 0 or not is_met:
+        return None
+    prices = (bar.open if limit is None else limit, bar.open)
+    price = min(prices) if is_buy else max(prices)
     return replace(
         report,
         executed_quantity=report.quantity,
