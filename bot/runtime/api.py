@@ -136,34 +136,29 @@ def asked_for(name: str, words: Mapping[str, str]) -> Asked:
             text = f"'{name}' changes something, and bot api only reads; for a list: bot api list"
         raise OperatorMistake([Problem("E-API-001", text)], ExitCode.USAGE)
     codec = READS[known]
-    holes = path_parameters(codec.endpoint)
-    kinds = {one.name: one.kind for one in codec.endpoint.takes}
+    endpoint = codec.endpoint
+    holes, kinds = path_parameters(endpoint), {one.name: one.kind for one in endpoint.takes}
     path = {key: value for key, value in words.items() if key in holes}
     query = {
         key: _written(kinds.get(key, Kind.TEXT), value)
         for key, value in words.items()
         if key not in holes
     }
-    _check(codec.endpoint, path, query)
-    return Asked(codec, path, query)
-
-
-def _check(endpoint: Endpoint, path: Mapping[str, str], query: Mapping[str, str]) -> None:
-    holes = path_parameters(endpoint)
     assumed = {hole: "0" for hole in holes if hole in _FILLED_IN}
     try:
         check_query(endpoint, {**assumed, **path}, tuple(query.items()))
     except WrongQuery as error:
-        known = [*holes, *(one.name for one in endpoint.takes)]
+        names = [*holes, *kinds]
         problems = [
             Problem(
                 "E-API-002",
-                f"{endpoint.name} {name}: {reason}{'' if name in known else _likely(name, known)}",
+                f"{endpoint.name} {word}: {reason}{'' if word in names else _likely(word, names)}",
             )
-            for name, reason in error.faults
+            for word, reason in error.faults
         ]
         problems.append(Problem("E-API-003", f"usage: {usage(endpoint)}"))
         raise OperatorMistake(problems, ExitCode.USAGE) from error
+    return Asked(codec, path, query)
 
 
 def usage(endpoint: Endpoint) -> str:
@@ -206,23 +201,23 @@ async def answer(client: BrokerClient, asked: Asked, account: str) -> Reply:
             path["user_id"] = str((await client.user()).user_id)
         if "sub_account_id" in missing:
             path["sub_account_id"] = (await choose_account(client, account)).id
-        heard = await client.ask(asked.codec, path, tuple(asked.query.items()))
+        reply = await client.ask(asked.codec, path, tuple(asked.query.items()))
     except BrokerError as error:
         if isinstance(error, Refused) and is_unknown(error):
             return _not_found(error, asked)
         return refused("E-API-005" if refuses_key(error) else "E-NET-002", str(error))
-    raw = heard.payload.raw.decode("utf-8")
-    payload = compact(heard.payload.value) if len(raw) <= REPLY_CHARACTERS_MAX else ""
+    raw = reply.payload.raw.decode("utf-8")
+    payload = compact(reply.payload.value) if len(raw) <= REPLY_CHARACTERS_MAX else ""
     if len(payload) + len(raw) > REPLY_CHARACTERS_MAX:
         text = f"the answer has {len(raw):,} characters; ask for less: a page, a shorter range"
         return refused("E-API-004", text)
-    follows = is_paged(asked.endpoint) and has_next(heard.value, asked.page)
+    follows = is_paged(asked.endpoint) and has_next(reply.value, asked.page)
     return {
         "ok": True,
         "payload": payload,
         "raw": raw,
         "next_page": asked.page + 1 if follows else None,
-        "drift": [str(each) for each in heard.drift],
+        "drift": [str(each) for each in reply.drift],
     }
 
 

@@ -29,7 +29,7 @@ from bot.engine.engine import Engine, Guard
 from bot.engine.settings import EngineSettings, LoadedStrategy
 from bot.protocol.secret import Secret
 from bot.runtime.activity import Post
-from bot.runtime.token_file import keep_token, kept_token
+from bot.runtime.state_dir import keep_token, kept_token
 from bot.runtime.worlds.environment import Access, Environment
 
 DRIFT_CHARACTERS_MAX: Final = 300

@@ -33,19 +33,20 @@ def prepare_journal(url: str) -> str:
 
     An older schema is never changed silently: it raises NeedsMigration when the journal is opened.
     """
-    if _is_missing(url) or check(url).found is None:
+    if not _has_tables(url):
         migrate(url)
         return "new"
     return "kept"
 
 
-def _is_missing(url: str) -> bool:
-    return is_sqlite(url) and not file_of(url).is_file()
+def _has_tables(url: str) -> bool:
+    is_missing = is_sqlite(url) and not file_of(url).is_file()
+    return not is_missing and check(url).found is not None
 
 
 def holds_runs(url: str) -> bool:
     """Tell whether a bot has ever written this journal. Raises what the journal raises."""
-    if _is_missing(url) or check(url).found is None:
+    if not _has_tables(url):
         return False
     with JournalReader(url) as reader:
         return bool(reader.runs())

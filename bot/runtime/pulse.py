@@ -26,7 +26,8 @@ class Pulse:
         for name, count in status.counts.items():  # each begins again every day
             grown = count - before.get(name, 0)
             since[name] = grown if grown >= 0 else count
-        words = [_counted(since[name], name) for name in _SHOWN if since.get(name)]
+        counts = [(since[name], name) for name in _SHOWN if since.get(name)]
+        words = [f"{n} {name if n != 1 else name.removesuffix('s')}" for n, name in counts]
         is_asleep = all(phase in SILENT_PHASES for phase in status.phases.values())
         if since.get("quotes") or since.get("depths") or is_asleep:
             self._heard_at = at
@@ -38,10 +39,6 @@ class Pulse:
         shown = ", ".join(words) or "quiet"
         text = f"{_trading(status)}, {len(status.open_orders)} open · {shown}"
         return Note(at, "PULSE", text, since)
-
-
-def _counted(count: int, name: str) -> str:
-    return f"{count} {name}" if count != 1 else f"1 {name.removesuffix('s')}"
 
 
 def _trading(status: BotStatus) -> str:

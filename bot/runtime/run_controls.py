@@ -3,8 +3,8 @@
 import asyncio
 import os
 import signal
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, Protocol
@@ -14,7 +14,7 @@ from bot.domain.message import Action, OperatorActed
 from bot.domain.recovery import Recovery
 from bot.protocol.secret import Secret
 from bot.runtime.daemon import Parts
-from bot.runtime.supervisor import Supervisor
+from bot.runtime.supervisor import Supervisor, on_signals
 from bot.runtime.worlds.environment import Environment
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -99,23 +99,16 @@ class RunControls:
 
     # ------------------------------------------------------------------------------------- the end
 
-    @contextmanager
-    def on_signals(self) -> Iterator[None]:
+    def on_signals(self) -> AbstractContextManager[None]:
         """SIGTERM, SIGHUP and the first SIGINT end the run cleanly; a second SIGINT at once."""
-        loop = asyncio.get_running_loop()
-        for number in SIGNALS:
-            loop.add_signal_handler(number, self._on_signal, number)
-        try:
-            yield
-        finally:
-            for number in SIGNALS:
-                loop.remove_signal_handler(number)
 
-    def _on_signal(self, number: signal.Signals) -> None:
-        name = CTRL_C if number is signal.SIGINT else number.name
-        if self.reason == name == CTRL_C:
-            os._exit(_INTERRUPTED)
-        self.stop(name, "signal")
+        def end(number: signal.Signals) -> None:
+            name = CTRL_C if number is signal.SIGINT else number.name
+            if self.reason == name == CTRL_C:
+                os._exit(_INTERRUPTED)
+            self.stop(name, "signal")
+
+        return on_signals(SIGNALS, end)
 
     def stop(self, reason: str, by: str) -> None:
         """Ask for a clean end, and force it after the grace: the journal may be out of reach."""
@@ -152,7 +145,7 @@ class RunControls:
     async def _answer(self, delay: timedelta) -> None:
         """Give the sandbox's own code, as an operator who has read the mail would.
 
-        Not when an operator was faster: a code asked for in vain is one of five a day.
+        Not when an operator was faster: a code requested in vain is one of five a day.
         """
         await self._environment.pause(delay)
         code = self._environment.mailed_code
@@ -162,7 +155,7 @@ class RunControls:
         await self._parts.second_factor.submit(code)
 
     async def _submit(self, parts: Parts, text: Secret) -> None:
-        """Hand over what was typed, and ask again for as long as no token came of it."""
+        """Hand over what was typed, and ask again until a token is there."""
         reply = await parts.second_factor.take(text)
         if not parts.second_factor.is_ready and self._options.ask_code is not None:
             self._options.ask_code.ask(str(reply["message"]), parts.second_factor.state())

@@ -22,7 +22,7 @@ from bot.journal.reader import JournalReader
 from bot.protocol.secret import Secret
 from bot.runtime.activity import Post
 from bot.runtime.control.socket import Reply, refused
-from bot.runtime.token_file import forget_token, keep_token
+from bot.runtime.state_dir import forget_token, keep_token
 
 _CODE: Final = re.compile("[0-9]{6}")
 _TOKEN: Final = re.compile("[!-~]{10,4096}")

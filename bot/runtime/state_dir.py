@@ -1,17 +1,23 @@
-"""The state directory: made for its owner alone when a bot first needs it."""
+"""The state directory, made for its owner alone when a bot first needs it, and the token in it.
 
+A code costs one of five a day, so a restart should not need another: the 2FA token is kept, in a
+file for its owner only, with the token's end, until it is dropped. The file holds the token in the
+clear, as the systemd unit's own state does; it is worth nothing after midnight.
+"""
+
+import json
+import os
+from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
 from bot.config.problems import ExitCode, OperatorMistake
+from bot.protocol.secret import Secret
 
 LEDGER: Final = "sandbox.jsonl"
 """The embedded broker's own memory, beside the journal. The bot never reads it."""
-
-
-def ledger_path(state_dir: Path) -> Path:
-    """Where the embedded sandbox keeps its ledger."""
-    return state_dir / LEDGER
+SECOND_FACTOR: Final = "two-factor.json"
 
 
 def make_state_dir(path: Path) -> None:
@@ -28,3 +34,38 @@ def make_state_dir(path: Path) -> None:
             "bot.yaml"
         )
         raise OperatorMistake.of("E-SYS-001", text, ExitCode.DATABASE) from error
+
+
+def keep_token(state_dir: Path, token: Secret, until: datetime) -> None:
+    """Write the token, mode 0600, replacing an earlier one as a whole.
+
+    Raises OSError, and then leaves nothing half written.
+    """
+    new = state_dir / f"{SECOND_FACTOR}.new"
+    try:
+        new.unlink(missing_ok=True)
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            json.dump({"token": token.reveal(), "until": until.isoformat()}, file)
+        new.replace(state_dir / SECOND_FACTOR)
+    except OSError:
+        with suppress(OSError):
+            new.unlink(missing_ok=True)
+        raise
+
+
+def kept_token(state_dir: Path, now: datetime) -> tuple[Secret, datetime] | None:
+    """Return the kept token and its end; None without one, or where it is over or unreadable."""
+    path = state_dir / SECOND_FACTOR
+    try:
+        if path.is_symlink() or path.stat().st_mode & 0o077:
+            return None
+        kept = json.loads(path.read_text())
+        token, until = Secret(str(kept["token"])), datetime.fromisoformat(kept["until"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return (token, until) if now <= until else None
+
+
+def forget_token(state_dir: Path) -> None:
+    (state_dir / SECOND_FACTOR).unlink(missing_ok=True)

@@ -5,10 +5,25 @@ starting: the run ends at once, nothing more is sent, and the next start recover
 """
 
 import asyncio
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from signal import Signals
 from typing import TypeVar
 
 T = TypeVar("T")
+
+
+@contextmanager
+def on_signals(numbers: Sequence[Signals], act: Callable[[Signals], object]) -> Iterator[None]:
+    """Call `act` with each of these signals that comes, instead of ending the process."""
+    loop = asyncio.get_running_loop()
+    for number in numbers:
+        loop.add_signal_handler(number, act, number)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            loop.remove_signal_handler(number)
 
 
 class Supervisor:

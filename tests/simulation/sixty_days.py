@@ -30,7 +30,7 @@ from bot.domain.instrument import EXCHANGE_TZ
 from bot.protocol.secret import Secret
 from bot.runtime.run import run_bot
 from bot.runtime.run_controls import RunOptions
-from bot.runtime.state_dir import ledger_path
+from bot.runtime.state_dir import LEDGER
 from bot.runtime.worlds.environment import Access, EnvironmentSpec
 from bot.runtime.worlds.sandbox import SandboxEnvironment
 from bot.sandbox.house.ledger import read_ledger
@@ -126,9 +126,9 @@ class SixtyDays:
             self.rulebook,
             clock=self.clock,
             wire=self.clock,
-            ledger=ledger_path(loaded.state_dir),
+            ledger=loaded.state_dir / LEDGER,
         )
-        self.ledger = ledger_path(loaded.state_dir)
+        self.ledger = loaded.state_dir / LEDGER
         self.fine_from = script.starts_at
         self.lines, self.kills = 0, 0
 

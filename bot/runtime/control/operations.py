@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from http import HTTPStatus
 from typing import Final
 
-from bot.broker.errors import BrokerError, Refused
+from bot.broker.errors import BrokerError, is_unknown
 from bot.config.problems import OperatorMistake
 from bot.domain.entry import RunState
 from bot.domain.message import Action, AmendAsked, CancelAsked, OperatorActed
@@ -57,7 +56,7 @@ class Operations:
         return {"ok": True, "status": status_of(self.parts, self.facts)}
 
     async def act(self, action: Action, request: Request) -> Reply:
-        """Pause, resume, halt or stop, all of it or one strategy."""
+        """Pause, resume, halt or stop the bot, or one strategy."""
         strategy = request.get("strategy")
         self.parts.inbox.post(
             OperatorActed(
@@ -72,7 +71,7 @@ class Operations:
         return {"ok": True}
 
     async def modify(self, request: Request) -> Reply:
-        """Ask to change one field of an order; `amends` in the status shows what comes of it."""
+        """Ask to change one field of an order; `amends` in the status shows the result."""
         return self._ask(
             AmendAsked(
                 at=self._now(),
@@ -149,7 +148,7 @@ class Operations:
                 quote = quote or await self.parts.client.quote(symbol)
                 depth = depth or await self.parts.client.depth(symbol)
         except BrokerError as error:
-            if isinstance(error, Refused) and error.http_status == HTTPStatus.NOT_FOUND:
+            if is_unknown(error):
                 text = f"the broker knows no '{symbol}'"
                 return refused("E-SYM-001", text)
             return refused("E-NET-002", str(error))
@@ -163,7 +162,7 @@ class Operations:
         }
 
     async def api(self, request: Request) -> Reply:
-        """Make any read of the broker's API, one page of it."""
+        """Read one page of any call of the broker's API."""
         try:
             asked = api.asked_by(request)
             async with self.parts.tasks.part():

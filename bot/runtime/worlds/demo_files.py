@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from bot.journal.heads import FILE, OLDER
-from bot.runtime.state_dir import LEDGER, make_state_dir
-from bot.runtime.token_file import forget_token
+from bot.runtime.state_dir import LEDGER, forget_token, make_state_dir
 from bot.sandbox.house.ledger import is_finished, read_ledger
 
 _FILES: Final = ("journal.db", "journal.db-wal", "journal.db-shm", FILE, OLDER, LEDGER)

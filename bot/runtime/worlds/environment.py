@@ -55,11 +55,9 @@ class Driver(Protocol):
 
     def wake_at(self, instant: datetime | None) -> None:
         """Have the engine woken at `instant`."""
-        ...
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Drive until `stopping` is set."""
-        ...
 
 
 class Environment(Protocol):
@@ -83,19 +81,15 @@ class Environment(Protocol):
 
     async def open(self, stack: AsyncExitStack, /) -> Access:
         """Make the broker reachable; what has to be closed again goes on the stack."""
-        ...
 
     def drive(self, jobs: Sequence[Job], on_due: Fire, report: Report, /) -> Driver:
         """Make the driver of these jobs."""
-        ...
 
     async def pause(self, span: timedelta) -> None:
         """Let a span of market time pass."""
-        ...
 
     def finish(self) -> None:
         """The story is over: a sandbox begins from the start the next time."""
-        ...
 
 
 @asynccontextmanager

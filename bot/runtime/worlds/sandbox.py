@@ -28,7 +28,7 @@ from bot.domain.scripted import with_mark
 from bot.protocol.secret import Secret
 from bot.runtime.activity import Activity, OneAtATime, Turn
 from bot.runtime.schedule import Fire, Job, Report, Timetable
-from bot.runtime.state_dir import ledger_path
+from bot.runtime.state_dir import LEDGER
 from bot.runtime.worlds.environment import Access, Driver, Elapsed, EnvironmentSpec, Mark
 from bot.runtime.worlds.stepped import SteppedMarket, SteppedWaiter
 from bot.sandbox.errors import LedgerBroken, PortInUse
@@ -155,7 +155,7 @@ def wake_sandbox(spec: EnvironmentSpec, scenario: Scenario) -> tuple[Sandbox, Si
 
     A scenario that names no day begins on the last trading day, and goes on with that one.
     """
-    ledger = ledger_path(spec.loaded.state_dir)
+    ledger = spec.loaded.state_dir / LEDGER
     try:
         if scenario.day is None:
             scenario = scenario.on(begun_at(ledger) or _last_morning(spec.rulebook))

@@ -62,7 +62,16 @@ class PacedDriver:
         ending = asyncio.create_task(stopping.wait())
         try:
             while not stopping.is_set():
-                await self._sleep(ending)
+                self._nudge.clear()
+                nudged = asyncio.create_task(self._nudge.wait())
+                due = [each for each in (self._timetable.next_due(), self._engine_due) if each]
+                wait_s = IDLE_S_MAX
+                if due:
+                    ahead_s = (min(due) - self._clock.now()).total_seconds() / self._speed
+                    wait_s = min(max(ahead_s, 0.0), IDLE_S_MAX)
+                waits = {ending, nudged}
+                await asyncio.wait(waits, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
+                nudged.cancel()
                 now = self._clock.now()
                 self._timetable.fire_due(now)
                 if self._engine_due is not None and self._engine_due <= now:
@@ -70,17 +79,6 @@ class PacedDriver:
                     self._on_due(now)
         finally:
             ending.cancel()
-
-    async def _sleep(self, ending: asyncio.Task[bool]) -> None:
-        self._nudge.clear()
-        nudged = asyncio.create_task(self._nudge.wait())
-        due = [each for each in (self._timetable.next_due(), self._engine_due) if each is not None]
-        wait_s = IDLE_S_MAX
-        if due:
-            ahead = (min(due) - self._clock.now()).total_seconds() / self._speed
-            wait_s = min(max(ahead, 0.0), IDLE_S_MAX)
-        await asyncio.wait({ending, nudged}, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
-        nudged.cancel()
 
 
 async def read_market_clock(base_url: str, wire: Clock) -> tuple[ScaledClock, float] | None:

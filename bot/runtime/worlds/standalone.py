@@ -21,6 +21,7 @@ from bot.config.rulebook import load_rulebook, on_later_rules
 from bot.config.scenario_file import load_scenario
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.rulebook import Rulebook
+from bot.runtime.supervisor import on_signals
 from bot.sandbox.errors import PortInUse
 from bot.sandbox.sandbox import Sandbox
 from bot.sandbox.scenario import Scenario
@@ -61,15 +62,9 @@ async def serve_paper(plan: PaperPlan, announce: Say, remark: Say) -> None:
     try:
         async with serve(sandbox, LOOPBACK, plan.port) as base_url:
             announce(credentials_line(sandbox, base_url))
-            loop, market = asyncio.get_running_loop(), asyncio.create_task(run_free(sandbox, clock))
-            for number in SIGNALS:
-                loop.add_signal_handler(number, market.cancel)
-            try:
-                with suppress(asyncio.CancelledError):
-                    await market
-            finally:
-                for number in SIGNALS:
-                    loop.remove_signal_handler(number)
+            market = asyncio.create_task(run_free(sandbox, clock))
+            with on_signals(SIGNALS, lambda _: market.cancel()), suppress(asyncio.CancelledError):
+                await market
     except PortInUse as error:
         text = f"{error}. Take another with --port, or 0 for a free one"
         raise OperatorMistake.of("E-NET-003", text) from error
@@ -95,8 +90,8 @@ class _MarketClock:
 def _scenario(plan: PaperPlan, wire: Clock, rulebook: Rulebook) -> tuple[Scenario, datetime]:
     """The scenario, and when its market is joined: the stated time, its own start, or now.
 
-    A market that is joined within or after its day is played from the day's opening on; one whose
-    file names the day begins as that says.
+    A market that is joined within or after its day is played from the day's opening on. Where the
+    file names the day, it begins as the file says.
     """
     scenario = with_key(load_scenario(plan.scenario, Path.cwd()))
     if plan.speed is not None:

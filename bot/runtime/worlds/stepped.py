@@ -35,11 +35,9 @@ class Market(Protocol):
 
     def next_due(self) -> datetime | None:
         """The next instant at which something happens there."""
-        ...
 
     def advance(self, to: datetime) -> None:
         """Let everything happen that is due up to `to`."""
-        ...
 
 
 class SteppedWaiter:

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from bot.protocol.secret import Secret
-from bot.runtime.state_dir import LEDGER
-from bot.runtime.token_file import keep_token, kept_token
+from bot.runtime.state_dir import LEDGER, keep_token, kept_token
 from bot.runtime.worlds.demo_files import NotAlone, alone, make_room
 
 NOW = datetime(2026, 11, 19, 3, tzinfo=UTC)

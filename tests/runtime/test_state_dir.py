@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bot.protocol.secret import Secret
-from bot.runtime.token_file import NAME, keep_token, kept_token
+from bot.runtime.state_dir import SECOND_FACTOR, keep_token, kept_token
 
 NOW = datetime(2026, 11, 19, 3, tzinfo=UTC)
 UNTIL = NOW + timedelta(hours=1)
@@ -32,7 +32,7 @@ def test_a_token_is_kept_for_its_owner_alone(tmp_path: Path) -> None:
     kept = kept_token(tmp_path, NOW)
     assert kept is not None
     assert (kept[0].reveal(), kept[1]) == ("a-token", UNTIL)
-    assert (tmp_path / NAME).stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / SECOND_FACTOR).stat().st_mode & 0o777 == 0o600
     assert kept_token(tmp_path, UNTIL + timedelta(seconds=1)) is None
 
 
@@ -45,4 +45,4 @@ def test_where_there_is_no_room_the_earlier_token_stays_and_no_half_file(tmp_pat
     kept = kept_token(tmp_path, NOW)
     assert kept is not None
     assert kept[0].reveal() == "earlier"
-    assert [path.name for path in tmp_path.iterdir()] == [NAME]
+    assert [path.name for path in tmp_path.iterdir()] == [SECOND_FACTOR]
