@@ -152,7 +152,7 @@ class AccountScript(Part):
 class Switches(Part):
     """How this broker behaves where the sources differ or are silent.
 
-    `api/switches.csv` has the question of each, and who decided its default.
+    `docs/switches.md` has the question of each, and who decided its default.
     """
 
     partial_status: Literal["SENT", "MATCHED"] = "SENT"

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from bot.sandbox.api.switch_table import FIXED, SWITCHES, positions, switches_markdown
 from bot.sandbox.scenario import Switches
 from tests.rows import every_row
 from tests.sandbox.client import (
@@ -16,6 +15,7 @@ from tests.sandbox.client import (
     ready,
     scenario,
 )
+from tests.sandbox.switch_table import FIXED, SWITCHES, positions, switches_markdown
 
 PAGE = Path(__file__).parents[3] / "docs" / "switches.md"
 BOOK = f"/trading/v1/accounts/{ACCOUNT}/order-book"

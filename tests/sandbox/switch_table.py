@@ -7,7 +7,7 @@ from here, and a test compares the two.
 
 import csv
 from dataclasses import dataclass
-from importlib.resources import files
+from pathlib import Path
 from typing import Final, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
@@ -35,7 +35,7 @@ class FixedRow:
 
 
 def _rows(name: str) -> list[dict[str, str]]:
-    text = files("bot.sandbox.api").joinpath(name).read_text(encoding="utf-8")
+    text = Path(__file__).with_name(name).read_text(encoding="utf-8")
     return list(csv.DictReader(text.splitlines()))
 
 
@@ -48,7 +48,7 @@ _PAGE: Final = """\
 Where the sources of the broker's API differ or are silent, the sandbox has a switch. They are set
 under `switches:` in a scenario file; the default is in bold. Sections are those of the API's
 description, rulings those of this project. This page is written by
-`bot/sandbox/api/switch_table.py`.
+`tests/sandbox/switch_table.py`.
 
 | Switch | What it asks | Positions | Section | Default by |
 |---|---|---|---|---|
