@@ -10,7 +10,7 @@ lost on the way; a dividend and its tax count from the ex-date, when the claim c
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import date, datetime
 from functools import partial
 from typing import Any
@@ -18,7 +18,6 @@ from typing import Any
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.order import Side
 from bot.domain.rulebook import Rulebook
-from bot.sandbox.exchange.entitlement import Entitlement, Entitlements
 from bot.sandbox.exchange.errors import UnknownReservation
 from bot.sandbox.exchange.event import (
     OrderAmended,
@@ -32,7 +31,13 @@ from bot.sandbox.exchange.event import (
 from bot.sandbox.exchange.market import Board
 from bot.sandbox.exchange.order import NewOrder, Refusal
 from bot.sandbox.exchange.reservation import Reservation, Tariff, reservation_for
-from bot.sandbox.exchange.settlement import CASH, Buckets, Receivables
+from bot.sandbox.exchange.settlement import (
+    CASH,
+    Buckets,
+    Entitlement,
+    Entitlements,
+    Receivables,
+)
 
 
 @dataclass(slots=True)
@@ -327,8 +332,7 @@ class Account:
             "taxes": self.taxes,
             "fee_ppm": self._tariff.fee_ppm,
             "positions": [
-                {"symbol": symbol, "settled": each.settled, "cost": each.cost}
-                for symbol, each in self._positions.items()
+                {"symbol": symbol, **asdict(each)} for symbol, each in self._positions.items()
             ],
             "dividends": self.dividends,
             "dividend_taxes": self.dividend_taxes,

@@ -18,14 +18,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime, time
 from fractions import Fraction
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, model_validator
 
 from bot.domain.instrument import EXCHANGE_TZ, Instrument
 from bot.domain.rulebook import Rulebook
 from bot.sandbox.exchange.accounts import Account
-from bot.sandbox.exchange.entitlement import Entitlement, EntitlementKind
+from bot.sandbox.exchange.settlement import Entitlement, EntitlementKind
 from bot.sandbox.exchange.venue import Venue
 from bot.sandbox.scenario_part import Part
 
@@ -52,11 +52,6 @@ class _Action(Part):
         return datetime.combine(self.ex_date, MORNING)
 
     @property
-    def paid_at(self) -> datetime:
-        """When what was promised arrives or lapses."""
-        return datetime.combine(self.pays_on, MORNING)
-
-    @property
     def value(self) -> Fraction:
         """What the formula adds to the price of a share."""
         return Fraction(0)
@@ -65,12 +60,6 @@ class _Action(Part):
     def growth(self) -> Fraction:
         """New shares for one held."""
         return Fraction(0)
-
-    def blank(self, number: str, kind: EntitlementKind, ratio: str, owned: int) -> Entitlement:
-        """Return an entitlement that promises nothing yet."""
-        return Entitlement(
-            number, kind, self.symbol, ratio, self.ex_date, self.paid_at, owned=owned
-        )
 
 
 class CashDividend(_Action):
@@ -83,11 +72,9 @@ class CashDividend(_Action):
     def value(self) -> Fraction:
         return Fraction(-self.vnd_per_share)
 
-    def promise(self, number: str, owned: int, rulebook: Rulebook) -> Entitlement:
-        gross = owned * self.vnd_per_share
-        ratio = f"1:{self.vnd_per_share}"
-        blank = self.blank(number, EntitlementKind.CASH_DIVIDEND, ratio, owned)
-        return replace(blank, dividend=gross, tax=rulebook.dividend_tax(gross))
+    @property
+    def ratio(self) -> str:
+        return f"1:{self.vnd_per_share}"
 
 
 class _SharesForShares(_Action):
@@ -112,11 +99,6 @@ class NewShares(_SharesForShares):
 
     do: Literal["stock_dividend", "bonus_shares"]
 
-    def promise(self, number: str, owned: int, _: Rulebook) -> Entitlement:
-        """Return what a holding gets; a fraction of a share is dropped."""
-        blank = self.blank(number, EntitlementKind(self.do.upper()), self.ratio, owned)
-        return replace(blank, shares=owned * self.new // self.held)
-
 
 class RightsIssue(_SharesForShares):
     """The right to buy new shares at `price`."""
@@ -128,13 +110,29 @@ class RightsIssue(_SharesForShares):
     def value(self) -> Fraction:
         return self.growth * self.price
 
-    def promise(self, number: str, owned: int, _: Rulebook) -> Entitlement:
-        """Return what a holding may buy; a fraction of a share is dropped."""
-        blank = self.blank(number, EntitlementKind.STOCK_RIGHT, self.ratio, owned)
-        return replace(blank, offered=owned * self.new // self.held, price=self.price)
-
 
 CorporateAction = Annotated[CashDividend | NewShares | RightsIssue, Field(discriminator="do")]
+KINDS: Final = {
+    "cash_dividend": EntitlementKind.CASH_DIVIDEND,
+    "stock_dividend": EntitlementKind.STOCK_DIVIDEND,
+    "bonus_shares": EntitlementKind.BONUS_SHARES,
+    "rights_issue": EntitlementKind.STOCK_RIGHT,
+}
+
+
+def promise(action: CorporateAction, number: str, owned: int, rulebook: Rulebook) -> Entitlement:
+    """Return what a holding gets, or may buy; a fraction of a share is dropped."""
+    gain: dict[str, Any]
+    if isinstance(action, CashDividend):
+        gross = owned * action.vnd_per_share
+        gain = {"dividend": gross, "tax": rulebook.dividend_tax(gross)}
+    elif isinstance(action, NewShares):
+        gain = {"shares": owned * action.new // action.held}
+    else:
+        gain = {"offered": owned * action.new // action.held, "price": action.price}
+    paid_at = datetime.combine(action.pays_on, MORNING)
+    kind, ratio, ex_date = KINDS[action.do], action.ratio, action.ex_date
+    return Entitlement(number, kind, action.symbol, ratio, ex_date, paid_at, owned, **gain)
 
 
 def adjusted_reference(
@@ -184,7 +182,7 @@ class CorporateActions:
         for account in self._accounts.values():
             # All promises are worked out before any is booked: none counts for another.
             owned = [(number, each, account.held(each.symbol)) for number, each in numbered]
-            promises = [each.promise(n, held, self._rulebook) for n, each, held in owned if held]
+            promises = [promise(each, n, held, self._rulebook) for n, each, held in owned if held]
             for entitlement in promises:
                 account.entitle(entitlement)
         listings = []

@@ -11,7 +11,7 @@ from datetime import date, datetime, timedelta
 from functools import lru_cache
 from typing import Final
 
-from bot.sandbox.house.corporate_actions import CashDividend, CorporateAction, RightsIssue
+from bot.sandbox.house.corporate_actions import KINDS, CorporateAction, RightsIssue
 from bot.sandbox.library.days import months_before, start_of
 from bot.sandbox.library.stocks import Stocks
 from bot.sandbox.library.walk import stream
@@ -26,12 +26,6 @@ _NEWS_AT: Final = timedelta(hours=9)
 _CACHED_MAX: Final = 512
 _RATIOS: Final = {"CASH_DIVIDEND": f"1:{DIVIDEND}", MEETING: "", "STOCK_DIVIDEND": "10:1"}
 _BETWEEN: Final = (MEETING, "STOCK_DIVIDEND")
-_KINDS: Final = {
-    "cash_dividend": "CASH_DIVIDEND",
-    "stock_dividend": "STOCK_DIVIDEND",
-    "bonus_shares": "BONUS_SHARES",
-    "rights_issue": "STOCK_RIGHT",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +77,6 @@ class CompanyEvents:
 
 
 def _event(action: CorporateAction) -> CompanyEvent:
-    if isinstance(action, CashDividend):
-        ratio = f"1:{action.vnd_per_share}"
-    else:
-        price = f" at {action.price}" if isinstance(action, RightsIssue) else ""
-        ratio = f"{action.held}:{action.new}{price}"
-    kind = _KINDS[action.do]
+    price = f" at {action.price}" if isinstance(action, RightsIssue) else ""
+    kind, ratio = KINDS[action.do].value, f"{action.ratio}{price}"
     return CompanyEvent(action.symbol, kind, ratio, action.ex_date, action.pays_on)
