@@ -33,7 +33,6 @@ from bot.sandbox.api.two_factor_calls import TwoFactorCalls
 from bot.sandbox.api.variants import with_fidelity, with_variants
 from bot.sandbox.errors import HttpRefusal, LedgerBroken
 from bot.sandbox.faults.rule import FaultScript
-from bot.sandbox.house.forced import Forced
 from bot.sandbox.house.house import House
 from bot.sandbox.house.ledger import Ledger, Line, read_ledger
 from bot.sandbox.house.order_entry import Change
@@ -77,6 +76,7 @@ class Sandbox:
         self._clock = clock
         self._wire = wire
         self._house = House(scenario, rulebook)
+        self.forced = self._house.forced
         self._gate = Gatekeeper(scenario, self._house.otp, on_nonce=self._note_nonce)
         self._library = LibraryReads(self._house, self._gate)
         self._noted_at: datetime | None = None
@@ -162,11 +162,6 @@ class Sandbox:
             "wire": self._wire.now().isoformat(),
             "speed": self.scenario.speed,
         }
-
-    @property
-    def forced(self) -> Forced:
-        """What the scenario has forced on the client so far."""
-        return self._house.forced
 
     def add_fault(self, script: FaultScript) -> None:
         self._carry_out(self._line("add_fault", script=script.model_dump(mode="json")))

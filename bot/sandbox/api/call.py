@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
+from pydantic import JsonValue
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope
 
@@ -58,6 +59,12 @@ class Call(Head):
 
 Handler = Callable[[Call], object]
 """What answers a call that was let through: returns the payload, or raises HttpRefusal."""
+
+
+def input_line(kind: str, call: Call, **facts: JsonValue) -> dict[str, JsonValue]:
+    """Return what a call does as a line of the ledger."""
+    at, wire = call.market_at.isoformat(), call.wire_at.isoformat()
+    return {"kind": kind, "at": at, "wire": wire, **facts}
 
 
 def by_endpoint(*parts: object) -> dict[str, Any]:

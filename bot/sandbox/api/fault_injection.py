@@ -24,7 +24,7 @@ from bot.sandbox.api.connection import (
     gzip_bomb,
     huge,
 )
-from bot.sandbox.api.windows import ceil_s
+from bot.sandbox.api.gatekeeper import ceil_s
 from bot.sandbox.errors import HttpRefusal
 from bot.sandbox.faults import false_answers, rule
 from bot.sandbox.faults.false_answers import EarlierAnswers

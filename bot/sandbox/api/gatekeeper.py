@@ -3,23 +3,33 @@
 Key, quota, tier, timestamp, signature, nonce, device id, 2FA token; the body comes after. The nonce
 is looked at only after the signature, or a stranger could use up nonces; a request with a good
 signature uses its nonce up even when it is refused afterwards. Source: broker open API
-0.2.0-preview.3, signing and tiers; the order of the checks is not shown there and is our choice.
+0.2.0-preview.3, signing and tiers, request quota by class (the numbers are those of the public
+command-line client of March 2026), nonce TTL 300 s; the order of the checks is not shown there and
+is our choice. What a key has used lately is counted in wire time.
 """
 
 import hmac
-from collections.abc import Callable
-from datetime import datetime
+from collections import deque
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
 from typing import Final
 
 from bot.clock import wire_ms
 from bot.protocol import signing
 from bot.protocol.endpoints.endpoint import Endpoint, Tier, tier_of
 from bot.sandbox.api.call import Call
-from bot.sandbox.api.windows import QUOTA_CLASSES, NonceMemory, QuotaWindow
 from bot.sandbox.errors import HttpRefusal
 from bot.sandbox.house.two_factor import OtpIssuer
 from bot.sandbox.scenario import Scenario
 
+NONCE_TTL: Final = timedelta(seconds=300)
+QUOTA_WINDOW: Final = timedelta(seconds=60)
+QUOTA_CLASSES: Final[Mapping[str, int]] = {
+    "FREE": 600,
+    "BASIC": 1_200,
+    "PRO": 3_000,
+    "ENTERPRISE": 10_000,
+}
 DEVICE_ID_LENGTH_MAX: Final = 64
 _TIMESTAMP_DIGITS_MAX: Final = 16
 
@@ -139,3 +149,56 @@ def no_depth() -> HttpRefusal:
 
 def _is_same(given: str, wanted: str) -> bool:
     return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), wanted.encode())
+
+
+class QuotaWindow:
+    """The requests of one key in the last 60 seconds; a refused one does not count."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._taken: deque[datetime] = deque()
+
+    def take(self, at: datetime) -> bool:
+        """Count a request at `at` and return True, or return False when the window is full."""
+        self._slide(at)
+        if len(self._taken) >= self._limit:
+            return False
+        self._taken.append(at)
+        return True
+
+    def count_refused(self, at: datetime) -> None:
+        """Count a refused request too (a switch of the scenario): waiting too little never ends."""
+        self._slide(at)
+        self._taken.append(at)
+
+    def reset_s(self, at: datetime) -> int:
+        """Unix second in which the oldest counted request leaves the window, rounded up."""
+        self._slide(at)
+        return ceil_s((self._taken[0] if self._taken else at) + QUOTA_WINDOW)
+
+    def _slide(self, at: datetime) -> None:
+        while self._taken and self._taken[0] + QUOTA_WINDOW <= at:
+            self._taken.popleft()
+
+
+class NonceMemory:
+    """The (key, nonce) pairs of the last 300 seconds."""
+
+    def __init__(self) -> None:
+        self._known: set[tuple[str, str]] = set()
+        self._order: deque[tuple[datetime, tuple[str, str]]] = deque()
+
+    def is_used(self, key: str, nonce: str, at: datetime) -> bool:
+        """Tell whether `key` used `nonce` less than 300 seconds before `at`."""
+        while self._order and self._order[0][0] + NONCE_TTL <= at:
+            self._known.discard(self._order.popleft()[1])
+        return (key, nonce) in self._known
+
+    def use(self, key: str, nonce: str, at: datetime) -> None:
+        self._known.add((key, nonce))
+        self._order.append((at, (key, nonce)))
+
+
+def ceil_s(instant: datetime) -> int:
+    """Unix seconds of an instant, a started second counted whole."""
+    return int(instant.timestamp()) + (instant.microsecond > 0)

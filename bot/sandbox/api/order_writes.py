@@ -14,7 +14,7 @@ from bot.protocol.bodies import decode_amend, decode_cancel, decode_place
 from bot.protocol.orders import encode_order_results
 from bot.protocol.values.border import AmendRequest, PlaceRequest
 from bot.sandbox.api.account_reads import AccountReads
-from bot.sandbox.api.call import Call
+from bot.sandbox.api.call import Call, input_line
 from bot.sandbox.api.gatekeeper import Gatekeeper
 from bot.sandbox.errors import HttpRefusal
 from bot.sandbox.exchange.order import Refusal
@@ -45,20 +45,19 @@ class OrderWrites:
         account, request = self._reads.script(call), decode_place(call.body)
         if request.sub_account is not None or not self._may_omit_account:
             self._check_account(request.sub_account, account.extended_id)
-        line = _line("place", call)
-        line |= {"account": account.id, "body": _json(request), **_scripted(call)}
+        facts = {"account": account.id, "body": _json(request), **_scripted(call)}
+        line = input_line("place", call, **facts)
         return encode_order_results([self._carry_out(line).result])
 
     def amend_order(self, call: Call) -> object:
         order, request = self._reads.order(call), decode_amend(call.body)
-        line = _line("amend", call)
-        line |= {"order": order.order_id, "body": _json(request)}
+        line = input_line("amend", call, order=order.order_id, body=_json(request))
         return self._answer(self._carry_out(line))
 
     def cancel_order(self, call: Call) -> object:
         order, named = self._reads.order(call), decode_cancel(call.body)
         self._check_account(named, order.account.extended_id)
-        return self._answer(self._carry_out(_line("cancel", call) | {"order": order.order_id}))
+        return self._answer(self._carry_out(input_line("cancel", call, order=order.order_id)))
 
     def _check_account(self, named: str | None, wanted: str) -> None:
         if named != wanted:
@@ -69,11 +68,6 @@ class OrderWrites:
         if change.refusal is not None and self._refused_change == "http_400":
             raise HttpRefusal(400, change.refusal.code, change.refusal.reason)
         return encode_order_results([change.result])
-
-
-def _line(kind: str, call: Call) -> dict[str, JsonValue]:
-    at, wire = call.market_at.isoformat(), call.wire_at.isoformat()
-    return {"kind": kind, "at": at, "wire": wire}
 
 
 def _json(request: PlaceRequest | AmendRequest) -> dict[str, JsonValue]:

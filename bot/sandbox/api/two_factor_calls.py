@@ -2,8 +2,6 @@
 
 from collections.abc import Callable
 
-from pydantic import JsonValue
-
 from bot.protocol.two_factor import (
     OTP_CHANNEL,
     decode_otp_request,
@@ -12,7 +10,7 @@ from bot.protocol.two_factor import (
     encode_otp_ticket,
     encode_two_factor_token,
 )
-from bot.sandbox.api.call import Call
+from bot.sandbox.api.call import Call, input_line
 from bot.sandbox.api.gatekeeper import Gatekeeper
 from bot.sandbox.house.ledger import Line
 from bot.sandbox.house.two_factor import OtpIssuer
@@ -32,13 +30,13 @@ class TwoFactorCalls:
         """Mail a code; the only channel is e-mail."""
         if decode_otp_request(call.body) != OTP_CHANNEL:
             raise self._gate.bad_parameter()
-        self._record(call, "otp_request")
+        self._note(input_line("otp_request", call))
         return encode_otp_ticket(self._issuer.request(call.wire_at))
 
     def verify_otp(self, call: Call) -> object:
         wanted = decode_otp_verification(call.body)
         is_right = self._issuer.is_code(wanted.code.reveal())
-        self._record(call, "otp_verify", ticket=wanted.ticket_id, right=is_right)
+        self._note(input_line("otp_verify", call, ticket=wanted.ticket_id, right=is_right))
         token = self._issuer.verify(wanted.ticket_id, call.wire_at, is_right=is_right)
         return encode_two_factor_token(token)
 
@@ -46,9 +44,5 @@ class TwoFactorCalls:
         """End a token; one that is not ours is no error."""
         number = self._issuer.revoke(decode_revocation(call.body).reveal())
         if number is not None:
-            self._record(call, "otp_revoke", number=number)
+            self._note(input_line("otp_revoke", call, number=number))
         return {}
-
-    def _record(self, call: Call, kind: str, **facts: JsonValue) -> None:
-        at, wire = call.market_at.isoformat(), call.wire_at.isoformat()
-        self._note({"kind": kind, "at": at, "wire": wire, **facts})

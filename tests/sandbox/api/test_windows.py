@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from bot.sandbox.api.windows import NonceMemory, QuotaWindow
+from bot.sandbox.api.gatekeeper import NonceMemory, QuotaWindow
 
 START = datetime(2026, 11, 19, 2, 15, 0, 250_000, UTC)
 
