@@ -19,14 +19,13 @@ from bot.sandbox.library import walk
 from bot.sandbox.library.assets import Day
 from bot.sandbox.library.days import HISTORY_STARTS, Days
 from bot.sandbox.library.tables import Facts, facts_of
+from bot.sandbox.markets.flow.day import DAY_VOLUME_IN_LEVELS
 from bot.sandbox.markets.recorder import Record
 from bot.sandbox.scenario import SymbolScript
 
 SYMBOLS_CACHED_MAX: Final = 64
 DAYS_CACHED_MAX: Final = 128
 _DAILY: Final = 0.013
-_VOLUME_IN_LEVELS: Final = 150
-"""A day's typical volume, in what typically waits at one price."""
 _NOT_STOCKS: Final = frozenset({InstrumentKind.ETF, InstrumentKind.BOND})
 
 
@@ -115,7 +114,7 @@ class Stocks:
     def _nature(self, script: SymbolScript) -> walk.Nature:
         instrument = script.instrument
         ticks = self.house.rulebook.ticks_of(instrument)
-        return walk.Nature(_DAILY, script.level_volume * _VOLUME_IN_LEVELS, ticks)
+        return walk.Nature(_DAILY, script.level_volume * DAY_VOLUME_IN_LEVELS, ticks)
 
     def slots(self, symbol: str, day: date) -> Sequence[walk.Bar]:
         """Return a day in parts of at most five minutes; together they are the day's bar."""

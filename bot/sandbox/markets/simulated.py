@@ -1,5 +1,10 @@
 """The simulated market of a scenario: recorded days, scripted crowds and order flow, side by side.
 
+In a scripted market many investors quote around a fair price and trade. Every step the crowd takes
+away what no longer fits, refills the levels near its price, and now and then somebody trades at the
+touch. A scenario can pull the price, thin out a side, freeze the levels, or make somebody trade at
+a time. Our own orders are in the same book, in time priority.
+
 The crowds act at fixed instants of market time. What is due at one instant happens in a fixed
 order: the steps of the symbols as the scenario lists them, then its standstills, then its deals.
 """
@@ -8,13 +13,25 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from heapq import heappop, heappush
+from math import pi, sin, sqrt
+from random import Random
 from typing import Final
 
-from bot.sandbox.markets.crowd import CROWDED, Crowd
+from bot.domain.instrument import EXCHANGE_TZ, Phase
+from bot.domain.order import Side
+from bot.domain.prices import Band
+from bot.domain.rulebook import Rulebook
 from bot.sandbox.markets.flow.symbol import flow_market
 from bot.sandbox.markets.replay.market import replay_market
-from bot.sandbox.markets.source import MarketAccess, MarketSource, MergedMarket
-from bot.sandbox.scenario import Scenario, SymbolScript
+from bot.sandbox.markets.source import (
+    LOT,
+    CrowdOrders,
+    Level,
+    MarketAccess,
+    MarketSource,
+    MergedMarket,
+)
+from bot.sandbox.scenario import Deal, Imbalance, Scenario, Standstill, SymbolScript
 
 STEP: Final = timedelta(seconds=5)
 _STEPS_RANK: Final = 0
@@ -22,6 +39,17 @@ _STANDSTILL_RANK: Final = 1
 _DEAL_RANK: Final = 2
 
 Action = Callable[[datetime], None]
+_LEVELS: Final = 4
+_AUCTION_LEVELS: Final = 3
+_REFRESH_CHANCE: Final = 0.2
+_WIDE_SPREAD_CHANCE: Final = 0.15
+_AUCTIONS: Final = frozenset({Phase.OPEN, Phase.PRE_CLOSED})
+CROWDED: Final = _AUCTIONS | {Phase.PROGRESS}
+"""The phases in which the crowd does something."""
+_MEMORY: Final = 0.97
+"""How much of the noise is left one step later; half of it is gone after about two minutes."""
+_WAVE_PERIOD_S: Final = (900.0, 1_800.0)
+_WAVE_SHARE: Final = 0.6
 
 
 def simulated_market(scenario: Scenario, access: MarketAccess) -> MarketSource:
@@ -81,3 +109,163 @@ class ScriptedMarket:
             changes = (self._rulebook.next_phase_change(each, at) for each in self._exchanges)
             following = min(change.at for change in changes)
         heappush(self._due, (following, _STEPS_RANK, 0, self._step_all))
+
+
+class FairPrice:
+    """Where a simulated price wants to be: a path, a slow wave and noise that returns to it.
+
+    Floats are right here: this models opinion, not money. The price that comes out is on the grid.
+    """
+
+    def __init__(
+        self, script: SymbolScript, scenario: Scenario, rulebook: Rulebook, band: Band
+    ) -> None:
+        self._instrument, self._rulebook = script.instrument, rulebook
+        self._swing = script.swing_ticks
+        self._anchors = [(scenario.starts_at, script.reference)]
+        self._anchors += sorted((scenario.at(anchor.at), anchor.price) for anchor in script.path)
+        self._random = Random(f"{scenario.seed}|price|{script.symbol}")
+        self._period_s = self._random.uniform(*_WAVE_PERIOD_S)
+        self._phase = self._random.uniform(0, 2 * pi)
+        self._noise = 0.0
+        self._band = band
+
+    def begin_day(self, at: datetime, reference: int, band: Band) -> None:
+        """Start from another day's reference; the script's path covered the first day only."""
+        self._anchors = [(at, reference)]
+        self._noise, self._band = 0.0, band
+
+    def step(self, at: datetime) -> int:
+        """Return the bid that the crowd wants at `at`; each call moves the noise by one step."""
+        before = [anchor for anchor in self._anchors if anchor[0] <= at]
+        after = [anchor for anchor in self._anchors if anchor[0] > at]
+        if before and after:
+            (start, from_price), (end, to_price) = before[-1], after[0]
+            base = from_price + (to_price - from_price) * ((at - start) / (end - start))
+        else:
+            base = float((before[-1:] or after[:1])[0][1])
+        angle = 2 * pi * (at - self._anchors[0][0]).total_seconds() / self._period_s + self._phase
+        wave = self._swing * _WAVE_SHARE * (sin(angle) - sin(self._phase))
+        deviation = self._swing * (1 - _WAVE_SHARE) * sqrt(1 - _MEMORY**2)
+        self._noise = _MEMORY * self._noise + self._random.gauss(0.0, deviation)
+        tick = self._rulebook.ticks_of(self._instrument).tick_at(round(base))
+        wanted = round(base + tick * (wave + self._noise))
+        low, high = self._band.floor + 5 * tick, self._band.ceiling - 6 * tick
+        inside = max(min(wanted, high), low, self._band.floor)
+        return inside - inside % self._rulebook.ticks_of(self._instrument).tick_at(inside)
+
+
+class Crowd:
+    def __init__(self, script: SymbolScript, scenario: Scenario, access: MarketAccess) -> None:
+        self._script, self._scenario, self._access = script, scenario, access
+        self._rulebook, self._venue = access.rulebook, access.venue
+        self._ticks = self._rulebook.ticks_of(script.instrument)
+        self._orders = CrowdOrders(script.symbol, access)
+        self._resting: dict[str, Level] = {}
+        self._day = scenario.starts_at.astimezone(EXCHANGE_TZ).date()
+        self._band = access.band(script.symbol)
+        self._price = FairPrice(script, scenario, self._rulebook, self._band)
+        self._random = Random(f"{scenario.seed}|crowd|{script.symbol}")
+
+    def step(self, at: datetime) -> None:
+        """Act once, as the phase allows: quote and trade, gather for an auction, or nothing."""
+        day = at.astimezone(EXCHANGE_TZ).date()
+        if day != self._day:
+            # The new day has its own reference: shares may have gone ex overnight.
+            self._day, self._band = day, self._access.band(self._script.symbol)
+            reference = self._venue.board(self._script.symbol).reference
+            self._price.begin_day(at, reference, self._band)
+        bid = self._price.step(at)
+        phase = self._rulebook.phase_at(self._script.exchange, at)
+        if phase in _AUCTIONS:
+            self._gather(bid, at)
+        elif phase is Phase.PROGRESS and not any(
+            self._is_within(each, at) for each in self._script.standstills
+        ):
+            self._quote(bid, at)
+            self._trade(at)
+
+    def freeze(self, standstill: Standstill, at: datetime) -> None:
+        """Leave exactly the levels of a standstill."""
+        self._forget_ended()
+        for order_id in list(self._resting):
+            self._cancel(order_id, at)
+        for side, levels in ((Side.BUY, standstill.bids), (Side.SELL, standstill.asks)):
+            for price, volume in levels:
+                self._rest((side, price), volume, at)
+
+    def deal(self, deal: Deal, at: datetime) -> None:
+        """Trade as scripted; what finds nobody is taken back at once."""
+        self._strike(Side.BUY if deal.do == "take" else Side.SELL, deal.price, deal.volume, at)
+
+    def _is_within(self, moment: Standstill | Imbalance, at: datetime) -> bool:
+        return self._scenario.at(moment.at) <= at < self._scenario.at(moment.until)
+
+    def _gather(self, bid: int, at: datetime) -> None:
+        """Put orders into an auction: around the price, and some on either side that cross."""
+        for side in (Side.BUY, Side.SELL):
+            for distance in range(_AUCTION_LEVELS):
+                price = self._ticks.up(bid) if side is Side.BUY else bid
+                for _ in range(distance):
+                    price = self._ticks.down(price) if side is Side.BUY else self._ticks.up(price)
+                if self._band.holds(price):
+                    self._rest((side, price), self._volume(side, distance, at), at)
+
+    def _quote(self, bid: int, at: datetime) -> None:
+        """Refresh the levels around `bid`: some orders stay, the others come and go."""
+        ask = self._ticks.up(bid)
+        if self._random.random() < _WIDE_SPREAD_CHANCE:
+            ask = self._ticks.up(ask)
+        wanted = self._levels(Side.BUY, bid, self._ticks.down)
+        wanted |= self._levels(Side.SELL, ask, self._ticks.up)
+        self._forget_ended()
+        kept: set[Level] = set()
+        for order_id, level in list(self._resting.items()):
+            if level in wanted and level not in kept and self._random.random() >= _REFRESH_CHANCE:
+                kept.add(level)
+            else:
+                self._cancel(order_id, at)
+        for level, distance in wanted.items():
+            if level not in kept:
+                self._rest(level, self._volume(level[0], distance, at), at)
+
+    def _levels(self, side: Side, price: int, step: Callable[[int], int]) -> dict[Level, int]:
+        """Return the levels wanted on a side, each with its distance from the touch."""
+        levels: dict[Level, int] = {}
+        while len(levels) < _LEVELS and self._band.holds(price):
+            levels[side, price] = len(levels)
+            price = step(price)
+        return levels
+
+    def _volume(self, side: Side, distance: int, at: datetime) -> int:
+        typical = self._script.level_volume * (0.5 + self._random.random()) * (1 + 0.2 * distance)
+        for imbalance in self._script.imbalances:
+            if self._is_within(imbalance, at):
+                typical *= imbalance.bids if side is Side.BUY else imbalance.asks
+        return max(LOT, round(typical / LOT) * LOT)
+
+    def _trade(self, at: datetime) -> None:
+        """Now and then, let somebody trade at the touch."""
+        if self._random.random() >= self._script.trade_chance:
+            return
+        side = self._random.choice((Side.BUY, Side.SELL))
+        depth = self._venue.depth(self._script.symbol)
+        touch = depth.ask if side is Side.BUY else depth.bid
+        volume = LOT * self._random.randint(1, max(1, self._script.level_volume // (3 * LOT)))
+        if touch is not None:
+            self._strike(side, touch, volume, at)
+
+    def _strike(self, side: Side, price: int, volume: int, at: datetime) -> None:
+        self._orders.cancel(self._orders.submit(side, volume, price, at), at)
+
+    def _rest(self, level: Level, volume: int, at: datetime) -> None:
+        side, price = level
+        self._resting[self._orders.submit(side, volume, price, at)] = level
+
+    def _cancel(self, order_id: str, at: datetime) -> None:
+        del self._resting[order_id]
+        self._orders.cancel(order_id, at)
+
+    def _forget_ended(self) -> None:
+        live = self._venue.is_live
+        self._resting = {each: level for each, level in self._resting.items() if live(each)}

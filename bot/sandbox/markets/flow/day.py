@@ -3,13 +3,17 @@
 Prices are counted in ticks up from the floor, so that no later step needs the tick table. Drawn
 once, when the day begins, from a random stream of symbol and date: a day is the same whatever was
 traded before it. A symbol goes its own way and, by its beta, the market's; where both together lead
-to the band's end, the price is locked there. Floats are right here: this models opinion, not money.
+to the band's end, the price is locked there. The market's day is drawn from seed and date alone, so
+every symbol sees the same one, whichever others there are. Floats are right here: this models
+opinion, not money.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from enum import StrEnum
+from itertools import pairwise
+from math import sqrt
 from random import Random
 from typing import Final
 
@@ -17,9 +21,22 @@ from pydantic import Field
 
 from bot.domain.instrument import Exchange, Phase
 from bot.domain.rulebook import Rulebook
-from bot.sandbox.markets.flow.factor import PATH_ENDS, PATH_STARTS, MarketDay, along
 from bot.sandbox.scenario_part import Part
 
+PATH_STARTS: Final = 9 * 3_600
+PATH_ENDS: Final = 13 * 3_600
+"""In seconds of the local day without its lunch: 14:30, when the closing auction begins."""
+_DEVIATION_PCT: Final = 1.3
+"""Of the index from day to day. Source: VNINDEX, January 2020 to March 2026."""
+_FREEDOM: Final = 4
+"""Degrees of freedom of Student's distribution: tails as fat as the index has them."""
+_MOST_PCT: Final = 6.5
+"""The worst days of the index come near the band of its shares, and not beyond."""
+_GAP_SHARE: Final = 0.35
+"""How much of the day's move is there at its first price already."""
+_STEPS: Final = 16
+_WANDERING_PCT: Final = 0.7
+"""How far the index strays from the straight way to its close."""
 DAY_VOLUME_IN_LEVELS: Final = 150
 """An ordinary day's volume in what typically waits at a price, as in the library's history."""
 LOCAL_OFFSET_S: Final = 7 * 3_600
@@ -37,6 +54,30 @@ _STRAY_ZONE: Final = 0.15
 """How far from the band's end, in parts of the band, a first trade may stray."""
 _EDGE: Final = 1.5
 """Ticks that the fair price of an unlocked day keeps from the band's ends."""
+
+
+Path = tuple[tuple[int, float], ...]
+"""(`traded_second`, ticks or percent), ascending."""
+
+
+def market_day(seed: int, day: date) -> Path:
+    """Draw the market's move since the day before, in percent."""
+    random = Random(f"{seed}|flow|market|{day}")
+    # Student's distribution, scaled to a deviation of 1 first.
+    chi_squared = random.gammavariate(_FREEDOM / 2, 2)
+    tailed = random.gauss(0, 1) * sqrt((_FREEDOM - 2) / chi_squared)
+    close = min(max(tailed * _DEVIATION_PCT, -_MOST_PCT), _MOST_PCT)
+    steps = [0.0]
+    for _ in range(_STEPS):
+        steps.append(steps[-1] + random.gauss(0, _WANDERING_PCT / sqrt(_STEPS)))
+    shares = [number / _STEPS for number in range(_STEPS + 1)]
+    return tuple(
+        (
+            round(PATH_STARTS + share * (PATH_ENDS - PATH_STARTS)),
+            close * (_GAP_SHARE + (1 - _GAP_SHARE) * share) + strayed - share * steps[-1],
+        )
+        for share, strayed in zip(shares, steps, strict=True)
+    )
 
 
 class DayKind(StrEnum):
@@ -127,7 +168,7 @@ class FlowSpan:
 
 @dataclass(frozen=True, slots=True)
 class DayDraw:
-    """A day as drawn. `path` is (`traded_second`, ticks from the floor), ascending.
+    """A day as drawn. `path` is in ticks from the floor.
 
     `noise` is the spread of a whole day's random walk in ticks; `lock_s` the second of the day at
     which the price reaches the band's end on the side `lock` (1 up, -1 down, 0 never), `stray` the
@@ -135,7 +176,7 @@ class DayDraw:
     """
 
     kind: DayKind
-    path: tuple[tuple[int, float], ...]
+    path: Path
     noise: float
     volume: int
     lock: int
@@ -181,7 +222,7 @@ def draw_day(
     number: int,
     *,
     exchange: Exchange,
-    market: MarketDay,
+    market: Path,
     level_volume: int,
     reference: int,
     prices: tuple[int, ...],
@@ -206,7 +247,7 @@ def draw_day(
     length = PATH_ENDS - PATH_STARTS
     path = tuple(
         (second, start + percent * (beta * moved + drift * (second - PATH_STARTS) / length))
-        for second, moved in market.path
+        for second, moved in market
     )
     if not named and not lock:
         end = path[-1][1]
@@ -249,3 +290,13 @@ def inside(ticks: float, draw: DayDraw, count: int) -> float:
     if draw.lock:
         return ticks
     return min(max(ticks, _EDGE), max(count - 1 - _EDGE, _EDGE))
+
+
+def along(path: Path, second: int) -> float:
+    """Return a path's value at a `traded_second`, along straight lines; flat beyond its ends."""
+    if second <= path[0][0]:
+        return path[0][1]
+    for (before, at_before), (after, at_after) in pairwise(path):
+        if second < after:
+            return at_before + (at_after - at_before) * (second - before) / (after - before)
+    return path[-1][1]

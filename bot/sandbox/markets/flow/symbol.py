@@ -16,13 +16,14 @@ from bot.sandbox.markets.flow.auction import gathered, late_orders
 from bot.sandbox.markets.flow.day import (
     DAY_S,
     LOCAL_OFFSET_S,
+    PATH_STARTS,
     DayDraw,
     FlowScript,
     FlowSpan,
     days_from,
     draw_day,
+    market_day,
 )
-from bot.sandbox.markets.flow.factor import PATH_STARTS, market_day
 from bot.sandbox.markets.flow.investors import Investors, crowdedness
 from bot.sandbox.markets.flow.placer import OrderPlacer
 from bot.sandbox.markets.source import MarketAccess, Participants

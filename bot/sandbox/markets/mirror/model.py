@@ -45,7 +45,6 @@ class FillModel:
     `has_queue`: resting orders wait behind what was displayed, and trades fill them.
     """
 
-    name: FillName
     offers: Callable[[Depth], Mapping[Level, int]]
     remembers_taken: bool
     has_queue: bool
@@ -70,8 +69,8 @@ def as_displayed(depth: Depth) -> Mapping[Level, int]:
 
 MODELS: Final[Mapping[FillName, FillModel]] = MappingProxyType(
     {
-        "touch": FillModel("touch", at_the_touch, remembers_taken=False, has_queue=False),
-        "depth": FillModel("depth", as_displayed, remembers_taken=True, has_queue=False),
-        "queue": FillModel("queue", as_displayed, remembers_taken=True, has_queue=True),
+        "touch": FillModel(at_the_touch, remembers_taken=False, has_queue=False),
+        "depth": FillModel(as_displayed, remembers_taken=True, has_queue=False),
+        "queue": FillModel(as_displayed, remembers_taken=True, has_queue=True),
     }
 )

@@ -16,8 +16,7 @@ import pytest
 from bot.config.scenario_file import load_scenario
 from bot.domain.instrument import Exchange
 from bot.sandbox.exchange.grid import price_grid
-from bot.sandbox.markets.flow.day import DayDraw, DayKind, FlowScript, draw_day, inside
-from bot.sandbox.markets.flow.factor import market_day
+from bot.sandbox.markets.flow.day import DayDraw, DayKind, FlowScript, draw_day, inside, market_day
 from bot.sandbox.scenario import SymbolScript
 from tests.sandbox.client import RULEBOOK
 
@@ -100,7 +99,7 @@ def test_there_are_bad_days_for_all_as_recorded(closes: list[list[Close]]) -> No
 
 
 def test_most_symbols_go_with_the_market_and_none_in_step(closes: list[list[Close]]) -> None:
-    markets = [market_day(7, FIRST + timedelta(days=number)).path[-1][1] for number in range(DAYS)]
+    markets = [market_day(7, FIRST + timedelta(days=number))[-1][1] for number in range(DAYS)]
     moves = [[day[number].percent for day in closes] for number in range(len(SCRIPTS))]
 
     with_market = sorted(statistics.correlation(markets, each) for each in moves)
@@ -149,7 +148,7 @@ def test_the_market_has_one_day_for_a_seed_and_another_for_the_next() -> None:
 def test_a_symbol_moves_by_its_beta() -> None:
     day = max(
         (FIRST + timedelta(days=number) for number in range(DAYS)),
-        key=lambda each: abs(market_day(7, each).path[-1][1]),
+        key=lambda each: abs(market_day(7, each)[-1][1]),
     )
     script = next(each for each in SCRIPTS if each.symbol == "ACV")
 
@@ -158,7 +157,7 @@ def test_a_symbol_moves_by_its_beta() -> None:
     ]
 
     ticks_a_percent = (len(prices_of(script)) - 1) / 30
-    market = market_day(7, day).path[-1][1]
+    market = market_day(7, day)[-1][1]
     assert abs(market) > 3.5
     assert ends[1] - ends[0] == pytest.approx(0.5 * market * ticks_a_percent, rel=0.1)
     assert ends[2] - ends[0] == pytest.approx(1.0 * market * ticks_a_percent, rel=0.1)
@@ -167,7 +166,7 @@ def test_a_symbol_moves_by_its_beta() -> None:
 def test_a_day_that_the_scenario_names_goes_as_named_on_the_worst_day_too() -> None:
     worst = min(
         (FIRST + timedelta(days=number) for number in range(DAYS)),
-        key=lambda each: market_day(7, each).path[-1][1],
+        key=lambda each: market_day(7, each)[-1][1],
     )
     script = SCRIPTS[0]
 
