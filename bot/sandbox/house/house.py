@@ -1,8 +1,8 @@
 """The brokerage house: everything that the ledger can rebuild.
 
-Accounts, orders, exchanges, simulated market, OTP desk and faults, moved by two things only: market
-time (`advance`) and inputs (`carry_out`). An input is a ledger line; the same lines over the same
-scenario and seed give the same house. What is due at one instant happens in a fixed order: the
+Accounts, orders, exchanges, simulated market, OTP issuer and faults, moved by two things only:
+market time (`advance`) and inputs (`carry_out`). An input is a ledger line; the same lines over the
+same scenario and seed give the same house. What is due at one instant happens in a fixed order: the
 exchange's own boundaries, its halts, faults, settlement, shares going ex, then the other investors.
 
 The next due instant is asked for with every request, so it is kept. It changes only when something

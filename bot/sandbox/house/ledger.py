@@ -1,7 +1,7 @@
 """The sandbox's own memory: append-only JSON lines, written before each answer.
 
 Every input that changed something is a line with its market time: replaying them over the same
-scenario and seed rebuilds account, orders, OTP desk and market exactly. Lines of what came of the
+scenario and seed rebuilds account, orders, OTP issuer and market exactly. Lines of what came of the
 inputs (`order`, `account`) are between them; a replay checks itself against those, and tests judge
 the bot by them. The bot never reads this file, and it holds no key, code or token.
 
