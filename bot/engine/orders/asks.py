@@ -177,7 +177,7 @@ def _risk_checks(
         limit_price=ask.limit_price or row.price,
         why=ask.reason,
     )
-    means = means_of(state, strategy, whole.symbol)
+    means = means_of(state, strategy, whole.symbol, whole.account)
     limits, view = strategy.limits, view_of(state, strategy, whole, means)
     yield from checks.judge(whole, view, limits, _OF_THE_WHOLE)
     open_after = whole.quantity - row.executed_quantity

@@ -43,9 +43,14 @@ class Means:
     is_working: bool
 
 
-def means_of(state: State, strategy: StrategyState, symbol: str) -> Means:
-    """Return what a strategy may use now; another order of any strategy makes it out of date."""
-    name, account = strategy.plan.name, strategy.plan.account
+def means_of(
+    state: State, strategy: StrategyState, symbol: str, account: str | None = None
+) -> Means:
+    """Return what a strategy may use now; another order of any strategy makes it out of date.
+
+    `account` is another one than the strategy's own: that of an order placed before it changed.
+    """
+    name, account = strategy.plan.name, account or strategy.plan.account
     snapshot, exposure = state.accounts.get(account), strategy.position(symbol).shares
     all_orders, all_pending = state.open_orders(), state.pending_intents()
     orders = tuple([order for order in all_orders if order.row.symbol == symbol])

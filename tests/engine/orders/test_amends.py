@@ -156,6 +156,19 @@ def test_an_order_at_its_limit_may_change_its_price_within_it():
     assert stage.decided() == (Verdict.PASSED, "AMEND")
 
 
+def test_an_order_of_another_account_is_not_judged_by_the_money_of_this_one():
+    stage = _stage()
+    stage.working(500, 27_000)
+    order = stage.engine._state.orders["ORD1"]
+    order.row = replace(order.row, account="120C900001.6")
+
+    _ask(stage.after(1), price=26_900)
+
+    assert stage.decided() == ("BLOCKED", "CASH")
+    assert stage.last(Decision).checks[-1].text == "free cash is not known"
+    assert stage.new(ReadOrder) == []
+
+
 def test_it_is_off_unless_the_settings_say_otherwise():
     stage = Stage()
     stage.working()
