@@ -2,10 +2,12 @@
 
 import ast
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
+from bot import __version__
 from scripts.architecture import PICTURE, floors, imports, picture
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -95,3 +97,9 @@ def test_a_room_says_what_belongs_in_it_and_what_does_not(room: Path) -> None:
 
     if room.parent != ROOT / "bot":
         assert text.count("\n\n") == 1, f"{room}: one line on what belongs there, one on what not"
+
+
+def test_a_release_has_one_version() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+    assert project["version"] == __version__
