@@ -59,7 +59,7 @@ from bot.protocol.values.border import (
 )
 
 UNCACHED: Final = (("cache-control", "NOCACHE"),)
-"""The broker may answer these from a cache unless told not to (open API, account data)."""
+"""The broker may answer these from a cache unless asked not to (open API, account data)."""
 ECHOED: Final = ("symbol", "code", "indicator")
 """What an answer names as its subject under the name by which it was asked for."""
 _USER_HOLE: Final = "user_id"

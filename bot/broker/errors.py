@@ -2,7 +2,7 @@
 
     BrokerError                 something asked of the broker did not come back
     ├── Unreachable             no connection, or it broke before the answer was whole
-    ├── Timeout                 no whole answer within the deadline
+    ├── Timeout                 no complete answer within the deadline
     ├── Malformed               an answer that can't be trusted; `raw` keeps it, redacted
     ├── NotNow                  `retry_at` says until when
     │   ├── RateLimited         the request quota is used up
@@ -86,5 +86,5 @@ def refuses_key(error: BrokerError) -> bool:
 
 
 def is_unknown(error: BrokerError) -> bool:
-    """Whether the broker knows nothing of that name: a symbol that isn't listed, an id."""
+    """Whether the broker does not know that name: a symbol that isn't listed, an id."""
     return isinstance(error, Refused) and error.http_status == 404

@@ -269,7 +269,7 @@ class Link:
             return silence(NoAnswer, f"no connection within {bounds.connect_s:.1f} s")
         except (TimeoutError, httpx.TimeoutException):
             self._retire(pool)
-            return silence(LateAnswer, f"no whole answer within {bounds.deadline_s:g} s")
+            return silence(LateAnswer, f"no complete answer within {bounds.deadline_s:g} s")
         except _Unusable as error:
             self._retire(pool)
             return silence(UnusableAnswer, str(error))

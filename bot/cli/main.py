@@ -79,7 +79,7 @@ class Root(click.Group):
         if name not in COMMANDS:
             return None
         found = import_module(f"bot.cli.commands.{name}").command
-        assert isinstance(found, click.Command), f"{name} is no command"
+        assert isinstance(found, click.Command), f"{name} is not a command"
         return share_options(found)
 
     def resolve_command(

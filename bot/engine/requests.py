@@ -1,6 +1,6 @@
 """From a request to an intent, or to a reasoned no. Every request ends here in a decision.
 
-request ─► gate open? ─► nothing of ours working? ─► price and size ─► checks ─► intent READY
+request ─► gate open? ─► no open order of ours? ─► price and size ─► checks ─► intent READY
              BLOCKED              SKIPPED               BLOCKED         BLOCKED
 """
 

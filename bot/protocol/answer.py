@@ -16,7 +16,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class NoAnswer:
-    """There was no whole answer. `is_sent` is False only when no byte was written."""
+    """There was no complete answer. `is_sent` is False only when no byte was written."""
 
     reason: str
     is_sent: bool

@@ -171,7 +171,7 @@ def _executed(row: _Row, status: str, payload: Payload) -> tuple[int, int]:
     if executed is None:
         rest = (row.remainqtty or 0) + row.cancelqtty
         if rest != row.qtty and status not in REJECTED_STATUSES:
-            reason = "execqtty: left out, and nothing else tells how many shares were executed"
+            reason = "execqtty: left out, and no other field says how many shares were executed"
             raise MalformedAnswer(payload.call, reason, payload.raw)
         executed = 0
     if 0 < executed <= row.qtty and not row.execamt:

@@ -1,7 +1,7 @@
-"""Where an answer differs from the document without failing: fields that came, fields that went.
+"""Where an answer differs from the document without failing: added fields, missing fields.
 
 Unknown fields are ignored when an answer is read; this is where they are kept aside, so that a
-change of the API can be told to a person before it becomes a failure. Only names are looked at,
+change of the API is reported before it becomes a failure. Only names are looked at,
 never values. Of a call read by hand, of two shapes, or of a shape that no source shows, nothing
 can be said.
 """

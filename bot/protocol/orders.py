@@ -63,7 +63,7 @@ def decode_order_result(element: Payload) -> OrderResult:
     found = decoded(_OrderResult, element)
     if found.order_side not in Side.__members__:
         raise MalformedAnswer(element.call, "order_side: neither BUY nor SELL", element.raw)
-    # Shares without their amount would be fills that cost nothing: the order's row tells both.
+    # Shares without their amount would be fills that cost nothing: the order's row has both.
     is_sound = found.execute_amount or not 0 < found.execute_quantity <= found.order_quantity
     executed = found.execute_quantity if is_sound else 0
     return OrderResult(
@@ -91,9 +91,9 @@ def decode_order_result(element: Payload) -> OrderResult:
 
 
 def _state(found: _OrderResult, executed: int) -> OrderState:
-    """Read name and quantities; an answer tells nothing of a cancelled part.
+    """Read name and quantities; an answer does not mention a cancelled part.
 
-    What is matched by its name, but not by its figures, goes on until its row tells the fills.
+    What is matched by its name, but not by its figures, goes on until its row shows the fills.
     """
     state = state_of(found.order_status)
     if state is OrderState.FILLED and executed < found.order_quantity:

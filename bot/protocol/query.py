@@ -44,7 +44,7 @@ class Kind(StrEnum):
 class Parameter:
     """One parameter of a query.
 
-    `values` are the only words it takes; of a number they are taken besides numbers. `default` is
+    `values` are the only words it takes; a number's are taken in addition to numbers. `default` is
     what the server assumes. `is_list` takes several, with commas, at most `items_max`.
     """
 

@@ -99,7 +99,7 @@ def is_final(status: str) -> bool:
 
 
 def settle(report: OrderReport) -> OrderState:
-    """Return where the order of a row stands: its quantities first, then its name."""
+    """Return the state of a row's order: by its quantities first, then by its status."""
     return settle_quantities(
         report.state,
         status=report.status,

@@ -79,7 +79,7 @@ def _fraction(text: str) -> Decimal:
 
 
 def _constant(name: str) -> NoReturn:
-    raise NotJson(f"{name} is no JSON number")
+    raise NotJson(f"{name} is not a JSON number")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

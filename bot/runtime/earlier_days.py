@@ -1,6 +1,6 @@
 """How orders ended that were open when the bot went down on a day before today's.
 
-Today's day order book knows nothing of them; the order history does. What it says is merged before
+Today's day order book does not list them; the order history does. What it says is merged before
 their day is closed, so that a fill of the hours in which no bot ran is a fill in the journal too.
 """
 

@@ -326,7 +326,7 @@ class Run:
         if slower > 1:
             wanted = sum(poll.per_minute for poll in polls)
             needs = f"need {wanted:.0f} a minute, the quota leaves {room_for_polls(quota)}"
-            self._screen.row("polls", f"{needs}: each comes {slower:.1f} times as seldom")
+            self._screen.row("polls", f"{needs}: each comes {slower:.1f} times less often")
 
 
 def _date_of(instant: datetime) -> date:

@@ -119,9 +119,7 @@ class SecondFactor:
                 missing = CODES_PER_DAY - self._codes_used()
                 self._codes_asked += [self._market.now()] * missing
             reason = _NO_MORE_MAILS.get(code, str(error))
-            return refused(
-                WRONG, f"no code was mailed: {reason}. A token does as well: bot otp token"
-            )
+            return refused(WRONG, f"no code was mailed: {reason}. A token works too: bot otp token")
         self._ticket = _Ticket(ticket.ticket_id, ticket.masked_destination, self._wire.now())
         self._codes_asked.append(self._market.now())
         self._note(CODE_REQUESTED, f"sent to {ticket.masked_destination}")

@@ -27,7 +27,7 @@ def make_state_dir(path: Path) -> None:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         if isinstance(error, FileExistsError):
-            reason = "something that is no folder is there"
+            reason = "it exists and is not a folder"
         text = (
             f"{path}: this folder, for journal and state, cannot be made ({reason}). Check "
             "permissions and free space there, or choose another: --state-dir DIR, or state_dir in "

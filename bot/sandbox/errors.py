@@ -5,7 +5,7 @@ SandboxError
 ├── ConnectionCut      a fault drops the connection, in process where there is none to drop
 ├── PortInUse          another program listens on the wanted host and port
 ├── LedgerBroken       a line of the ledger cannot be read, or another sandbox wrote it
-├── NotRelayed         a call that is no read of market data was to be passed on
+├── NotRelayed         a call that is not a read of market data was to be passed on
 └── OrderUnknown       no order of that id today
 """
 
@@ -46,7 +46,7 @@ class LedgerBroken(SandboxError):
 
 class NotRelayed(SandboxError):
     def __init__(self, method: str, path: str) -> None:
-        super().__init__(f"{method} {path} is no read of market data: it is not passed on")
+        super().__init__(f"{method} {path} is not a read of market data: it is not passed on")
         self.method = method
         self.path = path
 

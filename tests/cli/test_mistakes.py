@@ -216,7 +216,7 @@ def test_a_state_directory_that_is_a_file_is_a_mistake_of_the_operator(tmp_path:
 @pytest.mark.parametrize(
     ("place", "reason"),
     [
-        ("bot.yaml", "something that is no folder is there"),
+        ("bot.yaml", "it exists and is not a folder"),
         ("bot.yaml/state", "not a directory"),
         ("/proc/nope/state", "no such file or directory"),
     ],

@@ -36,9 +36,9 @@ TOLD = [
     f"Unreachable stock_depth: {CUT}",
     f"Unreachable todays_orders: {CUT}",
     *[f"NoAnswer sent=True {CUT}"] * 2,
-    "Timeout stock_depth: no whole answer within 1.5 s",
-    "Timeout todays_orders: no whole answer within 1.5 s",
-    *["NoAnswer sent=True no whole answer within 1.5 s"] * 2,
+    "Timeout stock_depth: no complete answer within 1.5 s",
+    "Timeout todays_orders: no complete answer within 1.5 s",
+    *["NoAnswer sent=True no complete answer within 1.5 s"] * 2,
 ]
 """Of each kind: depth, day order book, place, cancel."""
 

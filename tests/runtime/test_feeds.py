@@ -51,7 +51,7 @@ async def test_a_run_says_at_its_start_that_polls_are_slower_than_asked_for(tmp_
     assert ("polls", SLOWER) in story.shown.rows
 
 
-SLOWER = "need 120 a minute, the quota leaves 30: each comes 4.0 times as seldom"
+SLOWER = "need 120 a minute, the quota leaves 30: each comes 4.0 times less often"
 
 
 # ---- polls that come late

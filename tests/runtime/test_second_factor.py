@@ -187,7 +187,7 @@ async def test_after_all_codes_of_the_day_only_a_token_helps(office: Office) -> 
     refused = await office.second_factor.request()
 
     assert refused["message"] == (
-        "no code was mailed: all 5 codes of today are used. A token does as well: bot otp token"
+        "no code was mailed: all 5 codes of today are used. A token works too: bot otp token"
     )
     assert office.second_factor.state()["codes_used"] == CODES_PER_DAY
 

@@ -40,7 +40,7 @@ _SENDING: Final[Mapping[SendState, Words]] = {
     SendState.HELD: ("", ""),
     SendState.EXPIRED_LOCAL: ("expired", "not sent"),
     SendState.NOT_SENT: ("expired", "not sent"),
-    SendState.UNKNOWN: ("unknown", "not sent again; the day order book will tell"),
+    SendState.UNKNOWN: ("unknown", "not sent again; the day order book will show"),
     SendState.FRESH: ("unknown", "it did not arrive, as far as we know"),
     SendState.REACHED: ("unknown", "it may have arrived"),
     SendState.AMBIGUOUS: ("unknown", "more than one order could be ours"),

@@ -27,7 +27,7 @@ def learn(state: State, event: TodaysOrdersRead) -> None:
         if order is not None and order.is_open and order.row.intent_id is not None:
             state.command(ReadOrder(order.row.order_id, "the day order book's row can't be read"))
     if before is not None and before.set_aside and not event.set_aside:
-        state.note("RESUME", "the day order book can be read whole again")
+        state.note("RESUME", "every row of the day order book can be read again")
 
 
 def alerts(state: State) -> tuple[str, ...]:

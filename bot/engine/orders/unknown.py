@@ -73,7 +73,7 @@ def match(state: State, event: TodaysOrdersRead, rows: Sequence[OrderReport]) ->
         is_over = waited > state.settings.horizon and reads >= state.settings.absent_reads
         if tracked.state is _S.FRESH and is_over:
             seconds, where = round(waited.total_seconds()), tracked.intent.intent_id
-            proof = f"nonce unused, absent in {reads} whole reads over {seconds} s"
+            proof = f"nonce unused, absent in {reads} complete reads over {seconds} s"
             guarded(state, f"the question of {where}", _not_placed, state, tracked, proof)
     return [row for row in rows if not any(_is_candidate(state, t, row) for t in waiting)]
 

@@ -31,7 +31,7 @@ QUOTE_KINDS: Final[Mapping[str, str]] = MappingProxyType(
 
 _QUOTES: Final = "/market/quotes"
 _DEALERS: Final = _QUOTES + "/commodities/{symbol}/dealer-products"
-# A kind's item of the catalogue, quote, history, and what its history takes besides a period.
+# A kind's item of the catalogue, quote, history, and what its history takes beside a period.
 _KINDS: Final = {
     "stock": ("CatalogueItem", "ListedQuote", "PriceHistory", (RESOLUTION,)),
     "index": ("CatalogueItem", "IndexQuote", "IndexHistory", (DAILY,)),

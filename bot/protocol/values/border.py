@@ -115,7 +115,7 @@ class AccountSummary:
 
     `balance` is `cash` and term deposits; `secured` is held for today's buys; `receiving_t1` to
     `t3` is sale money due. For net assets the broker's assets summary is the better source: this
-    figure leaves sale money due out. None: the broker left it out, and nothing tells it.
+    figure leaves sale money due out. None: the broker left it out.
     """
 
     cash: Annotated[Vnd | None, Field(alias="ci_balance")] = None

@@ -1,4 +1,4 @@
-"""What earlier market paths answer, which public tool clients still call. Nothing of ours does.
+"""What earlier market paths answer, which public tool clients still call. The bot does not.
 
 Prices are full VND unless a field says otherwise, `change_percent` percent. Source: the broker's
 public command-line client and its notes (March to May 2026).

@@ -1,7 +1,7 @@
 """News, macro figures, the economic calendar, bank rates.
 
 Pages are as the broker cuts them: `next_page` is the current one on the last page. Percentages and
-figures carry the unit that stands beside them. Source: broker open API 0.2.0-preview.3, news,
+figures carry the unit that is given beside them. Source: broker open API 0.2.0-preview.3, news,
 macro, calendar, financials.
 """
 

@@ -60,7 +60,7 @@ def control_folder(state_dir: Path) -> Iterator[Path]:
     try:
         found = os.fstat(descriptor)
         if found.st_uid != os.geteuid():
-            raise not_ours(f"{folder} belongs to user {found.st_uid}: do it as that user")
+            raise not_ours(f"{folder} belongs to user {found.st_uid}: run this as that user")
         if found.st_mode & _OTHERS:
             mode = found.st_mode & 0o777
             raise not_ours(f"{folder} is open to others (mode {mode:04o}). Do: chmod 700 {folder}")

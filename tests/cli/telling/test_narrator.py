@@ -153,7 +153,7 @@ def test_an_unknown_outcome_says_that_it_is_never_sent_again() -> None:
 
     assert lines_of(lost) == [
         "09:21:00 UNKNOWN L-0003     no trusted answer: no answer within 10 s",
-        "                 never sent again; the day order book will tell · bot order L-0003",
+        "                 never sent again; the day order book will show · bot order L-0003",
     ]
 
 

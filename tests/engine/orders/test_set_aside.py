@@ -70,7 +70,7 @@ def test_a_whole_read_lets_entries_go_on_and_an_older_one_does_not() -> None:
     stage.after(1).book()
     stage.buy()
 
-    assert stage.all(Note)[-1].text == "the day order book can be read whole again"
+    assert stage.all(Note)[-1].text == "every row of the day order book can be read again"
 
 
 def test_a_row_is_told_once_by_its_id() -> None:

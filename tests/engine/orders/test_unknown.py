@@ -185,7 +185,7 @@ def test_an_unused_nonce_and_the_horizon_release_with_proof():
     move = stage.last(IntentMoved)
     assert (move.to_state, move.proof) == (
         SendState.NOT_PLACED,
-        "nonce unused, absent in 4 whole reads over 121 s",
+        "nonce unused, absent in 4 complete reads over 121 s",
     )
     assert stage.told[-1][1].code == "NOT_PLACED"
     assert stage.last(Transition).to_state is OrderState.EXPIRED
