@@ -21,7 +21,7 @@ EXIT_CODES: Final = """\
  2 wrong command line                 8 refused by a risk limit, or halted
  3 config or strategy file wrong      9 the broker or exchange rejected the order
  4 secret missing or refused         10 no bot running, or one already running
- 5 2FA needed                        11 timed out    12 journal or book differs
+ 5 2FA needed                        11 timed out    12 journal, order or API differs
 """
 
 NO_CODE_AS_ARGUMENT: Final = (

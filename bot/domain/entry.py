@@ -144,7 +144,7 @@ class AttemptFinished:
 
 @dataclass(frozen=True, slots=True)
 class OrderResultSeen:
-    """One raw element of a `result[]`. `source` is place, amend, cancel, book or detail."""
+    """One raw element of a `result[]`. `source`: place, amend, cancel, book (the day's), detail."""
 
     at: datetime
     source: str

@@ -78,13 +78,13 @@ class DayOrderBook:
     _failure: str = field(default="", init=False)
 
     async def read_first(self) -> None:
-        """Read the book for the first time of a run. Raises BrokerError when that fails."""
+        """Read it for the first time of a run. Raises BrokerError when that fails."""
         await self.read()
         if self._read_s is None:
             raise BrokerError("todays_orders", f"the day order book can't be read: {self._failure}")
 
     async def reason_of_age(self, age_max: timedelta) -> str | None:
-        """Read the book unless that was done within `age_max`; return why it is too old even so."""
+        """Read it unless that was done within `age_max`; return why it is too old even so."""
         if not self._is_older(age_max):
             return None
         await self.read()
@@ -100,7 +100,7 @@ class DayOrderBook:
         return self._read_s is None or self.elapsed_s() - self._read_s > age_max.total_seconds()
 
     async def read(self) -> None:
-        """Read the book and post it."""
+        """Read the day order book and post it."""
         asked_at, asked_s = self.clock.now(), self.elapsed_s()
         try:
             found = await self.client.todays_orders(self.account, asked_at)

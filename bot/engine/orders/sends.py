@@ -78,7 +78,7 @@ def on_place_answered(state: State, event: PlaceAnswered) -> None:
             report = report_of(result, tracked.sent_at or state.now)
             move_intent(state, tracked, SendState.ACKED, f"accepted as {result.order_id}")
             gate.prove(state, result.order_id, event.intent_id)
-            # A book that was read while the answer was under way had shown the row as nobody's.
+            # A day order book read while the answer was under way showed the row as nobody's.
             state.orders.pop(result.order_id, None)
             orders.own_order(state, tracked, report, "place")
         case Refused() if event.outcome.needs_two_factor:
