@@ -8,9 +8,8 @@ from bot.cli.rows import fields_of, paper_line
 from bot.cli.show import print_json, print_lines, width
 from bot.cli.target import open_journal
 from bot.cli.telling.order_story import raw_story, story
-from bot.cli.telling.wording import day_and_clock_of, order_words
+from bot.cli.telling.wording import day_and_clock_of, order_in
 from bot.domain.account import masked_account
-from bot.journal.values import OrderRow
 
 
 @define_command("order", example="bot order last --timeline")
@@ -28,38 +27,27 @@ def command(invocation: Invocation, reference: str, timeline: bool, raw: bool) -
         extra = {"timeline": [fields_of(each) for each in events]} if timeline or raw else {}
         print_json({**order_fields(row), **extra})
         return
-    order = order_words(
-        side=row.side,
-        quantity=row.quantity,
-        symbol=row.symbol,
-        order_type=row.order_type,
-        price=row.price,
-    )
     account = f"account {masked_account(row.account)}" if row.account else None
     names = dict.fromkeys((row.order_id, row.local_id))
-    lines = ["  ".join(filter(None, (*names, order, row.strategy, account)))]
+    lines = ["  ".join(filter(None, (*names, order_in(row), row.strategy, account)))]
     if row.why:
         lines.append(f"why  {row.why}")
     if not events:
-        lines += _facts(row)
+        average = f" @ {row.average_price:,}" if row.average_price is not None else ""
+        facts = {
+            "time": day_and_clock_of(row.at),
+            "status": ", ".join(filter(None, (status_of(row), rest_of(row)))),
+            "filled": f"{row.executed_quantity:,}{average}, amount {row.executed_amount:,}",
+            "cancelled": f"{row.cancelled_quantity:,}",
+            "fee, tax": f"{row.fee:,}, {row.tax:,}",
+            "code": row.code or "-",
+            "reason": reason_of(row) or "-",
+        }
+        lines += [f"{name:<10} {value}" for name, value in facts.items()]
+        lines.append(f"everything that happened: bot order {row.id} --timeline")
     elif raw:
         lines += raw_story(events)
     else:
         lines += story(events, row, limit=width())
         lines.append("every step, request and answer: --raw · as JSON: --json")
     print_lines([*lines, *paper])
-
-
-def _facts(row: OrderRow) -> list[str]:
-    average = f" @ {row.average_price:,}" if row.average_price is not None else ""
-    facts = {
-        "time": day_and_clock_of(row.at),
-        "status": ", ".join(filter(None, (status_of(row), rest_of(row)))),
-        "filled": f"{row.executed_quantity:,}{average}, amount {row.executed_amount:,}",
-        "cancelled": f"{row.cancelled_quantity:,}",
-        "fee, tax": f"{row.fee:,}, {row.tax:,}",
-        "code": row.code or "-",
-        "reason": reason_of(row) or "-",
-    }
-    lines = [f"{name:<10} {value}" for name, value in facts.items()]
-    return [*lines, f"everything that happened: bot order {row.id} --timeline"]

@@ -16,60 +16,50 @@ _FIGURE: Final = re.compile(r"[-+]?\d[\d.,:]*")
 
 
 def decision_lines(memory: Memory, entry: Decision) -> Lines:
-    who = entry.request_id or entry.strategy
+    order, who = order_in(entry), entry.request_id or entry.strategy
+    at, place = entry.at, (entry.strategy, entry.symbol)
     match entry.verdict:
         case Verdict.PASSED:
-            return _passed(memory, entry)
+            if entry.code == "CANCEL":
+                return []
+            memory.skips.pop(place, None)
+            memory.gaps.pop(place, None)
+            shown = [each.text for each in entry.checks if each.text and each.code in CHECKS_SHOWN]
+            numbers, many = ", ".join(shown), len(entry.checks)
+            request = f"{entry.side or '':<4} {entry.symbol:<4} {entry.why}"
+            return [
+                line(at, "DECIDE", request, entry.strategy),
+                line(at, "CHECK", f"{many} of {many} ok ({numbers})", entry.strategy),
+            ]
         case Verdict.SKIPPED:
             if (gap := gap_percent(entry.numbers)) is not None:
-                memory.gaps[entry.strategy, entry.symbol] = gap
+                memory.gaps[place] = gap
+            skip = line(at, "SKIP", f"{entry.symbol:<4} {entry.why}", entry.strategy)
+            return [skip] if _is_news(memory, entry) else []
+        case Verdict.BLOCKED:
             if not _is_news(memory, entry):
                 return []
-            return [line(entry.at, "SKIP", f"{entry.symbol:<4} {entry.why}", entry.strategy)]
-        case Verdict.BLOCKED:
-            return _blocked(entry) if _is_news(memory, entry) else []
+            why = ", ".join(f"{name} {value}" for name, value in entry.numbers.items()) or entry.why
+            if entry.checks:
+                why = f"{entry.checks[-1].text} ({entry.code})"
+            elif (reason := entry.numbers.get("reason")) is not None:
+                why = str(reason)
+            request = order_words(side=entry.side, quantity=entry.quantity, symbol=entry.symbol)
+            name = f" · {entry.request_id}" if entry.request_id else ""
+            return [line(at, "BLOCK", f"{request} not sent: {why}{name}", entry.strategy)]
         case Verdict.WATCHED:
-            return [
-                line(entry.at, "WATCH", f"{order_in(entry)} not sent · {entry.why}", entry.strategy)
-            ]
+            return [line(at, "WATCH", f"{order} not sent · {entry.why}", entry.strategy)]
         case Verdict.HELD:
             until = entry.numbers.get("until")
-            text = f"{order_in(entry)} waits for 2FA"
-            if isinstance(until, str):
-                text += f" until {minute_of(datetime.fromisoformat(until))}"
-            return [line(entry.at, "HELD", text, who)]
+            ends = datetime.fromisoformat(until) if isinstance(until, str) else None
+            limit = f" until {minute_of(ends)}" if ends else ""
+            return [line(at, "HELD", f"{order} waits for 2FA{limit}", who)]
         case Verdict.EXPIRED:
             reason = entry.numbers.get("reason") or entry.why
-            return [line(entry.at, "EXPIRED", f"{order_in(entry)} not sent: {reason}", who)]
+            return [line(at, "EXPIRED", f"{order} not sent: {reason}", who)]
         case Verdict.FAILED:
             text = f"{entry.symbol:<4} {entry.code}: {entry.why}"
-            return [line(entry.at, "ALERT", text, entry.strategy)]
-
-
-def _passed(memory: Memory, entry: Decision) -> Lines:
-    if entry.code == "CANCEL":
-        return []
-    memory.skips.pop((entry.strategy, entry.symbol), None)
-    memory.gaps.pop((entry.strategy, entry.symbol), None)
-    request = f"{entry.side or '':<4} {entry.symbol:<4} {entry.why}"
-    shown = [check.text for check in entry.checks if check.text and check.code in CHECKS_SHOWN]
-    numbers, many = ", ".join(shown), len(entry.checks)
-    return [
-        line(entry.at, "DECIDE", request, entry.strategy),
-        line(entry.at, "CHECK", f"{many} of {many} ok ({numbers})", entry.strategy),
-    ]
-
-
-def _blocked(entry: Decision) -> Lines:
-    if entry.checks:
-        why = f"{entry.checks[-1].text} ({entry.code})"
-    elif (reason := entry.numbers.get("reason")) is not None:
-        why = str(reason)
-    else:
-        why = ", ".join(f"{name} {value}" for name, value in entry.numbers.items()) or entry.why
-    request = order_words(side=entry.side, quantity=entry.quantity, symbol=entry.symbol)
-    name = f" · {entry.request_id}" if entry.request_id else ""
-    return [line(entry.at, "BLOCK", f"{request} not sent: {why}{name}", entry.strategy)]
+            return [line(at, "ALERT", text, entry.strategy)]
 
 
 def gap_percent(numbers: Numbers) -> float | None:

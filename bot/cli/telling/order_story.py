@@ -32,12 +32,8 @@ _PART: Final = " · "
 """What separates the parts of a row's text."""
 _WRITES: Final = {"POST": "the order", "PUT": "a change", "DELETE": "a cancel"}
 _SENDING: Final[Mapping[SendState, Words]] = {
-    SendState.DENIED: ("", ""),
-    SendState.READY: ("", ""),
-    SendState.SENDING: ("", ""),
-    SendState.ACKED: ("", ""),
-    SendState.REFUSED: ("", ""),
-    SendState.HELD: ("", ""),
+    **dict.fromkeys((SendState.DENIED, SendState.READY, SendState.SENDING), ("", "")),
+    **dict.fromkeys((SendState.ACKED, SendState.REFUSED, SendState.HELD), ("", "")),
     SendState.EXPIRED_LOCAL: ("expired", "not sent"),
     SendState.NOT_SENT: ("expired", "not sent"),
     SendState.UNKNOWN: ("unknown", "not sent again; the day order book will show"),
@@ -109,7 +105,11 @@ def _words(row: TimelineRow, order: OrderRow) -> Words | None:
             stamp, executed = _first(found, ("fidelity",)), _executed(found)
             return ("matched", f"{executed}, {stamp}") if stamp and executed else None
         case "sending":
-            return _sending(row)
+            if row.text.startswith("HELD → REFUSED"):
+                return "settled", "asked again as a new order, with a token"
+            word, words = _SENDING[SendState(row.word or "")]
+            note = row.text.partition(_PART)[2]
+            return (word, ": ".join(filter(None, (words, note)))) if word else None
         case "moved":
             return _moved(row, order)
         case "2fa" if row.word in {"needed", "proved"}:
@@ -152,15 +152,6 @@ def _answered(row: TimelineRow, order: OrderRow) -> Words:
         "UNKNOWN": f"no trusted answer: {why}",
     }
     return "answered", f"{words[row.word or 'UNKNOWN']} ({took})"
-
-
-def _sending(row: TimelineRow) -> Words | None:
-    """What was found out about a lost answer, and why an order was not sent."""
-    if row.text.startswith("HELD → REFUSED"):
-        return "settled", "asked again as a new order, with a token"
-    word, words = _SENDING[SendState(row.word or "")]
-    _, _, note = row.text.partition(_PART)
-    return (word, ": ".join(filter(None, (words, note)))) if word else None
 
 
 def _moved(row: TimelineRow, order: OrderRow) -> Words | None:

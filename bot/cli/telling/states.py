@@ -116,11 +116,16 @@ def note_lines(memory: Memory, entry: Note) -> Lines:
             return []
         memory.quoted[symbol] = entry.at
     elif entry.kind == "LIMIT":
-        if not _is_limit_due(memory, entry):
-            return []
         until, waiting = entry.numbers.get("until"), entry.numbers.get("waiting")
-        if isinstance(until, str):
-            text += f", waiting until {clock_of(datetime.fromisoformat(until))}"
+        before = memory.limited_at
+        ends = datetime.fromisoformat(until) if isinstance(until, str) else None
+        waits = ends - entry.at if ends else LIMIT_LONG
+        is_due = before is None or entry.at - before >= LIMIT_EVERY
+        if waits < LIMIT_LONG and not (is_due and waits >= LIMIT_SHORT):
+            return []
+        memory.limited_at = entry.at
+        if ends:
+            text += f", waiting until {clock_of(ends)}"
             if isinstance(waiting, int) and waiting:
                 text += f", {counted(waiting, 'call')} queued"
     elif entry.kind == "PULSE" and memory.gaps:  # who was nearest to a signal since the last pulse
@@ -131,14 +136,3 @@ def note_lines(memory: Memory, entry: Note) -> Lines:
         whole = f"{pulse} · {nearest}"
         return [whole] if len(whole) <= LINE_MAX else [pulse, more(nearest)]
     return [line(entry.at, kind, text)]
-
-
-def _is_limit_due(memory: Memory, entry: Note) -> bool:
-    """Whether a trader would notice this wait; of lesser ones, one now and then."""
-    until, before = entry.numbers.get("until"), memory.limited_at
-    waits = datetime.fromisoformat(until) - entry.at if isinstance(until, str) else LIMIT_LONG
-    is_news = before is None or entry.at - before >= LIMIT_EVERY
-    if waits < LIMIT_LONG and not (is_news and waits >= LIMIT_SHORT):
-        return False
-    memory.limited_at = entry.at
-    return True
