@@ -5,6 +5,7 @@ sandbox, where market time is not the wall's, now is the last moment of the jour
 """
 
 import re
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -19,55 +20,42 @@ if TYPE_CHECKING:
 FORMS: Final = ("table", "wide", "csv", "jsonl")
 LENGTH_MAX_S: Final = 1e9
 """About 31 years: a much longer time overflows a sleep, or the date at its end."""
-WATCH_EVERY_S: Final = 2.0
 WATCH_EVERY_S_MIN: Final = 0.5
 _UNIT_S: Final = {"s": 1, "m": 60, "h": 3_600}
 _SPAN: Final = re.compile(r"([0-9]{1,4})([smhdw])")
 _SPAN_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
-class Length(click.ParamType[float]):
-    """A length of time in seconds: `90`, `90s`, `2m` or `1h`."""
+def length_from(
+    least_s: float, wanted: str = "a length of time like 60s or 2m"
+) -> Callable[[str], float]:
+    """Return what reads a length of time in seconds: `90`, `90s`, `2m` or `1h`."""
 
-    name = "time"
-
-    def __init__(self, least_s: float = 0.0, wanted: str = "a length of time like 60s or 2m"):
-        self._least_s = least_s
-        self._wanted = wanted
-
-    def convert(
-        self, value: object, param: click.Parameter | None, context: click.Context | None
-    ) -> float:
-        written = str(value)
+    def length(written: str) -> float:
         unit_s = _UNIT_S.get(written[-1:])
         try:
             seconds = float(written[:-1] if unit_s else written) * (unit_s or 1)
-        except ValueError:
-            self.fail(f"{written!r}: wanted {self._wanted}", param, context)
-        if not self._least_s <= seconds <= LENGTH_MAX_S:
-            wanted = f"at least {self._least_s:g} seconds and at most {LENGTH_MAX_S:,.0f}"
-            self.fail(f"{written!r}: wanted {wanted}", param, context)
+        except ValueError as error:
+            raise click.BadParameter(f"{written!r}: wanted {wanted}") from error
+        if not least_s <= seconds <= LENGTH_MAX_S:
+            within = f"at least {least_s:g} seconds and at most {LENGTH_MAX_S:,.0f}"
+            raise click.BadParameter(f"{written!r}: wanted {within}")
         return seconds
 
-
-class When(click.ParamType[str]):
-    """What `--since` takes; `since_of` turns it into an instant."""
-
-    name = "when"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, context: click.Context | None
-    ) -> str:
-        written = str(value)
-        try:
-            _ = _SPAN.fullmatch(written) or datetime.fromisoformat(written)
-        except ValueError:
-            wanted = "a length of time like 1d, 2h or 30m, a day like 2026-11-19, or an instant"
-            self.fail(f"{written!r}: wanted {wanted}", param, context)
-        return written
+    return length
 
 
-EVERY: Final = Length(
+def since(written: str) -> str:
+    """Check what `--since` takes; `since_of` turns it into an instant."""
+    try:
+        _ = _SPAN.fullmatch(written) or datetime.fromisoformat(written)
+    except ValueError as error:
+        wanted = "a length of time like 1d, 2h or 30m, a day like 2026-11-19, or an instant"
+        raise click.BadParameter(f"{written!r}: wanted {wanted}") from error
+    return written
+
+
+EVERY: Final = length_from(
     WATCH_EVERY_S_MIN, "how often to look, in seconds like 2 or 2s; write it after the symbol"
 )
 form_option: Final = click.option(
@@ -75,12 +63,12 @@ form_option: Final = click.option(
 )
 reason_option: Final = click.option("--reason", default="", metavar="TEXT", help="Is journalled.")
 since_option: Final = click.option(
-    "--since", type=When(), metavar="WHEN", help="1d, 2h, 30m, 2026-11-19 or 2026-11-19T09:30."
+    "--since", type=since, metavar="WHEN", help="1d, 2h, 30m, 2026-11-19 or 2026-11-19T09:30."
 )
 strategy_option: Final = click.option("--strategy", metavar="NAME", help="Only this strategy.")
 symbol_option: Final = click.option("--symbol", metavar="SYM", help="Only this symbol.")
 timeout_option: Final = click.option(
-    "--timeout", type=Length(), default=60.0, metavar="TIME", help="The longest wait."
+    "--timeout", type=length_from(0), default="60", metavar="TIME", help="The longest wait."
 )
 watch_option: Final = click.option(
     "--watch",
@@ -88,7 +76,7 @@ watch_option: Final = click.option(
     type=EVERY,
     metavar="[S]",
     is_flag=False,
-    flag_value=WATCH_EVERY_S,
+    flag_value="2",
     help="Look again every S seconds (2) until Ctrl-C.",
 )
 

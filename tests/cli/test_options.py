@@ -5,7 +5,7 @@ import pytest
 from click.testing import CliRunner
 
 from bot.cli.command import Invocation
-from bot.cli.options import EVERY, LENGTH_MAX_S, WATCH_EVERY_S_MIN, Length
+from bot.cli.options import EVERY, LENGTH_MAX_S, WATCH_EVERY_S_MIN, length_from
 from bot.cli.show import watch
 
 
@@ -20,22 +20,22 @@ def test_in_a_pipe_only_changes_are_written() -> None:
 
 @pytest.mark.parametrize(("said", "seconds"), [("2", 2.0), ("5s", 5.0), ("0.5", WATCH_EVERY_S_MIN)])
 def test_seconds_may_have_their_unit(said: str, seconds: float) -> None:
-    assert EVERY.convert(said, None, None) == seconds
+    assert EVERY(said) == seconds
 
 
 @pytest.mark.parametrize("said", ["0", "-1", "0.4s", "nan", "inf"])
 def test_to_watch_every_zero_seconds_is_refused(said: str) -> None:
     with pytest.raises(click.BadParameter, match=r"wanted at least 0\.5 seconds"):
-        EVERY.convert(said, None, None)
+        EVERY(said)
 
 
 def test_what_is_no_number_of_seconds_is_refused() -> None:
     with pytest.raises(click.BadParameter, match="wanted how often to look"):
-        EVERY.convert("FPT", None, None)
+        EVERY("FPT")
 
 
 def test_only_a_time_that_would_overflow_is_too_long() -> None:
-    assert Length().convert(f"{LENGTH_MAX_S:.0f}", None, None) == LENGTH_MAX_S
+    assert length_from(0)(f"{LENGTH_MAX_S:.0f}") == LENGTH_MAX_S
 
     with pytest.raises(click.BadParameter, match="at most 1,000,000,000"):
-        Length().convert("999999h", None, None)
+        length_from(0)("999999h")

@@ -11,9 +11,9 @@ from bot import __version__
 from bot.cli import messages
 from bot.cli.command import Invocation, define_command
 from bot.cli.foreground import run_in_foreground, with_free_port
-from bot.cli.options import Length
+from bot.cli.options import length_from
 from bot.cli.rows import fields_of
-from bot.cli.show import is_attended, print_json, print_lines, say, width
+from bot.cli.show import is_attended, print_result, say, width
 from bot.cli.target import already_running, load_demo, require_none_running
 from bot.cli.telling.wording import LINE_MAX, counted, folded
 from bot.config.field_types import FULL_SPEED, speed_text
@@ -37,24 +37,25 @@ USUAL_SPEED: Final = 60.0
 SUMMARY_INDENT: Final = 14
 
 
-class Speed(click.ParamType[float]):
+def speed_of(written: str) -> float:
     """Market seconds in a second of the wall: a number, or `max` for no limit."""
-
-    name = "speed"
-
-    def convert(
-        self, value: str | float, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        try:
-            return math.inf if value == FULL_SPEED else float(value)
-        except ValueError:
-            self.fail(f"{value!r}: wanted a number, or {FULL_SPEED}", param, ctx)
+    try:
+        return math.inf if written == FULL_SPEED else float(written)
+    except ValueError as error:
+        raise click.BadParameter(f"{written!r}: wanted a number, or {FULL_SPEED}") from error
 
 
 @define_command("demo", example="bot demo --seed 7 --for 60s")
 @click.option("--seed", type=click.IntRange(0), metavar="N", help="The same seed, the same day.")
-@click.option("--speed", type=Speed(), metavar="X", help="Market seconds in a second, or max.")
-@click.option("--for", "wall_s", type=Length(0.001), default="60s", help="How long it runs.")
+@click.option("--speed", type=speed_of, metavar="X", help="Market seconds in a second, or max.")
+@click.option(
+    "--for",
+    "wall_s",
+    type=length_from(0.001),
+    default="60s",
+    metavar="TIME",
+    help="How long it runs.",
+)
 @click.option("--auto-otp", is_flag=True, help="Answer the 2FA question without asking you.")
 @click.option("--db", metavar="URL", help="A journal elsewhere: sqlite:///… or postgresql://…")
 @click.pass_obj
@@ -119,11 +120,10 @@ def _print_summary(invocation: Invocation, loaded: Loaded, end: RunEnd) -> None:
         kept = read_heads_file(loaded.state_dir, url).kept
         with JournalReader(url) as reader:
             summary, report = reader.summary(day), verify(url, kept)
-    if invocation.json:
-        print_json({"entry": "Summary", **fields_of(summary), "net": summary.net})
-    else:
-        for line in summary_lines(summary, report, masked_url(url)):
-            print_lines(folded(line, indent=SUMMARY_INDENT, limit=min(LINE_MAX, width())))
+    lines, limit = summary_lines(summary, report, masked_url(url)), min(LINE_MAX, width())
+    shown = (part for line in lines for part in folded(line, indent=SUMMARY_INDENT, limit=limit))
+    fields = {"entry": "Summary", **fields_of(summary), "net": summary.net}
+    print_result(invocation, fields, shown)
     if not report.is_whole:
         found = (*report.problems, *report.differences)
         problems = [Problem("E-JNL-001", text) for text in found]

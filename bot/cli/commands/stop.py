@@ -6,7 +6,7 @@ import click
 
 from bot.cli.command import Invocation, define_command
 from bot.cli.operating import LOOK_EVERY_S, OPERATOR, print_end
-from bot.cli.options import Length, reason_option
+from bot.cli.options import length_from, reason_option
 from bot.cli.target import STOPPED, ask_bot, find_bot, which_bot
 from bot.clock import monotonic_s
 from bot.config.problems import ExitCode, OperatorMistake
@@ -14,7 +14,9 @@ from bot.config.problems import ExitCode, OperatorMistake
 
 @define_command("stop", example="bot stop --cancel-open --timeout 30s", changes=True)
 @click.option("--cancel-open/--keep-open", default=False, help="Cancel open orders first.")
-@click.option("--timeout", type=Length(), default=30.0, metavar="TIME", help="The longest wait.")
+@click.option(
+    "--timeout", type=length_from(0), default="30", metavar="TIME", help="The longest wait."
+)
 @reason_option
 @click.pass_obj
 def command(invocation: Invocation, cancel_open: bool, timeout: float, reason: str) -> None:
