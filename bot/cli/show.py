@@ -123,6 +123,16 @@ def print_json(fields: Mapping[str, object]) -> None:
     write_json(json_text(fields))
 
 
+def print_result(
+    invocation: Invocation, fields: Mapping[str, object], lines: Iterable[str]
+) -> None:
+    """Print the fields as JSON with --json, else the lines."""
+    if invocation.json:
+        print_json(fields)
+    else:
+        print_lines(lines)
+
+
 def json_text(fields: Mapping[str, object]) -> str:
     """Return one JSON object as `print_json` prints it: indented on a terminal, else one line.
 

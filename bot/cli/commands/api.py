@@ -181,7 +181,12 @@ def lines_of_payload(payloads: Sequence[object], *, limit: int) -> Iterator[str]
     elif not isinstance(first, dict):
         yield cut(_cell("", first), limit)
     else:
-        tables = _tables_of(first)
+        # the lists of objects, the likeliest first; an empty one only where it is the answer
+        lists = {name: rows for name, rows in first.items() if isinstance(rows, list)}
+        listed = [name for name in lists if all(isinstance(row, dict) for row in lists[name])]
+        known = [name for name in ORDER_OF_LISTS if name in listed]
+        others = [*known[1:], *(name for name in listed if name not in known)]
+        tables = [*known[:1], *(name for name in others if first[name])]
         rest = {name: value for name, value in first.items() if name not in tables}
         fields = [(name, _cell(name, value)) for name, value in _leaves("", rest)]
         wide = max((len(name) for name, _ in fields), default=0)
@@ -196,18 +201,6 @@ def lines_of_payload(payloads: Sequence[object], *, limit: int) -> Iterator[str]
 
 def _rows(value: object) -> list[object]:
     return value if isinstance(value, list) else []
-
-
-def _tables_of(value: Mapping[str, object]) -> list[str]:
-    """The lists of objects, the likeliest first; an empty one only where it is the answer."""
-    listed = [
-        name
-        for name, inner in value.items()
-        if isinstance(inner, list) and all(isinstance(row, dict) for row in inner)
-    ]
-    known = [name for name in ORDER_OF_LISTS if name in listed]
-    filled = [name for name in listed if name not in known and value[name]]
-    return known[:1] + [name for name in known[1:] if value[name]] + filled
 
 
 def _list(rows: Sequence[object], limit: int) -> Iterator[str]:

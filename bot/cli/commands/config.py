@@ -6,7 +6,7 @@ from typing import Final
 import click
 
 from bot.cli.command import Invocation, define_command, define_group
-from bot.cli.show import aligned, print_json, print_lines, write_line
+from bot.cli.show import aligned, print_json, print_lines, print_result, write_line
 from bot.cli.target import load
 from bot.cli.telling.wording import counted
 from bot.config.masking import masked_url
@@ -62,12 +62,11 @@ def show(invocation: Invocation, origin: bool) -> None:
     """Show every setting in effect. Secrets and passwords are masked."""
     loaded = load(invocation)
     rows = [(key, value, loaded.origin_of(key)) for key, value in effective(loaded)]
-    if invocation.json:
-        print_json({key: {"value": value, "origin": where} for key, value, where in rows})
-        return
+    found = {key: {"value": value, "origin": where} for key, value, where in rows}
     columns = 3 if origin else 2
     cells = [(key, _text(value), where)[:columns] for key, value, where in rows]
-    print_lines(aligned(("KEY", "VALUE", "ORIGIN")[:columns], cells, limit=UNCUT))
+    table = aligned(("KEY", "VALUE", "ORIGIN")[:columns], cells, limit=UNCUT)
+    print_result(invocation, found, table)
 
 
 @define_command("path", group=command, example='sqlite3 -readonly "$(bot config path journal)"')
@@ -83,12 +82,11 @@ def path(invocation: Invocation, place: str | None) -> None:
         "state": str(loaded.state_dir),
         "secrets": str(secrets),
     }
-    if invocation.json:
-        print_json({place: found[place]} if place else found)
-    elif place:
-        write_line(found[place])
+    if place:
+        print_result(invocation, {place: found[place]}, [found[place]])
     else:
-        print_lines(aligned(("WHAT", "WHERE"), list(found.items()), limit=UNCUT))
+        table = aligned(("WHAT", "WHERE"), list(found.items()), limit=UNCUT)
+        print_result(invocation, found, table)
 
 
 def effective(loaded: Loaded) -> Iterator[tuple[str, object]]:

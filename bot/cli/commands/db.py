@@ -4,7 +4,7 @@ import click
 
 from bot.cli.command import Invocation, define_command, define_group
 from bot.cli.rows import fields_of
-from bot.cli.show import print_json, say, write_line
+from bot.cli.show import print_result, say
 from bot.cli.target import load, readable
 from bot.config.masking import masked_url
 from bot.config.problems import ExitCode, OperatorMistake
@@ -50,10 +50,9 @@ def _show(invocation: Invocation, loaded: Loaded) -> SchemaState:
     with journal_errors(loaded.origin_of("journal.url")):
         state = check_schema(loaded.journal_url)
     shown = masked_url(loaded.journal_url)
-    if invocation.json:
-        print_json({"url": shown, **fields_of(state), "is_current": state.is_current})
-    else:
-        write_line(f"{shown}: schema {state.found or 'none'}, this program needs {state.wanted}")
+    found = {"url": shown, **fields_of(state), "is_current": state.is_current}
+    text = f"{shown}: schema {state.found or 'none'}, this program needs {state.wanted}"
+    print_result(invocation, found, [text])
     return state
 
 

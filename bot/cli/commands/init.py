@@ -8,7 +8,7 @@ import click
 
 from bot.cli import messages
 from bot.cli.command import Invocation, define_command
-from bot.cli.show import print_json, print_lines
+from bot.cli.show import print_result
 from bot.cli.strategy_templates import (
     IGNORED,
     SCHEMA_FILE,
@@ -61,8 +61,6 @@ def command(invocation: Invocation, folder: Path, template: str, db: str | None)
         f"bot config check -c {config}",
         f"bot run -c {config}",
     ]
-    if invocation.json:
-        print_json({"written": [str(path) for path in files], "next": steps})
-    else:
-        wrote = (f"wrote {path}" for path in files)
-        print_lines([*wrote, "next:", *(f"  {step}" for step in steps)])
+    written = [str(path) for path in files]
+    lines = [*(f"wrote {path}" for path in written), "next:", *(f"  {step}" for step in steps)]
+    print_result(invocation, {"written": written, "next": steps}, lines)

@@ -10,7 +10,7 @@ import click
 from bot.cli.command import Invocation, define_command, define_group
 from bot.cli.options import since_of, since_option
 from bot.cli.rows import fields_of
-from bot.cli.show import print_json, print_lines, say, write_line
+from bot.cli.show import print_json, print_result, say, write_line
 from bot.cli.target import readable
 from bot.cli.telling.wording import counted, day_and_clock_of
 from bot.clock import SystemClock
@@ -54,11 +54,9 @@ def verify(invocation: Invocation, head: str | None) -> None:
     kept = read_heads_file(loaded.state_dir, loaded.journal_url)
     with journal_errors(loaded.origin_of("journal.url")):
         report = verify_journal(loaded.journal_url, (*kept.kept, *given))
-    if invocation.json:
-        compared = {"kept_heads": len(kept.kept), "given_heads": len(given)}
-        print_json({**fields_of(report), "is_whole": report.is_whole, **compared})
-    else:
-        print_lines([verdict_of(report), *comparison_of(kept, len(given))])
+    compared = {"kept_heads": len(kept.kept), "given_heads": len(given)}
+    found = {**fields_of(report), "is_whole": report.is_whole, **compared}
+    print_result(invocation, found, [verdict_of(report), *comparison_of(kept, len(given))])
     problems = [Problem("E-JNL-001", text) for text in report.problems]
     differences = list(report.differences)
     if differences:

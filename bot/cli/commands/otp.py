@@ -10,7 +10,15 @@ import click
 
 from bot.cli import messages
 from bot.cli.command import ExampleGroup, Invocation, define_command, define_group
-from bot.cli.show import ask_hidden, confirm, print_json, say, show_mistake, write_line
+from bot.cli.show import (
+    ask_hidden,
+    confirm,
+    print_json,
+    print_result,
+    say,
+    show_mistake,
+    write_line,
+)
 from bot.cli.target import Fields, ask_bot, find_bot, instant, no_bot, refusal, text, which_bot
 from bot.cli.telling.wording import minute_of
 from bot.config.problems import ExitCode
@@ -61,10 +69,8 @@ def command(context: click.Context) -> None:
 def request(invocation: Invocation) -> None:
     """Have the broker send a code. It allows five a day."""
     reply = ask_bot(invocation, "otp_request")
-    if invocation.json:
-        print_json(reply)
-    else:
-        write_line(f"{which_bot(invocation)}: {text(reply, 'message')}. Now: bot otp submit")
+    sent = f"{which_bot(invocation)}: {text(reply, 'message')}. Now: bot otp submit"
+    print_result(invocation, reply, [sent])
 
 
 @define_command("submit", group=command, example="pass broker/otp | bot otp submit -", changes=True)

@@ -8,7 +8,15 @@ import click
 
 from bot.cli import messages
 from bot.cli.command import Invocation, define_command, define_group
-from bot.cli.show import print_json, print_lines, print_table, say, write_json, write_line
+from bot.cli.show import (
+    print_json,
+    print_lines,
+    print_result,
+    print_table,
+    say,
+    write_json,
+    write_line,
+)
 from bot.cli.strategy_templates import (
     NAME,
     SCHEMA_FILE,
@@ -39,10 +47,19 @@ def command() -> None:
 def list_(invocation: Invocation) -> None:
     """List the configured strategies, and what `use` can name. Broken ones say why."""
     from bot.config.strategies.plugins import list_plugins
+    from bot.config.strategies.source_files import changed_files
+    from bot.runtime.control.socket import NoBotRunning, ask
 
     loaded = load(invocation)
     files, plugins = _file_rows(loaded), list_plugins(loaded.base_dir)
-    changed = _changed_since_start(loaded)
+    try:
+        reply = ask(loaded.state_dir, {"do": "status"}, timeout_s=_ANSWER_S)
+    except (NoBotRunning, OSError):
+        changed = None
+    else:
+        running = each(inner(reply, "status"), "strategies")
+        edited = {text(row, "name"): changed_files(inner(row, "files")) for row in running}
+        changed = {name: names for name, names in edited.items() if names}
     if invocation.json:
         usable = [{"name": p.name, "where": p.where, "error": p.error} for p in plugins]
         print_json({"strategies": files, "usable": usable, "changed_since_start": changed})
@@ -64,20 +81,6 @@ def list_(invocation: Invocation) -> None:
     reasons = [str(row["error"]) for row in files if row["error"]]
     for reason in [*reasons, *(f"{p.where}: {p.error}" for p in plugins if p.error)]:
         print_lines(["", *reason.splitlines()])
-
-
-def _changed_since_start(loaded: Loaded) -> dict[str, list[str]] | None:
-    """Return what has been edited of the running strategies, by name; None when no bot runs."""
-    from bot.config.strategies.source_files import changed_files
-    from bot.runtime.control.socket import NoBotRunning, ask
-
-    try:
-        reply = ask(loaded.state_dir, {"do": "status"}, timeout_s=_ANSWER_S)
-    except (NoBotRunning, OSError):
-        return None
-    rows = each(inner(reply, "status"), "strategies")
-    found = {text(row, "name"): changed_files(inner(row, "files")) for row in rows}
-    return {name: files for name, files in found.items() if files}
 
 
 def _file_rows(loaded: Loaded) -> list[Plain]:
@@ -125,10 +128,8 @@ def show(invocation: Invocation, name: str) -> None:
             for key, parameter in parameters_of(factory).items()
         }
         fields = {"use": name, "class": factory.__name__, "params": params}
-    if invocation.json:
-        print_json(fields)
-    else:
-        print_lines(line for key, value in fields.items() for line in _lines(key, value))
+    lines = (line for key, value in fields.items() for line in _lines(key, value))
+    print_result(invocation, fields, lines)
 
 
 def _lines(key: str, value: object) -> list[str]:
@@ -165,11 +166,9 @@ def new(invocation: Invocation, name: str, template: str) -> None:
         files[project / "strategies" / f"{class_name(name)[1]}.py"] = class_text(name)
     write_new(files)
     written = [shown_path(path) for path in files]
-    if invocation.json:
-        print_json({"written": written})
-        return
-    print_lines(f"wrote {path}" for path in written)
-    say(invocation, f"next: bot strategy check {shlex.quote(written[0])}{option}")
+    print_result(invocation, {"written": written}, (f"wrote {path}" for path in written))
+    if not invocation.json:
+        say(invocation, f"next: bot strategy check {shlex.quote(written[0])}{option}")
 
 
 @define_command("check", group=command, example="bot strategy check strategies/mine.yaml")
