@@ -9,7 +9,7 @@ import click
 from bot.cli import messages
 from bot.cli.command import Invocation
 from bot.cli.show import print_json, write_line
-from bot.cli.target import Fields, ask_bot, each, find_status, inner, text, which_bot
+from bot.cli.target import Fields, ask_bot, find_status, which_bot
 from bot.cli.telling.wording import counted
 from bot.clock import monotonic_s
 from bot.domain.entry import RunState
@@ -35,12 +35,12 @@ def act(
     """Have the bot, or one strategy, do something; show how it is a moment later."""
 
     def state(found: Fields) -> str:
-        rows = {text(row, "name"): text(row, "state") for row in each(found, "strategies")}
-        return text(found, "state") if strategy is None else rows.get(strategy, "")
+        rows = {row.text("name"): row.text("state") for row in found.each("strategies")}
+        return found.text("state") if strategy is None else rows.get(strategy, "")
 
     if strategy is not None:
-        running = inner(ask_bot(invocation, "status"), "status")
-        names = [text(row, "name") for row in each(running, "strategies")]
+        running = ask_bot(invocation, "status").inner("status")
+        names = [row.text("name") for row in running.each("strategies")]
         if strategy not in names:
             raise click.UsageError(f"no strategy '{strategy}' runs; running: {', '.join(names)}")
     ask_bot(invocation, do, strategy=strategy, reason=reason, by=OPERATOR)
@@ -67,8 +67,8 @@ def wait_until(
 
 def print_accepted(invocation: Invocation, found: Fields, do: str, wanted: RunState) -> None:
     """Say that the bot has accepted the act where another state still hides it."""
-    if not invocation.json and text(found, "state") != wanted:
-        write_line(messages.TAKEN.format(do=do, state=text(found, "state")))
+    if not invocation.json and found.text("state") != wanted:
+        write_line(messages.TAKEN.format(do=do, state=found.text("state")))
 
 
 def print_end(invocation: Invocation, found: Fields) -> None:
@@ -77,17 +77,17 @@ def print_end(invocation: Invocation, found: Fields) -> None:
         print_json(found)
         return
     print_state(invocation, found)
-    if orders := each(found, "open_orders"):
-        listed = ", ".join(text(row, "order_id") for row in orders)
+    if orders := found.each("open_orders"):
+        listed = ", ".join(row.text("order_id") for row in orders)
         write_line(f"{counted(len(orders), 'order')} still open: {listed}")
 
 
 def print_state(invocation: Invocation, found: Fields, more: str = "") -> None:
     """Print which bot it is and how it is now, and which strategies are off."""
-    reason = text(found, "reason")
+    reason = found.text("reason")
     tail = f"{f', {more}' if more else ''}{f': {reason}' if reason else ''}"
-    write_line(f"{text(found, 'state')} {which_bot(invocation)}{tail}")
-    for row in each(found, "strategies"):
-        if text(row, "state") in _OFF:
-            why = text(row, "reason")
-            write_line(f"{text(row, 'name')} {text(row, 'state')}{f': {why}' if why else ''}")
+    write_line(f"{found.text('state')} {which_bot(invocation)}{tail}")
+    for row in found.each("strategies"):
+        if row.text("state") in _OFF:
+            why = row.text("reason")
+            write_line(f"{row.text('name')} {row.text('state')}{f': {why}' if why else ''}")

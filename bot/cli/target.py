@@ -27,12 +27,42 @@ from bot.runtime.control.socket import NoBotRunning, ask
 if TYPE_CHECKING:
     from bot.journal.reader import JournalReader
 
-Fields = Mapping[str, object]
-"""What the running bot answers: JSON in a shape of our own."""
+
+class Fields(dict[str, object]):
+    """What the running bot answers, JSON in a shape of our own. What is missing is empty."""
+
+    def inner(self, name: str) -> "Fields":
+        found = self.get(name)
+        return Fields(found) if isinstance(found, Mapping) else Fields()
+
+    def each(self, name: str) -> list["Fields"]:
+        found = self.get(name)
+        rows = found if isinstance(found, list) else []
+        return [Fields(row) for row in rows if isinstance(row, Mapping)]
+
+    def words(self, name: str) -> list[str]:
+        found = self.get(name)
+        return [str(word) for word in found] if isinstance(found, list) else []
+
+    def text(self, name: str) -> str:
+        found = self.get(name)
+        return "" if found is None else str(found)
+
+    def maybe_whole(self, name: str) -> int | None:
+        found = self.get(name)
+        return found if isinstance(found, int) else None
+
+    def whole(self, name: str) -> int:
+        return self.maybe_whole(name) or 0
+
+    def instant(self, name: str) -> datetime | None:
+        found = self.get(name)
+        return datetime.fromisoformat(found) if isinstance(found, str) else None
+
 
 READING: Final = frozenset({"status", "otp_state", "quote", "api", "phases"})
 """Requests to a running bot that change nothing; every other one is a change."""
-STOPPED: Final[Fields] = {"state": RunState.STOPPED}
+STOPPED: Final = Fields(state=RunState.STOPPED)
 _SQLITE: Final = "sqlite:///"
 _TEMPLATE: Final = "config/bot.yaml"
 """The configuration of every checkout: until somebody has run it, `bot demo` is what was run."""
@@ -151,9 +181,9 @@ def find_bot(invocation: Invocation, do: str, **request: object) -> Fields | Non
         reply = _reply_of(state_dir, {"do": do, **request})
         if reply is None:
             continue
-        if named := inner(reply, "bot"):  # what it says of itself, not what a configuration says
+        if named := reply.inner("bot"):  # what it says of itself, not what a configuration says
             invocation.bot = {name: str(value) for name, value in named.items()}
-            invocation.account = text(reply, "account")
+            invocation.account = reply.text("account")
         if invocation.bot == load_demo(invocation).bot:
             _name_demo(invocation, messages.DEMO_BOT)
         return reply
@@ -162,21 +192,21 @@ def find_bot(invocation: Invocation, do: str, **request: object) -> Fields | Non
 
 def find_status(invocation: Invocation) -> Fields:
     reply = find_bot(invocation, "status")
-    return STOPPED if reply is None else inner(reply, "status")
+    return STOPPED if reply is None else reply.inner("status")
 
 
 def running_status(invocation: Invocation) -> Fields:
     """Return the status of the running bot. Raises OperatorMistake when none runs."""
     found = find_status(invocation)
-    if text(found, "state") == RunState.STOPPED:
+    if found.text("state") == RunState.STOPPED:
         raise no_bot(invocation)
     return found
 
 
-def _reply_of(state_dir: Path, request: Fields) -> Fields | None:
+def _reply_of(state_dir: Path, request: Mapping[str, object]) -> Fields | None:
     """Ask the bot of a state directory; None where none runs. Raises OperatorMistake."""
     try:
-        return ask(state_dir, request)
+        return Fields(ask(state_dir, request))
     except NoBotRunning:
         return None
     except TimeoutError as error:
@@ -244,38 +274,3 @@ def refusal(invocation: Invocation, reply: Fields) -> OperatorMistake:
     which = f"{which_bot(invocation)}: " if invocation.does_change else ""
     exit_code = _EXIT_CODES.get(code[:5], ExitCode.REFUSED)
     return OperatorMistake.of(code, f"{which}{message}", exit_code)
-
-
-def inner(fields: Fields, name: str) -> Fields:
-    found = fields.get(name)
-    return found if isinstance(found, Mapping) else {}
-
-
-def each(fields: Fields, name: str) -> list[Fields]:
-    found = fields.get(name)
-    rows = found if isinstance(found, list) else []
-    return [row for row in rows if isinstance(row, Mapping)]
-
-
-def words(fields: Fields, name: str) -> list[str]:
-    found = fields.get(name)
-    return [str(word) for word in found] if isinstance(found, list) else []
-
-
-def text(fields: Fields, name: str) -> str:
-    found = fields.get(name)
-    return "" if found is None else str(found)
-
-
-def maybe_whole(fields: Fields, name: str) -> int | None:
-    found = fields.get(name)
-    return found if isinstance(found, int) else None
-
-
-def whole(fields: Fields, name: str) -> int:
-    return maybe_whole(fields, name) or 0
-
-
-def instant(fields: Fields, name: str) -> datetime | None:
-    found = fields.get(name)
-    return datetime.fromisoformat(found) if isinstance(found, str) else None

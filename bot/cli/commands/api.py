@@ -29,11 +29,12 @@ from bot.cli.show import (
     width,
     write_json,
 )
-from bot.cli.target import Fields, each, find_bot, load, refusal, text, words
+from bot.cli.target import Fields, find_bot, load, refusal
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.runtime import api
 from bot.runtime.api import Asked, AskPage
+from bot.runtime.control.socket import Reply
 
 LIST: Final = "list"
 HEADS: Final = ("NAME", "TIER", "PATH", "PARAMETERS")
@@ -92,26 +93,27 @@ def command(
         shown = " ".join(f"{key}={value}" for key, value in assumed.items())
         say(invocation, cut(f"(by default: {shown})", width()))
     everything = asked.is_paged and _PAGE not in given
-    replies = asyncio.run(_replies(invocation, asked, everything=everything))
-    for drifted in dict.fromkeys(name for reply in replies for name in words(reply, "drift")):
+    answers = asyncio.run(_replies(invocation, asked, everything=everything))
+    replies = [Fields(answer) for answer in answers]
+    for drifted in dict.fromkeys(name for reply in replies for name in reply.words("drift")):
         say(invocation, f"drift: {drifted}")
     if raw:
         for reply in replies:
-            write_json(text(reply, "raw"))
+            write_json(reply.text("raw"))
     else:
-        payloads = [json.loads(text(reply, "payload")) for reply in replies]
+        payloads = [json.loads(reply.text("payload")) for reply in replies]
         if invocation.json:
             print_json({"pages": payloads} if everything else {"payload": payloads[0]})
         else:
             print_lines(lines_of_payload(payloads, limit=limit))
-    if text(replies[-1], "next_page") and not everything:
+    if replies[-1].text("next_page") and not everything:
         say(invocation, f"(this is one page of several; without {_PAGE}= all are read)")
 
 
 def _print_list(invocation: Invocation, like: Sequence[str], *, limit: int) -> None:
     rows = [
         row
-        for row in api.listed()
+        for row in map(Fields, api.listed())
         if all(word.lower() in f"{row['name']} {row['path']}".lower() for word in like)
     ]
     if invocation.json:
@@ -120,18 +122,18 @@ def _print_list(invocation: Invocation, like: Sequence[str], *, limit: int) -> N
     cells = []
     for row in rows:
         parameters = []
-        for one in each(row, "parameters"):
+        for one in row.each("parameters"):
             named = f"{one['name']}={one['default']}" if one["default"] else str(one["name"])
             parameters.append(f"{named}*" if one["required"] else f"[{named}]")
-        shown = (text(row, "name"), text(row, "tier"), text(row, "path"), " ".join(parameters))
+        shown = (row.text("name"), row.text("tier"), row.text("path"), " ".join(parameters))
         cells.append(shown)
     print_table(invocation, HEADS, cells, limit=limit)
 
 
-async def _replies(invocation: Invocation, asked: Asked, *, everything: bool) -> list[Fields]:
+async def _replies(invocation: Invocation, asked: Asked, *, everything: bool) -> list[Reply]:
     """Ask for the page, or for all of them: the running bot, else the configured broker."""
 
-    async def collected(ask: AskPage) -> list[Fields]:
+    async def collected(ask: AskPage) -> list[Reply]:
         if not everything:
             return [await ask(asked)]
         return [reply async for reply in api.follow(ask, asked)]
@@ -159,7 +161,7 @@ async def _replies(invocation: Invocation, asked: Asked, *, everything: bool) ->
 
         async def by_us(page: Asked) -> Fields:
             account = loaded.settings.broker.account
-            return _good(invocation, await api.answer(broker.client, page, account))
+            return _good(invocation, Fields(await api.answer(broker.client, page, account)))
 
         return await collected(by_us)
 
@@ -170,7 +172,7 @@ def _good(invocation: Invocation, reply: Fields) -> Fields:
     code = str(reply.get("code"))
     if code not in _EXIT_CODES:
         raise refusal(invocation, reply)
-    raise OperatorMistake.of(code, text(reply, "message"), _EXIT_CODES[code])
+    raise OperatorMistake.of(code, reply.text("message"), _EXIT_CODES[code])
 
 
 def lines_of_payload(payloads: Sequence[object], *, limit: int) -> Iterator[str]:

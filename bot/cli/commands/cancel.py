@@ -15,14 +15,11 @@ from bot.cli.options import reason_option, timeout_option
 from bot.cli.show import print_json, say, show_mistake, write_line
 from bot.cli.target import (
     ask_bot,
-    each,
     find_bot,
-    instant,
     no_bot,
     open_journal,
     refusal,
     running_status,
-    text,
     which_bot,
 )
 from bot.cli.telling.wording import counted, minute_of
@@ -56,8 +53,8 @@ def command(
     running, refused = running_status(invocation), 0
     with open_journal(invocation) as reader:
         if is_all:
-            own = [row for row in each(running, "open_orders") if text(row, "intent_id")]
-            wanted = [text(row, "order_id") for row in own]
+            own = [row for row in running.each("open_orders") if row.text("intent_id")]
+            wanted = [row.text("order_id") for row in own]
             ask_bot(invocation, "cancel", all=True, reason=reason, by=OPERATOR)
             _print_which(invocation, len(wanted))
         else:
@@ -102,12 +99,12 @@ def _wait_for_ends(
         if not still_open:
             return rows
         found = running_status(invocation)
-        if text(found, "state") == RunState.NEEDS_2FA:
+        if found.text("state") == RunState.NEEDS_2FA:
             message = f"{', '.join(still_open)}: the cancel waits for a 2FA token: bot otp"
             raise OperatorMistake.of("E-2FA-004", message, ExitCode.NEEDS_2FA)
         if monotonic_s() >= deadline:
-            cancels = each(found, "cancels")
-            until = {text(row, "order_id"): instant(row, "queued_until") for row in cancels}
+            cancels = found.each("cancels")
+            until = {row.text("order_id"): row.instant("queued_until") for row in cancels}
             whys = [
                 f"{order_id} (waits until {minute_of(queued)})" if queued else order_id
                 for order_id, queued in ((name, until.get(name)) for name in still_open)

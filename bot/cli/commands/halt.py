@@ -14,17 +14,7 @@ from bot.cli.commands.orders import ended_words
 from bot.cli.operating import OPERATOR, print_accepted, print_state, wait_until
 from bot.cli.options import reason_option
 from bot.cli.show import confirm, print_json, show_mistake, write_line
-from bot.cli.target import (
-    Fields,
-    ask_bot,
-    each,
-    find_status,
-    inner,
-    instant,
-    open_journal,
-    text,
-    which_bot,
-)
+from bot.cli.target import Fields, ask_bot, find_status, open_journal, which_bot
 from bot.cli.telling.wording import counted
 from bot.config.problems import OperatorMistake
 from bot.domain.entry import RunState
@@ -46,13 +36,13 @@ def command(invocation: Invocation, yes: bool, reason: str) -> None:
             raise click.Abort
     ask_bot(invocation, "halt", strategy=None, reason=reason, by=OPERATOR)
     asked = _open(find_status(invocation))
-    found = wait_until(invocation, lambda now: text(now, "state") == RunState.HALTED)
+    found = wait_until(invocation, lambda now: now.text("state") == RunState.HALTED)
     if not invocation.json:
         print_state(invocation, found, how_many_open(found))
         print_accepted(invocation, found, "halt", RunState.HALTED)
 
     def is_settled(now: Fields) -> bool:  # without a token no cancel can be sent any more
-        return not _open(now) or instant(inner(now, "two_factor"), "until") is None
+        return not _open(now) or now.inner("two_factor").instant("until") is None
 
     found = wait_until(invocation, is_settled, CANCELS_S)
     if invocation.json:
@@ -81,4 +71,4 @@ def how_many_open(found: Fields) -> str:
 
 def _open(found: Fields) -> dict[str, Fields]:
     """The bot's open orders by their id."""
-    return {text(row, "order_id"): row for row in each(found, "open_orders")}
+    return {row.text("order_id"): row for row in found.each("open_orders")}

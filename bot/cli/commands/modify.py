@@ -13,7 +13,7 @@ from bot.cli.commands.orders import find_order
 from bot.cli.operating import LOOK_AT_ORDERS_EVERY_S, OPERATOR
 from bot.cli.options import reason_option, timeout_option
 from bot.cli.show import print_json, write_line
-from bot.cli.target import ask_bot, each, open_journal, running_status, text, which_bot, whole
+from bot.cli.target import ask_bot, open_journal, running_status, which_bot
 from bot.clock import monotonic_s
 from bot.config.problems import ExitCode, OperatorMistake
 
@@ -55,22 +55,20 @@ def command(
         order_id = find_order(reader, reference).id
     request = {"order_id": order_id, "limit": limit, "quantity": qty}
     accepted = ask_bot(invocation, "modify", **request, reason=reason, by=OPERATOR)
-    ours = (order_id, text(accepted, "asked_at"))
+    ours = (order_id, accepted.text("asked_at"))
     deadline = monotonic_s() + timeout
     while monotonic_s() < deadline:
-        for amend in each(running_status(invocation), "amends"):
-            verdict = text(amend, "verdict")
-            if not verdict or (text(amend, "order_id"), text(amend, "asked_at")) != ours:
+        for amend in running_status(invocation).each("amends"):
+            verdict = amend.text("verdict")
+            if not verdict or (amend.text("order_id"), amend.text("asked_at")) != ours:
                 continue
             if invocation.json:
                 print_json(amend)
             else:
-                change = (
-                    f"{text(amend, 'field')} {whole(amend, 'old'):,} to {whole(amend, 'new'):,}"
-                )
-                result = f"{change}: {verdict} · {text(amend, 'text')}"
+                change = f"{amend.text('field')} {amend.whole('old'):,} to {amend.whole('new'):,}"
+                result = f"{change}: {verdict} · {amend.text('text')}"
                 write_line(f"{which_bot(invocation)}: {order_id} {result}")
-            lacks_token = text(amend, "code").startswith(_NO_TOKEN)
+            lacks_token = amend.text("code").startswith(_NO_TOKEN)
             return ExitCode.NEEDS_2FA if lacks_token else _EXIT_CODES[verdict]
         sleep(LOOK_AT_ORDERS_EVERY_S)
     message = (

@@ -19,7 +19,7 @@ from bot.cli.show import (
     show_mistake,
     write_line,
 )
-from bot.cli.target import Fields, ask_bot, find_bot, instant, no_bot, refusal, text, which_bot
+from bot.cli.target import Fields, ask_bot, find_bot, no_bot, refusal, which_bot
 from bot.cli.telling.wording import minute_of
 from bot.config.problems import ExitCode
 
@@ -69,7 +69,7 @@ def command(context: click.Context) -> None:
 def request(invocation: Invocation) -> None:
     """Have the broker send a code. It allows five a day."""
     reply = ask_bot(invocation, "otp_request")
-    sent = f"{which_bot(invocation)}: {text(reply, 'message')}. Now: bot otp submit"
+    sent = f"{which_bot(invocation)}: {reply.text('message')}. Now: bot otp submit"
     print_result(invocation, reply, [sent])
 
 
@@ -120,7 +120,7 @@ def _ask_for_code(invocation: Invocation, state: Fields) -> None:
         if not confirm(f"No 2FA token. Have the broker mail a code ({_used(state)})?"):
             say(invocation, "If you have a token from elsewhere: bot otp token")
             return
-        say(invocation, text(ask_bot(invocation, "otp_request"), "message"))
+        say(invocation, ask_bot(invocation, "otp_request").text("message"))
     while True:
         code = _typed(invocation, None, "Code")
         reply = find_bot(invocation, "otp_submit", code=code)
@@ -136,7 +136,7 @@ def _ask_for_code(invocation: Invocation, state: Fields) -> None:
 
 def _print_state(invocation: Invocation, state: Fields, *, tail: str = "") -> None:
     """Print the state of the second factor; without a token the exit code is 5."""
-    until = instant(state, "until")
+    until = state.instant("until")
     if invocation.json:
         print_json({name: value for name, value in state.items() if name != "ok"})
     elif until is not None:
@@ -147,10 +147,10 @@ def _print_state(invocation: Invocation, state: Fields, *, tail: str = "") -> No
         if state.get("has_ticket"):
             left = state.get("tries_left")
             tries = "1 try" if left == 1 else f"{left} tries"
-            mailed = f"a code was mailed to {text(state, 'sent_to')}"
+            mailed = f"a code was mailed to {state.text('sent_to')}"
             missing = f"{mailed} ({tries} left). Give it: bot otp submit"
         write_line(f"{which_bot(invocation)}: 2FA needed: {missing}")
-    if warning := text(state, "warning"):
+    if warning := state.text("warning"):
         write_line(f"warning: {warning}", err=True)
     if until is None and state.get("is_ready") is False:
         raise click.exceptions.Exit(ExitCode.NEEDS_2FA)

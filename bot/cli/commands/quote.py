@@ -9,7 +9,7 @@ import click
 from bot.cli.command import Invocation, define_command
 from bot.cli.options import watch_option
 from bot.cli.show import json_text, watch
-from bot.cli.target import Fields, ask_bot, each, inner, instant, maybe_whole, text, whole
+from bot.cli.target import Fields, ask_bot
 from bot.cli.telling.wording import clock_of, counted, phase_of
 
 BAR: Final = 24
@@ -35,7 +35,7 @@ def command(invocation: Invocation, symbol: str, depth: bool, watch_s: float | N
         reply = ask_bot(invocation, "quote", **request)
         last, before = before, reply
         if invocation.json:
-            found = {**inner(reply, "quote"), "depth": inner(reply, "depth")}
+            found = {**reply.inner("quote"), "depth": reply.inner("depth")}
             return json_text(found).splitlines()
         return picture(reply, last) if depth else [headline(reply)]
 
@@ -55,7 +55,7 @@ def headline(reply: Fields) -> str:
 def picture(reply: Fields, before: Fields | None = None) -> list[str]:
     """The figures, the ladder with bars, its sums, and what has traded since `before`."""
     bids, asks = levels_of(reply, "bids"), levels_of(reply, "asks")
-    orders = each(reply, "open_orders")
+    orders = reply.each("open_orders")
     most = max((volume for _, volume in [*asks, *bids]), default=1)
     lines = ["  ".join(_figures(reply))]
     for word, side, levels in (("ask", "SELL", asks[::-1]), ("bid", "BUY", bids)):
@@ -63,22 +63,22 @@ def picture(reply: Fields, before: Fields | None = None) -> list[str]:
             lines.append(f"  {word}s nobody")
         for price, volume in levels:
             ours = " ".join(
-                f"← {whole(row, 'quantity') - whole(row, 'executed'):,} of ours, "
-                f"{text(row, 'order_id')}"
+                f"← {row.whole('quantity') - row.whole('executed'):,} of ours, "
+                f"{row.text('order_id')}"
                 for row in orders
-                if (text(row, "side"), whole(row, "price")) == (side, price)
+                if (row.text("side"), row.whole("price")) == (side, price)
             )
             bar = "█" * max(1, volume * BAR // most)
             lines.append(f"  {word:<4} {price:>10,} {volume:>11,} {bar:<{BAR}} {ours}".rstrip())
     shown = {("SELL", price) for price, _ in asks} | {("BUY", price) for price, _ in bids}
-    elsewhere = [row for row in orders if (text(row, "side"), whole(row, "price")) not in shown]
+    elsewhere = [row for row in orders if (row.text("side"), row.whole("price")) not in shown]
     lines += ["", _sums(reply)]
     if elsewhere:
         many = counted(len(elsewhere), "open order")
         lines.append(f"  {many} of ours elsewhere: bot orders --open")
     if before is not None:
-        now, then = inner(reply, "quote"), inner(before, "quote")
-        traded, moved = (whole(now, name) - whole(then, name) for name in ("volume", "last"))
+        now, then = reply.inner("quote"), before.inner("quote")
+        traded, moved = (now.whole(name) - then.whole(name) for name in ("volume", "last"))
         move = f"price {moved:+,}" if moved else "price unchanged"
         news = f"traded {traded:,} since the last look, {move}"
         lines.append(f"  {news if traded > 0 else 'nothing traded since the last look'}")
@@ -87,20 +87,20 @@ def picture(reply: Fields, before: Fields | None = None) -> list[str]:
 
 def levels_of(reply: Fields, side: str) -> list[tuple[int, int]]:
     """A side of the depth, best first, as price and shares."""
-    found = inner(reply, "depth").get(side)
+    found = reply.inner("depth").get(side)
     return [(price, volume) for price, volume in found] if isinstance(found, list) else []
 
 
 def _figures(reply: Fields) -> Iterator[str]:
     """Name and last price first, then volume, band, and the time of the last update."""
-    found = inner(reply, "quote")
-    last, reference = whole(found, "last"), maybe_whole(found, "reference")
+    found = reply.inner("quote")
+    last, reference = found.whole("last"), found.maybe_whole("reference")
     move = f" {(last - reference) * 100 / reference:+.2f}%" if reference else ""
-    yield f"{text(found, 'symbol')} {text(found, 'exchange')}  {last:,}{move}"
-    yield f"volume {whole(found, 'volume'):,}"
-    band = {name: maybe_whole(found, name) for name in ("floor", "ceiling")}
+    yield f"{found.text('symbol')} {found.text('exchange')}  {last:,}{move}"
+    yield f"volume {found.whole('volume'):,}"
+    band = {name: found.maybe_whole(name) for name in ("floor", "ceiling")}
     yield " ".join(f"{n} {f'{price:,}' if price is not None else '-'}" for n, price in band.items())
-    if at := instant(found, "updated_at"):
+    if at := found.instant("updated_at"):
         yield clock_of(at)
 
 
@@ -108,7 +108,7 @@ def _sums(reply: Fields) -> str:
     bids, asks = levels_of(reply, "bids"), levels_of(reply, "asks")
     waiting = [sum(volume for _, volume in side) for side in (bids, asks)]
     spread = f"spread {asks[0][0] - bids[0][0]:,}" if bids and asks else "no spread: one side only"
-    at = instant(reply, "at")
-    phase = phase_of(text(reply, "phase")) if text(reply, "phase") else "phase not polled"
+    at = reply.instant("at")
+    phase = phase_of(reply.text("phase")) if reply.text("phase") else "phase not polled"
     seen = f"  {clock_of(at)}" if at else ""
     return f"  {spread}  bids {waiting[0]:,} asks {waiting[1]:,} shown  {phase}{seen}"

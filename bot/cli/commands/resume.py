@@ -5,7 +5,7 @@ import click
 from bot.cli.command import Invocation, define_command
 from bot.cli.operating import act
 from bot.cli.options import reason_option, strategy_option
-from bot.cli.target import find_status, text
+from bot.cli.target import find_status
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.domain.entry import RunState
 
@@ -16,7 +16,7 @@ from bot.domain.entry import RunState
 @click.pass_obj
 def command(invocation: Invocation, strategy: str | None, reason: str) -> None:
     """Take new orders again. Leaving HALTED needs a reason."""
-    state = text(find_status(invocation), "state")
+    state = find_status(invocation).text("state")
     if state == RunState.HALTED and not reason.strip():
         message = 'the bot is HALTED: to leave that, say why: bot resume --reason "…"'
         raise OperatorMistake.of("E-RUN-003", message, ExitCode.REFUSED)

@@ -9,7 +9,7 @@ import click
 from bot.cli.command import Invocation, define_command
 from bot.cli.options import watch_option
 from bot.cli.show import aligned, json_text, print_json, print_table, watch, width, write_line
-from bot.cli.target import Fields, each, find_bot, instant, load, text
+from bot.cli.target import Fields, find_bot, load
 from bot.cli.telling.wording import clock_of, day_and_clock_of, phase_of, span_of
 from bot.clock import SystemClock
 from bot.config.rulebook import load_rulebook, load_symbols, rulebook_of
@@ -82,7 +82,7 @@ def _moment_of(invocation: Invocation, moment: str | None) -> tuple[datetime, Fi
     """
     is_of_today = moment is None or "-" not in moment
     reply = find_bot(invocation, "phases") if is_of_today else None
-    now = (instant(reply, "at") if reply else None) or SystemClock().now()
+    now = (reply.instant("at") if reply else None) or SystemClock().now()
     if moment is None:
         return now, reply
     today = now.astimezone(EXCHANGE_TZ).date()
@@ -108,8 +108,8 @@ def _rulebook_at(invocation: Invocation, at: datetime) -> Rulebook:
 def _phase_lines(invocation: Invocation, moment: str | None) -> list[str]:
     at, reply = _moment_of(invocation, moment)
     rulebook = _rulebook_at(invocation, at)
-    by_broker = {text(row, "exchange"): row for row in each(reply or {}, "phases")}
-    fields, rows = list[Fields](), list[tuple[str, ...]]()
+    by_broker = {row.text("exchange"): row for row in (reply or Fields()).each("phases")}
+    fields, rows = list[dict[str, object]](), list[tuple[str, ...]]()
     for exchange in LISTED:
         by_rules = rulebook.phase_at(exchange, at)
         change = rulebook.next_phase_change(exchange, at)

@@ -1,6 +1,6 @@
 """`bot status`, and what `bot` alone shows."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from time import sleep
 from typing import Final
 
@@ -10,19 +10,7 @@ from bot.cli import messages
 from bot.cli.command import Invocation, define_command
 from bot.cli.options import timeout_option, watch_option
 from bot.cli.show import json_text, print_lines, watch, width
-from bot.cli.target import (
-    Fields,
-    each,
-    find_status,
-    inner,
-    instant,
-    maybe_whole,
-    no_bot,
-    text,
-    which_bot,
-    whole,
-    words,
-)
+from bot.cli.target import Fields, find_status, no_bot, which_bot
 from bot.cli.telling.wording import (
     by_words,
     counted,
@@ -64,7 +52,7 @@ def command(
     found, deadline = find_status(invocation), monotonic_s() + timeout
     while wanted is not None and found["state"] != wanted:
         if monotonic_s() >= deadline:
-            message = f"the bot is {text(found, 'state')}, not {wanted}, after {timeout:g} s"
+            message = f"the bot is {found.text('state')}, not {wanted}, after {timeout:g} s"
             raise OperatorMistake.of("E-RUN-002", message, ExitCode.TIMED_OUT)
         sleep(LOOK_EVERY_S)
         found = find_status(invocation)
@@ -89,54 +77,55 @@ def _lines(invocation: Invocation, found: Fields) -> list[str]:
     return [part for line in lines for part in folded(line, indent=_INDENT, limit=limit)]
 
 
-def lines_of(found: Fields, which: str) -> Iterator[str]:
+def lines_of(status: Mapping[str, object], which: str) -> Iterator[str]:
     """The status in words, `which` bot it is first; STOPPED is one line."""
+    found = Fields(status)
     if found["state"] == RunState.STOPPED:
         yield f"STOPPED  {which}"
         return
-    since, now = instant(found, "started_at"), instant(found, "at")
+    since, now = found.instant("started_at"), found.instant("at")
     started = f"since {minute_of(since)} ({span_of(now - since)})" if since and now else ""
-    phases = (f"{name} {phase_of(str(phase))}" for name, phase in inner(found, "phases").items())
+    phases = (f"{name} {phase_of(str(phase))}" for name, phase in found.inner("phases").items())
     dry = "dry run, nothing is sent" if found.get("dry_run") else ""
-    parts = (text(found, "state"), which, dry, started, ", ".join(phases))
+    parts = (found.text("state"), which, dry, started, ", ".join(phases))
     yield "  ".join(filter(None, parts))
-    if text(found, "state") != RunState.RUNNING:
+    if found.text("state") != RunState.RUNNING:
         yield from _rows("why", [_why(found)])
     if "strategies" not in found:
         return
-    for row in each(found, "faults"):
-        times = f" ({whole(row, 'count'):,} times)" if whole(row, "count") > 1 else ""
-        report = f"; report: {text(row, 'report')}" if text(row, "report") else ""
-        yield from _rows("fault", [f"{text(row, 'error')}{times}{report}"])
-    yield from _rows("strategies", [_strategy(row) for row in each(found, "strategies")])
+    for row in found.each("faults"):
+        times = f" ({row.whole('count'):,} times)" if row.whole("count") > 1 else ""
+        report = f"; report: {row.text('report')}" if row.text("report") else ""
+        yield from _rows("fault", [f"{row.text('error')}{times}{report}"])
+    yield from _rows("strategies", [_strategy(row) for row in found.each("strategies")])
     yield from _rows("positions", [_positions(found)])
-    today = inner(found, "orders_today")
-    counts = {name: whole(today, name) for name in (*OUTCOMES, *today)}
+    today = found.inner("orders_today")
+    counts = {name: today.whole(name) for name in (*OUTCOMES, *today)}
     listed = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
     yield from _rows("orders", [f"{sum(counts.values()):,} today{f': {listed}' if listed else ''}"])
-    for row in each(found, "open_orders"):
+    for row in found.each("open_orders"):
         yield from _rows("open", [_order(row)])
-    for row in each(found, "held"):
-        until = instant(row, "until")
+    for row in found.each("held"):
+        until = row.instant("until")
         limit = f" until {minute_of(until)}" if until else ""
         order = order_words(
-            side=text(row, "side"), quantity=whole(row, "quantity"), symbol=text(row, "symbol")
+            side=row.text("side"), quantity=row.whole("quantity"), symbol=row.text("symbol")
         )
-        yield from _rows("held", [f"{text(row, 'intent_id')} {order} waits for 2FA{limit}"])
-    for name in words(found, "unknown"):
+        yield from _rows("held", [f"{row.text('intent_id')} {order} waits for 2FA{limit}"])
+    for name in found.words("unknown"):
         news = f"{name}: outcome not known yet; never sent again (bot order {name})"
         yield from _rows("unknown", [news])
-    for symbol, reason in inner(found, "halted_symbols").items():
+    for symbol, reason in found.inner("halted_symbols").items():
         yield from _rows("halted", [f"{symbol}: {reason}"])
-    yield from _rows("unread", words(found, "unread_rows"))
-    yield from _rows("2FA", [_second_factor(inner(found, "two_factor"))])
-    yield from _rows("journal", [text(found, "journal")])
-    yield from _rows("requests", list(_rate(inner(found, "rate"))))
-    if drift := each(found, "drift"):
+    yield from _rows("unread", found.words("unread_rows"))
+    yield from _rows("2FA", [_second_factor(found.inner("two_factor"))])
+    yield from _rows("journal", [found.text("journal")])
+    yield from _rows("requests", list(_rate(found.inner("rate"))))
+    if drift := found.each("drift"):
         shown = []
         for row in drift[:DRIFT_SHOWN_MAX]:
-            was = f" (was {text(row, 'was')})" if text(row, "was") else ""
-            shown.append(f"{text(row, 'call')} {text(row, 'field')} {text(row, 'change')}{was}")
+            was = f" (was {row.text('was')})" if row.text("was") else ""
+            shown.append(f"{row.text('call')} {row.text('field')} {row.text('change')}{was}")
         yield from _rows("drift", [", ".join(shown)])
 
 
@@ -149,53 +138,53 @@ def _rows(name: str, values: Sequence[str]) -> Iterator[str]:
 def _why(found: Fields) -> str:
     """Every cause, what an operator did first: `PAUSED by you 10:20, and needs 2FA`."""
     causes = []
-    for row in sorted(each(found, "causes"), key=lambda row: text(row, "by") != "operator"):
-        since, by, reason = instant(row, "since"), text(row, "by"), text(row, "reason")
+    for row in sorted(found.each("causes"), key=lambda row: row.text("by") != "operator"):
+        since, by, reason = row.instant("since"), row.text("by"), row.text("reason")
         when = f" {minute_of(since)}" if since else ""
-        if text(row, "state") in _BY_HAND:
+        if row.text("state") in _BY_HAND:
             said = f": {reason}" if reason else ""
-            cause = f"{text(row, 'state')} {by_words(by, '') or 'by itself'}{when}{said}"
+            cause = f"{row.text('state')} {by_words(by, '') or 'by itself'}{when}{said}"
         else:
             cause = f"{reason} since{when}" if when else reason
         causes.append(cause)
-    return ", and ".join(causes) or text(found, "reason")
+    return ", and ".join(causes) or found.text("reason")
 
 
 def _strategy(row: Fields) -> str:
-    state, reason = text(row, "state"), text(row, "reason")
+    state, reason = row.text("state"), row.text("reason")
     if state == "warming":
         state = reason
     elif reason:
         state = f"{state}: {reason}"
-    line = f"{text(row, 'name')}{' (watch)' if text(row, 'mode') == 'watch' else ''} {state}"
-    changed = changed_files(inner(row, "files"))
+    line = f"{row.text('name')}{' (watch)' if row.text('mode') == 'watch' else ''} {state}"
+    changed = changed_files(row.inner("files"))
     return f"{line} · {messages.CHANGED.format(files=', '.join(changed))}" if changed else line
 
 
 def _positions(found: Fields) -> str:
     shown = []
-    for row in each(found, "positions"):
-        unrealised = maybe_whole(row, "unrealised")
+    for row in found.each("positions"):
+        unrealised = row.maybe_whole("unrealised")
         tail = f" {unrealised:+,}" if unrealised is not None else ""
-        shown.append(f"{text(row, 'symbol')} {whole(row, 'shares'):,}{tail}")
-    return "   ".join([" · ".join(shown), f"day P&L {whole(found, 'day_result'):+,}"]).strip()
+        shown.append(f"{row.text('symbol')} {row.whole('shares'):,}{tail}")
+    return "   ".join([" · ".join(shown), f"day P&L {found.whole('day_result'):+,}"]).strip()
 
 
 def _order(row: Fields) -> str:
     order = order_words(
-        side=text(row, "side"),
-        quantity=whole(row, "quantity"),
-        symbol=text(row, "symbol"),
-        order_type=text(row, "order_type"),
-        price=maybe_whole(row, "price"),
+        side=row.text("side"),
+        quantity=row.whole("quantity"),
+        symbol=row.text("symbol"),
+        order_type=row.text("order_type"),
+        price=row.maybe_whole("price"),
     )
-    done = f"{whole(row, 'executed'):,} filled" if whole(row, "executed") else "nothing filled yet"
-    later = ", waits for the next session" if text(row, "broker_status") == _WAITS else ""
-    return f"{text(row, 'order_id')} {order}, {done}{later}"
+    done = f"{row.whole('executed'):,} filled" if row.whole("executed") else "nothing filled yet"
+    later = ", waits for the next session" if row.text("broker_status") == _WAITS else ""
+    return f"{row.text('order_id')} {order}, {done}{later}"
 
 
 def _second_factor(state: Fields) -> str:
-    until, missed = instant(state, "until"), whole(state, "missed_signals")
+    until, missed = state.instant("until"), state.whole("missed_signals")
     if until is None:
         tail = f" · {counted(missed, 'signal')} missed (bot decisions --missed)" if missed else ""
         return f"needed: no orders, changes or cancels without a token. Give one: bot otp{tail}"
@@ -204,11 +193,11 @@ def _second_factor(state: Fields) -> str:
 
 
 def _rate(rate: Fields) -> Iterator[str]:
-    waiting = whole(rate, "waiting")
+    waiting = rate.whole("waiting")
     queued = f", {waiting:,} waiting" if waiting else ""
-    if whole(rate, "per_minute"):
-        yield f"{whole(rate, 'used'):,} of {whole(rate, 'per_minute'):,} this minute{queued}"
+    if rate.whole("per_minute"):
+        yield f"{rate.whole('used'):,} of {rate.whole('per_minute'):,} this minute{queued}"
     if rate.get("is_degraded"):
         yield "the broker is limiting us in the long term; reads come late"
-    if starved := text(rate, "starved"):
+    if starved := rate.text("starved"):
         yield starved

@@ -26,7 +26,7 @@ from bot.cli.strategy_templates import (
     strategy_text,
     write_new,
 )
-from bot.cli.target import each, inner, load, text
+from bot.cli.target import Fields, load
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.settings.load import DEMO, Loaded
 from bot.config.settings.model import BrokerSettings
@@ -53,12 +53,12 @@ def list_(invocation: Invocation) -> None:
     loaded = load(invocation)
     files, plugins = _file_rows(loaded), list_plugins(loaded.base_dir)
     try:
-        reply = ask(loaded.state_dir, {"do": "status"}, timeout_s=_ANSWER_S)
+        reply = Fields(ask(loaded.state_dir, {"do": "status"}, timeout_s=_ANSWER_S))
     except (NoBotRunning, OSError):
         changed = None
     else:
-        running = each(inner(reply, "status"), "strategies")
-        edited = {text(row, "name"): changed_files(inner(row, "files")) for row in running}
+        running = reply.inner("status").each("strategies")
+        edited = {row.text("name"): changed_files(row.inner("files")) for row in running}
         changed = {name: names for name, names in edited.items() if names}
     if invocation.json:
         usable = [{"name": p.name, "where": p.where, "error": p.error} for p in plugins]

@@ -3,22 +3,23 @@
 import pytest
 
 from bot.cli.commands.quote import headline, picture
+from bot.cli.target import Fields
 
 
-def reply(*, volume: int = 26_900, last: int = 27_100) -> dict[str, object]:
+def reply(*, volume: int = 26_900, last: int = 27_100) -> Fields:
     """What a bot answers of a symbol in which it has two orders."""
     quote = {"symbol": "HPG", "exchange": "HOSE", "last": last, "reference": 27_000}
     quote |= {"floor": 25_150, "ceiling": 28_850, "volume": volume}
     quote |= {"updated_at": "2026-11-19T02:19:20+00:00"}
     near = {"side": "BUY", "price": 27_050, "quantity": 500, "executed": 200, "order_id": "ORD3"}
     far = {"side": "SELL", "price": 28_000, "quantity": 100, "executed": 0, "order_id": "ORD4"}
-    return {
-        "at": "2026-11-19T02:19:21+00:00",
-        "phase": "PROGRESS",
-        "quote": quote,
-        "depth": {"bids": [[27_100, 1_200], [27_050, 2_400]], "asks": [[27_150, 600]]},
-        "open_orders": [near, far],
-    }
+    return Fields(
+        at="2026-11-19T02:19:21+00:00",
+        phase="PROGRESS",
+        quote=quote,
+        depth={"bids": [[27_100, 1_200], [27_050, 2_400]], "asks": [[27_150, 600]]},
+        open_orders=[near, far],
+    )
 
 
 PICTURE = """\
@@ -55,7 +56,8 @@ def test_a_second_look_says_what_traded_meanwhile(volume: int, last: int, told: 
 
 
 def test_a_side_that_nobody_quotes_is_said() -> None:
-    locked = {**reply(), "depth": {"bids": [[28_850, 90_000]], "asks": []}, "open_orders": []}
+    depth = {"bids": [[28_850, 90_000]], "asks": []}
+    locked = Fields({**reply(), "depth": depth, "open_orders": []})
 
     lines = picture(locked)
 
