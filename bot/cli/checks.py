@@ -5,10 +5,11 @@ from dataclasses import asdict
 from datetime import timedelta
 
 from bot.cli.command import Invocation
-from bot.cli.show import print_json, say, show_mistake, show_problem
+from bot.cli.show import print_json, print_result, say, show_mistake, show_problem
 from bot.cli.telling.wording import counted
-from bot.config.problems import OperatorMistake, Problem
+from bot.config.problems import ExitCode, OperatorMistake, Problem
 from bot.config.strategies.check import WORD_OF
+from bot.config.strategies.load import CheckedFile
 from bot.domain.order import ORDER_TYPES
 from bot.domain.plan import OrderPlan, StrategyPlan
 from bot.runtime.feeds import polls_of, room_for_polls
@@ -16,9 +17,29 @@ from bot.runtime.feeds import polls_of, room_for_polls
 Plain = dict[str, object]
 
 
-def good(warnings: list[Problem]) -> Plain:
-    """Return what a check says in JSON when nothing is wrong."""
-    return {"ok": True, "problems": [], "warnings": [problem_fields(each) for each in warnings]}
+def report_good(
+    invocation: Invocation,
+    checked: Sequence[CheckedFile],
+    quota: int,
+    lines: Sequence[str],
+    *,
+    before: Plain | None = None,
+    after: Plain | None = None,
+) -> int:
+    """Show a check that found no mistake: its warnings, its own lines, and the cost.
+
+    In JSON the fields of `before` come first, those of `after` before the cost.
+    """
+    plans = [each.plan for each in checked]
+    warnings = [problem for each in checked for problem in each.warnings]
+    for problem in () if invocation.quiet else warnings:
+        show_problem(problem, before="warning ")
+    listed = [problem_fields(each) for each in warnings]
+    good = {"ok": True, "problems": [], "warnings": listed}
+    fields = {**(before or {}), **good, **(after or {})}
+    cost = cost_fields(plans, quota)
+    print_result(invocation, {**fields, "cost": cost}, [*lines, *cost_lines(plans, quota)])
+    return ExitCode.DONE
 
 
 def report(invocation: Invocation, mistake: OperatorMistake) -> int:
@@ -31,12 +52,6 @@ def report(invocation: Invocation, mistake: OperatorMistake) -> int:
     where = f" in {counted(len(files), 'file')}" if files else ""
     say(invocation, f"{counted(len(mistake.problems), 'error')}{where}")
     return int(mistake.exit_code)
-
-
-def warn(invocation: Invocation, warnings: list[Problem]) -> None:
-    for problem in warnings:
-        if not invocation.quiet:
-            show_problem(problem, before="warning ")
 
 
 def problem_fields(problem: Problem) -> Plain:

@@ -26,9 +26,9 @@ _OFF: Final = frozenset({"paused", "disabled"})
 def act(
     invocation: Invocation,
     do: str,
-    *,
     wanted: RunState,
     wanted_of_strategy: Collection[str],
+    *,
     strategy: str | None,
     reason: str,
 ) -> None:

@@ -6,11 +6,11 @@ from typing import Final
 import click
 
 from bot.cli.command import Invocation, define_command, define_group
-from bot.cli.show import aligned, print_json, print_lines, print_result, write_line
+from bot.cli.show import aligned, print_result
 from bot.cli.target import load
 from bot.cli.telling.wording import counted
 from bot.config.masking import masked_url
-from bot.config.problems import ExitCode, OperatorMistake
+from bot.config.problems import OperatorMistake
 from bot.config.settings.load import Loaded
 from bot.config.settings.secrets import SECRETS_FILE
 
@@ -28,7 +28,7 @@ def command() -> None:
 @click.pass_obj
 def check(invocation: Invocation) -> int:
     """Check configuration and strategy files. Needs no network and changes nothing."""
-    from bot.cli.checks import cost_fields, cost_lines, good, report, warn
+    from bot.cli.checks import Plain, report, report_good
     from bot.config.scenario_file import load_scenario
     from bot.config.strategies.load import load_plans, rehearse
 
@@ -39,20 +39,12 @@ def check(invocation: Invocation) -> int:
             load_scenario(loaded.settings.sandbox.scenario, loaded.base_dir)
     except OperatorMistake as mistake:
         return report(invocation, mistake)
-    plans = [each.plan for each in checked]
-    warnings = [problem for each in checked for problem in each.warnings]
     quota, mode = loaded.settings.broker.requests_per_minute, loaded.settings.mode
-    warn(invocation, warnings)
-    if invocation.json:
-        summary = {"config": str(loaded.path), "mode": mode, "sha256": loaded.sha256}
-        print_json({**summary, **good(warnings), "cost": cost_fields(plans, quota)})
-    else:
-        symbols = {symbol for plan in plans for symbol in plan.symbols}
-        strategies = counted(len(plans), "strategy", "strategies")
-        counts = f"{strategies}, {counted(len(symbols), 'symbol')}"
-        write_line(f"ok {loaded.path}: mode {mode}, {counts}")
-        print_lines(cost_lines(plans, quota))
-    return ExitCode.DONE
+    symbols = {symbol for each in checked for symbol in each.plan.symbols}
+    strategies = counted(len(checked), "strategy", "strategies")
+    line = f"ok {loaded.path}: mode {mode}, {strategies}, {counted(len(symbols), 'symbol')}"
+    summary: Plain = {"config": str(loaded.path), "mode": mode, "sha256": loaded.sha256}
+    return report_good(invocation, checked, quota, [line], before=summary)
 
 
 @define_command("show", group=command, example="bot config show --origin")

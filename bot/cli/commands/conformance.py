@@ -17,15 +17,7 @@ import click
 from bot.cli import messages
 from bot.cli.code_prompt import hide_echo
 from bot.cli.command import Invocation, define_command
-from bot.cli.show import (
-    cut,
-    is_attended,
-    print_json,
-    say,
-    wants_color,
-    width,
-    write_line,
-)
+from bot.cli.show import cut, is_attended, print_json, say, wants_color, width, write_line
 from bot.cli.target import load
 from bot.cli.telling.wording import clock_of
 from bot.config.problems import ExitCode, OperatorMistake

@@ -14,11 +14,4 @@ from bot.domain.entry import RunState
 @click.pass_obj
 def command(invocation: Invocation, strategy: str | None, reason: str) -> None:
     """Send no new orders. Open ones stay and are followed."""
-    act(
-        invocation,
-        "pause",
-        wanted=RunState.PAUSED,
-        wanted_of_strategy={"paused"},
-        strategy=strategy,
-        reason=reason,
-    )
+    act(invocation, "pause", RunState.PAUSED, {"paused"}, strategy=strategy, reason=reason)

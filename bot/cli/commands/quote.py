@@ -72,7 +72,13 @@ def picture(reply: Fields, before: Fields | None = None) -> list[str]:
             lines.append(f"  {word:<4} {price:>10,} {volume:>11,} {bar:<{BAR}} {ours}".rstrip())
     shown = {("SELL", price) for price, _ in asks} | {("BUY", price) for price, _ in bids}
     elsewhere = [row for row in orders if (row.text("side"), row.whole("price")) not in shown]
-    lines += ["", _sums(reply)]
+    waiting = [sum(volume for _, volume in side) for side in (bids, asks)]
+    spread = f"spread {asks[0][0] - bids[0][0]:,}" if bids and asks else "no spread: one side only"
+    at = reply.instant("at")
+    phase = phase_of(reply.text("phase")) if reply.text("phase") else "phase not polled"
+    seen = f"  {clock_of(at)}" if at else ""
+    sums = f"{spread}  bids {waiting[0]:,} asks {waiting[1]:,} shown"
+    lines += ["", f"  {sums}  {phase}{seen}"]
     if elsewhere:
         many = counted(len(elsewhere), "open order")
         lines.append(f"  {many} of ours elsewhere: bot orders --open")
@@ -102,13 +108,3 @@ def _figures(reply: Fields) -> Iterator[str]:
     yield " ".join(f"{n} {f'{price:,}' if price is not None else '-'}" for n, price in band.items())
     if at := found.instant("updated_at"):
         yield clock_of(at)
-
-
-def _sums(reply: Fields) -> str:
-    bids, asks = levels_of(reply, "bids"), levels_of(reply, "asks")
-    waiting = [sum(volume for _, volume in side) for side in (bids, asks)]
-    spread = f"spread {asks[0][0] - bids[0][0]:,}" if bids and asks else "no spread: one side only"
-    at = reply.instant("at")
-    phase = phase_of(reply.text("phase")) if reply.text("phase") else "phase not polled"
-    seen = f"  {clock_of(at)}" if at else ""
-    return f"  {spread}  bids {waiting[0]:,} asks {waiting[1]:,} shown  {phase}{seen}"

@@ -20,11 +20,5 @@ def command(invocation: Invocation, strategy: str | None, reason: str) -> None:
     if state == RunState.HALTED and not reason.strip():
         message = 'the bot is HALTED: to leave that, say why: bot resume --reason "…"'
         raise OperatorMistake.of("E-RUN-003", message, ExitCode.REFUSED)
-    act(
-        invocation,
-        "resume",
-        wanted=RunState.RUNNING,
-        wanted_of_strategy={"on", "warming"},
-        strategy=strategy,
-        reason=reason,
-    )
+    on = {"on", "warming"}
+    act(invocation, "resume", RunState.RUNNING, on, strategy=strategy, reason=reason)

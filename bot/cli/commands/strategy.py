@@ -27,7 +27,7 @@ from bot.cli.strategy_templates import (
     write_new,
 )
 from bot.cli.target import Fields, load
-from bot.config.problems import ExitCode, OperatorMistake
+from bot.config.problems import OperatorMistake
 from bot.config.settings.load import DEMO, Loaded
 from bot.config.settings.model import BrokerSettings
 from bot.config.shipped import shipped
@@ -179,7 +179,7 @@ def check(invocation: Invocation, files: tuple[Path, ...]) -> int:
 
     Named files need no other configuration. Without one: the configured ones. Needs no network.
     """
-    from bot.cli.checks import cost_fields, cost_lines, good, plan_fields, report, wake_words, warn
+    from bot.cli.checks import plan_fields, report, report_good, wake_words
     from bot.config.strategies.load import check_files, market_of, rehearse, strategy_files
 
     try:
@@ -190,18 +190,14 @@ def check(invocation: Invocation, files: tuple[Path, ...]) -> int:
     except OperatorMistake as mistake:
         return report(invocation, mistake)
     plans = [each.plan for each in checked]
-    warnings = [problem for each in checked for problem in each.warnings]
     quota = (loaded.settings.broker if loaded else BrokerSettings()).requests_per_minute
-    warn(invocation, warnings)
-    if invocation.json:
-        fields = {"strategies": [plan_fields(plan) for plan in plans]}
-        print_json({**good(warnings), **fields, "cost": cost_fields(plans, quota)})
-        return ExitCode.DONE
-    for plan in plans:
-        symbols, wakes = ", ".join(plan.symbols), wake_words(plan)
-        write_line(f"ok {plan.source}: {plan.name}, {plan.use} on {symbols}, woken by {wakes}")
-    print_lines(cost_lines(plans, quota))
-    return ExitCode.DONE
+    lines = [
+        f"ok {plan.source}: {plan.name}, {plan.use} on {', '.join(plan.symbols)}, "
+        f"woken by {wake_words(plan)}"
+        for plan in plans
+    ]
+    fields: Plain = {"strategies": [plan_fields(plan) for plan in plans]}
+    return report_good(invocation, checked, quota, lines, after=fields)
 
 
 @define_command("schema", group=command, example="bot strategy schema -o .bot/strategy.schema.json")

@@ -111,7 +111,13 @@ def _words(row: TimelineRow, order: OrderRow) -> Words | None:
             note = row.text.partition(_PART)[2]
             return (word, ": ".join(filter(None, (words, note)))) if word else None
         case "moved":
-            return _moved(row, order)
+            # how it ended, where neither a fill nor the answer says it
+            ended = _MOVED[OrderState(row.word or "")] if row.order_id is not None else ""
+            if not ended or (row.word == "REJECTED" and order.send_state == "REFUSED"):
+                return None
+            if row.word == "CANCELLED":
+                ended = order.note or f"{order.cancelled_quantity:,} cancelled unfilled"
+            return "ended", ended
         case "2fa" if row.word in {"needed", "proved"}:
             return None  # the answer says that a token is needed
     return row.kind, row.text
@@ -152,18 +158,6 @@ def _answered(row: TimelineRow, order: OrderRow) -> Words:
         "UNKNOWN": f"no trusted answer: {why}",
     }
     return "answered", f"{words[row.word or 'UNKNOWN']} ({took})"
-
-
-def _moved(row: TimelineRow, order: OrderRow) -> Words | None:
-    """How the order ended, where neither a fill nor the answer says it."""
-    if row.order_id is None:
-        return None
-    words = _MOVED[OrderState(row.word or "")]
-    if not words or (row.word == "REJECTED" and order.send_state == "REFUSED"):
-        return None
-    if words == "cancelled":
-        return "ended", order.note or f"{order.cancelled_quantity:,} cancelled unfilled"
-    return "ended", words
 
 
 def _checks(parsed: object) -> str:
