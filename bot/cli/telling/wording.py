@@ -9,6 +9,7 @@ from bot.domain.entry import Decision, OrderUpdated
 from bot.domain.instrument import EXCHANGE_TZ, PHASE_WORDS, Phase
 from bot.domain.order import type_word
 from bot.domain.visible import visible
+from bot.journal.values import OrderRow
 
 LINE_MAX: Final = 100
 LINES_MAX: Final = 3
@@ -98,7 +99,7 @@ def order_words(
     return " ".join(filter(None, parts))
 
 
-def order_in(entry: Decision | OrderUpdated) -> str:
+def order_in(entry: Decision | OrderUpdated | OrderRow) -> str:
     """The whole order that a decision or a row is about."""
     return order_words(
         side=entry.side,
