@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from bot.config.problems import ExitCode, OperatorMistake
+from bot.config.settings.load import DEFAULT
 from bot.journal.engines import file_of, is_sqlite
 from bot.journal.errors import (
     Corrupt,
@@ -88,7 +89,8 @@ def journal_errors(origin: str, *, what_to_do: str = CHECK) -> Iterator[None]:
         raise OperatorMistake.of("E-DB-002", text, ExitCode.DATABASE) from error
     except Unreachable as error:
         advice = TO_MAKE if error.is_absent and what_to_do is CHECK else what_to_do
-        text = f"{error}, from journal.url in {origin}. {advice}"
+        source = "the default journal.url" if origin == DEFAULT else f"journal.url in {origin}"
+        text = f"{error}, from {source}. {advice}"
         raise OperatorMistake.of("E-DB-001", text, ExitCode.DATABASE) from error
     except (Corrupt, UnusableUrl) as error:
         raise OperatorMistake.of("E-DB-003", f"{error} ({origin})", ExitCode.DATABASE) from error

@@ -201,6 +201,16 @@ def test_reading_before_the_first_run_says_what_makes_a_journal(tmp_path: Path) 
     )
 
 
+def test_a_journal_whose_address_nobody_set_is_called_the_default(tmp_path: Path) -> None:
+    config = tmp_path / "bot.yaml"
+    config.write_text("mode: sandbox\n")
+
+    ran = call("orders", "-c", str(config))
+
+    assert ran.code == ExitCode.DATABASE
+    assert "(no such file), from the default journal.url. The first run makes it" in ran.err
+
+
 def test_a_state_directory_that_is_a_file_is_a_mistake_of_the_operator(tmp_path: Path) -> None:
     taken = tmp_path / "taken"
     taken.touch()

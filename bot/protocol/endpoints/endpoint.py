@@ -35,7 +35,7 @@ class Lane(StrEnum):
 
 
 class Shape(Enum):
-    """What stands under the payload key. EITHER: one of two shapes, or a shape not shown."""
+    """What is under the payload key. EITHER: one of two shapes, or a shape not shown."""
 
     OBJECT = "object"
     ARRAY = "array"
