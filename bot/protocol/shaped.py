@@ -96,7 +96,7 @@ def wire_names(kind: type[Any]) -> Mapping[str, str]:
 class Rest:
     """Says of a dataclass that numbers under names it does not know go into its field `name`.
 
-    On the wire they stand beside the known fields. What is no number there is ignored.
+    On the wire they stand beside the known fields. Anything else there is ignored.
     """
 
     name: str
