@@ -62,9 +62,8 @@ class Head:
 class Batch:
     """The entries of one open transaction. `heads` is where every chain ends with them."""
 
-    def __init__(self, connection: sa.Connection, entries: Sequence[Entry]) -> None:
+    def __init__(self, connection: sa.Connection) -> None:
         self.connection = connection
-        self.entries = entries
         self.heads = lock_heads(connection)
         self._touched: set[str] = set()
 
@@ -73,9 +72,9 @@ class Batch:
         """The number of the last entry written so far."""
         return self.heads[COUNTER].last_seq
 
-    def store(self) -> None:
-        """Write every entry and the new heads."""
-        for entry in self.entries:
+    def store(self, entries: Sequence[Entry]) -> None:
+        """Write every entry."""
+        for entry in entries:
             match entry:
                 case IntentMoved():
                     self._move_intent(entry)
@@ -87,10 +86,15 @@ class Batch:
                 case OrderUpdated():
                     self._store_order(entry)
                 case Fill():
-                    self.append(tables.fills, rows.fill_row(entry, self._trading_date_of(entry)))
+                    self.append(
+                        tables.fills, rows.fill_row(entry, self._trading_date_of(entry, entries))
+                    )
                 case _:
                     table, row_of = rows.APPENDED[type(entry)]
                     self.append(table, row_of(entry))
+
+    def finish(self) -> None:
+        """Write where the chains end now."""
         if self._touched:
             moved = [
                 {
@@ -182,9 +186,9 @@ class Batch:
             if stored is not None and stored["order_id"] != entry.order_id:
                 self._change_found(tables.intents, key, stored, {"order_id": entry.order_id})
 
-    def _trading_date_of(self, entry: Fill) -> str | None:
-        """The day of the fill's order: of this transaction's, else of the newest stored."""
-        for other in self.entries:
+    def _trading_date_of(self, entry: Fill, entries: Sequence[Entry]) -> str | None:
+        """The day of the fill's order: of those written with it, else of the newest stored."""
+        for other in entries:
             if isinstance(other, OrderUpdated) and other.order_id == entry.order_id:
                 return other.trading_date.isoformat()
         key = _its({"order_id": entry.order_id, "account": entry.account})

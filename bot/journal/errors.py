@@ -5,8 +5,7 @@
     ├── Unreachable          no database there, or it went away; nothing of the write is stored
     │   └── OutcomeUnknown   it went away during the commit; the next write finds out
     ├── NeedsMigration       the schema is older (or newer) than this program
-    ├── SendForbidden        an order may not be sent; carries the reason
-    │   └── LeaseLost        another daemon writes this journal now: nothing may be written any more
+    ├── LeaseLost            another daemon writes this journal now: nothing may be written any more
     ├── LeaseHeld            another daemon writes this journal; carries its holder
     ├── Contradicted         an entry contradicts what is stored (our bug); nothing is stored
     ├── Corrupt              the database file is damaged
@@ -79,15 +78,7 @@ class NeedsMigration(JournalError):
         self.found, self.wanted, self.is_known = found, wanted, is_known
 
 
-class SendForbidden(JournalError):
-    """The attempt was not begun and nothing is stored: nothing may be sent."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-
-class LeaseLost(SendForbidden):
+class LeaseLost(JournalError):
     """Another bot has taken the lease since; nothing is stored."""
 
     def __init__(self, *, stored: int, ours: int) -> None:

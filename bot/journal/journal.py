@@ -18,6 +18,7 @@ from typing import Final, Self, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
+from bot.clock import monotonic_s
 from bot.domain.entry import Entry
 from bot.domain.recovery import Recovery
 from bot.journal.batch import COUNTER, Batch, lock_heads, read_heads
@@ -35,7 +36,7 @@ from bot.journal.errors import JournalError, OutcomeUnknown, Unreachable
 from bot.journal.heads import Heads, HeadsKeeper, plain_heads
 from bot.journal.recovering import read_recovery
 from bot.journal.schema import require_schema
-from bot.journal.sends import require_epoch, require_may_send
+from bot.journal.sends import Send, reason_against, require_epoch
 from bot.journal.tables import runs
 
 SETTLE_TRIES: Final = 3
@@ -45,14 +46,24 @@ DONE_MAX: Final = 16
 """How many writes are remembered that were done although their caller got an error."""
 
 T = TypeVar("T")
-Check = Callable[[sa.Connection], None]
+Verdicts = tuple[str | None, ...]
+"""Of each send, why it may not leave, or None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """What a caller wants stored together."""
+
+    entries: tuple[Entry, ...]
+    sends: tuple[Send, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """A commit with an unknown outcome: its entries, and the counter before and after it."""
+    """A commit with an unknown outcome: what it stored, and the counter before and after it."""
 
-    entries: tuple[Entry, ...]
+    write: Write
+    verdicts: Verdicts
     before: int
     after: int
 
@@ -69,7 +80,8 @@ class Journal:
         self._keeper = keeper
         self._run: int | None = None
         self._doubt: Doubt | None = None
-        self._done: deque[tuple[Entry, ...]] = deque(maxlen=DONE_MAX)
+        self._done: deque[tuple[Write, Verdicts]] = deque(maxlen=DONE_MAX)
+        self._waiting: deque[float] = deque()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="journal")
 
     @classmethod
@@ -92,27 +104,21 @@ class Journal:
             undo.pop_all()
         return cls(url, engine, epoch, keeper)
 
-    async def write(self, entries: Sequence[Entry]) -> None:
-        """Store all entries in one transaction; they survive a power cut once this returns.
+    async def write(self, entries: Sequence[Entry], sends: Sequence[Send] = ()) -> Verdicts:
+        """Store all entries, and in order each send that may leave, in one transaction.
 
-        Raises Unreachable, Contradicted, Corrupt, or LeaseLost.
+        Returns for every send why it may not leave (then nothing of it is stored), or None: it is
+        stored. All of it survives a power cut once this returns. Raises Unreachable, Contradicted,
+        Corrupt, or LeaseLost: then nothing is stored, and nothing may be sent.
         """
-        if entries:
-            await self._on_thread(partial(self._store, tuple(entries)))
+        wanted = Write(tuple(entries), tuple(sends))
+        if not (wanted.entries or wanted.sends):
+            return ()
+        return await self._on_thread(partial(self._store, wanted))
 
-    async def begin_attempt(
-        self, entries: Sequence[Entry], *, epoch: int, fingerprint: str
-    ) -> None:
-        """Store an attempt and what goes with it, if it may be sent; see `sends` for when.
-
-        Raises SendForbidden, and what `write` raises: then nothing may be sent.
-        """
-
-        def check(connection: sa.Connection) -> None:
-            require_epoch(connection, epoch)
-            require_may_send(connection, entries, fingerprint)
-
-        await self._on_thread(partial(self._store, tuple(entries), check))
+    def stalled_s(self) -> float:
+        """How long the oldest unfinished work has been waiting for the database; 0 with none."""
+        return monotonic_s() - self._waiting[0] if self._waiting else 0.0
 
     async def recover(self, trading_date: date) -> Recovery:
         """Read everything that the engine goes on from."""
@@ -143,9 +149,9 @@ class Journal:
                 heads["heads"] = json_text(plain_heads(lock_heads(connection)))
             last = connection.execute(sa.select(sa.func.max(runs.c.run_id))).scalar() or 0
             self._run = int(last) + 1
-            batch = Batch(connection, ())
+            batch = Batch(connection)
             batch.add_sealed(runs, {"run_id": self._run, **facts, **heads})
-            batch.store()
+            batch.finish()
             return self._run
 
         return await self._on_thread(partial(self._change, start))
@@ -154,10 +160,10 @@ class Journal:
         """Record that a run ended, and why. A run that was killed has no end."""
 
         def end(connection: sa.Connection) -> None:
-            batch = Batch(connection, ())
+            batch = Batch(connection)
             ended = {"ended_at": instant_text(at), "end_reason": reason}
             batch.change(runs, {"run_id": run_id}, ended)
-            batch.store()
+            batch.finish()
 
         await self._on_thread(partial(self._change, end))
 
@@ -169,57 +175,71 @@ class Journal:
     async def _on_thread(self, work: Callable[[], T]) -> T:
         """Run on the writer thread; a caller that is cancelled does not cut the work off."""
         done = asyncio.get_running_loop().run_in_executor(self._thread, work)
-        # Nobody waits for a failure any more when the caller has been cancelled.
-        done.add_done_callback(lambda it: None if it.cancelled() else it.exception())
+        self._waiting.append(monotonic_s())
+        done.add_done_callback(self._finish)
         return await asyncio.shield(done)
+
+    def _finish(self, done: asyncio.Future[T]) -> None:
+        self._waiting.popleft()
+        # Nobody waits for a failure any more when the caller has been cancelled.
+        if not done.cancelled():
+            done.exception()
 
     # --------------------------------------------------------------------------- on the thread
 
-    def _store(self, entries: tuple[Entry, ...], check: Check | None = None) -> None:
+    def _store(self, write: Write) -> Verdicts:
         with database_errors(self._url):
             try:
-                self._transact(entries, check)
+                return self._transact(write)
             except DBAPIError as error:
                 if self._doubt is None:
                     raise
-                self._settle(entries, error)
+                return self._settle(write, error)
 
-    def _transact(self, entries: tuple[Entry, ...], check: Check | None) -> None:
+    def _transact(self, write: Write) -> Verdicts:
         with self._engine.connect() as connection:
             transaction = connection.begin()
-            if self._is_stored_already(connection, entries):
-                return
+            if (stored := self._stored_already(connection, write)) is not None:
+                return stored
             self._require_lease(connection)
-            if check is not None:
-                check(connection)
-            batch = Batch(connection, entries)
+            batch = Batch(connection)
             before = batch.last_seq
-            batch.store()
-            self._doubt = Doubt(entries, before, batch.last_seq)
+            batch.store(write.entries)
+            verdicts = []
+            for send in write.sends:
+                verdicts.append(reason_against(connection, send))
+                if verdicts[-1] is None:
+                    batch.store(send.entries)
+            batch.finish()
+            done = tuple(verdicts)
+            if batch.last_seq == before:
+                return done
+            self._doubt = Doubt(write, done, before, batch.last_seq)
             transaction.commit()
             self._doubt = None
         self._show(batch.heads)
+        return done
 
-    def _settle(self, entries: tuple[Entry, ...], error: DBAPIError) -> None:
-        """Learn on a new connection what became of a commit; return if `entries` are stored."""
+    def _settle(self, write: Write, error: DBAPIError) -> Verdicts:
+        """Learn on a new connection what became of a commit; return if `write` is stored."""
         reason = reason_of(error)
         for _ in range(SETTLE_TRIES):
             try:
                 with self._engine.begin() as connection:
-                    is_done = self._is_stored_already(connection, entries)
+                    stored = self._stored_already(connection, write)
             except DBAPIError as again:
                 reason = reason_of(again)
                 continue
-            if is_done:
-                return
+            if stored is not None:
+                return stored
             raise unreachable(self._url, f"the commit failed: {reason}") from error
         lost = unreachable(self._url, reason)
         raise OutcomeUnknown(
             reason, database=lost.database, host=lost.host, port=lost.port, user=lost.user
         ) from error
 
-    def _is_stored_already(self, connection: sa.Connection, entries: tuple[Entry, ...]) -> bool:
-        """Whether `entries` are a commit that was in doubt and was done.
+    def _stored_already(self, connection: sa.Connection, write: Write) -> Verdicts | None:
+        """The verdicts of a write that was in doubt and was done.
 
         The doubt ends here, whoever writes next; what was done is remembered until it comes again.
         """
@@ -228,11 +248,12 @@ class Journal:
             assert last in {doubt.before, doubt.after}, "only this writer moves the counter"
             self._doubt = None
             if last == doubt.after:
-                self._done.append(doubt.entries)
-        if entries not in self._done:
-            return False
-        self._done.remove(entries)
-        return True
+                self._done.append((doubt.write, doubt.verdicts))
+        for done in self._done:
+            if done[0] == write:
+                self._done.remove(done)
+                return done[1]
+        return None
 
     def _change(self, change: Callable[[sa.Connection], T]) -> T:
         with database_errors(self._url), self._engine.begin() as connection:

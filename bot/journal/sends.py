@@ -4,7 +4,6 @@ The engine has checked the same on its own state; here they hold for what is sto
 another process or an earlier run has written (order safety, sections 3 and 10: I2, I10, I11, I14).
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,7 +12,7 @@ import sqlalchemy as sa
 from bot.domain.entry import AttemptStarted, Entry, RunState
 from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS
 from bot.journal import tables
-from bot.journal.errors import LeaseLost, SendForbidden
+from bot.journal.errors import LeaseLost
 from bot.journal.lease import NAME
 
 WHOLE_BOT: Final = ("all", "operator")
@@ -51,6 +50,18 @@ _WORKING_TWIN: Final = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Send:
+    """An attempt that is about to be sent, with what is recorded beside it.
+
+    `epoch` is its sender's lease, `fingerprint` that of its order.
+    """
+
+    entries: tuple[Entry, ...]
+    epoch: int
+    fingerprint: str
+
+
 def require_epoch(connection: sa.Connection, epoch: int) -> None:
     """Raise LeaseLost unless the lease is still this holder's."""
     stored = connection.execute(_EPOCH).scalar_one()
@@ -73,20 +84,23 @@ def lasting_state(connection: sa.Connection, *scopes: str) -> ScopeState | None:
     return ScopeState(RunState(row.to_state), row.reason, row.by_whom) if row else None
 
 
-def require_may_send(connection: sa.Connection, entries: Sequence[Entry], fingerprint: str) -> None:
-    """Raise SendForbidden unless the attempt among `entries` may begin.
+def reason_against(connection: sa.Connection, send: Send) -> str | None:
+    """Say why a send may not begin, seen from what is stored before it; None: it may.
 
     A DELETE always may; a PUT when nothing is halted; a POST when its intent was never sent and no
     other order of its fingerprint, which the broker could not tell apart, is unresolved or working.
     """
-    started = [entry for entry in entries if isinstance(entry, AttemptStarted)]
+    stored = connection.execute(_EPOCH).scalar_one()
+    if stored != send.epoch:
+        return str(LeaseLost(stored=stored, ours=send.epoch))
+    started = [entry for entry in send.entries if isinstance(entry, AttemptStarted)]
     assert len(started) == 1, "a send has exactly one attempt"
     attempt = started[0]
     if attempt.verb == "DELETE":
-        return
+        return None
     intent = connection.execute(_OF_INTENT, {"intent": attempt.intent_id}).first()
     if intent is None:
-        raise SendForbidden(f"intent {attempt.intent_id} is not in the journal")
+        return f"intent {attempt.intent_id} is not in the journal"
     account, symbol, strategy = intent
     for scopes in (
         WHOLE_BOT,
@@ -97,13 +111,13 @@ def require_may_send(connection: sa.Connection, entries: Sequence[Entry], finger
     ):
         kept = lasting_state(connection, *scopes)
         if kept is not None and kept.state is RunState.HALTED:
-            raise SendForbidden(f"halted ({scopes[0]}): {kept.reason}")
+            return f"halted ({scopes[0]}): {kept.reason}"
     if attempt.verb == "POST":
         if connection.execute(_POST, {"intent": attempt.intent_id}).first():
-            text = f"intent {attempt.intent_id} was sent before; one POST per intent, ever"
-            raise SendForbidden(text)
-        order = {"intent": attempt.intent_id, "fingerprint": fingerprint}
+            return f"intent {attempt.intent_id} was sent before; one POST per intent, ever"
+        order = {"intent": attempt.intent_id, "fingerprint": send.fingerprint}
         if found := connection.execute(_UNRESOLVED_TWIN, order).scalar():
-            raise SendForbidden(f"the same order is unresolved: {found}")
+            return f"the same order is unresolved: {found}"
         if found := connection.execute(_WORKING_TWIN, order).scalar():
-            raise SendForbidden(f"the same order is working: {found}")
+            return f"the same order is working: {found}"
+    return None

@@ -82,7 +82,8 @@ class LiveLoop:
     async def _commit(self, entries: Sequence[Entry]) -> None:
         while True:
             try:
-                return await self._journal.write(entries)
+                await self._journal.write(entries)
+                return
             except Unreachable as error:
                 self._on_trouble(f"the journal can't be written, nothing is sent: {error}")
                 await asyncio.sleep(JOURNAL_RETRY_S)

@@ -31,8 +31,9 @@ from bot.domain.message import (
 from bot.domain.order import Intent, OrderState, SendState
 from bot.domain.outcome import Accepted, NotSent, Outcome, Refused, Resolution, Unknown
 from bot.engine.gate import ENGINE_FAULT
-from bot.journal.errors import OutcomeUnknown, SendForbidden, Unreachable
+from bot.journal.errors import LeaseLost, OutcomeUnknown, Unreachable
 from bot.journal.journal import Journal
+from bot.journal.sends import Send
 from bot.protocol.answer import Answer, NoAnswer
 from bot.protocol.classify import classify_amend, classify_burn, classify_cancel, classify_place
 from bot.protocol.redact import redact
@@ -65,7 +66,7 @@ _OUTCOME_WORDS: Final = {
 Classify = Callable[[str, Answer | NoAnswer], Outcome]
 Gate = Callable[[Intent], str | None]
 """Says why an approved order must not leave after all: what has been decided since."""
-Write = Callable[[], Awaitable[None]]
+Write = Callable[[], Awaitable[Sequence[str | None]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,7 @@ class OrderManager:
             signed = self._writer.prepare_place(self._account, intent)
             started = self._started(signed, intent.intent_id, None)
             at, intent_id = started.at, intent.intent_id
-            entries: list[Entry] = [
+            entries: tuple[Entry, ...] = (
                 started,
                 IntentMoved(at, intent_id, SendState.READY, SendState.SENDING, "signed and sent"),
                 Transition(
@@ -139,14 +140,9 @@ class OrderManager:
                     broker_status=None,
                     source="place",
                 ),
-            ]
-            begin = partial(
-                self._journal.begin_attempt,
-                entries,
-                epoch=self._epoch,
-                fingerprint=intent.fingerprint,
             )
-            committed = await self._commit(begin)
+            send = Send(entries, self._epoch, intent.fingerprint)
+            committed = await self._commit(partial(self._journal.write, (), [send]))
             if not committed.is_stored:
                 self._answer_place(intent, NotSent(committed.reason), None)
                 return
@@ -235,13 +231,15 @@ class OrderManager:
         doubt: OutcomeUnknown | None = None
         for _ in range(DOUBT_TRIES):
             try:
-                await write()
+                verdicts = await write()
             except OutcomeUnknown as unknown:
                 doubt = unknown
                 await asyncio.sleep(DOUBT_PAUSE_S)
-            except (SendForbidden, Unreachable) as refusal:
+            except (LeaseLost, Unreachable) as refusal:
                 return Committed(is_stored=False, reason=str(refusal))
             else:
+                if (reason := next(filter(None, verdicts), None)) is not None:
+                    return Committed(is_stored=False, reason=reason)
                 return Committed(is_stored=True, reason=str(doubt) if doubt else "")
         assert doubt is not None, "only a doubt is tried again"
         raise doubt

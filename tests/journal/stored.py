@@ -34,7 +34,7 @@ def close_day(url: str, at: datetime) -> None:
     numbers = {"quantity": 200, "cost": 5_410_000, "realised": 0, "fee": 8_115, "tax": 0}
     engine = writing_engine(url)
     with engine.begin() as connection:
-        batch = Batch(connection, ())
+        batch = Batch(connection)
         batch.append(daily_closes, {**row, **numbers, "at": instant_text(at)})
-        batch.store()
+        batch.finish()
     engine.dispose()

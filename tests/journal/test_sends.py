@@ -10,9 +10,10 @@ from bot.domain.entry import Entry, RunState, StateChanged
 from bot.domain.order import OrderState, SendState
 from bot.journal import tables
 from bot.journal.engines import reading_engine
-from bot.journal.errors import Holder, SendForbidden
+from bot.journal.errors import Holder, LeaseLost
 from bot.journal.journal import Journal
 from bot.journal.lease import acquire
+from bot.journal.sends import Send
 from tests.journal.facts import EPOCH, Story, after, but
 
 _SEND = SendState
@@ -30,10 +31,13 @@ def attempts(url: str) -> int:
         ).scalar_one()
 
 
-async def begin(journal: Journal, story: Story, entries: list[Entry] | None = None) -> None:
-    await journal.begin_attempt(
-        entries or story.sending, epoch=EPOCH, fingerprint=story.intent.fingerprint
-    )
+def send_of(story: Story, entries: list[Entry] | None = None) -> Send:
+    return Send(tuple(entries or story.sending), EPOCH, story.intent.fingerprint)
+
+
+async def begin(journal: Journal, story: Story, entries: list[Entry] | None = None) -> str | None:
+    [reason] = await journal.write((), [send_of(story, entries)])
+    return reason
 
 
 def halted(scope: str = "all") -> StateChanged:
@@ -45,7 +49,7 @@ def halted(scope: str = "all") -> StateChanged:
 async def test_a_first_send_begins(journal: Journal, db_url: str) -> None:
     await journal.write([Story().recorded])
 
-    await begin(journal, Story())
+    assert await begin(journal, Story()) is None
 
     assert attempts(db_url) == 1
 
@@ -53,11 +57,10 @@ async def test_a_first_send_begins(journal: Journal, db_url: str) -> None:
 async def test_an_intent_is_posted_once_ever(journal: Journal, db_url: str) -> None:
     story = Story()
     await journal.write([story.recorded])
-    await begin(journal, story)
+    assert await begin(journal, story) is None
 
     again = but(story.started, attempt_id="again", nonce="again")
-    with pytest.raises(SendForbidden, match="one POST per intent, ever"):
-        await begin(journal, story, [again])
+    assert "one POST per intent, ever" in str(await begin(journal, story, [again]))
 
     assert attempts(db_url) == 1
 
@@ -66,8 +69,7 @@ async def test_a_lost_lease_forbids_sending(journal: Journal, db_url: str) -> No
     await journal.write([Story().recorded])
     acquire(db_url, Holder(2, "there", SystemClock().now())).release()
 
-    with pytest.raises(SendForbidden, match="epoch 2, ours is 1"):
-        await begin(journal, Story())
+    assert "epoch 2, ours is 1" in str(await begin(journal, Story()))
 
     assert attempts(db_url) == 0
 
@@ -77,7 +79,7 @@ async def test_a_journal_of_a_lost_lease_writes_nothing(db_url: str) -> None:
     await fenced.write([Story(1).decision])
     acquire(db_url, Holder(2, "there", SystemClock().now())).release()
 
-    with pytest.raises(SendForbidden, match="another bot has taken the lease"):
+    with pytest.raises(LeaseLost, match="another bot has taken the lease"):
         await fenced.write([Story(2).decision])
     await fenced.close()
 
@@ -86,8 +88,7 @@ async def test_a_halt_of_any_scope_forbids_sending(journal: Journal, db_url: str
     await journal.write([Story().recorded])
     for scope in ("strategy:depth-hpg", "symbol:HPG", "account:120C900001.1", "HPG", "all"):
         await journal.write([halted(scope)])
-        with pytest.raises(SendForbidden, match="drift of 100 HPG"):
-            await begin(journal, Story())
+        assert "drift of 100 HPG" in str(await begin(journal, Story()))
         await journal.write([but(halted(scope), to_state=RunState.RUNNING)])
 
     assert attempts(db_url) == 0
@@ -97,29 +98,27 @@ async def test_a_halt_outlasts_passing_states(journal: Journal) -> None:
     await journal.write([Story().recorded, halted()])
     for passing in (RunState.STOPPING, RunState.STOPPED, RunState.STARTING):
         await journal.write([but(halted(), from_state=RunState.HALTED, to_state=passing)])
-        with pytest.raises(SendForbidden, match=r"halted \(all\)"):
-            await begin(journal, Story())
+        assert "halted (all)" in str(await begin(journal, Story()))
 
 
 async def test_sending_goes_on_after_a_halt_is_lifted(journal: Journal) -> None:
     lifted = StateChanged(after(2), RunState.HALTED, RunState.RUNNING, "checked", "operator")
     await journal.write([Story().recorded, halted(), lifted, halted("symbol:FPT")])
 
-    await begin(journal, Story())
+    assert await begin(journal, Story()) is None
 
 
 async def test_a_twin_waits_while_the_first_is_unresolved(journal: Journal) -> None:
     first, twin = Story(1), Story(2)
     await journal.write([first.recorded, twin.recorded])
-    await begin(journal, first)
+    assert await begin(journal, first) is None
     path = [_SEND.SENDING, _SEND.UNKNOWN, _SEND.FRESH, _SEND.REACHED, _SEND.AMBIGUOUS]
 
     for before, then in itertools.pairwise([*path, _SEND.MATCHED]):
-        with pytest.raises(SendForbidden, match="the same order is unresolved: L-0001"):
-            await begin(journal, twin)
+        assert "the same order is unresolved: L-0001" in str(await begin(journal, twin))
         await journal.write([first.moved(before, then)])
 
-    await begin(journal, twin)
+    assert await begin(journal, twin) is None
 
 
 async def test_a_twin_waits_while_the_first_works(journal: Journal) -> None:
@@ -128,19 +127,18 @@ async def test_a_twin_waits_while_the_first_works(journal: Journal) -> None:
         await journal.write(entries)
     await journal.write([twin.recorded])
 
-    with pytest.raises(SendForbidden, match="the same order is working: ORD10000001"):
-        await begin(journal, twin)
+    assert "the same order is working: ORD10000001" in str(await begin(journal, twin))
 
     await journal.write([but(first.accepted, state=OrderState.CANCELLED)])
-    await begin(journal, twin)
+    assert await begin(journal, twin) is None
 
 
 async def test_an_order_that_differs_does_not_wait(journal: Journal) -> None:
     first, other = Story(1), Story(2, price=27_100)
     await journal.write([first.recorded, other.recorded])
-    await begin(journal, first)
+    assert await begin(journal, first) is None
 
-    await begin(journal, other)
+    assert await begin(journal, other) is None
 
 
 async def test_a_cancel_is_never_forbidden_but_by_the_lease(journal: Journal, db_url: str) -> None:
@@ -150,11 +148,40 @@ async def test_a_cancel_is_never_forbidden_but_by_the_lease(journal: Journal, db
     await journal.write([halted()])
 
     cancel = but(story.started, attempt_id="c", nonce="c", verb="DELETE", order_id=story.order_id)
-    await begin(journal, story, [cancel])
+    assert await begin(journal, story, [cancel]) is None
 
     assert attempts(db_url) == 2
 
 
 async def test_an_unwritten_intent_is_not_sent(journal: Journal) -> None:
-    with pytest.raises(SendForbidden, match="L-0003 is not in the journal"):
-        await begin(journal, Story())
+    assert "L-0003 is not in the journal" in str(await begin(journal, Story()))
+
+
+async def test_what_is_written_with_a_send_comes_before_it(journal: Journal, db_url: str) -> None:
+    story = Story()
+
+    assert await journal.write([story.decision, story.recorded], [send_of(story)]) == (None,)
+
+    assert attempts(db_url) == 1
+
+
+async def test_a_halt_written_with_a_send_stops_it_and_is_stored(
+    journal: Journal, db_url: str
+) -> None:
+    story = Story()
+
+    [reason] = await journal.write([story.recorded, halted()], [send_of(story)])
+
+    assert reason == "halted (all): drift of 100 HPG"
+    assert attempts(db_url) == 0
+    assert "halted (all)" in str(await begin(journal, story))
+
+
+async def test_of_two_twins_sent_together_the_first_leaves(journal: Journal, db_url: str) -> None:
+    first, twin, other = Story(1), Story(2), Story(4, price=27_100)
+    recorded = [first.recorded, twin.recorded, other.recorded]
+
+    verdicts = await journal.write(recorded, [send_of(each) for each in (first, twin, other)])
+
+    assert verdicts == (None, "the same order is unresolved: L-0001", None)
+    assert attempts(db_url) == 2

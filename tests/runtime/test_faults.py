@@ -9,7 +9,7 @@ import pytest
 from bot.config.problems import OperatorMistake
 from bot.domain.entry import Note
 from bot.domain.errors import Fault
-from bot.journal.errors import SendForbidden
+from bot.journal.errors import LeaseLost
 from bot.runtime.control.socket import Reply, Request
 from bot.runtime.faults import REPORTS_MAX, FaultGuard, ends_the_run
 
@@ -104,7 +104,7 @@ def test_no_secret_of_a_message_is_kept(tmp_path: Path) -> None:
         (KeyError("HPG"), False),
         (AssertionError(), False),
         (OSError(28, "no space"), False),
-        (SendForbidden("the lease is lost"), True),
+        (LeaseLost(stored=2, ours=1), True),
         (OperatorMistake.of("E-CFG-001", "wrong"), True),
         (KeyboardInterrupt(), True),
     ],

@@ -22,7 +22,8 @@ from bot.domain.order import OrderState, SendState
 from bot.domain.outcome import Accepted, NotSent, Outcome, Refused, Resolution, Unknown
 from bot.domain.recovery import StoredIntent
 from bot.journal.errors import OutcomeUnknown
-from bot.journal.journal import Journal
+from bot.journal.journal import Journal, Verdicts
+from bot.journal.sends import Send
 from bot.protocol.answer import Answer, NoAnswer
 from bot.protocol.endpoints.endpoint import Lane
 from tests.staging import START, Stage, intent, scenario, set_stage
@@ -238,16 +239,15 @@ class Forgetful:
     def __getattr__(self, name: str) -> object:
         return getattr(self._journal, name)
 
-    async def begin_attempt(
-        self, entries: Sequence[Entry], *, epoch: int, fingerprint: str
-    ) -> None:
+    async def write(self, entries: Sequence[Entry], sends: Sequence[Send] = ()) -> Verdicts:
         if self.losses == 0 and self._is_done:
-            return  # the journal remembers that it has stored these
+            return tuple(None for _ in sends)  # the journal remembers that it has stored these
         if self.losses == 0 or self._is_done:
-            await self._journal.begin_attempt(entries, epoch=epoch, fingerprint=fingerprint)
+            await self._journal.write(entries, sends)
         if self.losses:
             self.losses -= 1
             raise OutcomeUnknown("connection lost", database="test")
+        return tuple(None for _ in sends)
 
 
 @pytest.mark.parametrize("is_done", [True, False])
