@@ -22,7 +22,7 @@ from bot.clock import Clock, SystemClock, wire_ms
 from bot.protocol.signing import body_sha256, sign
 
 KINDS = ("bare", "memory", "ledger")
-WANTED = {"order": 0.45, "depth": 0.6}
+WANTED = {"order": 0.3, "depth": 0.45}
 BATCH = 25
 WARM_UP = 4
 """Turns of every round that are not counted."""

@@ -3,7 +3,8 @@
     python bench/servers.py bare|memory|ledger
 
 prints one JSON line when it listens, and serves until its standard input closes. `bare` reads the
-body and answers bytes of the size of the sandbox's own answer, on the very same HTTP server;
+body and answers bytes of the size of the sandbox's own answer, on uvicorn with httptools and
+uvloop, which is what `bot paper serve` takes too;
 `memory` is the sandbox without a ledger file, `ledger` one that syncs every order to the disk.
 """
 
@@ -19,6 +20,7 @@ from pathlib import Path
 import click
 import uvicorn
 from starlette.types import Receive, Scope, Send
+from uvicorn.loops.uvloop import uvloop_loop_factory
 
 from bot.clock import Clock, ScaledClock, SystemClock
 from bot.config.rulebook import load_rulebook
@@ -68,7 +70,7 @@ async def serve_bare() -> AsyncIterator[str]:
     config = uvicorn.Config(
         bare,
         port=0,
-        http="h11",
+        http="httptools",
         ws="none",
         lifespan="off",
         log_config=None,
@@ -115,11 +117,12 @@ async def _run_sandbox(ledger: Path | None) -> None:
 
 def main(kind: str) -> None:
     """Serve one of the kinds."""
-    if kind == "bare":
-        asyncio.run(_run_bare())
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(_run_sandbox(Path(folder) / "ledger.jsonl" if kind == "ledger" else None))
+    with asyncio.Runner(loop_factory=uvloop_loop_factory()) as runner:
+        if kind == "bare":
+            runner.run(_run_bare())
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            runner.run(_run_sandbox(Path(folder) / "ledger.jsonl" if kind == "ledger" else None))
 
 
 if __name__ == "__main__":

@@ -9,14 +9,15 @@ import contextlib
 import json
 import re
 import socket
-from collections.abc import AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from datetime import UTC, datetime, time, timedelta
-from typing import Final
+from functools import partial
+from importlib.util import find_spec
+from typing import Any, Final, Literal, cast
 
 import uvicorn
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from bot.clock import Clock
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Phase
@@ -28,6 +29,8 @@ from bot.sandbox.sandbox import Sandbox
 GRACE_S: Final = 1
 KEEP_ALIVE_S: Final = 75
 """Longer than a client keeps an idle connection, so that no write meets one that just closed."""
+Http = Literal["auto", "httptools", "h11"]
+"""What reads the requests. Every well-formed one gets the same answer from both."""
 _PACE_S: Final = 0.05
 _BACKLOG: Final = 128
 _DAYS_BACK_MAX: Final = 30
@@ -60,21 +63,20 @@ class _Server(uvicorn.Server):
         yield
 
 
-class _Watched(H11Protocol):
-    """uvicorn's HTTP protocol; each request is handed its connection: a fault may drop it."""
+def _watched(kind: Callable[..., Any], **given: object) -> asyncio.Protocol:
+    """Make one of uvicorn's connections; each of its requests is handed it: a fault may drop it."""
+    connection = kind(**given)
+    app: ASGIApp = connection.app
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        app: ASGIApp = self.app
+    def answer(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        hosts = [text for name, text in scope["headers"] if name == b"host"]
+        if len(hosts) != 1 or not _THIS_MACHINE.fullmatch(hosts[0]):
+            return _MISDIRECTED(scope, receive, send)
+        scope.setdefault("extensions", {})[TRANSPORT] = connection.transport
+        return app(scope, receive, send)
 
-        def answer(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-            host = next((text for name, text in scope["headers"] if name == b"host"), b"")
-            if not _THIS_MACHINE.fullmatch(host):
-                return _MISDIRECTED(scope, receive, send)
-            scope.setdefault("extensions", {})[TRANSPORT] = transport
-            return app(scope, receive, send)
-
-        self.app = answer
+    connection.app = answer
+    return cast("asyncio.Protocol", connection)
 
 
 _THIS_MACHINE: Final = re.compile(
@@ -86,15 +88,17 @@ _MISDIRECTED: Final = PlainTextResponse("ask for 127.0.0.1 or localhost", status
 
 
 @contextlib.asynccontextmanager
-async def serve(sandbox: Sandbox, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[str]:
+async def serve(
+    sandbox: Sandbox, host: str = "127.0.0.1", port: int = 0, *, http: Http = "auto"
+) -> AsyncIterator[str]:
     """Serve a sandbox while the context lasts and yield its base URL; port 0 takes a free one.
 
-    Raises PortInUse.
+    `auto` is httptools where it is installed, else h11. Raises PortInUse.
     """
     listening = _listen(host, port)
     config = uvicorn.Config(
         sandbox.app,
-        http=_Watched,
+        http=http,
         ws="none",
         lifespan="off",
         log_config=None,
@@ -104,6 +108,8 @@ async def serve(sandbox: Sandbox, host: str = "127.0.0.1", port: int = 0) -> Asy
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=GRACE_S,
     )
+    config.load()
+    config.http_protocol_class = cast("Any", partial(_watched, config.http_protocol_class))
     server = _Server(config)
     serving = asyncio.create_task(server.serve(sockets=[listening]))
     try:
@@ -113,6 +119,12 @@ async def serve(sandbox: Sandbox, host: str = "127.0.0.1", port: int = 0) -> Asy
         server.end()
         await serving
         listening.close()
+
+
+def engine_name() -> str:
+    """Return what `auto` reads requests with here, and what the running loop is made of."""
+    http = "httptools" if find_spec("httptools") else "h11"
+    return f"{http} on {type(asyncio.get_running_loop()).__module__.partition('.')[0]}"
 
 
 def is_free(host: str, port: int) -> bool:

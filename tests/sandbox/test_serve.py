@@ -12,7 +12,7 @@ from bot.clock import ScaledClock, SimulatedClock, SystemClock
 from bot.sandbox.errors import PortInUse
 from bot.sandbox.faults.rule import FaultScript
 from bot.sandbox.sandbox import Sandbox
-from bot.sandbox.serve import credentials_line, market_start, run_free, serve
+from bot.sandbox.serve import Http, credentials_line, market_start, run_free, serve
 from tests.sandbox.client import RULEBOOK, bench, scenario
 
 QUOTE = "/market/quotes/stocks/HPG"
@@ -56,18 +56,75 @@ async def test_a_port_in_use_is_named() -> None:
         ({"do": "truncate", "length": 10}, httpx.RemoteProtocolError),
     ],
 )
+@pytest.mark.parametrize("http", ["httptools", "h11"])
 async def test_a_fault_cuts_a_real_connection(
-    action: dict[str, object], error: type[Exception]
+    action: dict[str, object], error: type[Exception], http: Http
 ) -> None:
     sandbox = bench().sandbox
     sandbox.add_fault(FaultScript.model_validate({"action": action}))
 
-    async with serve(sandbox) as base_url, httpx.AsyncClient(base_url=base_url) as client:
+    async with (
+        serve(sandbox, http=http) as base_url,
+        httpx.AsyncClient(base_url=base_url) as client,
+    ):
         with pytest.raises(error):
             await client.get(QUOTE, headers=keyed(sandbox))
         answer = await client.get(QUOTE, headers=keyed(sandbox))
 
     assert answer.status_code == 200
+
+
+HEAD = b" HTTP/1.1\r\nHost: localhost\r\nX-FH-APIKEY: KEY\r\n"
+OTP = b"POST /auth/v1/openapi/2fa/request"
+WELL_FORMED = {
+    "read": b"GET /market/quotes/stocks/HPG" + HEAD + b"\r\n",
+    "query": b"GET /market/quotes/stocks/HPG?a=1&b=%20x" + HEAD + b"\r\n",
+    "escaped": b"GET /market/quotes/stocks/H%50G" + HEAD + b"\r\n",
+    "nowhere": b"GET //market/quotes/stocks/HPG" + HEAD + b"\r\n",
+    "no method of ours": b"PATCH /market/quotes/stocks/HPG" + HEAD + b"\r\n",
+    "head alone": b"HEAD /market/quotes/stocks/HPG" + HEAD + b"\r\n",
+    "body": OTP + HEAD + b"Content-Length: 2\r\n\r\n{}",
+    "body in parts": OTP + HEAD + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+    "body on demand": OTP + HEAD + b"Expect: 100-continue\r\nContent-Length: 2\r\n\r\n{}",
+    "two at once": (b"GET /market/quotes/stocks/HPG" + HEAD + b"\r\n") * 2,
+    "the last": b"GET /market/quotes/stocks/HPG" + HEAD + b"Connection: close\r\n\r\n",
+}
+
+
+async def conversation(http: Http, request: bytes) -> bytes:
+    """Send a request, then one that ends the connection, and return all that came."""
+    sandbox = bench().sandbox
+    key, last = sandbox.credentials.api_key.encode(), WELL_FORMED["the last"]
+    async with serve(sandbox, http=http) as base_url:
+        port = int(base_url.rpartition(":")[2])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write((request if request == last else request + last).replace(b"KEY", key))
+        received = await asyncio.wait_for(reader.read(-1), 10)
+        writer.close()
+    # The two write the name of this one header differently.
+    return received.replace(b"Connection: close", b"connection: close")
+
+
+@pytest.mark.wire
+@pytest.mark.parametrize("request_bytes", WELL_FORMED.values(), ids=WELL_FORMED.keys())
+async def test_what_reads_the_requests_makes_no_difference(request_bytes: bytes) -> None:
+    quick = await conversation("httptools", request_bytes)
+    plain = await conversation("h11", request_bytes)
+
+    assert quick == plain
+    assert quick.startswith(b"HTTP/1.1 ")
+
+
+@pytest.mark.wire
+@pytest.mark.parametrize("http", ["httptools", "h11"])
+async def test_a_second_host_opens_no_way_in(http: Http) -> None:
+    twice = WELL_FORMED["read"].replace(
+        b"Host: localhost", b"Host: localhost\r\nHost: evil.example"
+    )
+
+    answer = await conversation(http, twice)
+
+    assert answer.startswith((b"HTTP/1.1 421 ", b"HTTP/1.1 400 "))
 
 
 @pytest.mark.wire

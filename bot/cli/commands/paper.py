@@ -1,6 +1,5 @@
 """`bot paper serve`: the sandbox broker alone, as an HTTP server for any client."""
 
-import asyncio
 from datetime import datetime
 from functools import partial
 
@@ -47,4 +46,4 @@ def serve(port: int, scenario: str, seed: int | None, speed: float | None, now: 
             raise click.BadParameter(f"{now!r}: wanted {wanted}", param_hint="--now") from error
         starts_at = at if at.tzinfo else at.replace(tzinfo=EXCHANGE_TZ)
     plan = PaperPlan(port=port, scenario=scenario, seed=seed, speed=speed, starts_at=starts_at)
-    asyncio.run(serve_paper(plan, announce=write_json, remark=partial(write_line, err=True)))
+    serve_paper(plan, announce=write_json, remark=partial(write_line, err=True))

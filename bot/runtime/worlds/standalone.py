@@ -14,6 +14,7 @@ from secrets import token_hex
 from typing import Final
 
 from pydantic import SecretStr
+from uvicorn.loops.auto import auto_loop_factory
 
 from bot.clock import Clock, ScaledClock, SimulatedClock, SystemClock
 from bot.config.problems import OperatorMistake
@@ -25,7 +26,14 @@ from bot.runtime.supervisor import on_signals
 from bot.sandbox.errors import PortInUse
 from bot.sandbox.sandbox import Sandbox
 from bot.sandbox.scenario import Scenario
-from bot.sandbox.serve import credentials_line, market_opening, market_start, run_free, serve
+from bot.sandbox.serve import (
+    credentials_line,
+    engine_name,
+    market_opening,
+    market_start,
+    run_free,
+    serve,
+)
 
 LOOPBACK: Final = "127.0.0.1"
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
@@ -45,12 +53,17 @@ class PaperPlan:
 Say = Callable[[str], None]
 
 
-async def serve_paper(plan: PaperPlan, announce: Say, remark: Say) -> None:
+def serve_paper(plan: PaperPlan, announce: Say, remark: Say) -> None:
     """Serve until a signal. `announce` gets the JSON of address and credentials once it is bound,
-    `remark` what the reader of a screen should know of the market that is played.
+    `remark` what the reader of a screen should know of the market and of the server.
 
     Raises OperatorMistake for a bad scenario, or a port in use.
     """
+    with asyncio.Runner(loop_factory=auto_loop_factory()) as runner:
+        runner.run(_serve(plan, announce, remark))
+
+
+async def _serve(plan: PaperPlan, announce: Say, remark: Say) -> None:
     wire, rulebook = SystemClock(), load_rulebook()
     scenario, joined_at = _scenario(plan, wire, rulebook)
     if words := on_later_rules(rulebook, scenario.starts_at):
@@ -62,6 +75,7 @@ async def serve_paper(plan: PaperPlan, announce: Say, remark: Say) -> None:
     try:
         async with serve(sandbox, LOOPBACK, plan.port) as base_url:
             announce(credentials_line(sandbox, base_url))
+            remark(f"served by {engine_name()}")
             market = asyncio.create_task(run_free(sandbox, clock))
             with on_signals(SIGNALS, lambda _: market.cancel()), suppress(asyncio.CancelledError):
                 await market

@@ -25,10 +25,11 @@ def test_the_first_line_is_the_address_and_the_keys(tmp_path: Path) -> None:
         given = json.loads(server.stdout.readline())
         refused = _status_of(given["base_url"] + "/")
         server.send_signal(signal.SIGTERM)
-        rest, _ = server.communicate()
+        rest, talk = server.communicate()
     finally:
         server.end()
 
+    assert "served by httptools on uvloop" in talk
     assert list(given) == ["base_url", "api_key", "api_secret", "otp", "user_id", "accounts"]
     assert refused >= 400
     assert (server.returncode, rest) == (ExitCode.DONE, "")
