@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Final, Generic, TypeVar
 
 from bot.broker.channel import Channel, is_limit
-from bot.broker.drift_watch import Drifted, DriftWatch, drifted_in
+from bot.broker.drift_watch import Drifted, DriftWatch
 from bot.broker.errors import BrokerError, Malformed, RateLimited, Refused, WrongQuery
 from bot.domain.account import AccountSnapshot, ShareholderRight, SubAccount
 from bot.domain.instrument import Exchange
@@ -127,9 +127,9 @@ class BrokerClient:
             answer = await self._channel.read(endpoint, target)
             try:
                 if is_for_a_moment(answer.body):
-                    found = _decoded(endpoint, answer, decoder)
+                    found = self._decoded(endpoint, answer, decoder)
                 else:
-                    found = await asyncio.to_thread(_decoded, endpoint, answer, decoder)
+                    found = await asyncio.to_thread(self._decoded, endpoint, answer, decoder)
             except Refused as refusal:
                 is_first = asked is path
                 if refusal.http_status != 401 or _USER_HOLE not in path or not is_first:
@@ -253,12 +253,23 @@ class BrokerClient:
     ) -> Value:
         answer = await self._channel.ask_once(endpoint, build_target(endpoint), body)
         try:
-            return _decoded(endpoint, answer, decoder).value
+            return self._decoded(endpoint, answer, decoder).value
         except Refused as refusal:
             if not is_limit(answer) or refusal.error_code == _CODES_USED_UP:
                 raise
             until = self._channel.note_limit(answer, endpoint.name, tries=1)
             raise RateLimited(endpoint.name, "HTTP 429", until) from refusal
+
+    def _decoded(
+        self, endpoint: Endpoint, answer: Answer, decoder: Callable[[Payload], Value]
+    ) -> ReadAnswer[Value]:
+        try:
+            payload = open_envelope(endpoint, answer)
+            return ReadAnswer(decoder(payload), payload, self._watch.found_in(payload))
+        except BrokerRefusal as refusal:
+            raise _refused(refusal) from refusal
+        except MalformedAnswer as error:
+            raise Malformed(endpoint.name, error.reason, error.raw) from error
 
     async def close(self) -> None:
         """Wait for what is under way and close the connections."""
@@ -295,18 +306,6 @@ def check_echo(payload: Payload, asked: Mapping[str, str]) -> None:
         if found.strip().upper() != str(wanted).strip().upper():
             reason = f"asked for {name} {wanted}, the answer is about {redact(found)[:40]}"
             raise Malformed(payload.call, reason)
-
-
-def _decoded(
-    endpoint: Endpoint, answer: Answer, decoder: Callable[[Payload], Value]
-) -> ReadAnswer[Value]:
-    try:
-        payload = open_envelope(endpoint, answer)
-        return ReadAnswer(decoder(payload), payload, drifted_in(payload))
-    except BrokerRefusal as refusal:
-        raise _refused(refusal) from refusal
-    except MalformedAnswer as error:
-        raise Malformed(endpoint.name, error.reason, error.raw) from error
 
 
 def _refused(refusal: BrokerRefusal) -> BrokerError:

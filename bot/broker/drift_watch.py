@@ -4,14 +4,14 @@ An unknown field is ignored when an answer is read, an optional one may be missi
 failure. But a change of the API shows here first, and should be seen before it becomes one.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from enum import StrEnum
 from typing import Final
 
 from bot.broker.field_names import TABLES
-from bot.protocol.drift import drift_of
+from bot.protocol.drift import drift_of, shape_of
 from bot.protocol.envelope import Payload
 from bot.protocol.fidelity import FIDELITY
 from bot.protocol.redact import redact
@@ -21,6 +21,10 @@ KNOWN_MAX: Final = 1_000
 ADDED_MAX: Final = 50
 """New fields of one answer that are reported: each is compared with every missing one."""
 NAME_CHARACTERS_MAX: Final = 100
+SHAPES_MAX: Final = 256
+"""Sets of names of which it is remembered what drifted in them."""
+SHAPE_CHARACTERS_MAX: Final = 8_192
+"""Of the names of one set that is remembered: the longest table has a quarter of it."""
 _LIKENESS_MIN: Final = 0.6
 _SELDOM: Final[Mapping[str, tuple[str, ...]]] = {
     # The screener sends the fields that were chosen, the order's row a strategy mainly in detail.
@@ -66,16 +70,32 @@ OnDrift = Callable[[tuple[Drifted, ...]], None]
 
 
 class DriftWatch:
-    """Remembers what has drifted, each call and field once, oldest first."""
+    """Remembers what has drifted, each call and field once, oldest first.
+
+    Answers of one shape are looked into once: what drifts is in their names alone.
+    """
 
     def __init__(self, on_drift: OnDrift | None = None) -> None:
         self._on_drift = on_drift
         self._seen: dict[tuple[str, str], Drifted] = {}
+        self._of_shape: dict[tuple[str, Hashable], tuple[Drifted, ...]] = {}
 
     @property
     def seen(self) -> tuple[Drifted, ...]:
         """Everything that has drifted so far."""
         return tuple(self._seen.values())
+
+    def found_in(self, payload: Payload) -> tuple[Drifted, ...]:
+        """Return what `drifted_in` does."""
+        shape = (payload.call, shape_of(payload.value))
+        found = self._of_shape.get(shape)
+        if found is None:
+            found = drifted_in(payload)
+            if len(repr(shape)) <= SHAPE_CHARACTERS_MAX:
+                if len(self._of_shape) >= SHAPES_MAX:
+                    self._of_shape.clear()
+                self._of_shape[shape] = found
+        return found
 
     def note(self, found: tuple[Drifted, ...]) -> None:
         """Remember what differs in an answer, and report what is new."""

@@ -6,14 +6,18 @@ never values. Of a call read by hand, of two shapes, or of a shape that no sourc
 can be said.
 """
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field, is_dataclass
 from functools import cache
-from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+from itertools import chain
+from typing import Annotated, Any, Final, TypeVar, get_args, get_origin, get_type_hints
 
 from bot.protocol.endpoints.endpoint import Shape
 from bot.protocol.envelope import Payload
 from bot.protocol.fields import Numbers
 from bot.protocol.shaped import Codec, Rest, wire_names
+
+_CONTAINERS: Final = frozenset({dict, list})
 
 Place = str
 """The way to an object, empty at the top: `items[].` is where `items[].price` is."""
@@ -52,6 +56,23 @@ def drift_of(codec: Codec[Any], payload: Payload) -> Drift:
     outermost = {name for name in added if _place_of(name) in known.places}
     gone = {name for name in known.fields - sent.fields if _place_of(name) in sent.places}
     return Drift(tuple(sorted(outermost)), tuple(sorted(gone)))
+
+
+def shape_of(value: object) -> Hashable:
+    """Return the names in a payload and where they are: all that `drift_of` looks at.
+
+    Payloads of one shape have one drift. Rows of the same names count once.
+    """
+    if type(value) is dict:
+        inner = [(name, shape_of(one)) for name, one in value.items() if type(one) in _CONTAINERS]
+        return (tuple(value), *inner)
+    if type(value) is not list:
+        return None
+    if set(map(type, value)) == {dict} and _CONTAINERS.isdisjoint(
+        map(type, chain.from_iterable(map(dict.values, value)))
+    ):
+        return frozenset(map(tuple, value))
+    return frozenset([(shape_of(one),) for one in value if type(one) in _CONTAINERS])
 
 
 def _place_of(name: str) -> Place:

@@ -3,10 +3,14 @@
 Prices are full VND. The document types them as numbers that may be fractional, but a share's price
 is not an average: a fraction of a VND is malformed. Source: broker open API 0.2.0-preview.3,
 unified quotes.
+
+An answer in the common form is read straight (`read_quote`, `read_depth`); of any other these say
+nothing, and the models decide.
 """
 
-from collections.abc import Iterable, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
 from operator import attrgetter
 from typing import Final
 
@@ -26,8 +30,19 @@ from bot.protocol.fields import (
 )
 from bot.protocol.shaped import decoded
 from bot.protocol.sizes import LEVELS_MAX
+from bot.protocol.strict_json import INTEGER_MAX
 
 CURRENCY: Final = "VND"
+_EXCHANGES: Final[Mapping[str, Exchange]] = dict(Exchange.__members__)
+_PRICES: Final = ("reference", "ceiling", "floor", "open", "high", "low")
+_QUOTE_NAMES: Final = frozenset(
+    {"symbol", "name", "exchange", "currency", "price", *_PRICES}
+    | {"change", "change_percent", "volume", "updated_at"}
+)
+_DEPTH_NAMES: Final = frozenset({"symbol", "currency", "bids", "asks", "updated_at"})
+_BY_PRICE: Final = attrgetter("price")
+_LEVELS_REMEMBERED: Final = 4_096
+"""A level commonly stands as it is from one poll to the next."""
 
 
 class _Quote(Wire):
@@ -63,6 +78,51 @@ def decode_quote(payload: Payload) -> Quote:
 
     Another exchange than ours is malformed: such a stock isn't traded here.
     """
+    return read_quote(payload.value) or validate_quote(payload)
+
+
+def read_quote(value: object) -> Quote | None:
+    """Return the quote of an answer in the common form, None for any other."""
+    if type(value) is not dict or not value.keys() <= _QUOTE_NAMES:
+        return None
+    symbol, exchange, last = value.get("symbol"), value.get("exchange"), value.get("price")
+    volume, updated_at = value.get("volume"), _utc_or_none(value.get("updated_at"))
+    if volume is None:
+        volume = 0
+    prices = [value.get(name) for name in _PRICES]
+    for price in prices:
+        if price is not None and not (type(price) is int and 0 <= price <= INTEGER_MAX):
+            return None
+    if not (
+        type(symbol) is str
+        and (symbol := symbol.strip().upper())
+        and type(exchange) is str
+        and (ours := _EXCHANGES.get(exchange.strip().upper())) is not None
+        and type(last) is int
+        and 0 < last <= INTEGER_MAX
+        and type(volume) is int
+        and 0 <= volume <= INTEGER_MAX
+        and updated_at is not None
+    ):
+        return None
+    reference, ceiling, floor, opened, high, low = [price or None for price in prices]
+    return Quote(
+        symbol, ours, last, reference, ceiling, floor, opened, high, low, volume, updated_at
+    )
+
+
+def _utc_or_none(stated: object) -> datetime | None:
+    if type(stated) is not str:
+        return None
+    try:
+        instant = datetime.fromisoformat(stated)
+        return instant.astimezone(UTC) if instant.tzinfo else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def validate_quote(payload: Payload) -> Quote:
+    """Return what `decode_quote` does, by the model of a quote."""
     found = decoded(_Quote, payload)
     if found.exchange not in Exchange.__members__:
         raise MalformedAnswer(payload.call, "exchange: none of those traded here", payload.raw)
@@ -107,7 +167,47 @@ def encode_quote(quote: Quote, *, name: str = "") -> dict[str, object]:
 
 
 def decode_depth(payload: Payload) -> Depth:
-    """Return the depth, best first whatever the order sent; levels without a price are left out.
+    """Return the depth, best first whatever the order sent; levels without a price are left out."""
+    return read_depth(payload.value) or validate_depth(payload)
+
+
+def read_depth(value: object) -> Depth | None:
+    """Return the depth of an answer in the common form, None for any other."""
+    if type(value) is not dict or not value.keys() <= _DEPTH_NAMES:
+        return None
+    symbol, updated_at = value.get("symbol"), _utc_or_none(value.get("updated_at"))
+    if type(symbol) is not str or not (symbol := symbol.strip().upper()) or updated_at is None:
+        return None
+    sides: list[list[DepthLevel]] = []
+    for sent in (value.get("bids"), value.get("asks")):
+        if type(sent) is not list or len(sent) > LEVELS_MAX:
+            return None
+        side = []
+        for level in sent:
+            if type(level) is not dict or len(level) != 2:
+                return None
+            price, volume = level.get("price"), level.get("volume")
+            if not (
+                type(price) is int
+                and 0 <= price <= INTEGER_MAX
+                and type(volume) is int
+                and 0 <= volume <= INTEGER_MAX
+            ):
+                return None
+            if price:
+                side.append(_level(price, volume))
+        sides.append(side)
+    bids, asks = sides
+    bids.sort(key=_BY_PRICE, reverse=True)
+    asks.sort(key=_BY_PRICE)
+    return Depth(symbol, tuple(bids), tuple(asks), updated_at)
+
+
+_level: Final = lru_cache(_LEVELS_REMEMBERED)(DepthLevel)
+
+
+def validate_depth(payload: Payload) -> Depth:
+    """Return what `decode_depth` does, by the model of a depth.
 
     Levels are counted before anything is made of one: a thousand take tens of milliseconds.
     """
@@ -119,8 +219,8 @@ def decode_depth(payload: Payload) -> Depth:
     found = decoded(_Depth, payload)
     return Depth(
         symbol=found.symbol,
-        bids=tuple(sorted(_levels(found.bids), key=attrgetter("price"), reverse=True)),
-        asks=tuple(sorted(_levels(found.asks), key=attrgetter("price"))),
+        bids=tuple(sorted(_levels(found.bids), key=_BY_PRICE, reverse=True)),
+        asks=tuple(sorted(_levels(found.asks), key=_BY_PRICE)),
         updated_at=found.updated_at,
     )
 

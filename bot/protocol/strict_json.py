@@ -2,6 +2,10 @@
 
 Refused are NaN and infinities, a key given twice, integers beyond 64 bits, numbers too large or too
 fine to be real, nesting deeper than 32, bytes that are not UTF-8, and text that can't be stored.
+
+A common answer is read by the standard library's scanner without a call for each object and each
+integer; what they would have refused is excluded by counting. What cannot be excluded is read with
+those calls, and theirs is the verdict.
 """
 
 import json
@@ -14,6 +18,10 @@ INTEGER_MAX: Final = 2**63 - 1
 _NUMBER_CHARACTERS_MAX: Final = 64
 _EXPONENT_MAX: Final = 30
 _UNSTORABLE: Final = re.compile(rb"\\u(?:[dD][89a-fA-F]|0000)")
+_SPACED_COLON: Final = re.compile(rb'"[ \t\n\r]+:')
+_ALL_DIGITS_0: Final = bytes(ord("0") if chr(one) in "0123456789" else one for one in range(256))
+_LONG_NUMBER: Final = b"0" * len(str(INTEGER_MAX))
+_CONTAINERS: Final = frozenset({dict, list})
 
 
 class NotJson(ValueError):
@@ -22,6 +30,45 @@ class NotJson(ValueError):
 
 def parse(body: bytes) -> Any:
     """Return what the body says, fractions as Decimal. Raises NotJson."""
+    found = parse_common(body)
+    return parse_strictly(body) if found is None else found
+
+
+def parse_common(body: bytes) -> Any:
+    """Return what `parse_strictly` does, or None: unsure.
+
+    With every colon of a key right behind its quote, a body has at least as many `":` as keys, so
+    as many keys kept as there are `":` means that none was given twice. A text may hold some too:
+    then the counts differ, and nothing is known. An integer of 18 digits has less than 64 bits.
+    """
+    if (
+        b"\\u" in body
+        or _LONG_NUMBER in body.translate(_ALL_DIGITS_0)
+        or _SPACED_COLON.search(body)
+    ):
+        return None
+    try:
+        value = _COMMON_DECODER.decode(body.decode("utf-8"))
+    except (ValueError, RecursionError):
+        return None
+    level = [value] if type(value) in _CONTAINERS else []
+    unseen, keys = body.count(b"{") + body.count(b"["), body.count(b'":')
+    for _ in range(DEPTH_MAX + 1):
+        unseen -= len(level)
+        keys -= sum([len(each) for each in level if type(each) is dict])
+        if not unseen or not level:  # every bracket is accounted for: nothing lies deeper
+            return None if keys else value
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if type(outer) is dict else outer)
+            if type(inner) in _CONTAINERS
+        ]
+    return None
+
+
+def parse_strictly(body: bytes) -> Any:
+    """Return what the body says, every object and number looked at. Raises NotJson."""
     try:
         value = _DECODER.decode(body.decode("utf-8"))
     except UnicodeDecodeError:
@@ -99,3 +146,4 @@ _ENCODER: Final = json.JSONEncoder(
 _DECODER: Final = json.JSONDecoder(
     object_pairs_hook=_object, parse_float=_fraction, parse_int=_integer, parse_constant=_constant
 )
+_COMMON_DECODER: Final = json.JSONDecoder(parse_float=_fraction, parse_constant=_constant)

@@ -1,8 +1,19 @@
 """Drift is told once for each call and field, and is no failure."""
 
+import random
+
 import pytest
 
-from bot.broker.drift_watch import KNOWN_MAX, Change, Drifted, DriftWatch, drifted_in
+from bot.broker.drift_watch import (
+    KNOWN_MAX,
+    SHAPE_CHARACTERS_MAX,
+    SHAPES_MAX,
+    Change,
+    Drifted,
+    DriftWatch,
+    drifted_in,
+)
+from bot.protocol.drift import shape_of
 from bot.protocol.envelope import Payload
 from tests.broker.played_broker import ACCOUNT, Reply, desk
 from tests.protocol.samples import ROW_JSON
@@ -94,3 +105,64 @@ async def test_a_row_with_fields_of_its_own_is_seen() -> None:
     await bench.broker.client.todays_orders(ACCOUNT, bench.clock.now())
 
     assert [each.field for each in bench.broker.drift.seen] == ["[].tax"]
+
+
+LEVEL = {"price": 25_500, "volume": 100}
+DEPTH = {
+    "symbol": "HPG",
+    "currency": "VND",
+    "bids": [LEVEL, LEVEL],
+    "asks": [LEVEL],
+    "updated_at": "2026-11-19T09:14:55+07:00",
+}
+ODD: tuple[object, ...] = (
+    None,
+    1,
+    [],
+    {},
+    [1],
+    [{}],
+    [[]],
+    [[LEVEL]],
+    [{"price": 1}],
+    [{**LEVEL, "orders": 3}],
+)
+ODD += ({"x": {"y": 1}}, [LEVEL, {"price": {"x": 1}}], [LEVEL, 1], [{**LEVEL, "x": [{"y": 1}]}])
+
+
+def test_what_is_remembered_of_a_shape_is_what_looking_again_would_find() -> None:
+    watch, chance = DriftWatch(), random.Random(7)
+    names = (*DEPTH, "Bids", "asks.price", "items", "fidelity")
+
+    for _ in range(3_000):
+        value: dict[str, object] = dict(DEPTH)
+        for _ in range(chance.randrange(3)):
+            value.pop(chance.choice(names), None)
+        for _ in range(chance.randrange(3)):
+            value[chance.choice(names)] = chance.choice(ODD)
+        payload = Payload("stock_depth", value)
+        assert watch.found_in(payload) == drifted_in(payload), value
+
+
+def test_another_call_with_the_same_names_is_looked_into() -> None:
+    watch = DriftWatch()
+
+    assert watch.found_in(Payload("stock_quote", QUOTE)) == ()
+    assert watch.found_in(Payload("order_detail", QUOTE)) != ()
+
+
+def test_of_hostile_shapes_few_and_small_ones_are_kept() -> None:
+    watch = DriftWatch()
+
+    for number in range(SHAPES_MAX * 2):
+        watch.found_in(Payload("stock_depth", {**DEPTH, f"x{number}": 1}))
+    watch.found_in(Payload("stock_depth", {**DEPTH, "x" * SHAPE_CHARACTERS_MAX: 1}))
+
+    assert 0 < len(watch._of_shape) <= SHAPES_MAX
+    assert max(len(repr(shape)) for shape in watch._of_shape) <= SHAPE_CHARACTERS_MAX
+
+
+def test_rows_of_the_same_names_have_the_shape_of_one() -> None:
+    assert shape_of([ROW_JSON] * 3) == shape_of([ROW_JSON])
+    assert shape_of([ROW_JSON, {**ROW_JSON, "x": 1}]) != shape_of([ROW_JSON])
+    assert shape_of({"a": [1]}) != shape_of({"a": {}})
