@@ -92,7 +92,8 @@ AFTER_A_FAULT: Final = timedelta(seconds=1)
 
 class Engine:
     """Decides. `invoke` calls a strategy's hook, `guard` makes a step of the engine's own; the
-    shell's versions catch what is raised.
+    shell's versions catch what is raised. Where `must_yield` says so between two hooks, `handle`
+    returns with the others still due: an operator's event may come before `go_on` calls them.
 
     All but `handle` only look. Other tasks ask them between events and get what is true then, which
     is what the last look before a send needs; so a replay of the events does not reproduce them.
@@ -106,7 +107,9 @@ class Engine:
         settings: EngineSettings,
         invoke: Invoke,
         guard: Guard = unguarded,
+        must_yield: wake.MustYield = wake.never,
     ) -> None:
+        self._must_yield = must_yield
         self._state = State(
             rulebook=rulebook,
             strategies=strategies,
@@ -119,14 +122,26 @@ class Engine:
         """Take one event in; return what is to be recorded and done, records first."""
         state = self._state
         state.now = max(state.now, event.at)
+        is_behind = self.is_behind
         guarded(state, "the end of bars", market.close_bars, state)
-        wake.call_hooks(state)
+        if not is_behind:
+            wake.call_hooks(state, self._must_yield)
         event = state.chains.received(event)
         handler: Callable[..., None] = HANDLERS[type(event)]
         is_done = guarded(state, type(event).__name__, handler, state, event)
         if not is_done and isinstance(event, PlaceAnswered):
             guarded(state, "a lost answer", sends.doubt, state, event)
-        wake.call_hooks(state)
+        return self.go_on()
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether hooks of an event before are still due: `go_on` is."""
+        return bool(self._state.due_hooks)
+
+    def go_on(self) -> list[Command]:
+        """Call the hooks that are due, see to the deadlines; return what is to be done."""
+        state = self._state
+        wake.call_hooks(state, self._must_yield)
         guarded(state, "held orders", sends.expire_held, state)
         guarded(state, "orders past their time", cancels.request_expired, state)
         guarded(state, "cancels", cancels.advance, state)

@@ -99,7 +99,7 @@ ACTIONS: Final[Mapping[Action, Callable[[State, OperatorActed], None]]] = {
 def stop_if_settled(state: State) -> None:
     """Say once that the shell may end."""
     causes = state.gate.causes
-    if RunState.STOPPING not in causes or state.gate.has_stopped:
+    if RunState.STOPPING not in causes or state.gate.has_stopped or state.due_hooks:
         return
     is_in_flight = any(tracked.state in _IN_FLIGHT for tracked in state.intents.values())
     now_cancelling = [one for one in state.cancels.values() if one.queued_until is None]

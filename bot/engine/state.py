@@ -1,6 +1,6 @@
 """Everything the engine knows: its one mutable root. Only handlers of events change it."""
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import date, datetime, timedelta
@@ -210,7 +210,8 @@ class State:
         self.next_fill_number = 1
         self.day_order_book_asked_at: datetime | None = None
         self.counts: Counter[str] = Counter()
-        self.due_hooks: list[HookCall] = []
+        self.due_hooks: deque[HookCall] = deque()
+        self.hook_round = 0
         self.faults: dict[str, TrackedFault] = {}
         self.strategies = {loaded.plan.name: self._started(loaded) for loaded in strategies}
         self._records: list[Command] = []

@@ -279,12 +279,16 @@ class TrackedFault:
 
 @dataclass(frozen=True, slots=True)
 class HookCall:
-    """A hook of an instance that is due; it is called when the event's state has settled."""
+    """A hook of an instance that is due; it is called when the event's state has settled.
+
+    `round`: 1 for an event's own, 2 for one that came of those, and so on.
+    """
 
     strategy: StrategyState
     instance: Instance
     hook: str
     argument: object | None
+    round: int
 
 
 class CancelStage(StrEnum):

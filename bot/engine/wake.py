@@ -9,7 +9,7 @@ was looked at. A call that read an indicator without enough history is a skip `w
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Final
 
@@ -28,6 +28,9 @@ HOOK_ROUNDS_MAX: Final = 20
 """How often hooks of one event may lead to hooks again."""
 REQUESTS_MAX: Final = 100
 """How many requests of one call are taken; a plug-in with more is in a loop."""
+
+MustYield = Callable[[], bool]
+"""Says whether somebody else should have a turn before the next hook."""
 
 
 def instances_at(state: State, symbol: str) -> Iterable[tuple[StrategyState, Instance]]:
@@ -56,30 +59,38 @@ def wake(
 ) -> None:
     """Have a hook called once the event's state has settled, if the plug-in has one."""
     if getattr(type(instance.strategy), hook) is not getattr(Strategy, hook):
-        state.due_hooks.append(HookCall(strategy, instance, hook, argument))
+        call = HookCall(strategy, instance, hook, argument, state.hook_round + 1)
+        state.due_hooks.append(call)
 
 
-def call_hooks(state: State) -> None:
+def never() -> bool:
+    """Let every hook have its turn at once: nobody else waits for one."""
+    return False
+
+
+def call_hooks(state: State, must_yield: MustYield = never) -> None:
     """Call the hooks that are due, in the order in which they became so, then those that came of
     them. A strategy whose hooks go on leading to one another is disabled.
 
     The market wakes a strategy only while it and the bot are on; news of its own orders reaches it
-    while it is paused, too.
+    while it is paused, too. After a hook, `must_yield` may keep the others due for a later turn.
     """
-    for _ in range(HOOK_ROUNDS_MAX):
-        due, state.due_hooks = state.due_hooks, []
-        for each in due:
-            now_is = each.strategy.state
-            is_heard = now_is == ON and not state.gate.is_asleep
-            if each.hook in NEWS_HOOKS:
-                is_heard = now_is != DISABLED
-            if is_heard:
-                where = f"{each.hook} of {each.strategy.plan.name}"
-                guarded(state, where, _call_due, state, each)
-    for each in state.due_hooks:
-        why = f"its hooks led to one another {HOOK_ROUNDS_MAX} times, the last was {each.hook}"
-        switch(state, each.strategy, DISABLED, why, "engine")
-    state.due_hooks = []
+    while state.due_hooks:
+        each = state.due_hooks.popleft()
+        if each.round > HOOK_ROUNDS_MAX:
+            why = f"its hooks led to one another {HOOK_ROUNDS_MAX} times, the last was {each.hook}"
+            switch(state, each.strategy, DISABLED, why, "engine")
+            continue
+        now_is = each.strategy.state
+        is_heard = now_is == ON and not state.gate.is_asleep
+        if each.hook in NEWS_HOOKS:
+            is_heard = now_is != DISABLED
+        if is_heard:
+            state.hook_round = each.round
+            guarded(state, f"{each.hook} of {each.strategy.plan.name}", _call_due, state, each)
+            state.hook_round = 0
+            if must_yield():
+                return
 
 
 def _call_due(state: State, due: HookCall) -> None:

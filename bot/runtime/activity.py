@@ -1,18 +1,22 @@
-"""What is under way, whose turn it is, and the one queue into the engine.
+"""What is under way, and whose turn it is.
 
 The stepped market clock may move only when nothing is under way: no event waits, no command runs,
-no request is in flight, no row is being written. `Activity` counts that. Whatever happens, happens
-by an event in the `Inbox`. `Tasks` runs the commands of the engine; in the stepped market they take
-turns in the order in which they were started, so that answers enter in request-start order and the
-same seed gives the same story on any machine.
+no request is in flight, no row is being written. `Activity` counts that. `Tasks` runs the commands
+of the engine; in the stepped market they take turns in the order in which they were started, so
+that answers enter in request-start order and the same seed gives the same story on any machine.
+`TimeSlice` is for a turn on asyncio's loop itself, which everybody shares.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import Protocol
+from typing import Final, Protocol
 
+from bot.clock import monotonic_s
 from bot.domain.message import Event
+
+TURNS_MAX: Final = 8
+"""Rounds of asyncio's loop in which a request at the control socket is accepted and answered."""
 
 Post = Callable[[Event], None]
 
@@ -44,6 +48,32 @@ class OneAtATime:
         self._lock.release()
 
 
+class TimeSlice:
+    """How long work without a pause may hold the loop: `seconds`, then the others have their turn.
+
+    What runs on a stepped clock has all the time in the world.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin a new one: the others have just had their turn."""
+        self._ends_s = monotonic_s() + self._seconds
+
+    def is_over(self) -> bool:
+        """Whether it is the others' turn."""
+        return monotonic_s() >= self._ends_s
+
+    async def give_way(self) -> None:
+        """Let the others run, once the slice is over; a new one begins."""
+        if self.is_over():
+            for _ in range(TURNS_MAX):
+                await asyncio.sleep(0)
+            self.begin()
+
+
 class Activity:
     """A counter of things under way with a gate that opens at zero."""
 
@@ -72,32 +102,6 @@ class Activity:
     async def idle(self) -> None:
         """Wait until nothing is under way."""
         await self._idle.wait()
-
-
-class Inbox:
-    """Events in the order of their arrival; one counts as under way until it has been handled."""
-
-    def __init__(self, activity: Activity) -> None:
-        self._activity = activity
-        self._queue: asyncio.Queue[Event] = asyncio.Queue()
-
-    def post(self, event: Event) -> None:
-        """Put an event at the end."""
-        self._activity.begin()
-        self._queue.put_nowait(event)
-
-    @property
-    def has_more(self) -> bool:
-        """True when an event waits."""
-        return not self._queue.empty()
-
-    async def take(self) -> Event:
-        """Wait for the next event; `done` must follow."""
-        return await self._queue.get()
-
-    def done(self) -> None:
-        """The event taken last has been handled, its rows written and its commands started."""
-        self._activity.end()
 
 
 class Tasks:

@@ -105,7 +105,11 @@ def note_skew(environment: Environment, post: Post, offset: timedelta) -> None:
 
 
 def make_engine(
-    risk: RiskSettings, rulebook: Rulebook, strategies: Sequence[LoadedStrategy], guard: Guard
+    risk: RiskSettings,
+    rulebook: Rulebook,
+    strategies: Sequence[LoadedStrategy],
+    guard: Guard,
+    must_yield: Callable[[], bool],
 ) -> Engine:
     """Make the engine of these strategies, with what `risk:` says in its own terms."""
     settings = EngineSettings(
@@ -118,7 +122,12 @@ def make_engine(
         pause_on_cash_difference=risk.pause_on_cash_difference_vnd,
     )
     return Engine(
-        rulebook=rulebook, strategies=strategies, settings=settings, invoke=invoke, guard=guard
+        rulebook=rulebook,
+        strategies=strategies,
+        settings=settings,
+        invoke=invoke,
+        guard=guard,
+        must_yield=must_yield,
     )
 
 

@@ -20,7 +20,6 @@ from bot.domain.account import SubAccount
 from bot.domain.entry import Note
 from bot.domain.instrument import EXCHANGE_TZ, Instrument
 from bot.domain.message import (
-    Action,
     AmendOrder,
     BurnNonce,
     CancelOrder,
@@ -29,7 +28,6 @@ from bot.domain.message import (
     FaultFound,
     InstrumentsRead,
     Noted,
-    OperatorActed,
     PlaceOrder,
     QuoteReceived,
     ReadAccount,
@@ -47,10 +45,11 @@ from bot.domain.recovery import Recovery
 from bot.domain.rulebook import Rulebook
 from bot.engine.engine import Engine, Guard
 from bot.journal.journal import Journal
-from bot.runtime.activity import Inbox, Tasks
+from bot.runtime.activity import Tasks, TimeSlice
 from bot.runtime.assemble import unreachable
 from bot.runtime.earlier_days import with_earlier_ends
 from bot.runtime.feeds import Feeds, PollWatch
+from bot.runtime.inbox import Inbox
 from bot.runtime.live import LiveLoop, Show
 from bot.runtime.order_manager import OrderManager
 from bot.runtime.pulse import Pulse, quote_note
@@ -74,6 +73,7 @@ class Parts:
 
     environment: Environment
     inbox: Inbox
+    time_slice: TimeSlice
     tasks: Tasks
     engine: Engine
     journal: Journal
@@ -106,6 +106,7 @@ class Daemon:
             engine=parts.engine,
             journal=parts.journal,
             inbox=parts.inbox,
+            time_slice=parts.time_slice,
             carry_out=self._carry_out,
             guard=parts.guard,
             wake_at=self._wake_at,
@@ -143,7 +144,7 @@ class Daemon:
             tasks=parts.tasks,
             post=post,
             on_day=self._start_day,
-            on_pulse=lambda at: post(Noted(at, self._beat.beat(parts.engine.status(), at))),
+            on_pulse=self._pulse,
             pulse_every=PULSE,
             quota=parts.polls.quota,
             polls=parts.polls,
@@ -174,13 +175,7 @@ class Daemon:
         with suppress(TimeoutError):  # what came last, one after another, while there is time
             async with asyncio.timeout(DRAIN_S):
                 while self._parts.inbox.has_more:
-                    await self._loop.handle(await self._parts.inbox.take())
-                    self._parts.inbox.done()
-
-    def stop(self, reason: str, by: str) -> None:
-        """Ask for a clean end."""
-        now = self._parts.environment.market.now()
-        self._parts.inbox.post(OperatorActed(now, Action.STOP, reason, by))
+                    await self._loop.step()
 
     # ----------------------------------------------------------------------------- the start
 
@@ -205,6 +200,7 @@ class Daemon:
             parts.inbox.post(Noted(now, quote_note(quote, now)))
         parts.second_factor.report()
         parts.inbox.post(Reconciled(parts.environment.market.now()))
+        parts.inbox.rank(parts.environment.ranking)
 
     async def _read_quotes(self) -> list[Quote]:
         """Read every symbol's quote. Raises OperatorMistake, for all unknown symbols at once."""
@@ -262,6 +258,11 @@ class Daemon:
     def _report(self, job: str, trouble: str) -> None:
         now = self._parts.environment.market.now()
         self._parts.inbox.post(Noted(now, Note(now, "SCHEDULE", f"{job} {trouble}")))
+
+    def _pulse(self, due: datetime) -> None:
+        passed_over = self._parts.inbox.passed_over
+        note = self._beat.beat(self._parts.engine.status(), due, passed_over=passed_over)
+        self._parts.inbox.post(Noted(due, note))
 
     def _start_day(self, due: datetime) -> None:
         self._parts.inbox.post(TradingDayStarted(due, due.astimezone(EXCHANGE_TZ).date()))

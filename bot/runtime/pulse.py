@@ -18,9 +18,13 @@ class Pulse:
     def __init__(self) -> None:
         self._before: Mapping[str, int] = {}
         self._heard_at: datetime | None = None
+        self._passed_over = 0
 
-    def beat(self, status: BotStatus, at: datetime) -> Note:
-        """Say whether it trades, what is open, and what was counted since last time."""
+    def beat(self, status: BotStatus, at: datetime, *, passed_over: int = 0) -> Note:
+        """Say whether it trades, what is open, and what was counted since last time.
+
+        `passed_over`: how many quotes and depths of this run made room for a newer one.
+        """
         before, self._before = self._before, dict(status.counts)
         since = {}
         for name, count in status.counts.items():  # each begins again every day
@@ -28,6 +32,9 @@ class Pulse:
             since[name] = grown if grown >= 0 else count
         counts = [(since[name], name) for name in _SHOWN if since.get(name)]
         words = [f"{n} {name if n != 1 else name.removesuffix('s')}" for n, name in counts]
+        if late := passed_over - self._passed_over:
+            self._passed_over, since["passed_over"] = passed_over, late
+            words.append(f"{late} passed over for newer")
         is_asleep = all(phase in SILENT_PHASES for phase in status.phases.values())
         if since.get("quotes") or since.get("depths") or is_asleep:
             self._heard_at = at

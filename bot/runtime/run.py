@@ -30,7 +30,7 @@ from bot.journal.errors import Holder, LeaseLost
 from bot.journal.heads import HeadsKeeper
 from bot.journal.journal import Journal
 from bot.journal.lease import acquire
-from bot.runtime.activity import Activity, Inbox, Tasks
+from bot.runtime.activity import Activity, Tasks, TimeSlice
 from bot.runtime.assemble import (
     choose_account,
     connect_broker,
@@ -44,6 +44,7 @@ from bot.runtime.control.status import Facts
 from bot.runtime.daemon import Daemon, Parts
 from bot.runtime.faults import FaultGuard, ends_the_run
 from bot.runtime.feeds import PollWatch, polls_of, room_for_polls, slowed_by
+from bot.runtime.inbox import Inbox
 from bot.runtime.journal_file import (
     TO_RUN,
     journal_errors,
@@ -146,7 +147,7 @@ class Run:
         daemon = Daemon(parts, recovery, self._supervisor)
         self._serve_control(server, parts, broker)
         if self._halt.asked is not None:
-            self._inbox.post(self._halt.asked)
+            self._inbox.ask(self._halt.asked)
         with self._controls.on_signals():
             try:
                 await self._controls.around(daemon.run(), parts)
@@ -254,10 +255,14 @@ class Run:
             replace(each, plan=replace(each.plan, account=account.extended_id))
             for each in self._strategies
         ]
-        engine = make_engine(settings.risk, self._rulebook, strategies, self._faults.guard)
+        time_slice = TimeSlice(environment.slice_s)
+        engine = make_engine(
+            settings.risk, self._rulebook, strategies, self._faults.guard, time_slice.is_over
+        )
         return Parts(
             environment=environment,
             inbox=self._inbox,
+            time_slice=time_slice,
             tasks=self._tasks,
             engine=engine,
             journal=journal,

@@ -112,20 +112,25 @@ class RunControls:
 
     def stop(self, reason: str, by: str) -> None:
         """Ask for a clean end, and force it after the grace: the journal may be out of reach."""
+        if self._parts is not None:
+            self._end_by(self._parts.inbox.ask, reason, by)
+        else:
+            self.reason = reason
+            self._supervisor.end()
+
+    def _end_by(self, tell: Callable[[OperatorActed], object], reason: str, by: str) -> None:
         self.reason = reason
         self._supervisor.end_within(self._options.stop_grace_s)
-        if self._parts is None:
-            self._supervisor.end()
-            return
-        now = self._environment.market.now()
-        self._parts.inbox.post(OperatorActed(now, Action.STOP, reason, by))
+        tell(OperatorActed(self._environment.market.now(), Action.STOP, reason, by))
 
     async def _end_after(self, span: timedelta) -> None:
+        """End a demo, after all that has happened in it: so it ends alike each time."""
         now = self._environment.market.now()
         start = self._environment.story_start or now
         await self._environment.pause(max(start + span - now, timedelta()))
         self._environment.finish()
-        self.stop(f"{_length_of(span)} over", "demo")
+        assert self._parts is not None, "a demo ends when it runs"
+        self._end_by(self._parts.inbox.post, f"{_length_of(span)} over", "demo")
 
     # --------------------------------------------------------------------------------- the 2FA code
 

@@ -1,6 +1,6 @@
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import time, timedelta
 from functools import partial
 from typing import Any
 
@@ -24,7 +24,10 @@ from bot.domain.message import (
     OperatorActed,
     PhaseChanged,
     PlaceOrder,
+    Reconciled,
     Record,
+    Recovered,
+    TimerFired,
 )
 from bot.domain.order import OrderReport, SendState
 from bot.domain.outcome import Resolution, Unknown
@@ -286,8 +289,35 @@ def test_a_strategy_whose_hooks_lead_to_one_another_without_end_is_disabled():
 
     wake.call_hooks(book)
 
-    assert (strategy.state, book.due_hooks) == ("disabled", [])
+    assert (strategy.state, list(book.due_hooks)) == ("disabled", [])
     assert strategy.state_reason == "its hooks led to one another 20 times, the last was on_stop"
+
+
+def test_hooks_that_yield_stay_due_in_their_order_and_an_operator_comes_before_them():
+    seen: list[str] = []
+    hooks: dict[str, object] = {"on_timer": lambda self, _: seen.append(self.symbol)}
+    symbols = ("HPG", "SSI", "VCB")
+    listed = tuple(replace(HPG, symbol=each) for each in symbols)
+    slow = LoadedStrategy(replace(PLAN, symbols=symbols), type("Slow", (Strategy,), hooks), listed)
+    engine = Engine(
+        rulebook=RULEBOOK,
+        strategies=[slow],
+        settings=EngineSettings(),
+        invoke=invoke_plainly,
+        must_yield=lambda: True,
+    )
+    engine.handle(Recovered(START, Recovery(START.date())))
+    engine.handle(Reconciled(START))
+
+    engine.handle(TimerFired(START, PLAN.name, time(9, 30)))
+    assert (seen, engine.is_behind) == (["HPG"], True)
+    engine.go_on()
+    assert seen == ["HPG", "SSI"]
+    commands = engine.handle(OperatorActed(START, Action.HALT, "stop it", "operator"))
+
+    assert (seen, engine.is_behind) == (["HPG", "SSI"], False)
+    assert engine.status().state == "HALTED"
+    assert commands
 
 
 def test_a_view_of_the_depth_notes_what_is_read_from_it_whichever_hook_came_before():

@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
-from bot.domain.message import Command, FaultFound, ReadAccount, ReadTodaysOrders, Recovered
+from bot.domain.message import Command, ReadAccount, ReadTodaysOrders, Recovered
 from bot.domain.recovery import Recovery
 from bot.engine.engine import Engine, EngineSettings, invoke_plainly
-from bot.runtime.activity import Activity, Inbox
+from bot.runtime.activity import Activity, TimeSlice
 from bot.runtime.faults import FaultGuard
+from bot.runtime.inbox import Inbox
 from bot.runtime.live import LiveLoop
 from tests.engine.stage import RULEBOOK
 from tests.staging import DAY, START, set_stage
@@ -31,6 +32,7 @@ async def test_a_command_that_raises_is_a_fault_and_the_others_are_begun(
         engine=engine,
         journal=stage.journal,
         inbox=inbox,
+        time_slice=TimeSlice(1),
         carry_out=carry_out,
         guard=FaultGuard(tmp_path).guard,
         wake_at=lambda _: None,
@@ -39,10 +41,10 @@ async def test_a_command_that_raises_is_a_fault_and_the_others_are_begun(
         on_trouble=print,
     )
 
-    await loop.handle(Recovered(START, Recovery(DAY)))
-    found = await inbox.take()
-    assert isinstance(found, FaultFound)
-    await loop.handle(found)
+    inbox.post(Recovered(START, Recovery(DAY)))
+    await loop.step()
+    assert inbox.has_more
+    await loop.step()
 
     assert [type(each) for each in begun] == [ReadAccount]
     assert engine.status().faults[0].where == "ReadTodaysOrders"

@@ -34,6 +34,17 @@ def test_a_pulse_tells_what_was_counted_since_the_one_before() -> None:
     ]
 
 
+def test_a_pulse_tells_how_much_of_the_market_was_passed_over_since_the_one_before() -> None:
+    pulse, seen = Pulse(), status(counts={"quotes": 10})
+
+    first, second, third = (pulse.beat(seen, seen.at, passed_over=n) for n in (3, 3, 8))
+
+    assert first.text == "1 on, 0 open · 10 quotes, 3 passed over for newer"
+    assert "passed over" not in second.text
+    assert third.text.endswith("5 passed over for newer")
+    assert third.numbers["passed_over"] == 5
+
+
 def test_the_counts_of_a_new_day_begin_again() -> None:
     first = status(counts={"quotes": 10})
 

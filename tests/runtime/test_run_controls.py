@@ -9,8 +9,9 @@ from typing import cast
 from bot.clock import Clock, SimulatedClock
 from bot.domain.entry import RunState, StateChanged
 from bot.domain.message import Action, OperatorActed
-from bot.runtime.activity import Activity, AllAtOnce, Inbox, Tasks
+from bot.runtime.activity import Activity, AllAtOnce, Tasks
 from bot.runtime.daemon import Parts
+from bot.runtime.inbox import Inbox
 from bot.runtime.run_controls import RunControls, RunOptions
 from bot.runtime.supervisor import Supervisor
 from bot.runtime.worlds.environment import Environment
@@ -49,7 +50,7 @@ async def test_a_run_of_an_hour_is_asked_to_stop_when_the_hour_is_over() -> None
     inbox, environment = await _around(RunOptions(run_for=timedelta(hours=1)))
 
     assert inbox.has_more
-    asked = await inbox.take()
+    asked = inbox.take()
     assert isinstance(asked, OperatorActed)
     assert (asked.action, asked.reason) == (Action.STOP, "the hour is over")
     assert environment.pauses == [timedelta(hours=1)]
@@ -73,7 +74,7 @@ async def test_a_run_without_an_end_is_never_asked_to_stop() -> None:
 )
 def test_the_end_of_a_demo_says_how_long_it_was(span: timedelta, told: str) -> None:
     inbox, _ = asyncio.run(_around(RunOptions(run_for=span)))
-    asked = asyncio.run(inbox.take())
+    asked = inbox.take()
 
     assert isinstance(asked, OperatorActed)
     assert asked.reason == told

@@ -121,6 +121,7 @@ def lines_of(status: Mapping[str, object], which: str) -> Iterator[str]:
     yield from _rows("2FA", [_second_factor(found.inner("two_factor"))])
     yield from _rows("journal", [found.text("journal")])
     yield from _rows("requests", list(_rate(found.inner("rate"))))
+    yield from _rows("inbox", list(_inbox(found.inner("inbox"))))
     if drift := found.each("drift"):
         shown = []
         for row in drift[:DRIFT_SHOWN_MAX]:
@@ -201,3 +202,10 @@ def _rate(rate: Fields) -> Iterator[str]:
         yield "the broker is limiting us in the long term; reads come late"
     if starved := rate.text("starved"):
         yield starved
+
+
+def _inbox(inbox: Fields) -> Iterator[str]:
+    """What makes decisions late; nothing while all is looked at as it comes."""
+    if passed_over := inbox.whole("passed_over"):
+        waiting = inbox.whole("waiting")
+        yield f"{waiting:,} waiting, {counted(passed_over, 'quote')} passed over for newer ones"

@@ -25,6 +25,7 @@ from bot.runtime.daemon import Parts
 from bot.runtime.second_factor import NONE_MAILED, USED_UP
 
 _NO_TEXT: Final = refused("E-CTL-002", "the request lacks its text")
+_TOO_MANY: Final = refused("E-CTL-007", "too many commands wait already; nothing was done")
 _BY_HAND: Final = "by hand"
 _GET_ONE: Final = "Have one mailed: bot otp request"
 WORDS: Final = (
@@ -58,17 +59,15 @@ class Operations:
     async def act(self, action: Action, request: Request) -> Reply:
         """Pause, resume, halt or stop the bot, or one strategy."""
         strategy = request.get("strategy")
-        self.parts.inbox.post(
-            OperatorActed(
-                at=self._now(),
-                action=action,
-                reason=str(request.get("reason") or ""),
-                by=str(request.get("by") or "operator"),
-                strategy=str(strategy) if strategy else None,
-                cancel_open=bool(request.get("cancel_open")),
-            )
+        acted = OperatorActed(
+            at=self._now(),
+            action=action,
+            reason=str(request.get("reason") or ""),
+            by=str(request.get("by") or "operator"),
+            strategy=str(strategy) if strategy else None,
+            cancel_open=bool(request.get("cancel_open")),
         )
-        return {"ok": True}
+        return {"ok": True} if self.parts.inbox.ask(acted) else _TOO_MANY
 
     async def modify(self, request: Request) -> Reply:
         """Ask to change one field of an order; `amends` in the status shows the result."""
@@ -98,7 +97,8 @@ class Operations:
     def _ask(self, ask: AmendAsked | CancelAsked) -> Reply:
         """Hand it over, refused or not: the engine journals both. Answer as it will judge."""
         check = self.parts.engine.objection(ask)
-        self.parts.inbox.post(ask)
+        if not self.parts.inbox.ask(ask):
+            return _TOO_MANY
         if check is None:
             return {"ok": True, "asked_at": instant(ask.at)}
         code = "E-2FA-004" if check.numbers.get("state") == RunState.NEEDS_2FA else "E-ASK-001"

@@ -10,6 +10,7 @@ from bot.domain.entry import OrderUpdated
 from bot.engine.status import StrategyStatus
 from bot.runtime.control.shapes import Fields, fields_of, instant
 from bot.runtime.daemon import Parts
+from bot.runtime.inbox import Urgency
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,11 @@ def status_of(parts: Parts, facts: Facts) -> Fields:
             "waiting": budget.waiting,
             "is_degraded": budget.is_degraded,
             "starved": parts.polls.starved,
+        },
+        "inbox": {  # events that wait to be decided on; market data that made room for newer
+            "waiting": sum(parts.inbox.waiting.values()),
+            "asked": parts.inbox.waiting[Urgency.OPERATOR],
+            "passed_over": parts.inbox.passed_over,
         },
         "drift": [fields_of(each) for each in broker.drift.seen],
     }

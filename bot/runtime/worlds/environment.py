@@ -23,6 +23,7 @@ from bot.domain.entry import Entry
 from bot.domain.rulebook import Rulebook
 from bot.protocol.secret import Secret
 from bot.runtime.activity import Activity, Tasks, Turn
+from bot.runtime.inbox import Ranking
 from bot.runtime.schedule import Fire, Job, Report
 
 Mark = Callable[[Entry], Entry]
@@ -68,6 +69,10 @@ class Environment(Protocol):
     waiter: Waiter
     turn: Turn
     max_concurrent: int | None
+    ranking: Ranking
+    """Which of the events that wait goes first."""
+    slice_s: float
+    """How long work may hold the loop while others wait for it."""
     quota_speed: float
     """Market seconds in a second of the clock by which the broker counts requests."""
     elapsed_s: Elapsed

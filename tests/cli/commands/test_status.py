@@ -67,6 +67,14 @@ RUNNING: Final[dict[str, Any]] = {
 }
 
 
+def test_market_data_that_was_passed_over_is_told_with_what_waits() -> None:
+    inbox = {"waiting": 1_200, "asked": 0, "passed_over": 31}
+
+    *_, last = lines_of({**RUNNING, "inbox": inbox}, WHICH)
+
+    assert last == "inbox       1,200 waiting, 31 quotes passed over for newer ones"
+
+
 def test_a_running_bot_known_reason() -> None:
     assert list(lines_of(RUNNING, WHICH)) == [
         f"NEEDS_2FA  {WHICH}  since 09:14 (24m)  HOSE continuous",
