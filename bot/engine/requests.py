@@ -5,7 +5,6 @@ request ─► gate open? ─► no open order of ours? ─► price and size �
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import timedelta
 
 from bot.domain.entry import Decision, IntentRecorded, Numbers, Transition, Verdict
@@ -134,7 +133,7 @@ def submit(
 ) -> Intent | None:
     """Check an order and send it, or journal why not; return the intent that was sent."""
     intent = _intent_of(state, request)
-    view = replace(view_of(state, strategy, request, means), twin=_twin(state, intent))
+    view = view_of(state, strategy, request, means, _twin(state, intent))
     checks = judge(request, view, strategy.limits)
     verdict, code, last = Verdict.PASSED, "OK", checks[-1]
     if not last.passed:
@@ -197,9 +196,11 @@ def _approve(state: State, strategy: StrategyState, intent: Intent) -> None:
 
 def _intent_of(state: State, request: OrderRequest) -> Intent:
     number = state.next_intent_number
+    # 20261119T022001.250000, as strftime would write it in ten times as long
+    at = state.now.isoformat(timespec="microseconds")[:26].replace("-", "").replace(":", "")
     return Intent(
         intent_id=f"L-{number:04d}",
-        signal_id=f"{request.strategy}:{request.symbol}:{state.now:%Y%m%dT%H%M%S.%f}:{number}",
+        signal_id=f"{request.strategy}:{request.symbol}:{at}:{number}",
         strategy=request.strategy,
         account=request.account,
         trading_date=state.trading_date,
@@ -235,8 +236,14 @@ def _what_was_seen(state: State, symbol: str) -> Numbers:
 # --------------------------------------------------------------------------------------- the view
 
 
-def view_of(state: State, strategy: StrategyState, request: OrderRequest, means: Means) -> View:
-    """Gather what the checks of one order may look at; `twin` is the caller's to look for."""
+def view_of(
+    state: State,
+    strategy: StrategyState,
+    request: OrderRequest,
+    means: Means,
+    twin: str | None = None,
+) -> View:
+    """Gather what the checks of one order may look at; `twin` is an equal order, if any."""
     settings, symbol, account = state.settings, request.symbol, request.account
     instrument, quote = state.instruments.get(symbol), state.quotes.get(symbol)
     seen = state.phase_of(instrument.exchange) if instrument else None
@@ -273,7 +280,7 @@ def view_of(state: State, strategy: StrategyState, request: OrderRequest, means:
         loss_today=-day_result(state, strategy),
         cash_free=means.cash,
         sellable=means.sellable,
-        twin=None,
+        twin=twin,
         opposites=tuple(opposites),
         unknown_in_account=unknown_in_account,
         unknown_in_account_max=settings.max_unknown_per_account,

@@ -4,8 +4,9 @@ A template's fields are the numbers of the check. One that has passed reads shor
 50M`); a refusal is a sentence with exact figures, for they decided.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from string import Formatter
 from typing import Final
 
 from bot.domain.entry import CheckResult
@@ -140,37 +141,23 @@ ASK_CODES: Final[Mapping[str, CheckCode]] = {
 }
 """The checks of an ask to change or cancel an order, beside those above."""
 
-_ALL: Final = {**CODES, **ASK_CODES}
-
 
 def judged(code: str, is_ok: bool, /, **numbers: int | str | None) -> CheckResult:  # noqa: FBT001
     """Return a check that passed when `is_ok`, with its numbers and words.
 
     A passed one reads short: its amounts too, where that leaves them different.
     """
-    words, shown = _ALL[code], {name: _shown(name, value) for name, value in numbers.items()}
-    if not is_ok:
-        template = (None in numbers.values() and words.unknown) or words.refused
-        return CheckResult(code, is_ok, numbers, template.format_map(shown))
-    money = {
-        name: amount
-        for name, amount in numbers.items()
-        if name.endswith("_vnd") and isinstance(amount, int)
-    }
-    short = {name: short_money(amount) for name, amount in money.items()}
-    if len(set(short.values())) == len(set(money.values())):
-        shown |= short
-    return CheckResult(code, is_ok, numbers, words.short.format_map(shown))
-
-
-def _shown(name: str, value: object) -> str:
-    if name == "phase":
-        return PHASE_WORDS[Phase(str(value))]
-    if name in {"order_type", "accepted"}:
-        return "/".join(map(type_word, str(value).split("/")))
-    if isinstance(value, int) and "_ppm" in name:
-        return f"{value / 10_000:.8g}%"
-    return f"{value:,}" if isinstance(value, int) else "none" if value is None else str(value)
+    short, refused, unknown = _WORDS[code]
+    words = short if is_ok else refused
+    if not is_ok and unknown.text and None in numbers.values():
+        words = unknown
+    if is_ok and code in _MONEY:
+        amounts = [amount for amount in numbers.values() if isinstance(amount, int)]
+        shown = [short_money(amount) for amount in amounts]
+        if len(set(shown)) == len(set(amounts)):
+            return CheckResult(code, is_ok, numbers, words.text.format(*shown))
+    shown = [show(numbers[name]) for name, show in words.fields]
+    return CheckResult(code, is_ok, numbers, words.text.format(*shown))
 
 
 def short_money(amount: int) -> str:
@@ -179,3 +166,52 @@ def short_money(amount: int) -> str:
         if abs(amount) >= unit:
             return f"{amount / unit:.1f}".removesuffix(".0") + word
     return f"{amount:,}"
+
+
+def _plain(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else "none" if value is None else str(value)
+
+
+def _percent(ppm: object) -> str:
+    return f"{ppm / 10_000:.8g}%" if isinstance(ppm, int) else _plain(ppm)
+
+
+def _phase(phase: object) -> str:
+    assert isinstance(phase, Phase), phase
+    return PHASE_WORDS[phase]
+
+
+def _types(names: object) -> str:
+    return "/".join([type_word(name) for name in str(names).split("/")])
+
+
+_SHOWN: Final[Mapping[str, Callable[[object], str]]] = {
+    "phase": _phase,
+    "order_type": _types,
+    "accepted": _types,
+    "gap_ppm": _percent,
+    "gap_ppm_max": _percent,
+}
+"""How a field is shown where it is not shown as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """A template taken apart, once: the text with its gaps, and what is put into each of them."""
+
+    text: str
+    fields: tuple[tuple[str, Callable[[object], str]], ...]
+
+
+def _taken_apart(template: str) -> _Words:
+    names = tuple(name for _, name, _, _ in Formatter().parse(template) if name)
+    fields = tuple((name, _SHOWN.get(name, _plain)) for name in names)
+    return _Words(template.format_map(dict.fromkeys(names, "{}")), fields)
+
+
+_WORDS: Final = {
+    code: (_taken_apart(each.short), _taken_apart(each.refused), _taken_apart(each.unknown))
+    for code, each in {**CODES, **ASK_CODES}.items()
+}
+_MONEY: Final = {code for code, each in CODES.items() if "_vnd}" in each.short}
+"""The checks whose numbers are all amounts."""
