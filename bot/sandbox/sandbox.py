@@ -20,14 +20,15 @@ from bot.domain.account import SubAccount
 from bot.domain.quote import Quote
 from bot.domain.rulebook import Rulebook
 from bot.protocol.endpoints import ENDPOINTS
+from bot.protocol.values.border import PlaceRequest
 from bot.sandbox.api.account_reads import AccountReads, sub_accounts
-from bot.sandbox.api.call import Handler, by_endpoint
+from bot.sandbox.api.call import Call, Handler, by_endpoint
 from bot.sandbox.api.connection import Sleep
 from bot.sandbox.api.control import CONTROL_PATH, Controls, control_application
 from bot.sandbox.api.fault_injection import FaultInjector
 from bot.sandbox.api.gatekeeper import Gatekeeper
 from bot.sandbox.api.market_reads import MarketReads
-from bot.sandbox.api.order_writes import OrderWrites
+from bot.sandbox.api.order_writes import OrderWrites, place_line
 from bot.sandbox.api.shell import Shell
 from bot.sandbox.api.two_factor_calls import TwoFactorCalls
 from bot.sandbox.api.variants import with_fidelity, with_variants
@@ -37,7 +38,7 @@ from bot.sandbox.house.house import House
 from bot.sandbox.house.ledger import Ledger, Line, read_ledger
 from bot.sandbox.house.order_entry import Change
 from bot.sandbox.library.reads import LibraryReads, checked
-from bot.sandbox.scenario import Scenario
+from bot.sandbox.scenario import AccountScript, Scenario
 
 LEDGER_VERSION = 1
 _NOTED_EVERY = timedelta(seconds=1)
@@ -188,6 +189,15 @@ class Sandbox:
             self._ledger.record(line, *self._house.take_outcomes())
         return change
 
+    def _place(
+        self, call: Call, account: AccountScript, request: PlaceRequest, scripted: Line
+    ) -> Change:
+        change = self._house.place(account, request, call.market_at, scripted)
+        if self._ledger.is_kept:
+            line = place_line(call, account, request, scripted)
+            self._ledger.record(line, *self._house.take_outcomes())
+        return change
+
     def _carry_out_order(self, line: Line) -> Change:
         change = self._carry_out(line)
         assert change is not None, "an order input changes an order"
@@ -275,7 +285,13 @@ class Sandbox:
     def _handlers(self) -> Mapping[str, Handler]:
         house, gate = self._house, self._gate
         reads = AccountReads(house, gate)
-        writes = OrderWrites(self.scenario, reads=reads, gate=gate, carry_out=self._carry_out_order)
+        writes = OrderWrites(
+            self.scenario,
+            reads=reads,
+            gate=gate,
+            place=self._place,
+            carry_out=self._carry_out_order,
+        )
         library = self._library
         market = MarketReads(house, gate, foreign=library.foreign_quote)
         two_factor = TwoFactorCalls(house.otp, gate=gate, note=self._ledger.record)

@@ -147,7 +147,7 @@ class FaultInjector:
         return Response(body, media_type=JSON)
 
     def sent_by(self, head: Head, response: Response) -> Response:
-        if not any(map(self._faults.has_rules_at, _ON_THE_WAY_OUT)):
+        if self._faults.is_empty or not any(map(self._faults.has_rules_at, _ON_THE_WAY_OUT)):
             return response
         hits = {point: self._hit(point, head) for point in _ON_THE_WAY_OUT}
         plan = {point: hit.script.action for point, hit in hits.items() if hit is not None}

@@ -22,8 +22,12 @@ from bot.sandbox.faults.rule import HideRow, Reject
 from bot.sandbox.house.ledger import Line
 from bot.sandbox.house.order_entry import Change
 from bot.sandbox.house.refusal_codes import FAILED, REJECTIONS
-from bot.sandbox.scenario import Scenario
+from bot.sandbox.scenario import AccountScript, Scenario
 
+Place = Callable[[Call, AccountScript, PlaceRequest, Line], Change]
+"""Places an order, with what a fault wants of it. It is the hot one, so it makes a line only where
+the ledger keeps it; else it is as `CarryOut`.
+"""
 CarryOut = Callable[[Line], Change]
 """Carries an input line out; it and its outcomes are on the disk when this returns."""
 
@@ -32,12 +36,19 @@ _SCRIPTED_REASON: Final = "Lệnh bị từ chối theo kịch bản"
 
 class OrderWrites:
     def __init__(
-        self, scenario: Scenario, *, reads: AccountReads, gate: Gatekeeper, carry_out: CarryOut
+        self,
+        scenario: Scenario,
+        *,
+        reads: AccountReads,
+        gate: Gatekeeper,
+        place: Place,
+        carry_out: CarryOut,
     ) -> None:
         self._refused_change = scenario.switches.refused_change
         self._may_omit_account = scenario.switches.place_names_account == "optional"
         self._reads = reads
         self._gate = gate
+        self._place = place
         self._carry_out = carry_out
 
     def place_order(self, call: Call) -> object:
@@ -45,9 +56,8 @@ class OrderWrites:
         account, request = self._reads.script(call), decode_place(call.body)
         if request.sub_account is not None or not self._may_omit_account:
             self._check_account(request.sub_account, account.extended_id)
-        facts = {"account": account.id, "body": _json(request), **_scripted(call)}
-        line = input_line("place", call, **facts)
-        return encode_order_results([self._carry_out(line).result])
+        change = self._place(call, account, request, _scripted(call))
+        return encode_order_results([change.result])
 
     def amend_order(self, call: Call) -> object:
         order, request = self._reads.order(call), decode_amend(call.body)
@@ -68,6 +78,13 @@ class OrderWrites:
         if change.refusal is not None and self._refused_change == "http_400":
             raise HttpRefusal(400, change.refusal.code, change.refusal.reason)
         return encode_order_results([change.result])
+
+
+def place_line(
+    call: Call, account: AccountScript, request: PlaceRequest, scripted: Line
+) -> dict[str, JsonValue]:
+    """Return the input line of a new order."""
+    return input_line("place", call, account=account.id, body=_json(request), **scripted)
 
 
 def _json(request: PlaceRequest | AmendRequest) -> dict[str, JsonValue]:

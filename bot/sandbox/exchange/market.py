@@ -11,7 +11,7 @@ from bot.domain.status import TradingMethod
 from bot.sandbox.exchange.auction import clearing_of
 from bot.sandbox.exchange.book import Book, RestingOrder
 from bot.sandbox.exchange.grid import PriceGrid, price_grid
-from bot.sandbox.exchange.order import CROWD, Listing, NewOrder
+from bot.sandbox.exchange.order import CROWD, Listing, NewOrder, fact
 from bot.sandbox.exchange.timetable import ExchangeDay
 
 
@@ -42,7 +42,7 @@ class Tape:
         self.value += price * quantity
 
 
-@dataclass(frozen=True, slots=True)
+@fact
 class Board:
     """What the market shows of a symbol. A price that is not there yet is None.
 

@@ -65,6 +65,11 @@ class FaultRules:
         return point in self._points
 
     @property
+    def is_empty(self) -> bool:
+        """True while there is no rule for any point."""
+        return not self._points
+
+    @property
     def has_stale_reads(self) -> bool:
         """True when what is answered now may be wanted again."""
         return any(

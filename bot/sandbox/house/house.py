@@ -219,7 +219,10 @@ class House:
             self._due = None
         match kind:
             case "place":
-                return self._place(line)
+                account = next(
+                    each for each in self.scenario.accounts if each.id == line["account"]
+                )
+                return self._place(account, _Place.validate_python(line["body"]), line)
             case "amend":
                 order = self._order(str(line["order"]))
                 change = self.order_entry.amend(
@@ -255,13 +258,18 @@ class House:
                 self.mirror.take(line)
         return None
 
-    def _place(self, line: Line) -> Change:
-        body = _Place.validate_python(line["body"])
-        reject = line.get("reject")
+    def place(
+        self, account: AccountScript, body: PlaceRequest, at: datetime, scripted: Line
+    ) -> Change:
+        """Do what the line would say that is made of these: `scripted` is what faults want."""
+        self.advance(at)
+        return self._place(account, body, scripted)
+
+    def _place(self, account: AccountScript, body: PlaceRequest, scripted: Line) -> Change:
+        reject = scripted.get("reject")
         rejection = None if reject is None else _Rejection.validate_python(reject)
-        account = next(each for each in self.scenario.accounts if each.id == line["account"])
         result = self.order_entry.place(account, body, self.now, scripted=rejection)
-        if (hidden_s := line.get("hide_s")) is not None:
+        if (hidden_s := scripted.get("hide_s")) is not None:
             order = self._order(result.order_id)
             order.hidden_until = self.now + timedelta(seconds=float(str(hidden_s)))
         if rejection is not None or (body.symbol in self._halted and result.status == "REJECTED"):

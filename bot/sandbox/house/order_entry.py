@@ -18,7 +18,8 @@ from bot.domain.rulebook import Rulebook
 from bot.protocol.values.border import AmendRequest, PlaceRequest
 from bot.sandbox.exchange.accounts import Account
 from bot.sandbox.exchange.event import ChangeRefused
-from bot.sandbox.exchange.order import NewOrder, Refusal
+from bot.sandbox.exchange.market import Board
+from bot.sandbox.exchange.order import NewOrder, Refusal, fact
 from bot.sandbox.exchange.venue import Venue
 from bot.sandbox.house.day_order_book import DayOrderBook, as_new_order, reject
 from bot.sandbox.house.order_record import OrderRecord, OrderStage
@@ -49,6 +50,15 @@ class Change:
 
     result: OrderResult
     refusal: Rejection | None = None
+
+
+@fact
+class _Admitted:
+    """An order that may come in, as the exchange takes it; `waits` while its exchange rests."""
+
+    order: NewOrder
+    board: Board
+    waits: bool
 
 
 class OrderEntry:
@@ -85,21 +95,21 @@ class OrderEntry:
         if switches.row_visible_after_s:
             order.hidden_until = at + timedelta(seconds=switches.row_visible_after_s)
         self._day_order_book.add(order)
-        rejection = scripted or self._rejection(order, request)
-        if rejection is not None:
-            reject(order, rejection)
+        checked = scripted or self._checked(order, request)
+        if isinstance(checked, Rejection):
+            reject(order, checked)
             result = order.result(switches)
             if switches.rejected_order_id == "given":
                 return result
             # By a switch a refused order has neither an id nor a row.
             order.hidden_until = datetime.max.replace(tzinfo=UTC)
             return replace(result, order_id="")
-        wanted = self._reserve(order)
-        if self._waits(self._symbols[order.symbol]):
+        self._accounts[order.account.id].reserve(checked.order, checked.board)
+        if checked.waits:
             order.stage = OrderStage.WAITING
             return order.result(switches)
         before = order.result(switches)
-        self._day_order_book.apply(self._venue.submit(wanted, at))
+        self._day_order_book.apply(self._venue.submit(checked.order, at))
         return order.result(switches) if switches.matching == "before_answer" else before
 
     def _record(self, account: AccountScript, request: PlaceRequest, at: datetime) -> OrderRecord:
@@ -124,30 +134,31 @@ class OrderEntry:
             phase=self._venue.phase_of(request.symbol) if script else None,
         )
 
-    def _rejection(self, order: OrderRecord, request: PlaceRequest) -> Rejection | None:
+    def _checked(self, order: OrderRecord, request: PlaceRequest) -> _Admitted | Rejection:
         script, kinds = self._symbols.get(request.symbol), _KINDS.get(request.stock_type)
         if script is not None and kinds is not None and script.kind not in kinds:
             return rejection_of(Refusal.UNKNOWN_SYMBOL, None)
         if self._switches.only_routing_account_trades and order.account.suffix != ROUTING_SUFFIX:
             return _ONLY_ROUTING
-        refusal = self._refusal(order)
-        return rejection_of(refusal, order.lot) if refusal else None
+        found = self._admission(order, script)
+        return rejection_of(found, order.lot) if isinstance(found, Refusal) else found
 
-    def _refusal(self, order: OrderRecord) -> Refusal | None:
-        script = self._symbols.get(order.symbol)
+    def _admission(self, order: OrderRecord, script: SymbolScript | None) -> _Admitted | Refusal:
         if script is None:
             return Refusal.UNKNOWN_SYMBOL
-        wanted = self._new_order(order)
-        if self._waits(script):
-            refusal = self._refusal_to_hold(order, script)
-        else:
-            refusal = self._venue.refusal(wanted)
-        board = self._venue.board(order.symbol)
-        return refusal or self._accounts[order.account.id].can_place(wanted, board)
+        wanted, board = self._new_order(order), self._venue.board(order.symbol)
+        waits = self._waits(script)
+        refusal = (
+            self._refusal_to_hold(order, script, board) if waits else self._venue.refusal(wanted)
+        )
+        refusal = refusal or self._accounts[order.account.id].can_place(wanted, board)
+        return refusal or _Admitted(wanted, board, waits)
 
-    def _refusal_to_hold(self, order: OrderRecord, script: SymbolScript) -> Refusal | None:
+    def _refusal_to_hold(
+        self, order: OrderRecord, script: SymbolScript, board: Board
+    ) -> Refusal | None:
         """Check what an exchange that is closed for now would not look at."""
-        board, price = self._venue.board(order.symbol), order.limit_price
+        price = order.limit_price
         if board.is_halted:
             return Refusal.HALTED
         if order.order_type is not OrderType.LO or price is None:
@@ -172,12 +183,6 @@ class OrderEntry:
         assert order.exchange is not None, "an unlisted symbol never gets this far"
         wanted = order.market_price or OrderType.LO
         return as_new_order(order, self._rulebook.canonical(order.exchange, wanted))
-
-    def _reserve(self, order: OrderRecord) -> NewOrder:
-        """Hold back what the order needs, and return it as the exchange takes it."""
-        wanted, board = self._new_order(order), self._venue.board(order.symbol)
-        self._accounts[order.account.id].reserve(wanted, board)
-        return wanted
 
     def cancel(self, order: OrderRecord, at: datetime) -> Change:
         """Take back the open part of an order, or refuse and leave it as it is."""
@@ -241,13 +246,13 @@ class OrderEntry:
         account, old = self._accounts[order.account.id], (order.limit_price, order.quantity)
         account.release(order.order_id)
         self._set_waiting(order, price or old[0], quantity or old[1])
-        refusal = self._refusal(order)
-        if refusal is not None:
+        found = self._admission(order, self._symbols[order.symbol])
+        if isinstance(found, Refusal):
             self._set_waiting(order, *old)
-        self._reserve(order)
+        account.reserve(self._new_order(order), self._venue.board(order.symbol))
         self._day_order_book.note(order)
-        if refusal is not None:
-            return self._refused(order, refusal)
+        if isinstance(found, Refusal):
+            return self._refused(order, found)
         self._rename(order)
         return Change(order.result(self._switches))
 

@@ -166,13 +166,25 @@ class OrderRecord:
             cancelled=self.cancelled_quantity,
             remaining=self.remaining,
         )
-        return self.row(
-            OrderResult,
+        return OrderResult(  # hot, so each is named here and not looked for as in a row
             order_id=self.shown_id,
             account=self.account.extended_id,
             transaction_date=self.placed_at.astimezone(EXCHANGE_TZ).date(),
+            symbol=self.symbol,
+            side=self.side,
+            quantity=self.quantity,
+            limit_price=self.limit_price,
+            market_price=self.market_price,
+            executed_quantity=self.executed_quantity,
+            average_price=self.average_price,
+            executed_amount=self.executed_amount,
             status=status,
             state=state,
+            order_type=self.order_type,
+            fee=self.fee,
+            tax=self.tax,
+            code=self.code,
+            reason=self.reason,
             # 150 shares, or an unknown symbol's, are neither lot: the size decides.
             lot=self.lot or (Lot.EVEN if self.quantity >= BOARD_LOT else Lot.ODD),
             raw="",
