@@ -23,10 +23,9 @@ from apscheduler.events import (
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.base import BaseTrigger
 from apscheduler.triggers.cron import CronTrigger
-from apscheduler.triggers.date import DateTrigger
 from apscheduler.triggers.interval import IntervalTrigger
 
-from bot.clock import SystemClock
+from bot.clock import Clock, SystemClock
 from bot.domain.instrument import EXCHANGE_TZ, Exchange
 from bot.domain.rulebook import Rulebook
 
@@ -35,7 +34,8 @@ Report = Callable[[str, str], None]
 
 POLL_MISFIRE_GRACE_S: Final = 1
 """A poll that is later than this is left out: the next one is fresher anyway."""
-_DUE_JOB: Final = "engine-due"
+LOOK_AGAIN_S: Final = 1.0
+"""How late an alarm may be after the clock was stepped, or the machine was suspended."""
 _TROUBLES: Final = {
     EVENT_JOB_MISSED: "missed its time",
     EVENT_JOB_MAX_INSTANCES: "was still running",
@@ -119,15 +119,62 @@ class Timetable:
             job.fire(due)
 
 
+class Alarm:
+    """Calls `ring` once when its instant has come on `clock`; a new instant takes its place.
+
+    The loop counts seconds that no step of the clock moves and that stand still while the machine
+    is suspended. So it never waits longer than `look_again_s`, and asks the clock every time.
+    """
+
+    def __init__(self, clock: Clock, ring: Fire, *, look_again_s: float = LOOK_AGAIN_S) -> None:
+        self._clock = clock
+        self._ring = ring
+        self._look_again_s = look_again_s
+        self._instant: datetime | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_over = False
+
+    def set(self, instant: datetime | None) -> None:
+        """Ring at `instant`, and no more at the one before; None: not at all."""
+        if instant == self._instant or self._is_over:
+            return
+        self._instant = instant
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if instant is not None:
+            self._wait(instant, self._clock.now())
+
+    def end(self) -> None:
+        """Ring no more, whatever it is set to."""
+        self.set(None)
+        self._is_over = True
+
+    def _wait(self, instant: datetime, now: datetime) -> None:
+        ahead_s = min(max((instant - now).total_seconds(), 0.0), self._look_again_s)
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_at(loop.time() + ahead_s, self._look)
+
+    def _look(self) -> None:
+        assert self._instant is not None, "a timer without an instant"
+        now = self._clock.now()
+        if now < self._instant:
+            return self._wait(self._instant, now)
+        self._instant = self._timer = None
+        self._ring(now)
+
+
 class SystemTimetable:
     """The same jobs on the system clock, fired by APScheduler on the running loop.
+
+    The engine's deadline moves after many an event and is an `Alarm`, which costs next to nothing.
 
     Overlap: a job never runs twice at once (`max_instances=1`); several missed times are one run
     (`coalesce`); a poll that comes too late is left out. Each of these is reported.
     """
 
     def __init__(self, jobs: Sequence[Job], on_due: Fire, report: Report) -> None:
-        self._on_due = on_due
+        self._engine_due = Alarm(SystemClock(), on_due)
         self._report = report
         self._scheduler = AsyncIOScheduler(
             timezone=EXCHANGE_TZ, job_defaults={"coalesce": True, "max_instances": 1}
@@ -152,20 +199,11 @@ class SystemTimetable:
 
     def wake_at(self, instant: datetime | None) -> None:
         """Have `on_due` called at `instant`, in place of what was asked before."""
-        if instant is None:
-            return
-        self._scheduler.add_job(
-            _run,
-            DateTrigger(instant, timezone=EXCHANGE_TZ),
-            args=[self._on_due],
-            id=_DUE_JOB,
-            name=_DUE_JOB,
-            replace_existing=True,
-            misfire_grace_time=None,
-        )
+        self._engine_due.set(instant)
 
     async def stop(self) -> None:
         """Fire no more. What fires at this moment ends first: cut off, it would be an error."""
+        self._engine_due.end()
         if self._scheduler.running:
             self._scheduler.pause()
             await asyncio.sleep(0)

@@ -7,10 +7,11 @@ from functools import partial
 import pytest
 from apscheduler.triggers.date import DateTrigger
 
-from bot.clock import SystemClock
+from bot.clock import SimulatedClock, SystemClock
 from bot.config.rulebook import load_rulebook
 from bot.domain.instrument import EXCHANGE_TZ, Exchange
 from bot.runtime.schedule import (
+    Alarm,
     Fire,
     Job,
     PhaseTrigger,
@@ -113,6 +114,82 @@ async def test_the_system_timetable_fires_jobs_and_the_engines_deadline_on_the_l
 
     assert "due" in fired
     assert all(word in {"due", "poll"} for word in fired)
+
+
+SOON_S = 0.001
+
+
+async def _rung(fired: list[datetime]) -> None:
+    async with asyncio.timeout(1):
+        while not fired:
+            await asyncio.sleep(0)
+
+
+async def _turns(spans: int = 5) -> None:
+    await asyncio.sleep(spans * SOON_S)
+
+
+async def test_an_alarm_rings_once_and_not_before_its_instant() -> None:
+    clock, fired = SimulatedClock(START), list[datetime]()
+    alarm = Alarm(clock, fired.append, look_again_s=SOON_S)
+
+    alarm.set(START + timedelta(seconds=1))
+    await _turns()
+    early = list(fired)
+    clock.advance_to(START + timedelta(seconds=2))
+    await _rung(fired)
+    await _turns()
+
+    assert (early, fired) == ([], [START + timedelta(seconds=2)])
+
+
+async def test_an_alarm_hears_of_a_clock_that_was_stepped_far_ahead() -> None:
+    clock, fired = SimulatedClock(START), list[datetime]()
+    alarm = Alarm(clock, fired.append, look_again_s=SOON_S)
+    alarm.set(START + timedelta(hours=8))
+
+    clock.advance_to(START + timedelta(hours=9))
+    await _rung(fired)
+
+    assert fired == [START + timedelta(hours=9)]
+
+
+async def test_an_alarm_rings_at_the_newest_instant_alone_and_at_none_not_at_all() -> None:
+    clock, fired = SimulatedClock(START), list[datetime]()
+    moved = Alarm(clock, fired.append, look_again_s=SOON_S)
+    silenced = Alarm(clock, fired.append, look_again_s=SOON_S)
+    moved.set(START + timedelta(seconds=1))
+    silenced.set(START + timedelta(seconds=1))
+
+    moved.set(START + timedelta(seconds=9))
+    silenced.set(None)
+    clock.advance_to(START + timedelta(seconds=5))
+    await _turns()
+
+    assert fired == []
+
+
+async def test_an_alarm_that_has_rung_can_be_set_to_the_same_instant_again() -> None:
+    fired = list[datetime]()
+    alarm = Alarm(SimulatedClock(START), fired.append, look_again_s=SOON_S)
+    alarm.set(START)
+    await _rung(fired)
+
+    alarm.set(START)
+    await _turns()
+
+    assert fired == [START, START]
+
+
+async def test_an_alarm_that_has_ended_never_rings_again() -> None:
+    fired = list[datetime]()
+    alarm = Alarm(SimulatedClock(START), fired.append, look_again_s=SOON_S)
+
+    alarm.end()
+    alarm.set(START)
+    await _turns()
+
+    assert fired == []
 
 
 def _note(fired: list[str], name: str, _: datetime) -> None:

@@ -54,8 +54,9 @@ class PacedDriver:
 
     def wake_at(self, instant: datetime | None) -> None:
         """Have the engine woken at `instant`."""
-        self._engine_due = instant
-        self._nudge.set()
+        if instant != self._engine_due:
+            self._engine_due = instant
+            self._nudge.set()
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Fire what is due until `stopping` is set."""
