@@ -91,6 +91,6 @@ def since_of(text: str | None, reader: "JournalReader") -> datetime | None:
         if not runs or runs[-1].mode != "sandbox":
             return SystemClock().now() - back
         last = runs[-1].ended_at or runs[-1].started_at
-        return max([last, *(row.at for row in reader.decisions(since=last))]) - back
+        return max(last, reader.last_decision_at() or last) - back
     at = datetime.fromisoformat(text)
     return at if at.tzinfo else at.replace(tzinfo=EXCHANGE_TZ)

@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Final
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from bot.cli.command import Invocation
-from bot.cli.show import print_json, write_json, write_line
+from bot.cli.show import print_json_rows, write_json, write_line
 from bot.domain.account import masked_account
 from bot.domain.visible import csv_text, visible_json
 
@@ -48,34 +48,36 @@ def plain(value: object) -> object:
 
 def print_machine(
     invocation: Invocation,
-    found: Sequence[object],
+    found: Iterable[object],
     form: str,
     *,
     what: str,
     kind: type,
     more: Sequence[str] = (),
+    also: Mapping[str, object] | None = None,
 ) -> bool:
     """Print rows of a `kind` as JSON or CSV if that was asked for; say whether it was.
 
-    `what` is the key of the rows in the JSON object; `more` names properties to print too.
+    `what` is the key of the rows in the JSON object, `also` what it holds beside them; `more` names
+    properties to print too. Each row is written before the next is read.
     """
-    rows = [{**fields_of(row), **{name: getattr(row, name) for name in more}} for row in found]
     if invocation.json and form != "table":
         raise click.UsageError(f"--json and -o {form} contradict each other: give one of them")
+    rows = ({**fields_of(row), **{name: getattr(row, name) for name in more}} for row in found)
     if invocation.json:
-        print_json({what: rows})
+        print_json_rows(what, rows, also or {})
     elif form == "jsonl":
         for row in rows:
             write_json(json.dumps(row, ensure_ascii=False, default=str))
     elif form == "csv":
-        first, *others = csv_lines(rows, [*(field.name for field in fields(kind)), *more])
-        write_line(first, limit=len(first), dye=lambda text: BYTE_ORDER_MARK + text)
-        for line in others:
-            write_line(line, limit=len(line))
+        names = [*(field.name for field in fields(kind)), *more]
+        for number, line in enumerate(csv_lines(rows, names)):
+            mark = "" if number else BYTE_ORDER_MARK
+            write_line(line, limit=len(line), dye=mark.__add__)
     return invocation.json or form in {"jsonl", "csv"}
 
 
-def csv_lines(rows: Sequence[Plain], names: Sequence[str]) -> list[str]:
+def csv_lines(rows: Iterable[Plain], names: Sequence[str]) -> Iterator[str]:
     """Rows as CSV under a line of heads, one line each; JSON for all but texts and numbers."""
 
     def cell(value: object) -> object:
@@ -86,8 +88,12 @@ def csv_lines(rows: Sequence[Plain], names: Sequence[str]) -> list[str]:
     stream = io.StringIO()
     writer = csv.DictWriter(stream, names, lineterminator="\n")
     writer.writeheader()
-    writer.writerows({name: cell(value) for name, value in row.items()} for row in rows)
-    return stream.getvalue().splitlines()
+    yield stream.getvalue().rstrip("\n")
+    for row in rows:
+        stream.seek(0)
+        stream.truncate()
+        writer.writerow({name: cell(value) for name, value in row.items()})
+        yield stream.getvalue().rstrip("\n")
 
 
 def paper_line(reader: "JournalReader") -> Sequence[str]:

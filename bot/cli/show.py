@@ -11,9 +11,10 @@ import os
 import re
 import shutil
 import sys
+import textwrap
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import count
+from itertools import count, islice
 from time import sleep
 from typing import Final, TextIO
 
@@ -29,6 +30,8 @@ UNCUT: Final = 1_000
 """Columns of a table that is wanted whole."""
 LINE_MAX: Final = 100_000
 """Characters of one line: more than any of ours has, or a stored answer of the broker."""
+ROWS_AT_ONCE: Final = 1_000
+"""Of a table that is longer, this many rows are laid out together."""
 LAST_MIN: Final = 16
 """Columns that a table's last column keeps where others can be left out."""
 _UP_AND_WIPE: Final = "\x1b[{lines}F\x1b[0J"
@@ -123,6 +126,29 @@ def print_json(fields: Mapping[str, object]) -> None:
     write_json(json_text(fields))
 
 
+def print_json_rows(
+    name: str, rows: Iterable[Mapping[str, object]], also: Mapping[str, object]
+) -> None:
+    """Print what `print_json` would of `{name: [*rows], **also}`, each row before the next."""
+    before, key, after = json_text({name: [], **also}).partition(f'"{name}": [')
+    assert key, "a key of ours is written as it is"
+    indent = 2 if sys.stdout.isatty() else None
+    click.echo(before + key, nl=False)
+    has_rows = False
+    for row in rows:
+        text = visible_json(json.dumps(row, ensure_ascii=False, indent=indent, default=str))
+        between = "," if has_rows else ""
+        if indent:
+            text = "\n" + textwrap.indent(text, " " * 2 * indent)
+        elif has_rows:
+            between = ", "
+        click.echo(between + text, nl=False)
+        has_rows = True
+    if indent and has_rows:
+        click.echo("\n" + " " * indent, nl=False)
+    click.echo(after)
+
+
 def print_result(
     invocation: Invocation, fields: Mapping[str, object], lines: Iterable[str]
 ) -> None:
@@ -189,7 +215,7 @@ def width() -> int:
 def print_table(
     invocation: Invocation,
     heads: Sequence[str],
-    rows: Sequence[Row],
+    rows: Iterable[Row],
     *,
     styles: Mapping[str, str] | None = None,
     limit: int | None = None,
@@ -198,39 +224,59 @@ def print_table(
     """Print rows under their heads. Numbers are set right; lines are cut to `limit`, or the screen.
 
     `styles` colours whole cells by their text, on a terminal only. Where the table is too wide,
-    columns of `spare` are left out, the first of them first.
+    columns of `spare` are left out, the first of them first. Of a long table `ROWS_AT_ONCE` are
+    held and laid out together; those that follow keep the columns, and widen them where they must.
     """
-    columns = limit or width()
-    widths = [max(len(text_of(row[at])) for row in (heads, *rows)) for at in range(len(heads))]
-    widths[-1] = min(widths[-1], LAST_MIN)
-    kept = dict(zip(heads, widths, strict=True))
+    columns, waiting = limit or width(), iter(rows)
+    block = list(islice(waiting, ROWS_AT_ONCE))
+    widths = _widths([heads, *block])
+    kept = dict(zip(heads, [*widths[:-1], min(widths[-1], LAST_MIN)], strict=True))
     for head in spare:
         if sum(kept.values()) + len(kept) - 1 <= columns:
             break
         del kept[head]
     at = [place for place, head in enumerate(heads) if head in kept]
-    shown = [[row[place] for place in at] for row in rows]
 
     def dyed(line: str) -> str:
         for word, color in (styles or {}).items():
             line = re.sub(rf"(?<!\S){re.escape(word)}(?!\S)", click.style(word, fg=color), line)
         return line
 
-    head, *lines = aligned([heads[place] for place in at], shown, limit=columns)
-    if not wants_color(invocation, sys.stdout):
-        print_lines([head, *lines])
-        return
-    write_line(head, dye=lambda text: click.style(text, bold=True), color=True)
-    for line in lines:
-        write_line(line, dye=dyed, color=True)
+    is_dyed = wants_color(invocation, sys.stdout)
+    color = is_dyed or None
+    for number in count():
+        shown, wide = [[row[place] for place in at] for row in block], [widths[p] for p in at]
+        head, *lines = aligned([heads[p] for p in at], shown, limit=columns, widths=wide)
+        if not number:
+            write_line(head, dye=_bold if is_dyed else str, color=color)
+        for line in lines:
+            write_line(line, dye=dyed if is_dyed else str, color=color)
+        block = list(islice(waiting, ROWS_AT_ONCE))
+        if not block:
+            return
+        widths = list(map(max, widths, _widths(block)))
 
 
-def aligned(heads: Sequence[str], rows: Sequence[Row], *, limit: int) -> list[str]:
-    """Return the lines of a table, at most `limit` wide, without trailing blanks."""
+def _widths(rows: Sequence[Row]) -> list[int]:
+    """How wide each column has to be."""
+    return [max(len(text_of(cell)) for cell in cells) for cells in zip(*rows, strict=True)]
+
+
+def _bold(text: str) -> str:
+    return click.style(text, bold=True)
+
+
+def aligned(
+    heads: Sequence[str], rows: Sequence[Row], *, limit: int, widths: Sequence[int] | None = None
+) -> list[str]:
+    """Return the lines of a table, at most `limit` wide, without trailing blanks.
+
+    `widths` is how wide each column is, where that is known.
+    """
     table = [list(heads), *([text_of(cell) for cell in row] for row in rows)]
-    columns = []
-    for at, cells in enumerate(zip(*table, strict=True)):
-        wide, is_number = max(map(len, cells)), any(isinstance(row[at], int) for row in rows)
+    columns: list[list[str]] = []
+    for cells, wide in zip(zip(*table, strict=True), widths or _widths(table), strict=True):
+        is_number = any(isinstance(row[len(columns)], int) for row in rows)
         columns.append([cell.rjust(wide) if is_number else cell.ljust(wide) for cell in cells])
     return [cut(" ".join(line).rstrip(), limit) for line in zip(*columns, strict=True)]
 

@@ -1,13 +1,15 @@
 """The journal as the command line reads it: nothing here can change or make anything.
 
 Every method answers from one moment of the journal, also while a bot writes it. Rows come oldest
-first; filters that are None do not filter; `since` is an instant, inclusive.
+first; filters that are None do not filter; `since` is an instant, inclusive. What a run writes by
+the thousand (decisions) is a `Page`: its rows are read while they are used, never held as a whole.
 """
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from datetime import date, datetime, time, timedelta
 from typing import Final, Self, TypeVar
 
@@ -23,9 +25,9 @@ from bot.journal.tables import COST, SHARES, total, v_decisions, v_orders, v_pnl
 from bot.journal.values import (
     AuthRow,
     DaySummary,
-    DecisionRow,
     FillRow,
     OrderRow,
+    Page,
     PositionRow,
     ProfitRow,
     RunRow,
@@ -33,6 +35,7 @@ from bot.journal.values import (
 )
 
 CANDIDATES_MAX: Final = 20
+ROWS_AT_ONCE: Final = 500
 LAST: Final = "last"
 WANTED: Final = "PASSED"
 """The verdict of a decision that became an order; every other is a why-not."""
@@ -176,23 +179,36 @@ class JournalReader:
 
     # ------------------------------------------------------------------------------- the rest
 
+    @contextmanager
     def decisions(
         self,
+        kind: type[R],
         *,
         why_not: bool = False,
         missed: bool = False,
         symbol: str | None = None,
         strategy: str | None = None,
         since: datetime | None = None,
-    ) -> list[DecisionRow]:
-        """Return decisions; `why_not`: those that became no order; `missed`: signals missed."""
+        newest: int | None = None,
+    ) -> Iterator[Page[R]]:
+        """Give decisions as rows of a `kind`, only the `newest` where that is given.
+
+        `why_not`: those that became no order; `missed`: signals missed.
+        """
         view = v_decisions
-        query = _filtered(view, since=since, symbol=symbol, strategy=strategy)
+        asked = _conditions(view, since=since, symbol=symbol, strategy=strategy)
         if why_not:
-            query = query.where(view.c.verdict != WANTED)
+            asked.append(view.c.verdict != WANTED)
         if missed:
-            query = query.where(sa.tuple_(view.c.verdict, view.c.code) == sa.tuple_(*MISSED))
-        return self._made(DecisionRow, query)
+            asked.append(sa.tuple_(view.c.verdict, view.c.code) == sa.tuple_(*MISSED))
+        with self._page(kind, view, asked, newest) as page:
+            yield page
+
+    def last_decision_at(self) -> datetime | None:
+        """Return when something was decided last."""
+        with self._connected() as connection:
+            found = connection.execute(sa.select(sa.func.max(tables.decisions.c.at))).scalar()
+        return instant_of(found) if found is not None else None
 
     def auth_events(self, *, since: datetime | None = None) -> list[AuthRow]:
         """Return what happened to the second factor."""
@@ -256,6 +272,28 @@ class JournalReader:
         part = sa.or_(*(column.contains(reference.lower(), autoescape=True) for column in ids))
         return self._made(OrderRow, newest.where(part).limit(CANDIDATES_MAX))
 
+    @contextmanager
+    def _page(
+        self,
+        kind: type[R],
+        view: sa.FromClause,
+        asked: Sequence[sa.ColumnElement[bool]],
+        newest: int | None,
+    ) -> Iterator[Page[R]]:
+        """The rows as they are asked for, of one moment. What is left out is counted."""
+        columns = [view.c[field.name] for field in fields(kind)]  # type: ignore[arg-type]
+        query = sa.select(*columns).where(*asked).order_by(view.c.seq)
+        counting = sa.select(sa.func.count()).select_from(view).where(*asked)
+        with self._connected() as connection:
+            count = connection.execute(counting).scalar_one()
+            earlier = max(0, count - newest) if newest is not None else 0
+            if earlier:
+                seqs = sa.select(view.c.seq).where(*asked).order_by(view.c.seq.desc())
+                first = seqs.offset(count - earlier - 1).limit(1)
+                query = query.where(view.c.seq >= connection.execute(first).scalar_one())
+            found = connection.execute(query, execution_options={"yield_per": ROWS_AT_ONCE})
+            yield Page(count - earlier, earlier, (made(kind, row) for row in found.mappings()))
+
     def _made(self, kind: type[R], query: sa.Select[tuple[object, ...]]) -> list[R]:
         with self._connected() as connection:
             return [made(kind, row) for row in connection.execute(query).mappings()]
@@ -274,7 +312,12 @@ def stamp_in(raw: str) -> str | None:
 def _filtered(
     source: sa.FromClause, *, since: datetime | None, **wanted: str | None
 ) -> sa.Select[tuple[object, ...]]:
-    query = sa.select(source).order_by(source.c.seq)
-    if since is not None:
-        query = query.where(source.c.at >= instant_text(since))
-    return query.where(*(source.c[name] == it for name, it in wanted.items() if it is not None))
+    asked = _conditions(source, since=since, **wanted)
+    return sa.select(source).where(*asked).order_by(source.c.seq)
+
+
+def _conditions(
+    source: sa.FromClause, *, since: datetime | None, **wanted: str | None
+) -> list[sa.ColumnElement[bool]]:
+    asked = [source.c[name] == it for name, it in wanted.items() if it is not None]
+    return asked if since is None else [*asked, source.c.at >= instant_text(since)]

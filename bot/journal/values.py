@@ -1,9 +1,9 @@
 """What a reader of the journal gets: frozen rows, whole VND and shares, instants aware and UTC."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from bot.domain.entry import CheckResult, Numbers
 
@@ -15,6 +15,18 @@ _NEVER_PLACED: Final = {
     "EOD_ABSENT": "never placed",
 }
 """What became of an intent of which the broker has no order, by its send state."""
+
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[R]):
+    """Rows that are read while they are used: `count` of them, after `earlier` ones left out."""
+
+    count: int
+    earlier: int
+    rows: Iterator[R]
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +170,20 @@ class DecisionRow:
     price: int | None
     numbers: Numbers
     saw: Numbers
+    checks: tuple[CheckResult, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReasonRow:
+    """What of a decision its reason is told from, for those that look at very many."""
+
+    at: datetime
+    strategy: str
+    symbol: str
+    verdict: str
+    code: str
+    why: str
+    numbers: Numbers
     checks: tuple[CheckResult, ...]
 
 

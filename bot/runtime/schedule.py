@@ -159,9 +159,10 @@ class Alarm:
         assert self._instant is not None, "a timer without an instant"
         now = self._clock.now()
         if now < self._instant:
-            return self._wait(self._instant, now)
-        self._instant = self._timer = None
-        self._ring(now)
+            self._wait(self._instant, now)
+        else:
+            self._instant = self._timer = None
+            self._ring(now)
 
 
 class SystemTimetable:

@@ -113,7 +113,7 @@ def test_tables_texts_csv_and_json_show_it_and_obey_nothing(
     assert out.count("\n") == 4
     assert out.count(SHOWN) == 2
     assert not acting(out.replace("\x1b[1m", "").replace("\x1b[0m", ""))
-    assert csv_lines([{"why": FORGED}], ["why"])[1].startswith(SHOWN)
+    assert [*csv_lines([{"why": FORGED}], ["why"])][1].startswith(SHOWN)
 
 
 async def test_a_rejection_that_holds_a_fill_is_told_as_one_rejection(tmp_path: Path) -> None:

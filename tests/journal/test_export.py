@@ -15,6 +15,7 @@ from bot.journal.export import COLUMNS, MEANINGS, Format, What, export_directory
 from bot.journal.journal import Journal
 from bot.journal.reader import JournalReader
 from bot.journal.tables import v_timeline
+from bot.journal.values import DecisionRow
 from tests.journal.facts import EVERY_KIND, Story, after, but
 from tests.journal.stored import url_of, written_once
 
@@ -58,11 +59,13 @@ def test_counts_and_sums_equal_the_journal(written: str, tmp_path: Path) -> None
     counts = export_directory(written, tmp_path / "november")
 
     with JournalReader(written) as reader:
+        with reader.decisions(DecisionRow) as page:
+            decisions = page.count
         assert counts == {
             "orders.csv": len(reader.orders()),
             "fills.csv": len(reader.fills()),
             "events.csv": len(timeline(written)),
-            "decisions.csv": len(reader.decisions()),
+            "decisions.csv": decisions,
         }
         amounts = sum(row.amount for row in reader.fills())
     assert sum(int(row["amount"]) for row in read_csv(tmp_path / "november/fills.csv")) == amounts

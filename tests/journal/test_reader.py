@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -17,7 +18,7 @@ from bot.journal.grouping import group
 from bot.journal.journal import Journal
 from bot.journal.reader import JournalReader
 from bot.journal.tables import v_timeline
-from bot.journal.values import PositionRow
+from bot.journal.values import DecisionGroup, DecisionRow, PositionRow, ReasonRow
 from tests.journal.facts import DAY, EVERY_KIND, Story, after, but
 from tests.journal.stored import url_of, written_once
 
@@ -269,7 +270,8 @@ async def test_positions_are_what_is_left_of_fills(sqlite_url: str) -> None:
 
 
 def test_why_not_lists_what_became_no_order(reader: JournalReader) -> None:
-    rows = reader.decisions(why_not=True, symbol="VNM")
+    with reader.decisions(DecisionRow, why_not=True, symbol="VNM") as page:
+        rows = list(page.rows)
 
     assert [(row.verdict, row.code, row.local_id) for row in rows] == [
         ("BLOCKED", "max_order_value", "L-0005")
@@ -278,8 +280,27 @@ def test_why_not_lists_what_became_no_order(reader: JournalReader) -> None:
     assert rows[0].saw == {"bid": 27_000, "ask": 27_050}
 
 
+def test_of_many_decisions_the_newest_are_read_and_the_others_counted(
+    reader: JournalReader,
+) -> None:
+    _, _, everyone = decided(reader)
+    skips = [row for row in everyone if row.symbol == "FPT"]
+
+    assert decided(reader, newest=3) == (3, len(everyone) - 3, everyone[-3:])
+    assert decided(reader, newest=1, symbol="FPT") == (1, len(skips) - 1, skips[-1:])
+    assert decided(reader, newest=len(skips), symbol="FPT") == (len(skips), 0, skips)
+    assert decided(reader, newest=99, symbol="NONE") == (0, 0, [])
+
+
+def test_the_last_decision_has_a_time(reader: JournalReader) -> None:
+    _, _, everyone = decided(reader)
+
+    assert reader.last_decision_at() == max(row.at for row in everyone)
+
+
 def test_reasons_that_differ_in_figures_are_told_together(reader: JournalReader) -> None:
-    groups = group(reader.decisions(why_not=True, symbol="FPT"))
+    with reader.decisions(ReasonRow, why_not=True, symbol="FPT") as page:
+        groups = group(page.rows)
 
     assert len(groups) == 1
     told = groups[0]
@@ -328,6 +349,16 @@ async def test_both_databases_show_the_same(sqlite_url: str, postgres_url: str) 
     assert shown[0] == shown[1]
 
 
+def decided(reader: JournalReader, **asked: Any) -> tuple[int, int, list[DecisionRow]]:
+    with reader.decisions(DecisionRow, **asked) as page:
+        return page.count, page.earlier, list(page.rows)
+
+
+def grouped(reader: JournalReader) -> list[DecisionGroup]:
+    with reader.decisions(ReasonRow, why_not=True) as page:
+        return group(page.rows)
+
+
 def everything(reader: JournalReader) -> list[object]:
     """What every method of the reader answers."""
     since = after(900)
@@ -337,8 +368,9 @@ def everything(reader: JournalReader) -> list[object]:
         *(reader.order("l-0005"), reader.order("0003"), reader.order("last")),
         *(reader.timeline("ORD10000003"), reader.timeline("L-0005")),
         *(reader.fills(symbol="HPG"), reader.positions(), reader.profits(day=DAY)),
-        *(reader.decisions(why_not=True), reader.decisions(missed=True, since=since)),
-        *(group(reader.decisions(why_not=True)), reader.summary(DAY)),
+        *(decided(reader, why_not=True), decided(reader, missed=True, since=since)),
+        *(decided(reader, newest=3), reader.last_decision_at()),
+        *(grouped(reader), reader.summary(DAY)),
         *(reader.auth_events(), reader.runs()),
         *(candidates(reader, "ORD1"), candidates(reader, "L-000")),
     ]

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from bot.cli.command import Invocation
 from bot.cli.commands.journal import verdict_of
 from bot.cli.commands.orders import ended_words
-from bot.cli.rows import csv_lines
+from bot.cli.rows import Plain, csv_lines
+from bot.cli.show import ROWS_AT_ONCE, UNCUT, aligned, print_json, print_json_rows, print_table
 from bot.config.problems import ExitCode
 from bot.journal.reader import JournalReader
 from bot.journal.verify import VerifyReport
@@ -211,7 +213,7 @@ def test_an_order_that_a_check_refused_has_the_figures_that_decided(config: Path
 def test_csv_hands_a_spreadsheet_no_formula() -> None:
     row = {"why": "=1+1", "name": "@x", "realised": -5, "text": "-900017", "note": "-x"}
 
-    assert csv_lines([row], tuple(row))[1] == "'=1+1,'@x,-5,-900017,'-x"
+    assert [*csv_lines([row], tuple(row))][1] == "'=1+1,'@x,-5,-900017,'-x"
 
 
 @pytest.mark.parametrize("command", ["orders", "fills", "decisions", "decisions --why-not"])
@@ -265,6 +267,55 @@ def test_missed_signals_are_those_that_2fa_blocked(config: Path) -> None:
         "09:41 sma-fpt  FPT 1x    BLOCK SMA crossed",
         "1 decision",
     ]
+
+
+def test_the_newest_decisions_are_listed_and_the_earlier_ones_counted(config: Path) -> None:
+    everyone = call("decisions", "--all", "-c", str(config)).out.splitlines()
+
+    ran = call("decisions", "--limit", "2", "-c", str(config))
+
+    *rows, total = everyone[1:]
+    *newest, shown = ran.out.splitlines()[1:]
+    assert [row.split() for row in newest] == [row.split() for row in rows[-2:]]
+    assert total == f"{len(rows)} decisions"
+    assert shown == f"2 decisions · … {len(rows) - 2} earlier: --limit N, or --all"
+
+
+@pytest.mark.parametrize("kind", [(), ("--why-not",)])
+def test_a_program_hears_of_earlier_decisions_too(kind: tuple[str, ...], config: Path) -> None:
+    ran = call("decisions", *kind, "--limit", "1", "--json", "-c", str(config))
+
+    found = json.loads(ran.out)
+    assert len(found["decisions"]) == 1
+    assert found["earlier"] > 1
+    assert ran.err == f"… {found['earlier']} earlier: --limit N, or --all\n"
+
+
+def test_all_and_a_limit_contradict_each_other(config: Path) -> None:
+    ran = call("decisions", "--all", "--limit", "1", "-c", str(config))
+
+    assert (ran.code, ran.out) == (ExitCode.USAGE, "")
+
+
+def test_a_table_of_any_length_keeps_its_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    count = 2 * ROWS_AT_ONCE + 5
+    rows = [(f"L-{number:04}", number % 900, "x" * (number % 7)) for number in range(count)]
+
+    print_table(Invocation(), ("NAME", "QTY", "WHY"), iter(rows))
+
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == aligned(("NAME", "QTY", "WHY"), rows, limit=UNCUT)
+
+
+def test_json_row_by_row_is_the_json_of_the_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    rows: list[Plain] = [{"a": 1, "why": "Giá"}, {"a": 2, "why": '"rows": []'}]
+
+    for some in (rows, rows[:1], []):
+        print_json_rows("rows", iter(some), {"earlier": 7})
+        shown = capsys.readouterr().out
+        print_json({"rows": some, "earlier": 7})
+
+        assert shown == capsys.readouterr().out
 
 
 def test_part_of_an_id_that_several_orders_have_lists_them(config: Path) -> None:
