@@ -5,11 +5,14 @@ what was executed. A row that does not tell these, or with nonsense in another f
 and not overlooked: whoever reads the book hears of it, and of the id and symbol that it does name.
 Times are Vietnam local without an offset. Quantities are taken as they are, also impossible ones:
 who counts fills halts on them. Source: broker open API 0.2.0-preview.3, order-book row and 5.2.
+
+A row in the common form is read straight (`read_row`); any other is left to the model.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from decimal import ROUND_FLOOR, Decimal
 from functools import lru_cache
 from typing import Final
 
@@ -18,6 +21,7 @@ from bot.domain.instrument import EXCHANGE_TZ, Phase
 from bot.domain.order import OrderReport, Side, TodaysOrders, UnreadRow
 from bot.protocol.envelope import Payload
 from bot.protocol.errors import MalformedAnswer
+from bot.protocol.fidelity import FIDELITY
 from bot.protocol.fields import (
     Code,
     Flag,
@@ -31,16 +35,31 @@ from bot.protocol.fields import (
     Wire,
     Word,
     average_of,
-    elements,
     local_instant,
+    texts_or_none,
+    wholes_or_none,
 )
 from bot.protocol.redact import redact
 from bot.protocol.shaped import decoded
 from bot.protocol.sizes import ROWS_MAX
 from bot.protocol.status import REJECTED_STATUSES, STATUS_OF_CODE, settle, state_of, status_code_of
-from bot.protocol.strict_json import compact
+from bot.protocol.strict_json import INTEGER_MAX, compact
 
-_ROWS_REMEMBERED: Final = 1_024
+_TEXTS: Final = (
+    *("orderid", "symbol", "rootorderid", "txdate", "txtime", "odtimestamp", "side", "side_code"),
+    *("pricetype", "status", "status_code", "allowcancel", "allowamend", "feedbackmsg"),
+    *("afacctno", "afacctno_ext"),
+)
+_WHOLES: Final = (
+    *("qtty", "price", "limitprice", "execqtty", "execamt", "remainqtty", "cancelqtty"),
+)
+_UNREAD: Final = (
+    *("odorderid", "side_", "quoteqtty", "remainamt", "adjustqtty", "status_", "hosesession"),
+    *("matchtype_code", "matchtype_", "timetype", "timetypevalue", "isdisposal", "via", "via_"),
+    *("via_code", "tlname", "username", "custodycd", "custid", "producttypename", "strategy_id"),
+)
+_NAMES: Final = frozenset({*_TEXTS, *_WHOLES, "execprice", *_UNREAD, FIDELITY})
+_YES: Final = frozenset({"y", "1", "true"})
 
 _SIDE_OF_WORD: Final[Mapping[str, Side]] = {
     "BUY": Side.BUY,
@@ -89,24 +108,26 @@ def decode_todays_orders(
     payload: Payload, *, account: SubAccount, requested_at: datetime
 ) -> TodaysOrders:
     """Return the day order book of `account`, asked for at `requested_at` (market time)."""
-    rows = elements(payload)
+    rows = payload.value
+    if not isinstance(rows, list):
+        raise MalformedAnswer(payload.call, "not an array", payload.raw)
     if len(rows) > ROWS_MAX:
         wanted = f"wanted at most {ROWS_MAX:,} rows, found {len(rows):,}"
         raise MalformedAnswer(payload.call, wanted, payload.raw)
     reports, set_aside = [], []
     for row in rows:
-        alone = Payload(row.call, row.value)
+        alone = Payload(payload.call, row)
         try:
             reports.append(decode_order_row(alone, account=account, requested_at=requested_at))
         except MalformedAnswer as error:
-            names = row.value if isinstance(row.value, dict) else {}
+            names = row if isinstance(row, dict) else {}
             order_id, symbol = names.get("orderid"), names.get("symbol")
             set_aside.append(
                 UnreadRow(
                     order_id=order_id if isinstance(order_id, str) and order_id.strip() else None,
                     symbol=symbol.strip().upper() or None if isinstance(symbol, str) else None,
                     reason=error.reason,
-                    raw=_redacted(compact(row.value)),
+                    raw=_redacted(compact(row)),
                 )
             )
     return TodaysOrders(tuple(reports), tuple(set_aside))
@@ -116,6 +137,69 @@ def decode_order_row(
     payload: Payload, *, account: SubAccount, requested_at: datetime
 ) -> OrderReport:
     """Return one row. Its account is the one asked for, unless the row names another."""
+    found = read_row(payload.value, account=account, requested_at=requested_at)
+    return found or validate_row(payload, account=account, requested_at=requested_at)
+
+
+def read_row(value: object, *, account: SubAccount, requested_at: datetime) -> OrderReport | None:
+    """Return a row in the common form, None for any other."""
+    if type(value) is not dict or not value.keys() <= _NAMES:
+        return None
+    texts, wholes = texts_or_none(value, _TEXTS), wholes_or_none(value, _WHOLES)
+    if texts is None or wholes is None:
+        return None
+    order_id, symbol, root, day, time, stamp, side_word, side_code, *words = texts
+    order_type, status, code, cancel, amend, message, afacctno, extended = words
+    quantity, price, limit, executed, amount, remaining, cancelled = wholes
+    average, symbol, cancelled = value.get("execprice"), symbol.strip().upper(), cancelled or 0
+    if type(average) is Decimal:
+        average = int(average.to_integral_value(ROUND_FLOOR))
+    status = status.strip().upper() or STATUS_OF_CODE.get(code, "")
+    side = _SIDE_OF_WORD.get(side_word.strip().upper()) or _SIDE_OF_WORD.get(
+        side_code.strip().upper()
+    )
+    if executed is None and quantity is not None:
+        is_clear = (remaining or 0) + cancelled == quantity or status in REJECTED_STATUSES
+        executed = 0 if is_clear else None
+    if (
+        not (order_id.strip() and symbol and side)
+        or quantity is None
+        or executed is None
+        or (0 < executed <= quantity and not amount)
+        or (price or 0) < 0
+        or (limit or 0) < 0
+        or not (average is None or (type(average) is int and abs(average) <= INTEGER_MAX))
+    ):
+        return None
+    placed_on, amount = _day_or_none(day), amount or 0
+    return OrderReport(
+        order_id=order_id,
+        root_order_id=root or order_id,
+        account=account.extended_id if afacctno in {"", account.id} else extended or afacctno,
+        trading_date=placed_on or _day_or_none(stamp[:10]) or _day_of(requested_at),
+        symbol=symbol,
+        side=side,
+        quantity=quantity,
+        order_type=order_type.strip().upper(),
+        price=price or limit or None,
+        executed_quantity=executed,
+        average_price=average_of(average, amount, executed),
+        executed_amount=amount,
+        remaining_quantity=quantity - executed - cancelled if remaining is None else remaining,
+        cancelled_quantity=cancelled,
+        status=status,
+        state=state_of(status),
+        may_cancel=cancel.strip().lower() in _YES if cancel else None,
+        may_amend=amend.strip().lower() in _YES if amend else None,
+        placed_at=local_instant(placed_on, time, stamp),
+        message=message,
+        requested_at=requested_at,
+        raw=_redacted(compact(value)),
+    )
+
+
+def validate_row(payload: Payload, *, account: SubAccount, requested_at: datetime) -> OrderReport:
+    """Return any row by its model. Raises MalformedAnswer."""
     row = decoded(_Row, payload)
     status = row.status or STATUS_OF_CODE.get(row.status_code, "")
     side = _SIDE_OF_WORD.get(row.side) or _SIDE_OF_WORD.get(row.side_code)
@@ -125,15 +209,15 @@ def decode_order_row(
     remaining = row.remainqtty
     if remaining is None:
         remaining = row.qtty - executed - row.cancelqtty
-    # The list covers the current day only: a row without a date is of the request's day.
-    today = requested_at.astimezone(EXCHANGE_TZ).date()
     # `afacctno` is compared, as `afacctno_ext` comes in two forms.
     is_ours = row.afacctno in {"", account.id}
     return OrderReport(
         order_id=row.orderid,
         root_order_id=row.rootorderid or row.orderid,
         account=account.extended_id if is_ours else row.afacctno_ext or row.afacctno,
-        trading_date=_day_or_none(row.txdate) or _day_or_none(row.odtimestamp[:10]) or today,
+        trading_date=_day_or_none(row.txdate)
+        or _day_or_none(row.odtimestamp[:10])
+        or _day_of(requested_at),
         symbol=row.symbol,
         side=side,
         quantity=row.qtty,
@@ -155,7 +239,7 @@ def decode_order_row(
     )
 
 
-@lru_cache(maxsize=_ROWS_REMEMBERED)
+@lru_cache(maxsize=ROWS_MAX)
 def _redacted(row: str) -> str:
     """The book is read again and again, and most of its rows are as they were."""
     return redact(row)
@@ -178,6 +262,11 @@ def _executed(row: _Row, status: str, payload: Payload) -> tuple[int, int]:
         reason = f"execamt: wanted what {executed:,} executed shares came to; found nothing"
         raise MalformedAnswer(payload.call, reason, payload.raw)
     return executed, row.execamt or 0
+
+
+def _day_of(requested_at: datetime) -> date:
+    """The list covers the current day only: a row without a date is of the request's day."""
+    return requested_at.astimezone(EXCHANGE_TZ).date()
 
 
 def _day_or_none(text: str) -> date | None:

@@ -23,11 +23,11 @@ too. Source: broker open API 0.2.0-preview.3, tolerance rule.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, date, datetime, time
 from decimal import ROUND_FLOOR, ROUND_HALF_UP, Decimal, InvalidOperation
-from types import MappingProxyType
-from typing import Annotated, Final, TypeVar
+from types import MappingProxyType, NoneType
+from typing import Annotated, Any, Final, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -51,6 +51,7 @@ _ERRORS_SHOWN_MAX: Final = 3
 _UNIX_MS_MAX: Final = 4_102_444_800_000
 """The year 2100: larger "seconds" are milliseconds, or nonsense."""
 _DAY_CHARACTERS: Final = 10
+_TEXT_OR_NULL: Final = frozenset({str, NoneType})
 _YES: Final = frozenset({True, "Y", "y", "1", "true", "True", "TRUE"})
 
 # -------------------------------------------------------------------------------------- numbers
@@ -292,6 +293,21 @@ def elements(payload: Payload) -> list[Payload]:
     if not isinstance(payload.value, list):
         raise MalformedAnswer(payload.call, "not an array", payload.raw)
     return [Payload(payload.call, value, payload.raw) for value in payload.value]
+
+
+def texts_or_none(value: dict[str, Any], names: Iterable[str]) -> list[str] | None:
+    """Return the texts under these names, "" for null and absent; None if one is no text."""
+    found = [value.get(name) for name in names]
+    return [one or "" for one in found] if _TEXT_OR_NULL.issuperset(map(type, found)) else None
+
+
+def wholes_or_none(value: dict[str, Any], names: Iterable[str]) -> list[int | None] | None:
+    """Return the integers under these names, null and absent as None; None if one is no integer."""
+    found = [value.get(name) for name in names]
+    for one in found:
+        if one is not None and not (type(one) is int and -INTEGER_MAX <= one <= INTEGER_MAX):
+            return None
+    return found
 
 
 def said_of(error: ValidationError) -> str:

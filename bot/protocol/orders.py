@@ -3,13 +3,18 @@
 An answer may hold a rejection inside HTTP 200, no element, or several: nothing indexes blindly.
 Prices and quantities must be whole; the average execution price is floored; amounts, fee and tax
 are rounded half up. Source: broker open API 0.2.0-preview.3, order execution.
+
+An element in the common form is read straight (`read_result`); any other is left to the model.
 """
 
 from collections.abc import Sequence
+from datetime import date
+from typing import Final
 
 from bot.domain.order import OrderResult, OrderState, Side
 from bot.protocol.envelope import Payload, is_no_error
 from bot.protocol.errors import MalformedAnswer
+from bot.protocol.fidelity import FIDELITY
 from bot.protocol.fields import (
     Code,
     Floored,
@@ -24,11 +29,24 @@ from bot.protocol.fields import (
     Word,
     average_of,
     elements,
+    texts_or_none,
+    wholes_or_none,
 )
 from bot.protocol.redact import redact
 from bot.protocol.shaped import decoded
 from bot.protocol.status import settle_quantities, state_of
 from bot.protocol.strict_json import compact
+
+_TEXTS: Final = (
+    *("order_id", "account_id", "transaction_date", "symbol", "order_side", "market_price"),
+    *("order_status", "order_type", "code", "rejected_reason", "lot"),
+)
+_WHOLES: Final = (
+    *("order_quantity", "limit_price", "execute_quantity", "execute_price"),
+    *("fee_amount", "tax_amount", "execute_amount"),
+)
+_NAMES: Final = frozenset({*_TEXTS, *_WHOLES, FIDELITY})
+_SIDES: Final = dict(Side.__members__)
 
 
 class _OrderResult(Wire):
@@ -56,16 +74,64 @@ class _OrderResult(Wire):
 
 def decode_order_results(payload: Payload) -> tuple[OrderResult, ...]:
     """Return every element. `code` is None when it means no error (null, empty or "0")."""
-    return tuple(decode_order_result(element) for element in elements(payload))
+    return tuple([read_result(each.value) or validate_result(each) for each in elements(payload)])
 
 
-def decode_order_result(element: Payload) -> OrderResult:
+def read_result(value: object) -> OrderResult | None:
+    """Return an element in the common form, None for any other."""
+    if type(value) is not dict or not value.keys() <= _NAMES:
+        return None
+    texts, wholes = texts_or_none(value, _TEXTS), wholes_or_none(value, _WHOLES)
+    if texts is None or wholes is None:
+        return None
+    order_id, account, day, symbol, side, market_price, *words = texts
+    status, order_type, code, reason, lot = words
+    quantity, price, executed, average, fee, tax, amount = wholes
+    symbol, status, order_type = (
+        symbol.strip().upper(),
+        status.strip().upper(),
+        order_type.strip().upper(),
+    )
+    ours = _SIDES.get(side.strip().upper())
+    if not (account and symbol and status and order_type and quantity) or ours is None:
+        return None
+    if quantity < 0 or (price or 0) < 0:
+        return None
+    try:
+        transaction_date = date.fromisoformat(day)
+    except ValueError:
+        return None
+    executed, amount = _sound(executed or 0, amount or 0, quantity), amount or 0
+    return OrderResult(
+        order_id=order_id,
+        account=account,
+        transaction_date=transaction_date,
+        symbol=symbol,
+        side=ours,
+        quantity=quantity,
+        limit_price=price or None,
+        market_price=market_price.strip().upper() or None,
+        executed_quantity=executed,
+        average_price=average_of(average, amount, executed),
+        executed_amount=amount,
+        status=status,
+        state=_state(status, quantity, executed),
+        order_type=order_type,
+        fee=fee or 0,
+        tax=tax or 0,
+        code=None if is_no_error(code) else code,
+        reason=reason or None,
+        lot=lot.strip().upper() or None,
+        raw=redact(compact(value)),
+    )
+
+
+def validate_result(element: Payload) -> OrderResult:
+    """Return any element by its model. Raises MalformedAnswer."""
     found = decoded(_OrderResult, element)
     if found.order_side not in Side.__members__:
         raise MalformedAnswer(element.call, "order_side: neither BUY nor SELL", element.raw)
-    # Shares without their amount would be fills that cost nothing: the order's row has both.
-    is_sound = found.execute_amount or not 0 < found.execute_quantity <= found.order_quantity
-    executed = found.execute_quantity if is_sound else 0
+    executed = _sound(found.execute_quantity, found.execute_amount, found.order_quantity)
     return OrderResult(
         order_id=found.order_id,
         account=found.account_id,
@@ -79,7 +145,7 @@ def decode_order_result(element: Payload) -> OrderResult:
         average_price=average_of(found.execute_price, found.execute_amount, executed),
         executed_amount=found.execute_amount,
         status=found.order_status,
-        state=_state(found, executed),
+        state=_state(found.order_status, found.order_quantity, executed),
         order_type=found.order_type,
         fee=found.fee_amount,
         tax=found.tax_amount,
@@ -90,21 +156,29 @@ def decode_order_result(element: Payload) -> OrderResult:
     )
 
 
-def _state(found: _OrderResult, executed: int) -> OrderState:
+def _sound(executed: int, amount: int, quantity: int) -> int:
+    """Return the executed shares, but none without their amount: such fills would cost nothing.
+
+    The order's row has both.
+    """
+    return executed if amount or not 0 < executed <= quantity else 0
+
+
+def _state(status: str, quantity: int, executed: int) -> OrderState:
     """Read name and quantities; an answer does not mention a cancelled part.
 
     What is matched by its name, but not by its figures, goes on until its row shows the fills.
     """
-    state = state_of(found.order_status)
-    if state is OrderState.FILLED and executed < found.order_quantity:
+    state = state_of(status)
+    if state is OrderState.FILLED and executed < quantity:
         state = OrderState.ACCEPTED
     return settle_quantities(
         state,
-        status=found.order_status,
-        quantity=found.order_quantity,
+        status=status,
+        quantity=quantity,
         executed=executed,
         cancelled=0,
-        remaining=found.order_quantity - executed,
+        remaining=quantity - executed,
     )
 
 

@@ -7,20 +7,23 @@ import json
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
+from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pytest
 
+from bot.protocol.day_order_book import read_row, validate_row
 from bot.protocol.endpoints.endpoint import Endpoint
-from bot.protocol.endpoints.trading import STOCK_DEPTH, STOCK_QUOTE
+from bot.protocol.endpoints.trading import ORDER_DETAIL, PLACE_ORDER, STOCK_DEPTH, STOCK_QUOTE
 from bot.protocol.envelope import Payload, seal
 from bot.protocol.errors import MalformedAnswer
+from bot.protocol.orders import read_result, validate_result
 from bot.protocol.quotes import read_depth, read_quote, validate_depth, validate_quote
 from bot.protocol.strict_json import NotJson, compact, parse_common, parse_strictly
+from tests.protocol.samples import ACCOUNT, NOW, RESULT_JSON, ROW_JSON
 from tests.rows import every_row
 
-CHANGES = 25_000
-"""Of each reader's answers; four readers make it a hundred thousand."""
 STAMP = "2026-08-21T09:20:11+07:00"
 LEVELS = [{"price": 25_500 - 50 * at, "volume": 1_000 + at} for at in range(3)]
 
@@ -58,14 +61,51 @@ class Pair:
     read: Callable[[Any], object]
     validate: Callable[[Payload], object]
     good: tuple[Any, ...]
+    changes: int
 
     def __str__(self) -> str:
         return self.endpoint.name
 
 
-PAIRS = (
-    Pair(STOCK_QUOTE, read_quote, validate_quote, (QUOTE, {**QUOTE, "open": 0, "volume": None})),
-    Pair(STOCK_DEPTH, read_depth, validate_depth, (DEPTH, {**DEPTH, "bids": [], "asks": []})),
+PAIRS: tuple[Pair, ...] = (
+    Pair(
+        STOCK_QUOTE,
+        read_quote,
+        validate_quote,
+        (QUOTE, {**QUOTE, "open": 0, "volume": None}),
+        30_000,
+    ),
+    Pair(
+        STOCK_DEPTH, read_depth, validate_depth, (DEPTH, {**DEPTH, "bids": [], "asks": []}), 30_000
+    ),
+)
+ROWS: dict[str, Any] = {"account": ACCOUNT, "requested_at": NOW}
+PAIRS += (
+    Pair(
+        PLACE_ORDER,
+        read_result,
+        validate_result,
+        (
+            RESULT_JSON,
+            {**RESULT_JSON, "order_status": "MATCHED", "execute_quantity": 300, "code": "0"},
+            {**RESULT_JSON, "execute_quantity": 100, "execute_amount": 2_550_000},
+            {**RESULT_JSON, "order_status": "REJECTED", "code": "-1", "rejected_reason": "không"},
+            {**RESULT_JSON, "limit_price": None, "market_price": "MP", "fidelity": "queue"},
+        ),
+        25_000,
+    ),
+    Pair(
+        ORDER_DETAIL,
+        partial(read_row, **ROWS),
+        partial(validate_row, **ROWS),
+        (
+            ROW_JSON,
+            {**ROW_JSON, "execprice": Decimal("25466.67"), "fidelity": "queue"},
+            {**ROW_JSON, "execqtty": None, "remainqtty": 300, "txdate": None, "afacctno": "x"},
+            {**ROW_JSON, "status": "", "side": "", "price": 0, "txtime": "", "allowcancel": ""},
+        ),
+        15_000,
+    ),
 )
 each_pair = every_row("pair", PAIRS)
 
@@ -147,12 +187,12 @@ def scarred(body: bytes, chance: random.Random) -> bytes:
 
 def answers(pair: Pair) -> Iterator[bytes]:
     chance = random.Random(str(pair))
-    for _ in range(CHANGES):
+    for _ in range(pair.changes):
         value = chance.choice(pair.good)
         for _ in range(chance.choice((0, 1, 1, 1, 2, 3))):
             value = changed(value, chance)
         ascii_only = chance.random() < 0.1
-        body = json.dumps(value).encode() if ascii_only else compact(value).encode()
+        body = json.dumps(value, default=float).encode() if ascii_only else compact(value).encode()
         for _ in range(chance.choice((0, 0, 1))):
             body = scarred(body, chance)
         yield body
@@ -182,7 +222,7 @@ def test_whatever_is_read_straight_is_what_the_model_makes_of_it(pair):
             read += 1
             assert is_same(found, pair.validate(Payload("call", value))), body
 
-    assert read > CHANGES // 10
+    assert read > pair.changes // 10
 
 
 @each_pair
