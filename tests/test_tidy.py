@@ -66,6 +66,7 @@ LIBRARIES = {
 }
 # Libraries with one home: the paths that may import them.
 HOMES = {
+    "h11": "bot/broker/answer_reader.py",
     "httpx": "bot/broker/http.py",
     "sqlalchemy": "bot/journal/",
     "alembic": "bot/journal/",
@@ -473,6 +474,7 @@ BROKEN = [
     (libraries_are_declared, "bot/cli/show.py", "def f():\n    from rich.table import Table"),
     (libraries_have_one_home, "bot/domain/order.py", "import pydantic"),
     (libraries_have_one_home, "bot/broker/client.py", "import httpx"),
+    (libraries_have_one_home, "bot/broker/carrier.py", "import h11"),
     (libraries_have_one_home, "bot/runtime/live.py", "from sqlalchemy import select"),
     (libraries_have_one_home, "bot/engine/view.py", "import talib"),
     (pure_parts_do_no_io, "bot/engine/engine.py", "async def f(): pass"),

@@ -1,4 +1,4 @@
-"""The broker's side of a run, wired: one key, one budget, one clock offset, two pools."""
+"""The broker's side of a run, wired: one key, one budget, one clock offset."""
 
 from dataclasses import dataclass
 
@@ -6,20 +6,14 @@ from bot.broker.budget import RequestBudget, Waiter
 from bot.broker.channel import Channel, KeyBreaker
 from bot.broker.client import BrokerClient
 from bot.broker.clock_offset import ClockOffset, OnSkew
+from bot.broker.connect import connect_lanes
 from bot.broker.drift_watch import DriftWatch, OnDrift
-from bot.broker.http import (
-    BURN_BOUNDS,
-    ORDER_BOUNDS,
-    READ_BOUNDS,
-    AsgiApp,
-    Bounds,
-    Traffic,
-    connect,
-)
+from bot.broker.link import BURN_BOUNDS, ORDER_BOUNDS, READ_BOUNDS, AsgiApp, Bounds, Traffic
 from bot.broker.signer import Credentials, MakeNonce, Signer, random_nonce
 from bot.broker.two_factor import TwoFactor
 from bot.broker.writes import OrderWriter
 from bot.clock import Clock
+from bot.protocol.endpoints.endpoint import Lane
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +67,12 @@ def open_broker(
     traffic, offset = Traffic(max_concurrent=max_concurrent), ClockOffset(wire, on_skew)
     breaker, watch = KeyBreaker(offset, wire), DriftWatch(on_drift)
     signer, two_factor = Signer(credentials, offset, make_nonce), TwoFactor(offset)
+    links = connect_lanes(base_url, traffic=traffic, app=app)
+    # A burn asks about a place that may hang: it waits for no read's connection.
+    ways = links, {**links, Lane.BOOK: links[Lane.PLACE]}
     reads, orders = (
         Channel(
-            connect(base_url, traffic=traffic, app=app),
+            each,
             signer=signer,
             budget=budget,
             offset=offset,
@@ -84,7 +81,7 @@ def open_broker(
             waiter=waiter,
             bounds=bounds.read,
         )
-        for _ in range(2)
+        for each in ways
     )
     writer = writes(
         orders,

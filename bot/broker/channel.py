@@ -3,7 +3,7 @@
 Reads are tried again a few times, each attempt newly signed; nothing here ever repeats a write.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -12,11 +12,11 @@ from typing import Final, TypeGuard
 from bot.broker.budget import RequestBudget, Waiter
 from bot.broker.clock_offset import ClockOffset
 from bot.broker.errors import BrokerError, KeyRefused, Malformed, RateLimited, Timeout, Unreachable
-from bot.broker.http import Bounds, HttpRequest, LateAnswer, Link, UnusableAnswer
+from bot.broker.link import Bounds, HttpRequest, LateAnswer, Link, UnusableAnswer
 from bot.broker.signer import Signer
 from bot.clock import Clock
 from bot.protocol.answer import Answer, NoAnswer
-from bot.protocol.endpoints.endpoint import Endpoint, Tier
+from bot.protocol.endpoints.endpoint import Endpoint, Lane, Tier
 from bot.protocol.envelope import rate_limit_reset
 from bot.protocol.sizes import size_of
 
@@ -98,11 +98,14 @@ class KeyBreaker:
 
 
 class Channel:
-    """Sends the calls of one key over a link; learns clock offset and rate limits from answers."""
+    """Sends the calls of one key, each over its lane's link.
+
+    It learns clock offset and rate limits from the answers.
+    """
 
     def __init__(
         self,
-        link: Link,
+        links: Mapping[Lane, Link],
         *,
         signer: Signer,
         budget: RequestBudget,
@@ -112,7 +115,7 @@ class Channel:
         waiter: Waiter,
         bounds: Bounds,
     ) -> None:
-        self._link = link
+        self._links = links
         self._signer = signer
         self._budget = budget
         self._offset = offset
@@ -146,7 +149,7 @@ class Channel:
         if (barred := self._breaker.bar(is_signed=is_signed)) is not None:
             return barred
         sent_at = self._wire.now()
-        answer = await self._link.exchange(request, bounds)
+        answer = await self._links[endpoint.lane].exchange(request, bounds)
         if isinstance(answer, Answer):
             self._offset.observe(answer.headers, sent_at=sent_at, answered_at=self._wire.now())
             self._breaker.observe(answer, is_signed=is_signed)
@@ -199,7 +202,8 @@ class Channel:
 
     async def close(self) -> None:
         """Wait for what is under way and close the connections."""
-        await self._link.close()
+        for link in set(self._links.values()):
+            await link.close()
 
 
 def is_limit(answer: Answer | NoAnswer) -> TypeGuard[Answer]:

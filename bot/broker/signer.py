@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import uuid4
 
-from bot.broker.http import HttpRequest
+from bot.broker.link import HttpRequest
 from bot.clock import Clock, wire_ms
 from bot.protocol.endpoints.endpoint import Endpoint, Tier
 from bot.protocol.secret import Secret

@@ -14,7 +14,7 @@ from typing import Final
 from bot.broker.channel import Channel, Objection, is_limit, nothing_against
 from bot.broker.clock_offset import ClockOffset
 from bot.broker.errors import RateLimited
-from bot.broker.http import BURN_BOUNDS, ORDER_BOUNDS, Bounds, HttpRequest
+from bot.broker.link import BURN_BOUNDS, ORDER_BOUNDS, Bounds, HttpRequest
 from bot.broker.signer import SignedRequest, Signer
 from bot.broker.two_factor import TwoFactor
 from bot.domain.account import SubAccount

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from bot.broker.budget import RequestBudget, Waiter
 from bot.broker.clock_offset import ClockOffset
-from bot.broker.http import READ_BOUNDS, HttpRequest, Link
+from bot.broker.link import READ_BOUNDS, HttpRequest, Link
 from bot.clock import Clock, wire_ms
 from bot.conformance.signing import Signed, Signing
 from bot.protocol.answer import NoAnswer

@@ -12,8 +12,9 @@ from typing import Final
 
 from bot.broker.budget import OnWait, RequestBudget, Waiter
 from bot.broker.clock_offset import ClockOffset
+from bot.broker.connect import connect
 from bot.broker.errors import ForbiddenAddress, RateLimited
-from bot.broker.http import AsgiApp, Traffic, connect
+from bot.broker.link import AsgiApp, Traffic
 from bot.clock import Clock
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.conformance.access import ME, check_access, check_tiers

@@ -8,23 +8,26 @@ import ssl
 from asyncio import StreamReader as Reader
 from asyncio import StreamWriter as Writer
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, MutableMapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
 from shutil import which
 
 import pytest
 
+from bot.broker.connect import connect, connect_hot
 from bot.broker.errors import ForbiddenAddress
-from bot.broker.http import Bounds, HttpRequest, LateAnswer, Link, Traffic, UnusableAnswer, connect
+from bot.broker.link import Bounds, HttpRequest, LateAnswer, Link, Traffic, UnusableAnswer
 from bot.protocol.answer import Answer, NoAnswer
 from tests.broker.loopback import RawServer, Script, raw_server, reply, reset
 
-BOUNDS = Bounds(deadline_s=0.4, body_bytes_max=1000)
+BOUNDS = Bounds(deadline_s=3.0, body_bytes_max=1000)
 GET = HttpRequest("GET", "/users/v1/users/me", {"X-FH-APIKEY": "key"})
 POST = HttpRequest("POST", "/orders", {"Content-Type": "application/json"}, b'{"quantity":100}')
 
 
 Send = Callable[[object], Awaitable[None]]
+LinkTo = Callable[..., AbstractAsyncContextManager[Link]]
+Exchanged = Callable[..., Awaitable[Answer | NoAnswer]]
 
 
 @contextmanager
@@ -38,15 +41,6 @@ def environment(**variables: str) -> Iterator[None]:
         os.environ.update(kept)
 
 
-@asynccontextmanager
-async def link_to(base_url: str, traffic: Traffic | None = None) -> AsyncIterator[Link]:
-    link = connect(base_url, traffic=traffic or Traffic())
-    try:
-        yield link
-    finally:
-        await link.close()
-
-
 def answering(answer: bytes) -> Script:
     async def script(reader: Reader, writer: Writer, server: RawServer) -> None:
         while True:
@@ -57,17 +51,38 @@ def answering(answer: bytes) -> Script:
     return script
 
 
-async def exchanged(
-    script: Script,
-    request: HttpRequest = POST,
-    bounds: Bounds = BOUNDS,
-) -> Answer | NoAnswer:
-    async with raw_server(script) as server, link_to(server.base_url) as link:
-        return await link.exchange(request, bounds)
+@pytest.fixture(params=["httpx", "ours"])
+def link_to(request: pytest.FixtureRequest) -> LinkTo:
+    """Every claim here is kept by both carriers."""
+
+    @asynccontextmanager
+    async def opened(base_url: str, traffic: Traffic | None = None) -> AsyncIterator[Link]:
+        traffic = traffic or Traffic()
+        if request.param == "httpx":
+            link = connect(base_url, traffic=traffic)
+        else:
+            link = connect_hot(base_url, traffic=traffic, connections_max=4)
+        try:
+            yield link
+        finally:
+            await link.close()
+
+    return opened
+
+
+@pytest.fixture
+def exchanged(link_to: LinkTo) -> Exchanged:
+    async def exchange(
+        script: Script, request: HttpRequest = POST, bounds: Bounds = BOUNDS
+    ) -> Answer | NoAnswer:
+        async with raw_server(script) as server, link_to(server.base_url) as link:
+            return await link.exchange(request, bounds)
+
+    return exchange
 
 
 @pytest.mark.wire
-async def test_an_answer_comes_whole_with_lower_case_header_names():
+async def test_an_answer_comes_whole_with_lower_case_header_names(exchanged: Exchanged):
     answer = await exchanged(answering(reply(b'{"a":1}', headers="X-RateLimit-Reset: 7\r\n")))
 
     assert isinstance(answer, Answer)
@@ -76,7 +91,7 @@ async def test_an_answer_comes_whole_with_lower_case_header_names():
 
 
 @pytest.mark.wire
-async def test_a_delete_carries_its_body_and_length_on_the_wire():
+async def test_a_delete_carries_its_body_and_length_on_the_wire(link_to: LinkTo):
     body = b'{"sub_account":"120C000008.1"}'
     request = HttpRequest("DELETE", "/orders/ORD1", {"Content-Type": "application/json"}, body)
 
@@ -98,7 +113,7 @@ async def test_a_delete_carries_its_body_and_length_on_the_wire():
         "/plain",
     ],
 )
-async def test_the_target_goes_out_exactly_as_it_was_signed(target):
+async def test_the_target_goes_out_exactly_as_it_was_signed(link_to: LinkTo, target):
     async with raw_server(answering(reply())) as server, link_to(server.base_url) as link:
         await link.exchange(HttpRequest("GET", target, {}), BOUNDS)
 
@@ -106,7 +121,7 @@ async def test_the_target_goes_out_exactly_as_it_was_signed(target):
 
 
 @pytest.mark.wire
-async def test_a_get_sends_only_what_is_needed():
+async def test_a_get_sends_only_what_is_needed(link_to: LinkTo):
     async with raw_server(answering(reply())) as server, link_to(server.base_url) as link:
         await link.exchange(GET, BOUNDS)
 
@@ -120,7 +135,7 @@ async def test_a_get_sends_only_what_is_needed():
 
 
 @pytest.mark.wire
-async def test_a_closed_port_means_that_no_byte_left():
+async def test_a_closed_port_means_that_no_byte_left(link_to: LinkTo):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         base_url = f"http://127.0.0.1:{probe.getsockname()[1]}"
@@ -133,7 +148,7 @@ async def test_a_closed_port_means_that_no_byte_left():
 
 
 @pytest.mark.wire
-async def test_a_failed_tls_handshake_means_that_no_byte_left():
+async def test_a_failed_tls_handshake_means_that_no_byte_left(link_to: LinkTo):
     async with (
         raw_server(answering(reply())) as server,
         link_to(f"https://127.0.0.1:{server.port}") as link,
@@ -146,7 +161,7 @@ async def test_a_failed_tls_handshake_means_that_no_byte_left():
 
 
 @pytest.mark.wire
-async def test_the_environment_gets_no_key_of_a_connection(tmp_path: Path) -> None:
+async def test_the_environment_gets_no_key_of_a_connection(link_to: LinkTo, tmp_path: Path) -> None:
     files = {name: str(tmp_path / name) for name in ("key.pem", "certificate.pem", "keys.log")}
     openssl = which("openssl")
     if openssl is None:
@@ -186,7 +201,9 @@ BOTH = "Transfer-Encoding: chunked\r\n"
 
 @pytest.mark.wire
 @pytest.mark.parametrize("asked", [GET, POST], ids=["read", "write"])
-async def test_an_answer_of_two_lengths_is_not_believed(asked: HttpRequest) -> None:
+async def test_an_answer_of_two_lengths_is_not_believed(
+    exchanged: Exchanged, link_to: LinkTo, asked: HttpRequest
+) -> None:
     smuggled = reply(b"2\r\n{}\r\n0\r\n\r\n", headers=BOTH)
 
     async with raw_server(answering(smuggled)) as server, link_to(server.base_url) as link:
@@ -201,7 +218,9 @@ async def test_an_answer_of_two_lengths_is_not_believed(asked: HttpRequest) -> N
 
 @pytest.mark.wire
 @pytest.mark.parametrize("close", [reset, Writer.close], ids=["rst", "fin"])
-async def test_a_connection_dropped_after_the_request_leaves_it_open_whether_it_arrived(close):
+async def test_a_connection_dropped_after_the_request_leaves_it_open_whether_it_arrived(
+    exchanged: Exchanged, close
+):
     async def script(reader: Reader, writer: Writer, server: RawServer) -> None:
         await server.read(reader)
         close(writer)
@@ -214,7 +233,7 @@ async def test_a_connection_dropped_after_the_request_leaves_it_open_whether_it_
 
 @pytest.mark.wire
 @pytest.mark.parametrize("kept", [0, 1, 5])
-async def test_a_truncated_body_is_no_answer(kept):
+async def test_a_truncated_body_is_no_answer(exchanged: Exchanged, kept):
     async def script(reader: Reader, writer: Writer, server: RawServer) -> None:
         await server.read(reader)
         writer.write(reply(b'{"a":1}'[:kept], length=7))
@@ -227,7 +246,7 @@ async def test_a_truncated_body_is_no_answer(kept):
 
 
 @pytest.mark.wire
-async def test_a_cut_chunk_is_no_answer():
+async def test_a_cut_chunk_is_no_answer(exchanged: Exchanged):
     async def script(reader: Reader, writer: Writer, server: RawServer) -> None:
         await server.read(reader)
         writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab")
@@ -237,8 +256,30 @@ async def test_a_cut_chunk_is_no_answer():
 
 
 @pytest.mark.wire
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nX-Sum: 1\r\n\r\n",
+        b"Connection: close\r\n\r\n{}",
+        b"Content-Length: 2\r\nX: a\r\n b\r\n\r\n{}",
+    ],
+    ids=["chunks and trailers", "until the close", "a folded header"],
+)
+async def test_an_answer_may_end_in_every_lawful_way(exchanged: Exchanged, raw: bytes) -> None:
+    async def script(reader: Reader, writer: Writer, server: RawServer) -> None:
+        await server.read(reader)
+        writer.write(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n" + raw)
+        await writer.drain()
+
+    answer = await exchanged(script)
+
+    assert isinstance(answer, Answer)
+    assert (answer.http_status, answer.body) == (200, b"{}")
+
+
+@pytest.mark.wire
 @pytest.mark.parametrize("garbage", [b"\x00\x01\x02\r\n\r\n", b"HTTP/1.1 abc OK\r\n\r\n"])
-async def test_an_answer_that_is_no_http_is_no_answer(garbage):
+async def test_an_answer_that_is_no_http_is_no_answer(exchanged: Exchanged, garbage):
     answer = await exchanged(answering(garbage))
 
     assert isinstance(answer, NoAnswer)
@@ -270,7 +311,7 @@ async def _drip_body(reader: Reader, writer: Writer, server: RawServer) -> None:
 
 @pytest.mark.wire
 @pytest.mark.parametrize("script", [_hang, _drip_headers, _drip_body])
-async def test_the_deadline_is_for_the_whole_exchange(script):
+async def test_the_deadline_is_for_the_whole_exchange(exchanged: Exchanged, script):
     started = asyncio.get_running_loop().time()
 
     answer = await exchanged(script, bounds=Bounds(deadline_s=0.2, body_bytes_max=1000))
@@ -281,7 +322,7 @@ async def test_the_deadline_is_for_the_whole_exchange(script):
 
 
 @pytest.mark.wire
-async def test_a_body_beyond_the_cap_is_left_unread():
+async def test_a_body_beyond_the_cap_is_left_unread(exchanged: Exchanged):
     sent = 0
 
     async def script(reader: Reader, writer: Writer, server: RawServer) -> None:
@@ -301,7 +342,7 @@ async def test_a_body_beyond_the_cap_is_left_unread():
 
 
 @pytest.mark.wire
-async def test_a_gzip_bomb_stays_as_small_as_it_came():
+async def test_a_gzip_bomb_stays_as_small_as_it_came(exchanged: Exchanged):
     bomb = gzip.compress(b"0" * 500_000)
     bounds = Bounds(deadline_s=1, body_bytes_max=2000)
 
@@ -315,7 +356,7 @@ async def test_a_gzip_bomb_stays_as_small_as_it_came():
 
 @pytest.mark.wire
 @pytest.mark.parametrize("status", ["301 Moved Permanently", "307 Temporary Redirect"])
-async def test_a_redirect_is_an_answer_and_is_not_followed(status):
+async def test_a_redirect_is_an_answer_and_is_not_followed(exchanged: Exchanged, status):
     async with raw_server(answering(reply())) as other:
         location = f"Location: {other.base_url}/orders\r\n"
         answer = await exchanged(answering(reply(status=status, headers=location)))
@@ -326,7 +367,7 @@ async def test_a_redirect_is_an_answer_and_is_not_followed(status):
 
 
 @pytest.mark.wire
-async def test_proxy_variables_are_not_obeyed():
+async def test_proxy_variables_are_not_obeyed(exchanged: Exchanged):
     async with raw_server(answering(reply())) as proxy:
         with environment(HTTP_PROXY=proxy.base_url, ALL_PROXY=proxy.base_url):
             answer = await exchanged(answering(reply(b'{"direct":true}')))
@@ -337,7 +378,7 @@ async def test_proxy_variables_are_not_obeyed():
 
 
 @pytest.mark.wire
-async def test_cookies_are_not_kept():
+async def test_cookies_are_not_kept(link_to: LinkTo):
     async with (
         raw_server(answering(reply(headers="Set-Cookie: a=b\r\n"))) as server,
         link_to(server.base_url) as link,
@@ -350,7 +391,7 @@ async def test_cookies_are_not_kept():
 
 @pytest.mark.wire
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
-async def test_a_stale_connection_never_sends_an_order_twice(method):
+async def test_a_stale_connection_never_sends_an_order_twice(link_to: LinkTo, method):
     async def script(reader: Reader, writer: Writer, server: RawServer) -> None:
         await server.read(reader)
         if len(server.requests) == 1:
@@ -369,7 +410,7 @@ async def test_a_stale_connection_never_sends_an_order_twice(method):
 
 
 @pytest.mark.wire
-async def test_a_caller_that_goes_away_does_not_cut_off_the_request():
+async def test_a_caller_that_goes_away_does_not_cut_off_the_request(link_to: LinkTo):
     arrived, go_on = asyncio.Event(), asyncio.Event()
     traffic = Traffic()
 
@@ -393,7 +434,7 @@ async def test_a_caller_that_goes_away_does_not_cut_off_the_request():
 
 
 @pytest.mark.wire
-async def test_cancelled_callers_leave_no_connection_stuck():
+async def test_cancelled_callers_leave_no_connection_stuck(link_to: LinkTo):
     async def script(reader: Reader, writer: Writer, server: RawServer) -> None:
         while True:
             await server.read(reader)
@@ -413,7 +454,7 @@ async def test_cancelled_callers_leave_no_connection_stuck():
 
 
 @pytest.mark.wire
-async def test_after_a_missed_deadline_the_next_request_has_a_fresh_connection():
+async def test_after_a_missed_deadline_the_next_request_has_a_fresh_connection(link_to: LinkTo):
     async def script(reader: Reader, writer: Writer, server: RawServer) -> None:
         await server.read(reader)
         await asyncio.sleep(0.3 if server.connections == 1 else 0)

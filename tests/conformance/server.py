@@ -10,7 +10,8 @@ from typing import Any
 
 from bot.broker.budget import RequestBudget
 from bot.broker.clock_offset import ClockOffset
-from bot.broker.http import AsgiApp, Traffic, connect
+from bot.broker.connect import connect
+from bot.broker.link import AsgiApp, Traffic
 from bot.clock import SimulatedClock
 from bot.config.rulebook import load_rulebook
 from bot.config.scenario_file import load_scenario

@@ -19,7 +19,7 @@ import click
 from bot.broker.broker import AllBounds, Broker, open_broker
 from bot.broker.budget import RequestBudget, SystemWaiter
 from bot.broker.errors import BrokerError
-from bot.broker.http import ORDER_BOUNDS, READ_BOUNDS, Bounds
+from bot.broker.link import ORDER_BOUNDS, READ_BOUNDS, Bounds
 from bot.broker.signer import Credentials, SignedRequest
 from bot.clock import SystemClock
 from bot.domain.account import SubAccount

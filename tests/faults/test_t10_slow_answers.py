@@ -11,7 +11,7 @@ import pytest
 from bot.broker.broker import AllBounds, Broker, open_broker
 from bot.broker.budget import RequestBudget, SystemWaiter
 from bot.broker.errors import Timeout
-from bot.broker.http import Bounds, LateAnswer
+from bot.broker.link import Bounds, LateAnswer
 from bot.broker.signer import Credentials
 from bot.clock import SimulatedClock, SystemClock
 from bot.domain.outcome import Unknown

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 
-from bot.broker.http import AsgiApp
+from bot.broker.link import AsgiApp
 from bot.clock import SimulatedClock, wire_ms
 from bot.config.rulebook import load_rulebook
 from bot.domain.rulebook import Rulebook

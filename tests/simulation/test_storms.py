@@ -21,7 +21,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.pool import Pool
 
-from bot.broker.http import AsgiApp
+from bot.broker.link import AsgiApp
 from bot.config.scenario_file import load_scenario
 from bot.config.settings.load import load_settings
 from bot.runtime.activity import AllAtOnce

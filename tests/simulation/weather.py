@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import Any
 
-from bot.broker.http import AsgiApp
+from bot.broker.link import AsgiApp
 from bot.clock import Clock
 
 Message = Mapping[str, Any]

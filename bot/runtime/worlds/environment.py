@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from bot.broker.budget import Waiter
-from bot.broker.http import AsgiApp
+from bot.broker.link import AsgiApp
 from bot.clock import Clock
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.settings.load import Loaded

@@ -11,8 +11,9 @@ from contextlib import AsyncExitStack
 from datetime import datetime
 from typing import Final
 
+from bot.broker.connect import connect
 from bot.broker.errors import Malformed, Unreachable
-from bot.broker.http import READ_BOUNDS, HttpRequest, Traffic, connect
+from bot.broker.link import READ_BOUNDS, HttpRequest, Traffic
 from bot.clock import Clock, ScaledClock
 from bot.protocol.answer import Answer
 from bot.runtime.schedule import Fire, Job, Report, Timetable

@@ -6,7 +6,8 @@ and there is no two-factor token, device id or body to send.
 
 from typing import Final
 
-from bot.broker.http import Bounds, HttpRequest, Traffic, connect
+from bot.broker.connect import connect
+from bot.broker.link import Bounds, HttpRequest, Traffic
 from bot.broker.signer import Credentials, Signer
 from bot.clock import Clock
 from bot.protocol.answer import Answer, NoAnswer

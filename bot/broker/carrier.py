@@ -1,0 +1,314 @@
+"""Our own carrier for the calls that trading waits for: kept-alive connections on asyncio.
+
+An exchange needs no task: the caller waits for a future, which the callbacks of a connection
+fulfil. A caller that goes away leaves the exchange to its end all the same. The state of a
+connection is what it carries: one exchange, or none, and then it is idle. After an answer it is
+used again only when the answer ended where it said, nothing came behind it and the server keeps
+the connection open; it is dropped at once when a deadline passes, when bytes come that nobody asked
+for and when the other side ends. So what comes late never belongs to another request.
+
+The first byte: `is_sent` turns true immediately before the whole request is handed to the
+connection's transport, which may give it to the system there and then; whatever goes wrong from
+this instruction on is said to be sent. Until it the exchange is only an object in a line here:
+looking up the name, connecting, TLS, waiting for a connection and finding out that an idle one has
+been closed meanwhile all end before it.
+"""
+
+import asyncio
+import select
+import ssl
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from bot.broker.answer_reader import AnswerReader, Broken, Whole
+from bot.broker.link import (
+    ALWAYS,
+    IDLE_S_MAX,
+    Bounds,
+    HttpRequest,
+    LateAnswer,
+    Origin,
+    Traffic,
+    Unusable,
+    UnusableAnswer,
+    ms_since,
+)
+from bot.clock import boottime_s, performance_s
+from bot.protocol.answer import Answer, NoAnswer
+
+LINE_MAX: Final = 1_000
+"""Exchanges that wait for a connection; the request budget keeps them far below it."""
+_LENGTH_OF_NOTHING: Final = frozenset({"POST", "PUT"})
+"""A body that is empty is named by its length here (RFC 9110, 8.6)."""
+
+
+class _Exchange:
+    """One request and the future of its answer."""
+
+    __slots__ = ("answered", "bounds", "connection", "deadline", "is_sent", "started_s", "wire")
+
+    def __init__(self, wire: bytes, bounds: Bounds, answered: asyncio.Future[Answer | NoAnswer]):
+        self.wire = wire
+        self.bounds = bounds
+        self.answered = answered
+        self.started_s = performance_s()
+        self.is_sent = False
+        self.connection: _Connection | None = None
+        self.deadline: asyncio.TimerHandle
+
+
+class Carrier:
+    """Exchanges with one origin over at most `connections_max` connections.
+
+    `tls` is the configuration of a secure origin, None for a plain one.
+    """
+
+    def __init__(
+        self,
+        origin: Origin,
+        traffic: Traffic,
+        *,
+        tls: ssl.SSLContext | None,
+        connections_max: int,
+    ) -> None:
+        assert origin.is_secure == (tls is not None), "TLS goes with https"
+        self._origin = origin
+        self._traffic = traffic
+        self._tls = tls
+        self._connections_max = connections_max
+        self._always = "".join(
+            f"{name}: {value}\r\n" for name, value in {"Host": origin.name, **ALWAYS}.items()
+        )
+        self._connections: set[_Connection] = set()
+        self._idle: list[_Connection] = []
+        self._line: deque[_Exchange] = deque()
+        self._openings: set[asyncio.Task[None]] = set()
+
+    async def exchange(self, request: HttpRequest, bounds: Bounds) -> Answer | NoAnswer:
+        """Send once and read the whole answer. Goes on to its end when the caller is cancelled."""
+        wire = self._wire(request)
+        if wire is None:
+            return NoAnswer("a header or the target can't be sent as it is", is_sent=False)
+        if len(self._line) >= LINE_MAX:
+            return NoAnswer(f"{LINE_MAX:,} requests wait for a connection", is_sent=False)
+        loop = asyncio.get_running_loop()
+        exchange = _Exchange(wire, bounds, loop.create_future())
+        exchange.deadline = loop.call_later(bounds.deadline_s, self._too_late, exchange)
+        self._traffic.begin(exchange)
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.is_usable():
+                connection.carry(exchange)
+                break
+            connection.drop()
+        else:
+            self._line.append(exchange)
+            self._open_for_line()
+        return await exchange.answered
+
+    def _wire(self, request: HttpRequest) -> bytes | None:
+        """Return the bytes of a request, None when one of its texts would say something else.
+
+        A line break in a header would begin another header, or another request.
+        """
+        target, headers, body = request.target, request.headers, request.body
+        texts = "".join([target, *headers, *headers.values()])
+        if not (texts.isascii() and texts.isprintable()) or " " in target:
+            return None
+        fields = "".join([f"{name}: {text}\r\n" for name, text in headers.items()])
+        if body or request.method in _LENGTH_OF_NOTHING:
+            fields = f"{fields}Content-Length: {len(body)}\r\n"
+        head = f"{request.method} {target} HTTP/1.1\r\n{self._always}{fields}\r\n"
+        return head.encode("ascii") + body
+
+    # ---------------------------------------------------------------------- connections
+
+    def _open_for_line(self) -> None:
+        """Open a connection for each exchange in the line, as far as there may be more."""
+        while (
+            len(self._openings) < len(self._line)
+            and len(self._openings) + len(self._connections) < self._connections_max
+        ):
+            waiting = self._line[len(self._openings)]
+            task = asyncio.create_task(self._open(waiting.bounds))
+            self._openings.add(task)
+            task.add_done_callback(self._opened)
+
+    async def _open(self, bounds: Bounds) -> None:
+        """Connect, and serve the line. Whoever waits longest gets the failure, if it is one."""
+        try:
+            made = await self._connected(bounds.connect_s)
+        except TimeoutError:
+            self._no_connection(f"no connection within {bounds.connect_s:.1f} s")
+        except OSError as error:
+            self._no_connection(f"{type(error).__name__}: {error}")
+        else:
+            self._connections.add(made)
+            if not made.is_open():
+                self._no_connection("the server closed the new connection")
+                made.drop()
+            elif self._line:
+                made.carry(self._line.popleft())
+            else:
+                self._idle.append(made)
+
+    async def _connected(self, each_s: float) -> "_Connection":
+        """Return a new connection: TCP within its share of the time, and TLS within its own."""
+        loop, made = asyncio.get_running_loop(), _Connection(self)
+        async with asyncio.timeout(each_s):
+            transport, _ = await loop.create_connection(
+                lambda: made, self._origin.host, self._origin.port
+            )
+        if self._tls is not None:
+            async with asyncio.timeout(each_s):
+                secure = await loop.start_tls(
+                    transport, made, self._tls, server_hostname=self._origin.host
+                )
+            assert secure is not None, "a handshake that did not fail has a transport"
+            made.connection_made(secure)
+        return made
+
+    def _opened(self, task: asyncio.Task[None]) -> None:
+        self._openings.discard(task)
+        self._open_for_line()
+
+    def _no_connection(self, reason: str) -> None:
+        if self._line:
+            self.finish(self._line.popleft(), NoAnswer, reason)
+
+    def is_free(self, connection: "_Connection") -> None:
+        """A connection has brought its answer: it carries the next of the line, or is idle."""
+        if not self._line:
+            self._idle.append(connection)
+        elif connection.is_usable():
+            connection.carry(self._line.popleft())
+        else:
+            connection.drop()
+
+    def forget(self, connection: "_Connection") -> None:
+        """A connection is gone; someone in the line may need another."""
+        self._connections.discard(connection)
+        if connection in self._idle:
+            self._idle.remove(connection)
+        self._open_for_line()
+
+    # ------------------------------------------------------------------------ exchanges
+
+    def finish(self, exchange: _Exchange, kind: type[NoAnswer], reason: str) -> None:
+        """There is no answer to an exchange."""
+        silence = kind(reason, is_sent=exchange.is_sent, latency_ms=ms_since(exchange.started_s))
+        self.answer(exchange, silence)
+
+    def answer(self, exchange: _Exchange, answer: Answer | NoAnswer) -> None:
+        """An exchange is over; its caller may be gone."""
+        exchange.deadline.cancel()
+        self._traffic.end(exchange)
+        if not exchange.answered.done():
+            exchange.answered.set_result(answer)
+
+    def _too_late(self, exchange: _Exchange) -> None:
+        if exchange.connection is None:
+            self._line.remove(exchange)
+        else:
+            exchange.connection.drop()
+        reason = f"no complete answer within {exchange.bounds.deadline_s:g} s"
+        self.finish(exchange, LateAnswer, reason)
+
+    async def close(self) -> None:
+        """Wait for what is under way, then close every connection."""
+        await self._traffic.drain()
+        for opening in tuple(self._openings):
+            opening.cancel()
+        if self._openings:
+            await asyncio.wait(self._openings)
+        for connection in tuple(self._connections):
+            connection.drop()
+        await asyncio.sleep(0)  # a transport closes its socket in the loop's next round
+
+
+class _Connection(asyncio.Protocol):
+    """One connection and the exchange that it carries."""
+
+    def __init__(self, carrier: Carrier) -> None:
+        self._carrier = carrier
+        self._exchange: _Exchange | None = None
+        self._reader: AnswerReader
+        self._transport: asyncio.Transport
+        self._readable: Callable[[int], object]
+        self._free_since_s = boottime_s()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Called by the loop, and again with the transport of TLS."""
+        assert isinstance(transport, asyncio.Transport), "a connection carries a stream"
+        self._transport = transport
+        waiting = select.poll()
+        waiting.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
+        self._readable = waiting.poll
+
+    def is_usable(self) -> bool:
+        """Whether another exchange may begin: not idle for long, and the server has kept it open.
+
+        A close, or anything else, that has arrived and that the loop has not told yet shows as
+        something to be read where nothing may come.
+        """
+        is_fresh = boottime_s() - self._free_since_s <= IDLE_S_MAX
+        return is_fresh and self.is_open() and not self._readable(0)
+
+    def is_open(self) -> bool:
+        """Whether neither side has closed it, as far as the loop has told."""
+        return not self._transport.is_closing()
+
+    def carry(self, exchange: _Exchange) -> None:
+        """Send a request. From here on it counts as sent."""
+        self._exchange, exchange.connection = exchange, self
+        self._reader = AnswerReader(exchange.bounds.body_bytes_max)
+        exchange.is_sent = True
+        self._transport.write(exchange.wire)
+
+    def data_received(self, data: bytes) -> None:
+        """Called by the loop."""
+        if self._exchange is None:
+            self.drop()  # nobody asked for it
+            return
+        try:
+            whole = self._reader.take(data) if data else self._reader.end()
+        except Unusable as error:
+            self._fail(UnusableAnswer, str(error))
+        except Broken as error:
+            self._fail(NoAnswer, str(error))
+        else:
+            if whole is not None:
+                self._end(whole)
+
+    def eof_received(self) -> None:
+        """Called by the loop: the server sends no more. An idle connection is closed with it."""
+        self.data_received(b"")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Called by the loop."""
+        reason = f"{type(exc).__name__}: {exc}" if exc else "the connection was closed"
+        self._fail(NoAnswer, reason)
+
+    def _end(self, whole: Whole) -> None:
+        exchange, self._exchange = self._exchange, None
+        assert exchange is not None, "an answer has its exchange"
+        answer = Answer(whole.status, whole.headers, whole.body, ms_since(exchange.started_s))
+        self._carrier.answer(exchange, answer)
+        if whole.is_last:
+            self.drop()
+        else:
+            self._free_since_s = boottime_s()
+            self._carrier.is_free(self)
+
+    def _fail(self, kind: type[NoAnswer], reason: str) -> None:
+        exchange = self._exchange
+        self.drop()
+        if exchange is not None:
+            self._carrier.finish(exchange, kind, reason)
+
+    def drop(self) -> None:
+        """Close it at once and carry nothing more; what it carried is for the caller to end."""
+        self._exchange = None
+        self._transport.abort()
+        self._carrier.forget(self)

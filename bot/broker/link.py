@@ -1,0 +1,168 @@
+"""The seam below the client: one request goes out, one answer comes back, or none.
+
+What is here belongs to every carrier: ours for the calls that trading waits for (`carrier.py`),
+httpx for all others and as the reference (`http.py`), and the direct call of an application in this
+process (`in_process.py`). Every one of them keeps the same law. Nothing is followed, repeated, kept
+or unpacked: no redirects, no retries, no proxies or other settings from the environment, no
+cookies, no decompression. A request's target and body go out as the very bytes that were signed.
+Every exchange ends by its deadline, stops at its size limit and never raises: an answer that did
+not come is a value that says whether any byte of the request may have left.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Final, Protocol, TypeVar
+
+from bot.clock import performance_s
+from bot.protocol.answer import Answer, NoAnswer
+from bot.protocol.sizes import LARGE, SMALL
+
+IDLE_S_MAX: Final = 4.0
+"""A connection idle for longer is not used again: many servers close theirs after 5 s, and a write
+must not meet one that is being closed."""
+HEAD_BYTES_MAX: Final = 100 * 1024
+"""Of the head of an answer, and of any one line of it: httpx's own limit."""
+ALWAYS: Final = {
+    "Accept": "application/json",
+    "Accept-Encoding": "identity",
+    "User-Agent": "vnbot",
+}
+TWO_LENGTHS: Final = "the answer has both Content-Length and Transfer-Encoding"
+"""It ends elsewhere for someone on the way: RFC 9112, 6.3 (3)."""
+
+AsgiApp = Callable[..., Awaitable[None]]
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How long one exchange may take in all, and how many bytes of body are read."""
+
+    deadline_s: float
+    body_bytes_max: int
+
+    @property
+    def connect_s(self) -> float:
+        """The share for TCP, and again for TLS: both end before the deadline cuts them off."""
+        return self.deadline_s / 3
+
+
+READ_BOUNDS: Final = Bounds(deadline_s=8.0, body_bytes_max=LARGE.bytes_max)
+"""Of any read; each call also has a size limit of its own."""
+ORDER_BOUNDS: Final = Bounds(deadline_s=10.0, body_bytes_max=SMALL.bytes_max)
+BURN_BOUNDS: Final = Bounds(deadline_s=4.0, body_bytes_max=SMALL.bytes_max)
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRequest:
+    """What goes out. `target` is percent-encoded ASCII, path and query; headers hold secrets."""
+
+    method: str
+    target: str
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(default=b"", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LateAnswer(NoAnswer):
+    """The deadline passed first."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnusableAnswer(NoAnswer):
+    """An answer came that asking again would not improve: too long, or with two lengths."""
+
+
+class Unusable(Exception):
+    """What came can't be read or can't be believed; the text says why."""
+
+
+def too_long(bytes_max: int) -> Unusable:
+    """Return what to raise for a body beyond its limit."""
+    return Unusable(f"wanted at most {bytes_max:,} bytes, found more")
+
+
+class Link(Protocol):
+    """Exchanges with one origin."""
+
+    async def exchange(self, request: HttpRequest, bounds: Bounds) -> Answer | NoAnswer:
+        """Send once and read the whole answer. Goes on to its end when the caller is cancelled."""
+
+    async def close(self) -> None:
+        """Wait for what is under way, then close every connection."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a link leads: `host` as it is looked up, `name` as the Host header says it."""
+
+    scheme: str
+    host: str
+    port: int
+    name: str
+
+    @property
+    def is_secure(self) -> bool:
+        """True for TLS."""
+        return self.scheme == "https"
+
+
+class Traffic:
+    """The requests of one key that are under way, reads and writes together.
+
+    A caller that goes away never cuts off a request: the exchange goes on without it, so that the
+    answer to an order is read to its end and no connection is lost from a pool. With
+    `max_concurrent=1`, which is for an application in this process, requests start and finish
+    strictly in the order in which they were made.
+    """
+
+    def __init__(self, *, max_concurrent: int | None = None) -> None:
+        self._turn: AbstractAsyncContextManager[object] = (
+            nullcontext() if max_concurrent is None else asyncio.Semaphore(max_concurrent)
+        )
+        self._under_way: set[object] = set()
+        self._is_over = asyncio.Event()
+
+    @property
+    def in_flight(self) -> int:
+        """Requests made and not yet answered, including those that wait for their turn."""
+        return len(self._under_way)
+
+    def begin(self, exchange: object) -> None:
+        """Count an exchange that needs no task of its own, until its `end`."""
+        self._under_way.add(exchange)
+
+    def end(self, exchange: object) -> None:
+        """An exchange is over."""
+        self._under_way.discard(exchange)
+        if not self._under_way:
+            self._is_over.set()
+
+    async def carry(self, request: Coroutine[object, object, Result]) -> Result:
+        """Run one request to its end, in turn, even when the caller is cancelled meanwhile.
+
+        It is a task of its own under a shield: cancelling an httpx request would leak its place in
+        the pool (httpcore issue 1093), and cancelling an application would cut off what it does.
+        """
+
+        async def in_turn() -> Result:
+            async with self._turn:
+                return await request
+
+        task = asyncio.create_task(in_turn())
+        self.begin(task)
+        task.add_done_callback(self.end)
+        return await asyncio.shield(task)
+
+    async def drain(self) -> None:
+        """Wait until nothing is under way; every request has a deadline of its own."""
+        while self._under_way:
+            self._is_over.clear()
+            await self._is_over.wait()
+
+
+def ms_since(started_s: float) -> int:
+    """Whole milliseconds since a reading of the finest clock."""
+    return round((performance_s() - started_s) * 1000)

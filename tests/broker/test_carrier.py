@@ -1,0 +1,270 @@
+"""What our own carrier does with its connections; what it has in common with httpx: test_http."""
+
+import asyncio
+import socket
+import ssl
+from asyncio import StreamReader as Reader
+from asyncio import StreamWriter as Writer
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from shutil import which
+
+import pytest
+
+from bot.broker.answer_reader import INFORMATIONAL_MAX
+from bot.broker.carrier import Carrier
+from bot.broker.connect import CANCELS_MAX, PLACES_MAX, READS_MAX, connect_lanes
+from bot.broker.link import (
+    IDLE_S_MAX,
+    Bounds,
+    HttpRequest,
+    LateAnswer,
+    Origin,
+    Traffic,
+    UnusableAnswer,
+)
+from bot.protocol.answer import Answer, NoAnswer
+from bot.protocol.endpoints.endpoint import Lane
+from tests.broker.loopback import RawServer, Script, raw_server, reply
+
+BOUNDS = Bounds(deadline_s=3.0, body_bytes_max=1000)
+GET = HttpRequest("GET", "/users/v1/users/me", {"X-FH-APIKEY": "key"})
+POST = HttpRequest("POST", "/orders", {}, b"{}")
+
+
+@asynccontextmanager
+async def carrier_to(
+    port: int, most: int = 4, host: str = "127.0.0.1", tls: ssl.SSLContext | None = None
+) -> AsyncIterator[Carrier]:
+    origin = Origin("https" if tls else "http", host, port, f"{host}:{port}")
+    carrier = Carrier(origin, Traffic(), tls=tls, connections_max=most)
+    try:
+        yield carrier
+    finally:
+        await carrier.close()
+
+
+def answering(answer: bytes, then: bytes = b"") -> Script:
+    async def script(reader: Reader, writer: Writer, server: RawServer) -> None:
+        while True:
+            await server.read(reader)
+            writer.write(answer)
+            await writer.drain()
+            if then:
+                await asyncio.sleep(0.01)
+                writer.write(then)
+
+    return script
+
+
+async def _hang(reader: Reader, writer: Writer, server: RawServer) -> None:
+    await server.read(reader)
+    await asyncio.Event().wait()
+
+
+async def _hang_reads(reader: Reader, writer: Writer, server: RawServer) -> None:
+    request = await server.read(reader)
+    if request.line.startswith("GET"):
+        await asyncio.Event().wait()
+    writer.write(reply())
+    await writer.drain()
+
+
+@pytest.mark.wire
+async def test_one_connection_carries_one_exchange_after_another():
+    async with raw_server(answering(reply())) as server, carrier_to(server.port) as carrier:
+        answers = [await carrier.exchange(POST, BOUNDS) for _ in range(5)]
+
+    assert all(isinstance(answer, Answer) for answer in answers)
+    assert server.connections == 1
+
+
+@pytest.mark.wire
+async def test_there_are_no_more_connections_than_allowed_and_the_line_is_served_in_order():
+    async with raw_server(answering(reply())) as server, carrier_to(server.port, 2) as carrier:
+        requests = [HttpRequest("GET", f"/{number}", {}) for number in range(20)]
+        answers = await asyncio.gather(*(carrier.exchange(each, BOUNDS) for each in requests))
+
+    assert all(isinstance(answer, Answer) for answer in answers)
+    assert server.connections == 2
+    seen = [int(request.line.split("/")[1].split()[0]) for request in server.requests]
+    assert all(abs(number - at) <= 1 for at, number in enumerate(seen))
+
+
+@pytest.mark.wire
+async def test_no_write_waits_for_the_connection_of_a_read():
+    bounds = Bounds(deadline_s=1.5, body_bytes_max=1000)
+    async with raw_server(_hang_reads) as server:
+        links = connect_lanes(server.base_url, traffic=Traffic())
+        reads = [
+            asyncio.create_task(links[Lane.QUOTE].exchange(GET, bounds))
+            for _ in range(READS_MAX + 5)
+        ]
+        await asyncio.sleep(0)
+        answers = [await links[lane].exchange(POST, bounds) for lane in (Lane.PLACE, Lane.CANCEL)]
+        late = await asyncio.gather(*reads)
+        for link in set(links.values()):
+            await link.close()
+
+    assert all(isinstance(answer, Answer) for answer in answers)
+    assert [each.is_sent for each in late if isinstance(each, LateAnswer)].count(True) == READS_MAX
+
+
+@pytest.mark.wire
+async def test_no_cancel_waits_for_the_connection_of_a_place():
+    async with raw_server(_hang) as server:
+        links = connect_lanes(server.base_url, traffic=Traffic())
+        bounds = Bounds(deadline_s=0.3, body_bytes_max=1000)
+        lanes = [Lane.PLACE] * (PLACES_MAX + 1) + [Lane.CANCEL] * CANCELS_MAX
+        answers = await asyncio.gather(*(links[lane].exchange(POST, bounds) for lane in lanes))
+        for link in set(links.values()):
+            await link.close()
+
+    assert [answer.is_sent for answer in answers if isinstance(answer, NoAnswer)].count(False) == 1
+
+
+@pytest.mark.wire
+async def test_what_waits_for_a_connection_until_its_deadline_was_not_sent():
+    async with raw_server(_hang) as server, carrier_to(server.port, 1) as carrier:
+        bounds = Bounds(deadline_s=0.2, body_bytes_max=1000)
+        first, second = await asyncio.gather(*(carrier.exchange(POST, bounds) for _ in range(2)))
+
+    assert isinstance(first, LateAnswer)
+    assert isinstance(second, LateAnswer)
+    assert (first.is_sent, second.is_sent) == (True, False)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.wire
+async def test_a_server_that_has_closed_meanwhile_is_noticed_before_the_first_byte():
+    loop = asyncio.get_running_loop()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+
+        async def serve() -> socket.socket:
+            wire, _ = await loop.sock_accept(listener)
+            await loop.sock_recv(wire, 4096)
+            await loop.sock_sendall(wire, reply())
+            return wire
+
+        async with carrier_to(listener.getsockname()[1]) as carrier:
+            first, wire = await asyncio.gather(carrier.exchange(POST, BOUNDS), serve())
+            wire.close()  # the loop has no turn before the next exchange begins
+            second, again = await asyncio.gather(carrier.exchange(POST, BOUNDS), serve())
+            again.close()
+
+    assert isinstance(first, Answer)
+    assert isinstance(second, Answer)
+
+
+@pytest.mark.wire
+async def test_a_connection_idle_for_too_long_is_not_used_again():
+    async with raw_server(answering(reply())) as server, carrier_to(server.port) as carrier:
+        await carrier.exchange(POST, BOUNDS)
+        [idle] = carrier._idle
+        idle._free_since_s -= IDLE_S_MAX
+        answer = await carrier.exchange(POST, BOUNDS)
+
+    assert isinstance(answer, Answer)
+    assert server.connections == 2
+
+
+@pytest.mark.wire
+@pytest.mark.parametrize("raw", [reply() + b"HTTP/1.1 200 OK\r\n", reply() + reply(b"[1]")])
+async def test_bytes_behind_an_answer_end_its_connection(raw: bytes) -> None:
+    async with raw_server(answering(raw)) as server, carrier_to(server.port) as carrier:
+        answers = [await carrier.exchange(POST, BOUNDS) for _ in range(2)]
+
+    assert [each.body for each in answers if isinstance(each, Answer)] == [b"{}", b"{}"]
+    assert server.connections == 2
+
+
+@pytest.mark.wire
+async def test_an_answer_that_nobody_asked_for_ends_its_connection():
+    script = answering(reply(), then=reply(b"[1]"))
+    async with raw_server(script) as server, carrier_to(server.port) as carrier:
+        first = await carrier.exchange(POST, BOUNDS)
+        for _ in range(400):
+            await asyncio.sleep(0.005 if carrier._idle else 0)
+        second = await carrier.exchange(POST, BOUNDS)
+
+    assert [each.body for each in (first, second) if isinstance(each, Answer)] == [b"{}", b"{}"]
+    assert server.connections == 2
+
+
+@pytest.mark.wire
+async def test_a_server_that_closes_every_new_connection_is_not_hammered():
+    async def script(reader: Reader, writer: Writer, server: RawServer) -> None:
+        writer.close()
+
+    async with raw_server(script) as server, carrier_to(server.port) as carrier:
+        answers = await asyncio.gather(*(carrier.exchange(POST, BOUNDS) for _ in range(3)))
+
+    assert all(isinstance(answer, NoAnswer) for answer in answers)
+    assert server.connections <= 3
+
+
+@pytest.mark.wire
+async def test_a_flood_of_informational_answers_is_cut_off():
+    flood = b"HTTP/1.1 103 Hints\r\n\r\n" * (INFORMATIONAL_MAX + 1) + reply()
+
+    async with raw_server(answering(flood)) as server, carrier_to(server.port) as carrier:
+        answer = await carrier.exchange(POST, BOUNDS)
+
+    assert isinstance(answer, UnusableAnswer)
+    assert answer.is_sent
+
+
+@pytest.mark.wire
+@pytest.mark.parametrize(
+    "request_",
+    [
+        HttpRequest("GET", "/a", {"X-FH-2FA-TOKEN": "a\r\nX-Other: b"}),
+        HttpRequest("GET", "/a", {"X-FH-2FA-TOKEN": "a\n"}),
+        HttpRequest("GET", "/a", {"device-id": "má"}),
+        HttpRequest("GET", "/a HTTP/1.1\r\nX: b", {}),
+        HttpRequest("GET", "/a b", {}),
+    ],
+)
+async def test_a_text_that_would_say_something_else_is_not_sent(request_: HttpRequest) -> None:
+    async with raw_server(answering(reply())) as server, carrier_to(server.port) as carrier:
+        answer = await carrier.exchange(request_, BOUNDS)
+
+    assert isinstance(answer, NoAnswer)
+    assert not answer.is_sent
+    assert server.connections == 0
+
+
+@pytest.mark.wire
+async def test_over_tls_one_connection_carries_one_exchange_after_another(tmp_path: Path) -> None:
+    key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "certificate.pem")
+    openssl = which("openssl")
+    if openssl is None:
+        pytest.skip("there is no openssl to make a certificate")
+    made = await asyncio.create_subprocess_exec(
+        openssl, "req", "-x509", "-nodes", "-newkey", "ec", "-pkeyopt",
+        "ec_paramgen_curve:prime256v1", "-subj", "/CN=localhost", "-days", "1",
+        "-addext", "subjectAltName=DNS:localhost", "-keyout", key, "-out", certificate,
+        stderr=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
+    await made.wait()
+    served = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    served.load_cert_chain(certificate, key)
+    seen: list[bytes] = []
+
+    async def serve(reader: Reader, writer: Writer) -> None:
+        while head := await reader.readuntil(b"{}"):
+            seen.append(head)
+            writer.write(reply(b'{"price":27000}'))
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=served)
+    port = server.sockets[0].getsockname()[1]
+    trusting = ssl.create_default_context(cafile=certificate)
+
+    async with server, carrier_to(port, 1, "localhost", trusting) as carrier:
+        answers = [await carrier.exchange(POST, BOUNDS) for _ in range(3)]
+        assert len(carrier._connections) == 1
+
+    assert [each.body for each in answers if isinstance(each, Answer)] == [b'{"price":27000}'] * 3
+    assert seen[0].startswith(b"POST /orders HTTP/1.1\r\nHost: localhost:")
