@@ -5,12 +5,82 @@ after its end, also when no quote comes at the boundary. Its volume is the growt
 volume. A span in which no quote was seen has no bar.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from bot.domain.quote import Bar, Quote
 from bot.engine.indicators import IndicatorSet
 from bot.strategy import Indicator, Reads
+
+_FAR: Final = datetime.max.replace(tzinfo=UTC)
+
+
+class Bars:
+    """The series that strategies want, and when the first of their bars ends.
+
+    So an event costs nothing for the bars of other symbols, nor for those that are still forming.
+    """
+
+    def __init__(self) -> None:
+        self._of: dict[str, list[BarSeries]] = {}
+        self._wanted: list[BarSeries] = []
+        self._first_end = _FAR
+
+    def want(self, symbol: str, width: timedelta) -> None:
+        """Have bars of a symbol and a width, if there are none yet."""
+        if self.series(symbol, width) is None:
+            series = BarSeries(symbol, width)
+            self._wanted.append(series)
+            self._of.setdefault(symbol, []).append(series)
+
+    def series(self, symbol: str, width: timedelta) -> "BarSeries | None":
+        """Return the bars of a symbol and a width, None when nobody wants them."""
+        return next((each for each in self._of.get(symbol, ()) if each.width == width), None)
+
+    def has(self, symbol: str) -> bool:
+        """Tell whether anybody wants bars of a symbol."""
+        return symbol in self._of
+
+    def add(self, at: datetime, quote: Quote) -> None:
+        """Let a quote form the bars of its symbol."""
+        for series in self._of[quote.symbol]:
+            series.add(at, quote)
+            if series.forming is not None:
+                self._first_end = min(self._first_end, series.forming.end)
+
+    def take_whole(self, series: "BarSeries", bar: Bar) -> bool:
+        """Take a whole bar of a history; False when it is not newer than the last.
+
+        From here on quotes build none in its series: what they have begun is dropped.
+        """
+        series.is_recorded = True
+        if series.forming is not None:
+            series.forming = None
+            self._first_end = min(self._ends(), default=_FAR)
+        return series.take(bar)
+
+    def ended(self, at: datetime) -> "Iterator[tuple[BarSeries, Bar]]":
+        """Yield each bar that has ended by `at`, taken into its series, in the order in which the
+        series were wanted.
+        """
+        if at < self._first_end:
+            return
+        for series in self._wanted:
+            bar = series.close_if_due(at)
+            if bar is not None:
+                yield series, bar
+        self._first_end = min(self._ends(), default=_FAR)
+
+    def next_end(self, after: datetime) -> datetime | None:
+        """Return the first end of a forming bar after an instant."""
+        if self._first_end > after:
+            return None if self._first_end == _FAR else self._first_end
+        return min((end for end in self._ends() if end > after), default=None)
+
+    def _ends(self) -> Iterator[datetime]:
+        return (each.forming.end for each in self._wanted if each.forming is not None)
 
 
 @dataclass(slots=True)
@@ -53,11 +123,6 @@ class BarSeries:
         """Return an indicator, and note in `reads` that it was looked at."""
         value = reads[f"{name}({period})"] = self.indicators.read(name, period)
         return value
-
-    def stop_building(self) -> None:
-        """Whole bars have come: drop what quotes have begun."""
-        self.is_recorded = True
-        self.forming = None
 
     def add(self, at: datetime, quote: Quote) -> None:
         """Let a quote form the bar of its time. The bar before it must have been closed."""

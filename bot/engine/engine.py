@@ -207,6 +207,4 @@ def _deadlines(state: State) -> Iterator[datetime | None]:
             yield amend.due
     for cancel in () if state.gate.lacks_token else state.cancels.values():
         yield cancel.due
-    for series in state.bars.values():
-        if series.forming is not None:
-            yield series.forming.end
+    yield state.bars.next_end(state.now)

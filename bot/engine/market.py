@@ -48,11 +48,9 @@ def on_quote(state: State, event: QuoteReceived) -> None:
     quote = event.quote
     state.counts["quotes"] += 1
     state.quotes[quote.symbol] = QuoteSeen(event.at, quote)
-    if state.phase_of(quote.exchange).phase in BAR_PHASES:
-        for series in state.bars.values():
-            if series.symbol == quote.symbol:
-                series.add(event.at, quote)
-    for strategy, instance in wake.instances_at(state, quote.symbol):
+    if state.bars.has(quote.symbol) and state.phase_of(quote.exchange).phase in BAR_PHASES:
+        state.bars.add(event.at, quote)
+    for strategy, instance in state.instances.get(quote.symbol, ()):
         if wake.is_time(state, instance, "on_quote", strategy.plan.wake.quote):
             wake.wake(state, strategy, instance, "on_quote", quote)
     sends.on_fresh_quote(state, quote.symbol)
@@ -63,7 +61,7 @@ def on_depth(state: State, event: DepthReceived) -> None:
     depth = event.depth
     state.counts["depths"] += 1
     state.depths[depth.symbol] = DepthSeen(event.at, depth)
-    for strategy, instance in wake.instances_at(state, depth.symbol):
+    for strategy, instance in state.instances.get(depth.symbol, ()):
         if wake.is_time(state, instance, "on_depth", strategy.plan.wake.depth):
             view = DepthView(depth, instance.context.reads)
             wake.wake(state, strategy, instance, "on_depth", view)
@@ -71,26 +69,24 @@ def on_depth(state: State, event: DepthReceived) -> None:
 
 def on_bar(state: State, event: BarClosed) -> None:
     """Take a whole bar; one for warm-up fills the indicators and wakes nobody."""
-    series = state.bars.get((event.bar.symbol, timedelta(seconds=event.bar.seconds)))
+    series = state.bars.series(event.bar.symbol, timedelta(seconds=event.bar.seconds))
     if series is None:
         return
-    if not event.warm_up:
-        series.stop_building()
-    if series.take(event.bar) and not event.warm_up:
+    if event.warm_up:
+        series.take(event.bar)
+    elif state.bars.take_whole(series, event.bar):
         _wake_for_bar(state, series, event.bar)
 
 
 def close_bars(state: State) -> None:
     """Close the bars that have ended by now, in the order they were wanted, and wake for each."""
-    for series in state.bars.values():
-        bar = series.close_if_due(state.now)
-        if bar is not None:
-            _wake_for_bar(state, series, bar)
+    for series, bar in state.bars.ended(state.now):
+        _wake_for_bar(state, series, bar)
 
 
 def _wake_for_bar(state: State, series: BarSeries, bar: Bar) -> None:
     state.counts["bars"] += 1
-    for strategy, instance in wake.instances_at(state, bar.symbol):
+    for strategy, instance in state.instances[bar.symbol]:
         if strategy.plan.wake.bar != series.width:
             continue
         if not wake.skip_until_warm(state, strategy, instance, series.count):

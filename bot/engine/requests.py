@@ -195,12 +195,14 @@ def _approve(state: State, strategy: StrategyState, intent: Intent) -> None:
 
 
 def _intent_of(state: State, request: OrderRequest) -> Intent:
-    number = state.next_intent_number
-    # 20261119T022001.250000, as strftime would write it in ten times as long
-    at = state.now.isoformat(timespec="microseconds")[:26].replace("-", "").replace(":", "")
+    number, now = state.next_intent_number, state.now
+    instant = (  # 20261119T022001.250000: strftime takes as long as all the rest of this
+        f"{now.year}{now.month:02}{now.day:02}"
+        f"T{now.hour:02}{now.minute:02}{now.second:02}.{now.microsecond:06}"
+    )
     return Intent(
         intent_id=f"L-{number:04d}",
-        signal_id=f"{request.strategy}:{request.symbol}:{at}:{number}",
+        signal_id=f"{request.strategy}:{request.symbol}:{instant}:{number}",
         strategy=request.strategy,
         account=request.account,
         trading_date=state.trading_date,

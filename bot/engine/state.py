@@ -3,7 +3,7 @@
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from typing import Final
 
 from bot.domain.account import AccountSnapshot, ShareholderRight
@@ -24,7 +24,7 @@ from bot.domain.message import (
 from bot.domain.order import OrderReport
 from bot.domain.plan import Limits
 from bot.domain.rulebook import Rulebook
-from bot.engine.bars import BarSeries
+from bot.engine.bars import Bars
 from bot.engine.settings import EngineSettings, Guard, Invoke, LoadedStrategy, unguarded
 from bot.engine.tracked import (
     BEGINNING,
@@ -188,7 +188,7 @@ class State:
         self.quotes: dict[str, QuoteSeen] = {}
         self.depths: dict[str, DepthSeen] = {}
         self.phases: dict[Exchange, PhaseSeen] = {}
-        self.bars: dict[tuple[str, timedelta], BarSeries] = {}
+        self.bars = Bars()
         self.accounts: dict[str, AccountSnapshot] = {}
         self.external_shares: dict[tuple[str, str], int] = {}
         self.drift: dict[tuple[str, str], int] = {}
@@ -214,6 +214,10 @@ class State:
         self.hook_round = 0
         self.faults: dict[str, TrackedFault] = {}
         self.strategies = {loaded.plan.name: self._started(loaded) for loaded in strategies}
+        self.instances: dict[str, list[tuple[StrategyState, Instance]]] = {}
+        for strategy in self.strategies.values():
+            for symbol, instance in strategy.instances.items():
+                self.instances.setdefault(symbol, []).append((strategy, instance))
         self._records: list[Command] = []
         self._others: list[Command] = []
 
@@ -223,7 +227,7 @@ class State:
             self.instruments[instrument.symbol] = instrument
         for symbol in plan.symbols:
             if (width := plan.wake.bar) is not None:
-                self.bars.setdefault((symbol, width), BarSeries(symbol, width))
+                self.bars.want(symbol, width)
             context = Context(symbol, plan.name)
             strategy = loaded.factory(context)
             for name, value in plan.parameters.items():

@@ -200,7 +200,7 @@ def _strategy(state: State, strategy: StrategyState) -> StrategyStatus:
     instance = max(strategy.instances.values(), key=lambda each: each.bars_needed)
     if now_is == "on" and instance.bars_needed:
         width = plan.wake.bar
-        series = state.bars.get((instance.symbol, width)) if width is not None else None
+        series = state.bars.series(instance.symbol, width) if width is not None else None
         so_far = series.count if series else 0
         now_is, reason = "warming", f"waiting for {instance.bars_needed} bars ({so_far} so far)"
     return StrategyStatus(

@@ -9,7 +9,7 @@ was looked at. A call that read an indicator without enough history is a skip `w
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Final
 
@@ -31,14 +31,6 @@ REQUESTS_MAX: Final = 100
 
 MustYield = Callable[[], bool]
 """Says whether somebody else should have a turn before the next hook."""
-
-
-def instances_at(state: State, symbol: str) -> Iterable[tuple[StrategyState, Instance]]:
-    """Every instance at a symbol, in the order of the strategies."""
-    for strategy in state.strategies.values():
-        instance = strategy.instances.get(symbol)
-        if instance is not None:
-            yield strategy, instance
 
 
 def is_time(state: State, instance: Instance, hook: str, interval: timedelta | None) -> bool:

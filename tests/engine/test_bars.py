@@ -1,6 +1,7 @@
 import math
 from dataclasses import replace
 from datetime import timedelta
+from random import Random
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from bot.domain.instrument import Exchange, Phase
 from bot.domain.message import BarClosed, PhaseChanged
 from bot.domain.plan import Wake
 from bot.domain.quote import Bar, Quote
-from bot.engine.bars import BarSeries, grid_start
+from bot.engine.bars import Bars, BarSeries, grid_start
 from bot.engine.indicators import FUNCTIONS, IndicatorSet
 from bot.strategy import Indicator
 from tests.engine.stage import PLAN, START, Stage
@@ -117,6 +118,44 @@ def test_a_forming_bar_knows_its_end():
 
     ends = [series.forming and series.forming.end for series in (minute, five)]
     assert ends == [_at(120), _at(300)]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_bars_of_all_symbols_end_as_if_each_series_were_asked_at_every_instant(seed):
+    dice, wanted = Random(seed), [(s, n * MINUTE) for s in "ABC" for n in (1, 2, 3)]
+    dice.shuffle(wanted)
+    bars, asked = Bars(), [BarSeries(symbol, width) for symbol, width in wanted]
+    for symbol, width in wanted:
+        bars.want(symbol, width)
+        bars.want(symbol, width)
+
+    for second in range(0, 1_800, 7):
+        at, quote = _at(second), replace(_quote(dice.randint(90, 110)), symbol=dice.choice("ABC"))
+        ended = [bar for _, bar in bars.ended(at)]
+        assert ended == [bar for each in asked if (bar := each.close_if_due(at)) is not None]
+        if dice.random() < 0.2:
+            late = at - timedelta(seconds=dice.choice([0, 0, 90]))
+            bars.add(late, quote)
+            for each in asked:
+                if each.symbol == quote.symbol:
+                    each.add(late, quote)
+        if dice.random() < 0.02:
+            whole = replace(_bar(second, 100), symbol=quote.symbol)
+            series = bars.series(quote.symbol, MINUTE)
+            assert series is not None
+            double = next(e for e in asked if (e.symbol, e.width) == (quote.symbol, MINUTE))
+            double.is_recorded, double.forming = True, None
+            assert bars.take_whole(series, whole) is double.take(whole)
+        ends = [each.forming.end for each in asked if each.forming is not None]
+        assert bars.next_end(at) == min((end for end in ends if end > at), default=None)
+
+
+def test_a_symbol_without_wanted_bars_has_none():
+    bars = Bars()
+    bars.want("HPG", MINUTE)
+
+    assert (bars.has("HPG"), bars.has("FPT")) == (True, False)
+    assert bars.series("HPG", 2 * MINUTE) is None
 
 
 # ---------------------------------------------------------------------------------- indicators

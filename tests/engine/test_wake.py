@@ -278,7 +278,7 @@ def _state(hooks: dict[str, object], invoke: Invoke) -> tuple[State, StrategySta
         invoke=invoke,
     )
     gate.lift(book, RunState.STARTING, "", "")
-    return book, *next(iter(wake.instances_at(book, "HPG")))
+    return book, *book.instances["HPG"][0]
 
 
 def test_a_strategy_whose_hooks_lead_to_one_another_without_end_is_disabled():
