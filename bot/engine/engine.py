@@ -185,21 +185,21 @@ def _poll(state: State) -> None:
 
     A read that got lost is asked for again.
     """
-    due = [(name, backoff) for name, backoff in state.polls() if backoff.due <= state.now]
-    for _, backoff in due:
-        backoff.advance(state.now, state.settings.poll_backoff)
+    due = state.due_polls(state.now)
+    for polled in due:
+        state.advance_poll(polled)
     asked = state.day_order_book_asked_at
     if due and (asked is None or state.now - asked >= state.settings.read_patience):
         state.day_order_book_asked_at = state.now
-        state.command(ReadTodaysOrders(f"poll {', '.join(name for name, _ in due)}"))
+        names = ", ".join([polled.name for polled in due])
+        state.command(ReadTodaysOrders(f"poll {names}"))
 
 
 def _deadlines(state: State) -> Iterator[datetime | None]:
     """Yield when something is due by the clock, past or ahead: nothing has a timer of its own."""
-    for _, backoff in state.polls():
-        yield backoff.due
-    for order in state.open_orders():
-        yield order.expires_at
+    index = state.index
+    for deadlines in (index.order_polls, index.intent_polls, index.expiries):
+        yield deadlines.next_after(state.now)
     for held in sends.held(state):
         yield held.held_until
     for amend in state.amends.values():

@@ -29,6 +29,7 @@ from bot.engine.tracked import (
     DepthSeen,
     PhaseSeen,
     QuoteSeen,
+    SeenIds,
 )
 from bot.strategy import BarView, DepthView
 
@@ -138,11 +139,8 @@ def on_trading_day(state: State, event: TradingDayStarted) -> None:
     state.trading_date = event.trading_date
     end_earlier_days(state)
     # Only what may still matter is kept: the day order book of today knows no older row.
-    state.orders = {key: order for key, order in state.orders.items() if order.is_open}
-    state.intents = {
-        key: tracked for key, tracked in state.intents.items() if tracked.reserves_in_full
-    }
-    state.seen_ids = set(state.orders)
+    state.index.forget_ended()
+    state.seen_ids = SeenIds(state.orders)
     state.alerted.clear()
     state.counts.clear()
     for strategy in state.strategies.values():

@@ -101,7 +101,7 @@ def stop_if_settled(state: State) -> None:
     causes = state.gate.causes
     if RunState.STOPPING not in causes or state.gate.has_stopped or state.due_hooks:
         return
-    is_in_flight = any(tracked.state in _IN_FLIGHT for tracked in state.intents.values())
+    is_in_flight = any(tracked.state in _IN_FLIGHT for tracked in state.pending_intents())
     now_cancelling = [one for one in state.cancels.values() if one.queued_until is None]
     is_cancelling = bool(now_cancelling) and not state.gate.lacks_token
     if not is_in_flight and not is_cancelling:

@@ -133,7 +133,8 @@ def submit(
 ) -> Intent | None:
     """Check an order and send it, or journal why not; return the intent that was sent."""
     intent = _intent_of(state, request)
-    view = view_of(state, strategy, request, means, _twin(state, intent))
+    twin = state.index.twin_of(intent, state.now - state.settings.duplicate_window)
+    view = view_of(state, strategy, request, means, twin)
     checks = judge(request, view, strategy.limits)
     verdict, code, last = Verdict.PASSED, "OK", checks[-1]
     if not last.passed:
@@ -178,7 +179,7 @@ def _approve(state: State, strategy: StrategyState, intent: Intent) -> None:
     state.next_intent_number += 1
     state.counts["orders"] += 1
     strategy.orders_today += 1
-    state.intents[intent.intent_id] = TrackedIntent(intent, SendState.READY)
+    state.index.track_intent(TrackedIntent(intent, SendState.READY))
     state.record(IntentRecorded(state.now, intent, SendState.READY))
     state.record(
         Transition(
@@ -250,7 +251,7 @@ def view_of(
     instrument, quote = state.instruments.get(symbol), state.quotes.get(symbol)
     seen = state.phase_of(instrument.exchange) if instrument else None
     unknown = unknown_in_account = 0
-    for tracked in state.intents.values():
+    for tracked in state.pending_intents():
         unknown += tracked.is_unresolved and tracked.state is not SendState.SENDING
         is_unfenced = tracked.state is SendState.UNKNOWN
         unknown_in_account += is_unfenced and tracked.intent.account == account
@@ -289,21 +290,3 @@ def view_of(
         unknown=unknown,
         unknown_max=settings.max_unknown,
     )
-
-
-def _twin(state: State, intent: Intent) -> str | None:
-    """Return an equal order that is open, unresolved or younger than the window."""
-    oldest = state.now - state.settings.duplicate_window
-    harmless = {SendState.DENIED, SendState.EXPIRED_LOCAL, SendState.NOT_SENT}
-    fingerprint = intent.fingerprint
-    for tracked in state.intents.values():
-        other = tracked.intent
-        if other.symbol != intent.symbol or other.fingerprint != fingerprint:
-            continue
-        if tracked.state in harmless or other.intent_id == intent.follows:
-            continue
-        order = state.orders.get(tracked.order_id or "")
-        is_live = tracked.reserves_in_full or (order is not None and order.is_open)
-        if is_live or other.created_at > oldest:
-            return other.intent_id
-    return None

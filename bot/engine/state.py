@@ -1,7 +1,7 @@
 """Everything the engine knows: its one mutable root. Only handlers of events change it."""
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import date, datetime
 from typing import Final
@@ -25,6 +25,7 @@ from bot.domain.order import OrderReport
 from bot.domain.plan import Limits
 from bot.domain.rulebook import Rulebook
 from bot.engine.bars import Bars
+from bot.engine.index import Index
 from bot.engine.settings import EngineSettings, Guard, Invoke, LoadedStrategy, unguarded
 from bot.engine.tracked import (
     BEGINNING,
@@ -36,6 +37,7 @@ from bot.engine.tracked import (
     Instance,
     PhaseSeen,
     QuoteSeen,
+    SeenIds,
     StrategyState,
     TrackedAmend,
     TrackedCancel,
@@ -197,12 +199,12 @@ class State:
         self.early_flows: list[Flow] = []
         self.rights: dict[str, tuple[ShareholderRight, ...]] = {}
         self.explained_rights: set[tuple[str, bool]] = set()
-        self.intents: dict[str, TrackedIntent] = {}
-        self.orders: dict[str, TrackedOrder] = {}
+        self.index = Index(rulebook)
+        self.intents, self.orders = self.index.intents, self.index.orders
         self.chains = Chains()
         self.cancels: dict[str, TrackedCancel] = {}
         self.amends: dict[str, TrackedAmend] = {}
-        self.seen_ids: set[str] = set()
+        self.seen_ids = SeenIds()
         self.halted_symbols: dict[str, str] = {}
         self.set_aside: dict[str, TodaysOrdersRead] = {}
         self.alerted: set[str] = set()
@@ -291,37 +293,39 @@ class State:
         seen = self.phases.get(exchange)
         return seen or PhaseSeen(self.rulebook.phase_at(exchange, self.now), None)
 
-    def open_orders(self) -> list[TrackedOrder]:
+    def open_orders(self) -> Sequence[TrackedOrder]:
         """Every order that has not ended, own and external."""
-        return [order for order in self.orders.values() if order.is_open]
+        return self.index.open.of(True)
 
     def working_orders(self, strategy: str, symbol: str) -> list[TrackedOrder]:
         """The open orders of one strategy in one symbol."""
-        return [
-            order
-            for order in self.orders.values()
-            if order.row.strategy == strategy and order.row.symbol == symbol and order.is_open
-        ]
+        return [one for one in self.index.open_in.of(symbol) if one.row.strategy == strategy]
 
-    def pending_intents(self) -> list[TrackedIntent]:
+    def pending_intents(self) -> Sequence[TrackedIntent]:
         """Intents without a known order whose full size is reserved."""
-        return [tracked for tracked in self.intents.values() if tracked.reserves_in_full]
+        return self.index.pending.of(True)
 
-    def polls(self) -> Iterator[tuple[str, BackOff]]:
-        """What the day order book is read for, by the id of its intent or order."""
-        for order in self.orders.values():
-            if order.poll is not None and order.is_open:
-                yield order.row.intent_id or order.row.order_id, order.poll
-        for tracked in self.intents.values():
-            if tracked.poll is not None and tracked.order_id is None:
-                yield tracked.intent.intent_id, tracked.poll
+    def due_polls(self, at: datetime) -> Sequence[TrackedOrder | TrackedIntent]:
+        """What the day order book is to be read for by then: orders, then lost places."""
+        index = self.index
+        orders, intents = index.order_polls.ripe(self.now), index.intent_polls.ripe(self.now)
+        polled: Iterable[TrackedOrder | TrackedIntent] = (*orders, *intents)
+        return [one for one in polled if one.poll is not None and one.poll.due <= at]
 
     def satisfy_polls(self, requested_at: datetime) -> None:
         """A day order book has come: what was due when it was asked for need not be asked again."""
         self.day_order_book_asked_at = None
-        for _, backoff in self.polls():
-            if backoff.due <= requested_at:
-                backoff.advance(self.now, self.settings.poll_backoff)
+        for polled in self.due_polls(requested_at):
+            self.advance_poll(polled)
+
+    def first_poll(self) -> BackOff:
+        """Return the back-off of something that has just been sent, or has just changed."""
+        return BackOff(self.now + self.settings.poll_backoff[0])
+
+    def advance_poll(self, polled: TrackedOrder | TrackedIntent) -> None:
+        """Ask for the day order book a distance later than before."""
+        assert polled.poll is not None, "what falls due is polled"
+        polled.poll = polled.poll.advanced(self.now, self.settings.poll_backoff)
 
 
 def tighter(one: Limits, other: Limits) -> Limits:

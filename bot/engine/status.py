@@ -142,7 +142,7 @@ class BotStatus:
 
 def status_of(state: State) -> BotStatus:
     """Read the state; nothing changes."""
-    gate, intents = state.gate, state.intents.values()
+    gate = state.gate
     strategies = [_strategy(state, strategy) for strategy in state.strategies.values()]
     return BotStatus(
         at=state.now,
@@ -167,12 +167,12 @@ def status_of(state: State) -> BotStatus:
         amends=tuple(_amend(each) for each in state.amends.values()),
         held=tuple(
             HeldOrder(each.intent, each.held_until, each.refusal_code)
-            for each in intents
-            if each.state is SendState.HELD and each.held_until is not None
+            for each in state.index.held.of(True)
+            if each.held_until is not None
         ),
         unknown=tuple(
             each.intent
-            for each in intents
+            for each in state.pending_intents()
             if each.is_unresolved and each.state is not SendState.SENDING
         ),
         faults=tuple(
@@ -190,7 +190,7 @@ def status_of(state: State) -> BotStatus:
 
 def symbol_status_of(state: State, symbol: str) -> SymbolSeen:
     """Read what the state has of one symbol; nothing changes."""
-    rows = tuple(order.row for order in state.open_orders() if order.row.symbol == symbol)
+    rows = tuple(order.row for order in state.index.open_in.of(symbol))
     return SymbolSeen(state.quotes.get(symbol), state.depths.get(symbol), rows)
 
 

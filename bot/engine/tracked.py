@@ -1,9 +1,10 @@
 """What the engine remembers of each thing that is under way."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from typing import ClassVar
 
 from bot.domain.account import AccountSnapshot
 from bot.domain.entry import OrderUpdated
@@ -74,42 +75,90 @@ class Position:
         return amount - cost
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class BackOff:
     """When something is asked next, at growing distances."""
 
     due: datetime
     step: int = 0
 
-    def restart(self, now: datetime, distances: Sequence[timedelta]) -> None:
-        """Begin with the shortest distance again."""
-        self.step = 0
-        self.due = now + distances[0]
+    def advanced(self, now: datetime, distances: Sequence[timedelta]) -> "BackOff":
+        """Return one that waits a distance longer; the last one repeats."""
+        step = min(self.step + 1, len(distances) - 1)
+        return BackOff(now + distances[step], step)
 
-    def advance(self, now: datetime, distances: Sequence[timedelta]) -> None:
-        """Wait one distance longer; the last one repeats."""
-        self.step = min(self.step + 1, len(distances) - 1)
-        self.due = now + distances[self.step]
+
+class SeenIds:
+    """Ids in the order in which they were first seen."""
+
+    def __init__(self, ids: Iterable[str] = ()) -> None:
+        self._places = {order_id: place for place, order_id in enumerate(ids)}
+
+    def add(self, order_id: str) -> None:
+        """Note an id; it keeps its place when it is seen again."""
+        self._places.setdefault(order_id, len(self._places))
+
+    def until_now(self) -> "KnownIds":
+        """Return those seen so far, whatever is seen later."""
+        return KnownIds(self._places, len(self._places))
+
+
+@dataclass(frozen=True, slots=True)
+class KnownIds:
+    """The first `count` of the ids that were seen: nothing is copied for each order."""
+
+    places: Mapping[str, int]
+    count: int
+
+    def __contains__(self, order_id: object) -> bool:
+        place = self.places.get(str(order_id))
+        return place is not None and place < self.count
+
+
+class Watched:
+    """A thing that tells its index of every assignment to one of its `WATCHED` fields.
+
+    `number` is its place in the order of appearance. A thing that no index keeps tells nobody.
+    """
+
+    __slots__ = ("number", "watch")
+    WATCHED: ClassVar[frozenset[str]] = frozenset()
+    number: int
+    watch: Callable[[], None] | None
+
+    def __setattr__(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)
+        if name in self.WATCHED:
+            watch = getattr(self, "watch", None)
+            if watch is not None:
+                watch()
 
 
 @dataclass(slots=True)
-class TrackedIntent:
+class TrackedIntent(Watched):
     """An intent and what became of its one POST. `order_state` counts until an order row exists.
 
     `known_ids` are the ids of every row seen before its bytes left: none of them can be its own.
     """
+
+    WATCHED = frozenset({"state", "order_id", "poll"})
 
     intent: Intent
     state: SendState
     order_state: OrderState = OrderState.INITIALIZED
     order_id: str | None = None
     sent_at: datetime | None = None
-    known_ids: frozenset[str] = frozenset()
+    known_ids: KnownIds = KnownIds({}, 0)
     absent_reads: int = 0
     refusal_code: str = ""
     held_until: datetime | None = None
     is_waiting_to_resume: bool = False
     poll: BackOff | None = None
+
+    @property
+    def name(self) -> str:
+        """What it is called in words."""
+        return self.intent.intent_id
 
     @property
     def is_unresolved(self) -> bool:
@@ -180,13 +229,15 @@ class TrackedAmend:
 
 
 @dataclass(slots=True)
-class TrackedOrder:
+class TrackedOrder(Watched):
     """An order that the broker has given an id, ours or not.
 
     `requested_at` is the request start of the newest row merged; `executed_at` of the row that last
     raised the executed quantity. `change` is an amendment whose PUT may take effect: until its
     verdict the order counts with the larger of both values.
     """
+
+    WATCHED = frozenset({"row", "expires_at", "poll", "change"})
 
     row: OrderUpdated
     requested_at: datetime = BEGINNING
@@ -195,6 +246,11 @@ class TrackedOrder:
     expires_at: datetime | None = None
     poll: BackOff | None = None
     change: TrackedAmend | None = None
+
+    @property
+    def name(self) -> str:
+        """What it is called in words: by our own id, where it is ours."""
+        return self.row.intent_id or self.row.order_id
 
     @property
     def is_open(self) -> bool:

@@ -187,19 +187,23 @@ def test_one_cancel_that_raises_holds_back_no_other():
     stage = stage_with()
     stage.working()
     cancel(stage)
-    stage.engine._state.cancels["ORD1"].order_id = "ORD9"
-    other = stage.engine._state.orders["ORD1"]
-    stage.engine._state.orders["ORD2"] = replace(other, row=replace(other.row, order_id="ORD2"))
+    state = stage.engine._state
+    state.cancels["ORD1"].order_id = "ORD9"
+    other = state.orders["ORD1"]
+    state.index.track_order(replace(other, row=replace(other.row, order_id="ORD2")))
 
+    stage.after(16)
     cancel(stage, "ORD2")
 
+    assert stage.engine.status().reason == "engine fault"
     assert [one.order_id for one in stage.new(ReadOrder)] == ["ORD2"]
 
 
 def test_time_goes_on_when_the_next_deadline_is_not_known():
     stage = stage_with()
     stage.working()
-    stage.engine._state.orders["ORD1"].expires_at = cast("Any", "soon")
+    cancel(stage)
+    stage.engine._state.cancels["ORD1"].due = cast("Any", "soon")
 
     assert stage.due() == stage.now + timedelta(seconds=1)
     stage.pass_time(1)

@@ -6,13 +6,14 @@ one again, `STORM_SEEDS=0-200` many.
 """
 
 import asyncio
+import gc
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -24,13 +25,16 @@ from sqlalchemy.pool import Pool
 from bot.broker.link import AsgiApp
 from bot.config.scenario_file import load_scenario
 from bot.config.settings.load import load_settings
+from bot.engine.state import State
 from bot.runtime.activity import AllAtOnce
 from bot.runtime.run import run_bot
 from bot.runtime.run_controls import RunOptions
-from bot.runtime.worlds.environment import Access, EnvironmentSpec
+from bot.runtime.schedule import Fire, Job, Report
+from bot.runtime.worlds.environment import Access, Driver, EnvironmentSpec
 from bot.runtime.worlds.sandbox import wake_sandbox
 from bot.runtime.worlds.stepped import SteppedWaiter
 from bot.sandbox.library.library import Library
+from tests.engine.plain_scan import require_equal
 from tests.simulation.oracle import faults_in, outcome_of
 from tests.simulation.weather import Weather
 from tests.story import InProcessEnvironment, Shown, write_project
@@ -143,6 +147,28 @@ class Trap:
         return stepping
 
 
+class Scanned:
+    """A driver that compares the engine's index with a plain scan after every event.
+
+    A run hands its engine to nobody; in a child that has one run it is the one State there is.
+    """
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._states: list[State] = []
+
+    def wake_at(self, instant: datetime | None) -> None:
+        """The loop says so when it has carried out what came of an event."""
+        if not self._states:
+            self._states = [one for one in gc.get_objects() if isinstance(one, State)]
+        for state in self._states:
+            require_equal(state)
+        self._driver.wake_at(instant)
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        await self._driver.run(stopping)
+
+
 class Stormy(InProcessEnvironment):
     """The sandbox behind weather and a trap."""
 
@@ -161,6 +187,9 @@ class Stormy(InProcessEnvironment):
         assert access.app is not None
         weather = Weather(access.app, self.market, self._fine_from, self._dice)
         return replace(access, app=self._trap.around(self._winding(weather)))
+
+    def drive(self, jobs: Sequence[Job], on_due: Fire, report: Report) -> Driver:
+        return Scanned(super().drive(jobs, on_due, report))
 
     def _winding(self, app: AsgiApp) -> AsgiApp:
         """Answers go ways of different length, so that they overtake one another."""

@@ -184,7 +184,7 @@ def _end(
         to = OrderState.PARTIALLY_FILLED if is_partly else OrderState.ACCEPTED
         _move(state, order, to, f"{_words(amend)}: {amend.text}")
     if order.poll is not None:
-        order.poll.restart(state.now, state.settings.poll_backoff)
+        order.poll = state.first_poll()
     if verdict is not AmendVerdict.DONE or code:  # else the order's own row says it all
         kind = "ALERT" if verdict is AmendVerdict.DIFFERS else "AMEND"
         numbers: Numbers = {

@@ -53,7 +53,7 @@ def request(state: State, order: TrackedOrder, reason: str) -> None:
 def request_all(state: State, reason: str) -> None:
     """Want every own open order cancelled, those on their way too when they turn up."""
     state.gate.sweeps = reason
-    for order in list(state.open_orders()):
+    for order in state.open_orders():
         request(state, order, reason)
 
 
@@ -67,9 +67,7 @@ def sweep(state: State, order: TrackedOrder) -> None:
 
 def request_expired(state: State) -> None:
     """Want the orders cancelled that have worked long enough."""
-    for order in list(state.open_orders()):
-        if order.expires_at is None or order.expires_at > state.now:
-            continue
+    for order in state.index.expiries.ripe(state.now):
         order.expires_at = None
         tracked = state.intents.get(order.row.intent_id or "")
         after = tracked.intent.expire_after if tracked else None
@@ -85,7 +83,8 @@ def advance(state: State) -> None:
     """Take every cancel that is due one step on."""
     if state.gate.lacks_token:
         return
-    for cancel in list(state.cancels.values()):
+    due = [cancel for cancel in state.cancels.values() if cancel.due <= state.now]
+    for cancel in due:
         guarded(state, f"the cancel of {cancel.order_id}", _advance, state, cancel)
 
 
@@ -94,8 +93,6 @@ def _advance(state: State, cancel: TrackedCancel) -> None:
     row, order_id = state.orders[cancel.order_id].row, cancel.order_id
     if not state.orders[order_id].is_open:
         del state.cancels[order_id]
-        return
-    if cancel.due > state.now:
         return
     if cancel.tries - cancel.unsent >= state.settings.cancel_tries:
         del state.cancels[order_id]

@@ -23,7 +23,6 @@ from bot.engine.orders.merging import contradiction, merged, state_of
 from bot.engine.risk.accounts import add_flow, pause_after_loss
 from bot.engine.state import State
 from bot.engine.tracked import (
-    BackOff,
     Instance,
     Position,
     StrategyState,
@@ -117,8 +116,8 @@ def own_order(
         code=code,
     )
     expires_at = state.now + intent.expire_after if intent.expire_after is not None else None
-    order = TrackedOrder(row, expires_at=expires_at, poll=first_poll(state))
-    state.orders[report.order_id] = order
+    order = TrackedOrder(row, expires_at=expires_at, poll=state.first_poll())
+    state.index.track_order(order)
     state.seen_ids.add(report.order_id)
     tracked.order_id = report.order_id
     apply(state, order, report, source)
@@ -128,11 +127,6 @@ def own_order(
         order.row = replace(row, state=OrderState.ACCEPTED, broker_status=status)
         _record(state, order.row, row.state, report.raw, source)
     cancels.sweep(state, order)
-
-
-def first_poll(state: State) -> BackOff:
-    """Return the back-off of something that has just been sent."""
-    return BackOff(state.now + state.settings.poll_backoff[0])
 
 
 def external_order(state: State, report: OrderReport, note: str) -> None:
@@ -160,7 +154,7 @@ def external_order(state: State, report: OrderReport, note: str) -> None:
         note=note,
     )
     asked_at = report.requested_at
-    state.orders[row.order_id] = TrackedOrder(row, asked_at, asked_at, report.may_cancel)
+    state.index.track_order(TrackedOrder(row, asked_at, asked_at, report.may_cancel))
     _record(state, row, None, report.raw, "book")
 
 
@@ -205,7 +199,7 @@ def apply(state: State, order: TrackedOrder, report: OrderReport, source: str) -
     fill = _fill_of(state, before, after)
     order.row = after
     if order.poll is not None:
-        order.poll.restart(state.now, state.settings.poll_backoff)
+        order.poll = state.first_poll()
     _record(state, after, before.state, report.raw, source)
     _follow(state, order, before, fill)
 

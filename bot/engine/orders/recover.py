@@ -17,7 +17,7 @@ from bot.engine.orders import cancels, orders, sends
 from bot.engine.orders.orders import move_intent, move_unplaced
 from bot.engine.risk.accounts import flow_of
 from bot.engine.state import BY_ENGINE, LASTING, State
-from bot.engine.tracked import BackOff, Position, TrackedIntent, TrackedOrder
+from bot.engine.tracked import BackOff, Position, SeenIds, TrackedIntent, TrackedOrder
 
 _ORDER_STATES: Final[Mapping[SendState, OrderState]] = {
     SendState.READY: OrderState.INITIALIZED,
@@ -64,7 +64,7 @@ def on_recovered(state: State, event: Recovered) -> None:
 def _restore_order(state: State, row: OrderUpdated, intent: Intent | None) -> None:
     """An own open order is polled at once; its time to work counts from its intent."""
     order = TrackedOrder(row)
-    state.orders[row.order_id] = order
+    state.index.track_order(order)
     state.seen_ids.add(row.order_id)
     if order.is_own and order.is_open:
         order.poll = BackOff(state.now)
@@ -81,9 +81,9 @@ def _take_over(state: State, stored: StoredIntent) -> None:
         order_state=_ORDER_STATES.get(stored.state, OrderState.SUBMITTED),
         order_id=stored.order_id,
         sent_at=attempt.at if attempt else None,
-        known_ids=frozenset(attempt.known_ids) if attempt else frozenset(),
+        known_ids=SeenIds(attempt.known_ids if attempt else ()).until_now(),
     )
-    state.intents[intent.intent_id] = tracked
+    state.index.track_intent(tracked)
     match stored.state:
         case SendState.READY:
             move_intent(state, tracked, SendState.EXPIRED_LOCAL, "not sent before the restart")
@@ -123,7 +123,7 @@ def _end_earlier_days(state: State, reports: tuple[OrderReport, ...]) -> None:
     written to again. Where the history does not know the order, its symbol is halted.
     """
     by_id = {report.order_id: report for report in reports}
-    for order in list(state.open_orders()):
+    for order in state.open_orders():
         row = order.row
         if not order.is_own or row.trading_date >= state.trading_date:
             continue

@@ -21,10 +21,12 @@ def on_todays_orders(state: State, event: TodaysOrdersRead) -> None:
             unowned.append(report)
         elif not state.chains.is_former(report.order_id):
             guarded(state, f"row {report.order_id}", orders.apply, state, order, report, "book")
-    state.seen_ids.update(row.order_id for row in event.set_aside if row.order_id)
+    for row in event.set_aside:
+        if row.order_id:
+            state.seen_ids.add(row.order_id)
     state.satisfy_polls(event.requested_at)
-    for row in unknown.match(state, event, unowned):
-        guarded(state, f"row {row.order_id}", _adopt, state, row)
+    for report in unknown.match(state, event, unowned):
+        guarded(state, f"row {report.order_id}", _adopt, state, report)
 
 
 def _adopt(state: State, row: OrderReport) -> None:

@@ -62,7 +62,7 @@ def on_send_started(state: State, event: SendStarted) -> None:
     tracked = state.intents[event.intent_id]
     tracked.state, tracked.order_state = SendState.SENDING, OrderState.SUBMITTED
     tracked.sent_at = event.at
-    tracked.known_ids = frozenset(state.seen_ids)
+    tracked.known_ids = state.seen_ids.until_now()
 
 
 def on_place_answered(state: State, event: PlaceAnswered) -> None:
@@ -79,7 +79,7 @@ def on_place_answered(state: State, event: PlaceAnswered) -> None:
             move_intent(state, tracked, SendState.ACKED, f"accepted as {result.order_id}")
             gate.prove(state, result.order_id, event.intent_id)
             # A day order book read while the answer was under way showed the row as nobody's.
-            state.orders.pop(result.order_id, None)
+            state.index.forget_order(result.order_id)
             orders.own_order(state, tracked, report, "place")
         case Refused() if event.outcome.needs_two_factor:
             _hold(state, tracked, event.outcome)
@@ -136,7 +136,7 @@ def _unknown(state: State, tracked: TrackedIntent, reason: str) -> None:
 
 def ask_after(state: State, tracked: TrackedIntent) -> None:
     """Begin to find out what became of an unknown POST."""
-    tracked.poll = orders.first_poll(state)
+    tracked.poll = state.first_poll()
     state.command(BurnNonce(tracked.intent.intent_id))
     state.command(ReadTodaysOrders(f"unknown {tracked.intent.intent_id}"))
 
@@ -183,7 +183,7 @@ def on_two_factor_ready(state: State, event: TwoFactorReady) -> None:
 
 def held(state: State) -> list[TrackedIntent]:
     """Return the held intents, exits first."""
-    held = [tracked for tracked in state.intents.values() if tracked.state is SendState.HELD]
+    held = state.index.held.of(True)
     return sorted(held, key=lambda t: (not t.intent.closes_position, t.intent.intent_id))
 
 

@@ -27,7 +27,6 @@ from bot.engine.tracked import TrackedIntent
 _S = SendState
 _OPEN_QUESTIONS: Final = frozenset({_S.UNKNOWN, _S.FRESH, _S.REACHED, _S.AMBIGUOUS})
 _MAY_BE_FRESH: Final = frozenset({_S.UNKNOWN, _S.FRESH})
-_CERTAINLY_NOT_PLACED: Final = frozenset({_S.REFUSED, _S.NOT_PLACED, _S.NOT_SENT})
 
 
 def on_nonce_burnt(state: State, event: NonceBurnt) -> None:
@@ -49,10 +48,10 @@ def match(state: State, event: TodaysOrdersRead, rows: Sequence[OrderReport]) ->
     A row that might belong to a place still in flight, or to one whose row could not be read, is
     left out: the next read shows it again.
     """
-    waiting = [t for t in state.intents.values() if t.state is _S.SENDING]
+    waiting = [t for t in state.pending_intents() if t.state is _S.SENDING]
     # Questions that the broker could not tell apart are one group, by ascending send time.
     groups: dict[str, list[TrackedIntent]] = {}
-    questions = [t for t in state.intents.values() if t.state in _OPEN_QUESTIONS]
+    questions = [t for t in state.pending_intents() if t.state in _OPEN_QUESTIONS]
     for tracked in sorted(questions, key=lambda t: (t.sent_at or state.now, t.intent.intent_id)):
         groups.setdefault(tracked.intent.fingerprint, []).append(tracked)
     for group in groups.values():
@@ -62,7 +61,7 @@ def match(state: State, event: TodaysOrdersRead, rows: Sequence[OrderReport]) ->
         fitting = [row for row in rows if _is_candidate(state, group[0], row)]
         rows = [row for row in rows if row not in fitting]
         guarded(state, f"the rows of {group[0].intent.intent_id}", _assign, state, group, fitting)
-    for tracked in list(state.intents.values()):
+    for tracked in state.pending_intents():
         is_asked = tracked.state in _MAY_BE_FRESH and tracked.intent.account == event.account
         if not is_asked or set_aside.may_hide(state, event, tracked):
             continue
@@ -115,7 +114,7 @@ def end_day(state: State, today: date) -> None:
     """The day order book of the days before `today` is closed: what it never showed was not placed,
     as far as can be known.
     """
-    for tracked in list(state.intents.values()):
+    for tracked in state.pending_intents():
         intent, reads = tracked.intent, tracked.absent_reads
         if intent.trading_date >= today or tracked.state not in _MAY_BE_FRESH | {_S.REACHED}:
             continue
@@ -159,8 +158,6 @@ def _is_candidate(state: State, tracked: TrackedIntent, row: OrderReport) -> boo
 
 def ghost_of(state: State, row: OrderReport) -> TrackedIntent | None:
     """Return an intent that was certainly not placed, and yet this row looks like its order."""
-    for tracked in state.intents.values():
-        is_dead = tracked.state in _CERTAINLY_NOT_PLACED and not tracked.order_id
-        if is_dead and _is_candidate(state, tracked, row):
-            return tracked
-    return None
+    look = row.account, row.trading_date, row.symbol, row.side, row.quantity
+    dead = state.index.not_placed.of(look)
+    return next((tracked for tracked in dead if _is_candidate(state, tracked, row)), None)

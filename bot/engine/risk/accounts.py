@@ -15,7 +15,7 @@ from bot.domain.entry import AccountSeen, Fill
 from bot.domain.errors import CalendarEnds, NoRule
 from bot.domain.instrument import Exchange, Instrument
 from bot.domain.message import AccountRead
-from bot.domain.order import SendState, Side
+from bot.domain.order import Side
 from bot.engine import gate
 from bot.engine.risk import ledgers
 from bot.engine.state import State
@@ -52,9 +52,8 @@ def means_of(
     """
     name, account = strategy.plan.name, account or strategy.plan.account
     snapshot, exposure = state.accounts.get(account), strategy.position(symbol).shares
-    all_orders, all_pending = state.open_orders(), state.pending_intents()
-    orders = tuple([order for order in all_orders if order.row.symbol == symbol])
-    pending = tuple([one for one in all_pending if one.intent.symbol == symbol])
+    orders = tuple(state.index.open_in.of(symbol))
+    pending = tuple(state.index.pending_in.of(symbol))
     sellable, is_working = exposure, False
     for order in orders:
         row = order.row
@@ -63,16 +62,17 @@ def means_of(
             sellable -= order.open_quantity
         elif row.side is Side.BUY and row.account == account and row.strategy in {name, None}:
             exposure += order.open_quantity
-    for tracked in state.intents.values():
+    for tracked in pending:
         intent = tracked.intent
-        if (intent.strategy, intent.symbol) != (name, symbol):
-            continue
-        is_working = is_working or tracked.reserves_in_full or tracked.state is SendState.HELD
-        if tracked.reserves_in_full and intent.side is Side.BUY:
-            exposure += intent.quantity
+        if intent.strategy == name:
+            is_working = True
+            exposure += intent.quantity if intent.side is Side.BUY else 0
+    for tracked in state.index.held.of(True):
+        intent = tracked.intent
+        is_working = is_working or (intent.strategy, intent.symbol) == (name, symbol)
     free = _free_shares(state, snapshot, symbol, orders, pending) if snapshot else 0
     return Means(
-        cash=_free_cash(state, snapshot, all_orders, all_pending) if snapshot else None,
+        cash=_free_cash(state, snapshot) if snapshot else None,
         sellable=max(0, min(sellable, free)),
         exposure=exposure,
         orders=orders,
@@ -81,28 +81,18 @@ def means_of(
     )
 
 
-def _free_cash(
-    state: State,
-    snapshot: AccountSnapshot,
-    orders: Iterable[TrackedOrder],
-    pending: Iterable[TrackedIntent],
-) -> int:
-    account, cash, reserved = snapshot.account, snapshot.cash, []
+def _free_cash(state: State, snapshot: AccountSnapshot) -> int:
+    account, index = snapshot.account, state.index
+    cash = snapshot.cash - index.reserved.of(account)
     for flow in state.flows:
         if flow.account == account:
             cash -= flow.cash_out if flow.at > snapshot.at else 0
             cash += flow.cash_in if snapshot.at < flow.settles_at <= state.now else 0
-    for order in orders:
-        row = order.row
-        if order.is_own and row.account == account and row.side is Side.BUY:
-            price = worst_price(state, row.symbol, order.prices[-1])
-            reserved.append(order.open_quantity * price)
-    for tracked in pending:
-        intent = tracked.intent
-        if intent.account == account and intent.side is Side.BUY:
-            price = worst_price(state, intent.symbol, intent.limit_price)
-            reserved.append(intent.quantity * price)
-    for amount in reserved:
+    shares = [(one.row.symbol, one.open_quantity) for one in index.orders_at_market.of(account)]
+    pending = index.intents_at_market.of(account)
+    shares += [(one.intent.symbol, one.intent.quantity) for one in pending]
+    for symbol, quantity in shares:
+        amount = quantity * worst_price(state, symbol, None)
         cash -= amount + state.rulebook.fee(amount)
     return cash
 

@@ -1,0 +1,284 @@
+"""Every order and intent, filed by what the engine asks of them: kept at each move, not searched.
+
+A `Watched` thing tells its index of every assignment that may change where it is filed, so there is
+no way to move one without the index knowing. What an event costs then depends on what it touches:
+not on orders that have ended, and on open ones only where all of them are asked for.
+
+Groups keep the order in which their things first appeared, as a scan of all of them would.
+"""
+
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from datetime import date, datetime
+from functools import partial
+from heapq import heapify, heappop, heappush
+from itertools import count
+from types import MappingProxyType
+from typing import Final, Generic, TypeVar
+
+from bot.domain.order import Intent, OrderType, SendState, Side
+from bot.domain.rulebook import Rulebook
+from bot.engine.tracked import TrackedIntent, TrackedOrder, Watched
+
+_HARMLESS: Final = frozenset({SendState.DENIED, SendState.EXPIRED_LOCAL, SendState.NOT_SENT})
+_CERTAINLY_NOT_PLACED: Final = frozenset(
+    {SendState.REFUSED, SendState.NOT_PLACED, SendState.NOT_SENT}
+)
+STALE_MAX: Final = 100
+"""How many outlived instants a heap may hold beside as many as are still true."""
+
+T = TypeVar("T", bound=Watched)
+K = TypeVar("K", bound=Hashable)
+Look = tuple[str, date, str, Side, int]
+Fingerprint = tuple[Look, OrderType, int | None]
+
+
+class Groups(Generic[K, T]):
+    """Things by a key of theirs, each in one group at most."""
+
+    def __init__(self) -> None:
+        self._groups: dict[K, dict[int, T]] = {}
+        self._keys: dict[int, K] = {}
+
+    def put(self, thing: T, key: K | None) -> None:
+        """Put a thing into the group of its key, and not where it was before; None: nowhere."""
+        number = thing.number
+        before = self._keys.get(number)
+        if before == key:
+            return
+        if before is not None:
+            del self._keys[number], self._groups[before][number]
+            if not self._groups[before]:
+                del self._groups[before]
+        if key is not None:
+            group = self._groups.setdefault(key, {})
+            is_last = not group or next(reversed(group)) < number
+            self._keys[number], group[number] = key, thing
+            if not is_last:
+                self._groups[key] = dict(sorted(group.items()))
+
+    def of(self, key: K) -> Sequence[T]:
+        """Return the things of a key, by first appearance."""
+        group = self._groups.get(key)
+        return list(group.values()) if group else ()
+
+    def all(self) -> Mapping[K, Sequence[T]]:
+        """Return every group, in no order."""
+        return {key: self.of(key) for key in self._groups}
+
+
+class Sums:
+    """Amounts by account, at most one of each thing."""
+
+    def __init__(self) -> None:
+        self._parts: dict[int, tuple[str, int]] = {}
+        self._sums: Counter[str] = Counter()
+
+    def put(self, thing: Watched, part: tuple[str, int] | None) -> None:
+        """Count a thing with this account and amount, and not as before; None: not at all."""
+        before = self._parts.get(thing.number)
+        if before == part:
+            return
+        if before is not None:
+            self._sums[before[0]] -= before[1]
+            del self._parts[thing.number]
+        if part is not None:
+            self._sums[part[0]] += part[1]
+            self._parts[thing.number] = part
+
+    def of(self, account: str) -> int:
+        """Return the sum of an account."""
+        return self._sums[account]
+
+
+class Deadlines(Generic[T]):
+    """When things are due. What is due stays so until another instant is put."""
+
+    def __init__(self) -> None:
+        self._due: dict[int, tuple[datetime, T]] = {}
+        self._ripe: dict[int, T] = {}
+        self._heap: list[tuple[datetime, int]] = []
+
+    def put(self, thing: T, at: datetime | None) -> None:
+        """Have a thing fall due then, and not as before; None: never."""
+        number = thing.number
+        before = self._due.get(number)
+        if (before and before[0]) == at:
+            return
+        self._ripe.pop(number, None)
+        if at is None:
+            del self._due[number]
+            return
+        self._due[number] = at, thing
+        heappush(self._heap, (at, number))
+        if len(self._heap) > 2 * len(self._due) + STALE_MAX:
+            ahead = self._due.keys() - self._ripe.keys()
+            self._heap = [(self._due[each][0], each) for each in ahead]
+            heapify(self._heap)
+
+    def ripe(self, now: datetime) -> Sequence[T]:
+        """Return what is due by now, by first appearance."""
+        heap = self._heap
+        while heap and heap[0][0] <= now:
+            at, number = heappop(heap)
+            due = self._due.get(number)
+            if due is not None and due[0] == at:
+                self._ripe[number] = due[1]
+        return [thing for _, thing in sorted(self._ripe.items())] if self._ripe else ()
+
+    def next_after(self, now: datetime) -> datetime | None:
+        """Return the first instant after `now` at which something is due."""
+        self.ripe(now)
+        while self._heap:
+            at, number = self._heap[0]
+            due = self._due.get(number)
+            if due is not None and due[0] == at:
+                return at
+            heappop(self._heap)
+        return None
+
+
+class Index:
+    """All orders and intents of the day, and those of earlier days that are still questions.
+
+    `orders` and `intents` are for reading; things come in by `track_order` and `track_intent`, and
+    what is asked about them is in the groups. `reserved` is the money of all buys with a price,
+    fees included; those `at_market` cost what the quote says then.
+    """
+
+    def __init__(self, rulebook: Rulebook) -> None:
+        self._rulebook = rulebook
+        self._numbers = count(1)
+        self._orders: dict[str, TrackedOrder] = {}
+        self._intents: dict[str, TrackedIntent] = {}
+        self.orders: Mapping[str, TrackedOrder] = MappingProxyType(self._orders)
+        self.intents: Mapping[str, TrackedIntent] = MappingProxyType(self._intents)
+        self.open = Groups[bool, TrackedOrder]()
+        self.open_in = Groups[str, TrackedOrder]()
+        self.pending = Groups[bool, TrackedIntent]()
+        self.pending_in = Groups[str, TrackedIntent]()
+        self.held = Groups[bool, TrackedIntent]()
+        self.not_placed = Groups[Look, TrackedIntent]()
+        self.reserved = Sums()
+        self.orders_at_market = Groups[str, TrackedOrder]()
+        self.intents_at_market = Groups[str, TrackedIntent]()
+        self.order_polls = Deadlines[TrackedOrder]()
+        self.intent_polls = Deadlines[TrackedIntent]()
+        self.expiries = Deadlines[TrackedOrder]()
+        self._alike = Groups[Fingerprint, TrackedIntent]()
+
+    # -------------------------------------------------------------------------- what comes and goes
+
+    def track_order(self, order: TrackedOrder) -> None:
+        """Keep an order by its id, in the place of the one that was known by it, if any was."""
+        before = self._orders.get(order.row.order_id)
+        if before is not None:
+            self._drop_order(before)
+        order.number = before.number if before else next(self._numbers)
+        self._orders[order.row.order_id] = order
+        order.watch = partial(self._file_order, order)
+        self._file_order(order)
+
+    def track_intent(self, tracked: TrackedIntent) -> None:
+        """Keep an intent. There is none of its id yet."""
+        intent = tracked.intent
+        assert intent.intent_id not in self._intents, "an intent is approved once"
+        tracked.number = next(self._numbers)
+        self._intents[intent.intent_id] = tracked
+        self._alike.put(tracked, fingerprint_of(intent))
+        tracked.watch = partial(self._file_intent, tracked)
+        self._file_intent(tracked)
+
+    def forget_order(self, order_id: str) -> None:
+        """Know nothing of an order any more, if anything was known."""
+        order = self._orders.pop(order_id, None)
+        if order is not None:
+            self._drop_order(order)
+
+    def forget_ended(self) -> None:
+        """Keep only the orders that are open and the intents that are pending."""
+        for order_id in [key for key, order in self._orders.items() if not order.is_open]:
+            self.forget_order(order_id)
+        for key in [key for key, one in self._intents.items() if not one.reserves_in_full]:
+            tracked = self._intents.pop(key)
+            tracked.watch = None
+            for group in (self.held, self.not_placed, self._alike):
+                group.put(tracked, None)
+            self.intent_polls.put(tracked, None)
+
+    def _drop_order(self, order: TrackedOrder) -> None:
+        order.watch = None
+        for group in (self.open, self.open_in, self.orders_at_market):
+            group.put(order, None)
+        self.reserved.put(order, None)
+        self.order_polls.put(order, None)
+        self.expiries.put(order, None)
+
+    # ------------------------------------------------------------------------------ at each move
+
+    def _file_order(self, order: TrackedOrder) -> None:
+        """Put an order where it belongs now."""
+        row, is_open = order.row, order.is_open
+        poll = order.poll if is_open else None
+        self.open.put(order, is_open or None)
+        self.open_in.put(order, row.symbol if is_open else None)
+        self.order_polls.put(order, poll.due if poll else None)
+        self.expiries.put(order, order.expires_at if is_open else None)
+        is_paid_for = is_open and order.is_own and row.side is Side.BUY
+        price, part = order.prices[-1] if is_paid_for else None, None
+        if price is not None:
+            amount = order.open_quantity * price
+            part = row.account, amount + self._rulebook.fee(amount)
+        self.reserved.put(order, part)
+        self.orders_at_market.put(order, row.account if is_paid_for and price is None else None)
+
+    def _file_intent(self, tracked: TrackedIntent) -> None:
+        """Put an intent where it belongs now."""
+        intent, is_pending = tracked.intent, tracked.reserves_in_full
+        poll = tracked.poll if tracked.order_id is None else None
+        is_dead = tracked.state in _CERTAINLY_NOT_PLACED and not tracked.order_id
+        self.pending.put(tracked, is_pending or None)
+        self.pending_in.put(tracked, intent.symbol if is_pending else None)
+        self.held.put(tracked, tracked.state is SendState.HELD or None)
+        self.not_placed.put(tracked, look_of(intent) if is_dead else None)
+        self.intent_polls.put(tracked, poll.due if poll else None)
+        if is_pending:
+            self._alike.put(tracked, fingerprint_of(intent))
+        is_paid_for = is_pending and intent.side is Side.BUY
+        price, part = intent.limit_price if is_paid_for else None, None
+        if price is not None:
+            amount = intent.quantity * price
+            part = intent.account, amount + self._rulebook.fee(amount)
+        self.reserved.put(tracked, part)
+        self.intents_at_market.put(
+            tracked, intent.account if is_paid_for and price is None else None
+        )
+
+    # -------------------------------------------------------------------------------- what is asked
+
+    def twin_of(self, intent: Intent, oldest: datetime) -> str | None:
+        """Return the first equal intent that is open, unresolved or younger than `oldest`.
+
+        `oldest` never goes back and no order that has ended opens again: what is none of them now
+        is left out from here on, unless its intent is sent after all.
+        """
+        for tracked in self._alike.of(fingerprint_of(intent)):
+            other = tracked.intent
+            if other.intent_id == intent.follows:
+                continue
+            order = self._orders.get(tracked.order_id or "")
+            is_live = tracked.reserves_in_full or (order is not None and order.is_open)
+            if tracked.state not in _HARMLESS and (is_live or other.created_at > oldest):
+                return other.intent_id
+            self._alike.put(tracked, None)
+        return None
+
+
+def look_of(intent: Intent) -> Look:
+    """Return what a row of the day order book shows of an intent."""
+    return intent.account, intent.trading_date, intent.symbol, intent.side, intent.quantity
+
+
+def fingerprint_of(intent: Intent) -> Fingerprint:
+    """Return what `Intent.fingerprint` is the digest of."""
+    return look_of(intent), intent.order_type, intent.limit_price

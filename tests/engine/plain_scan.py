@@ -1,0 +1,148 @@
+"""What the index of the engine must say, worked out by looking at every order and intent.
+
+Slow and plain on purpose: it shares no code with the index but the fields of the things themselves.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from bot.domain.order import (
+    TERMINAL_STATES,
+    UNRESOLVED_SENDS,
+    SendState,
+    Side,
+)
+from bot.engine.state import State
+from bot.engine.tracked import TrackedIntent, TrackedOrder
+
+_DEAD = {SendState.REFUSED, SendState.NOT_PLACED, SendState.NOT_SENT}
+_HARMLESS = {SendState.DENIED, SendState.EXPIRED_LOCAL, SendState.NOT_SENT}
+
+
+def differences(state: State) -> list[str]:
+    """Return every answer of the index that a plain scan does not give."""
+    return [
+        f"{what}: the index says {found!r}, a scan {wanted!r}"
+        for what, found, wanted in _answers(state)
+        if found != wanted
+    ]
+
+
+def require_equal(state: State) -> None:
+    """Raise with every difference."""
+    found = differences(state)
+    assert not found, "\n".join(found)
+
+
+def _answers(state: State) -> Iterator[tuple[str, Any, Any]]:
+    index, now = state.index, state.now
+    orders, intents = list(state.orders.values()), list(state.intents.values())
+    working = [order for order in orders if order.row.state not in TERMINAL_STATES]
+    pending = [one for one in intents if _is_pending(one)]
+    held = [one for one in intents if one.state is SendState.HELD]
+    dead = [one for one in intents if one.state in _DEAD and not one.order_id]
+    yield "numbers", sorted(each.number for each in orders), [each.number for each in orders]
+    yield "open orders", _ids(state.open_orders()), _ids(working)
+    yield "pending intents", _ids(state.pending_intents()), _ids(pending)
+    yield "held intents", _ids(index.held.of(True)), _ids(held)
+    symbols = {each.row.symbol for each in orders} | {each.intent.symbol for each in intents}
+    for symbol in symbols:
+        here = [order for order in working if order.row.symbol == symbol]
+        yield f"open in {symbol}", _ids(index.open_in.of(symbol)), _ids(here)
+        waiting = [one for one in pending if one.intent.symbol == symbol]
+        yield f"pending in {symbol}", _ids(index.pending_in.of(symbol)), _ids(waiting)
+    looks = {_look(one) for one in intents}
+    for look in looks:
+        like = [one for one in dead if _look(one) == look]
+        yield f"not placed {look}", _ids(index.not_placed.of(look)), _ids(like)
+    accounts = {each.row.account for each in orders} | {each.intent.account for each in intents}
+    for account in accounts:
+        yield from _money(state, account, working, pending)
+    yield from _dues(state, working, intents)
+    oldest = now - state.settings.duplicate_window
+    for one in intents:
+        found, wanted = index.twin_of(one.intent, oldest), _twin(state, one, oldest)
+        yield f"twin of {one.name}", found, wanted
+
+
+def _money(
+    state: State, account: str, working: list[TrackedOrder], pending: list[TrackedIntent]
+) -> Iterator[tuple[str, Any, Any]]:
+    """The money of every own buy that works, or whose outcome is not known."""
+    bought = [
+        order
+        for order in working
+        if order.row.intent_id is not None
+        and order.row.account == account
+        and order.row.side is Side.BUY
+    ]
+    asked = [
+        one for one in pending if one.intent.account == account and one.intent.side is Side.BUY
+    ]
+    amounts = [
+        order.open_quantity * max(price for price in order.prices if price is not None)
+        for order in bought
+        if order.prices != (None,)
+    ]
+    amounts += [
+        one.intent.quantity * one.intent.limit_price
+        for one in asked
+        if one.intent.limit_price is not None
+    ]
+    wanted = sum(amount + state.rulebook.fee(amount) for amount in amounts)
+    yield f"reserved in {account}", state.index.reserved.of(account), wanted
+    unpriced = [order for order in bought if order.prices == (None,)]
+    found = state.index.orders_at_market.of(account)
+    yield f"orders at market in {account}", _ids(found), _ids(unpriced)
+    waiting = [one for one in asked if one.intent.limit_price is None]
+    yield (
+        f"intents at market in {account}",
+        _ids(state.index.intents_at_market.of(account)),
+        _ids(waiting),
+    )
+
+
+def _dues(
+    state: State, working: list[TrackedOrder], intents: list[TrackedIntent]
+) -> Iterator[tuple[str, Any, Any]]:
+    """What is due by now, and the first instant after it, of polls and of orders that expire."""
+    index, now = state.index, state.now
+    of_intents = [one for one in intents if one.poll is not None and one.order_id is None]
+    expiring = [order for order in working if order.expires_at is not None]
+    for what, deadlines, dues in (
+        ("polls of orders", index.order_polls, [(o, o.poll.due) for o in working if o.poll]),
+        ("polls of intents", index.intent_polls, [(i, i.poll.due) for i in of_intents if i.poll]),
+        ("expiries", index.expiries, [(o, o.expires_at) for o in expiring if o.expires_at]),
+    ):
+        ahead = [due for _, due in dues if due > now]
+        yield f"next of {what}", deadlines.next_after(now), min(ahead, default=None)
+        ripe = [each for each, due in dues if due <= now]
+        yield f"due {what}", _ids(deadlines.ripe(now)), _ids(ripe)
+
+
+def _twin(state: State, asking: TrackedIntent, oldest: datetime) -> str | None:
+    """As the checks of a request look for an equal order."""
+    for one in state.intents.values():
+        if one.intent.fingerprint != asking.intent.fingerprint:
+            continue
+        if one.state in _HARMLESS or one.intent.intent_id == asking.intent.follows:
+            continue
+        order = state.orders.get(one.order_id or "")
+        is_open = order is not None and order.row.state not in TERMINAL_STATES
+        if _is_pending(one) or is_open or one.intent.created_at > oldest:
+            return one.intent.intent_id
+    return None
+
+
+def _is_pending(one: TrackedIntent) -> bool:
+    return one.state in UNRESOLVED_SENDS | {SendState.READY}
+
+
+def _look(one: TrackedIntent) -> Any:
+    intent = one.intent
+    return intent.account, intent.trading_date, intent.symbol, intent.side, intent.quantity
+
+
+def _ids(things: Any) -> list[str]:
+    return [each.name for each in things]

@@ -1,0 +1,308 @@
+"""The index of orders and intents, compared with a plain scan after every event.
+
+Hypothesis tells stories of an order's life in any order of events, sensible or not: requests and
+every answer to them, rows that come late, change, move to another id or are somebody else's,
+amendments, lost tokens, restarts and new days.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bot.domain.errors import Fault
+from bot.domain.message import (
+    Action,
+    AmendAnswered,
+    AmendAsked,
+    CancelAnswered,
+    CancelAsked,
+    NonceBurnt,
+    OperatorActed,
+    OrderRead,
+    TodaysOrdersRead,
+    TradingDayStarted,
+)
+from bot.domain.order import OrderReport, OrderState, OrderType
+from bot.domain.outcome import Accepted, NotSent, Outcome, Refused, Resolution, Unknown
+from bot.domain.recovery import Recovery, StoredIntent
+from bot.engine.engine import EngineSettings
+from bot.engine.gate import IllegalMove
+from bot.engine.tracked import TrackedIntent, TrackedOrder
+from tests.engine.plain_scan import require_equal
+from tests.engine.stage import (
+    ACCOUNT,
+    DAY,
+    PLAN,
+    START,
+    Stage,
+    attempt_of,
+    report_of,
+    result_of,
+)
+
+_S = OrderState
+PRICES = (26_900, 27_000, 27_100, None)
+STATES = (_S.ACCEPTED, _S.CANCELLED, _S.REJECTED, _S.EXPIRED, _S.PENDING_CANCEL, None)
+
+
+class Watched(Stage):
+    """A stage that compares after every event."""
+
+    def handle(self, event):
+        done = super().handle(event)
+        require_equal(self.engine._state)
+        self.engine.next_due()
+        require_equal(self.engine._state)
+        return done
+
+
+def _guard(step: Callable[[], object]) -> Fault | None:
+    """A step that makes no sense in this state raises, and the next one finds what it left."""
+    try:
+        step()
+    except IllegalMove as error:
+        return Fault("illegal", str(error), "")
+    return None
+
+
+class Story:
+    """Tells one; each step takes a number and makes of it what there is to choose from."""
+
+    def __init__(self) -> None:
+        self.ids, self.day = 0, DAY
+        self.stage = self._staged(None)
+
+    def _staged(self, recovery: Recovery | None, now=START) -> Stage:
+        plan = replace(
+            PLAN, hold_2fa=timedelta(seconds=60), order=replace(PLAN.order, expire_after=EXPIRE)
+        )
+        rules = EngineSettings(
+            amend_enabled=True, max_unknown=9, max_unknown_per_account=9, duplicate_window=WINDOW
+        )
+        stage = Watched(
+            plan,
+            settings=rules,
+            sellable=10_000,
+            recovery=recovery,
+            cash=10**9,
+            is_open=False,
+            guard=_guard,
+        )
+        stage.now = now
+        stage.open()
+        return stage
+
+    @property
+    def state(self):
+        return self.stage.engine._state
+
+    def new_id(self) -> str:
+        self.ids += 1
+        return f"ORD{self.ids}"
+
+    def intent(self, number: int) -> TrackedIntent | None:
+        known = list(self.state.intents.values())
+        return known[-1 - number % len(known)] if known else None
+
+    def order(self, number: int) -> TrackedOrder | None:
+        known = list(self.state.orders.values())
+        return known[-1 - number % len(known)] if known else None
+
+    # ------------------------------------------------------------------------------- the steps
+
+    def request(self, number: int) -> None:
+        quantity, price = 100 * (1 + number % 2), PRICES[number % len(PRICES)]
+        is_buy = number % 7 > 0
+        self.operate(Action.RESUME)
+        self.stage.quote()
+
+        def ask(strategy):
+            call = strategy.buy if is_buy else strategy.sell
+            if price is None:
+                call(quantity, market=OrderType.MTL, why="dice")
+            else:
+                call(quantity, limit=price, why="dice")
+
+        self.stage.request(ask)
+
+    def send(self, number: int) -> None:
+        if one := self.intent(number % 2):
+            self.stage.send(one.intent)
+
+    def answer(self, number: int) -> None:
+        if one := self.intent(number % 2):
+            self.stage.answer(one.intent, self._outcome(one, number))
+
+    def _outcome(self, one: TrackedIntent, number: int) -> Outcome:
+        result = result_of(one.intent, self.new_id())
+        rejected = replace(result, state=_S.REJECTED)
+        return (
+            Accepted(result),
+            Accepted(result),
+            Unknown("deadline"),
+            NotSent("no connection"),
+            Refused("-1", "no", 400),
+            Refused("-1", "no", 200, rejected),
+            Refused("OTP_SESSION_EXPIRED", "2FA", 403),
+        )[number % 7]
+
+    def place(self, number: int) -> None:
+        self.request(number)
+        self.send(0)
+        self.answer(0)
+
+    def burn(self, number: int) -> None:
+        if one := self.intent(number % 3):
+            found = list(Resolution)[number % len(Resolution)]
+            self.stage.handle(NonceBurnt(self.stage.now, one.intent.intent_id, found, "dice"))
+
+    def row(self, number: int) -> None:
+        if order := self.order(number % 3):
+            self.stage.handle(
+                OrderRead(self.stage.now, order.row.order_id, self._row(order, number))
+            )
+
+    def book(self, number: int) -> None:
+        known = list(self.state.orders.values())
+        rows = [self._row(order, number + place) for place, order in enumerate(known)]
+        asked = self.stage.now - timedelta(seconds=number % 3)
+        self.stage.handle(TodaysOrdersRead(self.stage.now, ACCOUNT, tuple(rows), asked, ()))
+
+    def strange_row(self, number: int) -> None:
+        """A row that nobody owns: like one of ours, or of another symbol or account."""
+        if one := self.intent(number):
+            row = report_of(one.intent, self.new_id(), trading_date=self.day)
+            row = replace(row, symbol="SHS") if number % 4 == 1 else row
+            row = replace(row, account="120C900002.1") if number % 4 == 2 else row
+            self.stage.book(row)
+
+    def renamed(self, number: int) -> None:
+        """An amendment has given an order another id."""
+        if order := self.order(number):
+            row, old = self._row(order, 0), order.row.order_id
+            self.stage.book(replace(row, order_id=self.new_id(), root_order_id=old))
+
+    def _row(self, order: TrackedOrder, number: int) -> OrderReport:
+        row = order.row
+        executed = min(row.quantity, row.executed_quantity + 100 * (number % 3 == 1))
+        state = STATES[number % len(STATES)]
+        price = row.price + 100 if row.price and number % 5 == 4 else row.price
+        average = row.price or 27_000
+        change = order.change
+        is_done = change is not None and number % 2 == 0
+        wanted = change.ask if change is not None and is_done else None
+        return OrderReport(
+            order_id=row.order_id,
+            root_order_id="",
+            account=row.account,
+            trading_date=row.trading_date,
+            symbol=row.symbol,
+            side=row.side,
+            quantity=(wanted.quantity if wanted else None) or row.quantity,
+            order_type=row.order_type,
+            price=(wanted.limit_price if wanted else None) or price,
+            executed_quantity=executed,
+            average_price=average if executed else 0,
+            executed_amount=executed * average,
+            remaining_quantity=0 if state is _S.CANCELLED else row.quantity - executed,
+            cancelled_quantity=row.quantity - executed if state is _S.CANCELLED else 0,
+            status=str(state),
+            state=state,
+            may_cancel=True,
+            may_amend=True,
+            placed_at=None,
+            message="",
+            requested_at=self.stage.now,
+            raw=f"{number}",
+        )
+
+    def cancel(self, number: int) -> None:
+        name = order.row.order_id if (order := self.order(number)) and number % 4 else None
+        self.stage.handle(CancelAsked(self.stage.now, name, "dice", "test"))
+
+    def cancel_answered(self, number: int) -> None:
+        if order := self.order(number):
+            outcome = (NotSent("no"), Unknown("deadline"), Refused("-1", "no", 400))[number % 3]
+            self.stage.handle(CancelAnswered(self.stage.now, order.row.order_id, outcome, None))
+
+    def amend(self, number: int) -> None:
+        if order := self.order(number % 2):
+            name, now = order.row.order_id, self.stage.now
+            price = 27_050 + 50 * (number % 3) if number % 2 else None
+            quantity = None if number % 2 else 300 + 100 * (number % 3)
+            self.stage.handle(AmendAsked(now, name, price, quantity, "dice", "test"))
+            self.stage.after(1)
+            if found := self.order(number % 2):
+                row = replace(self._row(found, 0), requested_at=self.stage.now)
+                self.stage.handle(OrderRead(self.stage.now, name, row))
+
+    def amend_answered(self, number: int) -> None:
+        if order := self.order(number % 2):
+            outcome = (NotSent("no"), Unknown("deadline"), Refused("-1", "no", 400))[number % 3]
+            self.stage.handle(AmendAnswered(self.stage.now, order.row.order_id, outcome, None))
+
+    def wait(self, number: int) -> None:
+        self.stage.pass_time((0.3, 0.6, 1, 2, 5, 16, 45, 130)[number % 8])
+
+    def token(self, _number: int) -> None:
+        self.stage.token()
+        self.stage.quote()
+
+    def close_gate(self, number: int) -> None:
+        self.operate((Action.PAUSE, Action.HALT)[number % 2])
+
+    def operate(self, action: Action) -> None:
+        self.stage.handle(OperatorActed(self.stage.now, action, "dice", "test"))
+
+    def account(self, _number: int) -> None:
+        self.stage.account()
+
+    def new_day(self, number: int) -> None:
+        if number % 4 == 0:
+            self.day += timedelta(days=1)
+            self.stage.after(24 * 3600)
+            self.stage.handle(TradingDayStarted(self.stage.now, self.day))
+
+    def restart(self, _number: int) -> None:
+        """Begin again from what a journal would know."""
+        state = self.state
+        stored = tuple(
+            StoredIntent(
+                one.intent,
+                one.state,
+                one.order_id,
+                attempt_of(one.intent, one.sent_at, *one.known_ids.places) if one.sent_at else None,
+            )
+            for one in state.intents.values()
+        )
+        recovery = Recovery(
+            self.day,
+            next_intent_number=state.next_intent_number,
+            next_fill_number=state.next_fill_number,
+            intents=stored,
+            orders=tuple(order.row for order in state.orders.values()),
+        )
+        self.stage = self._staged(recovery, self.stage.now)
+
+
+EXPIRE, WINDOW = timedelta(seconds=100), timedelta(seconds=10)
+STEPS = (
+    *(Story.place, Story.request, Story.send, Story.answer, Story.burn),
+    *(Story.row, Story.book, Story.strange_row, Story.renamed, Story.wait, Story.wait),
+    *(Story.cancel, Story.cancel_answered, Story.amend, Story.amend, Story.amend_answered),
+    *(Story.token, Story.close_gate, Story.account, Story.new_day, Story.restart, Story.place),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 60)), max_size=40))
+def test_it_says_after_every_event_what_a_scan_of_everything_would_say(steps):
+    story = Story()
+
+    for step, number in steps:
+        step(story, number)
+
+    require_equal(story.state)
