@@ -9,7 +9,7 @@ Nothing here changes an order.
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from types import MappingProxyType
@@ -29,6 +29,7 @@ from bot.protocol.day_order_book import decode_order_row, decode_todays_orders
 from bot.protocol.endpoints import trading
 from bot.protocol.endpoints.endpoint import (
     Endpoint,
+    Lane,
     build_target,
     path_parameters,
     query_faults,
@@ -62,6 +63,7 @@ UNCACHED: Final = (("cache-control", "NOCACHE"),)
 """The broker may answer these from a cache unless asked not to (open API, account data)."""
 ECHOED: Final = ("symbol", "code", "indicator")
 """What an answer names as its subject under the name by which it was asked for."""
+_ORDER_TO_CANCEL: Final = replace(trading.ORDER_DETAIL, lane=Lane.CANCEL)
 _USER_HOLE: Final = "user_id"
 _CODES_USED_UP: Final = "OTP_RATE_LIMIT_EXCEEDED"
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
@@ -183,10 +185,21 @@ class BrokerClient:
         self, account: SubAccount, order_id: str, asked_at: datetime
     ) -> OrderReport | None:
         """Read one order's row, None when the broker does not know the id (yet)."""
+        return await self._order(trading.ORDER_DETAIL, account, order_id, asked_at)
+
+    async def order_to_cancel(
+        self, account: SubAccount, order_id: str, asked_at: datetime
+    ) -> OrderReport | None:
+        """Read it in the cancels' lane, behind no poll: a DELETE waits for it."""
+        return await self._order(_ORDER_TO_CANCEL, account, order_id, asked_at)
+
+    async def _order(
+        self, endpoint: Endpoint, account: SubAccount, order_id: str, asked_at: datetime
+    ) -> OrderReport | None:
         decoder = partial(decode_order_row, account=account, requested_at=asked_at)
         path = {**_path(account), "order_id": order_id}
         try:
-            return (await self._ask(trading.ORDER_DETAIL, decoder, path, UNCACHED)).value
+            return (await self._ask(endpoint, decoder, path, UNCACHED)).value
         except Refused as refusal:
             if refusal.http_status == 404:
                 return None

@@ -360,6 +360,11 @@ class ReadOrder:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadOrderToCancel(ReadOrder):
+    """Poll one order's detail row at once: a cancel waits for it."""
+
+
+@dataclass(frozen=True, slots=True)
 class ReadAccount:
     """Poll cash and holdings."""
 

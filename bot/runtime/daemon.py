@@ -32,6 +32,7 @@ from bot.domain.message import (
     QuoteReceived,
     ReadAccount,
     ReadOrder,
+    ReadOrderToCancel,
     ReadTodaysOrders,
     Reconciled,
     Recovered,
@@ -231,6 +232,8 @@ class Daemon:
                 spawn(parts.orders.amend(command), f"amend {command.order_id}")
             case BurnNonce(intent_id):
                 spawn(parts.orders.burn(intent_id), f"burn {intent_id}")
+            case ReadOrderToCancel(order_id):
+                spawn(parts.reads.order_to_cancel(order_id), f"order {order_id} to cancel")
             case ReadOrder(order_id):
                 spawn(parts.reads.order(order_id), f"order {order_id}")
             case ReadTodaysOrders():

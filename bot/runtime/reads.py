@@ -34,6 +34,7 @@ MORNING: Final = timedelta(hours=8)
 """After midnight: by then what goes ex on a day has been booked."""
 
 Value = TypeVar("Value")
+ReadRow = Callable[[SubAccount, str, datetime], Awaitable[OrderReport | None]]
 
 
 class Health:
@@ -172,18 +173,24 @@ class Reads:
         )
 
     async def order(self, order_id: str) -> None:
-        """Poll one order's detail row; one that can't be read keeps no cancel waiting."""
+        """Poll one order's detail row."""
+        await self._order(f"order {order_id}", order_id, self.client.order)
+
+    async def order_to_cancel(self, order_id: str) -> None:
+        """Read it in the cancels' lane; a poll of it that waits for the quota is not waited for."""
+        await self._order(f"order {order_id} to cancel", order_id, self.client.order_to_cancel)
+
+    async def _order(self, key: str, order_id: str, read: ReadRow) -> None:
+        """Post the row; one that can't be read keeps no cancel waiting."""
 
         async def ask(asked_at: datetime) -> OrderReport | None:
             try:
-                return await self.client.order(self.sub_account, order_id, asked_at)
+                return await read(self.sub_account, order_id, asked_at)
             except Malformed:
                 self.post(OrderRead(asked_at, order_id, None, is_unreadable=True))
                 raise
 
-        await self._once(
-            f"order {order_id}", ask, lambda at, report: OrderRead(at, order_id, report)
-        )
+        await self._once(key, ask, lambda at, report: OrderRead(at, order_id, report))
 
     async def account(self) -> None:
         """Poll cash and holdings.

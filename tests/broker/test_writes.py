@@ -6,6 +6,7 @@ from hashlib import sha256
 
 import pytest
 
+from bot.broker.errors import RateLimited
 from bot.broker.signer import Credentials
 from bot.clock import wire_ms
 from bot.domain.instrument import Exchange
@@ -218,3 +219,20 @@ def test_secrets_stay_out_of_reprs():
 def test_a_device_id_has_1_to_64_characters(device_id):
     with pytest.raises(ValueError, match="1 to 64"):
         Credentials(Secret(KEY), Secret(SECRET), device_id)
+
+
+async def test_ten_cancels_and_the_reads_before_them_leave_at_once_beside_polls_at_their_limit():
+    bench = ready(Reply({"error_code": "404", "message": "unknown"}, 404), per_minute=60)
+    client, writer = bench.broker.client, bench.broker.writer
+    for _ in range(39):  # as many polls as may fill the window
+        await bench.broker.budget.take(Lane.QUOTE, "stock_quote", wait_max=timedelta())
+
+    for number in range(10):
+        name = f"ORD{number}"
+        await client.order_to_cancel(ACCOUNT, name, START)
+        await writer.send(writer.prepare_cancel(ACCOUNT, name))
+
+    assert [asked.method for asked in bench.played.asked] == ["GET", "DELETE"] * 10
+    assert bench.waiter.waits == []
+    with pytest.raises(RateLimited):
+        await bench.broker.budget.take(Lane.ORDER_POLL, "order_detail", wait_max=timedelta())

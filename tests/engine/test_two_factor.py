@@ -11,6 +11,7 @@ from bot.domain.message import (
     OperatorActed,
     PlaceOrder,
     ReadOrder,
+    ReadOrderToCancel,
     TwoFactorMissing,
 )
 from bot.domain.order import SendState
@@ -170,7 +171,7 @@ def test_cancels_go_before_what_was_held():
     done = stage.after(1).token()
 
     others = [one for one in done if isinstance(one, ReadOrder | PlaceOrder)]
-    assert [type(one) for one in others] == [ReadOrder, PlaceOrder]
+    assert [type(one) for one in others] == [ReadOrderToCancel, PlaceOrder]
 
 
 def test_a_cancel_refused_for_a_token_waits_for_it():
@@ -187,7 +188,9 @@ def test_a_cancel_refused_for_a_token_waits_for_it():
     stage.pass_time(300)
     assert stage.new(ReadOrder) == []
 
-    assert stage.token()[-1] == ReadOrder("ORD1", "before cancel: no reason given in on_timer")
+    assert stage.token()[-1] == ReadOrderToCancel(
+        "ORD1", "before cancel: no reason given in on_timer"
+    )
 
 
 def test_a_token_ends_no_halt():

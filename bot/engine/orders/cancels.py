@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Final
 
 from bot.domain.entry import Decision, OrderResultSeen, Verdict
-from bot.domain.message import CancelAnswered, CancelOrder, ReadOrder
+from bot.domain.message import CancelAnswered, CancelOrder, ReadOrder, ReadOrderToCancel
 from bot.domain.order import OrderState
 from bot.domain.outcome import Accepted, NotSent, Refused
 from bot.engine import gate
@@ -103,7 +103,7 @@ def _advance(state: State, cancel: TrackedCancel) -> None:
     if row.exchange is None or phase is None or state.rulebook.may_cancel(row.exchange, phase):
         cancel.stage, cancel.queued_until = CancelStage.READING, None
         cancel.due = state.now + state.settings.read_patience
-        state.command(ReadOrder(order_id, f"before cancel: {cancel.reason}"))
+        state.command(ReadOrderToCancel(order_id, f"before cancel: {cancel.reason}"))
         return
     until = state.rulebook.next_phase_change(row.exchange, state.now).at
     cancel.stage, cancel.due = CancelStage.WANTED, until

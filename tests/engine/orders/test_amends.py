@@ -28,6 +28,7 @@ from bot.domain.message import (
     DropToken,
     OperatorActed,
     ReadOrder,
+    ReadOrderToCancel,
     TimePassed,
 )
 from bot.domain.order import OrderState, OrderType, SendState
@@ -526,7 +527,7 @@ def test_a_cancel_by_hand_goes_the_way_of_every_cancel():
     stage = Stage()
     intent = stage.working(500)
 
-    assert ReadOrder("ORD1", "before cancel: by hand") in _cancel(stage, "L-0001")
+    assert ReadOrderToCancel("ORD1", "before cancel: by hand") in _cancel(stage, "L-0001")
     stage.row(report_of(intent))
 
     assert stage.new(CancelOrder) == [CancelOrder("ORD1", "L-0001", ACCOUNT, "by hand")]

@@ -9,6 +9,7 @@ from bot.domain.message import (
     CancelAnswered,
     CancelOrder,
     ReadOrder,
+    ReadOrderToCancel,
     TimePassed,
 )
 from bot.domain.order import OrderState
@@ -35,7 +36,7 @@ def _answered(stage, intent, outcome=None):
 
 def test_the_row_is_read_before_the_cancel_is_sent():
     stage, intent = _expired()
-    assert stage.new(ReadOrder) == [ReadOrder("ORD1", f"before cancel: {WHY}")]
+    assert stage.new(ReadOrderToCancel) == [ReadOrderToCancel("ORD1", f"before cancel: {WHY}")]
 
     stage.row(report_of(intent, executed=200))
 
