@@ -92,10 +92,11 @@ CLOCK_READS |= {("datetime", "now"), ("datetime", "utcnow"), ("datetime", "today
 CLOCK_READS |= {("date", "today"), ("dt", "now"), ("dt", "utcnow"), ("dt", "today")}
 
 # Where an unforeseen exception may be caught: the supervisor of the daemon's tasks, the call of a
-# strategy's hook, the guard of the engine's steps (a fault halts entries and ends nothing), and the
-# command line's report of a bug. (Loading a plug-in names its own set.)
+# strategy's hook, the guard of the engine's steps (a fault halts entries and ends nothing), the
+# journal's thread (which hands it to whoever waits), and the command line's report of a bug.
+# (Loading a plug-in names its own set.)
 MAY_CATCH_ALL = {"bot/runtime/supervisor.py", "bot/config/strategies/invoke.py", "bot/cli/main.py"}
-MAY_CATCH_ALL |= {"bot/runtime/faults.py"}
+MAY_CATCH_ALL |= {"bot/runtime/faults.py", "bot/journal/thread.py"}
 
 NAMELESS = {"util", "utils", "helper", "helpers", "common", "manager"}
 

@@ -1,13 +1,16 @@
-"""One transaction of entries: numbers them, links them, stores them. All of them, or none.
+"""One transaction of entries: numbers them, links them, puts them. All of them, or none.
 
-It reads the heads of the chains at its start (locked until the commit) and writes them back at its
-end, so the journal keeps no state in memory that could differ from what is stored.
+Where the chains end and what the newest rows hold is remembered from one transaction to the next,
+so that nothing is read again that the one writer has written itself. What is remembered is only
+ever compared with, never trusted: a head moves from where it was left, and a row changes from the
+seal that it was left with, or the transaction fails. A transaction that fails takes its memory with
+it.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
-from typing import Final
+from typing import Final, TypeVar
 
 import sqlalchemy as sa
 
@@ -21,33 +24,44 @@ from bot.domain.entry import (
 )
 from bot.domain.order import SEND_MOVES, SendState
 from bot.journal import rows, tables
-from bot.journal.encoding import Plain, link, plain, summed
+from bot.journal.connections import WriterConnection, given
+from bot.journal.encoding import Plain, plain, summed
 from bot.journal.errors import Contradicted
 from bot.journal.rows import Row
 
 COUNTER: Final = "journal"
 """The row of `chains` that counts all entries; every transaction moves it."""
 POLLS: Final = ("book", "detail")
+ROWS_KEPT: Final = 1_024
+"""How many rows of a table that may change are remembered; an older one is read again."""
 
-# Statements are made once: what one costs to put together is most of what it costs.
 _CHAINS: Final = tables.chains
 _HEADS: Final = sa.select(
     _CHAINS.c.name, _CHAINS.c.last_seq, _CHAINS.c.row_count, _CHAINS.c.head_hash
 )
 _LOCKED_HEADS: Final = _HEADS.with_for_update()
-_MOVE_HEAD: Final = _CHAINS.update().where(_CHAINS.c.name == sa.bindparam("chain"))
+_MOVE_HEAD: Final = (
+    _CHAINS.update()
+    .where(_CHAINS.c.name == given("chain"))
+    .where(_CHAINS.c.last_seq == given("left_seq"), _CHAINS.c.head_hash == given("left_hash"))
+    .values({name: given(name) for name in ("last_seq", "row_count", "head_hash")})
+)
 _LAST_POLLED: Final = (
     sa.select(tables.order_results.c.raw)
-    .where(tables.order_results.c.order_id == sa.bindparam("its_order_id"))
+    .where(tables.order_results.c.order_id == given("its_order_id"))
     .where(tables.order_results.c.source.in_(POLLS))
     .order_by(tables.order_results.c.seq.desc())
     .limit(1)
 )
 _NEWEST_DAY: Final = (
     sa.select(sa.func.max(tables.orders.c.trading_date))
-    .where(tables.orders.c.order_id == sa.bindparam("its_order_id"))
-    .where(tables.orders.c.account == sa.bindparam("its_account"))
+    .where(tables.orders.c.order_id == given("its_order_id"))
+    .where(tables.orders.c.account == given("its_account"))
 )
+
+Key = tuple[Plain, ...]
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,92 +73,128 @@ class Head:
     head_hash: str
 
 
-class Batch:
-    """The entries of one open transaction. `heads` is where every chain ends with them."""
+@dataclass(slots=True)
+class Memory:
+    """Where the chains end after the last transaction, and the rows that it may change again.
 
-    def __init__(self, connection: sa.Connection) -> None:
-        self.connection = connection
-        self.heads = lock_heads(connection)
-        self._touched: set[str] = set()
+    `rows` are by table and key, as they are stored; `polled` is the last element polled of an
+    order.
+    """
+
+    heads: dict[str, Head]
+    rows: dict[str, dict[Key, Row]] = field(default_factory=dict)
+    polled: dict[str, Plain] = field(default_factory=dict)
 
     @property
     def last_seq(self) -> int:
-        """The number of the last entry written so far."""
+        """The number of the last entry."""
         return self.heads[COUNTER].last_seq
 
+    def keep(self, table: sa.Table, row: Row) -> None:
+        """Remember a row as it is stored now."""
+        kept = self.rows.setdefault(table.name, {})
+        _keep(kept, tuple(row[column.name] for column in table.primary_key), row)
+
+    def keep_polled(self, order_id: str, raw: Plain) -> None:
+        """Remember the last element polled of an order."""
+        _keep(self.polled, order_id, raw)
+
+
+class Batch:
+    """The entries of one open transaction, which found the lease in `epoch`."""
+
+    def __init__(self, connection: WriterConnection, memory: Memory, epoch: int) -> None:
+        self.connection = connection
+        self.epoch = epoch
+        self._memory = memory
+        self._left: dict[str, Head] = {}
+        """The heads that have moved, where they were left."""
+
+    @property
+    def heads(self) -> Mapping[str, Head]:
+        """Where every chain ends with what was put."""
+        return self._memory.heads
+
+    @property
+    def last_seq(self) -> int:
+        """The number of the last entry."""
+        return self._memory.last_seq
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether there is anything to commit."""
+        return bool(self._left)
+
     def store(self, entries: Sequence[Entry]) -> None:
-        """Write every entry."""
+        """Put every entry."""
         for entry in entries:
             match entry:
                 case IntentMoved():
                     self._move_intent(entry)
                 case AttemptFinished():
-                    row = {**rows.finished_row(entry), "finished_seq": self.next_seq()}
-                    self.change(tables.attempts, {"attempt_id": entry.attempt_id}, row)
-                case OrderResultSeen() if self._is_old(entry):
-                    pass
+                    row = {**rows.finished_row(entry), "finished_seq": self._next_seq()}
+                    self.change(tables.attempts, (entry.attempt_id,), row)
+                case OrderResultSeen() if entry.source in POLLS:
+                    self._store_polled(entry)
                 case OrderUpdated():
                     self._store_order(entry)
                 case Fill():
-                    self.append(
-                        tables.fills, rows.fill_row(entry, self._trading_date_of(entry, entries))
-                    )
+                    day = self._trading_date_of(entry, entries)
+                    self.append(tables.fills, rows.fill_row(entry, day))
                 case _:
                     table, row_of = rows.APPENDED[type(entry)]
                     self.append(table, row_of(entry))
 
     def finish(self) -> None:
-        """Write where the chains end now."""
-        if self._touched:
-            moved = [
-                {
-                    "chain": name,
-                    "last_seq": self.heads[name].last_seq,
-                    "row_count": self.heads[name].row_count,
-                    "head_hash": self.heads[name].head_hash,
-                }
-                for name in sorted(self._touched)
-            ]
-            self.connection.execute(_MOVE_HEAD, moved)
+        """Move the heads, and run all that was put."""
+        for name in sorted(self._left):
+            left, head = self._left[name], self._memory.heads[name]
+            moved: Row = {
+                "chain": name,
+                "left_seq": left.last_seq,
+                "left_hash": left.head_hash,
+                "last_seq": head.last_seq,
+                "row_count": head.row_count,
+                "head_hash": head.head_hash,
+            }
+            self.connection.put(_MOVE_HEAD, moved)
+        self.connection.flush()
 
     def append(self, table: sa.Table, row: Mapping[str, Plain]) -> None:
         """Add a row to the end of a chain."""
-        head = self.heads[table.name]
-        seq = self.next_seq()
-        whole: Row = {**dict.fromkeys(rows.column_names(table)), **row, "seq": seq}
-        whole["prev_hash"] = head.head_hash
-        hashed = whole["hash"] = link(head.head_hash, rows.sealed_content(table, whole))
-        if table.name == tables.intents.name:
+        head = self._memory.heads[table.name]
+        seq = self._next_seq()
+        whole: Row = {**rows.blank(table), **row}
+        whole |= {"seq": seq, "prev_hash": head.head_hash}
+        hashed = whole["hash"] = rows.written_hash_of(table, whole)
+        if table is tables.intents:
             whole["seal"] = self._seal(table, whole, before=None)
-        self.connection.execute(_insert_into(table), whole)
+        self.connection.put(_insert_into(table), whole)
         self._move_head(table.name, Head(seq, head.row_count + 1, hashed))
-
-    def next_seq(self) -> int:
-        """Take the next number."""
-        counter = self.heads[COUNTER]
-        seq = counter.last_seq + 1
-        self._move_head(COUNTER, Head(seq, counter.row_count + 1, counter.head_hash))
-        return seq
+        if table.name in tables.MUTABLE:
+            self._memory.keep(table, whole)
 
     def add_sealed(self, table: sa.Table, row: Mapping[str, Plain]) -> None:
         """Add a row to a table that is no chain, and seal it."""
-        whole: Row = {**dict.fromkeys(rows.column_names(table)), **row}
+        whole: Row = {**rows.blank(table), **row}
         whole["seal"] = self._seal(table, whole, before=None)
-        self.connection.execute(_insert_into(table), whole)
+        self.connection.put(_insert_into(table), whole)
+        self._memory.keep(table, whole)
 
-    def change(
-        self, table: sa.Table, key: Mapping[str, Plain], values: Mapping[str, Plain]
-    ) -> None:
+    def change(self, table: sa.Table, key: Key, values: Mapping[str, Plain]) -> None:
         """Change columns of the row with that key, and seal it again."""
         stored = self._find(table, key)
         if stored is None:
-            raise Contradicted(f"{table.name} has no row {', '.join(map(str, key.values()))}")
-        self._change_found(table, key, stored, values)
+            raise Contradicted(f"{table.name} has no row {', '.join(map(str, key))}")
+        self._change_found(table, stored, values)
+
+    def find_intent(self, intent_id: str) -> Mapping[str, Plain] | None:
+        """An intent as it is stored now."""
+        return self._find(tables.intents, (intent_id,))
 
     def _move_intent(self, entry: IntentMoved) -> None:
         """Refuse a move that the table of send states lacks; one already made is only recorded."""
-        key = {"intent_id": entry.intent_id}
-        stored = self._find(tables.intents, key)
+        stored = self.find_intent(entry.intent_id)
         if stored is None:
             raise Contradicted(f"intent {entry.intent_id} is not in the journal")
         state = SendState(str(stored["state"]))
@@ -158,68 +208,93 @@ class Batch:
                 "state_reason": plain(entry.reason),
                 "proof": plain(entry.proof),
             }
-            self._change_found(tables.intents, key, stored, values)
+            self._change_found(tables.intents, stored, values)
         self.append(tables.transitions, rows.move_row(entry))
 
-    def _is_old(self, entry: OrderResultSeen) -> bool:
+    def _store_polled(self, entry: OrderResultSeen) -> None:
         """A poll's element that equals the last one polled of that order is no news."""
-        if entry.source not in POLLS:
-            return False
-        last = self.connection.execute(_LAST_POLLED, _its({"order_id": entry.order_id}))
-        return plain(entry.raw) == last.scalar_one_or_none()
+        row, polled = rows.row_of(entry), self._memory.polled
+        if entry.order_id not in polled:
+            found = self.connection.rows(_LAST_POLLED, {"its_order_id": row["order_id"]})
+            self._memory.keep_polled(entry.order_id, found[0][0] if found else None)
+        if row["raw"] != polled[entry.order_id]:
+            self._memory.keep_polled(entry.order_id, row["raw"])
+            self.append(tables.order_results, row)
 
     def _store_order(self, entry: OrderUpdated) -> None:
         """The newest order of an intent is the one it is known by: an amendment may change the
         id.
         """
         row = rows.row_of(entry)
-        row["updated_seq"] = self.next_seq()
-        key = {name: row[name] for name in ("account", "trading_date", "order_id")}
+        row["updated_seq"] = self._next_seq()
+        key = tuple(row[column.name] for column in tables.orders.primary_key)
         if (stored := self._find(tables.orders, key)) is not None:
-            self._change_found(tables.orders, key, stored, row)
+            self._change_found(tables.orders, stored, row)
         else:
             row |= {"seq": row["updated_seq"], "first_at": row["at"]}
             self.add_sealed(tables.orders, row)
         if entry.intent_id is not None:
-            key = {"intent_id": entry.intent_id}
-            stored = self._find(tables.intents, key)
-            if stored is not None and stored["order_id"] != entry.order_id:
-                self._change_found(tables.intents, key, stored, {"order_id": entry.order_id})
+            intent = self.find_intent(entry.intent_id)
+            if intent is not None and intent["order_id"] != row["order_id"]:
+                self._change_found(tables.intents, intent, {"order_id": row["order_id"]})
 
     def _trading_date_of(self, entry: Fill, entries: Sequence[Entry]) -> str | None:
         """The day of the fill's order: of those written with it, else of the newest stored."""
         for other in entries:
             if isinstance(other, OrderUpdated) and other.order_id == entry.order_id:
                 return other.trading_date.isoformat()
-        key = _its({"order_id": entry.order_id, "account": entry.account})
-        return self.connection.execute(_NEWEST_DAY, key).scalar_one_or_none()
+        key = {"its_order_id": entry.order_id, "its_account": entry.account}
+        [[day]] = self.connection.rows(_NEWEST_DAY, key)
+        return None if day is None else str(day)
 
-    def _find(self, table: sa.Table, key: Mapping[str, Plain]) -> sa.RowMapping | None:
-        query = _row_where(table, tuple(key))
-        return self.connection.execute(query, _its(key)).mappings().one_or_none()
+    def _find(self, table: sa.Table, key: Key) -> Row | None:
+        """A row as it is stored now."""
+        if (kept := self._memory.rows.get(table.name, {}).get(key)) is not None:
+            return kept
+        names = [column.name for column in table.primary_key]
+        values = {f"its_{name}": value for name, value in zip(names, key, strict=True)}
+        found = self.connection.rows(_row_of(table), values)
+        if not found:
+            return None
+        row = dict(zip(table.c.keys(), found[0], strict=True))
+        self._memory.keep(table, row)
+        return row
 
     def _change_found(
-        self,
-        table: sa.Table,
-        key: Mapping[str, Plain],
-        stored: sa.RowMapping,
-        values: Mapping[str, Plain],
+        self, table: sa.Table, stored: Mapping[str, Plain], values: Mapping[str, Plain]
     ) -> None:
-        seal = self._seal(table, {**stored, **values}, before=stored["seal"])
-        update = _change_where(table, tuple(key))
-        self.connection.execute(update, {**_its(key), **values, "seal": seal})
+        whole, before = {**stored, **values}, stored["seal"]
+        whole["seal"] = self._seal(table, whole, before=None if before is None else str(before))
+        its = {f"its_{column.name}": stored[column.name] for column in table.primary_key}
+        changed = {**its, **values, "seal": whole["seal"], "left_seal": before}
+        self.connection.put(_change_in(table, tuple(values)), changed)
+        self._memory.keep(table, whole)
+
+    def _next_seq(self) -> int:
+        counter = self._memory.heads[COUNTER]
+        seq = counter.last_seq + 1
+        self._move_head(COUNTER, Head(seq, counter.row_count + 1, counter.head_hash))
+        return seq
 
     def _seal(self, table: sa.Table, whole: Mapping[str, Plain], *, before: str | None) -> str:
         """Take the seal of a row into the table's sum, in the place of the one `before`."""
-        seal, name = rows.seal_of(table, whole), seals_of(table)
-        head = self.heads[name]
+        seal, name = rows.written_seal_of(table, whole), seals_of(table)
+        head = self._memory.heads[name]
         total = summed(head.head_hash, less=before, plus=seal)
         self._move_head(name, Head(head.last_seq + 1, head.row_count + (before is None), total))
         return seal
 
     def _move_head(self, name: str, head: Head) -> None:
-        self.heads[name] = head
-        self._touched.add(name)
+        self._left.setdefault(name, self._memory.heads[name])
+        self._memory.heads[name] = head
+
+
+def _keep(kept: dict[K, V], key: K, value: V) -> None:
+    """Keep the newest, and not too many."""
+    kept.pop(key, None)
+    if len(kept) >= ROWS_KEPT:
+        del kept[next(iter(kept))]
+    kept[key] = value
 
 
 @cache
@@ -228,22 +303,20 @@ def _insert_into(table: sa.Table) -> sa.Insert:
 
 
 @cache
-def _row_where(table: sa.Table, names: tuple[str, ...]) -> sa.Select[tuple[Plain, ...]]:
-    return sa.select(table).where(*_same(table, names))
+def _row_of(table: sa.Table) -> sa.Select[tuple[Plain, ...]]:
+    return sa.select(table).where(*_its_key(table))
 
 
 @cache
-def _change_where(table: sa.Table, names: tuple[str, ...]) -> sa.Update:
-    return table.update().where(*_same(table, names))
+def _change_in(table: sa.Table, names: tuple[str, ...]) -> sa.Update:
+    """Change the row that still has the seal it was left with."""
+    left = table.c.seal.is_not_distinct_from(given("left_seal"))
+    changed = {name: given(name) for name in (*names, "seal")}
+    return table.update().where(*_its_key(table), left).values(changed)
 
 
-def _same(table: sa.Table, names: tuple[str, ...]) -> list[sa.ColumnElement[bool]]:
-    return [table.c[name] == sa.bindparam(f"its_{name}") for name in names]
-
-
-def _its(key: Mapping[str, Plain]) -> dict[str, Plain]:
-    """A key as the parameters that `_same` compares with."""
-    return {f"its_{name}": value for name, value in key.items()}
+def _its_key(table: sa.Table) -> list[sa.ColumnElement[bool]]:
+    return [column == given(f"its_{column.name}") for column in table.primary_key]
 
 
 def seals_of(table: sa.Table) -> str:
@@ -251,9 +324,13 @@ def seals_of(table: sa.Table) -> str:
     return f"{table.name}.seals"
 
 
-def lock_heads(connection: sa.Connection) -> dict[str, Head]:
+def lock_heads(connection: WriterConnection) -> dict[str, Head]:
     """Where every chain ends, locked against other writers until the transaction is over."""
-    return {name: Head(*where) for name, *where in connection.execute(_LOCKED_HEADS)}
+    found = connection.rows(_LOCKED_HEADS, {})
+    return {
+        str(name): Head(int(seq or 0), int(count or 0), str(hashed))
+        for name, seq, count, hashed in found
+    }
 
 
 def read_heads(connection: sa.Connection) -> dict[str, Head]:

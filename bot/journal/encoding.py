@@ -12,6 +12,8 @@ from datetime import UTC, date, datetime, timedelta
 from enum import Enum, StrEnum
 from functools import cache
 from hashlib import sha256
+from json.encoder import encode_basestring
+from operator import itemgetter
 from types import NoneType
 from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 
@@ -47,10 +49,17 @@ def _storable(text: str) -> str:
 
 def plain(value: object) -> Plain:
     """Turn a value of the domain into what a column holds; collections become JSON."""
-    if value is None:
-        return None
+    return _PLAIN.get(type(value), _plain_of_another)(value)
+
+
+def _plain_text(text: str) -> str:
+    return text if text.isascii() and "\x00" not in text else _storable(text)
+
+
+def _plain_of_another(value: object) -> Plain:
+    """Of a type that has no way of its own: a word of a list, a subclass, a collection."""
     if isinstance(value, str):
-        return _storable(str(value))
+        return _plain_text(str(value))
     if isinstance(value, int):
         return int(value)
     if isinstance(value, datetime):
@@ -62,9 +71,23 @@ def plain(value: object) -> Plain:
     return json_text(value)
 
 
+_PLAIN: Final[Mapping[type, Callable[[Any], Plain]]] = {
+    NoneType: lambda _: None,
+    str: _plain_text,
+    int: lambda number: number,
+    datetime: instant_text,
+    date: date.isoformat,
+    timedelta: lambda span: span // _MICROSECOND,
+}
+"""How a value is written, by its very type."""
+
+
 def json_text(value: object) -> str:
     """Write a value as JSON with sorted keys and readable text."""
-    return json.dumps(_jsonable(value), sort_keys=True, ensure_ascii=False, allow_nan=False)
+    return _SORTED.encode(_jsonable(value))
+
+
+_SORTED: Final = json.JSONEncoder(sort_keys=True, ensure_ascii=False, allow_nan=False)
 
 
 def _jsonable(value: object) -> Json:
@@ -72,13 +95,13 @@ def _jsonable(value: object) -> Json:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, Enum | str):
-        return _storable(str(value))
+        return _plain_text(str(value))
     if isinstance(value, int):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if isinstance(value, Mapping):
-        return {_storable(str(key)): _jsonable(item) for key, item in value.items()}
+        return {_plain_text(str(key)): _jsonable(item) for key, item in value.items()}
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: _jsonable(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Iterable):
@@ -138,7 +161,32 @@ def link(before: str, content: Mapping[str, Plain]) -> str:
     The hashed bytes are `<before>|<content as JSON, keys sorted, no spaces>` in UTF-8.
     """
     text = json.dumps(dict(content), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    return sha256(f"{before}|{text}".encode()).hexdigest()
+    return link_text(before, text)
+
+
+def link_text(before: str, content: str) -> str:
+    """Hash what is already text, as `link` does."""
+    return sha256(f"{before}|{content}".encode()).hexdigest()
+
+
+def canonical(names: Iterable[str]) -> Callable[[Mapping[str, Plain]], str]:
+    """Put together how the columns `names` of a row are written for hashing, the same as `link`."""
+    ordered = sorted(names)
+    form = ",".join(f'"{name}":%s' for name in ordered)
+    read = itemgetter(*ordered)
+
+    def write(row: Mapping[str, Plain]) -> str:
+        return "{" + form % tuple([_LITERAL[type(value)](value) for value in read(row)]) + "}"
+
+    return write
+
+
+_LITERAL: Final[Mapping[type, Callable[[Any], str]]] = {
+    NoneType: lambda _: "null",
+    int: int.__repr__,
+    str: encode_basestring,
+}
+"""How a column is written in JSON."""
 
 
 def summed(total: str, *, less: str | None = None, plus: str | None = None) -> str:

@@ -25,6 +25,8 @@ STATEMENT_TIMEOUT_MS: Final = 30_000
 BUSY_TIMEOUT_MS: Final = 5_000
 READERS_MAX: Final = 4
 """How many journals of a kind a process reads by turns without making an engine again."""
+BEGIN_WRITING: Final = "BEGIN IMMEDIATE"
+"""How a transaction of SQLite that writes begins: it waits for its turn here, and never later."""
 FORMS: Final = "write sqlite:///path/journal.db or postgresql+psycopg://user@host/database"
 DAMAGED_SQLITE: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 DAMAGED_POSTGRES: Final = frozenset({"XX001", "XX002"})
@@ -84,7 +86,7 @@ def writing_engine(url: str) -> sa.Engine:
         max_overflow=0,
         hide_parameters=True,
     )
-    return _prepared(engine, ("journal_mode=WAL", "synchronous=FULL"), "BEGIN IMMEDIATE")
+    return _prepared(engine, ("journal_mode=WAL", "synchronous=FULL"), BEGIN_WRITING)
 
 
 def reading_engine(url: str) -> sa.Engine:

@@ -6,6 +6,7 @@
     │   └── OutcomeUnknown   it went away during the commit; the next write finds out
     ├── NeedsMigration       the schema is older (or newer) than this program
     ├── LeaseLost            another daemon writes this journal now: nothing may be written any more
+    ├── WrittenByAnother     it was changed although the lease is ours; nothing is stored
     ├── LeaseHeld            another daemon writes this journal; carries its holder
     ├── Contradicted         an entry contradicts what is stored (our bug); nothing is stored
     ├── Corrupt              the database file is damaged
@@ -84,6 +85,10 @@ class LeaseLost(JournalError):
     def __init__(self, *, stored: int, ours: int) -> None:
         super().__init__(f"another bot has taken the lease: epoch {stored}, ours is {ours}")
         self.stored, self.ours = stored, ours
+
+
+class WrittenByAnother(JournalError):
+    """The journal is not as its one writer left it; nothing is stored over what was found."""
 
 
 class LeaseHeld(JournalError):

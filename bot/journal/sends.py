@@ -5,15 +5,16 @@ another process or an earlier run has written (order safety, sections 3 and 10: 
 """
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 
 from bot.domain.entry import AttemptStarted, Entry, RunState
 from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS
 from bot.journal import tables
+from bot.journal.batch import Batch
+from bot.journal.connections import given
 from bot.journal.errors import LeaseLost
-from bot.journal.lease import NAME
 
 WHOLE_BOT: Final = ("all", "operator")
 """Scopes that are about all of the bot: the state shown, and what an operator wants under it."""
@@ -21,33 +22,11 @@ LASTING: Final = (RunState.HALTED, RunState.PAUSED, RunState.RUNNING)
 """The states that decide whether the bot trades; the others pass."""
 _ATTEMPTS, _HALTS = tables.attempts, tables.halts
 _INTENTS, _ORDERS = tables.intents, tables.orders
-_EPOCH: Final = (
-    sa.select(tables.lease.c.epoch).where(tables.lease.c.name == NAME).with_for_update(read=True)
-)
-_LASTING: Final = (
-    sa.select(_HALTS.c.to_state, _HALTS.c.reason, _HALTS.c.by_whom)
-    .where(_HALTS.c.scope.in_(sa.bindparam("scopes", expanding=True)))
-    .where(_HALTS.c.to_state.in_(LASTING))
-    .order_by(_HALTS.c.seq.desc())
-    .limit(1)
-)
-_OF_INTENT: Final = sa.select(_INTENTS.c.account, _INTENTS.c.symbol, _INTENTS.c.strategy).where(
-    _INTENTS.c.intent_id == sa.bindparam("intent")
-)
-_POST: Final = sa.select(_ATTEMPTS.c.attempt_id).where(
-    _ATTEMPTS.c.intent_id == sa.bindparam("intent"), _ATTEMPTS.c.verb == "POST"
-)
-_TWIN: Final = (_INTENTS.c.fingerprint == sa.bindparam("fingerprint")) & (
-    _INTENTS.c.intent_id != sa.bindparam("intent")
-)
-_UNRESOLVED_TWIN: Final = sa.select(_INTENTS.c.intent_id).where(
-    _TWIN, _INTENTS.c.state.in_(UNRESOLVED_SENDS)
-)
-_WORKING_TWIN: Final = (
-    sa.select(_ORDERS.c.order_id)
-    .join(_INTENTS, _INTENTS.c.intent_id == _ORDERS.c.intent_id)
-    .where(_TWIN, _ORDERS.c.state.not_in(TERMINAL_STATES))
-)
+SCOPES: Final = ("account", "symbol", "bare_symbol", "strategy")
+"""What else of an order may be halted; the parameters of `_AGAINST` that name it."""
+POSTED: Final = "POSTED"
+UNRESOLVED: Final = "UNRESOLVED"
+WORKING: Final = "WORKING"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +41,6 @@ class Send:
     fingerprint: str
 
 
-def require_epoch(connection: sa.Connection, epoch: int) -> None:
-    """Raise LeaseLost unless the lease is still this holder's."""
-    stored = connection.execute(_EPOCH).scalar_one()
-    if stored != epoch:
-        raise LeaseLost(stored=stored, ours=epoch)
-
-
 @dataclass(frozen=True, slots=True)
 class ScopeState:
     """Whether a scope trades, why, and who said so."""
@@ -80,44 +52,88 @@ class ScopeState:
 
 def lasting_state(connection: sa.Connection, *scopes: str) -> ScopeState | None:
     """The newest state of a scope that decides whether it trades; None before the first."""
-    row = connection.execute(_LASTING, {"scopes": scopes}).first()
+    row = connection.execute(_newest(_HALTS.c.scope.in_(scopes))).first()
     return ScopeState(RunState(row.to_state), row.reason, row.by_whom) if row else None
 
 
-def reason_against(connection: sa.Connection, send: Send) -> str | None:
+def reason_against(batch: Batch, send: Send) -> str | None:
     """Say why a send may not begin, seen from what is stored before it; None: it may.
 
     A DELETE always may; a PUT when nothing is halted; a POST when its intent was never sent and no
     other order of its fingerprint, which the broker could not tell apart, is unresolved or working.
     """
-    stored = connection.execute(_EPOCH).scalar_one()
-    if stored != send.epoch:
-        return str(LeaseLost(stored=stored, ours=send.epoch))
+    if batch.epoch != send.epoch:
+        return str(LeaseLost(stored=batch.epoch, ours=send.epoch))
     started = [entry for entry in send.entries if isinstance(entry, AttemptStarted)]
     assert len(started) == 1, "a send has exactly one attempt"
     attempt = started[0]
     if attempt.verb == "DELETE":
         return None
-    intent = connection.execute(_OF_INTENT, {"intent": attempt.intent_id}).first()
+    intent = batch.find_intent(attempt.intent_id)
     if intent is None:
         return f"intent {attempt.intent_id} is not in the journal"
-    account, symbol, strategy = intent
-    for scopes in (
-        WHOLE_BOT,
-        (f"account:{account}",),
-        (f"symbol:{symbol}",),
-        (symbol,),
-        (f"strategy:{strategy}",),
-    ):
-        kept = lasting_state(connection, *scopes)
-        if kept is not None and kept.state is RunState.HALTED:
-            return f"halted ({scopes[0]}): {kept.reason}"
-    if attempt.verb == "POST":
-        if connection.execute(_POST, {"intent": attempt.intent_id}).first():
+    scopes = {
+        "account": f"account:{intent['account']}",
+        "symbol": f"symbol:{intent['symbol']}",
+        "bare_symbol": intent["symbol"],
+        "strategy": f"strategy:{intent['strategy']}",
+    }
+    order = {"intent": attempt.intent_id, "fingerprint": send.fingerprint}
+    for _, what, word, text in sorted(batch.connection.rows(_AGAINST, {**scopes, **order})):
+        if word == RunState.HALTED:
+            return f"halted ({scopes.get(str(what), what)}): {text}"
+        if attempt.verb == "POST" and word == POSTED:
             return f"intent {attempt.intent_id} was sent before; one POST per intent, ever"
-        order = {"intent": attempt.intent_id, "fingerprint": send.fingerprint}
-        if found := connection.execute(_UNRESOLVED_TWIN, order).scalar():
-            return f"the same order is unresolved: {found}"
-        if found := connection.execute(_WORKING_TWIN, order).scalar():
-            return f"the same order is working: {found}"
+        if attempt.verb == "POST" and word in {UNRESOLVED, WORKING}:
+            return f"the same order is {str(word).lower()}: {text}"
     return None
+
+
+def _newest(in_scope: sa.ColumnElement[bool]) -> sa.Select[tuple[str, str, str]]:
+    """The newest state in a scope that decides whether it trades."""
+    return (
+        sa.select(_HALTS.c.to_state, _HALTS.c.reason, _HALTS.c.by_whom)
+        .where(in_scope, _HALTS.c.to_state.in_(LASTING))
+        .order_by(_HALTS.c.seq.desc())
+        .limit(1)
+    )
+
+
+def _all_against() -> sa.CompoundSelect[Any]:
+    """All that can speak against a send, in one question: its rank, of what, a word and a text."""
+    found: list[tuple[str, sa.Select[tuple[str, str]]]] = [
+        (WHOLE_BOT[0], _newest(_HALTS.c.scope.in_(WHOLE_BOT)).with_only_columns(*_STATE))
+    ]
+    found += [
+        (name, _newest(_HALTS.c.scope == given(name)).with_only_columns(*_STATE)) for name in SCOPES
+    ]
+    mine = _ATTEMPTS.c.intent_id == given("intent")
+    twin = _INTENTS.c.fingerprint == given("fingerprint")
+    twin &= _INTENTS.c.intent_id != given("intent")
+    of_intent = _INTENTS.c.intent_id == _ORDERS.c.intent_id
+    unresolved = _INTENTS.c.state.in_(UNRESOLVED_SENDS)
+    working = _ORDERS.c.state.not_in(TERMINAL_STATES)
+    for word, query in (
+        (POSTED, sa.select(_ATTEMPTS.c.attempt_id).where(mine, _ATTEMPTS.c.verb == "POST")),
+        (UNRESOLVED, sa.select(_INTENTS.c.intent_id).where(twin, unresolved)),
+        (WORKING, sa.select(_ORDERS.c.order_id).join(_INTENTS, of_intent).where(twin, working)),
+    ):
+        [text] = query.selected_columns
+        found.append(
+            (
+                "",
+                query.with_only_columns(sa.literal_column(f"'{word}'").label("word"), text).limit(
+                    1
+                ),
+            )
+        )
+    return sa.union_all(
+        *(
+            sa.select(*map(sa.literal_column, (str(rank), f"'{what}'")), *query.subquery().columns)
+            for rank, (what, query) in enumerate(found)
+        )
+    )
+
+
+_STATE: Final = (_HALTS.c.to_state, _HALTS.c.reason)
+_AGAINST: Final = _all_against()

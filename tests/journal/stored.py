@@ -4,11 +4,14 @@ import asyncio
 import shutil
 from collections.abc import Awaitable, Callable
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
-from bot.journal.batch import Batch
 from bot.journal.encoding import instant_text
 from bot.journal.engines import writing_engine
+from bot.journal.journal import Journal
+from bot.journal.rows import Row
+from bot.journal.storing import Store
 from bot.journal.tables import daily_closes
 from tests.journal.facts import DAY
 
@@ -28,13 +31,28 @@ def url_of(file: Path) -> str:
     return f"sqlite:///{file}"
 
 
+CLOSE: Row = {
+    "trading_date": DAY.isoformat(),
+    "strategy": "depth-hpg",
+    "symbol": "HPG",
+    "quantity": 200,
+    "cost": 5_410_000,
+    "realised": 0,
+    "fee": 8_115,
+    "tax": 0,
+}
+
+
 def close_day(url: str, at: datetime) -> None:
     """Write a row of `daily_closes`, which the bot doesn't: so that every table holds something."""
-    row = {"trading_date": DAY.isoformat(), "strategy": "depth-hpg", "symbol": "HPG"}
-    numbers = {"quantity": 200, "cost": 5_410_000, "realised": 0, "fee": 8_115, "tax": 0}
     engine = writing_engine(url)
-    with engine.begin() as connection:
-        batch = Batch(connection)
-        batch.append(daily_closes, {**row, **numbers, "at": instant_text(at)})
-        batch.finish()
-    engine.dispose()
+    store = Store(url, engine, None, None)
+    store.change(lambda batch: batch.append(daily_closes, {**CLOSE, "at": instant_text(at)}))
+    store.end()
+
+
+async def close_day_in(journal: Journal, at: datetime) -> None:
+    """The same, by a journal that is open."""
+    row = {**CLOSE, "at": instant_text(at)}
+    change = partial(journal._store.change, lambda batch: batch.append(daily_closes, row))
+    await journal._thread.do(change)

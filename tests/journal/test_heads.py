@@ -23,7 +23,7 @@ from bot.journal.lease import acquire
 from bot.journal.verify import VerifyReport, heads_now, verify
 from tests.journal.facts import EVERY_KIND, T0, Story, after, but
 from tests.journal.forging import Change, Row, forge, set_head, without_guards
-from tests.journal.stored import close_day
+from tests.journal.stored import close_day_in
 
 TRIALS = 200
 COVERED = [*tables.CHAINED, tables.orders, tables.runs]
@@ -52,7 +52,7 @@ async def whole_run(url: str, folder: Path, *numbers: int, with_all: bool = Fals
     if with_all:
         await journal.write([but(entry) for entry in EVERY_KIND])
         await journal.write([but(entry, at=after(200)) for entry in EVERY_KIND[-5:]])
-        close_day(url, at=after(9))
+        await close_day_in(journal, at=after(9))
         await journal.end_run(1, "stopped", at=after(60))
     await journal.close()
 

@@ -22,8 +22,9 @@ from bot.domain.order import OrderState, SendState
 from bot.domain.outcome import Accepted, NotSent, Outcome, Refused, Resolution, Unknown
 from bot.domain.recovery import StoredIntent
 from bot.journal.errors import OutcomeUnknown
-from bot.journal.journal import Journal, Verdicts
+from bot.journal.journal import Journal
 from bot.journal.sends import Send
+from bot.journal.storing import Verdicts
 from bot.protocol.answer import Answer, NoAnswer
 from bot.protocol.endpoints.endpoint import Lane
 from tests.staging import START, Stage, intent, scenario, set_stage

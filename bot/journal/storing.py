@@ -1,0 +1,253 @@
+"""The transactions of the writer, on its thread: several writes in each, all of them or none.
+
+Between two transactions the store remembers what the last one left (`batch.Memory`); under the
+lease nobody else writes, and a transaction that finds anything else fails. A commit whose outcome
+is not known is in doubt until the next transaction has looked.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError
+
+from bot.domain.entry import Entry
+from bot.journal import tables
+from bot.journal.batch import COUNTER, Batch, Memory, lock_heads
+from bot.journal.connections import WriterConnection, connect
+from bot.journal.encoding import Plain, json_text
+from bot.journal.engines import database_errors, reason_of, unreachable
+from bot.journal.errors import JournalError, LeaseLost, OutcomeUnknown, WrittenByAnother
+from bot.journal.heads import HeadsKeeper, plain_heads
+from bot.journal.lease import NAME
+from bot.journal.sends import Send, reason_against
+
+SETTLE_TRIES: Final = 3
+"""How often a new connection is tried to learn what became of a commit."""
+
+DONE_MAX: Final = 4_096
+"""How many writes are remembered that were done although their caller got an error."""
+
+_LEFT: Final = (
+    sa.select(tables.lease.c.epoch, tables.chains.c.last_seq)
+    .where(tables.lease.c.name == NAME, tables.chains.c.name == COUNTER)
+    .with_for_update()
+)
+
+_LAST_RUN: Final = sa.select(sa.func.max(tables.runs.c.run_id))
+
+T = TypeVar("T")
+Verdicts = tuple[str | None, ...]
+"""Of each send, why it may not leave, or None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """What a caller wants stored together."""
+
+    entries: tuple[Entry, ...]
+    sends: tuple[Send, ...]
+
+    @property
+    def size(self) -> int:
+        """How many entries."""
+        return len(self.entries) + sum(len(send.entries) for send in self.sends)
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """A commit with an unknown outcome: what it stored, and the counter before and after it."""
+
+    done: tuple[tuple[Write, Verdicts], ...]
+    before: int
+    after: int
+
+
+class Store:
+    """The writer's side of the database. Everything here runs on the writer's thread."""
+
+    def __init__(
+        self, url: str, engine: sa.Engine, epoch: int | None, keeper: HeadsKeeper | None
+    ) -> None:
+        self._url = url
+        self._engine = engine
+        self._epoch = epoch
+        self._keeper = keeper
+        self._connection: WriterConnection | None = None
+        self._memory: Memory | None = None
+        self._doubt: Doubt | None = None
+        self._done: deque[tuple[Write, Verdicts]] = deque(maxlen=DONE_MAX)
+        self._run: int | None = None
+        self._has_begun = False
+
+    def has_begun(self) -> bool:
+        """Whether the last transaction got as far as its writes."""
+        return self._has_begun
+
+    def store(self, writes: Sequence[Write]) -> list[Verdicts]:
+        """Store writes in one transaction, in their order; returns the verdicts of each.
+
+        Raises Unreachable, Contradicted, Corrupt, LeaseLost or WrittenByAnother: then nothing is
+        stored. Raises OutcomeUnknown when that can't be known: the same writes are to come again.
+        """
+        with database_errors(self._url):
+            try:
+                with self._transaction() as batch:
+                    left = batch.last_seq
+                    verdicts = [self._put(batch, write) for write in writes]
+                    batch.finish()
+                    if batch.has_changed:
+                        done = tuple(zip(writes, verdicts, strict=True))
+                        self._doubt = Doubt(done, left, batch.last_seq)
+                    batch.connection.commit()
+                    self._doubt = None
+            except DBAPIError as error:
+                if self._doubt is None or not self._has_begun:
+                    raise
+                verdicts = self._settle(writes, error)
+        self._show()
+        return verdicts
+
+    def change(self, change: Callable[[Batch], T]) -> T:
+        """Make a change that is no entry, in a transaction of its own."""
+        with database_errors(self._url), self._transaction() as batch:
+            done = change(batch)
+            batch.finish()
+            batch.connection.commit()
+        self._show()
+        return done
+
+    def read(self, read: Callable[[sa.Connection], T]) -> T:
+        """Look at what is stored."""
+        if self._connection is not None:
+            self._connection.release()
+            self._connection = None
+        with database_errors(self._url), self._engine.connect() as connection:
+            return read(connection)
+
+    def start_run(self, facts: Mapping[str, Plain]) -> int:
+        """Store the row of a new run, with the heads that it finds; they are kept from here on."""
+
+        def start(batch: Batch) -> int:
+            heads = {}
+            if self._keeper is not None:
+                heads["heads"] = json_text(plain_heads(batch.heads))
+            [[last]] = batch.connection.rows(_LAST_RUN, {})
+            self._run = int(last or 0) + 1
+            row = {"run_id": self._run, **facts, "epoch": self._epoch, **heads}
+            batch.add_sealed(tables.runs, row)
+            return self._run
+
+        return self.change(start)
+
+    def end(self) -> None:
+        """Let go; before, keep the last heads, if they can be read and the lease is still ours."""
+        if self._keeper is not None:
+            is_last = False
+            with suppress(JournalError):
+                self.change(lambda _: None)
+                is_last = True
+            self._keeper.close(is_last=is_last)
+        if self._connection is not None:
+            self._connection.release()
+        self._engine.dispose()
+
+    # -------------------------------------------------------------------------- one transaction
+
+    def _put(self, batch: Batch, write: Write) -> Verdicts:
+        for done in self._done:
+            if done[0] == write:
+                self._done.remove(done)
+                return done[1]
+        batch.store(write.entries)
+        verdicts = []
+        for send in write.sends:
+            verdicts.append(reason_against(batch, send))
+            if verdicts[-1] is None:
+                batch.store(send.entries)
+        return tuple(verdicts)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Batch]:
+        """A transaction that whoever takes it has to commit; else it is taken back."""
+        self._has_begun = False
+        batch = self._begin_as_it_is() or self._begin(connect(self._engine))
+        self._has_begun = True
+        with self._taken_back():
+            yield batch
+
+    def _begin_as_it_is(self) -> Batch | None:
+        """Begin on the connection that is there; None: it has been lost since."""
+        connection = self._connection
+        if connection is None:
+            return None
+        try:
+            return self._begin(connection)
+        except DBAPIError:
+            if not connection.is_lost:
+                raise
+            return None
+
+    def _begin(self, connection: WriterConnection) -> Batch:
+        """Begin where the last transaction ended, or where the stored heads are."""
+        self._connection = connection
+        with self._taken_back():
+            connection.begin()
+            [[epoch, last]] = connection.rows(_LEFT, {})
+            if self._epoch is not None and epoch != self._epoch:
+                raise LeaseLost(stored=int(epoch or 0), ours=self._epoch)
+            if self._doubt is not None:
+                doubt, self._doubt = self._doubt, None
+                assert last in {doubt.before, doubt.after}, "only this writer moves the counter"
+                if last == doubt.after:
+                    self._done.extend(doubt.done)
+            memory = self._memory
+            if memory is not None and memory.last_seq != last:
+                if self._epoch is not None:
+                    text = f"entry {last} is the last, and {memory.last_seq} is what we wrote"
+                    raise WrittenByAnother(f"another program has written this journal: {text}")
+                memory = None  # without a lease nobody is promised to be alone
+            if memory is None:
+                memory = self._memory = Memory(lock_heads(connection))
+        return Batch(connection, memory, int(epoch or 0))
+
+    @contextmanager
+    def _taken_back(self) -> Iterator[None]:
+        """Take the transaction back unless all goes well, and forget what it has changed."""
+        with ExitStack() as undo:
+            undo.callback(self._take_back)
+            yield
+            undo.pop_all()
+
+    def _take_back(self) -> None:
+        self._memory = None
+        if self._connection is not None:
+            self._connection.rollback()
+            if self._connection.is_lost:
+                self._connection = None
+
+    def _settle(self, writes: Sequence[Write], error: DBAPIError) -> list[Verdicts]:
+        """Learn on a new connection what became of a commit; return if `writes` are stored."""
+        reason = reason_of(error)
+        for _ in range(SETTLE_TRIES):
+            try:
+                with self._transaction() as batch:
+                    batch.connection.commit()
+            except DBAPIError as again:
+                reason = reason_of(again)
+                continue
+            if not self._done or self._done[-1][0] is not writes[-1]:
+                raise unreachable(self._url, f"the commit failed: {reason}") from error
+            return [self._done.pop()[1] for _ in writes][::-1]
+        lost = unreachable(self._url, reason)
+        raise OutcomeUnknown(
+            reason, database=lost.database, host=lost.host, port=lost.port, user=lost.user
+        ) from error
+
+    def _show(self) -> None:
+        """Let the keeper see where the chains end after a commit."""
+        if self._keeper is not None and self._run is not None and self._memory is not None:
+            self._keeper.see(self._run, self._epoch, dict(self._memory.heads))
