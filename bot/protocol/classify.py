@@ -7,7 +7,6 @@ exchange and errors; the tables are ours.
 """
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date
 from email.utils import parsedate_to_datetime
@@ -63,25 +62,21 @@ def classify_place(
     them is not about this order. `today` is the trading date in market time.
     """
 
-    def judge(results: tuple[OrderResult, ...]) -> Outcome:
-        if len(results) != 1:
-            return Unknown(f"{len(results)} results where one was expected", 200)
-        result = results[0]
-        differs = _first_difference(intent, result, today=today, account=account)
-        if differs:
-            return Unknown(f"the answer's {differs} is not what was sent", 200)
-        if result.order_id in known_ids:
-            return Unknown("the answer names an order that was known before", 200)
-        if result.status in REJECTED_STATUSES:
-            return _rejection(result)
-        if result.code is not None:
-            said = f"code {redact(result.code)} under the status {redact(result.status)}"
-            return Unknown(said, 200)
-        if not _ORDER_ID.fullmatch(result.order_id):
-            return Unknown("the answer's order id has an unknown form", 200)
-        return Accepted(result)
-
-    return _classify(PLACE_ORDER, answer, judge)
+    result = _result_or_outcome(PLACE_ORDER, answer)
+    if not isinstance(result, OrderResult):
+        return result
+    if differs := _first_difference(intent, result, today=today, account=account):
+        return Unknown(f"the answer's {differs} is not what was sent", 200)
+    if result.order_id in known_ids:
+        return Unknown("the answer names an order that was known before", 200)
+    if result.status in REJECTED_STATUSES:
+        return _rejection(result)
+    if result.code is not None:
+        said = f"code {redact(result.code)} under the status {redact(result.status)}"
+        return Unknown(said, 200)
+    if not _ORDER_ID.fullmatch(result.order_id):
+        return Unknown("the answer's order id has an unknown form", 200)
+    return Accepted(result)
 
 
 def _first_difference(
@@ -91,20 +86,24 @@ def _first_difference(
 
     `market_price` comes back as sent; it may also be left out.
     """
-    market_price = result.market_price
-    has_price = ORDER_TYPES[intent.order_type].has_price
-    echoes = {
-        "account": result.account == account.extended_id,
-        "symbol": result.symbol == intent.symbol,
-        "side": result.side is intent.side,
-        "quantity": result.quantity == intent.quantity,
-        "price": result.limit_price == intent.limit_price,
-        "order type": is_echo(intent.exchange, intent.order_type, result.order_type),
-        "market price": market_price is None
-        or (not has_price and is_echo(intent.exchange, intent.order_type, market_price)),
-        "date": result.transaction_date == today,
-    }
-    return next((name for name, is_equal in echoes.items() if not is_equal), None)
+    if result.account != account.extended_id:
+        return "account"
+    if result.symbol != intent.symbol:
+        return "symbol"
+    if result.side is not intent.side:
+        return "side"
+    if result.quantity != intent.quantity:
+        return "quantity"
+    if result.limit_price != intent.limit_price:
+        return "price"
+    if not is_echo(intent.exchange, intent.order_type, result.order_type):
+        return "order type"
+    if (echoed := result.market_price) is not None and (
+        ORDER_TYPES[intent.order_type].has_price
+        or not is_echo(intent.exchange, intent.order_type, echoed)
+    ):
+        return "market price"
+    return None if result.transaction_date == today else "date"
 
 
 def _rejection(result: OrderResult) -> Refused:
@@ -117,7 +116,7 @@ def _rejection(result: OrderResult) -> Refused:
 
 def classify_cancel(order_id: str, answer: Answer | NoAnswer) -> Outcome:
     """Return what is known of a DELETE: a code inside a 200 means that the order is unchanged."""
-    return _classify(CANCEL_ORDER, answer, _judge_change(order_id, done_codes=frozenset()))
+    return _classify_change(CANCEL_ORDER, order_id, answer, {None})
 
 
 def classify_amend(order_id: str, answer: Answer | NoAnswer) -> Outcome:
@@ -126,34 +125,27 @@ def classify_amend(order_id: str, answer: Answer | NoAnswer) -> Outcome:
     A result under another id is UNKNOWN: a broker that gives an amended order a new id shows it in
     the day order book, with the old one as its root.
     """
-    judge = _judge_change(order_id, done_codes=frozenset({PARTLY_AMENDED}))
-    return _classify(AMEND_ORDER, answer, judge)
+    return _classify_change(AMEND_ORDER, order_id, answer, {None, PARTLY_AMENDED})
 
 
-def _judge_change(
-    order_id: str, *, done_codes: frozenset[str]
-) -> Callable[[tuple[OrderResult, ...]], Outcome]:
-    def judge(results: tuple[OrderResult, ...]) -> Outcome:
-        if len(results) != 1:
-            return Unknown(f"{len(results)} results where one was expected", 200)
-        result = results[0]
-        if result.order_id != order_id:
-            return Unknown("the answer is about another order", 200)
-        if result.status in REJECTED_STATUSES or result.code not in done_codes | {None}:
-            return _rejection(result)
-        return Accepted(result)
-
-    return judge
+def _classify_change(
+    endpoint: Endpoint, order_id: str, answer: Answer | NoAnswer, done_codes: set[str | None]
+) -> Outcome:
+    result = _result_or_outcome(endpoint, answer)
+    if not isinstance(result, OrderResult):
+        return result
+    if result.order_id != order_id:
+        return Unknown("the answer is about another order", 200)
+    if result.status in REJECTED_STATUSES or result.code not in done_codes:
+        return _rejection(result)
+    return Accepted(result)
 
 
 # --------------------------------------------------------------------------- what all share
 
 
-def _classify(
-    endpoint: Endpoint,
-    answer: Answer | NoAnswer,
-    judge: Callable[[tuple[OrderResult, ...]], Outcome],
-) -> Outcome:
+def _result_or_outcome(endpoint: Endpoint, answer: Answer | NoAnswer) -> OrderResult | Outcome:
+    """Return the one result of a 200, else what the answer, or its absence, means to any verb."""
     if isinstance(answer, NoAnswer):
         return Unknown(answer.reason) if answer.is_sent else NotSent(answer.reason)
     if answer.http_status != 200:
@@ -162,7 +154,9 @@ def _classify(
         results = decode_order_results(open_envelope(endpoint, answer))
     except ProtocolError as error:
         return Unknown(str(error), answer.http_status)
-    return judge(results)
+    if len(results) != 1:
+        return Unknown(f"{len(results)} results where one was expected", 200)
+    return results[0]
 
 
 def _judge_status(answer: Answer) -> Outcome:

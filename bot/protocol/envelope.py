@@ -69,9 +69,11 @@ def open_envelope(endpoint: Endpoint, answer: Answer) -> Payload:
     if not isinstance(body, dict):
         raise MalformedAnswer(endpoint.name, "the body is not an object", answer.body)
     code = body.get("error_code")
-    if not is_no_error(code):
+    if code != SUCCESS_CODE and not is_no_error(code):
         raise refusal_of(endpoint, answer)
-    value = _payload_of(endpoint, body, answer.body)
+    value = None if endpoint.payload_key is None else body.get(endpoint.payload_key)
+    if not isinstance(value, _SHAPES[endpoint.shape]):
+        value = _payload_of(endpoint, body, answer.body)
     return Payload(endpoint.name, value, answer.body, None if code is None else str(code))
 
 

@@ -12,7 +12,7 @@ from datetime import date
 from typing import Final
 
 from bot.domain.order import OrderResult, OrderState, Side
-from bot.protocol.envelope import Payload, is_no_error
+from bot.protocol.envelope import SUCCESS_CODE, Payload, is_no_error
 from bot.protocol.errors import MalformedAnswer
 from bot.protocol.fidelity import FIDELITY
 from bot.protocol.fields import (
@@ -28,7 +28,6 @@ from bot.protocol.fields import (
     Wire,
     Word,
     average_of,
-    elements,
     texts_or_none,
     wholes_or_none,
 )
@@ -38,8 +37,8 @@ from bot.protocol.status import settle_quantities, state_of
 from bot.protocol.strict_json import compact
 
 _TEXTS: Final = (
-    *("order_id", "account_id", "transaction_date", "symbol", "order_side", "market_price"),
-    *("order_status", "order_type", "code", "rejected_reason", "lot"),
+    *("order_id", "account_id", "transaction_date", "rejected_reason", "code"),
+    *("symbol", "order_side", "market_price", "order_status", "order_type", "lot"),
 )
 _WHOLES: Final = (
     *("order_quantity", "limit_price", "execute_quantity", "execute_price"),
@@ -74,7 +73,13 @@ class _OrderResult(Wire):
 
 def decode_order_results(payload: Payload) -> tuple[OrderResult, ...]:
     """Return every element. `code` is None when it means no error (null, empty or "0")."""
-    return tuple([read_result(each.value) or validate_result(each) for each in elements(payload)])
+    if not isinstance(payload.value, list):
+        raise MalformedAnswer(payload.call, "not an array", payload.raw)
+    results = []
+    for value in payload.value:
+        found = read_result(value)
+        results.append(found or validate_result(Payload(payload.call, value, payload.raw)))
+    return tuple(results)
 
 
 def read_result(value: object) -> OrderResult | None:
@@ -84,16 +89,11 @@ def read_result(value: object) -> OrderResult | None:
     texts, wholes = texts_or_none(value, _TEXTS), wholes_or_none(value, _WHOLES)
     if texts is None or wholes is None:
         return None
-    order_id, account, day, symbol, side, market_price, *words = texts
-    status, order_type, code, reason, lot = words
+    order_id, account, day, reason, code, *words = texts
+    symbol, side, market_price, status, order_type, lot = [word.strip().upper() for word in words]
     quantity, price, executed, average, fee, tax, amount = wholes
-    symbol, status, order_type = (
-        symbol.strip().upper(),
-        status.strip().upper(),
-        order_type.strip().upper(),
-    )
-    ours = _SIDES.get(side.strip().upper())
-    if not (account and symbol and status and order_type and quantity) or ours is None:
+    ours = _SIDES.get(side)
+    if not (account and symbol and ours and status and order_type and quantity):
         return None
     if quantity < 0 or (price or 0) < 0:
         return None
@@ -110,7 +110,7 @@ def read_result(value: object) -> OrderResult | None:
         side=ours,
         quantity=quantity,
         limit_price=price or None,
-        market_price=market_price.strip().upper() or None,
+        market_price=market_price or None,
         executed_quantity=executed,
         average_price=average_of(average, amount, executed),
         executed_amount=amount,
@@ -119,9 +119,9 @@ def read_result(value: object) -> OrderResult | None:
         order_type=order_type,
         fee=fee or 0,
         tax=tax or 0,
-        code=None if is_no_error(code) else code,
+        code=None if code in {"", SUCCESS_CODE} else code,
         reason=reason or None,
-        lot=lot.strip().upper() or None,
+        lot=lot or None,
         raw=redact(compact(value)),
     )
 

@@ -96,17 +96,16 @@ def build_target(
     Without a query there is no `?`; a comma or a space of a value is encoded. A value that is empty
     or a dot segment raises UnusableTarget; a hole without a value is our bug (KeyError).
     """
-    values = path_values or {}
-
-    def encoded(hole: re.Match[str]) -> str:
-        value = values[hole[1]]
+    path = endpoint.path
+    for hole in _HOLE.findall(path):
+        value = (path_values or {})[hole]
         if value in _DOT_SEGMENTS:
-            raise UnusableTarget(endpoint.name, hole[1])
-        return quote(value, safe="")
-
-    path = _HOLE.sub(encoded, endpoint.path)
-    pairs = "&".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in query)
-    return f"{path}?{pairs}" if pairs else path
+            raise UnusableTarget(endpoint.name, hole)
+        path = path.replace(f"{{{hole}}}", quote(value, safe=""))  # which leaves no bracket in it
+    if not query:
+        return path
+    pairs = [f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in query]
+    return f"{path}?{'&'.join(pairs)}"
 
 
 def query_faults(endpoint: Endpoint, query: Mapping[str, str]) -> tuple[QueryFault, ...]:
