@@ -72,7 +72,7 @@ def classify_place(
     if result.status in REJECTED_STATUSES:
         return _rejection(result)
     if result.code is not None:
-        said = f"code {redact(result.code)} under the status {redact(result.status)}"
+        said = f"code {result.code} under the status {redact(result.status)}"
         return Unknown(said, 200)
     if not _ORDER_ID.fullmatch(result.order_id):
         return Unknown("the answer's order id has an unknown form", 200)
@@ -147,7 +147,8 @@ def _classify_change(
 def _result_or_outcome(endpoint: Endpoint, answer: Answer | NoAnswer) -> OrderResult | Outcome:
     """Return the one result of a 200, else what the answer, or its absence, means to any verb."""
     if isinstance(answer, NoAnswer):
-        return Unknown(answer.reason) if answer.is_sent else NotSent(answer.reason)
+        reason = redact(answer.reason)
+        return Unknown(reason) if answer.is_sent else NotSent(reason)
     if answer.http_status != 200:
         return _judge_status(answer)
     try:
@@ -200,7 +201,7 @@ def classify_burn(answer: Answer | NoAnswer) -> BurnVerdict:
     still see that the answer came within 270 seconds of signing.
     """
     if isinstance(answer, NoAnswer):
-        return _inconclusive(answer.reason)
+        return _inconclusive(redact(answer.reason))
     error = read_error_body(answer.body)
     if answer.http_status == 401 and error is not None and error.error_code == NONCE_REUSED:
         return BurnVerdict(Resolution.REACHED, True, "the nonce had been used")

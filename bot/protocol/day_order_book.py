@@ -192,7 +192,7 @@ def read_row(value: object, *, account: SubAccount, requested_at: datetime) -> O
         may_cancel=cancel.strip().lower() in _YES if cancel else None,
         may_amend=amend.strip().lower() in _YES if amend else None,
         placed_at=local_instant(placed_on, time, stamp),
-        message=message,
+        message=redact(message) if message else "",
         requested_at=requested_at,
         raw=_redacted(compact(value)),
     )
@@ -233,7 +233,7 @@ def validate_row(payload: Payload, *, account: SubAccount, requested_at: datetim
         may_cancel=row.allowcancel,
         may_amend=row.allowamend,
         placed_at=local_instant(_day_or_none(row.txdate), row.txtime, row.odtimestamp),
-        message=row.feedbackmsg,
+        message=redact(row.feedbackmsg),
         requested_at=requested_at,
         raw=_redacted(compact(payload.value)),
     )

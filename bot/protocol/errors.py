@@ -27,9 +27,9 @@ class MalformedAnswer(ProtocolError):
     """An answer that is not what the call promises. `raw` is redacted and at most 16 kB."""
 
     def __init__(self, call: str, reason: str, raw: bytes | str = b"") -> None:
-        super().__init__(f"{call}: the answer cannot be used: {reason}")
+        self.reason = redact(reason)  # which may name a field that the other end has named
+        super().__init__(f"{call}: the answer cannot be used: {self.reason}")
         self.call = call
-        self.reason = reason
         # As text in which what must not be kept can be seen, also where it is 16-bit text.
         if isinstance(raw, bytes):
             encoding = "utf-16" if raw[:2] in _BYTE_ORDER_MARKS_16 else "utf-8"
@@ -56,10 +56,11 @@ class BrokerRefusal(ProtocolError):
         message: str,
         retry_at: datetime | None = None,
     ) -> None:
-        super().__init__(f"{call}: HTTP {http_status} {error_code or 'without an error body'}")
+        self.error_code = redact(error_code)
+        said = self.error_code or "without an error body"
+        super().__init__(f"{call}: HTTP {http_status} {said}")
         self.call = call
         self.http_status = http_status
-        self.error_code = error_code
         self.message = redact(message)
         self.retry_at = retry_at
 

@@ -4,7 +4,8 @@ An answer may hold a rejection inside HTTP 200, no element, or several: nothing 
 Prices and quantities must be whole; the average execution price is floored; amounts, fee and tax
 are rounded half up. Source: broker open API 0.2.0-preview.3, order execution.
 
-An element in the common form is read straight (`read_result`); any other is left to the model.
+What the broker says in words, and the element itself, are kept redacted. An element in the common
+form is read straight (`read_result`); any other is left to the model.
 """
 
 from collections.abc import Sequence
@@ -119,8 +120,8 @@ def read_result(value: object) -> OrderResult | None:
         order_type=order_type,
         fee=fee or 0,
         tax=tax or 0,
-        code=None if code in {"", SUCCESS_CODE} else code,
-        reason=reason or None,
+        code=None if code in {"", SUCCESS_CODE} else redact(code),
+        reason=redact(reason) if reason else None,
         lot=lot or None,
         raw=redact(compact(value)),
     )
@@ -149,8 +150,8 @@ def validate_result(element: Payload) -> OrderResult:
         order_type=found.order_type,
         fee=found.fee_amount,
         tax=found.tax_amount,
-        code=None if is_no_error(found.code) else found.code,
-        reason=found.rejected_reason or None,
+        code=None if is_no_error(found.code) else redact(found.code),
+        reason=redact(found.rejected_reason) or None,
         lot=found.lot or None,
         raw=redact(compact(element.value)),
     )

@@ -29,11 +29,14 @@ _ACCOUNT_NAMES: Final = (
     "|afacctno_ext|custodycd|custid|cust_id|depository_number|depositoryNumber|bankacct_no"
     "|username|tlname|fullName"
 )
-_VALUE: Final = r"""("(?:[^"\\]|\\.)*+"?|'(?:[^'\\]|\\.)*+'?|[^\s,}\]"']++)"""
+_VALUE: Final = (
+    r"""(\\+["'][^"'\\]*+(?:\\+["'])?|"(?:[^"\\]|\\.)*+"?|'(?:[^'\\]|\\.)*+'?|[^\s,}\]"']++)"""
+)
 
 
 def _members(names: str, quote: str, flags: int = 0) -> re.Pattern[str]:
-    return re.compile(rf"""({quote}(?:{names}){quote}\s*+:\s*+){_VALUE}""", flags)
+    """Return what finds a member, also of JSON that is a text in JSON, its quotes escaped."""
+    return re.compile(rf"""({quote}(?:{names})\\*+{quote}\s*+:\s*+){_VALUE}""", flags)
 
 
 # Where no text is in single quotes, a pattern that begins with the double one is found far sooner.
@@ -70,7 +73,7 @@ def redact(text: str) -> str:
     if not clean.isascii() or "\x00" in clean:
         clean = _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", clean)
     quote = "[\"']" if "'" in clean else '"'
-    clean = _SECRET_MEMBER[quote].sub(rf'\1"{HIDDEN}"', clean)
+    clean = _SECRET_MEMBER[quote].sub(_hidden_member, clean)
     if "x-fh-" in clean.lower():
         clean = _HEADER.sub(rf"\1{HIDDEN}", clean)
     if "eyJ" in clean:
@@ -93,6 +96,20 @@ def _masked(match: re.Match[str]) -> str:
     return f"…{match[0][-_TAIL:]}"
 
 
+def _hidden_member(match: re.Match[str]) -> str:
+    escape = _escape_of(match[2])
+    return f'{match[1]}{escape}"{HIDDEN}{escape}"'
+
+
 def _masked_member(match: re.Match[str]) -> str:
-    value = match[2].strip("\"'")
-    return match[1] + (f'"…{value[-_TAIL:]}"' if len(value) > _TAIL else match[2])
+    escape = _escape_of(match[2])
+    value = match[2].strip("\"'" + escape)
+    if len(value) <= _TAIL:
+        return match[0]
+    return f'{match[1]}{escape}"…{value[-_TAIL:]}{escape}"'
+
+
+def _escape_of(value: str) -> str:
+    """Return the backslashes before the quote that a value begins with."""
+    bare = value.lstrip("\\")
+    return value[: len(value) - len(bare)] if bare[:1] in {'"', "'"} else ""

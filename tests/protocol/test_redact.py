@@ -35,6 +35,10 @@ SECRETS = [
     ('{"custid":1234500001}', "1234500001"),
     ("/trading/oa/sub-accounts/0001234567/orders", "0001234567"),
     ("/trading/accounts/0001234567", "0001234567"),
+    (json.dumps({"said": '{"session_token":"canary","a":1}'}), "canary"),
+    (json.dumps({"said": '{"session_token": "canary'}), "canary"),
+    (json.dumps({"said": json.dumps({"said": '{"otp_code": "123456"}'})}), "123456"),
+    (json.dumps({"said": '{"afacctno":"0001234567"}'}), "0001234567"),
     ('{"bankacct_no":"19031234567011"}', "19031234567011"),
 ]
 
@@ -67,6 +71,14 @@ def test_a_redacted_json_is_still_json():
     text = json.dumps({"sub_account": "120C000008.1", "session_token": "x", "custid": 1234500001})
 
     assert json.loads(redact(text)).keys() == json.loads(text).keys()
+
+
+def test_a_json_redacted_inside_a_json_is_still_both():
+    inner = json.dumps({"session_token": "canary", "afacctno": "0001234567", "a": 1})
+
+    said = json.loads(redact(json.dumps({"said": inner})))["said"]
+
+    assert json.loads(said) == {"session_token": "***", "afacctno": "…4567", "a": 1}
 
 
 def test_redacting_twice_changes_nothing_more():
@@ -154,7 +166,7 @@ PIECES = [text for text, _ in SECRETS] + [
 def redacted_by_every_rule(text: str) -> str:
     """What `redact` returns of a short text, without a look at what a rule could be spared."""
     clean = module._UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", text)
-    clean = module._SECRET_MEMBER[EITHER].sub(rf'\1"{HIDDEN}"', clean)
+    clean = module._SECRET_MEMBER[EITHER].sub(module._hidden_member, clean)
     clean = module._HEADER.sub(rf"\1{HIDDEN}", clean)
     clean = module._JWT.sub(HIDDEN, clean)
     clean = module._LONG_HEX.sub(HIDDEN, clean)
