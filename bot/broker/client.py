@@ -23,7 +23,7 @@ from bot.domain.instrument import Exchange
 from bot.domain.order import OrderReport, TodaysOrders
 from bot.domain.quote import Depth, Quote
 from bot.protocol import calls
-from bot.protocol.accounts import decode_portfolio, decode_summary
+from bot.protocol.accounts import decode_portfolio, decode_sub_accounts, decode_summary, decode_user
 from bot.protocol.answer import Answer
 from bot.protocol.day_order_book import decode_order_row, decode_todays_orders
 from bot.protocol.endpoints import trading
@@ -37,8 +37,7 @@ from bot.protocol.endpoints.endpoint import (
 )
 from bot.protocol.envelope import Payload, open_envelope
 from bot.protocol.errors import BrokerRefusal, MalformedAnswer, UnusableTarget
-from bot.protocol.market import decode_market_phase
-from bot.protocol.quotes import decode_depth, decode_quote
+from bot.protocol.quotes import decode_depth, decode_market_phase, decode_quote
 from bot.protocol.redact import redact
 from bot.protocol.secret import Secret
 from bot.protocol.shaped import Codec
@@ -49,7 +48,6 @@ from bot.protocol.two_factor import (
     encode_otp_request,
     encode_otp_verification,
 )
-from bot.protocol.users import decode_sub_accounts, decode_user
 from bot.protocol.values.border import (
     AccountSummary,
     MarketPhase,

@@ -13,7 +13,7 @@ from typing import Final
 from bot.broker.field_names import TABLES
 from bot.protocol.drift import drift_of, shape_of
 from bot.protocol.envelope import Payload
-from bot.protocol.fidelity import FIDELITY
+from bot.protocol.fields import FIDELITY
 from bot.protocol.redact import redact
 
 KNOWN_MAX: Final = 1_000

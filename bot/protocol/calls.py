@@ -9,22 +9,23 @@ from collections.abc import Callable, Mapping
 from types import GenericAlias, MappingProxyType
 from typing import Any, Final
 
-from bot.protocol import accounts, market, users
+from bot.protocol import accounts
 from bot.protocol.endpoints import ENDPOINTS
 from bot.protocol.endpoints.endpoint import Endpoint
 from bot.protocol.endpoints.trading import ORDER_HISTORY, USER_RIGHTS
 from bot.protocol.envelope import Payload
+from bot.protocol.quotes import decode_market_phase, encode_market_phase
 from bot.protocol.shaped import Codec, shaped
 from bot.protocol.values import account, earlier, financials, funds, news, quotes, series, stocks
 from bot.protocol.values.border import Unshaped
 
 _BY_HAND: Final[Mapping[str, tuple[Callable[[Payload], Any], Callable[[Any], object]]]] = {
-    "user": (users.decode_user, users.encode_user),
-    "sub_accounts": (users.decode_sub_accounts, users.encode_sub_accounts),
+    "user": (accounts.decode_user, accounts.encode_user),
+    "sub_accounts": (accounts.decode_sub_accounts, accounts.encode_sub_accounts),
     "portfolio": (accounts.decode_portfolio, accounts.encode_portfolio),
     "summary": (accounts.decode_summary, accounts.encode_summary),
     "available_trade": (accounts.decode_available_trade, accounts.encode_available_trade),
-    "market_phase": (market.decode_market_phase, market.encode_market_phase),
+    "market_phase": (decode_market_phase, encode_market_phase),
 }
 _FAMILIES: Final = {
     module.__name__.rpartition(".")[2]: module

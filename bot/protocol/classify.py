@@ -15,6 +15,7 @@ from typing import Final
 from bot.domain.account import SubAccount
 from bot.domain.order import ORDER_TYPES, Intent, OrderResult, is_echo
 from bot.domain.outcome import Accepted, NotSent, Outcome, Refused, Resolution, Unknown
+from bot.protocol.accounts import decode_user
 from bot.protocol.answer import Answer, NoAnswer
 from bot.protocol.endpoints.endpoint import Endpoint
 from bot.protocol.endpoints.trading import AMEND_ORDER, CANCEL_ORDER, PLACE_ORDER, USER
@@ -23,7 +24,6 @@ from bot.protocol.errors import ProtocolError
 from bot.protocol.orders import decode_order_results
 from bot.protocol.redact import redact
 from bot.protocol.status import REJECTED_STATUSES
-from bot.protocol.users import decode_user
 
 NONCE_REUSED: Final = "AUTH_NONCE_REUSED"
 PARTLY_AMENDED: Final = "-701111"

@@ -21,8 +21,8 @@ from bot.domain.instrument import EXCHANGE_TZ, Phase
 from bot.domain.order import OrderReport, Side, TodaysOrders, UnreadRow
 from bot.protocol.envelope import Payload
 from bot.protocol.errors import MalformedAnswer
-from bot.protocol.fidelity import FIDELITY
 from bot.protocol.fields import (
+    FIDELITY,
     Code,
     Flag,
     Floored,

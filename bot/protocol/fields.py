@@ -46,6 +46,15 @@ from bot.protocol.strict_json import INTEGER_MAX
 
 T = TypeVar("T")
 
+FIDELITY: Final = "fidelity"
+"""The one field of ours: how true to the market an order's result is, such as `paper queue · depth
+3 levels · snapshot 1.2 s old`.
+
+Only a broker that is played here, on the data of a real one, sends it; the real broker never does.
+It stands beside the document's fields in every order result and row, is kept raw in the journal,
+and is shown to people: no figure of paper money must look like one of real money.
+"""
+
 _NUMERIC: Final = re.compile(r"-?[0-9]{1,19}(\.[0-9]{1,20})?", re.ASCII)
 _ERRORS_SHOWN_MAX: Final = 3
 _UNIX_MS_MAX: Final = 4_102_444_800_000

@@ -15,8 +15,8 @@ from typing import Final
 from bot.domain.order import OrderResult, OrderState, Side
 from bot.protocol.envelope import SUCCESS_CODE, Payload, is_no_error
 from bot.protocol.errors import MalformedAnswer
-from bot.protocol.fidelity import FIDELITY
 from bot.protocol.fields import (
+    FIDELITY,
     Code,
     Floored,
     OrderDay,

@@ -1,8 +1,8 @@
-"""Quote and depth of a stock.
+"""Quote and depth of a stock, and the phase of an exchange, which the broker calls its session.
 
 Prices are full VND. The document types them as numbers that may be fractional, but a share's price
 is not an average: a fraction of a VND is malformed. Source: broker open API 0.2.0-preview.3,
-unified quotes.
+unified quotes and market session.
 
 An answer in the common form is read straight (`read_quote`, `read_depth`); of any other these say
 nothing, and the models decide.
@@ -12,9 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from operator import attrgetter
-from typing import Final
+from typing import Any, Final
 
-from bot.domain.instrument import Exchange
+from bot.domain.instrument import Exchange, Phase
+from bot.domain.order import OrderType
 from bot.domain.quote import Depth, DepthLevel, Quote
 from bot.protocol.envelope import Payload
 from bot.protocol.errors import MalformedAnswer
@@ -31,6 +32,7 @@ from bot.protocol.fields import (
 from bot.protocol.shaped import decoded
 from bot.protocol.sizes import LEVELS_MAX
 from bot.protocol.strict_json import INTEGER_MAX
+from bot.protocol.values.border import MarketPhase
 
 CURRENCY: Final = "VND"
 _EXCHANGES: Final[Mapping[str, Exchange]] = dict(Exchange.__members__)
@@ -246,3 +248,35 @@ def _encode_levels(levels: Sequence[DepthLevel]) -> list[dict[str, int]]:
 
 def _stamp(instant: datetime | None) -> str | None:
     return None if instant is None else local_text(instant)
+
+
+class _MarketPhase(Wire):
+    exchange: Word
+    exchange_session: Word
+    available_order_types: list[Any] | None = None
+
+
+def decode_market_phase(payload: Payload) -> MarketPhase:
+    """Return phase and order types. A phase that we do not know is CLOSED (see MarketPhase)."""
+    found = decoded(_MarketPhase, payload)
+    if found.exchange not in Exchange.__members__:
+        raise MalformedAnswer(payload.call, "exchange: none of those traded here", payload.raw)
+    stated, listed = found.exchange_session, found.available_order_types
+    names = {name.strip().upper() for name in listed or () if isinstance(name, str)}
+    known = frozenset(kind for kind in OrderType if kind.value in names)
+    return MarketPhase(
+        exchange=Exchange(found.exchange),
+        phase=Phase(stated) if stated in Phase.__members__ else Phase.CLOSED,
+        available=None if listed is None else known,
+        stated=stated,
+    )
+
+
+def encode_market_phase(phase: MarketPhase) -> dict[str, object]:
+    """Return the `result` of the market session; types stand in the order of their enumeration."""
+    available = phase.available or frozenset()
+    return {
+        "exchange": phase.exchange,
+        "exchange_session": phase.stated,
+        "available_order_types": [kind.value for kind in OrderType if kind in available],
+    }

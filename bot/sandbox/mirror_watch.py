@@ -28,8 +28,7 @@ from bot.protocol.endpoints.endpoint import Endpoint, Tier, build_target
 from bot.protocol.endpoints.trading import MARKET_PHASE, STOCK_DEPTH, STOCK_QUOTE
 from bot.protocol.envelope import open_envelope, rate_limit_reset
 from bot.protocol.errors import BrokerRefusal, MalformedAnswer
-from bot.protocol.market import decode_market_phase
-from bot.protocol.quotes import decode_depth, decode_quote
+from bot.protocol.quotes import decode_depth, decode_market_phase, decode_quote
 from bot.protocol.values.border import MarketPhase
 from bot.sandbox.errors import NotRelayed
 from bot.sandbox.exchange.timetable import AUCTIONS

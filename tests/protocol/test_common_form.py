@@ -271,6 +271,12 @@ def test_a_doubtful_text_is_parsed_all_the_same():
         parse_strictly(b'{"a":1,"a":1}')
 
 
+def test_a_level_with_more_in_it_is_left_to_the_model():
+    level = {"price": 25_500, "volume": 100, "orders": 3}
+
+    assert read_depth({**DEPTH, "bids": [level]}) is None
+
+
 @each_pair
 def test_nonsense_is_refused_in_the_words_of_the_model(pair):
     with pytest.raises(MalformedAnswer, match="call: the answer cannot be used"):

@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
-from bot.protocol.accounts import decode_available_trade, decode_portfolio, decode_summary
+from bot.protocol.accounts import (
+    decode_available_trade,
+    decode_portfolio,
+    decode_sub_accounts,
+    decode_summary,
+    decode_user,
+)
 from bot.protocol.answer import Answer
 from bot.protocol.calls import CODECS
 from bot.protocol.day_order_book import decode_order_row, decode_todays_orders
@@ -15,12 +21,10 @@ from bot.protocol.endpoints import ENDPOINTS
 from bot.protocol.endpoints.endpoint import Endpoint
 from bot.protocol.envelope import open_envelope
 from bot.protocol.errors import BrokerRefusal, MalformedAnswer
-from bot.protocol.market import decode_market_phase
 from bot.protocol.orders import decode_order_results
-from bot.protocol.quotes import decode_depth, decode_quote
+from bot.protocol.quotes import decode_depth, decode_market_phase, decode_quote
 from bot.protocol.strict_json import compact
 from bot.protocol.two_factor import decode_otp_ticket, decode_two_factor_token
-from bot.protocol.users import decode_sub_accounts, decode_user
 from tests.protocol.samples import ACCOUNT, NOW, RESULT_JSON, ROW_JSON, sealed
 from tests.rows import every_row
 

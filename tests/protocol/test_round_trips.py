@@ -14,10 +14,14 @@ from bot.domain.quote import Depth, DepthLevel, Quote
 from bot.protocol.accounts import (
     decode_available_trade,
     decode_portfolio,
+    decode_sub_accounts,
     decode_summary,
+    decode_user,
     encode_available_trade,
     encode_portfolio,
+    encode_sub_accounts,
     encode_summary,
+    encode_user,
 )
 from bot.protocol.day_order_book import (
     RowDetail,
@@ -43,9 +47,15 @@ from bot.protocol.endpoints.trading import (
     VERIFY_OTP,
 )
 from bot.protocol.envelope import Payload, open_envelope
-from bot.protocol.market import decode_market_phase, encode_market_phase
 from bot.protocol.orders import decode_order_results, encode_order_results
-from bot.protocol.quotes import decode_depth, decode_quote, encode_depth, encode_quote
+from bot.protocol.quotes import (
+    decode_depth,
+    decode_market_phase,
+    decode_quote,
+    encode_depth,
+    encode_market_phase,
+    encode_quote,
+)
 from bot.protocol.secret import Secret
 from bot.protocol.signing import SigningKey, body_sha256, sign
 from bot.protocol.status import STATUSES, settle_quantities, state_of
@@ -55,7 +65,6 @@ from bot.protocol.two_factor import (
     encode_otp_ticket,
     encode_two_factor_token,
 )
-from bot.protocol.users import decode_sub_accounts, decode_user, encode_sub_accounts, encode_user
 from bot.protocol.values.border import (
     AccountSummary,
     AvailableTrade,

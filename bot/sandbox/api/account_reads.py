@@ -6,9 +6,14 @@ from datetime import datetime
 from bot.domain.account import SubAccount
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Phase
 from bot.domain.order import Side
-from bot.protocol.accounts import encode_available_trade, encode_portfolio, encode_summary
+from bot.protocol.accounts import (
+    encode_available_trade,
+    encode_portfolio,
+    encode_sub_accounts,
+    encode_summary,
+    encode_user,
+)
 from bot.protocol.day_order_book import RowDetail, encode_order_row, encode_todays_orders
-from bot.protocol.users import encode_sub_accounts, encode_user
 from bot.protocol.values.border import AccountSummary, AvailableTrade, Portfolio, PortfolioRow, User
 from bot.sandbox.api.call import Call
 from bot.sandbox.api.gatekeeper import Gatekeeper, not_found

@@ -9,8 +9,7 @@ from typing import Final
 from bot.domain.instrument import Exchange, Phase
 from bot.domain.order import OrderType
 from bot.domain.quote import Quote
-from bot.protocol.market import encode_market_phase
-from bot.protocol.quotes import encode_depth, encode_quote
+from bot.protocol.quotes import encode_depth, encode_market_phase, encode_quote
 from bot.protocol.values.border import MarketPhase
 from bot.sandbox.api.call import Call
 from bot.sandbox.api.gatekeeper import Gatekeeper, no_depth, not_found

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from bot.protocol.endpoints import ENDPOINTS
 from bot.protocol.endpoints.quotes import QUOTE_KINDS
-from bot.protocol.fidelity import FIDELITY
+from bot.protocol.fields import FIDELITY
 from bot.sandbox.api.call import Call, Handler
 from bot.sandbox.api.gatekeeper import not_found
 from bot.sandbox.errors import HttpRefusal

@@ -5,14 +5,18 @@ from datetime import timedelta
 from bot.domain.account import SubAccount
 from bot.domain.instrument import Exchange, Phase
 from bot.domain.order import OrderType
-from bot.protocol.accounts import decode_available_trade, decode_portfolio, decode_summary
+from bot.protocol.accounts import (
+    decode_available_trade,
+    decode_portfolio,
+    decode_sub_accounts,
+    decode_summary,
+    decode_user,
+)
 from bot.protocol.answer import Answer
 from bot.protocol.day_order_book import decode_todays_orders
 from bot.protocol.endpoints import ENDPOINTS
 from bot.protocol.envelope import Payload, open_envelope
-from bot.protocol.market import decode_market_phase
-from bot.protocol.quotes import decode_depth, decode_quote
-from bot.protocol.users import decode_sub_accounts, decode_user
+from bot.protocol.quotes import decode_depth, decode_market_phase, decode_quote
 from tests.sandbox.client import ACCOUNT, DEFAULTS, EXTENDED, Bench, bench, ready, scenario
 
 
