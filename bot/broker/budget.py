@@ -124,6 +124,9 @@ class RequestBudget:
         Raises RateLimited as soon as it is clear that the wait would be longer than `wait_max`.
         """
         line, ticket, now = self._line[lane], object(), self._waiter.now()
+        if not line and self._opens_at(lane, 0, now) <= now:
+            self._granted.append(now)
+            return
         give_up_at = now + wait_max
         line.append(ticket)
         try:

@@ -19,7 +19,7 @@ import select
 import ssl
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import Final, cast
 
 from bot.broker.answer_reader import AnswerReader, Broken, Whole
 from bot.broker.link import (
@@ -240,8 +240,7 @@ class _Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by the loop, and again with the transport of TLS."""
-        assert isinstance(transport, asyncio.Transport), "a connection carries a stream"
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)
         waiting = select.poll()
         waiting.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
         self._readable = waiting.poll

@@ -123,6 +123,7 @@ class Channel:
         self._wire = wire
         self._waiter = waiter
         self._bounds = bounds
+        self._bounds_of: dict[str, Bounds] = {}
 
     async def send(
         self,
@@ -190,8 +191,11 @@ class Channel:
         self, endpoint: Endpoint, target: str, body: bytes = b""
     ) -> Answer | NoAnswer:
         sign = partial(self._signer.sign_read, endpoint, target, body=body)
-        bytes_max = min(self._bounds.body_bytes_max, size_of(endpoint).bytes_max)
-        bounds = replace(self._bounds, body_bytes_max=bytes_max)
+        bounds = self._bounds_of.get(endpoint.name)
+        if bounds is None:
+            bytes_max = min(self._bounds.body_bytes_max, size_of(endpoint).bytes_max)
+            bounds = replace(self._bounds, body_bytes_max=bytes_max)
+            self._bounds_of[endpoint.name] = bounds
         return await self.send(endpoint, sign, bounds, wait_max=READ_WAIT_MAX)
 
     def note_limit(self, answer: Answer, call: str, *, tries: int) -> datetime:

@@ -5,13 +5,14 @@ answer to another kind. What trading does not wait for goes over httpx.
 """
 
 import ipaddress
+import ssl
 from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
 from bot.broker.carrier import Carrier
 from bot.broker.errors import ForbiddenAddress
-from bot.broker.http import HttpxLink, tls_context
+from bot.broker.http import HttpxLink, over_sockets, tls_context
 from bot.broker.in_process import AsgiLink
 from bot.broker.link import AsgiApp, Link, Origin, Traffic
 from bot.protocol.endpoints.endpoint import Lane
@@ -30,25 +31,21 @@ def connect(base_url: str, *, traffic: Traffic, app: AsgiApp | None = None) -> L
     Raises ForbiddenAddress unless `base_url` is https, or http to a loopback host, without a path.
     """
     origin = _origin_of(base_url)
-    return HttpxLink(origin, traffic) if app is None else AsgiLink(origin, traffic, app)
-
-
-def connect_hot(base_url: str, *, traffic: Traffic, connections_max: int) -> Link:
-    """Make a link over our own carrier. Raises what `connect` does."""
-    origin = _origin_of(base_url)
-    tls = tls_context() if origin.is_secure else None
-    return Carrier(origin, traffic, tls=tls, connections_max=connections_max)
+    if app is not None:
+        return AsgiLink(origin, traffic, app)
+    return HttpxLink(origin, traffic, over_sockets(_tls_of(origin)))
 
 
 def connect_lanes(
     base_url: str, *, traffic: Traffic, app: AsgiApp | None = None
 ) -> Mapping[Lane, Link]:
     """Make the links of a key, by lane. Raises what `connect` does."""
-    others = connect(base_url, traffic=traffic, app=app)
+    origin = _origin_of(base_url)
     if app is not None:
-        return dict.fromkeys(Lane, others)
+        return dict.fromkeys(Lane, AsgiLink(origin, traffic, app))
+    tls = _tls_of(origin)
     reads, places, cancels = (
-        connect_hot(base_url, traffic=traffic, connections_max=most)
+        Carrier(origin, traffic, tls=tls, connections_max=most)
         for most in (READS_MAX, PLACES_MAX, CANCELS_MAX)
     )
     return {
@@ -57,8 +54,12 @@ def connect_lanes(
         Lane.PLACE: places,
         Lane.ORDER_POLL: reads,
         Lane.QUOTE: reads,
-        Lane.OTHER: others,
+        Lane.OTHER: HttpxLink(origin, traffic, over_sockets(tls)),
     }
+
+
+def _tls_of(origin: Origin) -> ssl.SSLContext | None:
+    return tls_context() if origin.is_secure else None
 
 
 def _origin_of(base_url: str) -> Origin:

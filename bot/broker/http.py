@@ -36,6 +36,8 @@ from bot.protocol.answer import Answer, NoAnswer
 CONNECTIONS_MAX: Final = 20
 _FIRST_BYTE: Final = "http11.send_request_headers.started"
 
+Make = Callable[[], httpx.AsyncBaseTransport]
+
 
 def tls_context() -> ssl.SSLContext:
     """Make the one TLS configuration: certificates are verified, TLS 1.2 at the least.
@@ -47,6 +49,21 @@ def tls_context() -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
     return context
+
+
+def over_sockets(tls: ssl.SSLContext | None) -> Make:
+    """Return what makes pools of real connections, with TLS of that configuration if any."""
+    return partial(
+        httpx.AsyncHTTPTransport,
+        verify=tls or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+        trust_env=False,
+        limits=httpx.Limits(
+            max_connections=CONNECTIONS_MAX,
+            max_keepalive_connections=CONNECTIONS_MAX,
+            keepalive_expiry=IDLE_S_MAX,
+        ),
+        retries=0,
+    )
 
 
 @dataclass(eq=False, slots=True)
@@ -67,12 +84,7 @@ class _Pool:
 class HttpxLink:
     """Exchanges with one origin over a pool that is replaced whenever a deadline cut into it."""
 
-    def __init__(
-        self,
-        origin: Origin,
-        traffic: Traffic,
-        make: Callable[[], httpx.AsyncBaseTransport] | None = None,
-    ) -> None:
+    def __init__(self, origin: Origin, traffic: Traffic, make: Make) -> None:
         # httpx and httpcore look for sniffio up to four times a request. Where it isn't installed,
         # each look searches the whole path again, a third of the time of a request; None says that
         # it isn't there. It is said only here, by when strategies have imported what they need.
@@ -80,8 +92,8 @@ class HttpxLink:
             sys.modules["sniffio"] = None  # type: ignore[assignment]
         self._origin = httpx.URL(f"{origin.scheme}://{origin.name}")
         self._traffic = traffic
-        self._make = make or _maker(origin)
-        self._pool = _Pool(self._make())
+        self._make = make
+        self._pool = _Pool(make())
 
     async def exchange(self, request: HttpRequest, bounds: Bounds) -> Answer | NoAnswer:
         """Send once and read the whole answer. Goes on to its end when the caller is cancelled."""
@@ -148,20 +160,6 @@ class HttpxLink:
         self._pool.users += 1
         self._pool.is_retired = True
         await self._pool.leave()
-
-
-def _maker(origin: Origin) -> Callable[[], httpx.AsyncBaseTransport]:
-    return partial(
-        httpx.AsyncHTTPTransport,
-        verify=tls_context() if origin.is_secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
-        trust_env=False,
-        limits=httpx.Limits(
-            max_connections=CONNECTIONS_MAX,
-            max_keepalive_connections=CONNECTIONS_MAX,
-            keepalive_expiry=IDLE_S_MAX,
-        ),
-        retries=0,
-    )
 
 
 async def _body(response: httpx.Response, bytes_max: int) -> bytes:

@@ -5,10 +5,10 @@ The body that is hashed and the target that is signed are the ones that are sent
 the broker's time as well as we know it.
 """
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
-from uuid import uuid4
 
 from bot.broker.link import HttpRequest
 from bot.clock import Clock, wire_ms
@@ -22,8 +22,8 @@ from bot.protocol.signing import (
     HEADER_SIGNATURE,
     HEADER_TIMESTAMP,
     HEADER_TWO_FACTOR,
+    SigningKey,
     body_sha256,
-    sign,
 )
 
 DEVICE_ID_LENGTH_MAX: Final = 64
@@ -32,8 +32,12 @@ MakeNonce = Callable[[], str]
 
 
 def random_nonce() -> str:
-    """Make a nonce that can't be guessed (UUID version 4)."""
-    return str(uuid4())
+    """Make a nonce that can't be guessed: a UUID of version 4, without an object of that class."""
+    octets = bytearray(os.urandom(16))
+    octets[6] = octets[6] & 0x0F | 0x40
+    octets[8] = octets[8] & 0x3F | 0x80
+    text = octets.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,7 @@ class Signer:
         self, credentials: Credentials, clock: Clock, make_nonce: MakeNonce = random_nonce
     ) -> None:
         self._credentials = credentials
+        self._key = SigningKey(credentials.api_secret.reveal())
         self._clock = clock
         self._make_nonce = make_nonce
 
@@ -92,8 +97,7 @@ class Signer:
     ) -> SignedRequest:
         timestamp_ms = wire_ms(self._clock.now())
         digest = body_sha256(body)
-        signature = sign(
-            self._credentials.api_secret.reveal(),
+        signature = self._key.sign(
             timestamp_ms=timestamp_ms,
             method=endpoint.method,
             target=target,

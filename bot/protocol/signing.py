@@ -48,12 +48,22 @@ def sign(
 
 
 class SigningKey:
-    """A secret by which many signatures are checked: its HMAC is begun once, copied for each."""
+    """A secret of many signatures, made or checked: its HMAC is begun once, copied for each."""
 
     __slots__ = ("_begun",)
 
     def __init__(self, secret: str) -> None:
         self._begun = hmac.new(secret.encode(), digestmod="sha256")
+
+    def sign(self, *, timestamp_ms: int | str, method: str, target: str, body_sha256: str) -> str:
+        """Return what `sign` does with this secret."""
+        begun = self._begun.copy()
+        begun.update(
+            signing_payload(
+                timestamp_ms=timestamp_ms, method=method, target=target, body_sha256=body_sha256
+            )
+        )
+        return begun.hexdigest()
 
     def has_signed(
         self, signature: str, *, timestamp_ms: int | str, method: str, target: str, body_sha256: str
@@ -63,11 +73,8 @@ class SigningKey:
         `body_sha256` is the hash header as sent, empty when it was absent: the server signs over it
         and does not hash the body.
         """
-        expected = self._begun.copy()
-        expected.update(
-            signing_payload(
-                timestamp_ms=timestamp_ms, method=method, target=target, body_sha256=body_sha256
-            )
+        expected = self.sign(
+            timestamp_ms=timestamp_ms, method=method, target=target, body_sha256=body_sha256
         )
         given = signature.encode("utf-8", "surrogateescape")
-        return hmac.compare_digest(expected.hexdigest().encode(), given)
+        return hmac.compare_digest(expected.encode(), given)

@@ -14,10 +14,11 @@ from shutil import which
 
 import pytest
 
-from bot.broker.connect import connect, connect_hot
+from bot.broker.connect import connect, connect_lanes
 from bot.broker.errors import ForbiddenAddress
 from bot.broker.link import Bounds, HttpRequest, LateAnswer, Link, Traffic, UnusableAnswer
 from bot.protocol.answer import Answer, NoAnswer
+from bot.protocol.endpoints.endpoint import Lane
 from tests.broker.loopback import RawServer, Script, raw_server, reply, reset
 
 BOUNDS = Bounds(deadline_s=3.0, body_bytes_max=1000)
@@ -59,13 +60,14 @@ def link_to(request: pytest.FixtureRequest) -> LinkTo:
     async def opened(base_url: str, traffic: Traffic | None = None) -> AsyncIterator[Link]:
         traffic = traffic or Traffic()
         if request.param == "httpx":
-            link = connect(base_url, traffic=traffic)
+            links = {Lane.PLACE: connect(base_url, traffic=traffic)}
         else:
-            link = connect_hot(base_url, traffic=traffic, connections_max=4)
+            links = {**connect_lanes(base_url, traffic=traffic)}
         try:
-            yield link
+            yield links[Lane.PLACE]
         finally:
-            await link.close()
+            for link in set(links.values()):
+                await link.close()
 
     return opened
 

@@ -3,11 +3,12 @@
 import json
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
+from uuid import RFC_4122, UUID
 
 import pytest
 
 from bot.broker.errors import RateLimited
-from bot.broker.signer import Credentials
+from bot.broker.signer import Credentials, random_nonce
 from bot.clock import wire_ms
 from bot.domain.instrument import Exchange
 from bot.domain.order import Intent, OrderType, Side
@@ -47,6 +48,14 @@ def limited(seconds: int) -> Reply:
     reset = str(int(START.timestamp()) + seconds)
     body = {"error_code": "RATE_LIMIT_EXCEEDED", "message": "Too many requests"}
     return Reply(body, 429, {"X-RateLimit-Reset": reset})
+
+
+def test_a_nonce_is_a_random_uuid():
+    nonces = [random_nonce() for _ in range(1_000)]
+
+    assert len(set(nonces)) == 1_000
+    assert {(UUID(each).version, str(UUID(each)) == each) for each in nonces} == {(4, True)}
+    assert {UUID(each).variant for each in nonces} == {RFC_4122}
 
 
 async def test_a_place_sends_the_very_bytes_that_were_signed():

@@ -31,6 +31,7 @@ def test_a_vector_gets_its_signature(vector):
     values = signed_values(vector)
 
     assert sign(SECRET, **values) == vector["signature"]
+    assert SigningKey(SECRET).sign(**values) == vector["signature"]
     assert SigningKey(SECRET).has_signed(vector["signature"], **values)
     assert len(signing_payload(**values)) == vector["payload_bytes"]
 
@@ -47,6 +48,12 @@ def test_a_timestamp_is_signed_as_it_was_sent():
     padded = sign(SECRET, **{**values, "timestamp_ms": "01714464000123"})
 
     assert as_text == sign(SECRET, **values) != padded
+
+
+def test_a_key_signs_again_and_again_as_if_it_were_new():
+    key, values = SigningKey(SECRET), signed_values(RIGHT["V1 GET"])
+
+    assert [key.sign(**values) for _ in range(3)] == [sign(SECRET, **values)] * 3
 
 
 @pytest.mark.parametrize(
