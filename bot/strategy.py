@@ -364,11 +364,11 @@ def _request(
     *,
     why: object,
 ) -> Request:
-    if not isinstance(why, str | None):
+    if why is not None and not isinstance(why, str):
         raise TypeError(f"why must be a text, not {why!r}")
-    price = None if isinstance(limit, Default) else limit
-    numbers: dict[str, object] = {"quantity": quantity, "limit": price}
-    for name, value in numbers.items():
+    price = None if limit is FROM_FILE else limit
+    numbers: tuple[tuple[str, object], ...] = (("quantity", quantity), ("limit", price))
+    for name, value in numbers:
         if value is None:
             continue
         if not isinstance(value, int) or isinstance(value, bool):

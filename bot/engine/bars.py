@@ -18,7 +18,7 @@ _FAR: Final = datetime.max.replace(tzinfo=UTC)
 
 
 class Bars:
-    """The series that strategies want, and when the first of their bars ends.
+    """The series that strategies want, and `first_end`, when the first of their bars ends.
 
     So an event costs nothing for the bars of other symbols, nor for those that are still forming.
     """
@@ -26,7 +26,7 @@ class Bars:
     def __init__(self) -> None:
         self._of: dict[str, list[BarSeries]] = {}
         self._wanted: list[BarSeries] = []
-        self._first_end = _FAR
+        self.first_end = _FAR
 
     def want(self, symbol: str, width: timedelta) -> None:
         """Have bars of a symbol and a width, if there are none yet."""
@@ -48,7 +48,7 @@ class Bars:
         for series in self._of[quote.symbol]:
             series.add(at, quote)
             if series.forming is not None:
-                self._first_end = min(self._first_end, series.forming.end)
+                self.first_end = min(self.first_end, series.forming.end)
 
     def take_whole(self, series: "BarSeries", bar: Bar) -> bool:
         """Take a whole bar of a history; False when it is not newer than the last.
@@ -58,25 +58,25 @@ class Bars:
         series.is_recorded = True
         if series.forming is not None:
             series.forming = None
-            self._first_end = min(self._ends(), default=_FAR)
+            self.first_end = min(self._ends(), default=_FAR)
         return series.take(bar)
 
     def ended(self, at: datetime) -> "Iterator[tuple[BarSeries, Bar]]":
         """Yield each bar that has ended by `at`, taken into its series, in the order in which the
         series were wanted.
         """
-        if at < self._first_end:
+        if at < self.first_end:
             return
         for series in self._wanted:
             bar = series.close_if_due(at)
             if bar is not None:
                 yield series, bar
-        self._first_end = min(self._ends(), default=_FAR)
+        self.first_end = min(self._ends(), default=_FAR)
 
     def next_end(self, after: datetime) -> datetime | None:
         """Return the first end of a forming bar after an instant."""
-        if self._first_end > after:
-            return None if self._first_end == _FAR else self._first_end
+        if self.first_end > after:
+            return None if self.first_end == _FAR else self.first_end
         return min((end for end in self._ends() if end > after), default=None)
 
     def _ends(self) -> Iterator[datetime]:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final, Never
 
 from bot.domain import message
-from bot.domain.entry import CheckResult
+from bot.domain.entry import CheckResult, RunState
 from bot.domain.message import (
     AmendAsked,
     CancelAsked,
@@ -122,9 +122,10 @@ class Engine:
         """Take one event in; return what is to be recorded and done, records first."""
         state = self._state
         state.now = max(state.now, event.at)
-        is_behind = self.is_behind
-        guarded(state, "the end of bars", market.close_bars, state)
-        if not is_behind:
+        is_behind = bool(state.due_hooks)
+        if state.bars.first_end <= state.now:
+            guarded(state, "the end of bars", market.close_bars, state)
+        if state.due_hooks and not is_behind:
             wake.call_hooks(state, self._must_yield)
         event = state.chains.received(event)
         handler: Callable[..., None] = HANDLERS[type(event)]
@@ -140,14 +141,21 @@ class Engine:
 
     def go_on(self) -> list[Command]:
         """Call the hooks that are due, see to the deadlines; return what is to be done."""
-        state = self._state
-        wake.call_hooks(state, self._must_yield)
-        guarded(state, "held orders", sends.expire_held, state)
-        guarded(state, "orders past their time", cancels.request_expired, state)
-        guarded(state, "cancels", cancels.advance, state)
-        guarded(state, "amendments", amends.advance, state)
-        guarded(state, "polls", _poll, state)
-        guarded(state, "the stop", operator.stop_if_settled, state)
+        state, index = self._state, self._state.index
+        if state.due_hooks:
+            wake.call_hooks(state, self._must_yield)
+        if index.held:
+            guarded(state, "held orders", sends.expire_held, state)
+        if index.expiries:
+            guarded(state, "orders past their time", cancels.request_expired, state)
+        if state.cancels:
+            guarded(state, "cancels", cancels.advance, state)
+        if state.amends:
+            guarded(state, "amendments", amends.advance, state)
+        if index.order_polls or index.intent_polls:
+            guarded(state, "polls", _poll, state)
+        if RunState.STOPPING in state.gate.causes:
+            guarded(state, "the stop", operator.stop_if_settled, state)
         return state.drain()
 
     def next_due(self) -> datetime | None:
@@ -199,8 +207,9 @@ def _deadlines(state: State) -> Iterator[datetime | None]:
     """Yield when something is due by the clock, past or ahead: nothing has a timer of its own."""
     index = state.index
     for deadlines in (index.order_polls, index.intent_polls, index.expiries):
-        yield deadlines.next_after(state.now)
-    for held in sends.held(state):
+        if deadlines:
+            yield deadlines.next_after(state.now)
+    for held in sends.held(state) if index.held else ():
         yield held.held_until
     for amend in state.amends.values():
         if amend.stage is not AmendStage.OVER:

@@ -57,6 +57,9 @@ class Groups(Generic[K, T]):
             if not is_last:
                 self._groups[key] = dict(sorted(group.items()))
 
+    def __bool__(self) -> bool:
+        return bool(self._groups)
+
     def of(self, key: K) -> Sequence[T]:
         """Return the things of a key, by first appearance."""
         group = self._groups.get(key)
@@ -115,6 +118,9 @@ class Deadlines(Generic[T]):
             ahead = self._due.keys() - self._ripe.keys()
             self._heap = [(self._due[each][0], each) for each in ahead]
             heapify(self._heap)
+
+    def __bool__(self) -> bool:
+        return bool(self._due)
 
     def ripe(self, now: datetime) -> Sequence[T]:
         """Return what is due by now, by first appearance."""

@@ -132,14 +132,14 @@ class Chains:
 
     def addressed(self, command: Command) -> Command:
         """Return the command with the id that the broker knows."""
-        if isinstance(command, ReadOrder | CancelOrder | AmendOrder):
+        if self._current and isinstance(command, ReadOrder | CancelOrder | AmendOrder):
             current = self._current.get(command.order_id)
             return command if current is None else replace(command, order_id=current)
         return command
 
     def received(self, event: Event) -> Event:
         """Return the event with the id that is known here."""
-        if isinstance(event, OrderRead | CancelAnswered | AmendAnswered):
+        if self._first and isinstance(event, OrderRead | CancelAnswered | AmendAnswered):
             first = self._first.get(event.order_id)
             return event if first is None else replace(event, order_id=first)
         return event

@@ -320,7 +320,9 @@ class StrategyState:
 
     def position(self, symbol: str) -> Position:
         """Return the own position in a symbol; an empty one when there is none."""
-        return self.positions.setdefault(symbol, Position())
+        if symbol not in self.positions:
+            self.positions[symbol] = Position()
+        return self.positions[symbol]
 
 
 @dataclass(slots=True)

@@ -10,6 +10,7 @@ was looked at. A call that read an indicator without enough history is a skip `w
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
@@ -79,39 +80,29 @@ def call_hooks(state: State, must_yield: MustYield = never) -> None:
             is_heard = now_is != DISABLED
         if is_heard:
             state.hook_round = each.round
-            guarded(state, f"{each.hook} of {each.strategy.plan.name}", _call_due, state, each)
+            guarded(state, f"{each.hook} of {each.strategy.plan.name}", _call, state, each)
             state.hook_round = 0
             if must_yield():
                 return
 
 
-def _call_due(state: State, due: HookCall) -> None:
-    """A strategy that a halt or a pause has kept from starting starts when it is first woken."""
-    instance = due.instance
-    if due.hook not in NEWS_HOOKS and not instance.has_started:
-        instance.has_started = True
-        has_start = type(instance.strategy).on_start is not Strategy.on_start
-        if due.hook != "on_start" and has_start:
-            _call(state, due.strategy, instance, "on_start", None)
-    _call(state, due.strategy, instance, due.hook, due.argument)
-
-
-def _call(
-    state: State,
-    strategy: StrategyState,
-    instance: Instance,
-    hook: str,
-    argument: object | None,
-) -> None:
+def _call(state: State, due: HookCall) -> None:
     """Call a hook and judge what came of it.
 
-    The first request is judged by the means that the hook has seen; each further one by what those
+    A strategy that a halt or a pause has kept from starting starts when it is first woken. The
+    first request is judged by the means that the hook has seen; each further one by what those
     before it have left.
     """
+    strategy, instance, hook = due.strategy, due.instance, due.hook
+    if hook not in NEWS_HOOKS and not instance.has_started:
+        instance.has_started = True
+        has_start = type(instance.strategy).on_start is not Strategy.on_start
+        if hook != "on_start" and has_start:
+            _call(state, replace(due, hook="on_start", argument=None))
     context, symbol = instance.context, instance.symbol
     means = means_of(state, strategy, symbol)
     _show(state, strategy, instance, means)
-    fault = state.invoke(instance.strategy, hook, argument)
+    fault = state.invoke(instance.strategy, hook, due.argument)
     wanted, reads = context.requests, dict(context.reads)
     context.requests = []
     context.reads.clear()
