@@ -320,9 +320,7 @@ class StrategyState:
 
     def position(self, symbol: str) -> Position:
         """Return the own position in a symbol; an empty one when there is none."""
-        if symbol not in self.positions:
-            self.positions[symbol] = Position()
-        return self.positions[symbol]
+        return self.positions.setdefault(symbol, Position())
 
 
 @dataclass(slots=True)

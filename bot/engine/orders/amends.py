@@ -116,7 +116,8 @@ def _send(state: State, amend: TrackedAmend, order: TrackedOrder, report: OrderR
         # A row that does not say whether it may be changed is taken as a no.
         status, allowed = report.status, report.may_amend
         is_ok = allowed is True and report.state in _AMENDABLE
-        checks = (*checks, judged("ROW_ALLOWS", is_ok, status=status, allowed=str(allowed)))
+        words = f"the broker's row: {status}, may be changed {allowed}"
+        checks = (*checks, judged("ROW_ALLOWS", is_ok, words, status=status, allowed=str(allowed)))
     if not checks[-1].passed:
         _block(state, amend, order, checks)
         return

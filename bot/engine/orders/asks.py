@@ -10,13 +10,14 @@ from dataclasses import replace
 from typing import Final
 
 from bot.domain.entry import CheckResult, Decision, Verdict
+from bot.domain.instrument import PHASE_WORDS
 from bot.domain.message import AmendAsked, CancelAsked
-from bot.domain.order import OrderType, Side
+from bot.domain.order import OrderType, Side, type_word
 from bot.engine.orders import cancels
 from bot.engine.requests import view_of
 from bot.engine.risk import checks
 from bot.engine.risk.accounts import means_of, worst_price
-from bot.engine.risk.codes import judged
+from bot.engine.risk.codes import judged, or_none
 from bot.engine.risk.sizing import OrderRequest
 from bot.engine.state import State
 from bot.engine.tracked import AmendStage, StrategyState, TrackedAmend, TrackedOrder
@@ -97,7 +98,8 @@ def _open_order(state: State, name: str) -> CheckResult:
     is_todays = row.trading_date == state.trading_date
     now_is = str(row.state) if is_todays else f"of {row.trading_date.isoformat()}"
     is_ok = order.is_open and is_todays
-    return judged("OPEN_ORDER", is_ok, order_id=row.order_id, state=now_is)
+    words = f"{row.order_id} is {now_is}"
+    return judged("OPEN_ORDER", is_ok, words, order_id=row.order_id, state=now_is)
 
 
 # --------------------------------------------------------------------------------------- amendments
@@ -123,10 +125,13 @@ def _amend_checks(
 ) -> Iterator[CheckResult]:
     """Yield one check after the other; each rests on those before it having passed."""
     is_on = state.settings.amend_enabled
-    yield judged("AMEND_ENABLED", is_on, allow_amend="true" if is_on else "false")
+    allow_amend = "true" if is_on else "false"
+    words = f"risk.allow_amend is {allow_amend}"
+    yield judged("AMEND_ENABLED", is_on, words, allow_amend=allow_amend)
     price, quantity = ask.limit_price, ask.quantity
     is_one = (price is None) is not (quantity is None) and (price or quantity or 0) > 0
-    yield judged("ONE_FIELD", is_one, price=price, quantity=quantity)
+    words = f"one field at a time: price {or_none(price)}, quantity {or_none(quantity)}"
+    yield judged("ONE_FIELD", is_one, words, price=price, quantity=quantity)
     order, found = find_order(state, ask.order_id), _open_order(state, ask.order_id)
     strategy = state.strategies.get(order.row.strategy or "") if order else None
     if not found.passed or order is None or strategy is None:
@@ -137,28 +142,35 @@ def _amend_checks(
     yield found
     row, rulebook = order.row, state.rulebook
     is_limit = row.order_type == OrderType.LO and row.price is not None
-    yield judged("LIMIT_ORDER", is_limit, order_type=row.order_type)
+    words = f"order type {type_word(row.order_type)}"
+    yield judged("LIMIT_ORDER", is_limit, words, order_type=row.order_type)
     field, old = ("quantity", row.quantity) if quantity else ("price", row.price)
-    yield judged("CHANGE", (quantity or price) != old, field=field, old=old, new=quantity or price)
+    new = quantity or price
+    words = f"{field} {or_none(old)} to {or_none(new)}"
+    yield judged("CHANGE", new != old, words, field=field, old=old, new=new)
     command = "cancel" if row.order_id in state.cancels else None
     amend = state.amends.get(row.order_id)
     if amend is not None and amend is not begun and amend.stage is not AmendStage.OVER:
         command = command or "amend"
-    yield judged("ONE_COMMAND", command is None, command=command)
-    yield judged("GATE", not state.gate.causes, state=state.gate.state)
+    yield judged("ONE_COMMAND", command is None, "other command on it: none", command=command)
+    now_is = state.gate.state
+    yield judged("GATE", not state.gate.causes, f"{now_is}", state=now_is)
     assert row.exchange is not None, "an own order has its intent's exchange"
     phase = state.phase_of(row.exchange).phase
     is_ok = rulebook.may_amend(row.exchange, phase)
-    yield judged("AMEND_PHASE", is_ok, exchange=row.exchange, phase=phase)
+    words = f"changes in {row.exchange} {PHASE_WORDS[phase]}"
+    yield judged("AMEND_PHASE", is_ok, words, exchange=row.exchange, phase=phase)
     if quantity is not None:
         executed = row.executed_quantity
         is_above = quantity > executed
-        yield judged("ABOVE_EXECUTED", is_above, quantity=quantity, executed=executed)
+        words = f"quantity {quantity:,}, executed {executed:,}"
+        yield judged("ABOVE_EXECUTED", is_above, words, quantity=quantity, executed=executed)
         # Even and odd lots never turn into each other; a quantity of no lot is refused by LOT.
         sizes = rulebook.venues[row.exchange].lots
         old_lot, lot = sizes.lot_of(row.quantity), sizes.lot_of(quantity)
         if lot is not None:
-            yield judged("SAME_LOT", old_lot is lot, old=old_lot, new=lot)
+            words = f"lot {or_none(old_lot)} to {lot}"
+            yield judged("SAME_LOT", old_lot is lot, words, old=old_lot, new=lot)
     yield from _risk_checks(state, ask, order, strategy)
 
 

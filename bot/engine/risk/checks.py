@@ -13,12 +13,12 @@ from typing import Final
 
 from bot.domain.entry import CheckResult
 from bot.domain.errors import NoRule
-from bot.domain.instrument import EXCHANGE_TZ, Instrument, Lot, Phase
-from bot.domain.order import ORDER_TYPES, OrderType, Side
+from bot.domain.instrument import EXCHANGE_TZ, PHASE_WORDS, Instrument, Lot, Phase
+from bot.domain.order import ORDER_TYPES, OrderType, Side, type_word
 from bot.domain.plan import Limits, When
 from bot.domain.quote import Quote
 from bot.domain.rulebook import Rulebook
-from bot.engine.risk.codes import judged
+from bot.engine.risk.codes import amounts, judged, or_none, percent, type_words
 from bot.engine.risk.sizing import OrderRequest
 
 PPM: Final = 1_000_000
@@ -87,7 +87,7 @@ Check = Callable[[OrderRequest, View, Limits], Iterator[CheckResult]]
 
 def gate(_request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
     """The bot as a whole may send orders."""
-    yield judged("GATE", view.is_gate_open, state=view.state)
+    yield judged("GATE", view.is_gate_open, f"{view.state}", state=view.state)
 
 
 def symbol(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
@@ -99,7 +99,8 @@ def symbol(request: OrderRequest, view: View, _limits: Limits) -> Iterator[Check
     except NoRule:
         is_ok = False
     exchange = instrument.exchange if instrument else None
-    yield judged("SYMBOL", is_ok, symbol=request.symbol, exchange=exchange)
+    words = f"{request.symbol} on {exchange}"
+    yield judged("SYMBOL", is_ok, words, symbol=request.symbol, exchange=exchange)
     reason = view.symbol_halt or view.rulebook.objection(view.traded.status)
     if reason is not None:
         yield judged("SYMBOL_HALTED", False, reason=reason)
@@ -109,13 +110,16 @@ def phase(_request: OrderRequest, view: View, _limits: Limits) -> Iterator[Check
     """The exchange takes orders, and the strategy file wants them now (a window's end excluded)."""
     wanted, start, end = view.when.phases, view.when.start, view.when.end
     is_ok = view.phase not in SILENT_PHASES and (not wanted or view.phase in wanted)
-    yield judged("PHASE", is_ok, exchange=view.traded.exchange, phase=view.phase)
+    exchange, now_is = view.traded.exchange, view.phase
+    words = f"{exchange} {PHASE_WORDS[now_is]}"
+    yield judged("PHASE", is_ok, words, exchange=exchange, phase=now_is)
     if start is not None or end is not None:
         local = view.at.astimezone(EXCHANGE_TZ).time()
         is_ok = (start is None or start <= local) and (end is None or local < end)
         first = f"{start:%H:%M}" if start is not None else "any"
         last = f"{end:%H:%M}" if end is not None else "any"
-        yield judged("WINDOW", is_ok, time=f"{local:%H:%M:%S}", start=first, end=last)
+        at = f"{local:%H:%M:%S}"
+        yield judged("WINDOW", is_ok, f"{at} in {first}-{last}", time=at, start=first, end=last)
 
 
 def order_type(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
@@ -133,7 +137,8 @@ def order_type(request: OrderRequest, view: View, _limits: Limits) -> Iterator[C
         accepted &= {one_name.get(one, one) for one in view.available or (_LO,)}
     names = "/".join(sorted(accepted)) or "nothing"
     is_ok = one_name.get(wanted, wanted) in accepted
-    yield judged("ORDER_TYPE", is_ok, order_type=wanted, phase=view.phase, accepted=names)
+    words = f"{type_word(wanted)} in {PHASE_WORDS[view.phase]}, takes {type_words(names)}"
+    yield judged("ORDER_TYPE", is_ok, words, order_type=wanted, phase=view.phase, accepted=names)
 
 
 def lot(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
@@ -146,15 +151,18 @@ def lot(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckRes
     lots = rulebook.venues[exchange].lots
     kind, maximum = lots.lot_of(quantity), lots.max_quantity
     is_too_many = maximum is not None and quantity > maximum
-    yield judged("LOT", kind is not None or is_too_many, quantity=quantity)
+    words = f"quantity {quantity:,}"
+    yield judged("LOT", kind is not None or is_too_many, words, quantity=quantity)
     if kind is _ODD:
         is_first_day = rulebook.statuses.is_first_day(view.traded.status)
         is_limit = request.order_type is _LO
         is_taken = _LO in rulebook.accepted_types(exchange, view.phase, _ODD)
         is_ok = is_limit and is_taken and (view.has_price_today or not is_first_day)
-        yield judged("ODD_LOT", is_ok, quantity=quantity, order_type=request.order_type)
+        words = f"odd lot {quantity:,} as {type_word(request.order_type)}"
+        yield judged("ODD_LOT", is_ok, words, quantity=quantity, order_type=request.order_type)
     if maximum is not None:
-        yield judged("MAX_QUANTITY", not is_too_many, quantity=quantity, maximum=maximum)
+        words = f"quantity {quantity:,} of {maximum:,}"
+        yield judged("MAX_QUANTITY", not is_too_many, words, quantity=quantity, maximum=maximum)
 
 
 def price(request: OrderRequest, view: View, limits: Limits) -> Iterator[CheckResult]:
@@ -167,47 +175,56 @@ def price(request: OrderRequest, view: View, limits: Limits) -> Iterator[CheckRe
         yield judged("PRICE", False, price=limit, order_type=request.order_type)
     if limit is not None:
         ticks = view.rulebook.ticks_of(view.traded)
-        yield judged("TICK", ticks.is_on_grid(limit), price=limit, tick=ticks.tick_at(limit))
+        tick = ticks.tick_at(limit)
+        words = f"price {limit:,}, tick {tick:,}"
+        yield judged("TICK", ticks.is_on_grid(limit), words, price=limit, tick=tick)
     floor, ceiling = (quote.floor, quote.ceiling) if quote else (None, None)
-    is_ok = floor is not None and ceiling is not None
-    is_ok = is_ok and (limit is None or floor <= limit <= ceiling)  # type: ignore[operator]
-    yield judged("BAND", is_ok, price=limit, floor=floor, ceiling=ceiling)
-    age_s = round(view.quote_age.total_seconds()) if quote else None
-    age_s_max = round(view.quote_age_max.total_seconds())
-    is_ok = quote is not None and view.quote_age <= view.quote_age_max
-    yield judged("QUOTE_AGE", is_ok, age_s=age_s, age_s_max=age_s_max)
+    if quote is None or floor is None or ceiling is None:
+        yield judged("BAND", False, price=limit, floor=floor, ceiling=ceiling)
+        return
+    is_ok = limit is None or floor <= limit <= ceiling
+    words = f"price {or_none(limit)} in {floor:,}-{ceiling:,}"
+    yield judged("BAND", is_ok, words, price=limit, floor=floor, ceiling=ceiling)
+    age, most = view.quote_age, view.quote_age_max
+    age_s, most_s = round(age.total_seconds()), round(most.total_seconds())
+    words = f"quote {age_s:,} s old of {most_s:,}"
+    yield judged("QUOTE_AGE", age <= most, words, age_s=age_s, age_s_max=most_s)
     if gap_max is not None and limit is not None:
-        last = quote.last if quote else 0
-        gap = abs(limit - last) * PPM // last if last > 0 else PPM
-        yield judged("PRICE_GAP", gap <= gap_max, gap_ppm=gap, gap_ppm_max=gap_max)
+        gap = abs(limit - quote.last) * PPM // quote.last if quote.last > 0 else PPM
+        words = f"{percent(gap)} off last of {percent(gap_max)}"
+        yield judged("PRICE_GAP", gap <= gap_max, words, gap_ppm=gap, gap_ppm_max=gap_max)
 
 
 def max_order_value(request: OrderRequest, view: View, limits: Limits) -> Iterator[CheckResult]:
     """Quantity at the worst price is within the limit."""
     limit, value = limits.max_order_value, request.quantity * view.price
     if limit is not None:
-        yield judged("MAX_ORDER_VALUE", value <= limit, value_vnd=value, limit_vnd=limit)
+        words = f"order {amounts(value, limit)}"
+        yield judged("MAX_ORDER_VALUE", value <= limit, words, value_vnd=value, limit_vnd=limit)
 
 
 def max_position(request: OrderRequest, view: View, limits: Limits) -> Iterator[CheckResult]:
     """After everything that may still be bought, the position is within the limit."""
     limit, position = limits.max_position, view.position + request.quantity
     if limit is not None and request.side is _BUY:
-        yield judged("MAX_POSITION", position <= limit, position=position, limit=limit)
+        words = f"position {position:,} of {limit:,}"
+        yield judged("MAX_POSITION", position <= limit, words, position=position, limit=limit)
 
 
 def max_orders(_request: OrderRequest, view: View, limits: Limits) -> Iterator[CheckResult]:
     """The strategy has orders left today."""
     limit, before = limits.max_orders_per_day, view.orders_today
     if limit is not None:
-        yield judged("MAX_ORDERS", before < limit, orders=before, limit=limit)
+        words = f"day {before:,} of {limit:,}"
+        yield judged("MAX_ORDERS", before < limit, words, orders=before, limit=limit)
 
 
 def max_loss(request: OrderRequest, view: View, limits: Limits) -> Iterator[CheckResult]:
     """Today's loss is within the limit; an exit is let through."""
     limit, loss = limits.max_loss_per_day, view.loss_today
     if limit is not None and request.side is _BUY:
-        yield judged("MAX_LOSS", loss < limit, loss_vnd=loss, limit_vnd=limit)
+        words = f"loss {amounts(loss, limit)}"
+        yield judged("MAX_LOSS", loss < limit, words, loss_vnd=loss, limit_vnd=limit)
 
 
 def cash(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
@@ -215,14 +232,17 @@ def cash(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckRe
     if request.side is _BUY:
         value, free = request.quantity * view.price, view.cash_free
         need = value + view.rulebook.fee(value)
-        yield judged("CASH", free is not None and need <= free, need_vnd=need, cash_vnd=free)
+        words = "" if free is None else f"cash {amounts(need, free)}"
+        is_ok = free is not None and need <= free
+        yield judged("CASH", is_ok, words, need_vnd=need, cash_vnd=free)
 
 
 def sellable(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
     """Own, settled, free shares cover the sale: nothing is sold short."""
     quantity, most = request.quantity, view.sellable
     if request.side is _SELL:
-        yield judged("SELLABLE", quantity <= most, quantity=quantity, sellable=most)
+        words = f"sell {quantity:,} of {most:,}"
+        yield judged("SELLABLE", quantity <= most, words, quantity=quantity, sellable=most)
 
 
 def other_orders(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
@@ -240,7 +260,7 @@ def other_orders(request: OrderRequest, view: View, _limits: Limits) -> Iterator
         if can_meet:
             yield judged("SELF_CROSS", False, other=other.name, price=other.price)
     if view.opposites:
-        yield judged("SELF_CROSS", True, other=None)
+        yield judged("SELF_CROSS", True, "own opposite order none", other=None)
     here, here_max = view.unknown_in_account, view.unknown_in_account_max
     if here >= here_max:
         yield judged("UNKNOWN_ORDERS", False, unknown=here, limit=here_max)

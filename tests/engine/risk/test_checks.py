@@ -11,7 +11,7 @@ from bot.domain.plan import Limits, StrategyMode, When
 from bot.domain.quote import Quote
 from bot.domain.status import Administration, Sanction, SymbolStatus
 from bot.engine.risk.checks import Opposite, View, judge
-from bot.engine.risk.codes import CODES, judged, short_money
+from bot.engine.risk.codes import CODES, short_money
 from bot.engine.risk.sizing import OrderRequest
 from bot.engine.state import tighter
 from tests.engine.stage import HPG, PLAN, RULEBOOK, START, Stage, limited, report_of
@@ -358,43 +358,42 @@ def test_the_broker_s_word_on_the_exchange_leaves_kind_and_status_as_they_were()
     assert found == Instrument("HPG", Exchange.HNX, InstrumentKind.ETF, RESTRICTED)
 
 
+def test_checks_that_have_passed_read_short():
+    limits = Limits(2_000, 50_000_000, 20, 1_000_000, 20_000)
+    when = When(start=time(9, 0), end=None)
+    view = replace(VIEW, when=when, loss_today=-5_000, opposites=(Opposite("L-1", 28_000),))
+    asked = replace(REQUEST, limit_price=27_050, quantity=1_200)
+
+    assert [one.text for one in judge(asked, replace(view, price=27_050), limits)] == [
+        "RUNNING",
+        "HPG on HOSE",
+        "HOSE continuous",
+        "09:30:00 in 09:00-any",
+        "LIMIT in continuous, takes LIMIT/MTL",
+        "quantity 1,200",
+        "quantity 1,200 of 500,000",
+        "price 27,050, tick 50",
+        "price 27,050 in 25,150-28,850",
+        "quote 3 s old of 10",
+        "0.1851% off last of 2%",
+        "order 32.5M of 50M",
+        "position 1,200 of 2,000",
+        "day 0 of 20",
+        "loss -5,000 of 1M",
+        "cash 32.5M of 100M",
+        "own opposite order none",
+    ]
+
+
 @every_row(
-    ("code", "numbers", "text"),
+    ("request_", "view", "text"),
     [
-        ("GATE", {"state": "RUNNING"}, "RUNNING"),
-        ("SYMBOL", {"symbol": "HPG", "exchange": Exchange.HOSE}, "HPG on HOSE"),
-        ("PHASE", {"exchange": Exchange.HOSE, "phase": Phase.PROGRESS}, "HOSE continuous"),
-        ("WINDOW", {"time": "9", "start": "8", "end": "any"}, "9 in 8-any"),
-        (
-            "ORDER_TYPE",
-            {"order_type": OrderType.LO, "phase": Phase.PROGRESS, "accepted": "LO/MTL"},
-            "LIMIT in continuous, takes LIMIT/MTL",
-        ),
-        ("LOT", {"quantity": 1_200}, "quantity 1,200"),
-        ("ODD_LOT", {"quantity": 12, "order_type": OrderType.LO}, "odd lot 12 as LIMIT"),
-        ("MAX_QUANTITY", {"quantity": 100, "maximum": 500_000}, "quantity 100 of 500,000"),
-        ("TICK", {"price": 27_000, "tick": 50}, "price 27,000, tick 50"),
-        ("BAND", {"price": None, "floor": 1_000, "ceiling": 9_000}, "price none in 1,000-9,000"),
-        ("QUOTE_AGE", {"age_s": 3, "age_s_max": 3_600}, "quote 3 s old of 3,600"),
-        ("PRICE_GAP", {"gap_ppm": 1_500, "gap_ppm_max": 20_000}, "0.15% off last of 2%"),
-        (
-            "MAX_ORDER_VALUE",
-            {"value_vnd": 13_170_000, "limit_vnd": 50_000_000},
-            "order 13.2M of 50M",
-        ),
-        ("MAX_POSITION", {"position": 1_000, "limit": 2_000}, "position 1,000 of 2,000"),
-        ("MAX_ORDERS", {"orders": 0, "limit": 20}, "day 0 of 20"),
-        ("MAX_LOSS", {"loss_vnd": -5_000, "limit_vnd": 1_000_000}, "loss -5,000 of 1M"),
-        ("CASH", {"need_vnd": 10_000_001, "cash_vnd": 10_000_002}, "cash 10,000,001 of 10,000,002"),
-        ("CASH", {"need_vnd": 10_000_001, "cash_vnd": 10_000_001}, "cash 10M of 10M"),
-        ("SELLABLE", {"quantity": 100, "sellable": 1_000}, "sell 100 of 1,000"),
-        ("SELF_CROSS", {"other": None}, "own opposite order none"),
+        (replace(REQUEST, quantity=12), VIEW, "odd lot 12 as LIMIT"),
+        (MARKET, VIEW, "price none in 25,150-28,850"),
+        (SELL, VIEW, "sell 100 of 1,000"),
+        (REQUEST, replace(VIEW, cash_free=2_704_051), "cash 2,704,050 of 2,704,051"),
+        (REQUEST, replace(VIEW, cash_free=2_704_050), "cash 2.7M of 2.7M"),
     ],
 )
-def test_a_check_that_has_passed_reads_short(code, numbers, text):
-    assert judged(code, True, **numbers) == CheckResult(code, True, numbers, text)
-
-
-def test_a_check_that_only_ever_refuses_has_no_words_for_having_passed():
-    with pytest.raises(AssertionError, match="L-0001"):
-        judged("DUPLICATE", True, twin="L-0001")
+def test_what_has_passed_is_said_by_the_check(request_, view, text):
+    assert text in [one.text for one in judge(request_, view, NO_LIMITS)]
