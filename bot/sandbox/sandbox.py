@@ -34,10 +34,12 @@ from bot.sandbox.api.two_factor_calls import TwoFactorCalls
 from bot.sandbox.api.variants import with_fidelity, with_variants
 from bot.sandbox.errors import HttpRefusal, LedgerBroken
 from bot.sandbox.faults.rule import FaultScript
+from bot.sandbox.house.checkpoint import CHECKPOINT_EVERY, CODE, Checkpoints, identity_of
 from bot.sandbox.house.house import House
-from bot.sandbox.house.ledger import Ledger, Line, read_ledger
+from bot.sandbox.house.ledger import START, Ledger, Line, Mark, read_ledger
 from bot.sandbox.house.order_entry import Change
-from bot.sandbox.library.reads import LibraryReads, checked
+from bot.sandbox.house.two_factor import given_of
+from bot.sandbox.library.reads import IndexDays, LibraryReads, checked
 from bot.sandbox.scenario import AccountScript, Scenario
 
 LEDGER_VERSION = 1
@@ -69,6 +71,7 @@ class Sandbox:
         wire: Clock,
         seed: int | None = None,
         ledger: Path | None = None,
+        checkpoint_every: int = CHECKPOINT_EVERY,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         if seed is not None:
@@ -76,13 +79,18 @@ class Sandbox:
         self.scenario = scenario
         self._clock = clock
         self._wire = wire
-        self._house = House(scenario, rulebook)
+        self._checkpoints = _checkpoints(ledger, scenario, rulebook, checkpoint_every)
+        kept = self._checkpoints.load() if self._checkpoints else None
+        self._house = House(scenario, rulebook) if kept is None else kept.state.house
         self.forced = self._house.forced
         self._gate = Gatekeeper(scenario, self._house.otp, on_nonce=self._note_nonce)
         self._library = LibraryReads(self._house, self._gate)
+        if kept is not None:
+            self._recall(kept.state)
         self._noted_at: datetime | None = None
-        lines = read_ledger(ledger) if ledger else ()
-        missing = self._replay(lines) if lines else [self._head()]
+        after = kept.mark if kept else START
+        lines = read_ledger(ledger, after) if ledger else ()
+        missing = self._replay(lines, after) if lines or kept else [self._head()]
         self._ledger = Ledger(ledger)
         self._ledger.record(*missing)
         self.app = self._application(sleep)
@@ -108,6 +116,16 @@ class Sandbox:
         self._jot_outcomes()
         if self._noted_at is None or self.now - self._noted_at >= _NOTED_EVERY:
             self._note_time()
+        if self._checkpoints is not None and self._checkpoints.is_due(self._ledger.lines):
+            nonces, index_days = self._gate.used_nonces(), self._library.index_days()
+            state = _State(self._house, nonces, index_days)
+            self._checkpoints.save(state, self._ledger.mark())
+
+    def _recall(self, state: "_State") -> None:
+        for nonce, at in state.nonces:
+            self._gate.recall_nonce(nonce, at)
+        self._library.recall(state.index_days)
+        self._house.faults.begin_again()
 
     def _reach(self) -> datetime:
         """Bring the market up to its clock; the ledger notes how far it has been seen."""
@@ -228,9 +246,11 @@ class Sandbox:
         digest = scenario.fingerprint
         return self._line("head", version=LEDGER_VERSION, sha256=digest, **names)
 
-    def _replay(self, lines: tuple[dict[str, JsonValue], ...]) -> list[dict[str, JsonValue]]:
+    def _replay(
+        self, lines: tuple[dict[str, JsonValue], ...], after: Mark
+    ) -> list[dict[str, JsonValue]]:
         """Do again what the ledger says, and return the outcomes that it does not hold yet."""
-        if lines[0] != self._head():
+        if after == START and lines[0] != self._head():
             raise LedgerBroken("the ledger is of another scenario, seed or version; move it away")
         outcomes: list[dict[str, JsonValue]] = []
         last = max((n for n, line in enumerate(lines) if line["kind"] == "time"), default=0)
@@ -246,6 +266,7 @@ class Sandbox:
                 "replaying the ledger gives other outcomes than it holds: undo what market_rules "
                 "changed for past days, or move the ledger away"
             )
+        self._house.faults.take_changed()  # the ledger holds the counts already
         return outcomes[len(kept) :]
 
     def _replay_line(self, line: Line) -> None:
@@ -301,6 +322,35 @@ class Sandbox:
         if house.mirror is not None:
             varied = with_fidelity(varied, house.fidelity)
         return {name: checked(name, answer, gate) for name, answer in varied.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """All that the ledger can rebuild. `index_days` are the days that the library has kept."""
+
+    house: House
+    nonces: tuple[tuple[str, datetime], ...]
+    index_days: IndexDays
+
+
+def _checkpoints(
+    ledger: Path | None, scenario: Scenario, rulebook: Rulebook, every: int
+) -> Checkpoints[_State] | None:
+    """Return the checkpoints of a ledger; a mirrored market has none.
+
+    It is shown things that its ledger does not hold, and a ledger without the time is short.
+    """
+    if ledger is None or scenario.fill is not None:
+        return None
+    identity = identity_of(scenario, rulebook, LEDGER_VERSION)
+    outside = {"scenario": scenario, "rulebook": rulebook, "recording": scenario.recording}
+    outside |= {"switches": scenario.switches, CODE: given_of(scenario)}
+    outside |= {f"account {each.id}": each for each in scenario.accounts}
+    outside |= {f"symbol {each.symbol}": each for each in scenario.symbols}
+    found = Checkpoints[_State](ledger, outside, identity=identity, every=every)
+    if not ledger.exists():
+        found.clear()
+    return found
 
 
 def _undated(line: Line) -> Line:

@@ -16,6 +16,7 @@ from bot.clock import SimulatedClock, wire_ms
 from bot.config.rulebook import load_rulebook
 from bot.domain.rulebook import Rulebook
 from bot.protocol.signing import body_sha256, sign
+from bot.sandbox.house.checkpoint import CHECKPOINT_EVERY
 from bot.sandbox.house.ledger import resumed_at
 from bot.sandbox.sandbox import Sandbox
 from bot.sandbox.scenario import Scenario
@@ -158,6 +159,7 @@ def bench(
     ledger: Path | None = None,
     seed: int | None = None,
     rulebook: Rulebook = RULEBOOK,
+    checkpoint_every: int = CHECKPOINT_EVERY,
 ) -> Bench:
     """A sandbox with clocks that stand still."""
     played = played or scenario()
@@ -168,7 +170,16 @@ def bench(
     async def nap(seconds: float) -> None:
         naps.append(seconds)
 
-    sandbox = Sandbox(played, rulebook, clock=clock, wire=wire, seed=seed, ledger=ledger, sleep=nap)
+    sandbox = Sandbox(
+        played,
+        rulebook,
+        clock=clock,
+        wire=wire,
+        seed=seed,
+        ledger=ledger,
+        checkpoint_every=checkpoint_every,
+        sleep=nap,
+    )
     OPENED.append(sandbox)
     return Bench(sandbox, clock, wire, naps)
 

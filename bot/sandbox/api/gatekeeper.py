@@ -114,6 +114,10 @@ class Gatekeeper:
         self._nonces.use(self._key, nonce, at)
         self._on_nonce(nonce, at)
 
+    def used_nonces(self) -> tuple[tuple[str, datetime], ...]:
+        """Return the nonces that are remembered, oldest first."""
+        return self._nonces.every()
+
     def recall_nonce(self, nonce: str, at: datetime) -> None:
         """Remember a nonce from before a restart."""
         self._nonces.use(self._key, nonce, at)
@@ -193,6 +197,9 @@ class NonceMemory:
         while self._order and self._order[0][0] + NONCE_TTL <= at:
             self._known.discard(self._order.popleft()[1])
         return (key, nonce) in self._known
+
+    def every(self) -> tuple[tuple[str, datetime], ...]:
+        return tuple((nonce, at) for at, (_, nonce) in self._order)
 
     def use(self, key: str, nonce: str, at: datetime) -> None:
         self._known.add((key, nonce))

@@ -8,7 +8,7 @@ is left behind. Memory grows with the open orders and with nothing else.
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Final
 
 from bot.domain.instrument import Lot
@@ -37,6 +37,16 @@ class RestingOrder:
     ahead: "RestingOrder | None" = field(default=None, repr=False)
     behind: "RestingOrder | None" = field(default=None, repr=False)
 
+    def __getstate__(self) -> tuple[object, ...]:
+        """Leave the neighbours to the level: a long queue must not be stored link by link."""
+        return tuple(getattr(self, name) for name in _STORED)
+
+    def __setstate__(self, state: tuple[object, ...]) -> None:
+        for name, value in zip(_STORED, state, strict=True):
+            setattr(self, name, value)
+        if self.level is None:
+            self.ahead = self.behind = None
+
     def leave(self) -> None:
         """Go out of the book, priced or not."""
         if self.level is not None:
@@ -53,6 +63,11 @@ class RestingOrder:
         return self.home.book
 
 
+_STORED: Final = tuple(
+    each.name for each in fields(RestingOrder) if each.name not in {"ahead", "behind"}
+)
+
+
 @dataclass(slots=True, eq=False)
 class Level:
     """The orders at one price, first in first; `volume` is the sum of what they have open."""
@@ -62,6 +77,15 @@ class Level:
     volume: int = 0
     head: RestingOrder | None = field(default=None, repr=False)
     tail: RestingOrder | None = field(default=None, repr=False)
+
+    def __getstate__(self) -> tuple[int, int, int, list[RestingOrder]]:
+        return self.key, self.price, self.volume, list(self)
+
+    def __setstate__(self, state: tuple[int, int, int, list[RestingOrder]]) -> None:
+        self.key, self.price, self.volume, orders = state
+        self.head, self.tail = orders[0], orders[-1]
+        for ahead, order, behind in zip([None, *orders], orders, [*orders[1:], None], strict=False):
+            order.ahead, order.behind = ahead, behind
 
     def pop_head(self) -> None:
         """Take the first order out; it has nothing open any more, so the volume stays."""

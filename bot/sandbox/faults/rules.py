@@ -19,12 +19,16 @@ StateOf = Callable[[str], str | None]
 
 @dataclass(slots=True)
 class Rule:
-    """A fault with its counts. `first_struck` is the market time of its first strike."""
+    """A fault with its counts. `first_struck` is the market time of its first strike.
+
+    `noted` is how often it was seen when the ledger was last told.
+    """
 
     number: int
     script: FaultScript
     chance: Random
     seen: int = 0
+    noted: int = 0
     struck: int = 0
     first_struck: datetime | None = None
     is_ended: bool = False
@@ -57,8 +61,16 @@ class FaultRules:
         """Put a rule in force; earlier rules strike first."""
         number = len(self._rules)
         self._points.add(script.where)
-        self._rules.append(Rule(number, script, Random(f"{self._seed}|fault|{number}")))
+        self._rules.append(Rule(number, script, self._chance(number)))
         return self._rules[-1]
+
+    def _chance(self, number: int) -> Random:
+        return Random(f"{self._seed}|fault|{number}")
+
+    def begin_again(self) -> None:
+        """Know after a restart what the ledger knows: chance begins again, counts are the noted."""
+        for rule in self._rules:
+            rule.chance, rule.seen = self._chance(rule.number), rule.noted
 
     def has_rules_at(self, point: FaultPoint) -> bool:
         """Tell whether there is any rule for a point, spent or not."""
@@ -111,7 +123,8 @@ class FaultRules:
     ) -> None:
         """Set the counts of a rule to what the ledger says."""
         rule = self._rules[number]
-        rule.seen, rule.struck, rule.first_struck = seen, struck, first_struck
+        rule.seen = rule.noted = seen
+        rule.struck, rule.first_struck = struck, first_struck
 
     def _timer(self, rule: Rule) -> datetime | None:
         """Return when a fault that needs no request happens: once, however often it may strike."""
@@ -138,6 +151,8 @@ class FaultRules:
 
     def take_changed(self) -> list[Rule]:
         changed, self._changed = list(self._changed.values()), {}
+        for rule in changed:
+            rule.noted = rule.seen
         return changed
 
     def _count(self, rule: Rule, at: datetime) -> Rule:

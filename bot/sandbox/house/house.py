@@ -36,7 +36,7 @@ from bot.sandbox.house.ledger import Line
 from bot.sandbox.house.order_entry import Change, OrderEntry
 from bot.sandbox.house.order_record import OrderRecord
 from bot.sandbox.house.refusal_codes import Rejection
-from bot.sandbox.house.two_factor import OtpIssuer
+from bot.sandbox.house.two_factor import OtpIssuer, given_of
 from bot.sandbox.markets.mirror.market import OBSERVATIONS, MirroredMarket
 from bot.sandbox.markets.recorder import Recorder
 from bot.sandbox.markets.simulated import simulated_market
@@ -74,12 +74,7 @@ class House:
             day_order_book=self.day_order_book,
             holds=self._holds,
         )
-        self.otp = OtpIssuer(
-            api_key=scenario.key_text,
-            secret=scenario.secret_text,
-            code=scenario.otp_code.get_secret_value(),
-            email=scenario.email,
-        )
+        self.otp = OtpIssuer(given_of(scenario))
         self.faults = FaultRules(
             seed=scenario.seed, at_time=scenario.at, state_of=self._status_in_path
         )
@@ -110,6 +105,10 @@ class House:
         for symbol in scenario.symbols:
             if symbol.is_halted:
                 self.venue.halt(symbol.symbol)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Leave out who is called when a day is over; a checkpoint's new owner says it again."""
+        return {**self.__dict__, "on_day_over": None}
 
     def _account(self, script: AccountScript) -> Account:
         account = Account(self.rulebook, cash=script.cash, fee_ppm=self.scenario.fee_ppm)

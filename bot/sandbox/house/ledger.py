@@ -11,7 +11,9 @@ A line that a kill left half written is dropped at the next start: no answer eve
 import json
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
+from hashlib import sha256
 from io import BufferedWriter
 from pathlib import Path
 from typing import Final
@@ -21,7 +23,20 @@ from pydantic import JsonValue
 from bot.sandbox.errors import LedgerBroken
 
 Line = Mapping[str, JsonValue]
+_CHUNK: Final = 1 << 20
 _ENCODE: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A place between two lines of a ledger, and the digest of all that is before it."""
+
+    lines: int
+    size: int
+    sha256: str
+
+
+START: Final = Mark(0, 0, sha256().hexdigest())
 
 
 class Ledger:
@@ -29,20 +44,35 @@ class Ledger:
 
     def __init__(self, path: Path | None) -> None:
         self._file: BufferedWriter | None = None
+        self.lines = self._size = 0
+        self._digest = sha256()
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
             if path.exists():
-                content = path.read_bytes()
-                whole = content.rfind(b"\n") + 1
-                if whole < len(content):
-                    os.truncate(path, whole)
+                self._count(path)
+                os.truncate(path, self._size)
             appending = os.O_WRONLY | os.O_CREAT | os.O_APPEND
             self._file = os.fdopen(os.open(path, appending, 0o600), "ab")
+
+    def _count(self, path: Path) -> None:
+        """Count what is there, as far as the last whole line."""
+        with path.open("rb") as file:
+            torn = b""
+            while part := file.read(_CHUNK):
+                whole, end, torn = (torn + part).rpartition(b"\n")
+                self._digest.update(whole + end)
+                self.lines += whole.count(b"\n") + len(end)
+                self._size += len(whole) + len(end)
 
     @property
     def is_kept(self) -> bool:
         """False when lines are forgotten at once and need not be built."""
         return self._file is not None
+
+    def mark(self) -> Mark:
+        """Return the present end; all before it is on the disk when this returns."""
+        self.record()
+        return Mark(self.lines, self._size, self._digest.hexdigest())
 
     def record(self, *lines: Line) -> None:
         """Write lines; they are on the disk when this returns."""
@@ -53,8 +83,12 @@ class Ledger:
     def jot(self, *lines: Line) -> None:
         """Write lines that outlive this process; only a power cut may lose them."""
         if self._file is not None and lines:
-            self._file.write("".join(_ENCODE(line) + "\n" for line in lines).encode())
+            written = "".join([_ENCODE(line) + "\n" for line in lines]).encode()
+            self._file.write(written)
             self._file.flush()
+            self._digest.update(written)
+            self.lines += len(lines)
+            self._size += len(written)
 
     def close(self) -> None:
         if self._file is not None:
@@ -62,36 +96,72 @@ class Ledger:
             self._file = None
 
 
-def read_ledger(path: Path) -> tuple[dict[str, JsonValue], ...]:
+def digest_of(path: Path, size: int) -> str | None:
+    """Return the digest of the first bytes of a ledger, None when it is shorter."""
+    found = sha256()
+    with path.open("rb") as file:
+        while size and (part := file.read(min(size, _CHUNK))):
+            found.update(part)
+            size -= len(part)
+    return None if size else found.hexdigest()
+
+
+def read_ledger(path: Path, after: Mark = START) -> tuple[dict[str, JsonValue], ...]:
     """Return every whole line; raises LedgerBroken for a line that is not a JSON object."""
-    return tuple(_lines(path)) if path.exists() else ()
+    return tuple(_lines(path, after)) if path.exists() else ()
 
 
 def resumed_at(path: Path) -> datetime | None:
     """Return when a ledger ends, where a simulated clock must start; None without a ledger."""
-    instants = [str(line["at"]) for line in read_ledger(path) if "at" in line]
-    return datetime.fromisoformat(instants[-1]) if instants else None
+    lines = _from_the_end(path) if path.exists() else iter(())
+    at = next((str(line["at"]) for line in lines if "at" in line), None)
+    return datetime.fromisoformat(at) if at else None
 
 
 def begun_at(path: Path) -> datetime | None:
     """Return when a ledger, and its scenario, began; None without a ledger."""
-    head = next(_lines(path), None) if path.exists() else None
+    head = next(_lines(path, START), None) if path.exists() else None
     return datetime.fromisoformat(str(head["at"])) if head else None
 
 
 def is_finished(path: Path) -> bool:
     """Tell whether the ledger ends with the end of its scenario."""
-    lines = read_ledger(path)
-    return bool(lines) and lines[-1].get("kind") == "finished"
+    last = next(_from_the_end(path), None) if path.exists() else None
+    return last is not None and last.get("kind") == "finished"
 
 
-def _lines(path: Path) -> Iterator[dict[str, JsonValue]]:
-    whole, _, _torn = path.read_bytes().rpartition(b"\n")
-    for number, text in enumerate(whole.splitlines(), start=1):
-        try:
-            line = json.loads(text)
-        except ValueError as error:
-            raise LedgerBroken(f"{path}:{number}: not JSON; start a new ledger") from error
-        if not isinstance(line, dict):
-            raise LedgerBroken(f"{path}:{number}: not a JSON object; start a new ledger")
-        yield line
+def _lines(path: Path, after: Mark) -> Iterator[dict[str, JsonValue]]:
+    with path.open("rb") as file:
+        file.seek(after.size)
+        for number, text in enumerate(file, start=after.lines + 1):
+            if text.endswith(b"\n"):
+                yield _line(text, path, number)
+
+
+def _from_the_end(path: Path) -> Iterator[dict[str, JsonValue]]:
+    """Yield the whole lines, last first, reading no more of the file than is asked for."""
+    with path.open("rb") as file:
+        start, held = file.seek(0, os.SEEK_END), b""
+        is_torn = True
+        while start:
+            end, start = start, max(0, start - _CHUNK)
+            file.seek(start)
+            first, *others = (file.read(end - start) + held).split(b"\n")
+            for text in reversed(others):
+                if not is_torn:
+                    yield _line(text, path, None)
+                is_torn = False
+            held = first
+        if held and not is_torn:
+            yield _line(held, path, 1)
+
+
+def _line(text: bytes, path: Path, number: int | None) -> dict[str, JsonValue]:
+    place = path if number is None else f"{path}:{number}"
+    try:
+        line = json.loads(text)
+    except ValueError as error:
+        raise LedgerBroken(f"{place}: not JSON; start a new ledger") from error
+    if not isinstance(line, dict):
+        raise LedgerBroken(f"{place}: not a JSON object; start a new ledger")
+    return line

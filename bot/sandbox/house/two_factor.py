@@ -17,6 +17,7 @@ from bot.domain.instrument import EXCHANGE_TZ
 from bot.protocol.secret import Secret
 from bot.protocol.values.border import OtpTicket, TwoFactorToken
 from bot.sandbox.errors import HttpRefusal
+from bot.sandbox.scenario import Scenario
 
 TICKET_LIFE: Final = timedelta(minutes=5)
 REQUESTS_PER_DAY: Final = 5
@@ -43,14 +44,30 @@ def end_of_day(at: datetime) -> datetime:
     return datetime.combine(at.astimezone(EXCHANGE_TZ).date(), time(23, 59, 59), EXCHANGE_TZ)
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class Given:
+    """What an issuer knows of the person; a checkpoint of the sandbox does not hold it."""
+
+    subject: str
+    signing_key: bytes
+    code: str
+    email: str | None
+
+
+def given_of(scenario: Scenario) -> Given:
+    return Given(
+        subject=sha256(scenario.key_text.encode()).hexdigest()[:16],
+        signing_key=sha256(b"two-factor|" + scenario.secret_text.encode()).digest(),
+        code=scenario.otp_code.get_secret_value(),
+        email=scenario.email,
+    )
+
+
 class OtpIssuer:
     """Codes and tokens of one API key. Replaying the calls rebuilds the state."""
 
-    def __init__(self, *, api_key: str, secret: str, code: str, email: str | None) -> None:
-        self._subject = sha256(api_key.encode()).hexdigest()[:16]
-        self._signing_key = sha256(b"two-factor|" + secret.encode()).digest()
-        self._code = code
-        self._email = email
+    def __init__(self, given: Given) -> None:
+        self._given = given
         self._requests: dict[date, int] = {}
         self._tickets: dict[str, _Ticket] = {}
         self._issued = 0
@@ -58,9 +75,13 @@ class OtpIssuer:
         self._read: dict[str, dict[str, str | int]] = {}
         self._dropped: tuple[int, str] = (0, "")
 
+    def __getstate__(self) -> dict[str, object]:
+        """Leave out the tokens that were read: they are secrets, and read again."""
+        return {**self.__dict__, "_read": {}}
+
     def request(self, at: datetime) -> OtpTicket:
         """Mail a code; raises HttpRefusal when there is no address, or five were mailed today."""
-        if self._email is None:
+        if self._given.email is None:
             raise HttpRefusal(400, "OTP_CONTACT_UNAVAILABLE", "No email on the account")
         day = at.astimezone(EXCHANGE_TZ).date()
         if self._requests.get(day, 0) >= REQUESTS_PER_DAY:
@@ -68,11 +89,11 @@ class OtpIssuer:
         self._requests[day] = self._requests.get(day, 0) + 1
         ticket_id = f"T-{len(self._tickets) + 1}"
         self._tickets[ticket_id] = _Ticket(at)
-        return OtpTicket(ticket_id, masked_email(self._email))
+        return OtpTicket(ticket_id, masked_email(self._given.email))
 
     def is_code(self, text: str) -> bool:
         """Compare a typed code with the mailed one, in constant time."""
-        return hmac.compare_digest(text.encode(), self._code.encode())
+        return hmac.compare_digest(text.encode(), self._given.code.encode())
 
     def verify(self, ticket_id: str, at: datetime, *, is_right: bool) -> TwoFactorToken:
         """Turn a ticket whose code was `is_right` into a token; raises HttpRefusal otherwise."""
@@ -93,12 +114,12 @@ class OtpIssuer:
         self._issued += 1
         expires_at = end_of_day(at)
         claims = {
-            "sub": self._subject,
+            "sub": self._given.subject,
             "jti": str(self._issued),
             "iat": int(at.timestamp()),
             "exp": int(expires_at.timestamp()),
         }
-        token = jwt.encode(claims, self._signing_key, algorithm=_ALGORITHM)
+        token = jwt.encode(claims, self._given.signing_key, algorithm=_ALGORITHM)
         return TwoFactorToken(Secret(token), expires_at)
 
     def revoke(self, token: str) -> str | None:
@@ -153,13 +174,13 @@ class OtpIssuer:
         try:
             claims: dict[str, str | int] = jwt.decode(
                 token,
-                self._signing_key,
+                self._given.signing_key,
                 algorithms=[_ALGORITHM],
                 options={"verify_exp": False, "verify_iat": False, "require": ["jti", "exp"]},
             )
         except jwt.InvalidTokenError:
             return None
-        if claims.get("sub") != self._subject:
+        if claims.get("sub") != self._given.subject:
             return None
         if len(self._read) >= _TOKENS_READ_MAX:
             self._read.clear()

@@ -89,14 +89,14 @@ class Indices:
                 index = Index(row["code"], row["name"], exchange, scale, members)
                 self.all[index.code] = index
         self._past = lru_cache(len(self.all) + 1)(self._past_of)
-        self._kept: dict[str, dict[date, DayBar]] = {code: {} for code in self.all}
+        self.kept: dict[str, dict[date, DayBar]] = {code: {} for code in self.all}
 
     def keep_day(self) -> None:
         """Keep the day that is ending, while its boards and minutes are still there."""
         for index in self.all.values():
             bar = self.today(index)
             if bar is not None:
-                self._kept[index.code][bar.day] = bar
+                self.kept[index.code][bar.day] = bar
 
     def get(self, code: str) -> Index:
         """Return an index; raises HttpRefusal 404."""
@@ -112,7 +112,7 @@ class Indices:
         return sum(self.worth(symbol, price) for symbol, price in prices.items())
 
     def _close_before(self, index: Index, day: date) -> int:
-        kept = [bar.close for at, bar in self._kept[index.code].items() if at < day]
+        kept = [bar.close for at, bar in self.kept[index.code].items() if at < day]
         return kept[-1] if kept else self._past(index)[-1].close
 
     def _opening(self, index: Index, day: date) -> dict[str, int]:
@@ -183,7 +183,7 @@ class Indices:
     def bars(self, index: Index) -> list[DayBar]:
         """Return every day of an index, oldest first; today's once a member has traded."""
         today = self.today(index)
-        days = self._kept[index.code] | ({} if today is None else {today.day: today})
+        days = self.kept[index.code] | ({} if today is None else {today.day: today})
         return [*self._past(index), *days.values()]
 
     def _past_of(self, index: Index) -> tuple[DayBar, ...]:

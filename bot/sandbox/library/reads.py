@@ -6,6 +6,7 @@ that the library has to keep: a sandbox that is only traded with starts without 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,9 @@ from bot.sandbox.library.asked import Answer, Asked, Narrowed
 
 if TYPE_CHECKING:
     from bot.sandbox.library.library import Library
+    from bot.sandbox.library.walk import DayBar
+
+IndexDays = dict[str, dict[date, "DayBar"]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,16 @@ class LibraryReads:
 
     def _keep_day(self) -> None:
         self._loaded.library.indices.keep_day()
+
+    def index_days(self) -> IndexDays:
+        """Return the days of the indices that were kept, by code."""
+        is_loaded = "_loaded" in self.__dict__
+        return self._loaded.library.indices.kept if is_loaded else {}
+
+    def recall(self, days: IndexDays) -> None:
+        """Take the days that were kept before a restart."""
+        if any(days.values()):
+            self._loaded.library.indices.kept.update(days)
 
     @cached_property
     def _loaded(self) -> _Loaded:

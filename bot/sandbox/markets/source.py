@@ -4,9 +4,11 @@ A source is a function of what it is made of and of what we did to it, in whatev
 is advanced: what is due at one instant happens in a fixed order.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from heapq import heapify, heapreplace
 from typing import Final, Protocol
 
@@ -26,6 +28,8 @@ ORDER_MAX: Final = 500_000
 OTHER: Final = {Side.BUY: Side.SELL, Side.SELL: Side.BUY}
 Level = tuple[Side, int]
 """A side of the market and a price."""
+Step = Callable[[], int]
+"""Does what is due, and returns the second of what is next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,26 +73,52 @@ class MergedMarket:
         return min(self._sources, key=lambda source: source.next_due()).run_next()
 
 
-class Participant(Protocol):
-    """Somebody in the market."""
+class Participant:
+    """Somebody in the market: what is done at an instant says when the next is, and what then.
+
+    That is kept in attributes and not in a generator, so that a sandbox can be stored at any time.
+    """
+
+    def __init__(self) -> None:
+        self._then: Step = self._next_day
+        self._todo: deque[tuple[int, Callable[[], object]]] = deque()
 
     def move_to(self, at: datetime) -> None:
         """Let the next step happen at that instant."""
+        raise NotImplementedError
 
-    def instants(self, at: datetime) -> Iterator[int]:
-        """Yield the seconds since 1970 at which it acts, from `at` on, without end.
+    def step(self) -> int:
+        """Do what is due, and return the second since 1970 of the next step; none goes back."""
+        return self._then()
 
-        What follows a `yield` happens at the second yielded. Seconds never go back.
-        """
+    def _at(self, second: int, then: Step) -> int:
+        self._then = then
+        return second
+
+    def _work_off(self) -> int:
+        """Do one of `_todo` after another, each at its second; then the next phase begins."""
+        if not self._todo:
+            return self._next_span()
+        second, act = self._todo.popleft()
+        return self._at(second, partial(self._act, act))
+
+    def _act(self, act: Callable[[], object]) -> int:
+        act()
+        return self._work_off()
+
+    def _next_day(self) -> int:
+        raise NotImplementedError
+
+    def _next_span(self) -> int:
+        raise NotImplementedError
 
 
 class Participants:
     """A source made of participants; within one second they act in the order given."""
 
-    def __init__(self, participants: Sequence[Participant], *, start: datetime) -> None:
+    def __init__(self, participants: Sequence[Participant]) -> None:
         self._participants = tuple(participants)
-        self._steps = [participant.instants(start) for participant in self._participants]
-        self._due = [(next(steps), rank) for rank, steps in enumerate(self._steps)]
+        self._due = [(each.step(), rank) for rank, each in enumerate(self._participants)]
         heapify(self._due)
 
     def next_due(self) -> datetime:
@@ -100,7 +130,7 @@ class Participants:
         while self._due[0][0] <= second:
             rank = self._due[0][1]
             self._participants[rank].move_to(at)
-            heapreplace(self._due, (next(self._steps[rank]), rank))
+            heapreplace(self._due, (self._participants[rank].step(), rank))
         return at
 
 

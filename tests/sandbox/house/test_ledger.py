@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bot.sandbox.errors import LedgerBroken
-from bot.sandbox.house.ledger import Ledger, is_finished, read_ledger, resumed_at
+from bot.sandbox.house.ledger import Ledger, digest_of, is_finished, read_ledger, resumed_at
 
 
 def test_lines_are_read_back_in_order(tmp_path: Path) -> None:
@@ -53,3 +53,39 @@ def test_a_ledger_is_finished_when_its_last_line_says_so(tmp_path: Path) -> None
     path.write_bytes(b'{"kind":"finished"}\n{"kind":"time"}\n')
 
     assert (finished, is_finished(path)) == (True, False)
+
+
+def test_the_end_of_a_ledger_is_found_from_behind_whatever_its_lines(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    long, nonce = "x" * 3_000_000, '{"kind":"nonce"}\n'
+    at = '{{"kind":"time","at":"2026-11-19T02:15:0{}+00:00","text":"{}"}}\n'
+    ends = (nonce, nonce * 100_000, "", '{"kind":"ti', '{"kind":"ti' + long)
+
+    found = []
+    for text, end in [(text, end) for text in ("", long) for end in ends]:
+        path.write_text(at.format(1, "") + at.format(2, text) + end)
+        found.append((resumed_at(path), is_finished(path)))
+
+    assert found == [(datetime(2026, 11, 19, 2, 15, 2, tzinfo=UTC), False)] * 10
+
+
+def test_a_mark_is_where_a_later_reader_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    whole, parted = Ledger(path), Ledger(tmp_path / "parted")
+    for ledger in (whole, parted):
+        ledger.record({"kind": "head"}, {"kind": "text", "text": "x" * 2_000_000})
+    mark = whole.mark()
+    parted.close()
+    parted = Ledger(tmp_path / "parted")
+    for ledger in (whole, parted):
+        ledger.record({"kind": "time"})
+    with path.open("ab") as file:
+        file.write(b"7\n")
+
+    assert digest_of(path, mark.size) == mark.sha256
+    assert digest_of(path, 10**9) is None
+    assert whole.mark() == parted.mark()
+    with pytest.raises(LedgerBroken, match=r"ledger\.jsonl:4:"):
+        read_ledger(path, mark)
+    whole.close()
+    parted.close()

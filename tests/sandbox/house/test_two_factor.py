@@ -5,14 +5,15 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from bot.sandbox.errors import HttpRefusal
-from bot.sandbox.house.two_factor import OtpIssuer, masked_email
+from bot.sandbox.house.two_factor import OtpIssuer, given_of, masked_email
+from tests.sandbox.client import scenario
 
 MORNING = datetime(2026, 11, 19, 2, 15, tzinfo=UTC)
 LAST_INSTANT = datetime(2026, 11, 19, 16, 59, 59, tzinfo=UTC)
 
 
 def issuer(key: str = "ak_test_one", email: str | None = "demo@example.com") -> OtpIssuer:
-    return OtpIssuer(api_key=key, secret="secret", code="424242", email=email)
+    return OtpIssuer(given_of(scenario(api_key=key, api_secret="secret", email=email)))
 
 
 def refusal(call) -> tuple[int, str]:

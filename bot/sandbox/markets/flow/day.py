@@ -206,15 +206,18 @@ def spans_from(rulebook: Rulebook, exchange: Exchange, at: datetime) -> Iterator
         at, phase = following.at, following.phase
 
 
-def days_from(
-    rulebook: Rulebook, exchange: Exchange, at: datetime
-) -> Iterator[tuple[datetime, tuple[FlowSpan, ...]]]:
-    """Yield `at`, then the start of each trading day after it, with the phases left of the day."""
-    while True:
-        spans = tuple(spans_from(rulebook, exchange, at))
-        yield at, spans
+class DaysFrom:
+    """An instant, then the start of each trading day after it, with the phases left of the day."""
+
+    def __init__(self, rulebook: Rulebook, exchange: Exchange, at: datetime) -> None:
+        self._rulebook, self._exchange, self._at = rulebook, exchange, at
+
+    def take(self) -> tuple[datetime, tuple[FlowSpan, ...]]:
+        at = self._at
+        spans = tuple(spans_from(self._rulebook, self._exchange, at))
         closed = datetime.fromtimestamp(spans[-1].end, UTC) if spans else at
-        at = rulebook.next_phase_change(exchange, closed).at
+        self._at = self._rulebook.next_phase_change(self._exchange, closed).at
+        return at, spans
 
 
 def draw_day(

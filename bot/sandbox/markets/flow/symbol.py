@@ -1,32 +1,33 @@
 """The order flow of one symbol, day after day, and of all symbols that have one.
 
-`instants` is a generator: it yields the second at which something happens next, and what follows
-the `yield` happens then. Investors come by exponential gaps whose rate follows the half hours of a
+Investors come by exponential gaps whose rate follows the half hours of a
 real day; an auction gathers its orders beforehand. Each day has a random stream of its own and the
 band that the exchange gives it, so a market left running is never off its band.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from random import Random
 from typing import Final
 
 from bot.domain.instrument import EXCHANGE_TZ, Phase
-from bot.sandbox.markets.flow.auction import gathered, late_orders
+from bot.sandbox.markets.flow.auction import Gathered, gathered, late_orders
 from bot.sandbox.markets.flow.day import (
     DAY_S,
     LOCAL_OFFSET_S,
     PATH_STARTS,
     DayDraw,
+    DaysFrom,
     FlowScript,
     FlowSpan,
-    days_from,
     draw_day,
     market_day,
 )
 from bot.sandbox.markets.flow.investors import Investors, crowdedness
 from bot.sandbox.markets.flow.placer import OrderPlacer
-from bot.sandbox.markets.source import MarketAccess, Participants
+from bot.sandbox.markets.source import MarketAccess, Participant, Participants
 from bot.sandbox.scenario import Scenario, SymbolScript
 
 _HALF_HOUR_S: Final = 1_800
@@ -43,12 +44,15 @@ def flow_market(
     scenario: Scenario, scripts: Sequence[SymbolScript], access: MarketAccess
 ) -> Participants:
     """Return the other investors of `scripts`, in the order in which the scenario lists them."""
-    symbols = [FlowSymbol(script, scenario.seed, access) for script in scripts]
-    return Participants(symbols, start=scenario.starts_at)
+    return Participants([FlowSymbol(script, scenario, access) for script in scripts])
 
 
-class FlowSymbol:
-    def __init__(self, script: SymbolScript, seed: int, access: MarketAccess) -> None:
+class FlowSymbol(Participant):
+    def __init__(self, script: SymbolScript, scenario: Scenario, access: MarketAccess) -> None:
+        super().__init__()
+        self._days_left = DaysFrom(access.rulebook, script.exchange, scenario.starts_at)
+        self._spans: deque[FlowSpan] = deque()
+        self._clock, seed = 0.0, scenario.seed
         self._script, self._seed, self._access = script, seed, access
         self._rulebook, self._venue = access.rulebook, access.venue
         self._placer = OrderPlacer(script.symbol, access)
@@ -58,17 +62,22 @@ class FlowSymbol:
     def move_to(self, at: datetime) -> None:
         self._placer.move_to(at)
 
-    def instants(self, at: datetime) -> Iterator[int]:
-        for start, spans in days_from(self._rulebook, self._script.exchange, at):
-            yield int(start.timestamp())
-            if spans:
-                self._begin_day(start)
-            for span in spans:
-                yield span.start
-                if span.phase is Phase.PROGRESS:
-                    yield from self._trade(span)
-                else:
-                    yield from self._gather(span)
+    def _next_day(self) -> int:
+        start, spans = self._days_left.take()
+        return self._at(int(start.timestamp()), partial(self._begin, start, spans))
+
+    def _begin(self, start: datetime, spans: tuple[FlowSpan, ...]) -> int:
+        if spans:
+            self._begin_day(start)
+        self._spans = deque(spans)
+        return self._next_span()
+
+    def _next_span(self) -> int:
+        if not self._spans:
+            return self._next_day()
+        span = self._spans.popleft()
+        following = self._trade if span.phase is Phase.PROGRESS else self._gather
+        return self._at(span.start, partial(following, span))
 
     def _begin_day(self, at: datetime) -> None:
         """Draw the day on the reference and the band that the exchange has for it."""
@@ -90,24 +99,29 @@ class FlowSymbol:
         self._investors = Investors(self._crowd, self._draw, self._placer, random)
         self._days += 1
 
-    def _trade(self, span: FlowSpan) -> Iterator[int]:
+    def _trade(self, span: FlowSpan) -> int:
         """Let investors come one after another until the phase ends."""
         start = _of_day(span.start)
         if start == PATH_STARTS:
             self._investors.stray()
         if not self._investors.lock(start):
             self._investors.fill_book(start)
-        clock = float(span.start)
-        while True:
-            share = _SHAPE[_of_day(int(clock)) // _HALF_HOUR_S]
-            rate_per_s = self._crowd.events * share / (_SHAPE_TOTAL * _HALF_HOUR_S)
-            clock += self._random.expovariate(rate_per_s)
-            if clock >= span.end:
-                return
-            yield int(clock)
-            self._investors.act(_of_day(int(clock)))
+        self._clock = float(span.start)
+        return self._await_investor(span)
 
-    def _gather(self, span: FlowSpan) -> Iterator[int]:
+    def _await_investor(self, span: FlowSpan) -> int:
+        share = _SHAPE[_of_day(int(self._clock)) // _HALF_HOUR_S]
+        rate_per_s = self._crowd.events * share / (_SHAPE_TOTAL * _HALF_HOUR_S)
+        self._clock += self._random.expovariate(rate_per_s)
+        if self._clock >= span.end:
+            return self._next_span()
+        return self._at(int(self._clock), partial(self._admit_investor, span))
+
+    def _admit_investor(self, span: FlowSpan) -> int:
+        self._investors.act(_of_day(int(self._clock)))
+        return self._await_investor(span)
+
+    def _gather(self, span: FlowSpan) -> int:
         """Let the orders of an auction, or of the after-hours phase, come one after another."""
         volume, random = self._draw.volume, self._random
         if span.phase in {Phase.OPEN, Phase.PRE_CLOSED}:
@@ -121,12 +135,14 @@ class FlowSymbol:
             orders = late_orders(span, volume=volume, random=random)
         else:
             orders = []
-        for order in orders:
-            yield order.second
-            if order.tick is None:
-                self._placer.give_unpriced(order.side, order.quantity, order.order_type)
-            else:
-                self._placer.give(order.side, order.tick, order.quantity)
+        self._todo = deque((order.second, partial(self._give, order)) for order in orders)
+        return self._work_off()
+
+    def _give(self, order: Gathered) -> None:
+        if order.tick is None:
+            self._placer.give_unpriced(order.side, order.quantity, order.order_type)
+        else:
+            self._placer.give(order.side, order.tick, order.quantity)
 
 
 def _of_day(second: int) -> int:

@@ -7,17 +7,19 @@ back before. A day, or a symbol, that is not recorded has no trades. Randomness 
 minute, the split of a bar's volume, depth) is drawn from seed, symbol and date.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from random import Random
 from typing import Final
 
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Phase
 from bot.domain.order import Side
 from bot.domain.rulebook import Rulebook
-from bot.sandbox.markets.flow.day import DAY_S, LOCAL_OFFSET_S, FlowSpan, days_from, spans_from
-from bot.sandbox.markets.replay.data import Print, Recording
+from bot.sandbox.markets.flow.day import DAY_S, LOCAL_OFFSET_S, DaysFrom, FlowSpan, spans_from
+from bot.sandbox.markets.replay.data import Print
 from bot.sandbox.markets.replay.path import following, prints_of
 from bot.sandbox.markets.replay.placer import ReplayPlacer
 from bot.sandbox.markets.source import LOT, MarketAccess, Participant, Participants
@@ -32,98 +34,117 @@ def replay_market(
     scenario: Scenario, scripts: Sequence[SymbolScript], access: MarketAccess
 ) -> Participants:
     """Return the other investors of the replayed symbols of a scenario."""
-    participants: list[Participant] = [_References(scenario.recording, scripts, access)]
+    participants: list[Participant] = [_References(scenario, scripts, access)]
     participants += [ReplaySymbol(script, scenario, access) for script in scripts]
-    return Participants(participants, start=scenario.starts_at)
+    return Participants(participants)
 
 
-class _References:
+class _References(Participant):
     """Gives the venue each morning the references that the recording has."""
 
     def __init__(
-        self, recording: Recording, scripts: Sequence[SymbolScript], access: MarketAccess
+        self, scenario: Scenario, scripts: Sequence[SymbolScript], access: MarketAccess
     ) -> None:
-        self._recording, self._scripts = recording, scripts
+        super().__init__()
+        self._recording, self._scripts = scenario.recording, tuple(scripts)
+        self._opening = scenario.starts_at
         self._rulebook, self._venue = access.rulebook, access.venue
-        self._at = datetime(1970, 1, 1, tzinfo=UTC)
+        self._now = datetime(1970, 1, 1, tzinfo=UTC)
 
     def move_to(self, at: datetime) -> None:
-        self._at = at
+        self._now = at
 
-    def instants(self, at: datetime) -> Iterator[int]:
+    def _next_day(self) -> int:
         exchanges = {script.exchange for script in self._scripts}
-        while True:
-            local = at.astimezone(EXCHANGE_TZ)
-            evening = local.replace(hour=23, minute=0, second=0, microsecond=0).astimezone(UTC)
-            at = min(self._rulebook.next_phase_change(each, evening).at for each in exchanges)
-            yield int((at - _BEFORE_OPENING).timestamp())
-            day = at.astimezone(EXCHANGE_TZ).date()
-            listings = []
-            for script in self._scripts:
-                recorded = self._recording.days.get(script.symbol, {}).get(day)
-                if recorded is not None:
-                    listing = self._venue.next_listing(script.symbol)
-                    listings.append(replace(listing, reference=recorded.reference))
-            if listings:
-                self._venue.start_day(self._at, listings)
+        local = self._opening.astimezone(EXCHANGE_TZ)
+        evening = local.replace(hour=23, minute=0, second=0, microsecond=0).astimezone(UTC)
+        changes = (self._rulebook.next_phase_change(each, evening) for each in exchanges)
+        self._opening = min(change.at for change in changes)
+        return self._at((int((self._opening - _BEFORE_OPENING).timestamp())), self._begin_day)
+
+    def _begin_day(self) -> int:
+        day = self._opening.astimezone(EXCHANGE_TZ).date()
+        listings = []
+        for script in self._scripts:
+            recorded = self._recording.days.get(script.symbol, {}).get(day)
+            if recorded is not None:
+                listing = self._venue.next_listing(script.symbol)
+                listings.append(replace(listing, reference=recorded.reference))
+        if listings:
+            self._venue.start_day(self._now, listings)
+        return self._next_day()
 
 
-class ReplaySymbol:
+class ReplaySymbol(Participant):
     def __init__(self, script: SymbolScript, scenario: Scenario, access: MarketAccess) -> None:
+        super().__init__()
         self._script, self._seed, self._access = script, scenario.seed, access
-        self._days = scenario.recording.days.get(script.symbol, {})
-        self._rulebook = access.rulebook
+        self._recording, self._rulebook = scenario.recording, access.rulebook
+        self._days_left = DaysFrom(access.rulebook, script.exchange, scenario.starts_at)
+        self._spans: deque[FlowSpan] = deque()
+        self._made: Sequence[Print] = ()
+        self._midnight, self._random = 0, Random(0)
         self._placer = ReplayPlacer(script.symbol, script.level_volume, access)
 
     def move_to(self, at: datetime) -> None:
         self._placer.move_to(at)
 
-    def instants(self, at: datetime) -> Iterator[int]:
-        for start, spans in days_from(self._rulebook, self._script.exchange, at):
-            yield int(start.timestamp())
-            day = start.astimezone(EXCHANGE_TZ).date()
-            if spans and day in self._days:
-                yield from self._day(day, spans)
+    def _next_day(self) -> int:
+        start, spans = self._days_left.take()
+        return self._at(int(start.timestamp()), partial(self._begin, start, spans))
 
-    def _day(self, day: date, spans: Sequence[FlowSpan]) -> Iterator[int]:
-        script = self._script
-        random = Random(f"{self._seed}|replay|{script.symbol}|{day}")
-        self._placer.begin_day(self._access.grid(script.instrument), random)
-        midnight = (spans[0].start + LOCAL_OFFSET_S) // DAY_S * DAY_S - LOCAL_OFFSET_S
-        whole = day_spans(self._rulebook, script.exchange, day)
-        made = prints_of(self._days[day], whole, random, self._snap)
-        for span in spans:
-            yield span.start
-            within = _within(made, span, midnight)
-            if span.phase is _PROGRESS:
-                for each in within:
-                    yield midnight + each.second
-                    self._placer.trade(each)
-            elif within:
-                yield from self._gather(within, span, random)
-            coming = _within(made, following(span, spans), midnight)
-            if span.phase is _PROGRESS and coming and coming[0].aggressor is None:
-                # Before a closing auction, take back what would trade in it at better prices.
-                yield span.end - 1
-                self._placer.clear(coming[0].price)
+    def _begin(self, start: datetime, spans: tuple[FlowSpan, ...]) -> int:
+        script, day = self._script, start.astimezone(EXCHANGE_TZ).date()
+        recorded = self._recording.days.get(script.symbol, {}).get(day)
+        if spans and recorded is not None:
+            self._random = Random(f"{self._seed}|replay|{script.symbol}|{day}")
+            self._placer.begin_day(self._access.grid(script.instrument), self._random)
+            self._midnight = (spans[0].start + LOCAL_OFFSET_S) // DAY_S * DAY_S - LOCAL_OFFSET_S
+            whole = day_spans(self._rulebook, script.exchange, day)
+            self._made = prints_of(recorded, whole, self._random, self._snap)
+            self._spans = deque(spans)
+        return self._next_span()
+
+    def _next_span(self) -> int:
+        if not self._spans:
+            return self._next_day()
+        span = self._spans.popleft()
+        return self._at(span.start, partial(self._play, span))
+
+    def _play(self, span: FlowSpan) -> int:
+        """Plan what a phase has of trades, or of orders for its auction."""
+        midnight = self._midnight
+        within = _within(self._made, span, midnight)
+        if span.phase is not _PROGRESS:
+            self._todo = deque(self._gathered(within, span) if within else ())
+            return self._work_off()
+        self._todo = deque(
+            (midnight + each.second, partial(self._placer.trade, each)) for each in within
+        )
+        coming = _within(self._made, following(span, self._spans), midnight)
+        if coming and coming[0].aggressor is None:
+            # Before a closing auction, take back what would trade in it at better prices.
+            self._todo.append((span.end - 1, partial(self._placer.clear, coming[0].price)))
+        return self._work_off()
 
     def _snap(self, price: float) -> int:
         return self._rulebook.ticks_of(self._script.instrument).down(round(price) + 1)
 
-    def _gather(self, made: Sequence[Print], span: FlowSpan, random: Random) -> Iterator[int]:
+    def _gathered(
+        self, made: Sequence[Print], span: FlowSpan
+    ) -> Iterator[tuple[int, Callable[[], None]]]:
         """Let the auction's volume come from both sides at its price, in a few orders."""
         quantity = sum(each.quantity for each in made)
         part = quantity // _AUCTION_ORDERS // LOT * LOT
         parts = [part] * (_AUCTION_ORDERS - 1) if part else []
         parts.append(quantity - sum(parts))
         coming = [
-            (random.randrange(span.start, span.end), side, each)
+            (self._random.randrange(span.start, span.end), side, each)
             for side in (Side.BUY, Side.SELL)
             for each in parts
         ]
         for second, side, each in sorted(coming):
-            yield second
-            self._placer.gather(side, made[0].price, each)
+            yield second, partial(self._placer.gather, side, made[0].price, each)
 
 
 def _within(made: Sequence[Print], span: FlowSpan | None, midnight: int) -> list[Print]:

@@ -1,0 +1,254 @@
+"""The state of a sandbox on the disk, so that a start does not replay its whole ledger.
+
+A checkpoint lies beside its ledger and says up to which line it counts: how many lines and bytes,
+and their SHA-256. It is written whole under another name, synced and renamed; the one before is
+kept. At a start the newest good one is taken and the rest of the ledger replayed. One that is torn,
+or of another ledger, scenario, rulebook, program or Python, is ignored and named in the log: the
+ledger alone is the truth, and it gives the same state.
+
+The state is pickled. What the scenario and the rulebook hold is only named, so no secret is in the
+file; what is read back may consist of our own classes and of a few values of the standard library,
+and calls nothing else.
+"""
+
+import io
+import json
+import logging
+import os
+import pickle
+import sys
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from datetime import date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
+from functools import cache, partial
+from hashlib import sha256
+from importlib import import_module
+from pathlib import Path
+from random import Random
+from types import MethodType
+from typing import Any, Final, Generic, TypeVar
+from zoneinfo import ZoneInfo
+
+from bot.domain.rulebook import Rulebook
+from bot.sandbox.house.ledger import Mark, digest_of
+from bot.sandbox.house.two_factor import Given
+from bot.sandbox.scenario import Scenario
+
+CHECKPOINT_EVERY: Final = 5_000
+"""Lines of the ledger from one checkpoint to the next, at least: half a second of replay."""
+_PART_MIN: Final = 8
+"""A checkpoint takes as long as the state is large: the next waits for an eighth of the ledger."""
+CODE: Final = "code"
+"""The name among what is outside of what the issuer of codes was given."""
+_MAGIC: Final = b"vnbot sandbox checkpoint 1\n"
+_DIGEST_BYTES: Final = sha256().digest_size
+_PARTS: Final = ("sandbox", "domain", "protocol")
+"""The parts of the program whose classes are in a state."""
+_OURS: Final = tuple(f"bot.{part}." for part in _PARTS)
+_VALUES: Final[Mapping[tuple[str, str], object]] = {
+    (kind.__module__, kind.__qualname__): kind
+    for kind in (
+        range,
+        date,
+        datetime,
+        time,
+        timedelta,
+        timezone,
+        Decimal,
+        Fraction,
+        Random,
+        partial,
+        deque,
+    )
+}
+T = TypeVar("T")
+_LOG: Final = logging.getLogger(__name__)
+
+
+class _Ignored(Exception):
+    """A checkpoint that does not count; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept(Generic[T]):
+    """A state, and the place in the ledger that it is of."""
+
+    state: T
+    mark: Mark
+
+
+class Checkpoints(Generic[T]):
+    """The checkpoints of one ledger. `outside` are the objects that a state only names."""
+
+    def __init__(
+        self, ledger: Path, outside: Mapping[str, object], *, identity: str, every: int
+    ) -> None:
+        self._ledger = ledger
+        self._newest = ledger.with_name(ledger.name + ".checkpoint")
+        self._older = ledger.with_name(ledger.name + ".checkpoint.old")
+        self._unfinished = ledger.with_name(ledger.name + ".checkpoint.new")
+        self._outside = outside
+        self._identity = identity
+        self._every = every
+        self._last = 0
+
+    def is_due(self, lines: int) -> bool:
+        """Tell whether a ledger of so many lines has grown enough since the last checkpoint."""
+        return lines - self._last >= max(self._every, lines // _PART_MIN)
+
+    def load(self) -> Kept[T] | None:
+        """Return the newest good checkpoint."""
+        for path in (self._newest, self._older):
+            if not path.exists():
+                continue
+            try:
+                found = self._read(path)
+            except _Ignored as ignored:
+                _LOG.warning("checkpoint_ignored file=%s why=%s", path.name, ignored)
+            else:
+                self._last = found.mark.lines
+                return found
+        return None
+
+    def _read(self, path: Path) -> Kept[T]:
+        content = path.read_bytes()
+        body = content[:-_DIGEST_BYTES]
+        if not body.startswith(_MAGIC) or sha256(body).digest() != content[-_DIGEST_BYTES:]:
+            raise _Ignored("torn or damaged")
+        head, _, state = body[len(_MAGIC) :].partition(b"\n")
+        said = json.loads(head)
+        if said.pop("identity") != self._identity:
+            raise _Ignored("of another scenario, rulebook or program")
+        mark = Mark(**said)
+        if digest_of(self._ledger, mark.size) != mark.sha256:
+            raise _Ignored("of another ledger")
+        try:
+            return Kept(_Reader(state, self._outside).load(), mark)
+        except pickle.UnpicklingError as error:
+            raise _Ignored(str(error)) from error
+
+    def save(self, state: T, mark: Mark) -> None:
+        """Write a checkpoint; the ledger up to `mark` is on the disk already."""
+        self._last = mark.lines
+        head = json.dumps({"identity": self._identity, **asdict(mark)})
+        written = io.BytesIO()
+        written.write(_MAGIC + head.encode() + b"\n")
+        _Writer(written, self._outside).dump(state)
+        written.write(sha256(written.getbuffer()).digest())
+        writing = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        with os.fdopen(os.open(self._unfinished, writing, 0o600), "wb") as file:
+            file.write(written.getbuffer())
+            file.flush()
+            os.fsync(file.fileno())
+        if self._newest.exists():
+            self._newest.replace(self._older)
+        self._unfinished.replace(self._newest)
+        folder = os.open(self._newest.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def clear(self) -> None:
+        """Remove what is left of a ledger that is not there any more."""
+        for path in (self._newest, self._older, self._unfinished):
+            path.unlink(missing_ok=True)
+
+
+# ------------------------------------------------------------------------------- what it is of
+
+
+def identity_of(scenario: Scenario, rulebook: Rulebook, version: int) -> str:
+    """Return what must be the same for a checkpoint to count, as a digest."""
+    facts = (
+        scenario.model_dump_json(),
+        scenario.recording.digest,
+        _canonical(rulebook),
+        _program(),
+        sys.version,
+        str(version),
+    )
+    return sha256("\n".join(facts).encode()).hexdigest()
+
+
+def _canonical(value: object) -> str:
+    """Return a text that is the same in every process, whatever the order of its sets."""
+    match value:
+        case Enum():
+            return repr(value.value)
+        case Mapping():
+            return str(sorted((_canonical(key), _canonical(each)) for key, each in value.items()))
+        case frozenset() | set():
+            return str(sorted(map(_canonical, value)))
+        case tuple() | list():
+            return str(list(map(_canonical, value)))
+    if is_dataclass(value):
+        own = ((field.name, _canonical(getattr(value, field.name))) for field in fields(value))
+        return type(value).__name__ + str(list(own))
+    return repr(value)
+
+
+@cache
+def _program() -> str:
+    """Return a digest of the modules whose classes are in a state: it is stored as they are now."""
+    root, found = Path(__file__).parents[2], sha256()
+    for part in _PARTS:
+        for path in sorted((root / part).rglob("*.py")):
+            found.update(path.read_bytes())
+    return found.hexdigest()
+
+
+# ------------------------------------------------------------------------------ reading, writing
+
+
+class _Writer(pickle.Pickler):
+    def __init__(self, file: io.BytesIO, outside: Mapping[str, object]) -> None:
+        super().__init__(file, protocol=5)
+        self._names = {id(each): name for name, each in outside.items()}
+
+    def reducer_override(self, value: object) -> Any:
+        name = CODE if isinstance(value, Given) else self._names.get(id(value))
+        if name is not None:
+            return _named, (name,)
+        if isinstance(value, MethodType):
+            return _method, (value.__self__, value.__name__)
+        if isinstance(value, ZoneInfo):
+            return _zone, (value.key,)
+        return NotImplemented
+
+
+class _Reader(pickle.Unpickler):
+    """Makes our own classes and a few values, and nothing else."""
+
+    def __init__(self, content: bytes, outside: Mapping[str, object]) -> None:
+        super().__init__(io.BytesIO(content))
+        self._outside = outside
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) in _VALUES:
+            return _VALUES[module, name]
+        found = getattr(import_module(module), name) if module.startswith(_OURS) else None
+        if found is _named:
+            return self._outside.__getitem__
+        if isinstance(found, type) or found in (_method, _zone):
+            return found
+        raise pickle.UnpicklingError(f"{module}.{name} has no place in a checkpoint")
+
+
+def _named(_: str) -> object:
+    raise AssertionError("a reader puts what is outside in this one's place")
+
+
+def _method(owner: object, name: str) -> Callable[..., Any]:
+    found: Callable[..., Any] = getattr(owner, name)
+    if not isinstance(found, MethodType) or not type(owner).__module__.startswith(_OURS):
+        raise pickle.UnpicklingError(f"{name} is no method of ours")
+    return found
+
+
+def _zone(key: str) -> ZoneInfo:
+    return ZoneInfo(key)
