@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -342,7 +343,7 @@ def _checkpoints(
     """
     if ledger is None or scenario.fill is not None:
         return None
-    identity = identity_of(scenario, rulebook, LEDGER_VERSION)
+    identity = partial(identity_of, scenario, rulebook, LEDGER_VERSION)
     outside = {"scenario": scenario, "rulebook": rulebook, "recording": scenario.recording}
     outside |= {"switches": scenario.switches, CODE: given_of(scenario)}
     outside |= {f"account {each.id}": each for each in scenario.accounts}

@@ -103,6 +103,7 @@ async def serve(
         lifespan="off",
         log_config=None,
         access_log=False,
+        proxy_headers=False,  # who asks matters to the control path alone
         date_header=False,
         server_header=False,
         timeout_keep_alive=KEEP_ALIVE_S,

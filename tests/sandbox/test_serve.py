@@ -142,6 +142,19 @@ async def test_the_control_path_answers_on_loopback() -> None:
 
 
 @pytest.mark.wire
+@pytest.mark.parametrize(("forwarded", "status"), [("10.0.0.7", 403), ("127.0.0.1", 200)])
+async def test_a_proxy_of_this_machine_lets_nobody_else_to_the_control_path(
+    forwarded: str, status: int
+) -> None:
+    sandbox = bench().sandbox
+
+    async with serve(sandbox) as base_url, httpx.AsyncClient(base_url=base_url) as client:
+        answer = await client.get("/_sandbox/control", headers={"X-Forwarded-For": forwarded})
+
+    assert answer.status_code == status
+
+
+@pytest.mark.wire
 @pytest.mark.parametrize("path", ["/_sandbox/control", QUOTE])
 @pytest.mark.parametrize(
     ("host", "status"),

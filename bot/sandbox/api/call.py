@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, TypeVar, dataclass_transform
 from urllib.parse import parse_qsl
 
 from pydantic import JsonValue
@@ -17,9 +17,19 @@ from bot.sandbox.api.directory import Directory
 from bot.sandbox.faults.rule import Action
 
 JSON: Final = "application/json"
+Kind = TypeVar("Kind")
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass_transform(frozen_default=True)
+def _seen(kind: type[Kind]) -> type[Kind]:
+    """Make a value class without a repr, for it holds secrets; one is made with every request.
+
+    It is frozen to the type checker only, as `exchange.order.fact` is, and for the same reason.
+    """
+    return dataclass(slots=True, repr=False, eq=False)(kind)
+
+
+@_seen
 class Head:
     """A request whose body is not read yet. `target` is the exact text of the request line.
 
@@ -44,7 +54,7 @@ class Head:
         return self.headers.get(_wire_name(name), b"").decode("latin-1")
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@_seen
 class Call(Head):
     """A whole request. `wire_at` judges signatures, nonces, quota and tokens, `market_at` the rest.
 

@@ -8,12 +8,13 @@ broker's API.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from ipaddress import ip_address
-from typing import Final
+from typing import Any, Final, cast
 
 from pydantic import JsonValue, ValidationError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from bot.protocol.signing import HEADER_API_KEY
 from bot.sandbox.faults.rule import FaultScript
@@ -37,7 +38,8 @@ def control_application(sandbox: Controls) -> ASGIApp:
         response = await _answer(sandbox, Request(scope, receive))
         await response(scope, receive, send)
 
-    return application
+    # Behind a proxy of this machine, the client is whom that one names.
+    return cast("ASGIApp", ProxyHeadersMiddleware(cast("Any", application)))
 
 
 async def _answer(sandbox: Controls, request: Request) -> Response:

@@ -24,7 +24,7 @@ from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
@@ -85,16 +85,26 @@ class Checkpoints(Generic[T]):
     """The checkpoints of one ledger. `outside` are the objects that a state only names."""
 
     def __init__(
-        self, ledger: Path, outside: Mapping[str, object], *, identity: str, every: int
+        self,
+        ledger: Path,
+        outside: Mapping[str, object],
+        *,
+        identity: Callable[[], str],
+        every: int,
     ) -> None:
         self._ledger = ledger
         self._newest = ledger.with_name(ledger.name + ".checkpoint")
         self._older = ledger.with_name(ledger.name + ".checkpoint.old")
         self._unfinished = ledger.with_name(ledger.name + ".checkpoint.new")
         self._outside = outside
-        self._identity = identity
+        self._make_identity = identity
         self._every = every
         self._last = 0
+
+    @cached_property
+    def _identity(self) -> str:
+        """Made when it is first needed: a short demo never does."""
+        return self._make_identity()
 
     def is_due(self, lines: int) -> bool:
         """Tell whether a ledger of so many lines has grown enough since the last checkpoint."""
