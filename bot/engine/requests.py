@@ -113,14 +113,9 @@ def _reason_to_skip(
     if request.kind is not RequestKind.CLOSE or means.sellable:
         return None
     # Until the first settlement of a buy of this run, else of a buy of today.
-    ahead = [
-        flow.settles_at
-        for flow in state.flows
-        if (flow.account, flow.symbol) == (strategy.plan.account, symbol)
-        if flow.shares_in and flow.settles_at > state.now
-    ]
-    today = settlement_of(state, state.instruments[symbol], state.trading_date)
-    until = min(ahead, default=today)
+    until = state.flows.next_delivery(strategy.plan.account, symbol, state.now)
+    if until is None:
+        until = settlement_of(state, state.instruments[symbol], state.trading_date)
     when = "" if until == NEVER else f" until {until.astimezone(EXCHANGE_TZ):%Y-%m-%d %H:%M}"
     return "NOT_SETTLED", f"not settled{when}"
 

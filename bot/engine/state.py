@@ -25,6 +25,7 @@ from bot.domain.order import OrderReport
 from bot.domain.plan import Limits
 from bot.domain.rulebook import Rulebook
 from bot.engine.bars import Bars
+from bot.engine.flows import Flows
 from bot.engine.index import Index
 from bot.engine.settings import EngineSettings, Guard, Invoke, LoadedStrategy, unguarded
 from bot.engine.tracked import (
@@ -194,7 +195,7 @@ class State:
         self.accounts: dict[str, AccountSnapshot] = {}
         self.external_shares: dict[tuple[str, str], int] = {}
         self.drift: dict[tuple[str, str], int] = {}
-        self.flows: list[Flow] = []
+        self.flows = Flows()
         self.ledgers: dict[str, AccountLedger] = {}
         self.early_flows: list[Flow] = []
         self.rights: dict[str, tuple[ShareholderRight, ...]] = {}

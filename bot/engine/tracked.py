@@ -319,8 +319,8 @@ class StrategyState:
     positions: dict[str, Position] = field(default_factory=dict)
 
     def position(self, symbol: str) -> Position:
-        """Return the own position in a symbol; an empty one when there is none."""
-        return self.positions.setdefault(symbol, Position())
+        """Return the own position in a symbol; an empty one, kept nowhere, when there is none."""
+        return self.positions.get(symbol, Position())
 
 
 @dataclass(slots=True)

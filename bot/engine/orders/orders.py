@@ -268,7 +268,8 @@ def _follow(state: State, order: TrackedOrder, before: OrderUpdated, fill: Fill 
         state.record(fill)
         found = _instance_of(state, fill.strategy, fill.symbol)
         if found is not None:
-            found[0].position(fill.symbol).take(fill.side, fill.quantity, fill.amount)
+            position = found[0].positions.setdefault(fill.symbol, Position())
+            position.take(fill.side, fill.quantity, fill.amount)
         add_flow(state, fill)
         state.command(ReadAccount(f"fill {fill.fill_id}"))
         if found is not None:

@@ -83,11 +83,8 @@ def means_of(
 
 def _free_cash(state: State, snapshot: AccountSnapshot) -> int:
     account, index = snapshot.account, state.index
-    cash = snapshot.cash - index.reserved.of(account)
-    for flow in state.flows:
-        if flow.account == account:
-            cash -= flow.cash_out if flow.at > snapshot.at else 0
-            cash += flow.cash_in if snapshot.at < flow.settles_at <= state.now else 0
+    moved = state.flows.cash(account, snapshot.at, state.now)
+    cash = snapshot.cash + moved - index.reserved.of(account)
     shares = [(one.row.symbol, one.open_quantity) for one in index.orders_at_market.of(account)]
     pending = index.intents_at_market.of(account)
     shares += [(one.intent.symbol, one.intent.quantity) for one in pending]
@@ -107,10 +104,7 @@ def _free_shares(
     """The whole account's, less sells that the snapshot, which shows free shares, can't know of."""
     account, holding = snapshot.account, snapshot.holdings.get(symbol)
     shares = holding.sellable if holding else 0
-    for flow in state.flows:
-        if flow.account == account and flow.symbol == symbol:
-            shares -= flow.shares_out if flow.at > snapshot.at else 0
-            shares += flow.shares_in if snapshot.at < flow.settles_at <= state.now else 0
+    shares += state.flows.shares(account, symbol, snapshot.at, state.now)
     for order in orders:
         row = order.row
         if order.is_own and row.account == account and row.side is Side.SELL:
@@ -138,7 +132,7 @@ def add_flow(state: State, fill: Fill) -> None:
     """Remember what a fill moves until the broker's own numbers contain it."""
     flow = flow_of(state, fill, state.trading_date)
     if flow is not None:
-        state.flows.append(flow)
+        state.flows.add(flow)
         # Before the first base the fill waits: the broker's numbers will contain it.
         ledger = state.ledgers.get(flow.account)
         (state.early_flows if ledger is None else ledger.flows).append(flow)
@@ -186,7 +180,8 @@ def day_result(state: State, strategy: StrategyState) -> int:
     """
     result = strategy.realised_today - strategy.fees_today
     for symbol, position in strategy.positions.items():
-        result += unrealised(state, symbol, position)
+        if position.shares or position.cost:
+            result += unrealised(state, symbol, position)
     return result
 
 
@@ -223,11 +218,7 @@ def on_account(state: State, event: AccountRead) -> None:
     snapshot = event.snapshot
     state.accounts[snapshot.account] = snapshot
     state.record(AccountSeen(state.now, snapshot))
-    state.flows = [
-        flow
-        for flow in state.flows
-        if flow.account != snapshot.account or snapshot.at < max(flow.at, flow.settles_at)
-    ]
+    state.flows.forget(snapshot.account, snapshot.at)
     if event.rights is not None:
         state.rights[snapshot.account] = event.rights
     ledgers.reconcile(state, snapshot)
@@ -238,7 +229,7 @@ def on_account(state: State, event: AccountRead) -> None:
                 own[symbol] = own.get(symbol, 0) + position.shares
     busy = {order.row.symbol for order in state.open_orders() if order.is_own}
     busy.update(tracked.intent.symbol for tracked in state.pending_intents())
-    busy.update(flow.symbol for flow in state.flows if flow.at > snapshot.at)
+    busy |= state.flows.symbols_since(snapshot.at)
     for symbol in sorted(own.keys() - busy):
         _compare(state, snapshot, symbol, own[symbol])
 

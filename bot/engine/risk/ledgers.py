@@ -14,8 +14,9 @@ broker's rights call may name the corporate action behind it, one difference per
 in cash arrives less the tax that is withheld, new shares count from the ex-date on.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -24,7 +25,7 @@ from bot.domain.entry import RunState
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.engine import gate
 from bot.engine.state import State
-from bot.engine.tracked import AccountLedger
+from bot.engine.tracked import AccountLedger, Flow
 
 _IN_ALL: Final = "in all"
 AROUND_PAYMENT: Final = timedelta(days=7)
@@ -79,7 +80,7 @@ def reconcile(state: State, snapshot: AccountSnapshot) -> None:
     open_orders = state.open_orders()
     is_busy = any(order.is_own and order.row.account == account for order in open_orders)
     is_busy = is_busy or any(one.intent.account == account for one in state.pending_intents())
-    flows = ledger.flows if ledger else state.early_flows
+    flows = ledger.flows[-1:] if ledger else state.early_flows  # the last one is the newest
     if is_busy or any(flow.account == account and flow.at > snapshot.at for flow in flows):
         return
     if ledger is None:
@@ -109,7 +110,21 @@ def _rebase(ledger: AccountLedger, snapshot: AccountSnapshot) -> None:
     """The broker's numbers count from here; what is still on its way comes later."""
     moves = [*ledger.coming, *ledger.flows]
     ledger.base, ledger.flows, ledger.doubt = snapshot, [], ()
-    ledger.coming = [flow for flow in moves if flow.settles_at > snapshot.at]
+    # What comes at one instant comes as one: so they stay few, however many fills a day has.
+    merged: dict[tuple[str, datetime], Flow] = {}
+    for flow in moves:
+        if flow.settles_at > snapshot.at:
+            one = merged.get((flow.symbol, flow.settles_at))
+            merged[flow.symbol, flow.settles_at] = (
+                flow
+                if one is None
+                else replace(
+                    one,
+                    cash_in=one.cash_in + flow.cash_in,
+                    shares_in=one.shares_in + flow.shares_in,
+                )
+            )
+    ledger.coming = list(merged.values())
 
 
 # ---------------------------------------------------------------------------------- our own numbers
@@ -124,16 +139,21 @@ def expected_at(ledger: AccountLedger, at: datetime) -> Expected:
     held_back = sum(flow.cash_out for flow in ledger.flows if _day(flow.at) == _day(at))
     cash = base.cash - spent + come
     explained = {cash, cash + sooner, cash + held_back, cash + sooner + held_back}
-    symbols = sorted({*base.holdings, *(flow.symbol for flow in moves)})
-    return Expected(
-        cash, frozenset(explained), {each: _shares(ledger, each, at) for each in symbols}
-    )
+    coming: defaultdict[str, list[Flow]] = defaultdict(list)
+    flows: defaultdict[str, list[Flow]] = defaultdict(list)
+    for flow in ledger.coming:
+        coming[flow.symbol].append(flow)
+    for flow in ledger.flows:
+        flows[flow.symbol].append(flow)
+    symbols = sorted({*base.holdings, *coming, *flows})
+    shares = {each: _shares(base, each, coming[each], flows[each], at) for each in symbols}
+    return Expected(cash, frozenset(explained), shares)
 
 
-def _shares(ledger: AccountLedger, symbol: str, at: datetime) -> Shares:
-    base = ledger.base.holdings.get(symbol, Holding(symbol, 0, 0, 0, 0))
-    coming = [flow for flow in ledger.coming if flow.symbol == symbol]
-    flows = [flow for flow in ledger.flows if flow.symbol == symbol]
+def _shares(
+    snapshot: AccountSnapshot, symbol: str, coming: list[Flow], flows: list[Flow], at: datetime
+) -> Shares:
+    base = snapshot.holdings.get(symbol, Holding(symbol, 0, 0, 0, 0))
     sold, bought = sum(f.shares_out for f in flows), sum(f.shares_in for f in flows)
     moves = [*coming, *flows]
     come = sum(flow.shares_in for flow in moves if flow.settles_at <= at)

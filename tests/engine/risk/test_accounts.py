@@ -10,7 +10,7 @@ from bot.domain.order import Side
 from bot.engine.engine import EngineSettings
 from bot.engine.risk.accounts import means_of
 from bot.engine.tracked import Position
-from tests.engine.stage import RULEBOOK, Stage, report_of
+from tests.engine.stage import ACCOUNT, RULEBOOK, Stage, report_of
 
 
 def _means(stage):
@@ -74,7 +74,8 @@ def test_what_was_bought_can_be_sold_from_13_00_of_the_second_day():
     assert decision.why.startswith("not settled until 2026-11-")
     assert decision.why.split(" (")[0].endswith("13:00")
 
-    settles = stage.engine._state.flows[0].settles_at
+    settles = stage.engine._state.flows.next_delivery(ACCOUNT, "HPG", stage.now)
+    assert settles is not None
     stage.now = settles
     stage.quote()
     assert _means(stage).sellable == 200

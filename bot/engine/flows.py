@@ -1,0 +1,95 @@
+"""What fills have moved that the broker's numbers may not contain yet, summed as the fills come.
+
+A fill after the numbers were asked for costs money or shares at once. What it brings counts from
+its settlement on, unless that was before the question. Fills come in the order of time, so those
+after a question are the last ones; what settles is kept by the instant, of which there are few.
+"""
+
+from collections import defaultdict, deque
+from datetime import datetime
+
+from bot.engine.tracked import BEGINNING, Flow
+
+
+class Moves:
+    """The moves of one thing: of an account's money, or of its shares of a symbol."""
+
+    def __init__(self) -> None:
+        self._out: deque[tuple[datetime, datetime, int]] = deque()
+        self._coming: defaultdict[datetime, int] = defaultdict(int)
+        self._asked_at, self._out_since = BEGINNING, 0
+
+    def add(self, at: datetime, settles_at: datetime, *, out: int, coming: int) -> None:
+        """Take in a fill; none before it was later."""
+        self._out.append((at, settles_at, out))
+        if coming:
+            self._coming[settles_at] += coming
+        if at > self._asked_at:
+            self._out_since += out
+
+    def net(self, asked_at: datetime, now: datetime) -> int:
+        """Return what numbers that were asked for at `asked_at` lack by now."""
+        if asked_at != self._asked_at:
+            self._asked_at, self._out_since = asked_at, 0
+            for at, _, out in reversed(self._out):
+                if at <= asked_at:
+                    break
+                self._out_since += out
+        come = (amount for at, amount in self._coming.items() if asked_at < at <= now)
+        return sum(come) - self._out_since
+
+    def is_newer(self, asked_at: datetime) -> bool:
+        """Tell whether there was a fill after `asked_at`."""
+        return bool(self._out) and self._out[-1][0] > asked_at
+
+    def next_coming(self, now: datetime) -> datetime | None:
+        """Return when something comes next."""
+        return min((at for at in self._coming if at > now), default=None)
+
+    def forget(self, asked_at: datetime) -> None:
+        """Drop what numbers of `asked_at`, and all later ones, contain in full."""
+        while self._out and max(self._out[0][:2]) <= asked_at:
+            self._out.popleft()
+        for at in [at for at in self._coming if at <= asked_at]:
+            del self._coming[at]
+
+
+class Flows:
+    """The moves of every account's cash and shares."""
+
+    def __init__(self) -> None:
+        self._cash: dict[str, Moves] = {}
+        self._shares: dict[tuple[str, str], Moves] = {}
+
+    def add(self, flow: Flow) -> None:
+        """Take in what a fill moves."""
+        at, settles_at, key = flow.at, flow.settles_at, (flow.account, flow.symbol)
+        cash = self._cash.setdefault(flow.account, Moves())
+        cash.add(at, settles_at, out=flow.cash_out, coming=flow.cash_in)
+        shares = self._shares.setdefault(key, Moves())
+        shares.add(at, settles_at, out=flow.shares_out, coming=flow.shares_in)
+
+    def cash(self, account: str, asked_at: datetime, now: datetime) -> int:
+        """Return the money that numbers of `asked_at` lack by now."""
+        moves = self._cash.get(account)
+        return moves.net(asked_at, now) if moves else 0
+
+    def shares(self, account: str, symbol: str, asked_at: datetime, now: datetime) -> int:
+        """Return the free shares that numbers of `asked_at` lack by now."""
+        moves = self._shares.get((account, symbol))
+        return moves.net(asked_at, now) if moves else 0
+
+    def next_delivery(self, account: str, symbol: str, now: datetime) -> datetime | None:
+        """Return when shares come next; None: no buy is on its way."""
+        moves = self._shares.get((account, symbol))
+        return moves.next_coming(now) if moves else None
+
+    def symbols_since(self, at: datetime) -> set[str]:
+        """Return the symbols of all fills after an instant."""
+        return {symbol for (_, symbol), moves in self._shares.items() if moves.is_newer(at)}
+
+    def forget(self, account: str, asked_at: datetime) -> None:
+        """The account's numbers of `asked_at` have come: drop what they contain in full."""
+        mine = [moves for (name, _), moves in self._shares.items() if name == account]
+        for moves in (*mine, *([self._cash[account]] if account in self._cash else ())):
+            moves.forget(asked_at)

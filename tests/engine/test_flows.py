@@ -1,0 +1,85 @@
+"""Sums of fills, compared with a plain sum over all of them after every fill and every read."""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from bot.engine.flows import Flows
+from bot.engine.tracked import Flow
+
+START = datetime(2026, 11, 19, 2, 30, tzinfo=UTC)
+STEP = timedelta(minutes=1)
+ACCOUNTS, SYMBOLS = ("A", "B"), ("HPG", "SHS")
+
+
+@dataclass
+class Ledger:
+    """The index beside the list that it stands for; a read that comes late asked earlier."""
+
+    flows: Flows = field(default_factory=Flows)
+    all: list[Flow] = field(default_factory=list)
+    asked_at: dict[str, datetime] = field(default_factory=dict)
+    now: datetime = START
+
+    def fill(self, number: int) -> None:
+        is_buy, settles = number % 2 == 0, self.now + STEP * (number % 7)
+        paid, got = (number, 0) if is_buy else (0, number)
+        account, symbol = ACCOUNTS[number // 2 % 2], SYMBOLS[number // 4 % 2]
+        flow = Flow(self.now, account, symbol, paid, got, got, paid, settles)
+        self.flows.add(flow)
+        self.all.append(flow)
+
+    def read(self, number: int) -> None:
+        account, asked_at = ACCOUNTS[number % 2], self.now - STEP * (number // 2 % 3)
+        self.asked_at[account] = asked_at
+        self.flows.forget(account, asked_at)
+        self.all = [
+            flow
+            for flow in self.all
+            if flow.account != account or asked_at < max(flow.at, flow.settles_at)
+        ]
+
+    def wait(self, number: int) -> None:
+        self.now += STEP * (number % 4)
+
+    def require_equal(self) -> None:
+        for account in ACCOUNTS:
+            asked_at = self.asked_at.get(account, START - STEP)
+            mine = [flow for flow in self.all if flow.account == account]
+            come = [flow for flow in mine if asked_at < flow.settles_at <= self.now]
+            gone = [flow for flow in mine if flow.at > asked_at]
+            cash = sum(one.cash_in for one in come) - sum(one.cash_out for one in gone)
+            assert self.flows.cash(account, asked_at, self.now) == cash
+            since = {flow.symbol for flow in self.all if flow.at > asked_at}
+            assert self.flows.symbols_since(asked_at) == since
+            for symbol in SYMBOLS:
+                shares = sum(one.shares_in for one in come if one.symbol == symbol)
+                shares -= sum(one.shares_out for one in gone if one.symbol == symbol)
+                assert self.flows.shares(account, symbol, asked_at, self.now) == shares
+                ahead = [
+                    one.settles_at
+                    for one in mine
+                    if one.symbol == symbol and one.shares_in and one.settles_at > self.now
+                ]
+                found = self.flows.next_delivery(account, symbol, self.now)
+                assert found == min(ahead, default=None)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from((Ledger.fill, Ledger.fill, Ledger.read, Ledger.wait)),
+            st.integers(1, 60),
+        ),
+        max_size=30,
+    )
+)
+@example([(Ledger.read, 6), (Ledger.fill, 28)])
+def test_they_lack_what_a_sum_over_all_fills_lacks(steps):
+    ledger = Ledger()
+
+    for step, number in steps:
+        step(ledger, number)
+        ledger.require_equal()
