@@ -183,7 +183,7 @@ class Index:
         order.number = before.number if before else next(self._numbers)
         self._orders[order.row.order_id] = order
         order.watch = partial(self._file_order, order)
-        self._file_order(order)
+        self._file_order(order, "row")
 
     def track_intent(self, tracked: TrackedIntent) -> None:
         """Keep an intent. There is none of its id yet."""
@@ -193,7 +193,7 @@ class Index:
         self._intents[intent.intent_id] = tracked
         self._alike.put(tracked, fingerprint_of(intent))
         tracked.watch = partial(self._file_intent, tracked)
-        self._file_intent(tracked)
+        self._file_intent(tracked, "state")
 
     def forget_order(self, order_id: str) -> None:
         """Know nothing of an order any more, if anything was known."""
@@ -222,10 +222,13 @@ class Index:
 
     # ------------------------------------------------------------------------------ at each move
 
-    def _file_order(self, order: TrackedOrder) -> None:
-        """Put an order where it belongs now."""
+    def _file_order(self, order: TrackedOrder, moved: str) -> None:
+        """Put an order where it belongs now that one of its fields has moved."""
         row, is_open = order.row, order.is_open
         poll = order.poll if is_open else None
+        if moved == "poll":
+            self.order_polls.put(order, poll.due if poll else None)
+            return
         self.open.put(order, is_open or None)
         self.open_in.put(order, row.symbol if is_open else None)
         self.order_polls.put(order, poll.due if poll else None)
@@ -238,10 +241,13 @@ class Index:
         self.reserved.put(order, part)
         self.orders_at_market.put(order, row.account if is_paid_for and price is None else None)
 
-    def _file_intent(self, tracked: TrackedIntent) -> None:
-        """Put an intent where it belongs now."""
+    def _file_intent(self, tracked: TrackedIntent, moved: str) -> None:
+        """Put an intent where it belongs now that one of its fields has moved."""
         intent, is_pending = tracked.intent, tracked.reserves_in_full
         poll = tracked.poll if tracked.order_id is None else None
+        if moved == "poll":
+            self.intent_polls.put(tracked, poll.due if poll else None)
+            return
         is_dead = tracked.state in _CERTAINLY_NOT_PLACED and not tracked.order_id
         self.pending.put(tracked, is_pending or None)
         self.pending_in.put(tracked, intent.symbol if is_pending else None)

@@ -124,14 +124,14 @@ class Watched:
     __slots__ = ("number", "watch")
     WATCHED: ClassVar[frozenset[str]] = frozenset()
     number: int
-    watch: Callable[[], None] | None
+    watch: Callable[[str], None] | None
 
     def __setattr__(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
         if name in self.WATCHED:
             watch = getattr(self, "watch", None)
             if watch is not None:
-                watch()
+                watch(name)
 
 
 @dataclass(slots=True)

@@ -52,29 +52,35 @@ def state_of(report: OrderReport) -> OrderState:
 
 def merged(row: OrderUpdated, report: OrderReport, *, is_newer: bool) -> OrderUpdated:
     """Return the row with the report in it. `is_newer`: asked for after all rows before."""
-    if report.executed_quantity > row.executed_quantity:
-        row = replace(
-            row,
-            executed_quantity=report.executed_quantity,
-            executed_amount=report.executed_amount,
-        )
+    executed, amount = row.executed_quantity, row.executed_amount
+    if report.executed_quantity > executed:
+        executed, amount = report.executed_quantity, report.executed_amount
     if row.state in TERMINAL_STATES:
-        return row
-    executed = row.executed_quantity
+        is_same = executed == row.executed_quantity
+        return row if is_same else replace(row, executed_quantity=executed, executed_amount=amount)
     if not is_newer:
         cancelled = row.cancelled_quantity
         remaining = row.quantity - executed - cancelled
         sums = {"executed": executed, "remaining": remaining, "cancelled": cancelled}
-        return replace(row, state=settled(row.state, quantity=row.quantity, **sums))
+        state = settled(row.state, quantity=row.quantity, **sums)
+        return replace(row, executed_quantity=executed, executed_amount=amount, state=state)
     return replace(
         row,
         quantity=report.quantity,
         order_type=report.order_type or row.order_type,
         price=report.price if report.price is not None else row.price,
+        executed_quantity=executed,
+        executed_amount=amount,
         cancelled_quantity=report.cancelled_quantity,
         broker_status=report.status,
         reason=report.message or row.reason,
-        state=state_of(replace(report, executed_quantity=executed)),
+        state=settled(
+            report.state,
+            quantity=report.quantity,
+            executed=executed,
+            remaining=report.remaining_quantity,
+            cancelled=report.cancelled_quantity,
+        ),
     )
 
 

@@ -190,12 +190,12 @@ def apply(state: State, order: TrackedOrder, report: OrderReport, source: str) -
         state.alert_once(f"status {report.status}", text, symbol=report.symbol)
     if after == before:
         return
-    cancel = state.cancels.get(before.order_id)
+    cancel, note = state.cancels.get(before.order_id), after.note
     if cancel is not None and after.state is OrderState.CANCELLED:
         left, kept = after.quantity - after.executed_quantity, after.executed_quantity
         ended = f"{kept:,} filled, {left:,} cancelled" if kept else f"{left:,} cancelled unfilled"
-        after = replace(after, note=f"{cancel.reason}: {ended}")
-    after = replace(after, at=state.now)
+        note = f"{cancel.reason}: {ended}"
+    after = replace(after, at=state.now, note=note)
     fill = _fill_of(state, before, after)
     order.row = after
     if order.poll is not None:
@@ -220,7 +220,8 @@ def _row_after(state: State, order: TrackedOrder, after: OrderUpdated) -> OrderU
     # Computed on the whole amount so far, so that partial fills sum to it.
     amount = after.executed_amount
     tax = state.rulebook.sale_tax(amount) if after.side is Side.SELL else 0
-    return replace(after, fee=state.rulebook.fee(amount), tax=tax)
+    fee = state.rulebook.fee(amount)
+    return after if (fee, tax) == (after.fee, after.tax) else replace(after, fee=fee, tax=tax)
 
 
 def _fill_of(state: State, before: OrderUpdated, row: OrderUpdated) -> Fill | None:
