@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -22,12 +22,14 @@ from bot.cli.rows import fields_of
 from bot.cli.show import cut, is_attended, say, steer, wants_color, width, write_json, write_line
 from bot.cli.telling.narrator import Narrator
 from bot.cli.telling.wording import LINE_MAX
-from bot.config.settings.load import Loaded
 from bot.domain.entry import Entry
 from bot.domain.recovery import Recovery
 from bot.domain.visible import visible
-from bot.runtime.run import RunEnd, run_bot
-from bot.runtime.run_controls import RunOptions
+
+if TYPE_CHECKING:
+    from bot.config.settings.load import Loaded
+    from bot.runtime.run import RunEnd
+    from bot.runtime.run_controls import RunOptions
 
 KIND_AT: Final = slice(9, 16)
 """Where the kind is in a line: `HH:MM:SS KIND   `."""
@@ -41,8 +43,11 @@ COLORS: Final = {
 _WIPE: Final = "\r\x1b[2K"
 
 
-def run_in_foreground(invocation: Invocation, loaded: Loaded, options: RunOptions) -> RunEnd:
+def run_in_foreground(invocation: Invocation, loaded: "Loaded", options: "RunOptions") -> "RunEnd":
     """Run until stopped, showing everything. Raises OperatorMistake."""
+    # All of the daemon: imported by a run, not by the help page of one.
+    from bot.runtime.run import run_bot
+
     screen = TerminalScreen(invocation, loaded.settings.mode)
     prompt = CodePrompt(partial(write_line, err=True) if invocation.quiet else screen.talk)
     if options.answer_otp_after is None and is_attended(invocation):
@@ -54,7 +59,7 @@ def run_in_foreground(invocation: Invocation, loaded: Loaded, options: RunOption
         screen.close()
 
 
-def with_free_port(invocation: Invocation, loaded: Loaded) -> Loaded:
+def with_free_port(invocation: Invocation, loaded: "Loaded") -> "Loaded":
     """Make sure that the embedded sandbox can listen, and name its port where the usual is taken.
 
     Raises OperatorMistake.

@@ -8,9 +8,8 @@ import re
 from pathlib import Path
 from typing import Final
 
-from bot.config.problems import ExitCode, OperatorMistake, Problem
+from bot.config.problems import ExitCode, OperatorMistake, Problem, shown_path
 from bot.config.shipped import shipped
-from bot.config.yaml_file import shown_path
 
 TEMPLATES: Final = ("sma", "depth", "blank")
 NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")

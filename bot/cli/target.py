@@ -6,6 +6,7 @@ only where no other configuration exists and the demo runs: else it would act on
 its operator means another.
 """
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
@@ -18,13 +19,13 @@ from bot.cli import messages
 from bot.cli.command import Invocation
 from bot.cli.show import write_line
 from bot.config.problems import ExitCode, OperatorMistake
-from bot.config.settings.load import DEMO, Loaded, load_settings
-from bot.config.settings.sources import COMMAND_LINE
-from bot.config.shipped import shipped, shipped_dir
+from bot.config.settings.places import find_config, state_dir_at_sight
+from bot.config.shipped import DEMO, shipped, shipped_dir
 from bot.domain.entry import RunState
 from bot.runtime.control.socket import NoBotRunning, ask
 
 if TYPE_CHECKING:
+    from bot.config.settings.load import Loaded
     from bot.journal.reader import JournalReader
 
 
@@ -73,19 +74,23 @@ _EXIT_CODES: Final = {
 }
 
 
-def load(invocation: Invocation, **flags: object) -> Loaded:
+def load(invocation: Invocation, **flags: object) -> "Loaded":
     """Load the settings; `flags` are dotted keys with `__` for the dot. Raises OperatorMistake."""
     loaded = _load(invocation, invocation.config, flags)
     invocation.bot = loaded.bot
     return loaded
 
 
-def load_demo(invocation: Invocation, **flags: object) -> Loaded:
+def load_demo(invocation: Invocation, **flags: object) -> "Loaded":
     """Load the shipped demo's settings, whatever other configuration there is."""
     return _load(invocation, invocation.config or shipped(DEMO), flags)
 
 
-def _load(invocation: Invocation, path: Path | None, flags: Mapping[str, object]) -> Loaded:
+def _load(invocation: Invocation, path: Path | None, flags: Mapping[str, object]) -> "Loaded":
+    # To ask a running bot, or for a page of help, none of this is needed, and it is slow to import.
+    from bot.config.settings.load import load_settings
+    from bot.config.settings.sources import COMMAND_LINE
+
     overrides = {name.replace("__", "."): value for name, value in flags.items()}
     if invocation.state_dir is not None:
         overrides["state_dir"] = str(invocation.state_dir.absolute())
@@ -104,14 +109,14 @@ def which_bot(invocation: Invocation) -> str:
     return f"{invocation.bot['name']} ({invocation.bot['mode']}{account})"
 
 
-def _is_demo(loaded: Loaded) -> bool:
-    return loaded.path == shipped(DEMO)
+def _is_demo(config: Path) -> bool:
+    return config == shipped(DEMO)
 
 
-def _may_be_demo(loaded: Loaded) -> bool:
+def _may_be_demo(config: Path) -> bool:
     """Whether the demo may be meant where no bot was named: nobody wrote this configuration."""
     template = shipped_dir() / _TEMPLATE
-    return _is_demo(loaded) or loaded.path.resolve() == template.resolve()
+    return _is_demo(config) or config.resolve() == template.resolve()
 
 
 def _name_demo(invocation: Invocation, text: str) -> None:
@@ -125,26 +130,26 @@ def _name_demo(invocation: Invocation, text: str) -> None:
         write_line(text, err=True)
 
 
-def readable(invocation: Invocation) -> Loaded:
+def readable(invocation: Invocation) -> "Loaded":
     """Load the settings whose journal is to be read: the configured one, or the demo's.
 
     The demo's where nothing is configured, or only a checkout's own that was never run. With
     `--state-dir` the demo's comes first: the configured journal need not lie there.
     """
 
-    def has_journal(loaded: Loaded) -> bool:
+    def has_journal(loaded: "Loaded") -> bool:
         url = loaded.journal_url
         return not url.startswith(_SQLITE) or Path(url.removeprefix(_SQLITE)).is_file()
 
     loaded = load(invocation)
-    if invocation.config is None and not _is_demo(loaded):
+    if invocation.config is None and not _is_demo(loaded.path):
         demo = load_demo(invocation)
         if invocation.state_dir is not None:
             loaded = next(filter(has_journal, (demo, loaded)), loaded)
-        elif _may_be_demo(loaded) and not invocation.does_change:
+        elif _may_be_demo(loaded.path) and not invocation.does_change:
             loaded = next(filter(has_journal, (loaded, demo)), loaded)
     invocation.bot = loaded.bot
-    if _is_demo(loaded):
+    if _is_demo(loaded.path):
         journal = loaded.journal_url.removeprefix(_SQLITE)
         _name_demo(invocation, messages.DEMO_JOURNAL.format(journal=journal))
     return loaded
@@ -184,9 +189,13 @@ def find_bot(invocation: Invocation, do: str, **request: object) -> Fields | Non
         if named := reply.inner("bot"):  # what it says of itself, not what a configuration says
             invocation.bot = {name: str(value) for name, value in named.items()}
             invocation.account = reply.text("account")
-        if invocation.bot == load_demo(invocation).bot:
+        elif invocation.bot is None:
+            load(invocation)
+        if (invocation.bot or {}).get("config") == str(shipped(DEMO).absolute()):
             _name_demo(invocation, messages.DEMO_BOT)
         return reply
+    if invocation.bot is None:  # nobody is there to say which it would be; it may be a mistake
+        load(invocation)
     return None
 
 
@@ -215,20 +224,26 @@ def _reply_of(state_dir: Path, request: Mapping[str, object]) -> Fields | None:
 
 
 def _state_dirs(invocation: Invocation) -> tuple[Path, ...]:
-    """Where to look. The configuration is read once for a command, however often that looks."""
+    """Where to look. It is found out once for a command, however often that looks."""
     if invocation.state_dirs is None:
-        loaded = load(invocation)
-        found = [loaded.state_dir]
+        config = invocation.config or find_config(os.environ)
+        found = [_state_dir(invocation, config)]
         if _is_searched(invocation):
-            if invocation.does_change and _is_demo(loaded):
-                if not runs(loaded.state_dir):
+            if invocation.does_change and _is_demo(config):
+                if not runs(found[0]):
                     command = click.get_current_context().command_path
                     message = messages.WHICH_BOT.format(command=command)
                     raise OperatorMistake.of("E-RUN-007", message, ExitCode.USAGE)
-            elif not invocation.does_change and _may_be_demo(loaded):
-                found.append(load_demo(invocation).state_dir)
+            elif not invocation.does_change and _may_be_demo(config):
+                found.append(_state_dir(invocation, shipped(DEMO)))
         invocation.state_dirs = tuple(dict.fromkeys(found))
     return invocation.state_dirs
+
+
+def _state_dir(invocation: Invocation, config: Path) -> Path:
+    if invocation.state_dir is not None:
+        return invocation.state_dir.absolute().resolve()
+    return state_dir_at_sight(config, os.environ) or _load(invocation, config, {}).state_dir
 
 
 def _is_searched(invocation: Invocation) -> bool:

@@ -7,7 +7,15 @@ put right; nothing else reaches the screen without being a bug. The codes are in
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
+from pathlib import Path
 from typing import Self
+
+
+def shown_path(path: Path) -> str:
+    """Return a path as a message shows it: relative when it lies below the working directory."""
+    absolute = path.absolute()
+    here = Path.cwd()
+    return str(absolute.relative_to(here)) if absolute.is_relative_to(here) else str(absolute)
 
 
 class ExitCode(IntEnum):

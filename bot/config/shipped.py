@@ -4,10 +4,12 @@ In a checkout they are at its top level; in an installed wheel under `bot/_shipp
 """
 
 from pathlib import Path
+from typing import Final
 
 import bot
 
-_PACKAGE = Path(bot.__file__).parent
+DEMO: Final = "config/demo/bot.yaml"
+_PACKAGE: Final = Path(bot.__file__).parent
 
 
 def shipped_dir() -> Path:

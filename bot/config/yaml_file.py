@@ -29,7 +29,7 @@ from ruamel.yaml.events import (
 )
 
 from bot.config.masking import masked_line
-from bot.config.problems import OperatorMistake, Problem
+from bot.config.problems import OperatorMistake, Problem, shown_path
 
 BYTES_MAX: Final = 200_000
 """With the limits below this keeps the worst file under a second of reading."""
@@ -92,13 +92,6 @@ class YamlDocument:
             if span is not None:
                 return span
         return Span(1, 1)
-
-
-def shown_path(path: Path) -> str:
-    """Return a path as a message shows it: relative when it lies below the working directory."""
-    absolute = path.absolute()
-    here = Path.cwd()
-    return str(absolute.relative_to(here)) if absolute.is_relative_to(here) else str(absolute)
 
 
 def read_yaml(path: Path) -> YamlDocument:

@@ -8,7 +8,6 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
 from typing import Final, TextIO
@@ -20,6 +19,7 @@ from bot.domain.visible import csv_text, visible_json
 from bot.journal.encoding import instant_text, local_text
 from bot.journal.schema import reading_current
 from bot.journal.tables import fills, v_decisions, v_orders, v_timeline
+from bot.journal.values import Format, What
 
 CONTRACT: Final = 1
 ROWS_AT_ONCE: Final = 500
@@ -29,22 +29,6 @@ Money is whole VND, quantities are shares, times are ISO 8601 (+07:00).
 In CSV, text that a spreadsheet would run as a formula has an apostrophe in front, and
 control and format characters are written like \\x1b; JSON lines have every text exactly.
 """
-
-
-class What(StrEnum):
-    """What can be exported."""
-
-    ORDERS = "orders"
-    FILLS = "fills"
-    EVENTS = "events"
-    DECISIONS = "decisions"
-
-
-class Format(StrEnum):
-    """How it is written: CSV with a byte order mark (for spreadsheets), or JSON lines."""
-
-    CSV = "csv"
-    JSONL = "jsonl"
 
 
 _LISTED: Final[Mapping[str, str]] = {

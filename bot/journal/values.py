@@ -1,8 +1,11 @@
-"""What a reader of the journal gets: frozen rows, whole VND and shares, instants aware and UTC."""
+"""What a reader of the journal asks for and gets: frozen rows, whole VND and shares, instants aware
+and UTC.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
+from enum import StrEnum
 from typing import Final, Generic, TypeVar
 
 from bot.domain.entry import CheckResult, Numbers
@@ -264,3 +267,19 @@ class DaySummary:
     def net(self) -> int:
         """Realised result after fee and tax."""
         return self.realised - self.fee - self.tax
+
+
+class What(StrEnum):
+    """What can be exported."""
+
+    ORDERS = "orders"
+    FILLS = "fills"
+    EVENTS = "events"
+    DECISIONS = "decisions"
+
+
+class Format(StrEnum):
+    """How it is written: CSV with a byte order mark (for spreadsheets), or JSON lines."""
+
+    CSV = "csv"
+    JSONL = "jsonl"

@@ -13,8 +13,7 @@ import pytest
 from bot.cli.command import Invocation
 from bot.cli.main import BROKEN_PIPE, system_mistake, write_report
 from bot.config.problems import ExitCode
-from bot.config.settings.load import DEMO
-from bot.config.shipped import shipped
+from bot.config.shipped import DEMO, shipped
 from tests.cli.stage import call, make_project
 
 CODE = "424242"

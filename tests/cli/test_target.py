@@ -12,8 +12,7 @@ from bot.cli.command import Invocation
 from bot.cli.main import walk
 from bot.cli.target import find_bot
 from bot.config.problems import ExitCode
-from bot.config.settings.load import DEMO
-from bot.config.shipped import shipped
+from bot.config.shipped import DEMO, shipped
 from tests.cli.stage import Ran, call
 from tests.processes import BotProcess
 from tests.staging import QUIET

@@ -119,6 +119,16 @@ def test_help_imports_nothing_heavy() -> None:
 
 
 @pytest.mark.process
+def test_no_help_page_imports_what_its_command_works_with() -> None:
+    modules = ", ".join(f"bot.cli.commands.{name}" for name in COMMANDS)
+    command = [sys.executable, "-c", f"import {modules}; import sys; print(*sys.modules)"]
+
+    imported = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+
+    slow = {*HEAVY, "ruamel.yaml", "numpy", "apscheduler"} - {"asyncio", "pydantic"}
+    assert slow.isdisjoint(imported.stdout.split())
+
+
 def test_a_look_for_a_running_bot_imports_neither_database_nor_network(config: Path) -> None:
     found = modules_after("status", "-c", str(config))
 

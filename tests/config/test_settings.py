@@ -8,8 +8,9 @@ import pytest
 
 from bot.config.masking import masked_url
 from bot.config.problems import ExitCode, OperatorMistake
-from bot.config.settings.load import DEMO, Loaded, find_config, load_settings
-from bot.config.shipped import shipped
+from bot.config.settings.load import Loaded, load_settings
+from bot.config.settings.places import find_config
+from bot.config.shipped import DEMO, shipped
 from bot.domain.plan import Limits
 
 LIVE = """\

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from bot.config.problems import OperatorMistake
-from bot.config.settings.load import DEMO, load_settings
-from bot.config.shipped import shipped
+from bot.config.settings.load import load_settings
+from bot.config.shipped import DEMO, shipped
 from bot.config.strategies.load import check_file, load_plans, load_strategies, market_of
 from bot.domain.instrument import Exchange, Instrument, Phase
 from bot.domain.order import OrderType

@@ -11,11 +11,11 @@ import sqlalchemy as sa
 
 from bot.domain.entry import Note
 from bot.journal.engines import reading
-from bot.journal.export import COLUMNS, MEANINGS, Format, What, export_directory, export_stream
+from bot.journal.export import COLUMNS, MEANINGS, export_directory, export_stream
 from bot.journal.journal import Journal
 from bot.journal.reader import JournalReader
 from bot.journal.tables import v_timeline
-from bot.journal.values import DecisionRow
+from bot.journal.values import DecisionRow, Format, What
 from tests.journal.facts import EVERY_KIND, Story, after, but
 from tests.journal.stored import url_of, written_once
 

@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -32,9 +32,10 @@ from bot.cli.show import (
 from bot.cli.target import Fields, find_bot, load, refusal
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.domain.instrument import EXCHANGE_TZ
-from bot.runtime import api
-from bot.runtime.api import Asked, AskPage
 from bot.runtime.control.socket import Reply
+
+if TYPE_CHECKING:
+    from bot.runtime.api import Asked, AskPage
 
 LIST: Final = "list"
 HEADS: Final = ("NAME", "TIER", "PATH", "PARAMETERS")
@@ -76,6 +77,9 @@ def command(
     is read to its end; page=N reads that page alone. A name that the broker does not know is exit
     code 2, for asking again would not help; a broker that does not answer is 6.
     """
+    # Here and below: all calls of the broker's API are slow to import, and no help page needs them.
+    from bot.runtime import api
+
     limit = UNCUT if wide else width()
     if name == LIST:
         _print_list(invocation, pairs, limit=limit)
@@ -111,6 +115,8 @@ def command(
 
 
 def _print_list(invocation: Invocation, like: Sequence[str], *, limit: int) -> None:
+    from bot.runtime import api
+
     rows = [
         row
         for row in map(Fields, api.listed())
@@ -130,22 +136,23 @@ def _print_list(invocation: Invocation, like: Sequence[str], *, limit: int) -> N
     print_table(invocation, HEADS, cells, limit=limit)
 
 
-async def _replies(invocation: Invocation, asked: Asked, *, everything: bool) -> list[Reply]:
+async def _replies(invocation: Invocation, asked: "Asked", *, everything: bool) -> list[Reply]:
     """Ask for the page, or for all of them: the running bot, else the configured broker."""
+    from bot.runtime import api
 
-    async def collected(ask: AskPage) -> list[Reply]:
+    async def collected(ask: "AskPage") -> list[Reply]:
         if not everything:
             return [await ask(asked)]
         return [reply async for reply in api.follow(ask, asked)]
 
-    def ask_running(page: Asked) -> Fields | None:
+    def ask_running(page: "Asked") -> Fields | None:
         given = {**page.path, **page.query}
         return find_bot(invocation, "api", name=page.endpoint.name, words=given)
 
     first = ask_running(asked)
     if first is not None:
 
-        async def by_bot(page: Asked) -> Fields:
+        async def by_bot(page: "Asked") -> Fields:
             reply = first if page is asked else ask_running(page)
             if reply is None:
                 raise OperatorMistake.of("E-RUN-001", "the bot has stopped", ExitCode.NOT_RUNNING)
@@ -159,7 +166,7 @@ async def _replies(invocation: Invocation, asked: Asked, *, everything: bool) ->
         raise OperatorMistake.of("E-RUN-001", start, ExitCode.NOT_RUNNING)
     async with api.own_broker(loaded) as broker:
 
-        async def by_us(page: Asked) -> Fields:
+        async def by_us(page: "Asked") -> Fields:
             account = loaded.settings.broker.account
             return _good(invocation, Fields(await api.answer(broker.client, page, account)))
 

@@ -5,6 +5,7 @@ The running bot accepts the request or refuses it at once; the end of each order
 
 from collections.abc import Sequence
 from time import sleep
+from typing import TYPE_CHECKING
 
 import click
 
@@ -27,8 +28,10 @@ from bot.clock import monotonic_s
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.domain.entry import RunState
 from bot.domain.order import OrderState
-from bot.journal.reader import JournalReader
 from bot.journal.values import OrderRow
+
+if TYPE_CHECKING:
+    from bot.journal.reader import JournalReader
 
 
 @define_command("cancel", example="bot cancel last", changes=True)
@@ -90,7 +93,7 @@ def _print_which(invocation: Invocation, orders: int) -> None:
 
 
 def _wait_for_ends(
-    invocation: Invocation, reader: JournalReader, wanted: Sequence[str], timeout: float
+    invocation: Invocation, reader: "JournalReader", wanted: Sequence[str], timeout: float
 ) -> list[OrderRow]:
     deadline = monotonic_s() + timeout
     while True:

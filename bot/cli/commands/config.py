@@ -1,7 +1,7 @@
 """`bot config check|show|path`: the configuration, whether it is valid, and where files are."""
 
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -11,8 +11,9 @@ from bot.cli.target import load
 from bot.cli.telling.wording import counted
 from bot.config.masking import masked_url
 from bot.config.problems import OperatorMistake
-from bot.config.settings.load import Loaded
-from bot.config.settings.secrets import SECRETS_FILE
+
+if TYPE_CHECKING:
+    from bot.config.settings.load import Loaded
 
 PLACES: Final = ("config", "journal", "state", "secrets")
 UNCUT: Final = 10_000
@@ -66,6 +67,9 @@ def show(invocation: Invocation, origin: bool) -> None:
 @click.pass_obj
 def path(invocation: Invocation, place: str | None) -> None:
     """Print the paths of configuration, journal, state and secrets."""
+    # Slow to import, and no help page needs it.
+    from bot.config.settings.secrets import SECRETS_FILE
+
     loaded = load(invocation)
     secrets = loaded.base_dir / (loaded.settings.broker.secrets_file or SECRETS_FILE)
     found = {
@@ -81,7 +85,7 @@ def path(invocation: Invocation, place: str | None) -> None:
         print_result(invocation, found, table)
 
 
-def effective(loaded: Loaded) -> Iterator[tuple[str, object]]:
+def effective(loaded: "Loaded") -> Iterator[tuple[str, object]]:
     """Yield dotted keys and values as they may be shown."""
     base_url = loaded.settings.broker.base_url
     shown = {

@@ -10,7 +10,7 @@ import termios
 from collections.abc import Mapping
 from datetime import datetime
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -23,12 +23,11 @@ from bot.cli.telling.wording import clock_of
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.conformance.finding import Finding, Report, Verdict
 from bot.conformance.interruption import Interrupted, until_signal
-from bot.conformance.raw_client import Key
-from bot.conformance.run import PER_MINUTE, ConformancePlan, conform
-from bot.conformance.two_factor import AskCode
 from bot.domain.visible import visible
-from bot.runtime.worlds.environment import access_of
-from bot.runtime.worlds.system import SystemEnvironment
+
+if TYPE_CHECKING:
+    from bot.conformance.run import ConformancePlan
+    from bot.conformance.two_factor import AskCode
 
 STDIN: Final = "-"
 SIGNALLED: Final = 128
@@ -52,7 +51,7 @@ _STYLES: Final[Mapping[Verdict, str]] = {
 @click.option("--real-orders", is_flag=True, help="Orders with a live key, too.")
 @click.option("--account", metavar="A", help="An id, a suffix or a type; else broker.account.")
 @click.option("--symbol", metavar="S", help="The stock to ask about and to order.")
-@click.option("--per-minute", type=click.IntRange(1), default=PER_MINUTE, help="Requests.")
+@click.option("--per-minute", type=click.IntRange(1), help="Requests.")
 @click.pass_obj
 def command(
     invocation: Invocation,
@@ -62,7 +61,7 @@ def command(
     real_orders: bool,
     account: str | None,
     symbol: str | None,
-    per_minute: int,
+    per_minute: int | None,
 ) -> int:
     """Assert line by line what the API's document says, and print what was found.
 
@@ -72,6 +71,12 @@ def command(
     printed. Exit code 12 when something fails; drift is no failure. On a signal the order is
     cancelled first, and named if it cannot be; the exit code is then 128 plus the signal's number.
     """
+    # The broker's client and a thousand assertions: slow to import, and no help page needs them.
+    from bot.conformance.raw_client import Key
+    from bot.conformance.run import PER_MINUTE, ConformancePlan, conform
+    from bot.runtime.worlds.environment import access_of
+    from bot.runtime.worlds.system import SystemEnvironment
+
     loaded = load(invocation, **({"broker__base_url": base_url} if base_url else {}))
     access, settings = access_of(loaded), loaded.settings.broker
     if not (read_only or real_orders) and access.api_key.reveal().startswith(LIVE_KEY):
@@ -82,7 +87,7 @@ def command(
         account=account or settings.account,
         stock=symbol,
         ask_code=None if read_only else _asking(invocation, otp),
-        per_minute=per_minute,
+        per_minute=per_minute or PER_MINUTE,
     )
     environment = SystemEnvironment(access)
     is_colored = wants_color(invocation, sys.stdout)
@@ -93,16 +98,12 @@ def command(
     def on_signal(number: signal.Signals) -> None:
         say(invocation, f"{number.name}: cancelling what this run has placed, if anything is left")
 
-    def on_left(left: Finding) -> None:
-        is_clean = left.verdict is Verdict.OK
-        write_line("no order of this run is left" if is_clean else left.found, err=True)
-
     run = conform(
         plan,
         wire=environment.wire,
         waiter=environment.waiter,
         show=partial(print_finding, invocation, is_colored=is_colored),
-        on_left=on_left,
+        on_left=_print_left,
         on_wait=on_wait,
     )
     try:
@@ -113,7 +114,7 @@ def command(
     return ExitCode.DONE if report.is_conforming else ExitCode.DIFFERS
 
 
-def _asking(invocation: Invocation, otp: str | None) -> AskCode:
+def _asking(invocation: Invocation, otp: str | None) -> "AskCode":
     """How to get the code once it has been sent. Raises UsageError where nobody can give it."""
     if otp not in {None, STDIN}:
         refused = messages.NO_CODE_AS_ARGUMENT + messages.PIPE_CODE
@@ -133,6 +134,11 @@ def _asking(invocation: Invocation, otp: str | None) -> AskCode:
             termios.tcsetattr(terminal, termios.TCSADRAIN, modes)
 
     return ask
+
+
+def _print_left(left: Finding) -> None:
+    is_clean = left.verdict is Verdict.OK
+    write_line("no order of this run is left" if is_clean else left.found, err=True)
 
 
 async def _line() -> str:
@@ -165,7 +171,7 @@ def print_finding(invocation: Invocation, finding: Finding, *, is_colored: bool)
         write_line(cut(f"{'':<{len(word)}} found: {finding.found}", FOUND_WIDTH))
 
 
-def _print_end(invocation: Invocation, plan: ConformancePlan, report: Report) -> None:
+def _print_end(invocation: Invocation, plan: "ConformancePlan", report: Report) -> None:
     counts = {str(verdict): count for verdict, count in report.counts.items()}
     if invocation.json:
         findings = [

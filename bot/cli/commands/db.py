@@ -1,5 +1,7 @@
 """`bot db check` and `bot db migrate`: the journal's database and its schema."""
 
+from typing import TYPE_CHECKING
+
 import click
 
 from bot.cli.command import Invocation, define_command, define_group
@@ -8,11 +10,10 @@ from bot.cli.show import print_result, say
 from bot.cli.target import load, readable
 from bot.config.masking import masked_url
 from bot.config.problems import ExitCode, OperatorMistake
-from bot.config.settings.load import Loaded
-from bot.journal.schema import SchemaState
-from bot.journal.schema import check as check_schema
-from bot.journal.schema import migrate as migrate_schema
-from bot.runtime.journal_file import FOREIGN, journal_errors
+
+if TYPE_CHECKING:
+    from bot.config.settings.load import Loaded
+    from bot.journal.schema import SchemaState
 
 
 @define_group("db", example="bot db check")
@@ -34,6 +35,10 @@ def check(invocation: Invocation) -> None:
 @click.pass_obj
 def migrate(invocation: Invocation, dry_run: bool) -> None:
     """Create the journal, or bring it up to date, in one transaction."""
+    # Here and below: a database's library is slow to import, and no help page needs it.
+    from bot.journal.schema import migrate as migrate_schema
+    from bot.runtime.journal_file import journal_errors
+
     loaded = load(invocation)
     if not dry_run:
         with journal_errors(loaded.origin_of("journal.url")):
@@ -46,7 +51,10 @@ def migrate(invocation: Invocation, dry_run: bool) -> None:
         say(invocation, f"would bring it {change}; nothing was changed")
 
 
-def _show(invocation: Invocation, loaded: Loaded) -> SchemaState:
+def _show(invocation: Invocation, loaded: "Loaded") -> "SchemaState":
+    from bot.journal.schema import check as check_schema
+    from bot.runtime.journal_file import journal_errors
+
     with journal_errors(loaded.origin_of("journal.url")):
         state = check_schema(loaded.journal_url)
     shown = masked_url(loaded.journal_url)
@@ -56,7 +64,9 @@ def _show(invocation: Invocation, loaded: Loaded) -> SchemaState:
     return state
 
 
-def _what_to_do(state: SchemaState) -> str:
+def _what_to_do(state: "SchemaState") -> str:
+    from bot.runtime.journal_file import FOREIGN
+
     if state.found is None:
         return "this database has no journal yet: bot db migrate"
     if not state.is_known:

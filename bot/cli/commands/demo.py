@@ -19,16 +19,13 @@ from bot.cli.telling.wording import LINE_MAX, counted, folded
 from bot.config.field_types import FULL_SPEED, speed_text
 from bot.config.masking import masked_url
 from bot.config.problems import ExitCode, OperatorMistake, Problem
-from bot.config.settings.load import Loaded
 from bot.domain.instrument import EXCHANGE_TZ
-from bot.runtime.journal_file import holds_runs, journal_errors
-from bot.runtime.run import RunEnd
-from bot.runtime.run_controls import RunOptions
-from bot.runtime.worlds.demo_files import NotAlone, alone, make_room
 
 if TYPE_CHECKING:
+    from bot.config.settings.load import Loaded
     from bot.journal.values import DaySummary
     from bot.journal.verify import VerifyReport
+    from bot.runtime.run import RunEnd
 
 ANSWER_OTP_AFTER_S: Final = 5.0
 """Wall seconds after which an unattended demo answers 2FA by itself."""
@@ -72,6 +69,9 @@ def command(
     A demo that was cut off goes on where it was; one that was over starts again from nothing. With
     --speed max it prints what it prints at 60, as fast as this machine can.
     """
+    # Here and below: the help page need not import what only a run uses.
+    from bot.runtime.worlds.demo_files import NotAlone, alone
+
     loaded = load_demo(invocation, sandbox__seed=seed, sandbox__speed=speed, journal__url=db)
     require_none_running(loaded.state_dir)
     loaded = with_free_port(invocation, loaded)
@@ -83,7 +83,11 @@ def command(
         raise already_running(loaded.state_dir) from error
 
 
-def _play(invocation: Invocation, loaded: Loaded, wall_s: float, *, is_alone: bool) -> None:
+def _play(invocation: Invocation, loaded: "Loaded", wall_s: float, *, is_alone: bool) -> None:
+    from bot.runtime.journal_file import holds_runs, journal_errors
+    from bot.runtime.run_controls import RunOptions
+    from bot.runtime.worlds.demo_files import make_room
+
     sandbox, url = loaded.settings.sandbox, loaded.journal_url
     is_resumed = make_room(loaded.state_dir, seed=sandbox.seed)
     if not is_resumed:
@@ -110,10 +114,11 @@ def _play(invocation: Invocation, loaded: Loaded, wall_s: float, *, is_alone: bo
     _print_summary(invocation, loaded, run_in_foreground(invocation, loaded, options))
 
 
-def _print_summary(invocation: Invocation, loaded: Loaded, end: RunEnd) -> None:
+def _print_summary(invocation: Invocation, loaded: "Loaded", end: "RunEnd") -> None:
     from bot.journal.heads import read_heads_file
     from bot.journal.reader import JournalReader
     from bot.journal.verify import verify
+    from bot.runtime.journal_file import journal_errors
 
     day, url = end.market_time.astimezone(EXCHANGE_TZ).date(), loaded.journal_url
     with journal_errors(loaded.origin_of("journal.url")):

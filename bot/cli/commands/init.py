@@ -20,8 +20,6 @@ from bot.cli.strategy_templates import (
     write_new,
 )
 from bot.config.masking import masked_url
-from bot.config.settings.load import JOURNAL_URLS, is_journal_url, load_settings
-from bot.config.strategies.model import schema_text
 
 _FILE: Final = "sqlite"
 """The word for the default: a file in the folder."""
@@ -38,6 +36,10 @@ def command(invocation: Invocation, folder: Path, template: str, db: str | None)
 
     No file is overwritten.
     """
+    # Slow to import, and no help page needs them.
+    from bot.config.settings.load import JOURNAL_URLS, is_journal_url, load_settings
+    from bot.config.strategies.model import schema_text
+
     if db is not None and masked_url(db) != db:
         raise click.BadParameter(messages.URL_HOLDS_TOO_MUCH, param_hint="--db")
     if db is not None and db != _FILE and not is_journal_url(db):

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -15,12 +15,11 @@ from bot.cli.target import readable
 from bot.cli.telling.wording import counted, day_and_clock_of
 from bot.clock import SystemClock
 from bot.config.problems import ExitCode, OperatorMistake, Problem
-from bot.journal.export import Format, What, export_directory, export_stream
-from bot.journal.heads import HeadsFile, KeptHeads, kept_of, read_heads_file
-from bot.journal.reader import JournalReader
-from bot.journal.verify import VerifyReport, heads_now
-from bot.journal.verify import verify as verify_journal
-from bot.runtime.journal_file import journal_errors
+from bot.journal.values import Format, What
+
+if TYPE_CHECKING:
+    from bot.journal.heads import HeadsFile, KeptHeads
+    from bot.journal.verify import VerifyReport
 
 ALL: Final = "all"
 WHATS: Final = tuple(each.value for each in What)
@@ -49,6 +48,11 @@ def verify(invocation: Invocation, head: str | None) -> None:
 
     Runs keep the heads in heads.jsonl, in the state directory. Exit code 12 when anything differs.
     """
+    # Here and below: a database's library is slow to import, and no help page needs it.
+    from bot.journal.heads import read_heads_file
+    from bot.journal.verify import verify as verify_journal
+    from bot.runtime.journal_file import journal_errors
+
     loaded = readable(invocation)
     given = () if head is None else _given(head)
     kept = read_heads_file(loaded.state_dir, loaded.journal_url)
@@ -72,7 +76,9 @@ def verify(invocation: Invocation, head: str | None) -> None:
         raise OperatorMistake(problems, ExitCode.DIFFERS)
 
 
-def _given(head: str) -> tuple[KeptHeads, ...]:
+def _given(head: str) -> "tuple[KeptHeads, ...]":
+    from bot.journal.heads import kept_of
+
     text = sys.stdin.read() if head == "-" else head
     wanted = "wanted the line that `bot journal head` prints"
     try:
@@ -84,7 +90,7 @@ def _given(head: str) -> tuple[KeptHeads, ...]:
     return given
 
 
-def comparison_of(kept: HeadsFile, given: int) -> Iterator[str]:
+def comparison_of(kept: "HeadsFile", given: int) -> Iterator[str]:
     """What the journal was compared with, in words."""
     if kept.kept:
         since = day_and_clock_of(kept.kept[0].at)
@@ -98,7 +104,7 @@ def comparison_of(kept: HeadsFile, given: int) -> Iterator[str]:
         yield f"{counted(kept.unreadable, 'line')} of {kept.path} can't be read"
 
 
-def verdict_of(report: VerifyReport) -> str:
+def verdict_of(report: "VerifyReport") -> str:
     """`2,931 events, chain whole, 214 orders balance with 187 fills`."""
     if report.is_whole:
         events = counted(report.events, "event")
@@ -116,6 +122,9 @@ def head(invocation: Invocation) -> None:
 
     bot journal verify --head finds whatever was changed before it was printed.
     """
+    from bot.journal.verify import heads_now
+    from bot.runtime.journal_file import journal_errors
+
     loaded = readable(invocation)
     with journal_errors(loaded.origin_of("journal.url")):
         write_line(heads_now(loaded.journal_url, SystemClock().now()).line)
@@ -133,6 +142,10 @@ def head(invocation: Invocation) -> None:
 @click.pass_obj
 def export(invocation: Invocation, what: str, form: str, since: str | None, output: Path) -> None:
     """Export the journal as files of CSV or JSON lines, described in README.txt."""
+    from bot.journal.export import export_directory, export_stream
+    from bot.journal.reader import JournalReader
+    from bot.runtime.journal_file import journal_errors
+
     loaded = readable(invocation)
     url, whats = loaded.journal_url, tuple(What) if what == ALL else (What(what),)
     with journal_errors(loaded.origin_of("journal.url")):

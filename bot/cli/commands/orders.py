@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -15,12 +15,13 @@ from bot.cli.show import UNCUT, print_lines, print_table, say, write_line
 from bot.cli.target import open_journal, readable
 from bot.cli.telling.wording import clock_of, counted, day_and_clock_of, known_reason
 from bot.config.problems import ExitCode, OperatorMistake
-from bot.config.settings.load import Loaded
-from bot.config.strategies.load import strategy_files
 from bot.domain.scripted import split
 from bot.journal.errors import AmbiguousOrder, UnknownOrder
-from bot.journal.reader import JournalReader
 from bot.journal.values import OrderRow
+
+if TYPE_CHECKING:
+    from bot.config.settings.load import Loaded
+    from bot.journal.reader import JournalReader
 
 HEADS: Final = (
     "TIME", "ID", "STRATEGY", "SIDE", "SYM", "QTY", "PRICE", "FILLED", "AVG", "STATUS",
@@ -91,8 +92,11 @@ def command(
         print_lines(paper)
 
 
-def _configured(loaded: Loaded) -> Iterator[str]:
+def _configured(loaded: "Loaded") -> Iterator[str]:
     """The names in the strategy files, read without loading what they use."""
+    # Wanted after a mistake only.
+    from bot.config.strategies.load import strategy_files
+
     try:
         files = strategy_files(loaded)
     except OperatorMistake:  # no file; the journal may know some all the same
@@ -131,7 +135,7 @@ def _print_table(invocation: Invocation, found: Sequence[OrderRow], *, is_wide: 
     write_line(f"{total} · bot order ID --timeline")
 
 
-def find_order(reader: JournalReader, reference: str) -> OrderRow:
+def find_order(reader: "JournalReader", reference: str) -> OrderRow:
     """Find an order by ORD…, L-…, a unique part of either, or 'last'. Raises OperatorMistake."""
     try:
         return reader.order(reference)

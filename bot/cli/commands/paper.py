@@ -8,7 +8,6 @@ import click
 from bot.cli.command import define_command, define_group
 from bot.cli.show import write_json, write_line
 from bot.domain.instrument import EXCHANGE_TZ
-from bot.runtime.worlds.standalone import PaperPlan, serve_paper
 
 
 @define_group("paper", example="bot paper serve --port 8790")
@@ -37,6 +36,9 @@ def serve(port: int, scenario: str, seed: int | None, speed: float | None, now: 
 
     The first line on stdout is JSON: base_url, api_key, api_secret, otp, accounts.
     """
+    # The sandbox and its server: slow to import, and no help page needs them.
+    from bot.runtime.worlds.standalone import PaperPlan, serve_paper
+
     starts_at = None
     if now is not None:
         try:

@@ -11,7 +11,6 @@ from bot.cli.foreground import run_in_foreground, with_free_port
 from bot.cli.show import say
 from bot.cli.target import load, require_none_running
 from bot.cli.telling.wording import span_of
-from bot.runtime.run_controls import RunOptions
 
 _PLAYED: Final = {"paper": timedelta(seconds=5)}
 """Modes with a simulated second factor: nobody has to give a code each morning."""
@@ -27,6 +26,9 @@ def command(invocation: Invocation, dry_run: bool, only: tuple[str, ...]) -> Non
     A second Ctrl-C ends it at once. The configuration's `mode` says which broker it trades
     with, and whether with real money.
     """
+    # The help page need not import what only a run uses.
+    from bot.runtime.run_controls import RunOptions
+
     loaded = load(invocation)
     require_none_running(loaded.state_dir)
     loaded = with_free_port(invocation, loaded)

@@ -12,7 +12,6 @@ from bot.cli.show import aligned, json_text, print_json, print_table, watch, wid
 from bot.cli.target import Fields, find_bot, load
 from bot.cli.telling.wording import clock_of, day_and_clock_of, phase_of, span_of
 from bot.clock import SystemClock
-from bot.config.rulebook import load_rulebook, load_symbols, rulebook_of
 from bot.domain.calendar import day_words
 from bot.domain.explanation import explain
 from bot.domain.instrument import EXCHANGE_TZ, PHASE_WORDS, Exchange, Lot, Phase
@@ -97,6 +96,9 @@ def _moment_of(invocation: Invocation, moment: str | None) -> tuple[datetime, Fi
 
 
 def _rulebook_at(invocation: Invocation, at: datetime) -> Rulebook:
+    # Here and below: the rules and their files are slow to import, and no help page needs them.
+    from bot.config.rulebook import load_rulebook, rulebook_of
+
     day = at.astimezone(EXCHANGE_TZ).date()
     begins = load_rulebook().known_since
     if day < begins:
@@ -164,6 +166,8 @@ def day_strip(rulebook: Rulebook, exchanges: Sequence[Exchange], at: datetime) -
 
 def _explain(invocation: Invocation, rulebook: Rulebook, symbol: str, at: datetime) -> None:
     """Say what may be done with a symbol, line by line, each with its rule."""
+    from bot.config.rulebook import load_symbols
+
     day = at.astimezone(EXCHANGE_TZ).date()
     instrument = load_symbols().instrument(symbol, day)
     if instrument is None:

@@ -2,7 +2,7 @@
 
 import shlex
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -27,10 +27,11 @@ from bot.cli.strategy_templates import (
     write_new,
 )
 from bot.cli.target import Fields, load
-from bot.config.problems import OperatorMistake
-from bot.config.settings.load import DEMO, Loaded
-from bot.config.settings.model import BrokerSettings
-from bot.config.shipped import shipped
+from bot.config.problems import OperatorMistake, shown_path
+from bot.config.shipped import DEMO, shipped
+
+if TYPE_CHECKING:
+    from bot.config.settings.load import Loaded
 
 Plain = dict[str, object]
 _ANSWER_S: Final = 2.0
@@ -83,10 +84,9 @@ def list_(invocation: Invocation) -> None:
         print_lines(["", *reason.splitlines()])
 
 
-def _file_rows(loaded: Loaded) -> list[Plain]:
+def _file_rows(loaded: "Loaded") -> list[Plain]:
     from bot.cli.checks import wake_words
     from bot.config.strategies.load import check_file, market_of, strategy_files
-    from bot.config.yaml_file import shown_path
 
     market, rows = market_of(), list[Plain]()
     for file in strategy_files(loaded):
@@ -149,7 +149,6 @@ def _lines(key: str, value: object) -> list[str]:
 def new(invocation: Invocation, name: str, template: str) -> None:
     """Write a strategy file of that name; `-t blank` also writes its Python."""
     from bot.config.strategies.plugins import project_of
-    from bot.config.yaml_file import shown_path
 
     if not NAME.fullmatch(name):
         raise click.UsageError(f"a name has a-z, 0-9, _ and -, at most 40; not {name!r}")
@@ -180,6 +179,7 @@ def check(invocation: Invocation, files: tuple[Path, ...]) -> int:
     Named files need no other configuration. Without one: the configured ones. Needs no network.
     """
     from bot.cli.checks import plan_fields, report, report_good, wake_words
+    from bot.config.settings.model import BrokerSettings
     from bot.config.strategies.load import check_files, market_of, rehearse, strategy_files
 
     try:
@@ -190,7 +190,8 @@ def check(invocation: Invocation, files: tuple[Path, ...]) -> int:
     except OperatorMistake as mistake:
         return report(invocation, mistake)
     plans = [each.plan for each in checked]
-    quota = (loaded.settings.broker if loaded else BrokerSettings()).requests_per_minute
+    broker = loaded.settings.broker if loaded else BrokerSettings()
+    quota = broker.requests_per_minute
     lines = [
         f"ok {plan.source}: {plan.name}, {plan.use} on {', '.join(plan.symbols)}, "
         f"woken by {wake_words(plan)}"

@@ -3,13 +3,15 @@
 from datetime import datetime, timedelta
 from math import ceil
 from textwrap import wrap
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from bot.domain.entry import Decision, OrderUpdated
 from bot.domain.instrument import EXCHANGE_TZ, PHASE_WORDS, Phase
 from bot.domain.order import type_word
 from bot.domain.visible import visible
-from bot.journal.values import OrderRow
+
+if TYPE_CHECKING:
+    from bot.journal.values import OrderRow
 
 LINE_MAX: Final = 100
 LINES_MAX: Final = 3
@@ -99,7 +101,7 @@ def order_words(
     return " ".join(filter(None, parts))
 
 
-def order_in(entry: Decision | OrderUpdated | OrderRow) -> str:
+def order_in(entry: "Decision | OrderUpdated | OrderRow") -> str:
     """The whole order that a decision or a row is about."""
     return order_words(
         side=entry.side,

@@ -18,8 +18,9 @@ from urllib.parse import urlsplit
 from pydantic import ValidationError
 
 from bot.config.masking import masked_url
-from bot.config.problems import OperatorMistake, Problem
+from bot.config.problems import OperatorMistake, Problem, shown_path
 from bot.config.settings.model import Mode, Settings
+from bot.config.settings.places import below, find_config, state_dir_of
 from bot.config.settings.secrets import find_secrets, in_configuration
 from bot.config.settings.sources import (
     Merged,
@@ -28,13 +29,11 @@ from bot.config.settings.sources import (
     process_environment,
     unknown_variables,
 )
-from bot.config.shipped import shipped
-from bot.config.yaml_file import YamlDocument, parse_yaml, read_text, shown_path
+from bot.config.shipped import DEMO, shipped
+from bot.config.yaml_file import YamlDocument, parse_yaml, read_text
 
-DEMO: Final = "config/demo/bot.yaml"
 DEFAULT: Final = "default"
 """The origin of a setting that nobody has set."""
-CONFIG_VARIABLE: Final = "BOT_CONFIG"
 JOURNAL_FILE: Final = "journal.db"
 _SQLITE: Final = "sqlite:///"
 JOURNAL_URLS: Final = "sqlite:///FILE.db or postgresql+psycopg://user@host/name"
@@ -119,7 +118,7 @@ def load_settings(
         keys = find_secrets(broker, settings.mode, base_dir=base_dir, environment=environment)
         broker = broker.model_copy(update=keys)
         settings = settings.model_copy(update={"broker": broker})
-    state_dir = _state_dir(settings, path, environment)
+    state_dir = state_dir_of(settings.state_dir, path, environment)
     data = settings.model_dump(mode="json")
     data["journal"]["url"] = masked_url(settings.journal.url or "")
     return Loaded(
@@ -131,28 +130,6 @@ def load_settings(
         sha256=hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest(),
         journal_url=_journal_url(settings.journal.url, base_dir, state_dir),
     )
-
-
-def find_config(environment: Mapping[str, str], folder: Path | None = None) -> Path:
-    """Return the configuration in effect where the command line names none.
-
-    It is what BOT_CONFIG names, there or not; else ./bot.yaml, ./config/bot.yaml, the user's own in
-    the XDG folder; else the shipped demo's, which is always there. One that is there and cannot be
-    read, like a link to a disk that is away, is the one that is meant: reading it says why not.
-    """
-    if named := environment.get(CONFIG_VARIABLE):
-        return Path(named).expanduser()
-    here = folder or Path.cwd()
-    user = _xdg(environment, "XDG_CONFIG_HOME", ".config") / "vnbot"
-    for path in (here / "bot.yaml", here / "config" / "bot.yaml", user / "bot.yaml"):
-        try:
-            path.lstat()
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        except OSError:
-            return path
-        return path
-    return shipped(DEMO)
 
 
 # -------------------------------------------------------------------------- what must hold together
@@ -223,27 +200,5 @@ def _journal_url(url: str | None, base_dir: Path, state_dir: Path) -> str:
     if url is None:
         return f"{_SQLITE}{state_dir / JOURNAL_FILE}"
     if url.startswith(_SQLITE):
-        return f"{_SQLITE}{_below(base_dir, url.removeprefix(_SQLITE))}"
+        return f"{_SQLITE}{below(base_dir, url.removeprefix(_SQLITE))}"
     return url.replace("postgresql://", "postgresql+psycopg://", 1)
-
-
-def _state_dir(settings: Settings, path: Path, environment: Mapping[str, str]) -> Path:
-    """The folder that is set, else `demo` for the shipped demo, else one of its own by its path."""
-    whole = path.absolute()
-    if settings.state_dir is not None:
-        return _below(whole.parent, settings.state_dir)
-    name = f"{whole.parent.name}-{hashlib.sha256(str(whole).encode()).hexdigest()[:8]}"
-    name = "demo" if whole == shipped(DEMO).absolute() else name
-    return _xdg(environment, "XDG_STATE_HOME", ".local/state") / "vnbot" / name
-
-
-def _below(folder: Path, text: str) -> Path:
-    """Return the path without `..`, so that one place has one name."""
-    return (folder / Path(text).expanduser()).resolve()
-
-
-def _xdg(environment: Mapping[str, str], name: str, default: str) -> Path:
-    """An XDG path counts only when it is absolute (XDG Base Directory Specification 0.8)."""
-    given = environment.get(name, "")
-    home = environment.get("HOME") or "~"
-    return Path(given) if given.startswith("/") else Path(home).expanduser() / default

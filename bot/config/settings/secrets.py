@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from bot.config.problems import ExitCode, OperatorMistake, Problem
+from bot.config.problems import ExitCode, OperatorMistake, Problem, shown_path
 from bot.config.settings.model import BrokerSettings, Mode
 from bot.config.settings.sources import SECRET_KEYS, variable
-from bot.config.yaml_file import YamlDocument, parse_yaml, shown_path
+from bot.config.yaml_file import YamlDocument, parse_yaml
 from bot.protocol.secret import Secret
 
 CREDENTIALS_DIRECTORY: Final = "CREDENTIALS_DIRECTORY"

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from bot.clock import SystemClock
 from bot.config.model_check import in_order, problems_in
-from bot.config.problems import OperatorMistake, Problem
+from bot.config.problems import OperatorMistake, Problem, shown_path
 from bot.config.rulebook import load_rulebook, load_symbols, rulebook_of
 from bot.config.settings.load import Loaded
 from bot.config.strategies.check import WORDS, Market, Subject, contradictions, refused_parameters
@@ -24,7 +24,7 @@ from bot.config.strategies.model import STAND_INS, StrategyFile
 from bot.config.strategies.plugin_check import RefusedParameters, make, rehearsal_of
 from bot.config.strategies.plugins import find_strategy
 from bot.config.strategies.trust import require_trusted
-from bot.config.yaml_file import YamlDocument, parse_yaml, read_text, read_yaml, shown_path
+from bot.config.yaml_file import YamlDocument, parse_yaml, read_text, read_yaml
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.order import OrderType
 from bot.domain.plan import OrderPlan, PriceBasis, SizeUnit, StrategyPlan, Wake, When

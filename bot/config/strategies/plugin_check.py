@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import ClassVar, Final, NamedTuple, get_origin
 
 from bot.config.model_check import did_you_mean
-from bot.config.problems import OperatorMistake, Problem
+from bot.config.problems import OperatorMistake, Problem, shown_path
 from bot.config.strategies.invoke import invoke, place_of
-from bot.config.yaml_file import Span, read_text, shown_path, snippet_of
+from bot.config.yaml_file import Span, read_text, snippet_of
 from bot.domain.plan import ParameterValue
 from bot.domain.quote import Bar
 from bot.strategy import BARS_MAX, BARS_MIN, BarView, Context, Indicator, Strategy

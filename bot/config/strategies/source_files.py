@@ -7,17 +7,22 @@ The bot only hands out names and hashes: the command that shows them reads the f
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from bot.config.strategies.invoke import files_of
-from bot.config.yaml_file import shown_path
-from bot.engine.settings import LoadedStrategy
+from bot.config.problems import shown_path
+
+if TYPE_CHECKING:
+    from bot.engine.settings import LoadedStrategy
 
 Hashes = Mapping[str, str]
 """Absolute path to the SHA-256 of a file's text."""
 
 
-def hashes_of(strategies: Iterable[LoadedStrategy]) -> dict[str, Hashes]:
+def hashes_of(strategies: Iterable["LoadedStrategy"]) -> dict[str, Hashes]:
     """Return by strategy the files that it has just been loaded from."""
+    # `bot status` looks for changed files alone, and need not import what a strategy is made of.
+    from bot.config.strategies.invoke import files_of
+
     return {
         each.plan.name: {
             str(Path(each.plan.source).absolute()): each.plan.source_sha256,

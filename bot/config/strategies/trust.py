@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Final
 
 import bot
-from bot.config.problems import OperatorMistake, Problem
-from bot.config.yaml_file import shown_path
+from bot.config.problems import OperatorMistake, Problem, shown_path
 
 LINKS_MAX: Final = 40
 

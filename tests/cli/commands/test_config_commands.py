@@ -7,8 +7,7 @@ import pytest
 
 from bot.cli.main import run
 from bot.config.problems import ExitCode
-from bot.config.settings.load import DEMO
-from bot.config.shipped import shipped
+from bot.config.shipped import DEMO, shipped
 
 Capture = pytest.CaptureFixture[str]
 

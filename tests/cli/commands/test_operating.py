@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from bot.config.problems import ExitCode
-from bot.config.settings.load import DEMO
-from bot.config.shipped import shipped
+from bot.config.shipped import DEMO, shipped
 from tests.cli.stage import Ran, call
 from tests.processes import BotProcess
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from bot.cli.main import run
-from bot.config.settings.load import DEMO
-from bot.config.shipped import shipped
+from bot.config.shipped import DEMO, shipped
 
 GOOD = """\
 name: mine

@@ -24,11 +24,13 @@ is uncrossed on the levels displayed last before its end; among equals at its pr
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from bot.domain.order import Side
 from bot.domain.quote import Depth
-from bot.sandbox.markets.source import Level
+
+if TYPE_CHECKING:  # the settings know these names, and need not import a venue for them
+    from bot.sandbox.markets.source import Level
 
 FillName = Literal["touch", "depth", "queue"]
 BOARD_LOT: Final = 100
@@ -45,18 +47,18 @@ class FillModel:
     `has_queue`: resting orders wait behind what was displayed, and trades fill them.
     """
 
-    offers: Callable[[Depth], Mapping[Level, int]]
+    offers: "Callable[[Depth], Mapping[Level, int]]"
     remembers_taken: bool
     has_queue: bool
 
 
-def at_the_touch(depth: Depth) -> Mapping[Level, int]:
+def at_the_touch(depth: Depth) -> "Mapping[Level, int]":
     """Offer any quantity at the best price of each side."""
     best = {Side.BUY: depth.bid, Side.SELL: depth.ask}
     return {(side, price): WITHOUT_END for side, price in best.items() if price is not None}
 
 
-def as_displayed(depth: Depth) -> Mapping[Level, int]:
+def as_displayed(depth: Depth) -> "Mapping[Level, int]":
     """Offer each level's displayed volume, rounded down to whole board lots."""
     sides = ((Side.BUY, depth.bids), (Side.SELL, depth.asks))
     return {

@@ -1,0 +1,73 @@
+"""Where a bot's state lies is seen at a glance, or left to the settings: never seen wrongly."""
+
+from pathlib import Path
+
+import pytest
+
+from bot.config.settings.load import load_settings
+from bot.config.settings.places import state_dir_at_sight
+from bot.config.shipped import DEMO, shipped
+
+AT_SIGHT = (
+    "mode: sandbox\n",
+    "# state_dir: elsewhere\nmode: sandbox\n",
+    "state_dir: var\n",
+    "mode: sandbox\nstate_dir: ../var                # journal, token and socket\nrisk: {}\n",
+    "state_dir: /srv/bots/one_1.d\n\nmode: sandbox\n",
+    "state_dir: ~/bots\n",
+    "state_dir: var\n# state_dir: other\n",
+)
+TO_BE_READ = (
+    "state_dir: 'var'\n",
+    'state_dir: "var"\n',
+    "state_dir: var\n  more\n",
+    "{state_dir: var}\n",
+    '"state\\x5fdir": var\n',
+    '"state_dir": var\n',
+    "journal: {url: sqlite:///state_dir/j.db}\n",
+    "state_dir: var # one\nstate_dir: other\n",
+)
+"""Written so that the settings may find another place than a glance, or none."""
+NO_PLACE = ("state_dir: null\n", "state_dir: 12\n", "state_dir: ~\n", "state_dir: True\n")
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "bot.yaml"
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize("text", AT_SIGHT)
+def test_what_is_seen_at_a_glance_is_what_the_settings_say(text: str, tmp_path: Path) -> None:
+    path, environment = written(tmp_path, text), {"HOME": str(tmp_path)}
+
+    seen = state_dir_at_sight(path, environment)
+
+    assert seen == load_settings(path, environment=environment).state_dir
+
+
+@pytest.mark.parametrize("text", [*TO_BE_READ, *NO_PLACE])
+def test_anything_out_of_the_ordinary_is_left_to_the_settings(text: str, tmp_path: Path) -> None:
+    assert state_dir_at_sight(written(tmp_path, text), {"HOME": str(tmp_path)}) is None
+
+
+def test_a_place_that_the_environment_sets_is_left_to_the_settings(tmp_path: Path) -> None:
+    path = written(tmp_path, "state_dir: var\n")
+
+    assert state_dir_at_sight(path, {"Bot_State_Dir": "/elsewhere"}) is None
+
+
+def test_what_is_no_file_to_be_read_is_left_to_the_settings(tmp_path: Path) -> None:
+    (tmp_path / "bytes.yaml").write_bytes(b"state_dir: v\xff\n")
+    (tmp_path / "long.yaml").write_bytes(b"#" * 200_001)
+
+    for path in (tmp_path, tmp_path / "none.yaml", tmp_path / "bytes.yaml", tmp_path / "long.yaml"):
+        assert state_dir_at_sight(path, {}) is None
+
+
+def test_the_demos_place_is_seen_at_a_glance(tmp_path: Path) -> None:
+    environment = {"XDG_STATE_HOME": str(tmp_path)}
+
+    seen = state_dir_at_sight(shipped(DEMO), environment)
+
+    assert seen == tmp_path / "vnbot" / "demo"
