@@ -12,7 +12,13 @@ from bot.config.strategies.check import WORD_OF
 from bot.config.strategies.load import CheckedFile
 from bot.domain.order import ORDER_TYPES
 from bot.domain.plan import OrderPlan, StrategyPlan
-from bot.runtime.feeds import polls_of, room_for_polls
+from bot.runtime.feeds import (
+    fitted,
+    order_reads_per_minute,
+    polls_of,
+    room_for_polls,
+    slowed_by,
+)
 
 Plain = dict[str, object]
 
@@ -130,25 +136,36 @@ def seconds(span: timedelta | None) -> float | None:
 
 
 def cost_lines(plans: Sequence[StrategyPlan], quota: int) -> list[str]:
-    """What these strategies cost of the request quota, a line for each poll and one for all."""
-    polls, room = polls_of(plans), room_for_polls(quota)
-    lines = [
-        f"  {poll.kind:<5} {poll.symbol:<8} every {span_words(poll.interval):<6} "
-        f"{poll.per_minute:>6.1f} a minute"
-        for poll in polls
-    ]
-    total = sum(poll.per_minute for poll in polls)
+    """What these strategies cost of the request quota, and how often they get what they ask for."""
+    asked, room, lines = polls_of(plans), room_for_polls(quota), list[str]()
+    polls = fitted(asked, quota)
+    for poll, made in zip(asked, polls, strict=True):
+        often = span_words(poll.interval)
+        if made != poll:
+            often = f"{often} asked, {span_words(made.interval)} made"
+        named = f"{poll.kind:<5} {poll.symbol:<8} every {often:<6}"
+        lines.append(f"  {named} {made.per_minute:>6.1f} a minute")
+    total, is_made = sum(poll.per_minute for poll in asked), sum(p.per_minute for p in polls)
+    left = f"{total:.1f} a minute"
     if total > room:
-        left = f"needs {total:.0f} a minute, quota leaves {room}: every poll will be slower"
+        lines.append(
+            f"  together {left} asked, the quota of {quota} leaves {room}: each comes "
+            f"{slowed_by(asked, quota):.1f} times less often, {is_made:.1f} a minute"
+        )
     else:
         share = f"polls may use {room} of {quota} requests, the rest is for orders"
-        left = f"{total:.1f} a minute, {share}"
-    return [*lines, f"  together {left}"]
+        lines.append(f"  together {left}, {share}")
+    always, first, later = order_reads_per_minute()
+    opened = f"with open orders {later} more, {first} in the first minute of one"
+    lines.append(f"  orders and account {always} a minute; {opened}")
+    return lines
 
 
 def cost_fields(plans: Sequence[StrategyPlan], quota: int) -> Plain:
     """The same as JSON-ready fields."""
-    polls = polls_of(plans)
+    asked = polls_of(plans)
+    polls = fitted(asked, quota)
+    always, first, later = order_reads_per_minute()
     return {
         "polls": [
             {
@@ -156,10 +173,15 @@ def cost_fields(plans: Sequence[StrategyPlan], quota: int) -> Plain:
                 "symbol": poll.symbol,
                 "every_s": poll.interval.total_seconds(),
                 "per_minute": round(poll.per_minute, 3),
+                "made_every_s": made.interval.total_seconds(),
+                "made_per_minute": round(made.per_minute, 3),
             }
-            for poll in polls
+            for poll, made in zip(asked, polls, strict=True)
         ],
-        "per_minute": round(sum(poll.per_minute for poll in polls), 3),
+        "per_minute": round(sum(poll.per_minute for poll in asked), 3),
+        "made_per_minute": round(sum(poll.per_minute for poll in polls), 3),
+        "slower": round(slowed_by(asked, quota), 3),
+        "orders_per_minute": {"always": always, "open": later, "first_minute": first},
         "quota": quota,
         "room_for_polls": room_for_polls(quota),
     }

@@ -56,6 +56,10 @@ class Fields(dict[str, object]):
     def whole(self, name: str) -> int:
         return self.maybe_whole(name) or 0
 
+    def number(self, name: str) -> float:
+        found = self.get(name)
+        return found if isinstance(found, int | float) else 0.0
+
     def instant(self, name: str) -> datetime | None:
         found = self.get(name)
         return datetime.fromisoformat(found) if isinstance(found, str) else None

@@ -6,7 +6,6 @@ before. Stop: no new intent, outstanding answers are waited for and journalled, 
 """
 
 import asyncio
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -53,7 +52,7 @@ from bot.runtime.feeds import Feeds, PollWatch
 from bot.runtime.inbox import Inbox
 from bot.runtime.live import LiveLoop, Show
 from bot.runtime.order_manager import OrderManager
-from bot.runtime.pulse import Pulse, quote_note
+from bot.runtime.pulse import Pulse, Trouble, quote_note
 from bot.runtime.reads import DayOrderBook, Reads
 from bot.runtime.schedule import Job
 from bot.runtime.second_factor import SecondFactor
@@ -88,7 +87,7 @@ class Parts:
     plans: tuple[StrategyPlan, ...]
     polls: PollWatch
     show: tuple[Show, ...]
-    on_trouble: Callable[[str], None]
+    trouble: Trouble
     guard: Guard
     retry: BrokerRetry
 
@@ -113,7 +112,7 @@ class Daemon:
             wake_at=self._wake_at,
             mark=parts.environment.mark,
             show=parts.show,
-            on_trouble=parts.on_trouble,
+            trouble=parts.trouble,
         )
 
     # -------------------------------------------------------------------------------- the run

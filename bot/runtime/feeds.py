@@ -17,6 +17,7 @@ from bot.domain.message import Noted, TimerFired
 from bot.domain.plan import StrategyPlan
 from bot.domain.rulebook import Rulebook
 from bot.engine.risk.checks import SILENT_PHASES
+from bot.engine.settings import EngineSettings
 from bot.runtime.activity import Post, Tasks
 from bot.runtime.reads import DayOrderBook, Reads
 from bot.runtime.schedule import POLL_MISFIRE_GRACE_S, Job, PhaseTrigger, daily_at, every
@@ -30,6 +31,8 @@ POLLS_SHARE_PERCENT: Final = 50
 """What polls may ask of the quota in the long run: less than the lane of the other reads may fill
 (60), so that phases, account and day order book always have their turn."""
 RECONCILE: Final = timedelta(seconds=60)
+ACCOUNT_READS: Final = 2
+"""Calls of one look at the account: its shares and its money."""
 RECONCILE_MINUTES_CLOSED: Final = 15
 """While every exchange is closed: each look is a row of the journal, and nothing trades."""
 LATE_FOR: Final = timedelta(minutes=2)
@@ -74,6 +77,22 @@ def slowed_by(polls: Sequence[Poll], quota: int) -> float:
     return max(1.0, sum(poll.per_minute for poll in polls) / room_for_polls(quota))
 
 
+def order_reads_per_minute(
+    backoff: Sequence[timedelta] = EngineSettings().poll_backoff,
+) -> tuple[int, int, int]:
+    """Return how many reads a minute orders and account need: always, and on top of that while
+    orders are open, in an order's first minute and later.
+
+    A read of the day order book shows all orders, so it does not matter how many are open.
+    """
+    always = (1 + ACCOUNT_READS) * round(timedelta(minutes=1) / RECONCILE)
+    due, reads = backoff[0], 0
+    while due <= timedelta(minutes=1):
+        reads += 1
+        due += backoff[min(reads, len(backoff) - 1)]
+    return always, reads, ceil(timedelta(minutes=1) / backoff[-1])
+
+
 def fitted(polls: Sequence[Poll], quota: int) -> tuple[Poll, ...]:
     """Return the polls as slow as they must be for `quota` requests a minute, all by one factor.
 
@@ -116,17 +135,22 @@ class PollWatch:
     """
 
     def __init__(self, *, quota: int, speed: float, post: Post) -> None:
-        self.quota, self._room = quota, room_for_polls(quota)
+        self.quota, self.room = quota, room_for_polls(quota)
         self._speed = speed
         self._post = post
-        self._needed = 0.0
+        self.asked = self.needed = 0.0
+        """Requests a minute, as the strategies' files ask for them and as they are made."""
+        self.slower = 1.0
+        """By which factor polls are made less often than the files ask for."""
         self._late_since: dict[str, datetime] = {}
         self.starved = ""
         """What is wrong, with its numbers; empty while polls come in time."""
 
-    def plan(self, polls: Sequence[Poll]) -> None:
-        """Learn which polls there are."""
-        self._needed = sum(poll.per_minute for poll in polls) * self._speed
+    def plan(self, asked: Sequence[Poll], polls: Sequence[Poll]) -> None:
+        """Learn which polls were asked for, and how they are made."""
+        self.asked = sum(poll.per_minute for poll in asked) * self._speed
+        self.needed = sum(poll.per_minute for poll in polls) * self._speed
+        self.slower = max(1.0, self.asked / self.needed) if polls else 1.0
 
     def due(self, poll: str, at: datetime, *, is_waiting: bool) -> None:
         """A poll is due; `is_waiting` when the one before it has no answer yet."""
@@ -139,12 +163,12 @@ class PollWatch:
             self.starved = ""
         elif is_starved and not self.starved:
             self.starved = "polls come late: the broker takes longer to answer than they are apart"
-            if self._needed > self._room:
-                needs = f"they need {self._needed:,.0f} requests a minute"
-                self.starved = f"polls come late: {needs}, the quota leaves {self._room:,}"
+            if self.needed > self.room:
+                needs = f"they need {self.needed:,.0f} requests a minute"
+                self.starved = f"polls come late: {needs}, the quota leaves {self.room:,}"
         else:
             return
-        numbers = {"needed": round(self._needed, 1), "room": self._room}
+        numbers = {"needed": round(self.needed, 1), "room": self.room}
         text = self.starved or "polls come in time again"
         self._post(Noted(at, Note(at, "FEED", text, numbers)))
 
@@ -168,8 +192,9 @@ class Feeds:
     def jobs(self, plans: Sequence[StrategyPlan], *, start: datetime) -> list[Job]:
         """Return the whole timetable, in the order in which jobs due at one instant fire."""
         exchanges = sorted({instrument.exchange for instrument in self.instruments.values()})
-        polls = fitted(polls_of(plans), self.quota)
-        self.polls.plan(polls)
+        asked = polls_of(plans)
+        polls = fitted(asked, self.quota)
+        self.polls.plan(asked, polls)
         return [
             Job("day", daily_at(DAY_START), self.on_day),
             *(

@@ -20,6 +20,7 @@ from bot.journal.errors import Unreachable
 from bot.journal.journal import Journal
 from bot.runtime.activity import TimeSlice
 from bot.runtime.inbox import Inbox, Urgency
+from bot.runtime.pulse import Trouble
 from bot.runtime.worlds.environment import Mark
 
 JOURNAL_RETRY_S: Final = 2.0
@@ -43,7 +44,7 @@ class LiveLoop:
         wake_at: Callable[[datetime | None], None],
         mark: Mark,
         show: Sequence[Show],
-        on_trouble: Callable[[str], None],
+        trouble: Trouble,
     ) -> None:
         self._engine = engine
         self._journal = journal
@@ -55,7 +56,7 @@ class LiveLoop:
         self._wake_at = wake_at
         self._mark = mark
         self._show = show
-        self._on_trouble = on_trouble
+        self._trouble = trouble
 
     async def run(self, stopped: asyncio.Event) -> None:
         """Handle events until `stopped` is set (by the StopRunning command)."""
@@ -99,7 +100,8 @@ class LiveLoop:
         while True:
             try:
                 await self._journal.write(entries)
+                self._trouble.end()
                 return
             except Unreachable as error:
-                self._on_trouble(f"the journal can't be written, nothing is sent: {error}")
+                self._trouble.begin(f"the journal can't be written, nothing is sent: {error}")
                 await asyncio.sleep(JOURNAL_RETRY_S)

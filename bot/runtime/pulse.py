@@ -1,15 +1,40 @@
 """The pulse: what happened lately, in one line, so that silence is never mistaken for death."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Final
 
+from bot.clock import Clock
 from bot.domain.entry import Note, RunState
 from bot.domain.quote import Quote
 from bot.engine.risk.checks import SILENT_PHASES
 from bot.engine.status import BotStatus
 
 _SHOWN: Final = ("quotes", "depths", "signals", "skips", "orders", "fills")
+
+
+class Trouble:
+    """What keeps the bot from its work at this moment, and since when: `bot status` says it first.
+
+    It is kept in memory alone, for it may be the journal itself that nothing can be written to.
+    """
+
+    def __init__(self, clock: Clock, show: Callable[[str], None]) -> None:
+        self._clock = clock
+        self._show = show
+        self.text = ""
+        """Empty while nothing is wrong."""
+        self.since: datetime | None = None
+
+    def begin(self, text: str) -> None:
+        """Say what is wrong; it may be said again, in other words too, until it is over."""
+        self.since = self.since or self._clock.now()
+        self.text = text
+        self._show(text)
+
+    def end(self) -> None:
+        """It is over."""
+        self.text, self.since = "", None
 
 
 class Pulse:

@@ -53,6 +53,7 @@ from bot.runtime.journal_file import (
     taken_over,
 )
 from bot.runtime.order_manager import OrderManager
+from bot.runtime.pulse import Trouble
 from bot.runtime.reads import DayOrderBook, Health, Reads
 from bot.runtime.run_controls import RunControls, RunOptions, Screen
 from bot.runtime.second_factor import SecondFactor, codes_asked
@@ -299,7 +300,7 @@ class Run:
                 self._faults.screen(self._screen.entry, partial(self._on_fault, "the screen")),
                 self._controls.see,
             ),
-            on_trouble=self._screen.trouble,
+            trouble=Trouble(market, self._screen.trouble),
             guard=self._faults.guard,
             retry=self._retry,
         )

@@ -4,7 +4,14 @@ from datetime import timedelta
 from pathlib import Path
 
 from bot.domain.message import Event, Noted
-from bot.runtime.feeds import POLLS_SHARE_PERCENT, Poll, PollWatch, fitted, room_for_polls
+from bot.runtime.feeds import (
+    POLLS_SHARE_PERCENT,
+    Poll,
+    PollWatch,
+    fitted,
+    order_reads_per_minute,
+    room_for_polls,
+)
 from tests.engine.stage import START
 from tests.staging import QUIET
 from tests.story import once, tell, write_project
@@ -54,6 +61,22 @@ async def test_a_run_says_at_its_start_that_polls_are_slower_than_asked_for(tmp_
 SLOWER = "need 120 a minute, the quota leaves 30: each comes 4.0 times less often"
 
 
+def test_the_watch_knows_what_polls_ask_for_and_how_they_are_made() -> None:
+    asked = [Poll("depth", symbol, timedelta(seconds=1)) for symbol in ("FPT", "HPG")]
+    watch = PollWatch(quota=60, speed=1.0, post=print)
+
+    watch.plan(asked, fitted(asked, 60))
+
+    assert (watch.asked, watch.needed, watch.room, watch.slower) == (120, 30, 30, 4.0)
+
+
+def test_orders_are_read_with_the_account_and_more_often_while_they_are_open() -> None:
+    backoff = [timedelta(seconds=each) for each in (0.5, 1, 2, 4, 8, 15)]
+
+    assert order_reads_per_minute(backoff) == (3, 7, 4)
+    assert order_reads_per_minute(backoff[:1]) == (3, 120, 120)
+
+
 # ---- polls that come late
 
 POLLS = [Poll("quote", "FPT", timedelta(seconds=5)), Poll("depth", "FPT", timedelta(seconds=1))]
@@ -66,7 +89,7 @@ class Watched:
     def __init__(self, *, quota: int = 60, speed: float = 1.0) -> None:
         self.told: list[str] = []
         self.watch = PollWatch(quota=quota, speed=speed, post=self._post)
-        self.watch.plan(POLLS)
+        self.watch.plan(POLLS, POLLS)
 
     def _post(self, event: Event) -> None:
         assert isinstance(event, Noted)

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from bot.clock import SimulatedClock
 from bot.domain.message import Command, ReadAccount, ReadTodaysOrders, Recovered
 from bot.domain.recovery import Recovery
 from bot.engine.engine import Engine, EngineSettings, invoke_plainly
@@ -9,6 +10,7 @@ from bot.runtime.activity import Activity, TimeSlice
 from bot.runtime.faults import FaultGuard
 from bot.runtime.inbox import Inbox
 from bot.runtime.live import LiveLoop
+from bot.runtime.pulse import Trouble
 from tests.engine.stage import RULEBOOK
 from tests.staging import DAY, START, set_stage
 
@@ -38,7 +40,7 @@ async def test_a_command_that_raises_is_a_fault_and_the_others_are_begun(
         wake_at=lambda _: None,
         mark=lambda entry: entry,
         show=(),
-        on_trouble=print,
+        trouble=Trouble(SimulatedClock(START), print),
     )
 
     inbox.post(Recovered(START, Recovery(DAY)))

@@ -3,11 +3,12 @@
 from dataclasses import replace
 from datetime import timedelta
 
+from bot.clock import SimulatedClock
 from bot.domain.entry import RunState
 from bot.domain.instrument import Phase
 from bot.engine.status import BotStatus
-from bot.runtime.pulse import Pulse
-from tests.engine.stage import Stage
+from bot.runtime.pulse import Pulse, Trouble
+from tests.engine.stage import START, Stage
 
 MINUTES = timedelta(minutes=5)
 
@@ -78,3 +79,18 @@ def test_a_strategy_without_its_history_says_what_it_waits_for() -> None:
     told = texts(replace(seen, strategies=(warming,)))
 
     assert told == ["1 waiting for 20 bars (7 so far), 0 open · 10 quotes"]
+
+
+def test_a_trouble_is_known_from_its_begin_to_its_end() -> None:
+    clock, shown = SimulatedClock(START), list[str]()
+    trouble = Trouble(clock, shown.append)
+
+    trouble.begin("the disk is full")
+    clock.advance_to(START + timedelta(minutes=1))
+    trouble.begin("the disk is away")
+    while_it_lasts = (trouble.text, trouble.since)
+    trouble.end()
+
+    assert while_it_lasts == ("the disk is away", START)
+    assert (trouble.text, trouble.since) == ("", None)
+    assert shown == ["the disk is full", "the disk is away"]

@@ -80,6 +80,7 @@ def _lines(invocation: Invocation, found: Fields) -> list[str]:
 def lines_of(status: Mapping[str, object], which: str) -> Iterator[str]:
     """The status in words, `which` bot it is first; STOPPED is one line."""
     found = Fields(status)
+    yield from _trouble(found.inner("trouble"))
     if found["state"] == RunState.STOPPED:
         yield f"STOPPED  {which}"
         return
@@ -128,6 +129,13 @@ def lines_of(status: Mapping[str, object], which: str) -> Iterator[str]:
             was = f" (was {row.text('was')})" if row.text("was") else ""
             shown.append(f"{row.text('call')} {row.text('field')} {row.text('change')}{was}")
         yield from _rows("drift", [", ".join(shown)])
+
+
+def _trouble(trouble: Fields) -> Iterator[str]:
+    if text := trouble.text("text"):
+        since = trouble.instant("since")
+        when = f"since {minute_of(since)}: " if since else ""
+        yield from _rows("TROUBLE", [f"{when}{text}"])
 
 
 def _rows(name: str, values: Sequence[str]) -> Iterator[str]:
@@ -200,6 +208,11 @@ def _rate(rate: Fields) -> Iterator[str]:
         yield f"{rate.whole('used'):,} of {rate.whole('per_minute'):,} this minute{queued}"
     if rate.get("is_degraded"):
         yield "the broker is limiting us in the long term; reads come late"
+    polls = rate.inner("polls")
+    asked, room, slower = (polls.number(name) for name in ("asked", "room", "slower"))
+    if slower > 1:
+        needs = f"they would need {asked:,.0f} a minute, the quota leaves them {room:,.0f}"
+        yield f"polls come {slower:.1f} times less often than the files ask for: {needs}"
     if starved := rate.text("starved"):
         yield starved
 

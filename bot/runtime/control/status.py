@@ -29,8 +29,9 @@ class Facts:
 def status_of(parts: Parts, facts: Facts) -> Fields:
     """Return all that an operator may want to see. Money is VND, instants are UTC."""
     status, broker = parts.engine.status(), facts.broker
-    budget = broker.budget
+    trouble = {"text": parts.trouble.text, "since": instant(parts.trouble.since)}
     return {
+        "trouble": trouble if parts.trouble.text else None,
         "state": status.state,
         "reason": status.reason,
         "since": instant(status.since),
@@ -71,19 +72,31 @@ def status_of(parts: Parts, facts: Facts) -> Fields:
         "orders_today": dict(status.orders_today),
         "day_result": status.day_result,
         "clock_offset_s": broker.offset.value.total_seconds(),
-        "rate": {  # of this minute; degraded: the broker limits us in the long term
-            "used": budget.used,
-            "per_minute": budget.per_minute,
-            "waiting": budget.waiting,
-            "is_degraded": budget.is_degraded,
-            "starved": parts.polls.starved,
-        },
+        "rate": _rate(parts, broker),
         "inbox": {  # events that wait to be decided on; market data that made room for newer
             "waiting": sum(parts.inbox.waiting.values()),
             "asked": parts.inbox.waiting[Urgency.OPERATOR],
             "passed_over": parts.inbox.passed_over,
         },
         "drift": [fields_of(each) for each in broker.drift.seen],
+    }
+
+
+def _rate(parts: Parts, broker: Broker) -> Fields:
+    """The requests of this minute; degraded: the broker limits us in the long term."""
+    budget, polls = broker.budget, parts.polls
+    return {
+        "used": budget.used,
+        "per_minute": budget.per_minute,
+        "waiting": budget.waiting,
+        "is_degraded": budget.is_degraded,
+        "starved": polls.starved,
+        "polls": {  # requests a minute: as the files ask for, as they are made, what has room
+            "asked": round(polls.asked, 1),
+            "made": round(polls.needed, 1),
+            "room": polls.room,
+            "slower": round(polls.slower, 2),
+        },
     }
 
 

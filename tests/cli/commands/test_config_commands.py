@@ -30,7 +30,7 @@ def test_the_shipped_demo_passes_and_its_cost_is_told(capsys: Capture) -> None:
 
     assert (code, err) == (0, "")
     assert out.splitlines()[0].endswith("mode sandbox, 2 strategies, 3 symbols")
-    assert "polls may use 300 of 600 requests" in out.splitlines()[-1]
+    assert "polls may use 300 of 600 requests" in out.splitlines()[-2]
 
 
 def test_the_configuration_in_this_folder_is_the_one_in_use(capsys: Capture, folder: Path) -> None:

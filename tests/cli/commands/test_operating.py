@@ -105,7 +105,12 @@ def test_the_status_tells_rate_and_drift(running: RunningBot) -> None:
     found = json.loads(running.call("status", "--json").out)
 
     assert found["drift"] == []
-    assert set(found["rate"]) == {"used", "per_minute", "waiting", "is_degraded", "starved"}
+    assert found["trouble"] is None
+    said = {"used", "per_minute", "waiting", "is_degraded", "starved", "polls"}
+    assert set(found["rate"]) == said
+    polls = found["rate"]["polls"]
+    assert polls["asked"] == polls["made"] <= polls["room"]
+    assert polls["slower"] == 1
 
 
 def test_a_time_of_day_is_one_of_the_day_that_the_bot_trades(running: RunningBot) -> None:

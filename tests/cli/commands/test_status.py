@@ -152,3 +152,24 @@ def test_drift_is_a_line_of_its_own() -> None:
     lines = list(lines_of({**RUNNING, "drift": [field]}, WHICH))
 
     assert lines[-1] == "drift       stock_quote price_vnd renamed (was price)"
+
+
+def test_what_keeps_the_bot_from_working_is_said_first() -> None:
+    text = "the journal can't be written, nothing is sent: database or disk is full"
+    trouble = {"text": text, "since": "2026-11-19T02:31:00+00:00"}
+
+    lines = list(lines_of({**RUNNING, "trouble": trouble}, WHICH))
+
+    assert lines[0] == f"TROUBLE     since 09:31: {text}"
+    assert lines[1:] == list(lines_of({**RUNNING, "trouble": None}, WHICH))
+
+
+def test_polls_that_the_quota_slows_down_are_said_with_their_numbers() -> None:
+    polls = {"asked": 132.0, "made": 30.0, "room": 30, "slower": 4.4}
+
+    lines = list(lines_of({**RUNNING, "rate": {**RUNNING["rate"], "polls": polls}}, WHICH))
+
+    assert lines[-1].strip() == (
+        "polls come 4.4 times less often than the files ask for: they would need 132 a minute, the "
+        "quota leaves them 30"
+    )

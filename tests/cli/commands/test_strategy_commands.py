@@ -54,7 +54,11 @@ def test_a_named_file_is_checked_without_any_configuration(capsys: Capture, fold
         "  quote FPT      every 10s       6.0 a minute",
         "  quote HPG      every 10s       6.0 a minute",
         "  together 12.0 a minute, polls may use 30 of 60 requests, the rest is for orders",
+        "  orders and account 3 a minute; with open orders 4 more, 7 in the first minute of one",
     ]
+
+
+SLOWED = "each comes 4.4 times less often, 26.7 a minute"
 
 
 def test_wakes_that_cost_more_than_the_quota_are_said(capsys: Capture, folder: Path) -> None:
@@ -63,7 +67,13 @@ def test_wakes_that_cost_more_than_the_quota_are_said(capsys: Capture, folder: P
 
     _, out, _ = called(capsys, "strategy", "check", "mine.yaml")
 
-    assert "needs 132 a minute, quota leaves 30: every poll will be slower" in out
+    assert out.splitlines()[1:6] == [
+        "  depth FPT      every 1s asked, 5s made   12.0 a minute",
+        "  depth HPG      every 1s asked, 5s made   12.0 a minute",
+        "  quote FPT      every 10s asked, 44s made    1.4 a minute",
+        "  quote HPG      every 10s asked, 44s made    1.4 a minute",
+        "  together 132.0 a minute asked, the quota of 60 leaves 30: " + SLOWED,
+    ]
 
 
 def test_every_mistake_is_on_stderr_and_counted(capsys: Capture, folder: Path) -> None:
