@@ -41,7 +41,6 @@ from bot.engine.settings import (
 )
 from bot.engine.state import State
 from bot.engine.status import BotStatus, SymbolSeen, status_of, symbol_status_of
-from bot.engine.tracked import AmendStage
 
 __all__ = [
     "BotStatus",
@@ -150,7 +149,7 @@ class Engine:
             guarded(state, "orders past their time", cancels.request_expired, state)
         if state.cancels:
             guarded(state, "cancels", cancels.advance, state)
-        if state.amends:
+        if index.amending:
             guarded(state, "amendments", amends.advance, state)
         if index.order_polls or index.intent_polls:
             guarded(state, "polls", _poll, state)
@@ -211,9 +210,8 @@ def _deadlines(state: State) -> Iterator[datetime | None]:
             yield deadlines.next_after(state.now)
     for held in sends.held(state) if index.held else ():
         yield held.held_until
-    for amend in state.amends.values():
-        if amend.stage is not AmendStage.OVER:
-            yield amend.due
+    for amend in index.amending.of(True):
+        yield amend.due
     for cancel in () if state.gate.lacks_token else state.cancels.values():
         yield cancel.due
     yield state.bars.next_end(state.now)

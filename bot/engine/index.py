@@ -8,7 +8,8 @@ Groups keep the order in which their things first appeared, as a scan of all of 
 """
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime
 from functools import partial
 from heapq import heapify, heappop, heappush
@@ -18,7 +19,7 @@ from typing import Final, Generic, TypeVar
 
 from bot.domain.order import Intent, OrderType, SendState, Side
 from bot.domain.rulebook import Rulebook
-from bot.engine.tracked import TrackedIntent, TrackedOrder, Watched
+from bot.engine.tracked import AmendStage, TrackedAmend, TrackedIntent, TrackedOrder, Watched
 
 _HARMLESS: Final = frozenset({SendState.DENIED, SendState.EXPIRED_LOCAL, SendState.NOT_SENT})
 _CERTAINLY_NOT_PLACED: Final = frozenset(
@@ -144,6 +145,33 @@ class Deadlines(Generic[T]):
         return None
 
 
+class SeenIds:
+    """Ids in the order in which they were first seen."""
+
+    def __init__(self, ids: Iterable[str] = ()) -> None:
+        self._places = {order_id: place for place, order_id in enumerate(ids)}
+
+    def add(self, order_id: str) -> None:
+        """Note an id; it keeps its place when it is seen again."""
+        self._places.setdefault(order_id, len(self._places))
+
+    def until_now(self) -> "KnownIds":
+        """Return those seen so far, whatever is seen later."""
+        return KnownIds(self._places, len(self._places))
+
+
+@dataclass(frozen=True, slots=True)
+class KnownIds:
+    """The first `count` of the ids that were seen: nothing is copied for each order."""
+
+    places: Mapping[str, int]
+    count: int
+
+    def __contains__(self, order_id: object) -> bool:
+        place = self.places.get(str(order_id))
+        return place is not None and place < self.count
+
+
 class Index:
     """All orders and intents of the day, and those of earlier days that are still questions.
 
@@ -168,6 +196,7 @@ class Index:
         self.reserved = Sums()
         self.orders_at_market = Groups[str, TrackedOrder]()
         self.intents_at_market = Groups[str, TrackedIntent]()
+        self.amending = Groups[bool, TrackedAmend]()
         self.order_polls = Deadlines[TrackedOrder]()
         self.intent_polls = Deadlines[TrackedIntent]()
         self.expiries = Deadlines[TrackedOrder]()
@@ -194,6 +223,12 @@ class Index:
         self._alike.put(tracked, fingerprint_of(intent))
         tracked.watch = partial(self._file_intent, tracked)
         self._file_intent(tracked, "state")
+
+    def track_amend(self, amend: TrackedAmend) -> None:
+        """Keep an amendment in sight until it is over."""
+        amend.number = next(self._numbers)
+        amend.watch = partial(self._file_amend, amend)
+        self._file_amend(amend, "stage")
 
     def forget_order(self, order_id: str) -> None:
         """Know nothing of an order any more, if anything was known."""
@@ -265,6 +300,9 @@ class Index:
         self.intents_at_market.put(
             tracked, intent.account if is_paid_for and price is None else None
         )
+
+    def _file_amend(self, amend: TrackedAmend, _moved: str) -> None:
+        self.amending.put(amend, amend.stage is not AmendStage.OVER or None)
 
     # -------------------------------------------------------------------------------- what is asked
 

@@ -22,6 +22,7 @@ from bot.domain.order import OrderState
 from bot.domain.quote import Bar
 from bot.engine import gate, wake
 from bot.engine.bars import BarSeries
+from bot.engine.index import SeenIds
 from bot.engine.orders import sends, unknown
 from bot.engine.risk.accounts import note_holdings
 from bot.engine.state import State
@@ -29,7 +30,6 @@ from bot.engine.tracked import (
     DepthSeen,
     PhaseSeen,
     QuoteSeen,
-    SeenIds,
 )
 from bot.strategy import BarView, DepthView
 

@@ -26,7 +26,7 @@ from bot.domain.plan import Limits
 from bot.domain.rulebook import Rulebook
 from bot.engine.bars import Bars
 from bot.engine.flows import Flows
-from bot.engine.index import Index
+from bot.engine.index import Index, SeenIds
 from bot.engine.settings import EngineSettings, Guard, Invoke, LoadedStrategy, unguarded
 from bot.engine.tracked import (
     BEGINNING,
@@ -38,7 +38,6 @@ from bot.engine.tracked import (
     Instance,
     PhaseSeen,
     QuoteSeen,
-    SeenIds,
     StrategyState,
     TrackedAmend,
     TrackedCancel,
@@ -222,7 +221,7 @@ class State:
             for symbol, instance in strategy.instances.items():
                 self.instances.setdefault(symbol, []).append((strategy, instance))
         self._records: list[Command] = []
-        self._others: list[Command] = []
+        self._others: dict[Command, None] = {}
 
     def _started(self, loaded: LoadedStrategy) -> StrategyState:
         plan, instances = loaded.plan, {}
@@ -246,14 +245,12 @@ class State:
 
     def command(self, command: Command) -> None:
         """Have something done, once per event, with an order named as the broker knows it."""
-        addressed = self.chains.addressed(command)
-        if addressed not in self._others:
-            self._others.append(addressed)
+        self._others[self.chains.addressed(command)] = None
 
     def drain(self) -> list[Command]:
         """Return the commands of the event, records first, and forget them."""
-        commands = self._records + self._others
-        self._records, self._others = [], []
+        commands = [*self._records, *self._others]
+        self._records, self._others = [], {}
         return commands
 
     def note(

@@ -1,6 +1,6 @@
 """What the engine remembers of each thing that is under way."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -88,33 +88,6 @@ class BackOff:
         return BackOff(now + distances[step], step)
 
 
-class SeenIds:
-    """Ids in the order in which they were first seen."""
-
-    def __init__(self, ids: Iterable[str] = ()) -> None:
-        self._places = {order_id: place for place, order_id in enumerate(ids)}
-
-    def add(self, order_id: str) -> None:
-        """Note an id; it keeps its place when it is seen again."""
-        self._places.setdefault(order_id, len(self._places))
-
-    def until_now(self) -> "KnownIds":
-        """Return those seen so far, whatever is seen later."""
-        return KnownIds(self._places, len(self._places))
-
-
-@dataclass(frozen=True, slots=True)
-class KnownIds:
-    """The first `count` of the ids that were seen: nothing is copied for each order."""
-
-    places: Mapping[str, int]
-    count: int
-
-    def __contains__(self, order_id: object) -> bool:
-        place = self.places.get(str(order_id))
-        return place is not None and place < self.count
-
-
 class Watched:
     """A thing that tells its index of every assignment to one of its `WATCHED` fields.
 
@@ -148,7 +121,7 @@ class TrackedIntent(Watched):
     order_state: OrderState = OrderState.INITIALIZED
     order_id: str | None = None
     sent_at: datetime | None = None
-    known_ids: KnownIds = KnownIds({}, 0)
+    known_ids: Container[str] = frozenset()
     absent_reads: int = 0
     refusal_code: str = ""
     held_until: datetime | None = None
@@ -196,13 +169,15 @@ class AmendVerdict(StrEnum):
 
 
 @dataclass(slots=True)
-class TrackedAmend:
+class TrackedAmend(Watched):
     """An amendment of one field, followed until a row shows what became of it.
 
     `old` is the value in the row that was read before the PUT. Rows asked for before `since` say
     nothing; `hopeless_at` is when the PUT can no longer arrive, None while its answer is awaited.
     `keeps_id`: the answer was good, under the order's own id.
     """
+
+    WATCHED = frozenset({"stage"})
 
     ask: AmendAsked
     old: int
@@ -216,6 +191,11 @@ class TrackedAmend:
     code: str = ""
     verdict: AmendVerdict | None = None
     text: str = ""
+
+    @property
+    def name(self) -> str:
+        """The order that it changes, by the broker's id."""
+        return self.ask.order_id
 
     @property
     def is_of_price(self) -> bool:

@@ -14,7 +14,7 @@ from bot.domain.order import (
     Side,
 )
 from bot.engine.state import State
-from bot.engine.tracked import TrackedIntent, TrackedOrder
+from bot.engine.tracked import AmendStage, TrackedIntent, TrackedOrder
 
 _DEAD = {SendState.REFUSED, SendState.NOT_PLACED, SendState.NOT_SENT}
 _HARMLESS = {SendState.DENIED, SendState.EXPIRED_LOCAL, SendState.NOT_SENT}
@@ -45,6 +45,9 @@ def _answers(state: State) -> Iterator[tuple[str, Any, Any]]:
     yield "numbers", sorted(each.number for each in orders), [each.number for each in orders]
     yield "open orders", _ids(state.open_orders()), _ids(working)
     yield "pending intents", _ids(state.pending_intents()), _ids(pending)
+    under_way = [one for one in state.amends.values() if one.stage is not AmendStage.OVER]
+    under_way.sort(key=lambda one: one.number)
+    yield "amendments", _ids(index.amending.of(True)), _ids(under_way)
     yield "held intents", _ids(index.held.of(True)), _ids(held)
     symbols = {each.row.symbol for each in orders} | {each.intent.symbol for each in intents}
     for symbol in symbols:

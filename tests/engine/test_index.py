@@ -285,7 +285,11 @@ class Story:
                 one.intent,
                 one.state,
                 one.order_id,
-                attempt_of(one.intent, one.sent_at, *one.known_ids.places) if one.sent_at else None,
+                attempt_of(
+                    one.intent, one.sent_at, *filter(one.known_ids.__contains__, state.orders)
+                )
+                if one.sent_at
+                else None,
             )
             for one in state.intents.values()
         )

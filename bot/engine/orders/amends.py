@@ -41,6 +41,7 @@ def on_amend_asked(state: State, event: AmendAsked) -> None:
     if checks[-1].passed:
         _decide(state, ask, order, checks)
         state.amends[order_id] = amend
+        state.index.track_amend(amend)
         state.command(ReadOrder(order_id, "before amend"))
         return
     if before is None or before.stage is AmendStage.OVER:
@@ -53,15 +54,15 @@ def on_amend_asked(state: State, event: AmendAsked) -> None:
 
 def advance(state: State) -> None:
     """Take every amendment that is due one step on."""
-    for order_id, amend in list(state.amends.items()):
-        if amend.stage is not AmendStage.OVER:
-            guarded(state, f"the amendment of {order_id}", _advance, state, order_id, amend)
+    for amend in state.index.amending.of(True):
+        guarded(state, f"the amendment of {amend.name}", _advance, state, amend)
 
 
-def _advance(state: State, order_id: str, amend: TrackedAmend) -> None:
-    order = state.orders.get(order_id)
+def _advance(state: State, amend: TrackedAmend) -> None:
+    order = state.orders.get(amend.name)
     if order is None:
-        del state.amends[order_id]
+        amend.stage = AmendStage.OVER
+        del state.amends[amend.name]
     elif not order.is_open:
         is_done = amend.stage is not AmendStage.READING and _value(amend, order) == amend.new
         verdict = AmendVerdict.DONE if is_done else AmendVerdict.ENDED

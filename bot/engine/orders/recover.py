@@ -13,11 +13,12 @@ from bot.domain.order import Intent, OrderReport, OrderState, SendState
 from bot.domain.recovery import Recovery, StoredIntent
 from bot.engine import gate, market, wake
 from bot.engine.gate import guarded
+from bot.engine.index import SeenIds
 from bot.engine.orders import cancels, orders, sends
 from bot.engine.orders.orders import move_intent, move_unplaced
 from bot.engine.risk.accounts import flow_of
 from bot.engine.state import BY_ENGINE, LASTING, State
-from bot.engine.tracked import BackOff, Position, SeenIds, TrackedIntent, TrackedOrder
+from bot.engine.tracked import BackOff, Position, TrackedIntent, TrackedOrder
 
 _ORDER_STATES: Final[Mapping[SendState, OrderState]] = {
     SendState.READY: OrderState.INITIALIZED,
