@@ -1,11 +1,14 @@
 """A start from a checkpoint is a start from the whole ledger, whatever became of its writing."""
 
+import io
 import json
 import os
 import pickle
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from random import Random
@@ -26,6 +29,7 @@ from tests.sandbox.client import (
     bench,
     order_body,
     orders_path,
+    ready,
     scenario,
 )
 
@@ -231,17 +235,23 @@ async def test_a_checkpoint_of_another_ledger_or_rulebook_is_ignored(
     assert caplog.text.count("why=of another scenario, rulebook or program") == 2
 
 
+@pytest.mark.parametrize("maker", [os.mkdir, io.FileIO, partial])
 async def test_a_checkpoint_calls_nothing_that_is_not_a_state(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, maker: Callable[..., Any]
 ) -> None:
     day = await random_day(tmp_path)
     newest = kept_files(day.path)[".checkpoint"]
     magic, head, _ = newest.read_bytes().split(b"\n", 2)
     made = tmp_path / "made"
+    asked: dict[object, tuple[object, ...]] = {
+        os.mkdir: (str(made), 0o700),
+        io.FileIO: (str(made), "w"),
+        partial: (os.mkdir, str(made)),
+    }
 
     class Trap:
-        def __reduce__(self) -> tuple[object, tuple[str]]:
-            return os.mkdir, (str(made),)
+        def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+            return maker, asked[maker]
 
     body = magic + b"\n" + head + b"\n" + pickle.dumps(Trap())
     newest.write_bytes(body + sha256(body).digest())
@@ -250,7 +260,23 @@ async def test_a_checkpoint_calls_nothing_that_is_not_a_state(
 
     assert resumed.sandbox.now == resumed_at(day.path)
     assert not made.exists()
-    assert "posix.mkdir has no place in a checkpoint" in caplog.text
+    assert "has no place in a checkpoint" in caplog.text
+
+
+async def test_a_nonce_from_before_the_checkpoint_is_still_used_up(tmp_path: Path) -> None:
+    path = tmp_path / "sandbox.jsonl"
+    first = await ready(scenario(), path)
+    await first.place()
+    first.sandbox.close()
+    second = bench(scenario(), path, checkpoint_every=1)
+    second.pass_time(1)
+
+    third = bench(scenario(), path)
+    third.token = first.token
+    reused = await third.call("GET", READS[0], headers={"X-FH-NONCE": "nonce-2"})
+
+    assert names_in(tmp_path) == ["sandbox.jsonl", "sandbox.jsonl.checkpoint"]
+    assert reused.json()["error_code"] == "AUTH_NONCE_REUSED"
 
 
 async def test_a_checkpoint_holds_no_secret_and_nobody_else_may_read_it(tmp_path: Path) -> None:
