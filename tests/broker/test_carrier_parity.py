@@ -51,6 +51,7 @@ ANSWERS = (
     b"HTTP/1.1 503\r\nContent-Length: 2, 2\r\nX-Empty:\r\nX-Tab:\ta\t \r\n\r\n{}",
     b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n" + b"x" * 100,
     b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/plain \r\nContent-Length: 2\r\n\r\n{}",
 )
 PIECES = (
     b"\r\n", b"\n", b"\r", b" ", b"\t", b"\0", b":", b",", b"\xe1", b"0", b"1", b"99999999999",

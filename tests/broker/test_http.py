@@ -16,7 +16,15 @@ import pytest
 
 from bot.broker.connect import connect, connect_lanes
 from bot.broker.errors import ForbiddenAddress
-from bot.broker.link import Bounds, HttpRequest, LateAnswer, Link, Traffic, UnusableAnswer
+from bot.broker.link import (
+    HEAD_BYTES_MAX,
+    Bounds,
+    HttpRequest,
+    LateAnswer,
+    Link,
+    Traffic,
+    UnusableAnswer,
+)
 from bot.protocol.answer import Answer, NoAnswer
 from bot.protocol.endpoints.endpoint import Lane
 from tests.broker.loopback import RawServer, Script, raw_server, reply, reset
@@ -277,6 +285,16 @@ async def test_an_answer_may_end_in_every_lawful_way(exchanged: Exchanged, raw: 
 
     assert isinstance(answer, Answer)
     assert (answer.http_status, answer.body) == (200, b"{}")
+
+
+@pytest.mark.wire
+async def test_a_head_without_an_end_is_no_answer(exchanged: Exchanged):
+    endless = b"HTTP/1.1 200 OK\r\nX: " + b"y" * 4 * HEAD_BYTES_MAX + b"\r\n"
+
+    answer = await exchanged(answering(endless + b"Content-Length: 2\r\n\r\n{}"))
+
+    assert type(answer) is NoAnswer
+    assert answer.is_sent
 
 
 @pytest.mark.wire
