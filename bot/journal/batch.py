@@ -93,7 +93,7 @@ class Memory:
     def keep(self, table: sa.Table, row: Row) -> None:
         """Remember a row as it is stored now."""
         kept = self.rows.setdefault(table.name, {})
-        _keep(kept, tuple(row[column.name] for column in table.primary_key), row)
+        _keep(kept, key_of(table, row), row)
 
     def keep_polled(self, order_id: str, raw: Plain) -> None:
         """Remember the last element polled of an order."""
@@ -227,8 +227,8 @@ class Batch:
         """
         row = rows.row_of(entry)
         row["updated_seq"] = self._next_seq()
-        key = tuple(row[column.name] for column in tables.orders.primary_key)
-        if (stored := self._find(tables.orders, key)) is not None:
+        stored = self._find(tables.orders, key_of(tables.orders, row))
+        if stored is not None:
             self._change_found(tables.orders, stored, row)
         else:
             row |= {"seq": row["updated_seq"], "first_at": row["at"]}
@@ -251,9 +251,8 @@ class Batch:
         """A row as it is stored now."""
         if (kept := self._memory.rows.get(table.name, {}).get(key)) is not None:
             return kept
-        names = [column.name for column in table.primary_key]
-        values = {f"its_{name}": value for name, value in zip(names, key, strict=True)}
-        found = self.connection.rows(_row_of(table), values)
+        values = zip(map(_its, _key_names(table)), key, strict=True)
+        found = self.connection.rows(_row_of(table), dict(values))
         if not found:
             return None
         row = dict(zip(table.c.keys(), found[0], strict=True))
@@ -265,8 +264,9 @@ class Batch:
     ) -> None:
         whole, before = {**stored, **values}, stored["seal"]
         whole["seal"] = self._seal(table, whole, before=None if before is None else str(before))
-        its = {f"its_{column.name}": stored[column.name] for column in table.primary_key}
-        changed = {**its, **values, "seal": whole["seal"], "left_seal": before}
+        changed = {**values, "seal": whole["seal"], "left_seal": before}
+        for name in _key_names(table):
+            changed[_its(name)] = stored[name]
         self.connection.put(_change_in(table, tuple(values)), changed)
         self._memory.keep(table, whole)
 
@@ -316,7 +316,22 @@ def _change_in(table: sa.Table, names: tuple[str, ...]) -> sa.Update:
 
 
 def _its_key(table: sa.Table) -> list[sa.ColumnElement[bool]]:
-    return [column == given(f"its_{column.name}") for column in table.primary_key]
+    return [table.c[name] == given(_its(name)) for name in _key_names(table)]
+
+
+def _its(name: str) -> str:
+    """The parameter that a column of the key is compared with."""
+    return f"its_{name}"
+
+
+@cache
+def _key_names(table: sa.Table) -> tuple[str, ...]:
+    return tuple(column.name for column in table.primary_key)
+
+
+def key_of(table: sa.Table, row: Mapping[str, Plain]) -> Key:
+    """What a row is found by."""
+    return tuple([row[name] for name in _key_names(table)])
 
 
 def seals_of(table: sa.Table) -> str:

@@ -6,22 +6,27 @@ Each has to touch exactly one row for each set of values.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.sql.visitors import cloned_traverse
 
 from bot.journal.encoding import Plain
 from bot.journal.engines import BEGIN_WRITING
 from bot.journal.errors import WrittenByAnother
+from bot.journal.tables import chains
 
 if TYPE_CHECKING:
     import sqlite3
 
     import psycopg
+
+TOGETHER_MAX: Final = 24
+"""How many rows go in one statement of PostgreSQL."""
 
 Values = tuple[Plain, ...]
 Statement = sa.Select[Any] | sa.CompoundSelect[Any] | sa.Insert | sa.Update
@@ -36,12 +41,14 @@ def given(name: str) -> sa.BindParameter[Any]:
 class Compiled:
     """A statement in the driver's words, with the names of its parameters in their order.
 
-    `fixed` are those whose values stand in the statement.
+    `fixed` are parameters that the compiler itself has put in.
     """
 
     text: str
     names: tuple[str, ...]
     fixed: Mapping[str, Plain]
+    table: str
+    is_update: bool
 
     def bound(self, values: Mapping[str, Plain]) -> Values:
         """The parameters in their order. Raises KeyError for one that is not given."""
@@ -62,8 +69,8 @@ class WriterConnection(ABC):
     """A connection of the one writer. Raises DBAPIError as SQLAlchemy's own would."""
 
     def __init__(self, engine: sa.Engine) -> None:
-        self._dialect = engine.dialect
-        with self._errors():
+        self._errors = _AsSqlalchemys(engine.dialect)
+        with self._errors:
             self._pooled = engine.raw_connection()
         self._wording = _dialect_of(engine)(paramstyle=self.PARAMSTYLE)
         self._compiled: dict[Statement, Compiled] = {}
@@ -83,7 +90,7 @@ class WriterConnection(ABC):
         """Ask, after all that was put."""
         self.flush()
         compiled = self._compiled.get(statement) or self._compile(statement)
-        with self._errors():
+        with self._errors:
             return self._ask(compiled.text, compiled.bound(values))
 
     def flush(self) -> None:
@@ -91,7 +98,7 @@ class WriterConnection(ABC):
         steps, self._steps = self._steps, []
         if not steps:
             return
-        with self._errors():
+        with self._errors:
             counts = self._run(steps)
         for step, count in zip(steps, counts, strict=True):
             if count != len(step.times):
@@ -113,18 +120,18 @@ class WriterConnection(ABC):
     def commit(self) -> None:
         """Make the transaction durable."""
         assert not self._steps, "everything is flushed before a commit"
-        with self._errors():
+        with self._errors:
             self._pooled.commit()
 
     def rollback(self) -> None:
         """Take the transaction back, or let go of a connection that can't any more."""
         self._steps = []
         try:
-            with self._errors():
+            with self._errors:
                 self._pooled.rollback()
         except DBAPIError:
             self.is_lost = True
-            with suppress(DBAPIError), self._errors():
+            with suppress(DBAPIError), self._errors:
                 self._pooled.invalidate()
 
     def release(self) -> None:
@@ -132,20 +139,39 @@ class WriterConnection(ABC):
         self._pooled.close()
 
     def _compile(self, statement: Statement) -> Compiled:
-        made = statement.compile(dialect=self._wording, compile_kwargs={"render_postcompile": True})
-        names = tuple(made.positiontup or ())
-        fixed = {name: value for name, value in made.params.items() if value is not None}
-        self._compiled[statement] = Compiled(str(made), names, fixed)
+        # Values that never differ become part of the text: SQLite plans anew for each given one
+        # that a partial index depends on.
+        fixed = cloned_traverse(statement, {}, {"bindparam": _fix})
+        made = fixed.compile(dialect=self._wording, compile_kwargs={"render_postcompile": True})
+        left = {name: value for name, value in made.params.items() if value is not None}
+        self._compiled[statement] = Compiled(
+            text=str(made),
+            names=tuple(made.positiontup or ()),
+            fixed=left,
+            table=str(statement.table) if isinstance(statement, sa.Insert | sa.Update) else "",
+            is_update=isinstance(statement, sa.Update),
+        )
         return self._compiled[statement]
 
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        driver = self._dialect.loaded_dbapi.Error
-        try:
-            yield
-        except driver as error:
+
+def _fix(parameter: sa.BindParameter[Any]) -> None:
+    parameter.literal_execute = parameter.value is not None
+
+
+class _AsSqlalchemys:
+    """What the driver raises inside becomes what SQLAlchemy would raise. May be entered again."""
+
+    def __init__(self, dialect: sa.Dialect) -> None:
+        self._dialect = dialect
+        self._driver: type[Exception] = dialect.loaded_dbapi.Error
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, self._driver):
             raise DBAPIError.instance(
-                None, None, error, driver, hide_parameters=True, dialect=self._dialect
+                None, None, error, self._driver, hide_parameters=True, dialect=self._dialect
             ) from error
 
 
@@ -160,7 +186,7 @@ class SqliteConnection(WriterConnection):
         self._cursor = raw.cursor()
 
     def begin(self) -> None:
-        with self._errors():
+        with self._errors:
             self._cursor.execute(BEGIN_WRITING)
 
     def release(self) -> None:
@@ -179,7 +205,12 @@ class SqliteConnection(WriterConnection):
 
 
 class PostgresConnection(WriterConnection):
-    """PostgreSQL: what goes together goes in one round trip; the driver begins by itself."""
+    """PostgreSQL: what goes together goes in one round trip; the driver begins by itself.
+
+    Few rows go as one statement, `WITH a AS (INSERT …), b AS (UPDATE …) SELECT …`, many through the
+    driver's pipeline, which costs more to begin with and less a row. The parts of one statement
+    don't see each other: a row of the same table is changed in the next.
+    """
 
     PARAMSTYLE = "format"
 
@@ -191,10 +222,22 @@ class PostgresConnection(WriterConnection):
         return self._pooled.driver_connection  # type: ignore[return-value]
 
     def _ask(self, text: str, values: Values) -> Sequence[Values]:
-        with self._raw.pipeline():
-            return self._raw.execute(text, values, prepare=True).fetchall()
+        return self._raw.execute(text, values, prepare=True).fetchall()
 
     def _run(self, steps: Sequence[Step]) -> list[int]:
+        if sum(len(step.times) for step in steps) > TOGETHER_MAX:
+            return self._run_through_pipeline(steps)
+        counts, together = [0] * len(steps), Together()
+        for number, step in enumerate(steps):
+            for values in step.times:
+                if not together.takes(step.statement):
+                    together.run(self._raw, counts)
+                    together = Together()
+                together.add(number, step.statement, values)
+        together.run(self._raw, counts)
+        return counts
+
+    def _run_through_pipeline(self, steps: Sequence[Step]) -> list[int]:
         with self._raw.pipeline():
             done = [
                 [
@@ -204,6 +247,40 @@ class PostgresConnection(WriterConnection):
                 for step in steps
             ]
         return [sum(cursor.rowcount for cursor in cursors) for cursors in done]
+
+
+class Together:
+    """Changes that go as one statement."""
+
+    def __init__(self) -> None:
+        self._numbers: list[int] = []
+        self._texts: list[str] = []
+        self._counts: list[str] = []
+        self._values: list[Plain] = []
+        self._tables: set[str] = set()
+
+    def takes(self, statement: Compiled) -> bool:
+        """Whether no row that it changes is touched before; each row of `chains` moves once."""
+        table = statement.table
+        return not statement.is_update or table == chains.name or table not in self._tables
+
+    def add(self, number: int, statement: Compiled, values: Values) -> None:
+        """Add one change, of the step `number`."""
+        at = len(self._numbers)
+        self._texts.append(f"c{at} AS ({statement.text} RETURNING 1)")
+        self._counts.append(f"(SELECT count(*) FROM c{at})")  # noqa: S608 (our own names)
+        self._numbers.append(number)
+        self._values.extend(values)
+        self._tables.add(statement.table)
+
+    def run(self, raw: "psycopg.Connection[Values]", counts: list[int]) -> None:
+        """Run them and add to each step how many rows it touched."""
+        if not self._texts:
+            return
+        text = f"WITH {', '.join(self._texts)} SELECT {', '.join(self._counts)}"
+        [found] = raw.execute(text, self._values, prepare=True).fetchall()
+        for number, count in zip(self._numbers, found, strict=True):
+            counts[number] += int(count or 0)
 
 
 def _dialect_of(engine: sa.Engine) -> Callable[..., sa.Dialect]:

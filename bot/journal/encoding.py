@@ -13,7 +13,7 @@ from enum import Enum, StrEnum
 from functools import cache
 from hashlib import sha256
 from json.encoder import encode_basestring
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from types import NoneType
 from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 
@@ -71,6 +71,18 @@ def _plain_of_another(value: object) -> Plain:
     return json_text(value)
 
 
+def _plain_mapping(value: dict[Any, Any]) -> str:
+    """Figures mostly, which JSON writes as they are; anything else goes the long way."""
+    if not value:
+        return "{}"
+    for key, item in value.items():
+        if type(key) is not str or type(item) not in _FIGURES:
+            return json_text(value)
+    text = _SORTED.encode(value)
+    return text if text.isascii() and "\\u0000" not in text else json_text(value)
+
+
+_FIGURES: Final = frozenset({int, str, bool, NoneType})
 _PLAIN: Final[Mapping[type, Callable[[Any], Plain]]] = {
     NoneType: lambda _: None,
     str: _plain_text,
@@ -78,6 +90,8 @@ _PLAIN: Final[Mapping[type, Callable[[Any], Plain]]] = {
     datetime: instant_text,
     date: date.isoformat,
     timedelta: lambda span: span // _MICROSECOND,
+    dict: _plain_mapping,
+    tuple: lambda items: json_text(items) if items else "[]",
 }
 """How a value is written, by its very type."""
 
@@ -92,21 +106,54 @@ _SORTED: Final = json.JSONEncoder(sort_keys=True, ensure_ascii=False, allow_nan=
 
 def _jsonable(value: object) -> Json:
     """Turn a value of the domain into what JSON knows. Raises TypeError for anything else."""
-    if value is None or isinstance(value, bool):
-        return value
+    return _JSONABLE.get(type(value), _jsonable_of_another)(value)
+
+
+def _jsonable_mapping(value: Mapping[Any, Any]) -> Json:
+    return {_plain_text(str(key)): _jsonable(item) for key, item in value.items()}
+
+
+def _jsonable_of_another(value: object) -> Json:
+    """Of a type that has no way of its own."""
     if isinstance(value, Enum | str):
         return _plain_text(str(value))
     if isinstance(value, int):
         return value
     if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
+        return _finite(value)
     if isinstance(value, Mapping):
-        return {_plain_text(str(key)): _jsonable(item) for key, item in value.items()}
+        return _jsonable_mapping(value)
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _jsonable(getattr(value, field.name)) for field in fields(value)}
+        names, read = fields_of(type(value))
+        return dict(zip(names, map(_jsonable, read(value)), strict=True))
     if isinstance(value, Iterable):
         return [_jsonable(item) for item in value]
     raise TypeError(f"{type(value).__name__} can't be stored in a journal")
+
+
+def _finite(value: float) -> Json:
+    return value if math.isfinite(value) else str(value)
+
+
+_JSONABLE: Final[Mapping[type, Callable[[Any], Json]]] = {
+    NoneType: lambda _: None,
+    bool: lambda claim: claim,
+    int: lambda number: number,
+    float: _finite,
+    str: _plain_text,
+    dict: _jsonable_mapping,
+    tuple: lambda items: [_jsonable(item) for item in items],
+}
+"""The same for JSON."""
+
+
+@cache
+def fields_of(kind: type) -> tuple[tuple[str, ...], Callable[[Any], tuple[object, ...]]]:
+    """The names of a dataclass's fields, and how all of them are read at once."""
+    names = tuple(field.name for field in fields(kind))
+    if len(names) == 1:
+        return names, lambda value: (getattr(value, names[0]),)
+    return names, attrgetter(*names)
 
 
 # ------------------------------------------------------------------------------------ reading

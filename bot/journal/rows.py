@@ -1,10 +1,8 @@
 """Entries as rows: which table, which columns. Pure; `batch` numbers, links and stores them."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from datetime import date
 from functools import cache
-from operator import attrgetter
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -26,7 +24,7 @@ from bot.domain.entry import (
 )
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.journal import tables
-from bot.journal.encoding import Plain, canonical, link, link_text, plain
+from bot.journal.encoding import Plain, canonical, fields_of, link, link_text, plain
 
 Row = dict[str, Plain]
 
@@ -34,14 +32,8 @@ Row = dict[str, Plain]
 def row_of(value: Any) -> Row:
     """Turn an entry, or another dataclass, into a row, field by field."""
     kind: type = type(value)
-    names, read = _fields_of(kind)
+    names, read = fields_of(kind)
     return dict(zip(names, map(plain, read(value)), strict=True))
-
-
-@cache
-def _fields_of(kind: type) -> tuple[tuple[str, ...], Callable[[Any], tuple[object, ...]]]:
-    names = tuple(field.name for field in fields(kind))
-    return names, attrgetter(*names)
 
 
 def _intent_row(entry: IntentRecorded) -> Row:

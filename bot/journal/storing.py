@@ -7,7 +7,7 @@ is not known is in doubt until the next transaction has looked.
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -66,6 +66,20 @@ class Doubt:
     after: int
 
 
+class _Undo:
+    """Undoes what goes wrong inside. May be entered again."""
+
+    def __init__(self, undo: Callable[[], None]) -> None:
+        self._undo = undo
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is not None:
+            self._undo()
+
+
 class Store:
     """The writer's side of the database. Everything here runs on the writer's thread."""
 
@@ -82,6 +96,7 @@ class Store:
         self._done: deque[tuple[Write, Verdicts]] = deque(maxlen=DONE_MAX)
         self._run: int | None = None
         self._has_begun = False
+        self._undo = _Undo(self._take_back)
 
     def has_begun(self) -> bool:
         """Whether the last transaction got as far as its writes."""
@@ -176,7 +191,7 @@ class Store:
         self._has_begun = False
         batch = self._begin_as_it_is() or self._begin(connect(self._engine))
         self._has_begun = True
-        with self._taken_back():
+        with self._undo:
             yield batch
 
     def _begin_as_it_is(self) -> Batch | None:
@@ -194,7 +209,7 @@ class Store:
     def _begin(self, connection: WriterConnection) -> Batch:
         """Begin where the last transaction ended, or where the stored heads are."""
         self._connection = connection
-        with self._taken_back():
+        with self._undo:
             connection.begin()
             [[epoch, last]] = connection.rows(_LEFT, {})
             if self._epoch is not None and epoch != self._epoch:
@@ -213,14 +228,6 @@ class Store:
             if memory is None:
                 memory = self._memory = Memory(lock_heads(connection))
         return Batch(connection, memory, int(epoch or 0))
-
-    @contextmanager
-    def _taken_back(self) -> Iterator[None]:
-        """Take the transaction back unless all goes well, and forget what it has changed."""
-        with ExitStack() as undo:
-            undo.callback(self._take_back)
-            yield
-            undo.pop_all()
 
     def _take_back(self) -> None:
         self._memory = None
