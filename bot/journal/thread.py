@@ -15,7 +15,6 @@ from queue import SimpleQueue
 from typing import Any, Final, TypeVar
 
 from bot.clock import monotonic_s
-from bot.journal.errors import OutcomeUnknown
 from bot.journal.storing import Store, Verdicts, Write
 
 ENTRIES_MAX: Final = 1_024
@@ -105,7 +104,7 @@ class WriterThread:
             return self._store.store(writes)
         except BaseException as error:
             failed = error
-        if len(writes) == 1 or not self._store.has_begun() or isinstance(failed, OutcomeUnknown):
+        if len(writes) == 1 or not self._store.has_begun():
             return [failed] * len(writes)
         outcomes: list[Verdicts | BaseException] = []
         for write in writes:

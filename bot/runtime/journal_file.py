@@ -15,6 +15,7 @@ from bot.journal.errors import (
     NeedsMigration,
     Unreachable,
     UnusableUrl,
+    WrittenByAnother,
 )
 from bot.journal.reader import JournalReader
 from bot.journal.schema import check, migrate
@@ -82,7 +83,7 @@ def journal_errors(origin: str, *, what_to_do: str = CHECK) -> Iterator[None]:
     except LeaseHeld as error:
         text = f"{error}. One bot at a time: bot stop, or another journal.url"
         raise OperatorMistake.of("E-DB-004", text, ExitCode.NOT_RUNNING) from error
-    except LeaseLost as error:
+    except (LeaseLost, WrittenByAnother) as error:
         raise taken_over(error) from error
     except NeedsMigration as error:
         text = f"{error}. {MIGRATE if error.is_known else FOREIGN}"
@@ -98,11 +99,15 @@ def journal_errors(origin: str, *, what_to_do: str = CHECK) -> Iterator[None]:
         raise OperatorMistake.of("E-DB-009", f"{error} ({origin})", ExitCode.DATABASE) from error
 
 
-def taken_over(error: LeaseLost) -> OperatorMistake:
-    """Say that another bot writes our journal now, and who has the open orders."""
+def taken_over(error: LeaseLost | WrittenByAnother) -> OperatorMistake:
+    """Say that another writes our journal now, and who has the open orders."""
+    what = str(error)
+    if isinstance(error, LeaseLost):
+        what = (
+            f"another bot has taken this journal over (lease {error.stored}, ours was {error.ours})"
+        )
     text = (
-        f"another bot has taken this journal over (lease {error.stored}, ours was {error.ours}). "
-        "This one has ended and sends nothing more; orders it left open are the other one's now. "
-        "Let one bot write a journal: bot stop, or another journal.url"
+        f"{what}. This one has ended and sends nothing more; orders it left open are the other "
+        "one's now. Let one bot write a journal: bot stop, or another journal.url"
     )
     return OperatorMistake.of("E-DB-004", text, ExitCode.NOT_RUNNING)

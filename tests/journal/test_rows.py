@@ -17,7 +17,7 @@ from bot.domain.entry import AccountSeen, CheckResult, Entry, IntentRecorded
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.order import Intent
 from bot.journal import tables
-from bot.journal.encoding import Plain, instant_text, json_text, link
+from bot.journal.encoding import Plain, instant_text, json_text, link, plain
 from bot.journal.rows import (
     row_of,
     seal_of,
@@ -110,6 +110,12 @@ def test_a_row_is_made_field_by_field(kind: type) -> None:
         assert {type(value) for value in row.values()} <= {int, str, type(None)}
 
     check()
+
+
+@pytest.mark.parametrize("text", ["NUL \x00", "lone \ud800", "\\u0000", "giá", ""])
+def test_figures_with_any_words_are_written_as_the_long_way_writes_them(text: str) -> None:
+    for figures in ({text: 1}, {"b": text, "a": True}, {"a": None, "b": 10**20}):
+        assert plain(figures) == json_text(figures)
 
 
 @pytest.mark.parametrize("table", [*tables.CHAINED, *tables.SEALED], ids=lambda table: table.name)
