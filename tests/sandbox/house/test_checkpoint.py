@@ -75,7 +75,8 @@ READS = (
     "/market/quotes/stocks/HPG",
     "/market/quotes/stocks/HPG/order-book",
     "/market/quotes/stocks/SHS/order-book",
-    "/market/quotes/indices/VNINDEX/history",
+    "/market/quotes/indices/VNINDEX",
+    "/market/quotes/indices/VNINDEX/history?resolution=1D&from=1795000000&to=1795500000",
 )
 
 
