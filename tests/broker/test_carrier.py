@@ -261,7 +261,7 @@ async def test_a_deadline_frees_its_place_at_once():
         await writer.drain()
 
     async with raw_server(script) as server, carrier_to(server.port, 1) as carrier:
-        late = await carrier.exchange(GET, Bounds(deadline_s=0.2, body_bytes_max=1000))
+        late = await carrier.exchange(GET, Bounds(deadline_s=0.6, body_bytes_max=1000))
         answer = await carrier.exchange(GET, BOUNDS)
 
     assert isinstance(late, LateAnswer)

@@ -477,12 +477,12 @@ async def test_cancelled_callers_leave_no_connection_stuck(link_to: LinkTo):
 async def test_after_a_missed_deadline_the_next_request_has_a_fresh_connection(link_to: LinkTo):
     async def script(reader: Reader, writer: Writer, server: RawServer) -> None:
         await server.read(reader)
-        await asyncio.sleep(0.3 if server.connections == 1 else 0)
+        await asyncio.sleep(0.6 if server.connections == 1 else 0)
         writer.write(reply(f'{{"connection":{server.connections}}}'.encode()))
         await writer.drain()
 
     async with raw_server(script) as server, link_to(server.base_url) as link:
-        late = await link.exchange(GET, Bounds(deadline_s=0.1, body_bytes_max=1000))
+        late = await link.exchange(GET, Bounds(deadline_s=0.3, body_bytes_max=1000))
         answer = await link.exchange(GET, BOUNDS)
 
     assert isinstance(late, LateAnswer)
