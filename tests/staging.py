@@ -23,6 +23,7 @@ from bot.journal.errors import Holder
 from bot.journal.journal import Journal
 from bot.journal.lease import Lease, acquire
 from bot.protocol.secret import Secret
+from bot.runtime.commits import Commits
 from bot.runtime.order_manager import OrderManager
 from bot.runtime.reads import DayOrderBook, Health
 from bot.sandbox.house.ledger import read_ledger
@@ -142,7 +143,7 @@ async def set_stage(folder: Path, url: str, script: Scenario | None = None) -> S
     )
     orders = OrderManager(
         writer=broker.writer,
-        journal=journal,
+        commits=Commits(journal),
         account=account,
         day_order_book=day_order_book,
         market=clock,

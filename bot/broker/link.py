@@ -11,7 +11,7 @@ not come is a value that says whether any byte of the request may have left.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeVar
 
@@ -51,6 +51,8 @@ class Bounds:
 
 READ_BOUNDS: Final = Bounds(deadline_s=8.0, body_bytes_max=LARGE.bytes_max)
 """Of any read; each call also has a size limit of its own."""
+DRAIN_S: Final = 0.5
+"""How long a close waits for requests that their callers have given up."""
 ORDER_BOUNDS: Final = Bounds(deadline_s=10.0, body_bytes_max=SMALL.bytes_max)
 BURN_BOUNDS: Final = Bounds(deadline_s=4.0, body_bytes_max=SMALL.bytes_max)
 
@@ -157,10 +159,12 @@ class Traffic:
         return await asyncio.shield(task)
 
     async def drain(self) -> None:
-        """Wait until nothing is under way; every request has a deadline of its own."""
-        while self._under_way:
-            self._is_over.clear()
-            await self._is_over.wait()
+        """Wait until nothing is under way, but not long: what nobody waits for may go on."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DRAIN_S):
+                while self._under_way:
+                    self._is_over.clear()
+                    await self._is_over.wait()
 
 
 def ms_since(started_s: float) -> int:

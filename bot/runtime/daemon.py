@@ -39,19 +39,21 @@ from bot.domain.message import (
     TimePassed,
     TradingDayStarted,
 )
+from bot.domain.order import Intent
 from bot.domain.plan import StrategyPlan
 from bot.domain.quote import Quote
 from bot.domain.recovery import Recovery
 from bot.domain.rulebook import Rulebook
 from bot.engine.engine import Engine, Guard
-from bot.journal.journal import Journal
+from bot.journal.sends import Send
 from bot.runtime.activity import Tasks, TimeSlice
 from bot.runtime.assemble import unreachable
+from bot.runtime.commits import Commits
 from bot.runtime.earlier_days import with_earlier_ends
 from bot.runtime.feeds import Feeds, PollWatch
 from bot.runtime.inbox import Inbox
 from bot.runtime.live import LiveLoop, Show
-from bot.runtime.order_manager import OrderManager
+from bot.runtime.order_manager import BOOK_AGE_MAX, OrderManager, order_words
 from bot.runtime.pulse import Pulse, Trouble, quote_note
 from bot.runtime.reads import DayOrderBook, Reads
 from bot.runtime.schedule import Job
@@ -62,8 +64,10 @@ from bot.runtime.worlds.environment import Driver, Environment, clock_held
 
 DRAIN_S: Final = 5.0
 """How long reads that are under way are waited for when all orders are settled."""
-LATE_DRAIN_S: Final = 1.0
+LATE_DRAIN_S: Final = 0.2
 """The same when the time of the stop is over already."""
+FINISH_S: Final = 0.5
+"""How long the last events are taken in for, the most urgent first."""
 PULSE: Final = timedelta(minutes=5)
 
 
@@ -76,7 +80,7 @@ class Parts:
     time_slice: TimeSlice
     tasks: Tasks
     engine: Engine
-    journal: Journal
+    commits: Commits
     client: BrokerClient
     account: SubAccount
     reads: Reads
@@ -92,6 +96,12 @@ class Parts:
     retry: BrokerRetry
 
 
+def unanswered(parts: Parts) -> tuple[str, ...]:
+    """Return, in words, what was sent or is about to be, and has no trusted answer yet."""
+    unknown = map(order_words, parts.engine.status().unknown)
+    return tuple(dict.fromkeys((*parts.orders.under_way, *unknown)))
+
+
 class Daemon:
     """One run, from the first read to the last row."""
 
@@ -104,9 +114,12 @@ class Daemon:
         self._driver: Driver | None = None
         self._loop = LiveLoop(
             engine=parts.engine,
-            journal=parts.journal,
+            commits=parts.commits,
             inbox=parts.inbox,
             time_slice=parts.time_slice,
+            lazy_s=parts.environment.pace.lazy_s,
+            sign=self._sign,
+            committed=parts.orders.committed,
             carry_out=self._carry_out,
             guard=parts.guard,
             wake_at=self._wake_at,
@@ -166,16 +179,20 @@ class Daemon:
         if self._supervisor.failure is not None:
             await self._parts.tasks.drain(0)
             return
-        await self._parts.tasks.drain(DRAIN_S if loop.done() else LATE_DRAIN_S)
+        parts, is_settled = self._parts, self._supervisor.stopped.is_set()
+        await parts.tasks.drain(DRAIN_S if is_settled else LATE_DRAIN_S)
         self._supervisor.stopped.set()
-        self._parts.inbox.post(TimePassed(self._parts.environment.market.now()))
+        parts.inbox.post(TimePassed(parts.environment.market.now()))
         await asyncio.wait({loop}, timeout=LATE_DRAIN_S)
-        if not loop.done() or self._supervisor.failure is not None:
-            return
-        with suppress(TimeoutError):  # what came last, one after another, while there is time
-            async with asyncio.timeout(DRAIN_S):
-                while self._parts.inbox.has_more:
-                    await self._loop.step()
+        if loop.done() and self._supervisor.failure is None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(FINISH_S):
+                    await self._loop.finish()
+        if left := unanswered(parts):
+            text = "the next start asks the broker what has become of that"
+            parts.trouble.begin(f"stopped without the answer to {', '.join(left)}; {text}")
+        if count := sum(parts.inbox.waiting.values()):
+            parts.trouble.begin(f"stopped before {count:,} events were looked at")
 
     # ----------------------------------------------------------------------------- the start
 
@@ -200,7 +217,7 @@ class Daemon:
             parts.inbox.post(Noted(now, quote_note(quote, now)))
         parts.second_factor.report()
         parts.inbox.post(Reconciled(parts.environment.market.now()))
-        parts.inbox.rank(parts.environment.ranking)
+        parts.inbox.rank(parts.environment.pace.ranking)
 
     async def _read_quotes(self) -> list[Quote]:
         """Read every symbol's quote. Raises OperatorMistake, for all unknown symbols at once."""
@@ -218,6 +235,13 @@ class Daemon:
         return quotes
 
     # --------------------------------------------------------------------------- the commands
+
+    def _sign(self, intent: Intent) -> Send | None:
+        """Sign an order that may leave with its decision, or see to what it will wait for."""
+        send = self._parts.orders.sign(intent)
+        if send is None and self._parts.environment.pace.reads_ahead:
+            self._parts.day_order_book.read_ahead(BOOK_AGE_MAX, self._parts.tasks.spawn)
+        return send
 
     def _carry_out(self, command: Command) -> None:
         parts, spawn = self._parts, self._parts.tasks.spawn

@@ -109,6 +109,8 @@ class Inbox:
         self._lines: dict[Urgency, deque[_Waiting]] = {each: deque() for each in Urgency}
         self._newest: dict[Hashable, _Waiting] = {}
         self._arrived = asyncio.Event()
+        self.on_urgent: Callable[[], None] | None = None
+        """Called when something of an operator's waits."""
         self.passed_over = 0
         """How many quotes and depths made room for a newer one before they were looked at."""
 
@@ -146,6 +148,8 @@ class Inbox:
         self._activity.begin()
         self._lines[urgency].append(waiting)
         self._arrived.set()
+        if urgency is Urgency.OPERATOR and self.on_urgent is not None:
+            asyncio.get_running_loop().call_soon(self.on_urgent)
         return waiting
 
     @property

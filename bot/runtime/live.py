@@ -1,44 +1,66 @@
-"""The live loop: one event at a time, in this order, always the same.
+"""The live loop: events in, decisions stored, what follows from them started, always in this order.
 
-take an event ─► engine decides ─► its records are committed ─► they are shown ─► its commands start
+take events ─► engine decides ─► its records are committed ─► they are shown ─► its commands start
 
-Nothing is shown or sent before it is in the journal. While the journal can't be written the loop
-waits and says so: no order leaves, nothing is forgotten, and it goes on by itself. What a command
-raises while it is started is a fault, and the next event: the other commands are started.
+What waits in the inbox is taken event by event and stored as one transaction, a batch. An order
+that may leave at once is signed before, so that its attempt is in the transaction of its decision.
+Nothing is shown or sent before it is in the journal. A strategy's "no signal" protects nothing: it
+waits for the next commit, at most `lazy_s`, so that orders need not stand in line behind it.
+
+While a batch is being committed operators are heard, and what they change holds at once; its
+records come in the next batch. While the journal can't be written the loop waits and says so: no
+order leaves, nothing is forgotten, and it goes on by itself. What a command raises while it is
+started is a fault, and the next event: the other commands are started.
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from contextlib import suppress
+from datetime import datetime
 from functools import partial
 from typing import Final
 
-from bot.domain.entry import Entry
-from bot.domain.message import Command, FaultFound, Record
+from bot.clock import monotonic_s
+from bot.domain.entry import Decision, Entry, Verdict
+from bot.domain.message import Command, FaultFound, PlaceOrder, Record
+from bot.domain.order import Intent
 from bot.engine.engine import Engine, Guard
-from bot.journal.errors import Unreachable
-from bot.journal.journal import Journal
+from bot.journal.errors import OutcomeUnknown, Unreachable
+from bot.journal.sends import Send
 from bot.runtime.activity import TimeSlice
+from bot.runtime.commits import Commits, Committed
 from bot.runtime.inbox import Inbox, Urgency
 from bot.runtime.pulse import Trouble
 from bot.runtime.worlds.environment import Mark
 
 JOURNAL_RETRY_S: Final = 2.0
+EVENTS_MAX: Final = 100
+"""Of a batch, so that the first of its orders does not wait for a whole morning's quotes."""
+LAZY_MAX: Final = 1_000
+"""More records do not wait, however little they say."""
+_LAZY: Final = frozenset({"NO_SIGNAL", "WARMING"})
 
 Show = Callable[[Entry], None]
 CarryOut = Callable[[Command], object]
 
 
 class LiveLoop:
-    """Feeds the engine and carries its commands out. `wake_at` hears of its next deadline."""
+    """Feeds the engine and carries its commands out. `wake_at` hears of its next deadline.
+
+    `sign` gives the attempt of an order that may leave with its decision, and `committed` takes
+    what became of it.
+    """
 
     def __init__(
         self,
         *,
         engine: Engine,
-        journal: Journal,
+        commits: Commits,
         inbox: Inbox,
         time_slice: TimeSlice,
+        lazy_s: float,
+        sign: Callable[[Intent], Send | None],
+        committed: Callable[[Send, Committed | None], None],
         carry_out: CarryOut,
         guard: Guard,
         wake_at: Callable[[datetime | None], None],
@@ -47,61 +69,129 @@ class LiveLoop:
         trouble: Trouble,
     ) -> None:
         self._engine = engine
-        self._journal = journal
+        self._commits = commits
         self._inbox = inbox
         self._slice = time_slice
-        self._at = datetime.min.replace(tzinfo=UTC)
+        self._lazy_s = lazy_s
+        self._sign = sign
+        self._committed = committed
         self._carry_out = carry_out
         self._guard = guard
         self._wake_at = wake_at
         self._mark = mark
         self._show = show
         self._trouble = trouble
+        self._decided: list[tuple[datetime, Command]] = []
+        """What the engine has decided and is not stored yet, with the time of its event."""
+        self._taken = 0
+        """How many events that is."""
+        self._at: datetime | None = None
+        self._is_due = False
+        self._lazy_until = 0.0
+        self._is_storing = False
+        inbox.on_urgent = self._hear
 
     async def run(self, stopped: asyncio.Event) -> None:
         """Handle events until `stopped` is set (by the StopRunning command)."""
         while not stopped.is_set():
-            if not (self._engine.is_behind or self._inbox.has_more):
-                await self._inbox.arrival()
+            if not (self._is_due or self._engine.is_behind or self._inbox.has_more):
+                wait_s = self._lazy_until - monotonic_s() if self._decided else None
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(wait_s):
+                        await self._inbox.arrival()
                 self._slice.begin()
             await self.step()
             await self._slice.give_way()
 
-    async def step(self) -> None:
-        """Take one event all the way through, or hooks that the one before has left due."""
-        event = self._inbox.take(Urgency.OPERATOR if self._engine.is_behind else Urgency.MARKET)
-        try:
-            if event is None:
-                await self._carry(self._engine.go_on())
-            else:
-                self._at = event.at
-                await self._carry(self._engine.handle(event))
-        finally:
-            if event is not None:
-                self._inbox.done()
+    async def finish(self) -> None:
+        """Take in what still waits, the most urgent first, and store it all."""
+        while self._inbox.has_more or self._engine.is_behind:
+            await self.step()
+        await self._carry()
 
-    async def _carry(self, commands: Sequence[Command]) -> None:
-        entries = [self._mark(command.entry) for command in commands if isinstance(command, Record)]
+    async def step(self) -> None:
+        """Decide on what waits, and carry it out unless it may wait for the next commit."""
+        self._decide(Urgency.MARKET)
+        is_late = len(self._decided) >= LAZY_MAX or monotonic_s() >= self._lazy_until
+        if self._is_due or is_late or not self._decided:
+            await self._carry()
+
+    def _decide(self, least: Urgency) -> None:
+        """Have the engine take in what waits, for as long as it is our turn."""
+        for _ in range(EVENTS_MAX):
+            is_behind = self._engine.is_behind
+            event = self._inbox.take(Urgency.OPERATOR if is_behind else least)
+            if event is not None:
+                self._at, self._taken = event.at, self._taken + 1
+                commands = self._engine.handle(event)
+            elif is_behind and least is Urgency.MARKET:
+                commands = self._engine.go_on()
+            else:
+                break
+            assert self._at is not None, "hooks are due by an event"
+            if commands and not self._decided:
+                self._lazy_until = monotonic_s() + self._lazy_s
+            for each in commands:
+                command = Record(self._mark(each.entry)) if isinstance(each, Record) else each
+                self._decided.append((self._at, command))
+                self._is_due = self._is_due or not _is_lazy(command)
+            if self._slice.is_over():
+                break
+        self._wake_at(self._engine.next_due())
+
+    def _hear(self) -> None:
+        """An operator's event has come: it need not wait for the commit that is under way."""
+        if self._is_storing:
+            self._decide(Urgency.OPERATOR)
+
+    async def _carry(self) -> None:
+        """Store all that was decided, then show it and start what follows from it, in order."""
+        decided, self._decided, self._is_due = self._decided, [], False
+        taken, self._taken = self._taken, 0
+        entries = [command.entry for _, command in decided if isinstance(command, Record)]
         if entries:
-            await self._commit(entries)
+            orders = [command.intent for _, command in decided if isinstance(command, PlaceOrder)]
+            sends = [send for send in map(self._sign, orders) if send is not None]
+            self._is_storing = True
+            try:
+                await self._store(entries, sends)
+            finally:
+                self._is_storing = False
             self._slice.begin()
-            for entry in entries:
-                for show in self._show:
-                    show(entry)
-        for command in commands:
+        for at, command in decided:
             if isinstance(command, Record):
+                for show in self._show:
+                    show(command.entry)
                 continue
             fault = self._guard(partial(self._carry_out, command))
             if fault is not None:
-                self._inbox.post(FaultFound(self._at, type(command).__name__, fault))
-        self._wake_at(self._engine.next_due())
+                self._inbox.post(FaultFound(at, type(command).__name__, fault))
+        for _ in range(taken):
+            self._inbox.done()
 
-    async def _commit(self, entries: Sequence[Entry]) -> None:
+    async def _store(self, entries: Sequence[Entry], sends: Sequence[Send]) -> None:
+        """Store a batch, however long it takes. What was signed with it is signed anew when nothing
+        of a first try is stored.
+        """
         while True:
             try:
-                await self._journal.write(entries)
-                self._trouble.end()
-                return
+                stored = await self._commits.write(entries, sends)
             except Unreachable as error:
                 self._trouble.begin(f"the journal can't be written, nothing is sent: {error}")
+                if not isinstance(error, OutcomeUnknown):
+                    for send in sends:
+                        self._committed(send, None)
+                    sends = ()
                 await asyncio.sleep(JOURNAL_RETRY_S)
+                continue
+            self._trouble.end()
+            for send, commit in zip(sends, stored.sends, strict=True):
+                self._committed(send, commit)
+            return
+
+
+def _is_lazy(command: Command) -> bool:
+    """Whether it is a "no" that nothing follows from: it protects nothing."""
+    if not isinstance(command, Record) or not isinstance(command.entry, Decision):
+        return False
+    return command.entry.verdict is Verdict.SKIPPED and command.entry.code in _LAZY

@@ -6,10 +6,14 @@
 Nothing is sent before (2) has returned, and (3) happens at most once per intent, ever: an answer
 that is lost, late or broken makes the outcome unknown, and what is unknown is asked after, never
 resent. Cancels and amendments go the same way, each attempt with a nonce of its own.
+
+Where nothing stands between a decision and its first byte, the live loop has the order signed at
+once (`sign`) and commits both in one transaction (`committed`). Where something does, a slot or a
+day order book too old, `place` waits for it, signs then, and commits the attempt alone.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -32,12 +36,12 @@ from bot.domain.order import Intent, OrderState, SendState
 from bot.domain.outcome import Accepted, NotSent, Outcome, Refused, Resolution, Unknown
 from bot.engine.gate import ENGINE_FAULT
 from bot.journal.errors import LeaseLost, OutcomeUnknown, Unreachable
-from bot.journal.journal import Journal
 from bot.journal.sends import Send
 from bot.protocol.answer import Answer, NoAnswer
 from bot.protocol.classify import classify_amend, classify_burn, classify_cancel, classify_place
 from bot.protocol.redact import redact
 from bot.runtime.activity import Post
+from bot.runtime.commits import Commits, Committed
 from bot.runtime.reads import DayOrderBook
 
 BURN_WINDOW_S: Final = 270.0
@@ -46,10 +50,8 @@ BURN_WINDOW_S: Final = 270.0
 OTHER_BOOT_S: Final = 30.0
 """Added to an age by the wall clock alone: after a reboot it may be off by a signature's life."""
 BURN_TRIES: Final = 3
-DOUBT_TRIES: Final = 3_000
-DOUBT_PAUSE_S: Final = 0.1
-"""How long a commit may stay in doubt; what is in doubt is not sent, and after that the run ends.
-"""
+SIGNED_AGE_MAX_S: Final = 15.0
+"""An older signature may come too late: the broker takes it for 30 s, and the send for 10 s."""
 BOOK_AGE_MAX: Final = timedelta(seconds=5)
 """The ids known before a send come from a day order book no older than this (order-safety section
 3).
@@ -66,15 +68,20 @@ _OUTCOME_WORDS: Final = {
 Classify = Callable[[str, Answer | NoAnswer], Outcome]
 Gate = Callable[[Intent], str | None]
 """Says why an approved order must not leave after all: what has been decided since."""
-Write = Callable[[], Awaitable[Sequence[str | None]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
-    """What became of an attempt's commit. With a `reason` nothing is sent, stored or not."""
+class Attempt:
+    """The one POST of an intent: its bytes, and what is committed before they leave."""
 
-    is_stored: bool
-    reason: str = ""
+    signed: SignedRequest
+    started: AttemptStarted
+    send: Send
+
+
+def order_words(intent: Intent) -> str:
+    """Name an order: `BUY 100 HPG (L-0001)`."""
+    return f"{intent.side} {intent.quantity:,} {intent.symbol} ({intent.intent_id})"
 
 
 class OrderManager:
@@ -88,7 +95,7 @@ class OrderManager:
         self,
         *,
         writer: OrderWriter,
-        journal: Journal,
+        commits: Commits,
         account: SubAccount,
         day_order_book: DayOrderBook,
         market: Clock,
@@ -99,18 +106,29 @@ class OrderManager:
         post: Post,
     ) -> None:
         self._writer = writer
-        self._journal = journal
+        self._commits = commits
         self._account = account
         self._day_order_book = day_order_book
         self._now = market.now
         self._wire = wire
         self._epoch = epoch
+        self._max_in_flight = max_in_flight
         self._slots = asyncio.Semaphore(max_in_flight)
         self._gate = gate
         self._post = post
         self._boot_id = boot_id()
         self._open: dict[str, AttemptStarted] = {}
         """By intent: the places without a trusted answer, of this run and of an earlier one."""
+        self._early: dict[str, tuple[Attempt, Committed | None]] = {}
+        """By intent: what was signed with its decision, and what became of the commit."""
+        self._placing: dict[str, str] = {}
+        self._changing: dict[str, str] = {}
+        """In words, by intent or nonce: what was begun and has no answer yet."""
+
+    @property
+    def under_way(self) -> tuple[str, ...]:
+        """What was begun and has no answer yet, in words."""
+        return (*self._placing.values(), *self._changing.values())
 
     def adopt(self, attempts: Sequence[AttemptStarted]) -> None:
         """Take over the unanswered places of an earlier run, so that they can be fenced."""
@@ -118,37 +136,55 @@ class OrderManager:
 
     # ------------------------------------------------------------------------------------ place
 
-    async def place(self, intent: Intent) -> None:
+    def sign(self, intent: Intent) -> Send | None:
+        """Sign an intent's one POST for the transaction of its decision; `committed`, then `place`.
+
+        None where something stands between decision and first byte: `place` sees to all of it.
+        """
+        is_free = len(self._placing) < self._max_in_flight
+        if not is_free or self._day_order_book.is_older(BOOK_AGE_MAX) or self._objection(intent):
+            return None
+        attempt = self._attempt(intent)
+        self._early[intent.intent_id] = attempt, None
+        self._begin(intent)
+        return attempt.send
+
+    def committed(self, send: Send, commit: Committed | None) -> None:
+        """Learn what became of the commit of what `sign` gave; None: `place` signs again."""
+        started = send.entries[0]
+        assert isinstance(started, AttemptStarted), "an attempt begins with its start"
+        attempt, _ = self._early.pop(started.intent_id)
+        if commit is not None:
+            self._early[started.intent_id] = attempt, commit
+            if commit.is_stored:
+                self._open[started.intent_id] = started
+
+    def place(self, intent: Intent) -> Coroutine[object, object, None]:
         """Send the intent's one POST, or say for certain that it was not sent."""
+        self._begin(intent)
+        return self._place(intent)
+
+    def _begin(self, intent: Intent) -> None:
+        self._placing[intent.intent_id] = order_words(intent)
+
+    async def _place(self, intent: Intent) -> None:
+        intent_id = intent.intent_id
         async with self._slots:
-            too_old = await self._day_order_book.reason_of_age(BOOK_AGE_MAX)
-            if (reason := too_old or self._objection(intent)) is not None:
-                self._answer_place(intent, NotSent(reason), None)
+            attempt, commit = self._early.pop(intent_id, (None, None))
+            if attempt is None or commit is None:
+                too_old = await self._day_order_book.reason_of_age(BOOK_AGE_MAX)
+                if (reason := too_old or self._objection(intent)) is not None:
+                    self._answer_place(intent, NotSent(reason), None)
+                    return
+                attempt = self._attempt(intent)
+                commit = await self._commit([], [attempt.send])
+            if not commit.is_stored:
+                self._answer_place(intent, NotSent(commit.reason), None)
                 return
-            signed = self._writer.prepare_place(self._account, intent)
-            started = self._started(signed, intent.intent_id, None)
-            at, intent_id = started.at, intent.intent_id
-            entries: tuple[Entry, ...] = (
-                started,
-                IntentMoved(at, intent_id, SendState.READY, SendState.SENDING, "signed and sent"),
-                Transition(
-                    at=at,
-                    intent_id=intent_id,
-                    order_id=None,
-                    from_state=OrderState.INITIALIZED,
-                    to_state=OrderState.SUBMITTED,
-                    broker_status=None,
-                    source="place",
-                ),
-            )
-            send = Send(entries, self._epoch, intent.fingerprint)
-            committed = await self._commit(partial(self._journal.write, (), [send]))
-            if not committed.is_stored:
-                self._answer_place(intent, NotSent(committed.reason), None)
-                return
-            self._open[intent_id] = started
+            started = self._open[intent_id] = attempt.started
             self._post(SendStarted(self._now(), intent_id))
-            answer = await self._send_once(signed, committed, partial(self._objection, intent))
+            objection = partial(self._objection, intent, started)
+            answer = await self._send_once(attempt.signed, commit, objection)
             outcome = classify_place(
                 intent,
                 answer,
@@ -160,6 +196,25 @@ class OrderManager:
                 self._day_order_book.ids.add(outcome.result.order_id)
             self._answer_place(intent, outcome, self._finished(started, outcome, answer))
 
+    def _attempt(self, intent: Intent) -> Attempt:
+        signed = self._writer.prepare_place(self._account, intent)
+        started = self._started(signed, intent.intent_id, None)
+        at, intent_id = started.at, intent.intent_id
+        entries: tuple[Entry, ...] = (
+            started,
+            IntentMoved(at, intent_id, SendState.READY, SendState.SENDING, "signed and sent"),
+            Transition(
+                at=at,
+                intent_id=intent_id,
+                order_id=None,
+                from_state=OrderState.INITIALIZED,
+                to_state=OrderState.SUBMITTED,
+                broker_status=None,
+                source="place",
+            ),
+        )
+        return Attempt(signed, started, Send(entries, self._epoch, intent.fingerprint))
+
     def settle(self, intent: Intent, done: asyncio.Task[None]) -> None:
         """Answer for a place that has ended with a fault: unknown when it may have left."""
         if done.cancelled() or done.exception() is None:
@@ -167,11 +222,13 @@ class OrderManager:
         is_stored = intent.intent_id in self._open
         self._answer_place(intent, (Unknown if is_stored else NotSent)(ENGINE_FAULT), None)
 
-    def _objection(self, intent: Intent) -> str | None:
+    def _objection(self, intent: Intent, started: AttemptStarted | None = None) -> str | None:
         """Asked again just before the first byte: the request quota may have held it up, and an
         operator may have paused or halted the bot meanwhile.
         """
         now = self._now()
+        if started is not None and (age_s := self._age_s(started)) > SIGNED_AGE_MAX_S:
+            return f"it was signed {age_s:.1f} s ago (limit {SIGNED_AGE_MAX_S:g} s)"
         if now > intent.ttl_at:
             age_s = (now - intent.created_at).total_seconds()
             limit_s = (intent.ttl_at - intent.created_at).total_seconds()
@@ -181,6 +238,7 @@ class OrderManager:
     def _answer_place(
         self, intent: Intent, outcome: Outcome, finished: AttemptFinished | None
     ) -> None:
+        self._placing.pop(intent.intent_id, None)
         if not isinstance(outcome, Unknown):
             self._open.pop(intent.intent_id, None)
         self._post(PlaceAnswered(self._now(), intent.intent_id, outcome, finished))
@@ -210,39 +268,32 @@ class OrderManager:
         self, signed: SignedRequest, started: AttemptStarted, classify: Classify
     ) -> tuple[Outcome, AttemptFinished | None]:
         assert started.order_id is not None, "a change names its order"
-        committed = await self._commit(partial(self._journal.write, [started]))
-        if not committed.is_stored:
-            return NotSent(committed.reason), None
-        answer = await self._send_once(signed, committed, nothing_against)
+        self._changing[started.nonce] = f"{started.verb} of {started.order_id}"
+        commit = await self._commit([started], [])
+        if not commit.is_stored:
+            del self._changing[started.nonce]
+            return NotSent(commit.reason), None
+        answer = await self._send_once(signed, commit, nothing_against)
+        del self._changing[started.nonce]
         outcome = classify(started.order_id, answer)
         return outcome, self._finished(started, outcome, answer)
 
     async def _send_once(
-        self, signed: SignedRequest, committed: Committed, objection: Objection
+        self, signed: SignedRequest, commit: Committed, objection: Objection
     ) -> Answer | NoAnswer:
-        if committed.reason:
-            return NoAnswer(committed.reason, is_sent=False, latency_ms=0)
+        if commit.reason:
+            return NoAnswer(commit.reason, is_sent=False, latency_ms=0)
         return await self._writer.send(signed, objection)
 
-    async def _commit(self, write: Write) -> Committed:
-        """Store an attempt. One with its commit in doubt is not sent; but whether it is stored
-        has to be known, as its next row depends on it.
-        """
-        doubt: OutcomeUnknown | None = None
-        for _ in range(DOUBT_TRIES):
-            try:
-                verdicts = await write()
-            except OutcomeUnknown as unknown:
-                doubt = unknown
-                await asyncio.sleep(DOUBT_PAUSE_S)
-            except (LeaseLost, Unreachable) as refusal:
-                return Committed(is_stored=False, reason=str(refusal))
-            else:
-                if (reason := next(filter(None, verdicts), None)) is not None:
-                    return Committed(is_stored=False, reason=reason)
-                return Committed(is_stored=True, reason=str(doubt) if doubt else "")
-        assert doubt is not None, "only a doubt is tried again"
-        raise doubt
+    async def _commit(self, entries: Sequence[Entry], sends: Sequence[Send]) -> Committed:
+        """Store one attempt, as entries or as a send."""
+        try:
+            stored = await self._commits.write(entries, sends)
+        except OutcomeUnknown:
+            raise
+        except (LeaseLost, Unreachable) as refusal:
+            return Committed(is_stored=False, reason=str(refusal))
+        return stored.sends[0] if sends else Committed(is_stored=True, reason=stored.doubt)
 
     # ------------------------------------------------------------------------------------ burn
 

@@ -5,7 +5,8 @@ A failed read changes nothing in the engine's picture; three failures in a row o
 broker unhealthy, the next success makes it healthy again.
 """
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from typing import Final, TypeVar
@@ -35,6 +36,7 @@ MORNING: Final = timedelta(hours=8)
 
 Value = TypeVar("Value")
 ReadRow = Callable[[SubAccount, str, datetime], Awaitable[OrderReport | None]]
+Spawn = Callable[[Coroutine[object, object, None], str], asyncio.Task[None]]
 
 
 class Health:
@@ -77,6 +79,7 @@ class DayOrderBook:
     _day: date | None = field(default=None, init=False)
     _read_s: float | None = field(default=None, init=False)
     _failure: str = field(default="", init=False)
+    _ahead: asyncio.Task[None] | None = field(default=None, init=False)
 
     async def read_first(self) -> None:
         """Read it for the first time of a run. Raises BrokerError when that fails."""
@@ -86,10 +89,13 @@ class DayOrderBook:
 
     async def reason_of_age(self, age_max: timedelta) -> str | None:
         """Read it unless that was done within `age_max`; return why it is too old even so."""
-        if not self._is_older(age_max):
+        if not self.is_older(age_max):
             return None
-        await self.read()
-        if not self._is_older(age_max):
+        if self._ahead is not None and not self._ahead.done():
+            await asyncio.wait({self._ahead})
+        else:
+            await self.read()
+        if not self.is_older(age_max):
             return None
         failure = f"; reading it again failed: {self._failure}" if self._failure else ""
         if self._read_s is None:
@@ -97,7 +103,13 @@ class DayOrderBook:
         age_s, limit_s = self.elapsed_s() - self._read_s, age_max.total_seconds()
         return f"the day order book was read {age_s:.1f} s ago, limit {limit_s:g} s{failure}"
 
-    def _is_older(self, age_max: timedelta) -> bool:
+    def read_ahead(self, age_max: timedelta, spawn: Spawn) -> None:
+        """Begin to read it, where it is too old for an order whose decision is being committed."""
+        if self.is_older(age_max) and (self._ahead is None or self._ahead.done()):
+            self._ahead = spawn(self.read(), "day order book")
+
+    def is_older(self, age_max: timedelta) -> bool:
+        """Tell whether it was not read within `age_max`."""
         return self._read_s is None or self.elapsed_s() - self._read_s > age_max.total_seconds()
 
     async def read(self) -> None:

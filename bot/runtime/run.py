@@ -40,10 +40,11 @@ from bot.runtime.assemble import (
     sign_in,
     unreachable,
 )
+from bot.runtime.commits import Commits
 from bot.runtime.control.operations import Operations
 from bot.runtime.control.server import ControlServer
 from bot.runtime.control.status import Facts
-from bot.runtime.daemon import Daemon, Parts
+from bot.runtime.daemon import Daemon, Parts, unanswered
 from bot.runtime.faults import FaultGuard, ends_the_run
 from bot.runtime.feeds import PollWatch, polls_of, room_for_polls, slowed_by
 from bot.runtime.inbox import Inbox
@@ -165,6 +166,8 @@ class Run:
             except (LeaseLost, WrittenByAnother) as error:
                 raise taken_over(error) from error
         reason = self._controls.reason
+        if missing := unanswered(parts):
+            reason = f"{reason}; without the answer to {', '.join(missing)}"
         with journal_errors(origin):
             await journal.end_run(run_id, reason, at=self.environment.market.now())
         return reason
@@ -259,14 +262,14 @@ class Run:
         self, journal: Journal, epoch: int, broker: Broker, account: SubAccount
     ) -> Parts:
         settings, environment, post = self._loaded.settings, self.environment, self._inbox.post
-        market, client = environment.market, broker.client
+        market, client, commits = environment.market, broker.client, Commits(journal)
         health = Health(market, post)
         day_order_book = DayOrderBook(client, account, market, health, post, environment.elapsed_s)
         strategies = [
             replace(each, plan=replace(each.plan, account=account.extended_id))
             for each in self._strategies
         ]
-        time_slice = TimeSlice(environment.slice_s)
+        time_slice = TimeSlice(environment.pace.slice_s)
         engine = make_engine(
             settings.risk, self._rulebook, strategies, self._faults.guard, time_slice.is_over
         )
@@ -276,14 +279,14 @@ class Run:
             time_slice=time_slice,
             tasks=self._tasks,
             engine=engine,
-            journal=journal,
+            commits=commits,
             client=client,
             account=account,
             reads=Reads(client, account, market, health, post),
             day_order_book=day_order_book,
             orders=OrderManager(
                 writer=broker.writer,
-                journal=journal,
+                commits=commits,
                 account=account,
                 day_order_book=day_order_book,
                 market=market,

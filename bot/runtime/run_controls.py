@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, Protocol
 
+from bot.broker.link import ORDER_BOUNDS
 from bot.domain.entry import Entry, RunState, StateChanged
 from bot.domain.message import Action, OperatorActed
 from bot.domain.recovery import Recovery
 from bot.protocol.secret import Secret
-from bot.runtime.daemon import Parts
+from bot.runtime.daemon import Parts, unanswered
 from bot.runtime.supervisor import Supervisor, on_signals
 from bot.runtime.worlds.environment import Environment
 
@@ -22,8 +23,9 @@ CTRL_C: Final = "Ctrl-C"
 BOT_STOP: Final = "bot stop"
 BY_OPERATOR: Final = "operator"
 _INTERRUPTED: Final = 130
-STOP_GRACE_S: Final = 7.0
-"""How long a stop waits (wall clock) for what is in flight; the next start settles the rest."""
+STOP_GRACE_S: Final = ORDER_BOUNDS.deadline_s + 0.5
+"""How long a stop waits (wall clock) for what is in flight: an order's own deadline, so that no
+answer is left that could have come; the next start settles the rest."""
 
 
 class Screen(Protocol):
@@ -90,6 +92,9 @@ class RunControls:
                 own = entry.reason.removeprefix(BOT_STOP)
                 self.reason = f"{BOT_STOP}: {own}" if own else BOT_STOP
             self._supervisor.end_within(self._options.stop_grace_s)
+            if self._parts is not None and (waits_for := unanswered(self._parts)):
+                text = f"waits at most {self._options.stop_grace_s:g} s for the answer to"
+                self._parts.trouble.begin(f"the stop {text} {', '.join(waits_for)}")
             if self._end is not None:
                 self._end.cancel()  # a stop waits for what is under way, and this is not
         elif entry.to_state is RunState.NEEDS_2FA:

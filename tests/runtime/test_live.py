@@ -1,54 +1,476 @@
-"""The live loop when a command cannot be begun."""
+"""The live loop: what is one transaction, what waits for which, and what a failure leaves."""
 
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import time
 from pathlib import Path
 
-from bot.clock import SimulatedClock
-from bot.domain.message import Command, ReadAccount, ReadTodaysOrders, Recovered
+import pytest
+
+from bot.broker.writes import Objection, SignedRequest
+from bot.domain.entry import (
+    AttemptStarted,
+    Decision,
+    Entry,
+    IntentMoved,
+    Note,
+    RunState,
+    StateChanged,
+    Verdict,
+)
+from bot.domain.message import (
+    Action,
+    Command,
+    Event,
+    InstrumentsRead,
+    Noted,
+    OperatorActed,
+    PlaceAnswered,
+    PlaceOrder,
+    ReadAccount,
+    ReadTodaysOrders,
+    Reconciled,
+    Recovered,
+    TimerFired,
+)
+from bot.domain.order import SendState
+from bot.domain.outcome import Accepted, NotSent
 from bot.domain.recovery import Recovery
-from bot.engine.engine import Engine, EngineSettings, invoke_plainly
+from bot.engine.engine import Engine, EngineSettings, LoadedStrategy, invoke_plainly
+from bot.journal.errors import OutcomeUnknown, Unreachable
+from bot.journal.journal import Journal
+from bot.journal.sends import Send
+from bot.protocol.answer import Answer, NoAnswer
+from bot.runtime import live
 from bot.runtime.activity import Activity, TimeSlice
+from bot.runtime.commits import Commits
 from bot.runtime.faults import FaultGuard
-from bot.runtime.inbox import Inbox
+from bot.runtime.inbox import BY_URGENCY, Inbox
 from bot.runtime.live import LiveLoop
 from bot.runtime.pulse import Trouble
-from tests.engine.stage import RULEBOOK
+from bot.strategy import Strategy
+from tests import staging
+from tests.engine import stage as engine_stage
+from tests.engine.stage import PLAN, RULEBOOK
 from tests.staging import DAY, START, set_stage
+
+NOW = engine_stage.START
+SKIP = Decision(NOW, "test", "HPG", Verdict.SKIPPED, "NO_SIGNAL", "nothing to see")
+PAUSE = OperatorActed(NOW, Action.PAUSE, "lunch", "operator")
+PLACED = TimerFired(NOW, PLAN.name, time(9, 30))
+
+
+def _told(number: int) -> Noted:
+    return Noted(NOW, Note(NOW, "PULSE", str(number)))
+
+
+class Watched:
+    """The real journal; `writes` are what it was given, `troubles` what it raises first."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self.writes: list[tuple[tuple[Entry, ...], tuple[Send, ...]]] = []
+        self.troubles: list[Exception] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.stored = 0
+        self.written = asyncio.Event()
+
+    async def write(
+        self, entries: Sequence[Entry], sends: Sequence[Send] = ()
+    ) -> tuple[str | None, ...]:
+        self.writes.append((tuple(entries), tuple(sends)))
+        self.written.set()
+        await self.gate.wait()
+        if self.troubles:
+            raise self.troubles.pop(0)
+        verdicts = await self._journal.write(entries, sends)
+        self.stored += 1
+        return verdicts
+
+
+@dataclass
+class Room:
+    """A loop over a real engine, journal, order manager and sandbox, with nobody else about."""
+
+    stage: staging.Stage
+    market: engine_stage.Stage
+    journal: Watched
+    inbox: Inbox
+    loop: LiveLoop
+    shown: list[tuple[Entry, int]]
+    """What was shown, and how many writes were stored then."""
+    troubles: list[str]
+    begun: list[Command]
+    places: list[asyncio.Task[None]]
+
+    def buy(self) -> None:
+        """Have the strategy ask for an order at the next timer."""
+        self.market._requesters.append(lambda it: it.buy(100, limit=26_000))
+        self.inbox.post(PLACED)
+
+    async def answers(self) -> list[PlaceAnswered]:
+        """Let all places come to their end."""
+        await asyncio.gather(*self.places)
+        return [event for event in self.stage.events if isinstance(event, PlaceAnswered)]
+
+
+@pytest.fixture
+async def room(tmp_path: Path, sqlite_url: str) -> AsyncIterator[Room]:
+    made = await _room(tmp_path, sqlite_url)
+    yield made
+    await made.stage.strike()
+
+
+async def _room(folder: Path, url: str, *, lazy_s: float = 1000) -> Room:
+    """`lazy_s`: nothing in a test may wait so long by itself."""
+    stage, market = await set_stage(folder, url), engine_stage.Stage()
+    await stage.day_order_book.read()
+    stage.clock.advance_to(NOW)
+    stage.day_order_book.elapsed_s = START.timestamp
+    stage.orders._gate = market.engine.reason_not_to_send
+    journal, inbox = Watched(stage.journal), Inbox(Activity())
+    inbox.rank(BY_URGENCY)
+    shown, troubles = list[tuple[Entry, int]](), list[str]()
+    begun, places = list[Command](), list[asyncio.Task[None]]()
+
+    def carry_out(command: Command) -> None:
+        begun.append(command)
+        if isinstance(command, PlaceOrder):
+            places.append(asyncio.ensure_future(stage.orders.place(command.intent)))
+
+    loop = LiveLoop(
+        engine=market.engine,
+        commits=Commits(journal),  # type: ignore[arg-type]
+        inbox=inbox,
+        time_slice=TimeSlice(1000),
+        lazy_s=lazy_s,
+        sign=stage.orders.sign,
+        committed=stage.orders.committed,
+        carry_out=carry_out,
+        guard=FaultGuard(folder).guard,
+        wake_at=lambda _: None,
+        mark=lambda entry: entry,
+        show=(lambda entry: shown.append((entry, journal.stored)),),
+        trouble=Trouble(stage.clock, troubles.append),
+    )
+    return Room(stage, market, journal, inbox, loop, shown, troubles, begun, places)
+
+
+# ------------------------------------------------------------------------------------ batches
+
+
+async def test_what_waits_is_one_transaction_and_is_shown_in_order_after_it(room: Room) -> None:
+    for number in range(3):
+        room.inbox.post(_told(number))
+
+    await room.loop.step()
+
+    [(entries, _)] = room.journal.writes
+    assert [getattr(entry, "text", "") for entry in entries] == ["0", "1", "2"]
+    assert room.shown == [(entry, 1) for entry in entries]
+
+
+async def test_a_batch_gives_what_its_events_give_one_by_one(
+    tmp_path: Path, room: Room, sqlite_url: str
+) -> None:
+    """The double: a loop whose slices hold one event."""
+    room.loop._slice = TimeSlice(0)
+    events: list[Event] = [_told(1), PAUSE, _told(2), replace(PAUSE, action=Action.RESUME), PLACED]
+    for event in events:
+        room.inbox.post(event)
+    room.inbox.rank(BY_URGENCY)
+    await room.loop.finish()
+    one_by_one = [entry for entry, _ in room.shown]
+    await room.stage.strike()
+
+    (tmp_path / "again").mkdir()
+    again = await _room(tmp_path / "again", sqlite_url)
+    for event in events:
+        again.inbox.post(event)
+    await again.loop.finish()
+
+    assert [entry for entry, _ in again.shown] == one_by_one
+    assert len(room.journal.writes) > len(again.journal.writes) == 1
+    room.stage = again.stage
 
 
 async def test_a_command_that_raises_is_a_fault_and_the_others_are_begun(
     tmp_path: Path, sqlite_url: str
 ) -> None:
-    stage = await set_stage(tmp_path, sqlite_url)
+    room = await _room(tmp_path, sqlite_url)
     engine = Engine(
         rulebook=RULEBOOK, strategies=[], settings=EngineSettings(), invoke=invoke_plainly
     )
-    begun: list[Command] = []
-    inbox = Inbox(Activity())
+    room.loop._engine = engine
 
     def carry_out(command: Command) -> None:
         if isinstance(command, ReadTodaysOrders):
             raise OSError(28, "no space", str(command))
-        begun.append(command)
+        room.begun.append(command)
 
-    loop = LiveLoop(
-        engine=engine,
-        journal=stage.journal,
-        inbox=inbox,
-        time_slice=TimeSlice(1),
-        carry_out=carry_out,
-        guard=FaultGuard(tmp_path).guard,
-        wake_at=lambda _: None,
-        mark=lambda entry: entry,
-        show=(),
-        trouble=Trouble(SimulatedClock(START), print),
-    )
+    room.loop._carry_out = carry_out
+    room.inbox.post(Recovered(START, Recovery(DAY)))
+    await room.loop.step()
+    assert room.inbox.has_more
+    await room.loop.step()
 
-    inbox.post(Recovered(START, Recovery(DAY)))
-    await loop.step()
-    assert inbox.has_more
-    await loop.step()
-
-    assert [type(each) for each in begun] == [ReadAccount]
+    assert [type(each) for each in room.begun] == [ReadAccount]
     assert engine.status().faults[0].where == "ReadTodaysOrders"
     assert engine.status().reason == "engine fault"
-    await stage.strike()
+    await room.stage.strike()
+
+
+async def test_a_fault_in_the_middle_of_a_batch_takes_nothing_of_it_back(room: Room) -> None:
+    room.inbox.post(_told(1))
+    room.market._requesters.append(lambda _: 1 / 0)  # type: ignore[arg-type]
+    room.market.engine._state.guard = FaultGuard(Path("/nowhere")).guard
+    room.inbox.post(PLACED)
+    room.inbox.post(_told(2))
+
+    await room.loop.finish()
+
+    notes = [entry.kind for entry, _ in room.shown if isinstance(entry, Note)]
+    assert sorted(notes) == ["FAULT", "PULSE", "PULSE"]
+    assert room.market.engine.status().state is RunState.HALTED
+    assert len(room.journal.writes) == 1
+
+
+async def test_an_operator_comes_before_the_hooks_that_an_event_has_left_due(room: Room) -> None:
+    """Three symbols are thought about in one event, with a pause asked after the first."""
+    symbols = ("HPG", "SSI", "VCB")
+    listed = tuple(replace(engine_stage.HPG, symbol=each) for each in symbols)
+    hooks = {"on_timer": lambda self, _: self.buy(100, limit=26_000)}
+    buyer = type("Buyer", (Strategy,), hooks)
+    engine = Engine(
+        rulebook=RULEBOOK,
+        strategies=[LoadedStrategy(replace(PLAN, symbols=symbols), buyer, listed)],
+        settings=EngineSettings(),
+        invoke=invoke_plainly,
+        must_yield=lambda: True,
+    )
+    room.loop._engine, room.loop._slice = engine, TimeSlice(0)
+    for event in (Recovered(NOW, Recovery(DAY)), InstrumentsRead(NOW, listed), Reconciled(NOW)):
+        engine.handle(event)
+
+    room.inbox.post(PLACED)
+    room.inbox.post(replace(PLACED, timer=time(9, 31)))
+    await room.loop.step()
+    room.inbox.ask(PAUSE)
+    await room.loop.finish()
+
+    decided = [entry.code for entry, _ in room.shown if isinstance(entry, Decision)]
+    assert len(decided) == 6
+    assert [code == "PAUSED" for code in decided] == [False] + [True] * 5
+
+
+# --------------------------------------------------------------------- decisions without a signal
+
+
+async def test_a_no_signal_waits_for_the_next_commit_and_is_shown_only_then(room: Room) -> None:
+    room.inbox.post(Noted(NOW, SKIP))
+    await room.loop.step()
+    assert (room.journal.writes, room.shown) == ([], [])
+
+    room.inbox.post(_told(1))
+    await room.loop.step()
+
+    [(entries, _)] = room.journal.writes
+    assert [type(entry) for entry in entries] == [Decision, Note]
+    assert [stored for _, stored in room.shown] == [1, 1]
+
+
+async def test_a_no_signal_waits_no_longer_than_it_may(tmp_path: Path, sqlite_url: str) -> None:
+    room = await _room(tmp_path, sqlite_url, lazy_s=0.01)
+    stopped = asyncio.Event()
+    running = asyncio.ensure_future(room.loop.run(stopped))
+
+    room.inbox.post(Noted(NOW, SKIP))
+    await asyncio.wait_for(room.journal.written.wait(), 5)
+    await room.loop._inbox._activity.idle()
+
+    assert room.shown == [(SKIP, 1)]
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    await room.stage.strike()
+
+
+async def test_a_no_signal_is_stored_at_a_clean_stop(room: Room) -> None:
+    room.inbox.post(Noted(NOW, SKIP))
+    await room.loop.step()
+
+    await room.loop.finish()
+
+    assert room.shown == [(SKIP, 1)]
+
+
+async def test_of_many_no_signals_only_so_many_wait(room: Room) -> None:
+    for _ in range(live.LAZY_MAX):
+        room.inbox.post(Noted(NOW, SKIP))
+
+    while room.inbox.has_more:
+        await room.loop.step()
+
+    assert len(room.shown) == live.LAZY_MAX
+
+
+async def test_any_other_no_is_stored_at_once(room: Room) -> None:
+    blocked = replace(SKIP, verdict=Verdict.BLOCKED, code="NO_SIGNAL")
+    for entry in (replace(SKIP, code="ORDER_WORKING"), blocked):
+        room.inbox.post(Noted(NOW, entry))
+        await room.loop.step()
+
+    assert len(room.journal.writes) == 2
+
+
+# ------------------------------------------------------------------ an order with its decision
+
+
+async def test_a_decision_and_its_attempt_are_one_transaction_before_the_first_byte(
+    room: Room,
+) -> None:
+    seen: list[int] = []
+    send = room.stage.broker.writer.send
+
+    class Looking:
+        """The real writer, which looks at what is stored when it is to send."""
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(room.stage.broker.writer, name)
+
+        async def send(self, signed: SignedRequest, objection: Objection) -> Answer | NoAnswer:
+            seen.append(room.journal.stored)
+            [stored] = (await room.stage.journal.recover(DAY)).intents
+            assert stored.state is SendState.SENDING
+            assert stored.attempt is not None
+            assert stored.attempt.body_sha256 == signed.body_sha256
+            return await send(signed, objection)
+
+    room.stage.orders._writer = Looking()  # type: ignore[assignment]
+    room.buy()
+    await room.loop.step()
+    [answer] = await room.answers()
+
+    [(entries, [sent])] = room.journal.writes
+    assert [type(entry) for entry in entries][:1] == [Decision]
+    assert isinstance(sent.entries[0], AttemptStarted)
+    assert seen == [1]
+    assert isinstance(answer.outcome, Accepted)
+    assert len(room.stage.placed()) == 1
+
+
+async def test_an_order_whose_day_book_is_too_old_is_signed_when_that_is_read(room: Room) -> None:
+    room.stage.day_order_book.elapsed_s = NOW.timestamp
+    room.buy()
+
+    await room.loop.step()
+    [answer] = await room.answers()
+
+    assert [len(sends) for _, sends in room.journal.writes] == [0]
+    assert isinstance(answer.outcome, Accepted)
+
+
+async def test_only_as_many_orders_are_signed_with_their_decisions_as_may_be_in_flight(
+    room: Room,
+) -> None:
+    intents = [staging.intent(number, limit_price=25_000 + 100 * number) for number in range(1, 7)]
+    intents = [replace(each, created_at=NOW, ttl_at=NOW) for each in intents]
+    room.stage.orders._gate = lambda _: None
+
+    signed = [room.stage.orders.sign(each) is not None for each in intents]
+
+    assert signed == [True] * 4 + [False] * 2
+
+
+async def test_a_halt_between_commit_and_first_byte_keeps_the_order_back(room: Room) -> None:
+    room.buy()
+    room.journal.gate.clear()
+    step = asyncio.ensure_future(room.loop.step())
+    await room.journal.written.wait()
+
+    room.inbox.ask(replace(PAUSE, action=Action.HALT))
+    await asyncio.sleep(0)
+    assert room.market.engine.status().state is RunState.HALTED
+    room.journal.gate.set()
+    await step
+    await room.loop.step()
+    [answer] = await room.answers()
+
+    assert isinstance(answer.outcome, NotSent)
+    assert answer.outcome.reason.startswith("HALTED")
+    assert room.stage.placed() == []
+    first, second = ([type(entry) for entry in entries] for entries, _ in room.journal.writes)
+    assert StateChanged not in first
+    assert StateChanged in second
+
+
+async def test_a_twin_that_the_journal_knows_keeps_only_its_order_back(room: Room) -> None:
+    twin = await room.stage.ready(staging.intent(9))
+    sent = IntentMoved(NOW, twin.intent_id, SendState.READY, SendState.SENDING, "a test")
+    await room.stage.journal.write([sent])
+    room.buy()
+
+    await room.loop.step()
+    [answer] = await room.answers()
+
+    assert isinstance(answer.outcome, NotSent)
+    assert "unresolved" in answer.outcome.reason
+    assert room.stage.placed() == []
+    assert any(isinstance(entry, Decision) for entry, _ in room.shown)
+
+
+# ------------------------------------------------------------------------------- a failing journal
+
+
+async def test_a_journal_that_comes_back_stores_the_batch_and_its_order_is_signed_anew(
+    room: Room,
+) -> None:
+    room.journal.troubles.append(Unreachable("disk full", database="test"))
+    room.buy()
+
+    await room.loop.step()
+    [answer] = await room.answers()
+
+    (entries, [_]), (again, none) = room.journal.writes
+    assert (again, none) == (entries, ())
+    assert room.troubles == [
+        "the journal can't be written, nothing is sent: can't reach test (disk full)"
+    ]
+    assert isinstance(answer.outcome, Accepted)
+    assert len(room.stage.placed()) == 1
+
+
+async def test_a_commit_in_doubt_is_asked_about_with_the_same_and_its_order_does_not_leave(
+    room: Room,
+) -> None:
+    room.journal.troubles.append(OutcomeUnknown("connection lost", database="test"))
+    room.buy()
+
+    await room.loop.step()
+    [answer] = await room.answers()
+
+    first, second = room.journal.writes
+    assert first == second
+    assert isinstance(answer.outcome, NotSent)
+    assert answer.finished is not None
+    assert room.stage.placed() == []
+    [stored] = (await room.stage.journal.recover(DAY)).intents
+    assert stored.state is SendState.SENDING
+
+
+async def test_a_signature_that_has_waited_too_long_is_not_sent(room: Room) -> None:
+    wanted = replace(staging.intent(), created_at=NOW, ttl_at=NOW.replace(hour=9))
+    await room.stage.ready(wanted)
+    room.stage.orders._gate = lambda _: None
+    send = room.stage.orders.sign(wanted)
+    assert send is not None
+    [commit] = (await Commits(room.stage.journal).write([], [send])).sends
+    room.stage.orders.committed(send, commit)
+    room.stage.clock.advance_to(NOW.replace(second=16))
+
+    await room.stage.orders.place(wanted)
+
+    [answer] = await room.answers()
+    assert answer.outcome == NotSent("it was signed 16.0 s ago (limit 15 s)")
+    assert room.stage.placed() == []

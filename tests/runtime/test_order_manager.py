@@ -17,6 +17,7 @@ from bot.domain.message import (
     NonceBurnt,
     PlaceAnswered,
     SendStarted,
+    TodaysOrdersRead,
 )
 from bot.domain.order import OrderState, SendState
 from bot.domain.outcome import Accepted, NotSent, Outcome, Refused, Resolution, Unknown
@@ -27,6 +28,7 @@ from bot.journal.sends import Send
 from bot.journal.storing import Verdicts
 from bot.protocol.answer import Answer, NoAnswer
 from bot.protocol.endpoints.endpoint import Lane
+from bot.runtime.order_manager import BOOK_AGE_MAX
 from tests.staging import START, Stage, intent, scenario, set_stage
 
 POST = {"verb": "POST", "path": "*/orders"}
@@ -256,7 +258,7 @@ async def test_a_commit_in_doubt_sends_nothing_and_ends_in_one_whole_story(
     stage: Stage, *, is_done: bool
 ) -> None:
     wanted = await stage.ready(intent())
-    stage.orders._journal = Forgetful(stage.journal, is_done=is_done)  # type: ignore[assignment]
+    stage.orders._commits._journal = Forgetful(stage.journal, is_done=is_done)  # type: ignore[assignment]
 
     await stage.orders.place(wanted)
 
@@ -378,6 +380,21 @@ async def test_the_age_of_the_day_book_is_none_of_a_faster_market_clock(stage: S
     passed.append(105.1)
     assert await stage.day_order_book.reason_of_age(timedelta(seconds=5)) is None
     assert len(stage.events) == reads + 1
+
+
+async def test_a_day_book_that_is_being_read_ahead_is_waited_for_and_read_once(
+    stage: Stage,
+) -> None:
+    wanted = await stage.ready(intent())
+    for _ in range(2):
+        stage.day_order_book.read_ahead(
+            BOOK_AGE_MAX, lambda work, name: asyncio.create_task(work, name=name)
+        )
+
+    await stage.orders.place(wanted)
+
+    assert isinstance(_answer(stage).outcome, Accepted)
+    assert sum(isinstance(event, TodaysOrdersRead) for event in stage.events) == 1
 
 
 @pytest.mark.parametrize(("late_s", "is_sent"), [(0, True), (0.001, False)])

@@ -1,19 +1,24 @@
 """A run against a sandbox that somebody else serves, with real time on the wire."""
 
 import asyncio
-from collections.abc import Callable
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
 from bot.clock import ScaledClock, SystemClock
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.rulebook import load_rulebook
-from bot.config.settings.load import load_settings
+from bot.config.settings.load import Loaded, load_settings
 from bot.domain.entry import AuthEvent, OrderUpdated
 from bot.domain.order import OrderState
+from bot.journal.engines import file_of
 from bot.runtime.control.socket import ask
-from bot.runtime.run import run_bot
+from bot.runtime.run import RunEnd, run_bot
 from bot.runtime.run_controls import RunOptions
 from bot.sandbox.sandbox import Sandbox
 from bot.sandbox.serve import run_free, serve
@@ -49,6 +54,139 @@ async def test_an_operator_signs_in_by_the_control_socket_and_an_order_is_filled
         keep_up.cancel()
 
     assert reply["ok"] is True
+
+
+@dataclass
+class Served:
+    """A bot that has its token, beside the sandbox that it trades at in real time."""
+
+    loaded: Loaded
+    shown: Shown
+    running: asyncio.Task[RunEnd]
+    played: Sandbox
+
+    async def ask(self, word: str, **facts: object) -> None:
+        await asyncio.to_thread(ask, self.loaded.state_dir, {"do": word, **facts})
+
+    def rows(self, query: str) -> list[tuple[object, ...]]:
+        with sqlite3.connect(file_of(self.loaded.journal_url)) as journal:
+            return journal.execute(query).fetchall()
+
+
+@asynccontextmanager
+async def _served(
+    folder: Path, strategies: Sequence[Mapping[str, object]], options: RunOptions, **changes: object
+) -> AsyncIterator[Served]:
+    wire, shown = SystemClock(), Shown()
+    market = ScaledClock(wire, start=START, speed=1)
+    script = scenario(**changes).model_copy(update={"speed": 1})
+    played = Sandbox(script, load_rulebook(), clock=market, wire=wire, ledger=folder / "ledger")
+    given = played.credentials
+    async with serve(played) as base_url:
+        keep_up = asyncio.create_task(run_free(played, market))
+        broker = {"base_url": base_url, "requests_per_minute": 3000}
+        config = write_project(folder, scenario="quiet", strategies=strategies, broker=broker)
+        secrets = {"BOT_BROKER__API_KEY": given.api_key, "BOT_BROKER__API_SECRET": given.api_secret}
+        loaded = load_settings(config, environment=secrets)
+        running = asyncio.create_task(run_bot(loaded, options, shown))
+        served = Served(loaded, shown, running, played)
+        try:
+            await _until(lambda: any(each.kind == "needed" for each in shown.all(AuthEvent)))
+            await served.ask("otp_request")
+            await served.ask("otp_submit", code=given.otp_code)
+            yield served
+        finally:
+            keep_up.cancel()
+            running.cancel()
+            await asyncio.gather(keep_up, running, return_exceptions=True)
+            played.close()
+
+
+POST = {"verb": "POST", "path": "*/orders"}
+QUICK = {"wake": {"quote": "1s"}}
+
+
+async def test_a_stop_waits_for_the_answer_that_is_under_way_and_journals_it(
+    tmp_path: Path,
+) -> None:
+    slow = [{"match": POST, "action": {"do": "delay", "seconds": 1}}]
+    strategies = [once(**QUICK, params={"price": 26_000})]
+    async with _served(tmp_path, strategies, RunOptions(), faults=slow) as served:
+        await _until(lambda: served.rows("select * from attempts") != [])
+        await served.ask("stop")
+        end = await served.running
+
+    [(state,)] = served.rows("select state from intents")
+    assert state == "ACKED"
+    assert end.reason == "bot stop"
+    [said] = [text for text in served.shown.troubles if "waits" in text]
+    assert said == "the stop waits at most 10.5 s for the answer to BUY 100 HPG (L-0001)"
+
+
+async def test_a_stop_without_an_answer_names_the_order_on_the_screen_and_in_the_journal(
+    tmp_path: Path,
+) -> None:
+    deaf = [{"match": POST, "action": {"do": "hang", "seconds": 2}}]
+    strategies = [once(**QUICK, params={"price": 26_000})]
+    options = RunOptions(stop_grace_s=0.2)
+    async with _served(tmp_path, strategies, options, faults=deaf) as served:
+        await _until(lambda: served.rows("select * from attempts") != [])
+        started = monotonic()
+        await served.ask("stop")
+        end = await served.running
+        took_s = monotonic() - started
+        await _until(lambda: monotonic() - started > 3)  # the connection is dropped at last
+
+    assert took_s < 10
+    assert end.reason == "bot stop; without the answer to BUY 100 HPG (L-0001)"
+    assert served.rows("select end_reason from runs") == [(end.reason,)]
+    assert served.shown.troubles[-1] == (
+        "stopped without the answer to BUY 100 HPG (L-0001); "
+        "the next start asks the broker what has become of that"
+    )
+    assert served.rows("select state from intents") == [("SENDING",)]
+
+
+SLOW = """
+from time import perf_counter
+
+from bot import Strategy
+
+
+class Slow(Strategy):
+    number: int
+
+    def on_quote(self, quote):
+        until = perf_counter() + 0.020
+        while perf_counter() < until:
+            pass
+        self.buy(100 * (1 + self.number), limit=quote.floor, why="thought about it")
+"""
+THINKERS = 40
+
+
+async def test_a_pause_comes_before_the_hooks_that_were_due_and_no_order_leaves_after_it(
+    tmp_path: Path,
+) -> None:
+    """40 strategies that think 20 ms at each of two quotes a second are never done with them."""
+    (tmp_path / "strategies").mkdir()
+    (tmp_path / "strategies" / "slow.py").write_text(SLOW)
+    slow = [
+        once(f"slow{n}", use="slow", symbols=["HPG", "SHS"], params={"number": n}, **QUICK)
+        for n in range(THINKERS)
+    ]
+    async with _served(tmp_path, slow, RunOptions(stop_grace_s=0.2)) as served:
+        await _until(lambda: served.rows("select * from attempts") != [])
+        await served.ask("pause", reason="enough")
+        await _until(lambda: served.rows("select * from decisions where code = 'PAUSED'") != [])
+        await served.ask("halt", reason="the end of a test")
+        await _until(lambda: served.rows("select * from halts where to_state = 'HALTED'") != [])
+
+    [(paused,)] = served.rows("select seq from halts where to_state = 'PAUSED'")
+    late = f"select * from decisions where (verdict, code) = ('PASSED', 'OK') and seq > {paused}"
+    sent = f"select outcome from attempts where verb = 'POST' and seq > {paused}"
+    assert served.rows(late) == []
+    assert {outcome for (outcome,) in served.rows(sent)} <= {"NOT_SENT"}
 
 
 def _states(shown: Shown) -> set[OrderState]:

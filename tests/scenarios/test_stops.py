@@ -10,7 +10,8 @@ import pytest
 
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.settings.load import load_settings
-from bot.domain.entry import Decision, Entry, Verdict
+from bot.domain.entry import Decision, Entry, IntentMoved, Note, Verdict
+from bot.domain.order import SendState
 from bot.journal.engines import file_of
 from bot.journal.errors import Holder
 from bot.journal.lease import acquire
@@ -47,11 +48,13 @@ async def test_after_a_failure_nothing_is_decided_or_sent(tmp_path: Path) -> Non
         await run_bot(loaded, RunOptions(run_for=timedelta(minutes=2)), shown, make=in_process)
 
     story = Story(None, shown, loaded)  # type: ignore[arg-type]
-    assert story.posts() == []
+    assert story.broker_orders() == {}
     passed = [each for each in shown.all(Decision) if each.verdict is Verdict.PASSED]
     assert len(passed) == 1
     again = await tell(config, minutes=3)
-    assert len(again.posts()) == len(again.broker_orders())
+    [never] = [move for move in again.shown.all(IntentMoved) if move.intent_id == "L-0001"][-1:]
+    assert never.to_state is SendState.NOT_PLACED
+    assert len(again.posts()) == len(again.broker_orders()) + 1
 
 
 def _expiring(**changes: object) -> Mapping[str, object]:
@@ -72,13 +75,13 @@ async def test_a_stop_ends_although_a_cancel_can_never_be_read_before(tmp_path: 
 
 @dataclass
 class Robbed(Shown):
-    """A screen that sees the first order approved when another bot takes the journal's lease."""
+    """A screen that shows the market when another bot takes the journal's lease."""
 
     url: str = ""
 
     def entry(self, entry: Entry) -> None:
         super().entry(entry)
-        if isinstance(entry, Decision) and entry.verdict is Verdict.PASSED:
+        if isinstance(entry, Note) and entry.kind == "QUOTE":
             file_of(self.url).with_name("journal.db.lease").unlink()
             acquire(self.url, Holder(1, "elsewhere", entry.at)).release()
 

@@ -7,6 +7,7 @@ one again, `STORM_SEEDS=0-200` many.
 
 import asyncio
 import gc
+import math
 import os
 import sys
 import traceback
@@ -27,10 +28,11 @@ from bot.config.scenario_file import load_scenario
 from bot.config.settings.load import load_settings
 from bot.engine.state import State
 from bot.runtime.activity import AllAtOnce
+from bot.runtime.inbox import BY_URGENCY
 from bot.runtime.run import run_bot
 from bot.runtime.run_controls import RunOptions
 from bot.runtime.schedule import Fire, Job, Report
-from bot.runtime.worlds.environment import Access, Driver, EnvironmentSpec
+from bot.runtime.worlds.environment import STEPPED, Access, Driver, EnvironmentSpec
 from bot.runtime.worlds.sandbox import wake_sandbox
 from bot.runtime.worlds.stepped import SteppedWaiter
 from bot.sandbox.library.library import Library
@@ -180,6 +182,8 @@ class Stormy(InProcessEnvironment):
         if dice.random() < CROWDED:
             self._stepped = SteppedWaiter(clock, spec.activity, AllAtOnce())
             self.turn, self.waiter, self.max_concurrent = AllAtOnce(), self._stepped, None
+            # As in live, too, what is urgent overtakes; a batch is one hook, or all that waits.
+            self.pace = replace(STEPPED, ranking=BY_URGENCY, slice_s=dice.choice([0, math.inf]))
         self._fine_from = script.starts_at + timedelta(minutes=BAD_MINUTES)
 
     async def open(self, stack: AsyncExitStack, /) -> Access:

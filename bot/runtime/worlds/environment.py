@@ -8,11 +8,12 @@ else of the daemon is the same in all.
 """
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Final, Protocol
 
 from bot.broker.budget import Waiter
 from bot.broker.link import AsgiApp
@@ -23,7 +24,7 @@ from bot.domain.entry import Entry
 from bot.domain.rulebook import Rulebook
 from bot.protocol.secret import Secret
 from bot.runtime.activity import Activity, Tasks, Turn
-from bot.runtime.inbox import Ranking
+from bot.runtime.inbox import BY_ARRIVAL, BY_URGENCY, Ranking
 from bot.runtime.schedule import Fire, Job, Report
 
 Mark = Callable[[Entry], Entry]
@@ -51,6 +52,26 @@ class EnvironmentSpec:
     on_bug: Callable[[BaseException], None]
 
 
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How the live loop shares out a clock that goes on, or one that waits for it."""
+
+    ranking: Ranking
+    """Which of the events that wait goes first."""
+    slice_s: float
+    """How long work may hold the loop while others wait for it."""
+    lazy_s: float
+    """How long a decision that nothing follows from may wait for its commit."""
+    reads_ahead: bool
+    """Whether the day order book is read for an order while its decision is being committed."""
+
+
+STEPPED: Final = Pace(BY_ARRIVAL, slice_s=math.inf, lazy_s=0, reads_ahead=False)
+"""The clock waits for us: nothing is late, and all has its one order."""
+REAL_TIME: Final = Pace(BY_URGENCY, slice_s=0.010, lazy_s=1.0, reads_ahead=True)
+"""An operator's command takes a few turns of the loop to come in, and has to hold in 100 ms."""
+
+
 class Driver(Protocol):
     """Moves or follows the clock, fires the jobs and the engine's deadlines."""
 
@@ -69,10 +90,7 @@ class Environment(Protocol):
     waiter: Waiter
     turn: Turn
     max_concurrent: int | None
-    ranking: Ranking
-    """Which of the events that wait goes first."""
-    slice_s: float
-    """How long work may hold the loop while others wait for it."""
+    pace: Pace
     quota_speed: float
     """Market seconds in a second of the clock by which the broker counts requests."""
     elapsed_s: Elapsed

@@ -1,6 +1,5 @@
 """The environment that embeds the broker: how it is set up or resumed, and how its time runs."""
 
-import math
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -28,10 +27,9 @@ from bot.domain.rulebook import Rulebook
 from bot.domain.scripted import with_mark
 from bot.protocol.secret import Secret
 from bot.runtime.activity import Activity, OneAtATime, Turn
-from bot.runtime.inbox import BY_ARRIVAL, Ranking
 from bot.runtime.schedule import Fire, Job, Report, Timetable
 from bot.runtime.state_dir import LEDGER
-from bot.runtime.worlds.environment import Access, Driver, Elapsed, EnvironmentSpec, Mark
+from bot.runtime.worlds.environment import STEPPED, Access, Driver, Elapsed, EnvironmentSpec, Mark
 from bot.runtime.worlds.stepped import SteppedMarket, SteppedWaiter
 from bot.sandbox.errors import LedgerBroken, PortInUse
 from bot.sandbox.house.forced import Forced
@@ -68,8 +66,7 @@ class SandboxEnvironment:
         self.waiter: Waiter = self._stepped
         self.turn: Turn = turn
         self.max_concurrent: int | None = 1
-        self.ranking: Ranking = BY_ARRIVAL
-        self.slice_s = math.inf
+        self.pace = STEPPED
         self.quota_speed = 1.0
         self.elapsed_s: Elapsed = lambda: clock.now().timestamp()
         self.mailed_code: Secret | None = Secret(sandbox.credentials.otp_code)

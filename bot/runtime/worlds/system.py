@@ -4,19 +4,14 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
-from typing import Final
 
 from bot.broker.budget import SystemWaiter, Waiter
 from bot.clock import Clock, SystemClock, boottime_s
 from bot.domain.entry import Entry
 from bot.protocol.secret import Secret
 from bot.runtime.activity import AllAtOnce, Turn
-from bot.runtime.inbox import BY_URGENCY, Ranking
 from bot.runtime.schedule import Fire, Job, Report, SystemTimetable
-from bot.runtime.worlds.environment import Access, Driver, Elapsed, Mark
-
-SLICE_S: Final = 0.010
-"""An operator's command takes a few turns of the loop to come in, and has to hold in 100 ms."""
+from bot.runtime.worlds.environment import REAL_TIME, Access, Driver, Elapsed, Mark
 
 
 def unmarked(entry: Entry) -> Entry:
@@ -35,8 +30,7 @@ class SystemEnvironment:
         self.waiter: Waiter = SystemWaiter(self.wire)
         self.turn: Turn = AllAtOnce()
         self.max_concurrent: int | None = None
-        self.ranking: Ranking = BY_URGENCY
-        self.slice_s = SLICE_S
+        self.pace = REAL_TIME
         self.quota_speed = 1.0
         self.elapsed_s: Elapsed = boottime_s
         self.mailed_code: Secret | None = None
