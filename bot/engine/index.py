@@ -261,12 +261,11 @@ class Index:
         """Put an order where it belongs now that one of its fields has moved."""
         row, is_open = order.row, order.is_open
         poll = order.poll if is_open else None
+        self.order_polls.put(order, poll.due if poll else None)
         if moved == "poll":
-            self.order_polls.put(order, poll.due if poll else None)
             return
         self.open.put(order, is_open or None)
         self.open_in.put(order, row.symbol if is_open else None)
-        self.order_polls.put(order, poll.due if poll else None)
         self.expiries.put(order, order.expires_at if is_open else None)
         is_paid_for = is_open and order.is_own and row.side is Side.BUY
         price, part = order.prices[-1] if is_paid_for else None, None
@@ -278,17 +277,18 @@ class Index:
 
     def _file_intent(self, tracked: TrackedIntent, moved: str) -> None:
         """Put an intent where it belongs now that one of its fields has moved."""
-        intent, is_pending = tracked.intent, tracked.reserves_in_full
-        poll = tracked.poll if tracked.order_id is None else None
+        intent, poll = tracked.intent, tracked.poll if tracked.order_id is None else None
+        self.intent_polls.put(tracked, poll.due if poll else None)
         if moved == "poll":
-            self.intent_polls.put(tracked, poll.due if poll else None)
             return
         is_dead = tracked.state in _CERTAINLY_NOT_PLACED and not tracked.order_id
+        self.not_placed.put(tracked, look_of(intent) if is_dead else None)
+        if moved == "order_id":
+            return
+        is_pending = tracked.reserves_in_full
         self.pending.put(tracked, is_pending or None)
         self.pending_in.put(tracked, intent.symbol if is_pending else None)
         self.held.put(tracked, tracked.state is SendState.HELD or None)
-        self.not_placed.put(tracked, look_of(intent) if is_dead else None)
-        self.intent_polls.put(tracked, poll.due if poll else None)
         if is_pending:
             self._alike.put(tracked, fingerprint_of(intent))
         is_paid_for = is_pending and intent.side is Side.BUY

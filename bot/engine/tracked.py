@@ -4,7 +4,7 @@ from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from bot.domain.account import AccountSnapshot
 from bot.domain.entry import OrderUpdated
@@ -88,6 +88,9 @@ class BackOff:
         return BackOff(now + distances[step], step)
 
 
+_set: Final = object.__setattr__
+
+
 class Watched:
     """A thing that tells its index of every assignment to one of its `WATCHED` fields.
 
@@ -100,7 +103,7 @@ class Watched:
     watch: Callable[[str], None] | None
 
     def __setattr__(self, name: str, value: object) -> None:
-        object.__setattr__(self, name, value)
+        _set(self, name, value)
         if name in self.WATCHED:
             watch = getattr(self, "watch", None)
             if watch is not None:

@@ -195,7 +195,8 @@ def apply(state: State, order: TrackedOrder, report: OrderReport, source: str) -
         left, kept = after.quantity - after.executed_quantity, after.executed_quantity
         ended = f"{kept:,} filled, {left:,} cancelled" if kept else f"{left:,} cancelled unfilled"
         note = f"{cancel.reason}: {ended}"
-    after = replace(after, at=state.now, note=note)
+    if (after.at, after.note) != (state.now, note):
+        after = replace(after, at=state.now, note=note)
     fill = _fill_of(state, before, after)
     order.row = after
     if order.poll is not None:
