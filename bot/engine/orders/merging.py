@@ -64,6 +64,26 @@ def merged(row: OrderUpdated, report: OrderReport, *, is_newer: bool) -> OrderUp
         sums = {"executed": executed, "remaining": remaining, "cancelled": cancelled}
         state = settled(row.state, quantity=row.quantity, **sums)
         return replace(row, executed_quantity=executed, executed_amount=amount, state=state)
+    state = settled(
+        report.state,
+        quantity=report.quantity,
+        executed=executed,
+        remaining=report.remaining_quantity,
+        cancelled=report.cancelled_quantity,
+    )
+    # Most rows of a poll show nothing new: only a changed one is worth a copy.
+    is_same = (
+        state is row.state
+        and executed == row.executed_quantity
+        and report.quantity == row.quantity
+        and report.status == row.broker_status
+        and report.cancelled_quantity == row.cancelled_quantity
+        and report.price in {None, row.price}
+        and report.order_type in {"", row.order_type}
+        and report.message in {"", row.reason}
+    )
+    if is_same:
+        return row
     return replace(
         row,
         quantity=report.quantity,
@@ -74,13 +94,7 @@ def merged(row: OrderUpdated, report: OrderReport, *, is_newer: bool) -> OrderUp
         cancelled_quantity=report.cancelled_quantity,
         broker_status=report.status,
         reason=report.message or row.reason,
-        state=settled(
-            report.state,
-            quantity=report.quantity,
-            executed=executed,
-            remaining=report.remaining_quantity,
-            cancelled=report.cancelled_quantity,
-        ),
+        state=state,
     )
 
 

@@ -188,7 +188,7 @@ def apply(state: State, order: TrackedOrder, report: OrderReport, source: str) -
     if report.state is None:
         text = f"{report.order_id}: status {report.status!r} is unknown; taken as live"
         state.alert_once(f"status {report.status}", text, symbol=report.symbol)
-    if after == before:
+    if after is before or after == before:
         return
     cancel, note = state.cancels.get(before.order_id), after.note
     if cancel is not None and after.state is OrderState.CANCELLED:

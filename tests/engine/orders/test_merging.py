@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from bot.domain.entry import Fill
 from bot.domain.order import TERMINAL_STATES, OrderState
 from bot.domain.outcome import Unknown
-from bot.engine.orders.merging import contradiction, settled
+from bot.engine.orders.merging import contradiction, merged, settled
 from tests.engine.stage import START, Stage, report_of
 from tests.rows import every_row
 
@@ -56,6 +56,29 @@ def _partly_filled():
     stage.after(1).book(report_of(intent, executed=200))
     order = stage.engine.status().open_orders[0]
     return intent, order
+
+
+CHANGES = [
+    {"quantity": 600},
+    {"order_type": "MTL"},
+    {"price": 27_100},
+    {"executed": 300},
+    {"cancelled": 100},
+    {"status": "FIXING"},
+    {"message": "a word"},
+    {"state": S.PENDING_CANCEL},
+    {"state": S.CANCELLED, "cancelled": 300},
+]
+
+
+@pytest.mark.parametrize("changes", CHANGES)
+def test_only_a_report_that_shows_something_new_makes_a_new_row(changes):
+    intent, row = _partly_filled()
+    same, other = report_of(intent, executed=200), report_of(intent, **{"executed": 200, **changes})
+
+    assert merged(row, same, is_newer=True) is row
+    assert merged(row, replace(same, price=None, order_type=""), is_newer=True) is row
+    assert merged(row, other, is_newer=True) != row
 
 
 CONTRADICTIONS = [
