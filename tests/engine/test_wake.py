@@ -27,6 +27,7 @@ from bot.domain.message import (
     Reconciled,
     Record,
     Recovered,
+    StopRunning,
     TimerFired,
 )
 from bot.domain.order import OrderReport, SendState
@@ -318,6 +319,32 @@ def test_hooks_that_yield_stay_due_in_their_order_and_an_operator_comes_before_t
     assert (seen, engine.is_behind) == (["HPG", "SSI"], False)
     assert engine.status().state == "HALTED"
     assert commands
+
+
+def test_a_stop_waits_for_the_hooks_that_are_due():
+    symbols = ("HPG", "SSI", "VCB")
+    listed = tuple(replace(HPG, symbol=each) for each in symbols)
+    said: list[str] = []
+    hooks: dict[str, object] = {"on_stop": lambda self: said.append(self.symbol)}
+    engine = Engine(
+        rulebook=RULEBOOK,
+        strategies=[
+            LoadedStrategy(replace(PLAN, symbols=symbols), type("Slow", (Strategy,), hooks), listed)
+        ],
+        settings=EngineSettings(),
+        invoke=invoke_plainly,
+        must_yield=lambda: True,
+    )
+    engine.handle(Recovered(START, Recovery(START.date())))
+    engine.handle(Reconciled(START))
+
+    commands = engine.handle(OperatorActed(START, Action.STOP, "enough", "operator"))
+    assert not any(isinstance(each, StopRunning) for each in commands)
+    engine.go_on()
+    commands = engine.go_on()
+
+    assert said == list(symbols)
+    assert any(isinstance(each, StopRunning) for each in commands)
 
 
 def test_a_view_of_the_depth_notes_what_is_read_from_it_whichever_hook_came_before():

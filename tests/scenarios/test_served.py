@@ -165,17 +165,20 @@ class Slow(Strategy):
 THINKERS = 40
 
 
-async def test_a_pause_comes_before_the_hooks_that_were_due_and_no_order_leaves_after_it(
-    tmp_path: Path,
-) -> None:
+def _thinkers(folder: Path) -> list[dict[str, object]]:
     """40 strategies that think 20 ms at each of two quotes a second are never done with them."""
-    (tmp_path / "strategies").mkdir()
-    (tmp_path / "strategies" / "slow.py").write_text(SLOW)
-    slow = [
+    (folder / "strategies").mkdir()
+    (folder / "strategies" / "slow.py").write_text(SLOW)
+    return [
         once(f"slow{n}", use="slow", symbols=["HPG", "SHS"], params={"number": n}, **QUICK)
         for n in range(THINKERS)
     ]
-    async with _served(tmp_path, slow, RunOptions(stop_grace_s=0.2)) as served:
+
+
+async def test_a_pause_comes_before_the_hooks_that_were_due_and_no_order_leaves_after_it(
+    tmp_path: Path,
+) -> None:
+    async with _served(tmp_path, _thinkers(tmp_path), RunOptions(stop_grace_s=0.2)) as served:
         await _until(lambda: served.rows("select * from attempts") != [])
         await served.ask("pause", reason="enough")
         await _until(lambda: served.rows("select * from decisions where code = 'PAUSED'") != [])
@@ -187,6 +190,22 @@ async def test_a_pause_comes_before_the_hooks_that_were_due_and_no_order_leaves_
     sent = f"select outcome from attempts where verb = 'POST' and seq > {paused}"
     assert served.rows(late) == []
     assert {outcome for (outcome,) in served.rows(sent)} <= {"NOT_SENT"}
+
+
+async def test_a_stop_in_a_flood_journals_every_answer_and_leaves_nothing_on_its_way(
+    tmp_path: Path,
+) -> None:
+    slow = [{"match": {**POST, "times": 0}, "action": {"do": "delay", "seconds": 0.3}}]
+    async with _served(tmp_path, _thinkers(tmp_path), RunOptions(), faults=slow) as served:
+        await _until(lambda: served.rows("select * from attempts") != [])
+        await served.ask("stop")
+        end = await served.running
+
+    assert end.reason == "bot stop"
+    assert served.rows("select * from halts where to_state = 'STOPPING'") != []
+    assert served.rows("select * from attempts where verb = 'POST' and outcome is null") == []
+    on_its_way = "select * from intents where state in ('READY', 'SENDING', 'UNKNOWN')"
+    assert served.rows(on_its_way) == []
 
 
 def _states(shown: Shown) -> set[OrderState]:
