@@ -1,0 +1,93 @@
+"""What is kept while the database does not answer is read again, and written once."""
+
+from pathlib import Path
+
+import pytest
+
+from bot.domain.entry import RunState, StateChanged
+from bot.journal import emergency
+from bot.journal.emergency import EmergencyJournal, missing
+from bot.journal.engines import reading
+from bot.journal.journal import Journal
+from tests.journal.facts import Story, after
+
+HALT = StateChanged(after(1), RunState.RUNNING, RunState.HALTED, "by hand", "operator")
+
+
+def file_in(folder: Path) -> Path:
+    return folder / emergency.FILE
+
+
+def test_what_is_kept_is_read_again_in_its_order(tmp_path: Path) -> None:
+    kept = EmergencyJournal(tmp_path)
+
+    kept.keep([HALT, Story().started])
+    kept.keep([Story().finished])
+
+    assert kept.read() == emergency.Kept((HALT, Story().started, Story().finished), 0)
+
+
+def test_what_an_order_needs_the_journal_for_is_not_kept(tmp_path: Path) -> None:
+    kept = EmergencyJournal(tmp_path)
+
+    kept.keep([Story().decision, HALT])
+
+    assert kept.read().entries == (HALT,)
+
+
+def test_a_line_that_was_cut_off_costs_itself_alone(tmp_path: Path) -> None:
+    kept = EmergencyJournal(tmp_path)
+    kept.keep([HALT, Story().started])
+    whole = file_in(tmp_path).read_bytes()
+    file_in(tmp_path).write_bytes(whole[:-20])
+
+    kept.keep([Story().finished])
+
+    assert kept.read() == emergency.Kept((HALT, Story().finished), 1)
+
+
+def test_a_changed_line_is_not_believed(tmp_path: Path) -> None:
+    kept = EmergencyJournal(tmp_path)
+    kept.keep([HALT])
+    file_in(tmp_path).write_bytes(file_in(tmp_path).read_bytes().replace(b"HALTED", b"PAUSED"))
+
+    assert kept.read() == emergency.Kept((), 1)
+
+
+def test_a_full_file_takes_no_more(tmp_path: Path) -> None:
+    kept = EmergencyJournal(tmp_path)
+    file_in(tmp_path).write_bytes(b"\n" * emergency.BYTES_MAX)
+
+    with pytest.raises(OSError, match="takes no more"):
+        kept.keep([HALT])
+
+
+def test_a_file_is_for_its_owner_alone(tmp_path: Path) -> None:
+    EmergencyJournal(tmp_path).keep([HALT])
+
+    assert file_in(tmp_path).stat().st_mode & 0o777 == 0o600
+
+
+def test_forgotten_there_is_no_file_and_nothing_in_it(tmp_path: Path) -> None:
+    kept = EmergencyJournal(tmp_path)
+    kept.keep([HALT])
+
+    kept.forget()
+    kept.forget()
+
+    assert kept.read() == emergency.Kept((), 0)
+    assert not file_in(tmp_path).exists()
+
+
+async def test_what_the_journal_has_already_is_not_missing(journal: Journal, db_url: str) -> None:
+    story = Story()
+    entries = [HALT, story.started, story.finished]
+    await journal.write([story.recorded, HALT, *story.sending])
+
+    with reading(db_url) as connection:
+        found = missing(connection, entries)
+    await journal.write(found)
+
+    assert found == [story.finished]
+    with reading(db_url) as connection:
+        assert missing(connection, entries) == []
