@@ -3,7 +3,7 @@ clock.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -12,19 +12,21 @@ from random import Random
 from bot.broker.broker import Broker, open_broker
 from bot.broker.budget import RequestBudget, SystemWaiter
 from bot.broker.signer import Credentials
-from bot.clock import SimulatedClock
+from bot.clock import Clock, SimulatedClock
 from bot.config.rulebook import load_rulebook
 from bot.domain.account import SubAccount
 from bot.domain.entry import IntentRecorded
 from bot.domain.instrument import Exchange
 from bot.domain.message import Event
 from bot.domain.order import Intent, OrderType, SendState, Side
+from bot.journal.emergency import EmergencyJournal
 from bot.journal.errors import Holder
 from bot.journal.journal import Journal
 from bot.journal.lease import Lease, acquire
 from bot.protocol.secret import Secret
 from bot.runtime.commits import Commits
 from bot.runtime.order_manager import OrderManager
+from bot.runtime.pulse import Trouble
 from bot.runtime.reads import DayOrderBook, Health
 from bot.sandbox.house.ledger import read_ledger
 from bot.sandbox.sandbox import Sandbox
@@ -109,6 +111,25 @@ class Stage:
         self.sandbox.close()
 
 
+def commits_of(
+    journal: Journal,
+    folder: Path,
+    post: Callable[[Event], None],
+    clock: Clock,
+    say: Callable[[str], None] = lambda _: None,
+    timeout_s: float = 5,
+) -> Commits:
+    """What writes to a journal, with its emergency journal in `folder`."""
+    return Commits(
+        journal,
+        EmergencyJournal(folder),
+        timeout_s=timeout_s,
+        now=clock.now,
+        post=post,
+        trouble=Trouble(clock.now, say),
+    )
+
+
 async def set_stage(folder: Path, url: str, script: Scenario | None = None) -> Stage:
     """Put the parts together over a migrated journal at `url`."""
     clock = SimulatedClock(START)
@@ -143,7 +164,7 @@ async def set_stage(folder: Path, url: str, script: Scenario | None = None) -> S
     )
     orders = OrderManager(
         writer=broker.writer,
-        commits=Commits(journal),
+        commits=commits_of(journal, folder, events.append, clock),
         account=account,
         day_order_book=day_order_book,
         market=clock,

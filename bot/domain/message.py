@@ -210,6 +210,11 @@ class BrokerHealthChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class JournalHealthChanged(BrokerHealthChanged):
+    """The journal is out of reach or answers again; `detail` says why, or for how long it was."""
+
+
+@dataclass(frozen=True, slots=True)
 class FaultFound:
     """Something outside the engine has raised; `where` names it. Entries are halted."""
 
@@ -269,33 +274,28 @@ class Noted:
     entry: Entry
 
 
+Seen = QuoteReceived | DepthReceived | BarClosed | PhaseChanged
+Answered = SendStarted | PlaceAnswered | CancelAnswered | AmendAnswered | NonceBurnt
+Asked = OperatorActed | AmendAsked | CancelAsked
 Event = (
     Recovered
     | InstrumentsRead
     | Reconciled
-    | QuoteReceived
-    | DepthReceived
-    | BarClosed
-    | PhaseChanged
     | TimerFired
     | TimePassed
     | TradingDayStarted
     | AccountRead
     | TodaysOrdersRead
     | OrderRead
-    | SendStarted
-    | PlaceAnswered
-    | CancelAnswered
-    | AmendAnswered
-    | NonceBurnt
     | TwoFactorReady
     | TwoFactorMissing
     | BrokerHealthChanged
-    | OperatorActed
-    | AmendAsked
-    | CancelAsked
+    | JournalHealthChanged
     | FaultFound
     | Noted
+    | Seen
+    | Answered
+    | Asked
 )
 
 # ----------------------------------------------------------------------------------- commands

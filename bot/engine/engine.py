@@ -77,6 +77,7 @@ HANDLERS: Final[Mapping[type[Event], Callable[[State, Never], None]]] = {
     message.TwoFactorReady: sends.on_two_factor_ready,
     message.TwoFactorMissing: gate.on_two_factor_missing,
     message.BrokerHealthChanged: gate.on_broker_health,
+    message.JournalHealthChanged: gate.on_journal_health,
     message.OperatorActed: operator.on_operator,
     message.AmendAsked: amends.on_amend_asked,
     message.CancelAsked: asks.on_cancel_asked,

@@ -20,9 +20,15 @@ from typing import Final, ParamSpec
 
 from bot.domain.entry import AuthEvent, RunState, StateChanged, StrategySwitched
 from bot.domain.errors import Fault
-from bot.domain.message import BrokerHealthChanged, DropToken, FaultFound, TwoFactorMissing
+from bot.domain.message import (
+    BrokerHealthChanged,
+    DropToken,
+    FaultFound,
+    JournalHealthChanged,
+    TwoFactorMissing,
+)
 from bot.domain.order import Side
-from bot.engine.state import BY_ENGINE, LASTING, PRIORITY, Cause, State
+from bot.engine.state import BY_ENGINE, BY_JOURNAL, LASTING, PRIORITY, Cause, State
 from bot.engine.tracked import StrategyState, TrackedFault
 
 REFUSAL_CODES: Final = {
@@ -123,10 +129,26 @@ def prove(state: State, order_id: str, intent_id: str | None) -> None:
 
 def on_broker_health(state: State, event: BrokerHealthChanged) -> None:
     """No new orders while reads fail: the market and account they would meet are not known."""
+    _degrade(state, event, "broker")
+
+
+def on_journal_health(state: State, event: JournalHealthChanged) -> None:
+    """No new orders while nothing can be written: none leaves that is not in the journal."""
+    _degrade(state, event, BY_JOURNAL)
+
+
+def _degrade(state: State, event: BrokerHealthChanged, by: str) -> None:
+    """The end of one trouble is not the end of the other; the journal's is the one that shows."""
+    troubles = state.gate.troubles
     if event.is_healthy:
-        lift(state, RunState.DEGRADED, event.detail, "broker")
+        troubles.pop(by, None)
     else:
-        close(state, RunState.DEGRADED, event.detail, "broker")
+        troubles[by] = event.detail
+    if troubles:
+        shown = max(troubles, key=lambda name: name == BY_JOURNAL)
+        close(state, RunState.DEGRADED, troubles[shown], shown)
+    else:
+        lift(state, RunState.DEGRADED, event.detail, by)
 
 
 # ------------------------------------------------------------------------- the switch of a strategy

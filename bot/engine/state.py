@@ -60,6 +60,8 @@ LASTING: Final = (RunState.HALTED, RunState.PAUSED)
 """States that a restart does not end, the stronger one first."""
 BY_ENGINE: Final = "engine"
 """Who closed the gate when the engine's own fault did: open orders stay, then and at a restart."""
+BY_JOURNAL: Final = "journal"
+"""Who closed it when nothing could be written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +83,10 @@ class Gate:
 
     `kept` is the state that a restart would begin with, `missed` counts the signals refused for
     want of a token. `sweeps` is why an order that was still on its way is cancelled when it turns
-    up; empty: it is not.
+    up; empty: it is not. `troubles` are why the bot is DEGRADED, by who found it so.
     """
 
+    troubles: dict[str, str] = field(default_factory=dict)
     causes: dict[RunState, Cause] = field(
         default_factory=lambda: {RunState.STARTING: Cause("reading the day order book", "bot")}
     )

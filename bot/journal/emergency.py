@@ -8,18 +8,26 @@ order, and the file goes. After a kill the next start writes what the journal la
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from zlib import crc32
 
 import sqlalchemy as sa
 
-from bot.domain.entry import AttemptFinished, AttemptStarted, Entry, StateChanged
+from bot.domain.entry import (
+    AttemptFinished,
+    AttemptStarted,
+    Entry,
+    StateChanged,
+    StrategySwitched,
+)
 from bot.journal import tables
-from bot.journal.encoding import instant_text, made
+from bot.journal.batch import Batch
+from bot.journal.connections import given
+from bot.journal.encoding import Plain, instant_text, made
 from bot.journal.rows import row_of
 
 FILE: Final = "emergency.jsonl"
@@ -27,7 +35,8 @@ FILE: Final = "emergency.jsonl"
 BYTES_MAX: Final = 4_194_304
 """Some thousands of cancels; a file that would grow beyond takes no more."""
 KINDS: Final[dict[str, type[Entry]]] = {
-    kind.__name__: kind for kind in (AttemptStarted, AttemptFinished, StateChanged)
+    kind.__name__: kind
+    for kind in (AttemptStarted, AttemptFinished, StateChanged, StrategySwitched)
 }
 _FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -44,7 +53,7 @@ class EmergencyJournal:
     """Keeps entries of KINDS in a bot's state directory."""
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / FILE
+        self.path = folder / FILE
 
     def keep(self, entries: Iterable[Entry]) -> None:
         """Add entries; they survive a power cut once this returns. It blocks for as long as the
@@ -52,23 +61,23 @@ class EmergencyJournal:
         """
         lines = [_line_of(entry) for entry in entries if type(entry).__name__ in KINDS]
         data = ("\n" + "".join(lines)).encode()  # the line before may have been cut off
-        is_new = not self._path.exists()
-        descriptor = os.open(self._path, _FLAGS, 0o600)
+        is_new = not self.path.exists()
+        descriptor = os.open(self.path, _FLAGS, 0o600)
         try:
             if os.fstat(descriptor).st_size + len(data) > BYTES_MAX:
-                raise OSError(f"{self._path} holds {BYTES_MAX:,} bytes, and takes no more")
+                raise OSError(f"{self.path} holds {BYTES_MAX:,} bytes, and takes no more")
             if os.write(descriptor, data) < len(data):
-                raise OSError(f"{self._path}: no space left")
+                raise OSError(f"{self.path}: no space left")
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
         if is_new:
-            _sync_folder(self._path.parent)
+            _sync_folder(self.path.parent)
 
     def read(self) -> Kept:
         """Return what is in the file; nothing when there is none. Raises OSError."""
         try:
-            lines = self._path.read_text(encoding="utf-8", errors="replace").splitlines()
+            lines = self.path.read_text(encoding="utf-8", errors="replace").splitlines()
         except FileNotFoundError:
             return Kept((), 0)
         found = [_entry_of(line) for line in lines if line]
@@ -78,36 +87,54 @@ class EmergencyJournal:
     def forget(self) -> None:
         """Remove the file: the journal has all of it."""
         with suppress(FileNotFoundError):
-            self._path.unlink()
-            _sync_folder(self._path.parent)
+            self.path.unlink()
+            _sync_folder(self.path.parent)
 
 
-def missing(connection: sa.Connection, entries: Sequence[Entry]) -> list[Entry]:
-    """Return the entries that the journal lacks, in their order; writing them twice is no harm.
+def take_over(batch: Batch, entries: Sequence[Entry]) -> int:
+    """Store the entries that the journal lacks, in their order; return how many that were.
 
-    A line was written before its entry could be, or beside it: both may hold it.
+    A line was written before its entry could be, or beside it: both may hold it. An answer whose
+    attempt never came in is left out: its order is found in the day order book.
     """
-    return [entry for entry in entries if not _is_stored(connection, entry)]
+    count = 0
+    for entry in entries:
+        asked, values = _question(entry)
+        stored = batch.connection.rows(asked, values)
+        is_lost = isinstance(entry, AttemptFinished) and not stored
+        if is_lost or (stored and stored[0][0] is not None):
+            continue
+        batch.store([entry])
+        count += 1
+    return count
 
 
-def _is_stored(connection: sa.Connection, entry: Entry) -> bool:
-    attempts, halts = tables.attempts, tables.halts
+_ATTEMPTS: Final = tables.attempts
+_HALTS: Final = tables.halts
+_ITS_ATTEMPT: Final = _ATTEMPTS.c.attempt_id == given("attempt")
+_STARTED: Final = sa.select(_ATTEMPTS.c.seq).where(_ITS_ATTEMPT)
+_FINISHED: Final = sa.select(_ATTEMPTS.c.outcome).where(_ITS_ATTEMPT)
+_CHANGED: Final = sa.select(_HALTS.c.seq).where(
+    _HALTS.c.at == given("at"),
+    _HALTS.c.scope == given("its_scope"),
+    _HALTS.c.to_state == given("its_state"),
+)
+
+
+def _question(entry: Entry) -> tuple[sa.Select[Any], Mapping[str, Plain]]:
+    """What is asked to know whether an entry is stored: a row that is not null says so."""
     match entry:
         case AttemptStarted():
-            asked = sa.select(attempts.c.seq).where(attempts.c.attempt_id == entry.attempt_id)
+            return _STARTED, {"attempt": entry.attempt_id}
         case AttemptFinished():
-            asked = sa.select(attempts.c.seq).where(
-                attempts.c.attempt_id == entry.attempt_id, attempts.c.outcome.is_not(None)
-            )
+            return _FINISHED, {"attempt": entry.attempt_id}
         case StateChanged():
-            asked = sa.select(halts.c.seq).where(
-                halts.c.at == instant_text(entry.at),
-                halts.c.scope == entry.scope,
-                halts.c.to_state == entry.to_state,
-            )
+            scope, state = entry.scope, str(entry.to_state)
+        case StrategySwitched():
+            scope, state = f"strategy:{entry.strategy}", entry.state
         case _:
             raise AssertionError(f"{type(entry).__name__} is never kept")
-    return connection.execute(asked).first() is not None
+    return _CHANGED, {"at": instant_text(entry.at), "its_scope": scope, "its_state": state}
 
 
 def _line_of(entry: Entry) -> str:

@@ -14,7 +14,7 @@ from typing import Final, Self
 
 from bot.domain.entry import Entry
 from bot.domain.recovery import Recovery
-from bot.journal import tables
+from bot.journal import emergency, tables
 from bot.journal.batch import Batch
 from bot.journal.encoding import Plain, instant_text
 from bot.journal.engines import (
@@ -74,6 +74,14 @@ class Journal:
         if not (entries or sends):
             return ()
         return await self._thread.write(Write(tuple(entries), tuple(sends)))
+
+    async def take_over(self, entries: Sequence[Entry]) -> int:
+        """Store what an emergency journal has and this one lacks; return how many entries that was.
+
+        Raises what `write` raises; the same entries may come again, whatever has become of them.
+        """
+        taking = partial(emergency.take_over, entries=tuple(entries))
+        return await self._thread.do(partial(self._store.change, taking))
 
     def stalled_s(self) -> float:
         """How long the oldest unfinished work has been waiting for the database; 0 with none."""

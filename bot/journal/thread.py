@@ -9,6 +9,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from queue import SimpleQueue
@@ -31,6 +32,25 @@ class Job:
     write: Write | None
     work: Callable[[], object] | None = None
     is_last: bool = False
+
+
+async def in_time(work: Callable[[], T], timeout_s: float | None = None) -> T:
+    """Do what may block, on a thread of its own. Raises TimeoutError; the thread is left alone
+    then, and holds up nobody, nor the end of the process.
+    """
+    done: Future[T] = Future()
+    done.set_running_or_notify_cancel()
+
+    def run() -> None:
+        try:
+            value = work()
+        except BaseException as error:
+            done.set_exception(error)
+        else:
+            done.set_result(value)
+
+    threading.Thread(target=run, daemon=True).start()
+    return await asyncio.wait_for(asyncio.wrap_future(done), timeout_s)
 
 
 class WriterThread:

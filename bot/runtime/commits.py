@@ -1,23 +1,43 @@
-"""The one place where the bot waits for its journal.
+"""The one place where the bot waits for its journal, and where it finds that it waits in vain.
 
 A commit may end in doubt: the connection was lost, and whether the database has it is not known.
 It is asked until that is known, since what follows depends on it. A send whose commit was in doubt
 does not leave, even when it turns out to be stored: its bytes were signed too long ago.
+
+The journal is *out of reach* when a write does not return in time, or fails for want of a database.
+Then the engine closes its gate, and no order leaves. A halt, the attempt of a cancel and what the
+broker answers survive in the emergency journal meanwhile. The live loop writes all of it to the
+journal when that answers again.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from datetime import datetime
+from typing import Final, TypeVar
 
+from bot.clock import boottime_s
 from bot.domain.entry import Entry
-from bot.journal.errors import OutcomeUnknown
+from bot.domain.instrument import EXCHANGE_TZ
+from bot.domain.message import JournalHealthChanged
+from bot.journal.emergency import KINDS, EmergencyJournal
+from bot.journal.errors import JournalError, OutcomeUnknown, Unreachable
 from bot.journal.journal import Journal
 from bot.journal.sends import Send
+from bot.journal.thread import in_time
+from bot.runtime.activity import Post
+from bot.runtime.pulse import Trouble
 
 DOUBT_TRIES: Final = 3_000
 DOUBT_PAUSE_S: Final = 0.1
 """How long a commit may stay in doubt: after that the run ends."""
+WATCH_S: Final = 0.25
+"""How often it is looked whether a write hangs."""
+KEEP_S: Final = 2.0
+"""How long the disk of the emergency journal may take; after that nothing leaves on its account."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +59,41 @@ class Stored:
 class Commits:
     """Writes to the journal, and comes back when it is known what is stored."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        emergency: EmergencyJournal,
+        *,
+        timeout_s: float,
+        now: Callable[[], datetime],
+        post: Post,
+        trouble: Trouble,
+    ) -> None:
         self._journal = journal
+        self._emergency = emergency
+        self._timeout_s = timeout_s
+        self._now = now
+        self._post = post
+        self._trouble = trouble
+        self._cut = asyncio.Event()
+        self._since_s = 0.0
+        self._beside: list[Entry] = []
+        """What the emergency journal has, and nobody else is going to write."""
+        self._file = asyncio.Lock()
+        self._is_file_stuck = False
+        self._at_work: set[asyncio.Task[object]] = set()
+        self.on_cut: Callable[[], None] = lambda: None
+        """Called at once when the journal is out of reach."""
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the journal is out of reach."""
+        return self._cut.is_set()
+
+    @property
+    def beside(self) -> Sequence[Entry]:
+        """What only the emergency journal has."""
+        return self._beside
 
     async def write(self, entries: Sequence[Entry], sends: Sequence[Send] = ()) -> Stored:
         """Store all entries and what may leave of the sends in one transaction.
@@ -54,9 +107,130 @@ class Commits:
                 verdicts = await self._journal.write(entries, sends)
             except OutcomeUnknown as unknown:
                 doubt = unknown
+                self.lose(f"the journal can't be written: {unknown}")
                 await asyncio.sleep(DOUBT_PAUSE_S)
             else:
                 why = str(doubt) if doubt else ""
                 return Stored(why, tuple(Committed(no is None, no or why) for no in verdicts))
         assert doubt is not None, "only a doubt is tried again"
         raise doubt
+
+    async def protect(self, entry: Entry) -> Committed:
+        """Make an entry survive in the journal, or else beside it: the attempt of a cancel, a halt.
+
+        No place, no amendment and no burn may follow from it: those need the journal's checks.
+        """
+        if not self.is_cut:
+            writing = self._begin(self._journal.write([entry]))
+            losing = asyncio.ensure_future(self._cut.wait())
+            both = {writing, losing}
+            await asyncio.wait(both, timeout=self._timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            losing.cancel()
+            if not writing.done():  # the thread goes on with it; whether it is stored is found out
+                self._lose_patience()
+            else:
+                try:
+                    writing.result()
+                except Unreachable as error:
+                    self.lose(f"the journal can't be written: {error}")
+                except JournalError as refusal:
+                    return Committed(is_stored=False, reason=str(refusal))
+                else:
+                    return Committed(is_stored=True)
+        if why := await self._keep([entry]):
+            return Committed(is_stored=False, reason=why)
+        if self.is_cut:
+            self._beside.append(entry)
+            return Committed(is_stored=True)
+        try:  # it has come back meanwhile, and the file is gone
+            await self._journal.take_over([entry])
+        except JournalError as refusal:
+            return Committed(is_stored=False, reason=str(refusal))
+        return Committed(is_stored=True)
+
+    # --------------------------------------------------------------------- the journal out of reach
+
+    async def watch(self) -> None:
+        """Look whether a write hangs, for ever. A process that was stopped for a while finds its
+        writes late at the first look, and done at the second.
+        """
+        was_late = False
+        while True:
+            await asyncio.sleep(WATCH_S)
+            is_late = self._journal.stalled_s() >= self._timeout_s - WATCH_S
+            if is_late and was_late:
+                self._lose_patience()
+            was_late = is_late
+
+    def _lose_patience(self) -> None:
+        self.lose(f"the journal has not answered for {self._timeout_s:g} s")
+
+    def lose(self, why: str) -> None:
+        """The journal is out of reach: say so, and have the engine let no order leave."""
+        if self.is_cut:
+            return
+        self._cut.set()
+        self._since_s = boottime_s() - self._journal.stalled_s()
+        since = f"{self._now().astimezone(EXCHANGE_TZ):%H:%M:%S}"
+        self._trouble.begin(
+            f"{why} (since {since}): no order leaves until it does, by itself. Halt, pause, cancel "
+            "and stop work; what they do is kept in the emergency journal. Look at disk and "
+            "database: bot db check"
+        )
+        self.on_cut()
+        self._post(JournalHealthChanged(self._now(), False, why))
+
+    def keep(self, entries: Iterable[Entry]) -> None:
+        """Have what must survive of some entries kept beside the journal, after all before them."""
+        if lasting := [entry for entry in entries if type(entry).__name__ in KINDS]:
+            self._begin(self._keep(lasting))
+
+    async def catch_up(self) -> None:
+        """Store what only the emergency journal has. Raises what the journal does."""
+        count = len(self._beside)
+        await self._journal.take_over(self._beside[:count])
+        del self._beside[:count]
+
+    def find(self) -> None:
+        """The journal answers again and has everything, unless something was kept just now."""
+        if self._beside or not self.is_cut:
+            return
+        self._cut.clear()
+        text = f"the journal answers again after {boottime_s() - self._since_s:.0f} s"
+        self._trouble.end(text)
+        self._post(JournalHealthChanged(self._now(), True, text))
+        self._begin(self._forget())
+
+    def _begin(self, work: Coroutine[object, object, T]) -> asyncio.Task[T]:
+        """Work that goes on whatever becomes of who asked for it."""
+        task = asyncio.create_task(work)
+        self._at_work.add(task)
+        task.add_done_callback(self._end)
+        return task
+
+    def _end(self, task: asyncio.Task[T]) -> None:
+        self._at_work.discard(task)
+        if not task.cancelled():
+            task.exception()  # who waits for it gets it too
+
+    async def _keep(self, entries: Sequence[Entry]) -> str:
+        """Return why they are not kept, or nothing."""
+        async with self._file:
+            why = "the emergency journal does not answer either"
+            if not self._is_file_stuck:
+                try:
+                    await in_time(lambda: self._emergency.keep(entries), KEEP_S)
+                except TimeoutError:
+                    self._is_file_stuck = True
+                except OSError as error:
+                    why = f"the emergency journal can't be written either: {error}"
+                else:
+                    return ""
+        self._trouble.begin(f"{why}. No order and no cancel leaves: cancel at the broker's own app")
+        return why
+
+    async def _forget(self) -> None:
+        async with self._file:
+            with suppress(OSError):  # what stays is in the journal too: no harm
+                await in_time(self._emergency.forget, KEEP_S)
+                self._is_file_stuck = False

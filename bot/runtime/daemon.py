@@ -6,6 +6,7 @@ before. Stop: no new intent, outstanding answers are waited for and journalled, 
 """
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -16,7 +17,7 @@ from bot.broker.client import BrokerClient
 from bot.broker.errors import BrokerError, is_unknown
 from bot.config.strategies.load import UnknownSymbols
 from bot.domain.account import SubAccount
-from bot.domain.entry import Note
+from bot.domain.entry import Entry, Note
 from bot.domain.instrument import EXCHANGE_TZ, Instrument
 from bot.domain.message import (
     AmendOrder,
@@ -91,6 +92,7 @@ class Parts:
     plans: tuple[StrategyPlan, ...]
     polls: PollWatch
     show: tuple[Show, ...]
+    go_ahead: Show
     trouble: Trouble
     guard: Guard
     retry: BrokerRetry
@@ -125,14 +127,20 @@ class Daemon:
             wake_at=self._wake_at,
             mark=parts.environment.mark,
             show=parts.show,
-            trouble=parts.trouble,
+            go_ahead=parts.go_ahead,
         )
+
+    @property
+    def unwritten(self) -> Sequence[Entry]:
+        """What was decided and could not be written to the journal."""
+        return self._loop.unwritten
 
     # -------------------------------------------------------------------------------- the run
 
     async def run(self) -> None:
         """Run until stopped. Raises what ended it when that was no clean stop."""
         loop = asyncio.create_task(self._supervisor.guard(self._loop.run(self._supervisor.stopped)))
+        watching = asyncio.create_task(self._supervisor.guard(self._parts.commits.watch()))
         try:
             async with clock_held(self._parts.environment, self._parts.tasks):
                 reading = self._supervisor.guard(self._read_everything())
@@ -142,7 +150,8 @@ class Daemon:
             await self._settle(loop)
         finally:
             loop.cancel()
-            await asyncio.gather(loop, return_exceptions=True)
+            watching.cancel()
+            await asyncio.gather(loop, watching, return_exceptions=True)
         self._supervisor.raise_failure()
 
     async def _drive(self) -> None:

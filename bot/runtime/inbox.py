@@ -17,7 +17,7 @@ clock that was looked at too late, is ever passed over.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
@@ -40,11 +40,14 @@ class Urgency(IntEnum):
     MARKET = 4
 
 
+JUST_OPERATORS: Final = (Urgency.OPERATOR,)
+
 URGENCY: Final[Mapping[type[Event], Urgency]] = {
     message.OperatorActed: Urgency.OPERATOR,
     message.AmendAsked: Urgency.OPERATOR,
     message.CancelAsked: Urgency.OPERATOR,
     message.FaultFound: Urgency.OPERATOR,
+    message.JournalHealthChanged: Urgency.OPERATOR,
     message.SendStarted: Urgency.ANSWER,
     message.PlaceAnswered: Urgency.ANSWER,
     message.CancelAnswered: Urgency.ANSWER,
@@ -110,7 +113,8 @@ class Inbox:
         self._newest: dict[Hashable, _Waiting] = {}
         self._arrived = asyncio.Event()
         self.on_urgent: Callable[[], None] | None = None
-        """Called when something of an operator's waits."""
+        """Called when something waits that is `heard` at once."""
+        self.heard: Collection[Urgency] = JUST_OPERATORS
         self.passed_over = 0
         """How many quotes and depths made room for a newer one before they were looked at."""
 
@@ -148,7 +152,7 @@ class Inbox:
         self._activity.begin()
         self._lines[urgency].append(waiting)
         self._arrived.set()
-        if urgency is Urgency.OPERATOR and self.on_urgent is not None:
+        if urgency in self.heard and self.on_urgent is not None:
             asyncio.get_running_loop().call_soon(self.on_urgent)
         return waiting
 
@@ -156,6 +160,14 @@ class Inbox:
     def waiting(self) -> Mapping[Urgency, int]:
         """How many events wait, by urgency."""
         return {urgency: len(line) for urgency, line in self._lines.items()}
+
+    def holds(self, least: Urgency) -> bool:
+        """Whether something at least so urgent waits."""
+        return any(line for urgency, line in self._lines.items() if urgency <= least)
+
+    def up_to(self, kind: type[Event]) -> Sequence[Urgency]:
+        """Return what is at least as urgent as an event of a kind is now, the most urgent first."""
+        return [urgency for urgency in Urgency if urgency <= self._ranking.urgency[kind]]
 
     @property
     def has_more(self) -> bool:

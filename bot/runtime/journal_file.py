@@ -1,12 +1,16 @@
 """The journal at the edge of a run: made when it is new, and its errors in an operator's words."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Final
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Final, TypeVar
 
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.settings.load import DEFAULT
-from bot.journal.engines import file_of, is_sqlite
+from bot.domain.entry import Entry
+from bot.journal.emergency import EmergencyJournal
+from bot.journal.engines import file_of, is_sqlite, unreachable
 from bot.journal.errors import (
     Corrupt,
     JournalError,
@@ -17,8 +21,10 @@ from bot.journal.errors import (
     UnusableUrl,
     WrittenByAnother,
 )
+from bot.journal.journal import Journal
 from bot.journal.reader import JournalReader
 from bot.journal.schema import check, migrate
+from bot.journal.thread import in_time
 
 CHECK: Final = "Check: bot db check"
 MIGRATE: Final = "Do: bot db migrate"
@@ -27,7 +33,13 @@ FOREIGN: Final = (
 )
 TO_RUN: Final = f"No order is placed without a journal. {CHECK}"
 TO_MAKE: Final = "The first run makes it (bot run), or: bot db migrate"
+ANSWER_S: Final = 12.0
+"""How long a start waits for its database; the driver gives a connection up after 5."""
+FILE_S: Final = 5.0
+"""The same for the disk of the emergency journal."""
 _PAPER: Final = "paper"
+
+T = TypeVar("T")
 
 
 def prepare_journal(url: str) -> str:
@@ -97,6 +109,56 @@ def journal_errors(origin: str, *, what_to_do: str = CHECK) -> Iterator[None]:
         raise OperatorMistake.of("E-DB-003", f"{error} ({origin})", ExitCode.DATABASE) from error
     except JournalError as error:
         raise OperatorMistake.of("E-DB-009", f"{error} ({origin})", ExitCode.DATABASE) from error
+
+
+async def answer(url: str, work: Awaitable[T], timeout_s: float = ANSWER_S) -> T:
+    """Await what a journal's database is asked for, but not for ever. Raises Unreachable."""
+    try:
+        return await asyncio.wait_for(work, timeout_s)
+    except TimeoutError as error:
+        raise unreachable(url, f"it has not answered for {timeout_s:g} s") from error
+
+
+async def take_over(
+    journal: Journal, emergency: EmergencyJournal, ask: Callable[[Awaitable[int]], Awaitable[int]]
+) -> str:
+    """Write what an earlier run could only keep beside the journal, and say so.
+
+    Raises OperatorMistake for a file that can't be read, and what the journal does.
+    """
+    try:
+        kept = await in_time(emergency.read, FILE_S)
+    except OSError as error:
+        why = error.strerror or str(error) or "its disk does not answer"
+        text = (
+            f"{emergency.path} can't be read ({why}). It holds halts, cancels and answers of an "
+            "earlier run that the journal may lack. Make it readable; or move it away, and look at "
+            "the broker's orders of that day yourself"
+        )
+        raise OperatorMistake.of("E-DB-011", text, ExitCode.DATABASE) from error
+    if not kept.entries and not kept.unreadable:
+        return ""
+    count = await ask(journal.take_over(kept.entries))
+    with suppress(OSError):  # it is in the journal now, and read again is no harm
+        await in_time(emergency.forget, FILE_S)
+    lost = f"; {kept.unreadable} could not be read: look at the broker's orders of that day"
+    words = f"took over {count} of {len(kept.entries)} entries of an earlier run"
+    return f"{words}{lost if kept.unreadable else ''}"
+
+
+def left_unwritten(reason: str, entries: Sequence[Entry]) -> OperatorMistake:
+    """Say what of a run could not be written to the journal by its end."""
+    kinds = Counter(type(entry).__name__ for entry in entries)
+    counted = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
+    ids = {getattr(entry, name, None) for entry in entries for name in ("order_id", "intent_id")}
+    orders = ", ".join(sorted(filter(None, ids)))
+    text = (
+        f"stopped by {reason}, but the journal does not answer. Not written: {counted or 'the end'}"
+        f"{f'; orders {orders}' if orders else ''}. Halts, cancels and answers among them are in "
+        "the emergency journal, which the next start takes over; it asks the broker for the rest. "
+        f"{CHECK}"
+    )
+    return OperatorMistake.of("E-DB-010", text, ExitCode.DATABASE)
 
 
 def taken_over(error: LeaseLost | WrittenByAnother) -> OperatorMistake:

@@ -8,9 +8,11 @@ Nothing is shown or sent before it is in the journal. A strategy's "no signal" p
 waits for the next commit, at most `lazy_s`, so that orders need not stand in line behind it.
 
 While a batch is being committed operators are heard, and what they change holds at once; its
-records come in the next batch. While the journal can't be written the loop waits and says so: no
-order leaves, nothing is forgotten, and it goes on by itself. What a command raises while it is
-started is a fault, and the next event: the other commands are started.
+records come in the next batch. While the journal is out of reach (`Commits`), answers and reads are
+heard as well and only the market waits: reads and cancels start at once, a cancel with its attempt
+in the emergency journal. All else is held back and stored, shown and started in its order when the
+journal answers again. What a command raises while it is started is a fault, and the next event: the
+other commands are started.
 """
 
 import asyncio
@@ -22,15 +24,30 @@ from typing import Final
 
 from bot.clock import monotonic_s
 from bot.domain.entry import Decision, Entry, Verdict
-from bot.domain.message import Command, FaultFound, PlaceOrder, Record
+from bot.domain.message import (
+    AmendAnswered,
+    AmendOrder,
+    CancelOrder,
+    Command,
+    DropToken,
+    FaultFound,
+    PlaceAnswered,
+    PlaceOrder,
+    ReadAccount,
+    ReadOrder,
+    ReadOrderToCancel,
+    ReadTodaysOrders,
+    Record,
+    TodaysOrdersRead,
+)
 from bot.domain.order import Intent
+from bot.domain.outcome import NotSent
 from bot.engine.engine import Engine, Guard
 from bot.journal.errors import OutcomeUnknown, Unreachable
 from bot.journal.sends import Send
 from bot.runtime.activity import TimeSlice
 from bot.runtime.commits import Commits, Committed
-from bot.runtime.inbox import Inbox, Urgency
-from bot.runtime.pulse import Trouble
+from bot.runtime.inbox import JUST_OPERATORS, Inbox, Urgency
 from bot.runtime.worlds.environment import Mark
 
 JOURNAL_RETRY_S: Final = 2.0
@@ -38,17 +55,26 @@ EVENTS_MAX: Final = 100
 """Of a batch, so that the first of its orders does not wait for a whole morning's quotes."""
 LAZY_MAX: Final = 1_000
 """More records do not wait, however little they say."""
+HELD_MAX: Final = 20_000
+"""Once so much is held back for the journal, reads wait where they are; an operator does not."""
+WITHOUT_JOURNAL: Final = (
+    *(CancelOrder, ReadOrder, ReadOrderToCancel, ReadTodaysOrders, ReadAccount),
+    DropToken,
+)
+"""What may start while the journal is out of reach: it risks no money."""
 _LAZY: Final = frozenset({"NO_SIGNAL", "WARMING"})
 
 Show = Callable[[Entry], None]
 CarryOut = Callable[[Command], object]
+Decided = list[tuple[datetime, Command]]
+"""What the engine has decided, with the time of its event."""
 
 
 class LiveLoop:
     """Feeds the engine and carries its commands out. `wake_at` hears of its next deadline.
 
     `sign` gives the attempt of an order that may leave with its decision, and `committed` takes
-    what became of it.
+    what became of it. `go_ahead` sees the records of what does not wait for the journal.
     """
 
     def __init__(
@@ -66,7 +92,7 @@ class LiveLoop:
         wake_at: Callable[[datetime | None], None],
         mark: Mark,
         show: Sequence[Show],
-        trouble: Trouble,
+        go_ahead: Show,
     ) -> None:
         self._engine = engine
         self._commits = commits
@@ -80,21 +106,33 @@ class LiveLoop:
         self._wake_at = wake_at
         self._mark = mark
         self._show = show
-        self._trouble = trouble
-        self._decided: list[tuple[datetime, Command]] = []
-        """What the engine has decided and is not stored yet, with the time of its event."""
+        self._go_ahead = go_ahead
+        self._decided: Decided = []
+        """What is to be stored with the next commit."""
+        self._held: Decided = []
+        """The same of before, that the journal out of reach holds back."""
+        self._storing: Decided = []
+        """What is being committed."""
         self._taken = 0
-        """How many events that is."""
+        """How many events were decided on since the last commit began."""
         self._at: datetime | None = None
         self._is_due = False
         self._lazy_until = 0.0
         self._is_storing = False
         inbox.on_urgent = self._hear
+        commits.on_cut = self._on_cut
+
+    @property
+    def unwritten(self) -> Sequence[Entry]:
+        """What was decided, and is not known to be stored."""
+        waiting = [*self._storing, *self._held, *self._decided]
+        return [command.entry for _, command in waiting if isinstance(command, Record)]
 
     async def run(self, stopped: asyncio.Event) -> None:
         """Handle events until `stopped` is set (by the StopRunning command)."""
         while not stopped.is_set():
-            if not (self._is_due or self._engine.is_behind or self._inbox.has_more):
+            is_busy = self._is_due or self._engine.is_behind or self._commits.is_cut
+            if not (is_busy or self._inbox.has_more):
                 wait_s = self._lazy_until - monotonic_s() if self._decided else None
                 with suppress(TimeoutError):
                     async with asyncio.timeout(wait_s):
@@ -111,9 +149,9 @@ class LiveLoop:
 
     async def step(self) -> None:
         """Decide on what waits, and carry it out unless it may wait for the next commit."""
-        self._decide(Urgency.MARKET)
+        self._decide(self._least())
         is_late = len(self._decided) >= LAZY_MAX or monotonic_s() >= self._lazy_until
-        if self._is_due or is_late or not self._decided:
+        if self._is_due or is_late or not self._decided or self._commits.is_cut:
             await self._carry()
 
     def _decide(self, least: Urgency) -> None:
@@ -124,7 +162,7 @@ class LiveLoop:
             if event is not None:
                 self._at, self._taken = event.at, self._taken + 1
                 commands = self._engine.handle(event)
-            elif is_behind and least is Urgency.MARKET:
+            elif is_behind and least is not Urgency.OPERATOR:
                 commands = self._engine.go_on()
             else:
                 break
@@ -139,33 +177,94 @@ class LiveLoop:
                 break
         self._wake_at(self._engine.next_due())
 
+    def _least(self) -> Urgency:
+        """What is taken in: everything, but no market while the journal is out of reach."""
+        if not self._commits.is_cut:
+            return Urgency.MARKET
+        kind = TodaysOrdersRead if len(self._held) < HELD_MAX else PlaceAnswered
+        self._inbox.heard = self._inbox.up_to(kind)
+        return self._inbox.heard[-1]
+
     def _hear(self) -> None:
-        """An operator's event has come: it need not wait for the commit that is under way."""
-        if self._is_storing:
-            self._decide(Urgency.OPERATOR)
+        """Something has come that need not wait for the commit that is under way."""
+        if not self._is_storing:
+            return
+        is_cut = self._commits.is_cut
+        least = self._least() if is_cut else Urgency.OPERATOR
+        self._decide(least)
+        if is_cut:
+            self._hold()
+        if self._inbox.holds(least):
+            asyncio.get_running_loop().call_soon(self._hear)
+
+    def _on_cut(self) -> None:
+        """The journal is out of reach: what it holds up may go ahead, and all but the market is
+        heard.
+        """
+        self._storing = self._ahead(self._storing)
+        self._hold()
+        self._least()
+        asyncio.get_running_loop().call_soon(self._hear)
+
+    def _hold(self) -> None:
+        """Hold back what was decided until the journal answers, but for what goes ahead."""
+        self._held += self._ahead(self._decided)
+        self._decided, self._is_due = [], False
+
+    def _ahead(self, decided: Decided) -> Decided:
+        """Keep of it what must survive, start what needs no journal, and return the rest."""
+        records = [command.entry for _, command in decided if isinstance(command, Record)]
+        self._commits.keep(records)
+        for entry in records:
+            self._go_ahead(entry)
+        for at, command in decided:
+            if isinstance(command, WITHOUT_JOURNAL):
+                self._start(at, command)
+        return [each for each in decided if not isinstance(each[1], WITHOUT_JOURNAL)]
+
+    def _start(self, at: datetime, command: Command) -> None:
+        fault = self._guard(partial(self._carry_out, command))
+        if fault is not None:
+            self._inbox.post(FaultFound(at, type(command).__name__, fault))
 
     async def _carry(self) -> None:
         """Store all that was decided, then show it and start what follows from it, in order."""
-        decided, self._decided, self._is_due = self._decided, [], False
+        is_cut = self._commits.is_cut
+        if is_cut:
+            self._hold()
+        decided = self._storing = [*self._held, *self._decided]
+        self._held, self._decided, self._is_due = [], [], False
         taken, self._taken = self._taken, 0
         entries = [command.entry for _, command in decided if isinstance(command, Record)]
-        if entries:
+        if entries or is_cut:
             orders = [command.intent for _, command in decided if isinstance(command, PlaceOrder)]
-            sends = [send for send in map(self._sign, orders) if send is not None]
+            signed = () if is_cut else map(self._sign, orders)
+            sends = [send for send in signed if send is not None]
             self._is_storing = True
             try:
                 await self._store(entries, sends)
             finally:
                 self._is_storing = False
             self._slice.begin()
+        decided, self._storing = self._storing, []
+        was_cut, has_more = self._commits.is_cut, bool(self._held or self._decided)
+        if was_cut and not has_more:
+            self._inbox.heard = JUST_OPERATORS
+            self._commits.find()
+            self._decide(Urgency.OPERATOR)  # the gate opens for what is started now
+        waiting: Decided = []
         for at, command in decided:
             if isinstance(command, Record):
                 for show in self._show:
                     show(command.entry)
-                continue
-            fault = self._guard(partial(self._carry_out, command))
-            if fault is not None:
-                self._inbox.post(FaultFound(at, type(command).__name__, fault))
+            elif was_cut and has_more:
+                waiting.append((at, command))
+            elif was_cut and isinstance(command, AmendOrder):  # an order has its TTL, this has none
+                never = NotSent("the journal was out of reach")
+                self._inbox.post(AmendAnswered(at, command.order_id, never, None))
+            else:
+                self._start(at, command)
+        self._held[:0] = waiting
         for _ in range(taken):
             self._inbox.done()
 
@@ -175,16 +274,17 @@ class LiveLoop:
         """
         while True:
             try:
+                if self._commits.is_cut:
+                    await self._commits.catch_up()
                 stored = await self._commits.write(entries, sends)
             except Unreachable as error:
-                self._trouble.begin(f"the journal can't be written, nothing is sent: {error}")
+                self._commits.lose(f"the journal can't be written: {error}")
                 if not isinstance(error, OutcomeUnknown):
                     for send in sends:
                         self._committed(send, None)
                     sends = ()
                 await asyncio.sleep(JOURNAL_RETRY_S)
                 continue
-            self._trouble.end()
             for send, commit in zip(sends, stored.sends, strict=True):
                 self._committed(send, commit)
             return

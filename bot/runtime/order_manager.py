@@ -5,7 +5,8 @@
 
 Nothing is sent before (2) has returned, and (3) happens at most once per intent, ever: an answer
 that is lost, late or broken makes the outcome unknown, and what is unknown is asked after, never
-resent. Cancels and amendments go the same way, each attempt with a nonce of its own.
+resent. Cancels and amendments go the same way, each attempt with a nonce of its own; a cancel also
+with its attempt in the emergency journal alone, while the journal is out of reach.
 
 Where nothing stands between a decision and its first byte, the live loop has the order signed at
 once (`sign`) and commits both in one transaction (`committed`). Where something does, a slot or a
@@ -13,7 +14,7 @@ day order book too old, `place` waits for it, signs then, and commits the attemp
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -249,7 +250,8 @@ class OrderManager:
         """Send a DELETE; the verdict comes from a row that is read afterwards."""
         signed = self._writer.prepare_cancel(self._account, command.order_id)
         started = self._started(signed, command.intent_id, command.order_id)
-        outcome, finished = await self._change(signed, started, classify_cancel)
+        committing = self._commits.protect(started)
+        outcome, finished = await self._change(signed, started, committing, classify_cancel)
         self._post(CancelAnswered(self._now(), command.order_id, outcome, finished))
 
     async def amend(self, command: AmendOrder) -> None:
@@ -261,15 +263,20 @@ class OrderManager:
             quantity=command.quantity,
         )
         started = self._started(signed, command.intent_id, command.order_id)
-        outcome, finished = await self._change(signed, started, classify_amend)
+        committing = self._commit([started], [])
+        outcome, finished = await self._change(signed, started, committing, classify_amend)
         self._post(AmendAnswered(self._now(), command.order_id, outcome, finished))
 
     async def _change(
-        self, signed: SignedRequest, started: AttemptStarted, classify: Classify
+        self,
+        signed: SignedRequest,
+        started: AttemptStarted,
+        committing: Awaitable[Committed],
+        classify: Classify,
     ) -> tuple[Outcome, AttemptFinished | None]:
         assert started.order_id is not None, "a change names its order"
         self._changing[started.nonce] = f"{started.verb} of {started.order_id}"
-        commit = await self._commit([started], [])
+        commit = await committing
         if not commit.is_stored:
             del self._changing[started.nonce]
             return NotSent(commit.reason), None

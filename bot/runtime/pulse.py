@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Final
 
-from bot.clock import Clock
 from bot.domain.entry import Note, RunState
 from bot.domain.quote import Quote
 from bot.engine.risk.checks import SILENT_PHASES
@@ -19,8 +18,8 @@ class Trouble:
     It is kept in memory alone, for it may be the journal itself that nothing can be written to.
     """
 
-    def __init__(self, clock: Clock, show: Callable[[str], None]) -> None:
-        self._clock = clock
+    def __init__(self, now: Callable[[], datetime], show: Callable[[str], None]) -> None:
+        self._now = now
         self._show = show
         self.text = ""
         """Empty while nothing is wrong."""
@@ -28,13 +27,14 @@ class Trouble:
 
     def begin(self, text: str) -> None:
         """Say what is wrong; it may be said again, in other words too, until it is over."""
-        self.since = self.since or self._clock.now()
+        self.since = self.since or self._now()
         self.text = text
         self._show(text)
 
-    def end(self) -> None:
-        """It is over."""
+    def end(self, text: str) -> None:
+        """It is over, in words."""
         self.text, self.since = "", None
+        self._show(text)
 
 
 class Pulse:

@@ -28,10 +28,12 @@ from bot.domain.account import SubAccount
 from bot.domain.errors import Fault
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.message import FaultFound
+from bot.journal.emergency import EmergencyJournal
 from bot.journal.errors import Holder, LeaseLost, WrittenByAnother
 from bot.journal.heads import HeadsKeeper
 from bot.journal.journal import Journal
 from bot.journal.lease import acquire
+from bot.journal.thread import in_time
 from bot.runtime.activity import Activity, Tasks, TimeSlice
 from bot.runtime.assemble import (
     choose_account,
@@ -50,9 +52,12 @@ from bot.runtime.feeds import PollWatch, polls_of, room_for_polls, slowed_by
 from bot.runtime.inbox import Inbox
 from bot.runtime.journal_file import (
     TO_RUN,
+    answer,
     journal_errors,
+    left_unwritten,
     prepare_journal,
     require_unmixed,
+    take_over,
     taken_over,
 )
 from bot.runtime.order_manager import OrderManager
@@ -71,6 +76,11 @@ SWITCH_S: Final = 0.000_5
 for it after every statement: with Python's own 5 ms a commit beside a busy loop takes 4 times as
 long.
 """
+END_S: Final = 1.0
+CLOSE_S: Final = 3.0
+"""How long the database may take when all is written already."""
+HUNG_S: Final = 0.5
+"""The same of one that does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +129,7 @@ class Run:
         self._inbox = Inbox(self._activity)
         self._faults = FaultGuard(loaded.state_dir)
         self._rulebook = rulebook_of(loaded)
+        self._emergency = EmergencyJournal(loaded.state_dir)
         self._codes_asked: list[datetime] = []
         self._strategies = load_strategies(loaded, only=options.only)
         self._files = hashes_of(self._strategies)
@@ -127,35 +138,40 @@ class Run:
     async def to_its_end(self) -> str:
         """Start, run, stop; return why it ended."""
         loaded, origin = self._loaded, self._loaded.origin_of("journal.url")
+        ask = partial(answer, loaded.journal_url)
         make_state_dir(loaded.state_dir)
         self._show_config()
         with journal_errors(origin, what_to_do=TO_RUN):
-            journal, epoch = self._open_journal()
+            journal, epoch = await self._open_journal()
+            if words := await take_over(journal, self._emergency, ask):
+                self._screen.row("emergency", words)
         # From here on the socket shows the bot: the lease has proved that it is the only one.
         server = ControlServer(loaded.state_dir, handlers_of(self._fields), {"bot": loaded.bot})
         await server.start()
         self._stack.push_async_callback(server.stop)
         self._enter_environment()
-        self._halt = EarlyHalt(journal, self.environment.market)
+        commits = self._commits_of(journal)
+        self._halt = EarlyHalt(commits, self._now)
         server.serve(handlers_of(self._fields, halt=self._halt), {"bot": loaded.bot})
         with journal_errors(origin):
-            left = await journal.recover(_date_of(SystemClock().now()))
+            left = await ask(journal.recover(_date_of(SystemClock().now())))
         met = await self._meet_broker(server, has_work=has_open_work(left))
         if met is None:
             return self._controls.reason
         broker, account = met
         with journal_errors(origin):
-            run_id = await journal.start_run(
+            starting = journal.start_run(
                 at=self.environment.market.now(),
                 mode=loaded.settings.mode,
                 version=__version__,
                 config_sha256=loaded.sha256,
             )
+            run_id = await ask(starting)
             today = _date_of(self.environment.market.now())
-            recovery = await journal.recover(today)
-            self._codes_asked += codes_asked(loaded.journal_url, today)
+            recovery = await ask(journal.recover(today))
+            self._codes_asked += await ask(in_time(partial(codes_asked, loaded.journal_url, today)))
         self._screen.recovered(recovery)
-        parts = self._put_together(journal, epoch, broker, account)
+        parts = self._put_together(commits, epoch, broker, account)
         daemon = Daemon(parts, recovery, self._supervisor)
         self._serve_control(server, parts, broker)
         if self._halt.asked is not None:
@@ -168,17 +184,37 @@ class Run:
         reason = self._controls.reason
         if missing := unanswered(parts):
             reason = f"{reason}; without the answer to {', '.join(missing)}"
+        unwritten = [*commits.beside, *daemon.unwritten]
+        if commits.is_cut or unwritten:
+            raise left_unwritten(reason, unwritten)
         with journal_errors(origin):
-            await journal.end_run(run_id, reason, at=self.environment.market.now())
+            ending = journal.end_run(run_id, reason, at=self.environment.market.now())
+            await ask(ending, END_S)
         return reason
 
-    def _open_journal(self) -> tuple[Journal, int]:
+    def _now(self) -> datetime:
+        """Market time, of the clock that there is now: a served one is found later."""
+        return self.environment.market.now()
+
+    def _commits_of(self, journal: Journal) -> Commits:
+        self._trouble = Trouble(self._now, self._screen.trouble)
+        return Commits(
+            journal,
+            self._emergency,
+            timeout_s=self._loaded.settings.journal.write_timeout_s,
+            now=self._now,
+            post=self._inbox.post,
+            trouble=self._trouble,
+        )
+
+    async def _open_journal(self) -> tuple[Journal, int]:
         """Return the journal and the epoch of our lease on it."""
-        url = self._loaded.journal_url
-        state = prepare_journal(url)
-        lease = acquire(url, Holder(os.getpid(), socket.gethostname(), SystemClock().now()))
+        url, ask = self._loaded.journal_url, partial(answer, self._loaded.journal_url)
+        state = await ask(in_time(partial(prepare_journal, url)))
+        holder = Holder(os.getpid(), socket.gethostname(), SystemClock().now())
+        lease = await ask(in_time(partial(acquire, url, holder)))
         self._stack.callback(lease.release)
-        require_unmixed(url, self._loaded.settings.mode)
+        await ask(in_time(partial(require_unmixed, url, self._loaded.settings.mode)))
         loop, trouble = asyncio.get_running_loop(), self._screen.trouble
 
         def report(text: str) -> None:
@@ -186,8 +222,13 @@ class Run:
                 loop.call_soon_threadsafe(trouble, text)
 
         keeper = HeadsKeeper(self._loaded.state_dir, url, SystemClock(), report)
-        journal = Journal.open(url, epoch=lease.epoch, keeper=keeper)
-        self._stack.push_async_callback(journal.close)
+        opening = partial(Journal.open, url, epoch=lease.epoch, keeper=keeper)
+        journal = await ask(in_time(opening))
+
+        async def close() -> None:
+            await journal.close(HUNG_S if journal.stalled_s() else CLOSE_S)
+
+        self._stack.push_async_callback(close)
         self._screen.row("journal", f"{masked_url(url)} ({state})")
         return journal, lease.epoch
 
@@ -259,10 +300,10 @@ class Run:
         return broker, account
 
     def _put_together(
-        self, journal: Journal, epoch: int, broker: Broker, account: SubAccount
+        self, commits: Commits, epoch: int, broker: Broker, account: SubAccount
     ) -> Parts:
         settings, environment, post = self._loaded.settings, self.environment, self._inbox.post
-        market, client, commits = environment.market, broker.client, Commits(journal)
+        market, client = environment.market, broker.client
         health = Health(market, post)
         day_order_book = DayOrderBook(client, account, market, health, post, environment.elapsed_s)
         strategies = [
@@ -313,7 +354,8 @@ class Run:
                 self._faults.screen(self._screen.entry, partial(self._on_fault, "the screen")),
                 self._controls.see,
             ),
-            trouble=Trouble(market, self._screen.trouble),
+            go_ahead=self._controls.go_ahead,
+            trouble=self._trouble,
             guard=self._faults.guard,
             retry=self._retry,
         )

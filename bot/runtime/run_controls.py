@@ -27,6 +27,9 @@ STOP_GRACE_S: Final = ORDER_BOUNDS.deadline_s + 0.5
 """How long a stop waits (wall clock) for what is in flight: an order's own deadline, so that no
 answer is left that could have come; the next start settles the rest."""
 
+JOURNAL_GRACE_S: Final = 6.0
+"""How long a stop waits for a journal that is out of reach, when no answer is to come."""
+
 
 class Screen(Protocol):
     """Where a run is shown. `row` is a line of the start, `entry` a fact that is in the journal;
@@ -101,6 +104,13 @@ class RunControls:
             self._needs_code()
         elif entry.from_state is RunState.NEEDS_2FA and self._options.ask_code is not None:
             self._options.ask_code.stop()
+
+    def go_ahead(self, entry: Entry) -> None:
+        """See a stop although it can't be written now. The journal gets some time to come back."""
+        if isinstance(entry, StateChanged) and entry.to_state is RunState.STOPPING:
+            self.see(entry)
+            if self._parts is not None and not unanswered(self._parts):
+                self._supervisor.end_within(JOURNAL_GRACE_S)
 
     # ------------------------------------------------------------------------------------- the end
 

@@ -7,20 +7,17 @@ says so, and takes a stop meanwhile. A halt is taken in every start.
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final, TypeVar
 
 from bot.broker.budget import Waiter
 from bot.broker.errors import BrokerError, is_unknown, refuses_key
-from bot.clock import Clock
 from bot.domain.entry import RunState, StateChanged
 from bot.domain.message import Action, OperatorActed
 from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS
 from bot.domain.recovery import Recovery
-from bot.journal.errors import JournalError
-from bot.journal.journal import Journal
+from bot.runtime.commits import Commits
 from bot.runtime.control.socket import Handler, Reply, Request, refused
 
 RETRY_S: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
@@ -76,18 +73,17 @@ class EarlyHalt:
     or the next, begins with it. `asked` is for an engine that has read the journal before.
     """
 
-    journal: Journal
-    market: Clock
+    commits: Commits
+    now: Callable[[], datetime]
     asked: OperatorActed | None = None
 
     async def take(self, request: Request) -> Reply:
         """Take the halt, also when the journal cannot be written."""
-        now, by = self.market.now(), str(request.get("by") or "operator")
+        now, by = self.now(), str(request.get("by") or "operator")
         self.asked = OperatorActed(now, Action.HALT, str(request.get("reason") or ""), by)
         states = RunState.STARTING, RunState.HALTED
         row = StateChanged(now, *states, self.asked.reason, by, scope="operator")
-        with suppress(JournalError):  # it ends the run, or passes: the halt holds anyway
-            await self.journal.write([row])
+        await self.commits.protect(row)  # what keeps it from that ends the run: the halt holds
         return {"ok": True}
 
 

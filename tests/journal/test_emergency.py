@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from bot.domain.entry import RunState, StateChanged
+from bot.domain.entry import Entry, RunState, StateChanged, StrategySwitched
 from bot.journal import emergency
-from bot.journal.emergency import EmergencyJournal, missing
-from bot.journal.engines import reading
+from bot.journal.emergency import EmergencyJournal
 from bot.journal.journal import Journal
 from tests.journal.facts import Story, after
 
+OFF = StrategySwitched(after(1), "test", "disabled", "by hand", "operator")
 HALT = StateChanged(after(1), RunState.RUNNING, RunState.HALTED, "by hand", "operator")
 
 
@@ -79,15 +79,22 @@ def test_forgotten_there_is_no_file_and_nothing_in_it(tmp_path: Path) -> None:
     assert not file_in(tmp_path).exists()
 
 
-async def test_what_the_journal_has_already_is_not_missing(journal: Journal, db_url: str) -> None:
+async def test_only_what_the_journal_lacks_is_taken_over(journal: Journal) -> None:
     story = Story()
-    entries = [HALT, story.started, story.finished]
+    entries: list[Entry] = [HALT, OFF, story.started, story.finished]
     await journal.write([story.recorded, HALT, *story.sending])
 
-    with reading(db_url) as connection:
-        found = missing(connection, entries)
-    await journal.write(found)
+    assert await journal.take_over(entries) == 2
+    assert await journal.take_over(entries) == 0
 
-    assert found == [story.finished]
-    with reading(db_url) as connection:
-        assert missing(connection, entries) == []
+
+async def test_an_attempt_and_its_answer_are_taken_over_together(journal: Journal) -> None:
+    story = Story()
+    await journal.write([story.recorded])
+
+    assert await journal.take_over([story.started, story.finished]) == 2
+
+
+async def test_an_answer_without_its_attempt_is_left_out(journal: Journal) -> None:
+    """Of an order that never left: the file was written beside a transaction that was lost."""
+    assert await journal.take_over([Story().finished]) == 0

@@ -83,14 +83,14 @@ def test_a_strategy_without_its_history_says_what_it_waits_for() -> None:
 
 def test_a_trouble_is_known_from_its_begin_to_its_end() -> None:
     clock, shown = SimulatedClock(START), list[str]()
-    trouble = Trouble(clock, shown.append)
+    trouble = Trouble(clock.now, shown.append)
 
     trouble.begin("the disk is full")
     clock.advance_to(START + timedelta(minutes=1))
     trouble.begin("the disk is away")
     while_it_lasts = (trouble.text, trouble.since)
-    trouble.end()
+    trouble.end("the disk is back")
 
     assert while_it_lasts == ("the disk is away", START)
     assert (trouble.text, trouble.since) == ("", None)
-    assert shown == ["the disk is full", "the disk is away"]
+    assert shown == ["the disk is full", "the disk is away", "the disk is back"]

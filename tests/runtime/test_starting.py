@@ -8,6 +8,7 @@ import pytest
 
 from bot.broker.errors import BrokerError, Refused, Unreachable
 from bot.clock import SimulatedClock
+from bot.domain.message import Event
 from bot.domain.order import OrderState, SendState
 from bot.domain.recovery import Recovery, StoredIntent
 from bot.journal.errors import Holder
@@ -16,6 +17,7 @@ from bot.journal.lease import acquire
 from bot.runtime.journal_file import prepare_journal
 from bot.runtime.starting import BrokerRetry, EarlyHalt, has_open_work
 from tests.engine.stage import DAY, START, Stage
+from tests.staging import commits_of
 
 STAGE = Stage()
 INTENT = STAGE.working()
@@ -110,7 +112,8 @@ async def test_a_halt_of_a_start_stands_where_the_journal_takes_nothing(tmp_path
     ours.release()
     acquire(url, Holder(2, "elsewhere", START)).release()
     journal = Journal.open(url, epoch=ours.epoch)
-    halt = EarlyHalt(journal, SimulatedClock(START))
+    clock = SimulatedClock(START)
+    halt = EarlyHalt(commits_of(journal, tmp_path, list[Event]().append, clock), clock.now)
 
     reply = await halt.take({"do": "halt", "reason": "wrong prices", "by": "me"})
     await journal.close()

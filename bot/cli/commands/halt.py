@@ -51,6 +51,10 @@ def command(invocation: Invocation, yes: bool, reason: str) -> None:
     still = _open(found)
     if not asked | still:
         return
+    if found.inner("trouble"):  # it may be the journal: it is not waited for
+        listed = ", ".join(still) or "none"
+        write_line(f"still open: {listed}; the rest: bot orders, when the trouble is over")
+        return
     try:
         with open_journal(invocation) as reader:
             for order_id in asked | still:

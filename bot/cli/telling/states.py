@@ -65,7 +65,7 @@ def state_lines(memory: Memory, entry: StateChanged) -> Lines:
     if ready and ready.at == at and entry.from_state is RunState.NEEDS_2FA:
         lines.append(line(at, "2FA", f"ok {ready.detail}"))  # something else still stops trading
     if to_state is RunState.DEGRADED:
-        by = f"the broker can't be read: {entry.reason}"
+        by = entry.reason if entry.by == "journal" else f"the broker can't be read: {entry.reason}"
     elif entry.by == "signal":
         by = f"by {entry.reason}"
     lines.append(line(at, _STATE_KINDS[to_state], by))

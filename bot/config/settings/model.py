@@ -56,6 +56,8 @@ class JournalSettings(Section):
         Field(default=None, repr=False)
     )
     """sqlite:///FILE or postgresql+psycopg://user@host/name; default: in the state folder."""
+    write_timeout_s: Annotated[int, whole(1, 60)] = 5
+    """A write that has not returned by then: no order leaves until it does (wall clock)."""
 
 
 class RiskSettings(Section):

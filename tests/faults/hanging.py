@@ -1,0 +1,126 @@
+"""A bot in a process of its own, with two orders at a broker in real time, whose journal hangs."""
+
+import asyncio
+import signal
+import sqlite3
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bot.clock import ScaledClock, SystemClock
+from bot.config.rulebook import load_rulebook
+from bot.runtime.control.socket import NoBotRunning, ask
+from bot.sandbox.house.ledger import read_ledger
+from bot.sandbox.sandbox import Sandbox
+from bot.sandbox.serve import run_free, serve
+from tests.processes import BotProcess
+from tests.staging import START, scenario
+from tests.story import once, write_project
+
+WITHIN_S = 30.0
+RESTING = (
+    once(params={"price": 26_000}),
+    once(name="second", symbols=["SHS"], params={"price": 18_000}),
+)
+
+
+@dataclass
+class Hanging:
+    """The processes and files of one test."""
+
+    folder: Path
+    config: Path
+    ledger: Path
+    secrets: Mapping[str, str]
+    otp: str
+    bot: BotProcess
+
+    @property
+    def state_dir(self) -> Path:
+        return self.folder / "state"
+
+    async def ask(self, do: str, **request: object) -> Mapping[str, Any]:
+        return await asyncio.to_thread(ask, self.state_dir, {"do": do, **request})
+
+    async def status(self) -> Mapping[str, Any]:
+        found = (await self.ask("status"))["status"]
+        assert isinstance(found, dict)
+        return found
+
+    async def until(self, is_so: Callable[[Mapping[str, Any]], object]) -> Mapping[str, Any]:
+        """Look at the status until it is so."""
+        give_up, found = time.monotonic() + WITHIN_S, None
+        while time.monotonic() < give_up:
+            try:
+                found = await self.status()
+                if is_so(found):
+                    return found
+            except NoBotRunning:
+                assert self.bot.poll() is None, self.bot.communicate()
+            await asyncio.sleep(0.05)
+        raise AssertionError(found)
+
+    async def sign_in(self) -> None:
+        """Give the bot its token, and wait for its orders."""
+        await self.until(lambda it: it["state"] == "NEEDS_2FA")
+        await self.ask("otp_request")
+        await self.ask("otp_submit", code=self.otp)
+        await self.until(lambda it: len(it["open_orders"]) == len(RESTING))
+
+    def start_again(self) -> None:
+        """Start the bot once more, after its end."""
+        self.bot = BotProcess("run", "-c", str(self.config), **self.secrets)
+
+    async def end(self) -> tuple[int | None, str, str, float]:
+        """End it by SIGTERM; return its code, what it said on both streams and the seconds."""
+        started = time.monotonic()
+        self.bot.send_signal(signal.SIGTERM)
+        out, err = await asyncio.to_thread(self.bot.communicate)
+        return self.bot.returncode, out, err, time.monotonic() - started
+
+    def orders(self) -> dict[str, str]:
+        """What the broker's ledger last says of each order."""
+        lines = read_ledger(self.ledger)
+        return {str(it["order"]): str(it["status"]) for it in lines if it["kind"] == "order"}
+
+
+@asynccontextmanager
+async def trading(folder: Path, url: str | None = None) -> AsyncIterator[Hanging]:
+    """Yield a bot that has its two orders resting at the broker."""
+    clock = SystemClock()
+    market = ScaledClock(clock, start=START, speed=1.0)
+    ledger = folder / "ledger"
+    played = Sandbox(scenario(), load_rulebook(), clock=market, wire=clock, ledger=ledger)
+    given = played.credentials
+    secrets = {"BOT_BROKER__API_KEY": given.api_key, "BOT_BROKER__API_SECRET": given.api_secret}
+    async with serve(played) as base_url:
+        playing = asyncio.create_task(run_free(played, market))
+        config = write_project(
+            folder,
+            scenario="quiet",
+            strategies=RESTING,
+            broker={"base_url": base_url, "requests_per_minute": 3000},
+            **({} if url is None else {"journal_url": url}),
+        )
+        bot = BotProcess("run", "-c", str(config), BOT_JOURNAL__WRITE_TIMEOUT_S="1", **secrets)
+        hanging = Hanging(folder, config, ledger, secrets, given.otp_code, bot)
+        try:
+            await hanging.sign_in()
+            yield hanging
+        finally:
+            hanging.bot.end()
+            playing.cancel()
+            played.close()
+
+
+@contextmanager
+def locked(file: Path) -> Iterator[None]:
+    """Hold the write lock of a SQLite journal, as a backup or a curious program would."""
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("pragma busy_timeout = 10000")
+        other.execute("begin immediate")
+        yield
+        other.execute("rollback")

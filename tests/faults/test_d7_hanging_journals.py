@@ -1,0 +1,96 @@
+"""D7: a journal that takes a write and does not return holds up orders, and nothing else."""
+
+import asyncio
+import signal
+import sqlite3
+import time
+from collections import Counter
+from contextlib import AbstractContextManager, closing
+from pathlib import Path
+
+import pytest
+
+from bot.journal.emergency import FILE
+from bot.journal.verify import verify
+from tests.faults.hanging import Hanging, locked, trading
+
+pytestmark = [pytest.mark.wire, pytest.mark.process, pytest.mark.timeout(120)]
+
+
+def _lock(hanging: Hanging) -> AbstractContextManager[None]:
+    return locked(hanging.state_dir / "journal.db")
+
+
+def _rows(hanging: Hanging, query: str) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(hanging.state_dir / "journal.db")) as journal:
+        return journal.execute(query).fetchall()
+
+
+def _is_halted_and_flat(status: object) -> bool:
+    assert isinstance(status, dict)
+    return status["state"] == "HALTED" and not status["open_orders"]
+
+
+async def test_a_halt_under_a_hang_cancels_all_and_the_journal_has_it_afterwards(
+    tmp_path: Path,
+) -> None:
+    async with trading(tmp_path) as hanging:
+        with _lock(hanging):
+            degraded = await hanging.until(lambda it: it["state"] == "DEGRADED")
+            asked = time.monotonic()
+            await hanging.ask("halt", reason="wrong prices")
+            await hanging.until(lambda it: it["state"] == "HALTED")
+            heard_s = time.monotonic() - asked
+            await hanging.until(_is_halted_and_flat)
+            at_the_broker = set(hanging.orders().values())
+            kept = (hanging.state_dir / FILE).read_text()
+        await hanging.until(lambda it: it["trouble"] is None)
+        code, out, err, _ = await hanging.end()
+
+    assert "the journal has not answered for 1 s" in degraded["trouble"]["text"]
+    assert heard_s < 1
+    assert at_the_broker == {"CANCELLED"}
+    assert kept.count("AttemptStarted") == 2
+    assert (code, "Traceback" in out + err) == (0, False)
+    assert "the journal answers again after" in err
+    assert not (hanging.state_dir / FILE).exists()
+    attempts = _rows(hanging, "select verb, outcome from attempts")
+    assert Counter(attempts) == {("POST", "ACCEPTED"): 2, ("DELETE", "ACCEPTED"): 2}
+    assert _rows(hanging, "select distinct state from orders") == [("CANCELLED",)]
+    assert list(verify(f"sqlite:///{hanging.state_dir / 'journal.db'}").problems) == []
+
+
+async def test_a_halt_under_a_hang_holds_after_a_kill(tmp_path: Path) -> None:
+    async with trading(tmp_path) as hanging:
+        with _lock(hanging):
+            await hanging.until(lambda it: it["state"] == "DEGRADED")
+            await hanging.ask("halt", reason="wrong prices")
+            await hanging.until(_is_halted_and_flat)
+            hanging.bot.send_signal(signal.SIGKILL)
+            await asyncio.to_thread(hanging.bot.communicate)
+        hanging.start_again()
+        again = await hanging.until(lambda it: it["state"] == "HALTED" and "counts" in it)
+        code, out, err, _ = await hanging.end()
+
+    assert again["reason"] == "wrong prices"
+    assert "took over" in err
+    assert (code, "Traceback" in out + err) == (0, False)
+    attempts = _rows(
+        hanging, "select verb, count(distinct attempt_id), count(*) from attempts group by verb"
+    )
+    assert attempts == [("DELETE", 2, 2), ("POST", 2, 2)]
+    assert len(hanging.orders()) == 2
+    assert not (hanging.state_dir / FILE).exists()
+
+
+async def test_a_stop_under_a_hang_ends_in_time_and_says_what_is_missing(tmp_path: Path) -> None:
+    async with trading(tmp_path) as hanging:
+        with _lock(hanging):
+            await hanging.until(lambda it: it["state"] == "DEGRADED")
+            code, out, err, seconds = await hanging.end()
+
+    assert seconds < 12
+    assert code == 7
+    assert "E-DB-010" in err
+    assert "Not written" in err
+    assert "Traceback" not in out + err
