@@ -8,7 +8,10 @@ ledger alone is the truth, and it gives the same state.
 
 The state is pickled. What the scenario and the rulebook hold is only named, so no secret is in the
 file; what is read back may consist of our own classes and of a few values of the standard library,
-and calls nothing else.
+and calls nothing else: neither what our modules import, nor what our classes inherit from others,
+nor what touches the disk or the network. A start is never worth running what a file says.
+
+A checkpoint only saves time: where none can be read or written, the ledger goes on without it.
 """
 
 import io
@@ -19,6 +22,7 @@ import pickle
 import sys
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
@@ -49,6 +53,8 @@ _DIGEST_BYTES: Final = sha256().digest_size
 _PARTS: Final = ("sandbox", "domain", "protocol")
 """The parts of the program whose classes are in a state."""
 _OURS: Final = tuple(f"bot.{part}." for part in _PARTS)
+_NO_STATE: Final = ("bot.sandbox.api.", "bot.sandbox.house.ledger", "bot.sandbox.serve", __name__)
+"""Modules of these parts whose classes touch the disk or the network."""
 _VALUES: Final[Mapping[tuple[str, str], object]] = {
     (kind.__module__, kind.__qualname__): kind
     for kind in (
@@ -65,6 +71,11 @@ _VALUES: Final[Mapping[tuple[str, str], object]] = {
         deque,
     )
 }
+_UNREADABLE: Final = (
+    *(OSError, pickle.UnpicklingError, ArithmeticError, AttributeError, EOFError, ImportError),
+    *(LookupError, MemoryError, TypeError, ValueError),
+)
+"""What reading a file may raise that this program has not written."""
 T = TypeVar("T")
 _LOG: Final = logging.getLogger(__name__)
 
@@ -117,8 +128,8 @@ class Checkpoints(Generic[T]):
                 continue
             try:
                 found = self._read(path)
-            except _Ignored as ignored:
-                _LOG.warning("checkpoint_ignored file=%s why=%s", path.name, ignored)
+            except (_Ignored, *_UNREADABLE) as why:
+                _LOG.warning("checkpoint_ignored file=%s why=%s", path.name, why)
             else:
                 self._last = found.mark.lines
                 return found
@@ -136,14 +147,19 @@ class Checkpoints(Generic[T]):
         mark = Mark(**said)
         if digest_of(self._ledger, mark.size) != mark.sha256:
             raise _Ignored("of another ledger")
-        try:
-            return Kept(_Reader(state, self._outside).load(), mark)
-        except pickle.UnpicklingError as error:
-            raise _Ignored(str(error)) from error
+        return Kept(_Reader(state, self._outside).load(), mark)
 
     def save(self, state: T, mark: Mark) -> None:
-        """Write a checkpoint; the ledger up to `mark` is on the disk already."""
+        """Write a checkpoint if the disk takes it; the ledger up to `mark` is there already."""
         self._last = mark.lines
+        try:
+            self._write(state, mark)
+        except OSError as error:
+            _LOG.warning("checkpoint_not_written why=%s", error.strerror)
+            with suppress(OSError):
+                self._unfinished.unlink(missing_ok=True)
+
+    def _write(self, state: T, mark: Mark) -> None:
         head = json.dumps({"identity": self._identity, **asdict(mark)})
         written = io.BytesIO()
         written.write(_MAGIC + head.encode() + b"\n")
@@ -241,12 +257,17 @@ class _Reader(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) in _VALUES:
             return _VALUES[module, name]
-        found = getattr(import_module(module), name) if module.startswith(_OURS) else None
-        if found is _named:
-            return self._outside.__getitem__
-        if isinstance(found, type) or found in (_method, _zone):
-            return found
-        raise pickle.UnpicklingError(f"{module}.{name} has no place in a checkpoint")
+        found: object = None
+        if module == __name__:
+            makers = {"_named": self._outside.__getitem__, "_method": _method, "_zone": _zone}
+            found = makers.get(name)
+        elif module.startswith(_OURS) and not module.startswith(_NO_STATE):
+            found = getattr(import_module(module), name, None)
+            if not isinstance(found, type) or found.__module__ != module:
+                found = None
+        if found is None:
+            raise pickle.UnpicklingError(f"{module}.{name} has no place in a checkpoint")
+        return found
 
 
 def _named(_: str) -> object:
@@ -255,7 +276,7 @@ def _named(_: str) -> object:
 
 def _method(owner: object, name: str) -> Callable[..., Any]:
     found: Callable[..., Any] = getattr(owner, name)
-    if not isinstance(found, MethodType) or not type(owner).__module__.startswith(_OURS):
+    if not isinstance(found, MethodType) or not found.__func__.__module__.startswith(_OURS):
         raise pickle.UnpicklingError(f"{name} is no method of ours")
     return found
 

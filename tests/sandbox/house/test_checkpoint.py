@@ -264,6 +264,78 @@ async def test_a_checkpoint_calls_nothing_that_is_not_a_state(
     assert "has no place in a checkpoint" in caplog.text
 
 
+def by_attribute(made: Path) -> str:
+    """A pickle that walks from what one of our modules imports to `os`."""
+
+    def of(name: str, owner: str) -> str:
+        return f"cbot.protocol.quotes\nattrgetter\n(V{name}\ntR({owner}tR"
+
+    ours = "cbot.sandbox.house.checkpoint\n_zone\n"
+    found = of("get", of("__globals__", ours)) + "(Vos\ntR"
+    return f"{of('mkdir', found)}(V{made}\ntR."
+
+
+def by_inheritance(_made: Path) -> str:
+    """A pickle that calls what a class of ours has from pydantic: it reads other pickles."""
+    named = "cbot.sandbox.house.checkpoint\n_named\n(Vscenario\ntR"
+    return f"cbot.sandbox.house.checkpoint\n_method\n({named}Vparse_raw\ntR."
+
+
+def by_ledger(_made: Path) -> str:
+    """A pickle that makes what writes to any file."""
+    return "cbot.sandbox.house.ledger\nLedger\n(NtR."
+
+
+@pytest.mark.parametrize("trap", [by_attribute, by_inheritance, by_ledger])
+async def test_a_checkpoint_finds_no_way_round_by_our_own_modules(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, trap: Callable[[Path], str]
+) -> None:
+    day = await random_day(tmp_path)
+    newest, made = kept_files(day.path)[".checkpoint"], tmp_path / "made"
+    magic, head, _ = newest.read_bytes().split(b"\n", 2)
+    body = magic + b"\n" + head + b"\n" + trap(made).encode()
+    newest.write_bytes(body + sha256(body).digest())
+
+    resumed = day.resumed()
+
+    assert resumed.sandbox.now == resumed_at(day.path)
+    assert not made.exists()
+    assert "has no place in a checkpoint" in caplog.text or "no method of ours" in caplog.text
+
+
+@pytest.mark.parametrize("state", [b"(lp0\n0.", b"cbot.sandbox.nowhere\nNothing\n."])
+async def test_a_checkpoint_that_cannot_be_read_at_all_is_ignored(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, state: bytes
+) -> None:
+    day = await random_day(tmp_path)
+    newest, older = kept_files(day.path).values()
+    magic, head, _ = newest.read_bytes().split(b"\n", 2)
+    body = magic + b"\n" + head + b"\n" + state
+    newest.write_bytes(body + sha256(body).digest())
+    older.unlink()
+    older.mkdir()
+
+    resumed = day.resumed()
+
+    assert resumed.sandbox.now == resumed_at(day.path)
+    assert caplog.text.count("checkpoint_ignored") == 2
+
+
+async def test_a_sandbox_goes_on_where_no_checkpoint_can_be_written(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "sandbox.jsonl"
+    bench(scenario(), path).sandbox.close()
+    (tmp_path / "sandbox.jsonl.checkpoint.new").mkdir()
+    second = bench(scenario(), path, checkpoint_every=1)
+
+    second.pass_time(1)
+
+    assert "checkpoint_not_written why=Is a directory" in caplog.text
+    assert names_in(tmp_path) == ["sandbox.jsonl", "sandbox.jsonl.checkpoint.new"]
+    assert resumed_at(path) == second.sandbox.now
+
+
 async def test_a_nonce_from_before_the_checkpoint_is_still_used_up(tmp_path: Path) -> None:
     path = tmp_path / "sandbox.jsonl"
     first = await ready(scenario(), path)
