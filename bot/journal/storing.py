@@ -94,6 +94,8 @@ class Store:
         self._memory: Memory | None = None
         self._doubt: Doubt | None = None
         self._done: deque[tuple[Write, Verdicts]] = deque(maxlen=DONE_MAX)
+        self._met: list[tuple[Write, Verdicts]] = []
+        """What of `_done` has come again with the writes of now."""
         self._run: int | None = None
         self._has_begun = False
         self._undo = _Undo(self._take_back)
@@ -108,6 +110,7 @@ class Store:
         Raises Unreachable, Contradicted, Corrupt, LeaseLost or WrittenByAnother: then nothing is
         stored. Raises OutcomeUnknown when that can't be known: the same writes are to come again.
         """
+        self._met = []
         with database_errors(self._url):
             try:
                 with self._transaction() as batch:
@@ -120,9 +123,13 @@ class Store:
                     batch.connection.commit()
                     self._doubt = None
             except DBAPIError as error:
+                if not self._has_begun and any(map(self._may_be_stored, writes)):
+                    raise self._unknown(reason_of(error)) from error
                 if self._doubt is None or not self._has_begun:
                     raise
                 verdicts = self._settle(writes, error)
+        for met in self._met:  # their callers hear of them now, and not before
+            self._done.remove(met)
         self._show()
         return verdicts
 
@@ -174,8 +181,8 @@ class Store:
 
     def _put(self, batch: Batch, write: Write) -> Verdicts:
         for done in self._done:
-            if done[0] == write:
-                self._done.remove(done)
+            if done[0] == write and not any(done is met for met in self._met):
+                self._met.append(done)
                 return done[1]
         batch.store(write.entries)
         verdicts = []
@@ -184,6 +191,11 @@ class Store:
             if verdicts[-1] is None:
                 batch.store(send.entries)
         return tuple(verdicts)
+
+    def _may_be_stored(self, write: Write) -> bool:
+        """Whether a commit of it was done, or is in doubt."""
+        doubtful = () if self._doubt is None else self._doubt.done
+        return any(done[0] == write for done in (*self._done, *doubtful))
 
     @contextmanager
     def _transaction(self) -> Iterator[Batch]:
@@ -249,10 +261,13 @@ class Store:
             if not self._done or self._done[-1][0] is not writes[-1]:
                 raise unreachable(self._url, f"the commit failed: {reason}") from error
             return [self._done.pop()[1] for _ in writes][::-1]
+        raise self._unknown(reason) from error
+
+    def _unknown(self, reason: str) -> OutcomeUnknown:
         lost = unreachable(self._url, reason)
-        raise OutcomeUnknown(
+        return OutcomeUnknown(
             reason, database=lost.database, host=lost.host, port=lost.port, user=lost.user
-        ) from error
+        )
 
     def _show(self) -> None:
         """Let the keeper see where the chains end after a commit."""

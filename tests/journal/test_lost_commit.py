@@ -5,13 +5,15 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 import sqlalchemy as sa
 
+from bot.domain.order import SendState
 from bot.journal import tables
 from bot.journal.engines import reading_engine
-from bot.journal.errors import OutcomeUnknown, Unreachable
+from bot.journal.errors import Contradicted, OutcomeUnknown, Unreachable
 from bot.journal.journal import Journal
 from bot.journal.verify import verify
 from tests.journal.breaking_proxy import Break, BreakingProxy, breaking_proxy
 from tests.journal.facts import Story
+from tests.journal.test_groups import Asked, together
 
 pytestmark = [pytest.mark.postgres, pytest.mark.wire]
 
@@ -72,7 +74,7 @@ async def test_writing_again_after_an_unknown_commit_stores_once(
 
     with pytest.raises(OutcomeUnknown):
         await journal.write(entries)
-    with pytest.raises(Unreachable):
+    with pytest.raises(OutcomeUnknown):
         await journal.write(entries)
     proxy.refuse = False
     await journal.write(entries)
@@ -94,3 +96,41 @@ async def test_other_entries_after_an_unknown_commit_are_stored_too(
     await journal.write([Story(1).decision])
 
     assert decisions(postgres_url) == ["L-0001", "L-0002"]
+
+
+async def test_what_is_known_to_be_stored_stays_in_doubt_for_one_who_can_not_be_told(
+    journal: Journal, proxy: BreakingProxy, postgres_url: str
+) -> None:
+    proxy.armed, proxy.refuse = Break.AFTER, True
+    with pytest.raises(OutcomeUnknown):
+        await journal.write([Story(1).decision])
+    proxy.refuse = False
+    await journal.write([Story(2).decision])
+
+    proxy.armed, proxy.refuse = Break.BEFORE, True
+    with pytest.raises(OutcomeUnknown):
+        await journal.write([Story(3).decision])
+    with pytest.raises(OutcomeUnknown):
+        await journal.write([Story(1).decision])
+    with pytest.raises(Unreachable) as caught:
+        await journal.write([Story(4).decision])
+    proxy.refuse = False
+    await journal.write([Story(1).decision])
+
+    assert not isinstance(caught.value, OutcomeUnknown)
+    assert decisions(postgres_url) == ["L-0001", "L-0002"]
+
+
+async def test_what_is_known_to_be_stored_is_stored_once_beside_a_bad_write(
+    journal: Journal, proxy: BreakingProxy, postgres_url: str
+) -> None:
+    proxy.armed, proxy.refuse = Break.AFTER, True
+    with pytest.raises(OutcomeUnknown):
+        await journal.write([Story(1).decision])
+    proxy.refuse = False
+    bad: Asked = ([Story(2).moved(SendState.READY, SendState.SENDING)], ())
+
+    said = await together(journal, ([Story(1).decision], ()), bad)
+
+    assert [type(each) for each in said] == [tuple, Contradicted]
+    assert decisions(postgres_url) == ["L-0001"]
