@@ -4,6 +4,7 @@ The other calls have these names in their tables (`protocol/calls.py`). Names on
 is said where they are read. Source: broker open API 0.2.0-preview.3, bootstrap and account data.
 """
 
+from collections import ChainMap
 from collections.abc import Mapping
 from dataclasses import make_dataclass
 from types import GenericAlias, MappingProxyType
@@ -67,10 +68,11 @@ def _unread(value: object) -> object:
     return value
 
 
+_BY_HAND: Final = {
+    name: Codec(ENDPOINTS[name], _unread, _unread, kind) for name, kind in _KINDS.items()
+}
+
 TABLES: Final[Mapping[str, Codec[object]]] = MappingProxyType(
-    {
-        **CODECS,
-        **{name: Codec(ENDPOINTS[name], _unread, _unread, kind) for name, kind in _KINDS.items()},
-    }
+    ChainMap(_BY_HAND, CODECS)  # type: ignore[arg-type]  # it is only read
 )
 """Every call with known fields in its answer, by its name."""

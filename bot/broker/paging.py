@@ -14,9 +14,6 @@ from bot.broker.errors import Malformed
 from bot.protocol.endpoints.endpoint import Endpoint
 from bot.protocol.shaped import Codec
 from bot.protocol.values.account import OrderHistory
-from bot.protocol.values.earlier import GlobalNewsPage
-from bot.protocol.values.news import Page
-from bot.protocol.values.stocks import ForeignRoomHistory, Screen
 
 PAGES_MAX: Final = 500
 PAGE: Final = "page"
@@ -58,6 +55,13 @@ async def read_pages(
 
 def has_next(value: object, page: int) -> bool:
     """Tell whether another page follows this one, which was asked for as `page`."""
+    if isinstance(value, OrderHistory):
+        return bool(value.orders)
+    # A bot that trades asks for none of these, and their modules are slow to import.
+    from bot.protocol.values.earlier import GlobalNewsPage
+    from bot.protocol.values.news import Page
+    from bot.protocol.values.stocks import ForeignRoomHistory, Screen
+
     match value:
         case Page() | GlobalNewsPage():  # on the last page `next_page` is the current one
             is_filled = any(getattr(value, name, ()) for name in ("items", "results"))
@@ -66,7 +70,5 @@ def has_next(value: object, page: int) -> bool:
             if value.total is None or value.page_size is None:
                 return False
             return bool(value.items) and page * value.page_size < value.total
-        case OrderHistory():
-            return bool(value.orders)
         case _:
             return False

@@ -8,11 +8,13 @@ volume. A span in which no quote was seen has no bar.
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from bot.domain.quote import Bar, Quote
-from bot.engine.indicators import IndicatorSet
 from bot.strategy import Indicator, Reads
+
+if TYPE_CHECKING:
+    from bot.engine.indicators import IndicatorSet
 
 _FAR: Final = datetime.max.replace(tzinfo=UTC)
 
@@ -96,13 +98,21 @@ class Forming:
     volume: int
 
 
+def _no_indicators() -> "IndicatorSet":
+    # TA-Lib and NumPy are 16 MB and 0.1 s: for those who want bars. An engine makes all its series
+    # when it is made, so no hook waits for this.
+    from bot.engine.indicators import IndicatorSet
+
+    return IndicatorSet()
+
+
 @dataclass(slots=True)
 class BarSeries:
     """The bars of one symbol and width, and the indicators over them."""
 
     symbol: str
     width: timedelta
-    indicators: IndicatorSet = field(default_factory=IndicatorSet)
+    indicators: "IndicatorSet" = field(default_factory=_no_indicators)
     count: int = 0
     last: Bar | None = None
     is_recorded: bool = False

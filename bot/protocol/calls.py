@@ -3,10 +3,15 @@
 The first six are written by hand for trading, and a call whose shape no source shows hands out the
 checked payload. Order writes, the 2FA exchange and the rows of the day order book are not here:
 they need more than a payload, and have decoders of their own beside their encoders.
+
+A codec is made when it is first asked for, and the module of its type imported then: a bot that
+trades reads a dozen of the hundred calls.
 """
 
-from collections.abc import Callable, Mapping
-from types import GenericAlias, MappingProxyType
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from types import GenericAlias
 from typing import Any, Final
 
 from bot.protocol import accounts
@@ -16,7 +21,7 @@ from bot.protocol.endpoints.trading import ORDER_HISTORY, USER_RIGHTS
 from bot.protocol.envelope import Payload
 from bot.protocol.quotes import decode_market_phase, encode_market_phase
 from bot.protocol.shaped import Codec, shaped
-from bot.protocol.values import account, earlier, financials, funds, news, quotes, series, stocks
+from bot.protocol.values import account
 from bot.protocol.values.border import Unshaped
 
 _BY_HAND: Final[Mapping[str, tuple[Callable[[Payload], Any], Callable[[Any], object]]]] = {
@@ -27,13 +32,10 @@ _BY_HAND: Final[Mapping[str, tuple[Callable[[Payload], Any], Callable[[Any], obj
     "available_trade": (accounts.decode_available_trade, accounts.encode_available_trade),
     "market_phase": (decode_market_phase, encode_market_phase),
 }
-_FAMILIES: Final = {
-    module.__name__.rpartition(".")[2]: module
-    for module in (account, earlier, financials, funds, news, quotes, series, stocks)
-}
 _NO_CODEC: Final = {"todays_orders", "order_detail"}
 
 
+@cache
 def _codec_of(endpoint: Endpoint) -> Codec[Any]:
     if endpoint.name in _BY_HAND:
         return Codec(endpoint, *_BY_HAND[endpoint.name])
@@ -41,7 +43,7 @@ def _codec_of(endpoint: Endpoint) -> Codec[Any]:
         return Codec(endpoint, lambda found: Unshaped(found.value), lambda value: value.payload)
     is_list = endpoint.answers.startswith("*")
     family, _, name = endpoint.answers.removeprefix("*").partition(".")
-    kind = getattr(_FAMILIES[family], name)
+    kind = getattr(import_module(f"bot.protocol.values.{family}"), name)
     listed: Any = GenericAlias(tuple, (kind, ...))
     return shaped(endpoint, listed if is_list else kind)
 
@@ -49,11 +51,24 @@ def _codec_of(endpoint: Endpoint) -> Codec[Any]:
 ORDER_HISTORY_CODEC: Final = shaped(ORDER_HISTORY, account.OrderHistory)
 USER_RIGHTS_CODEC: Final = shaped(USER_RIGHTS, tuple[account.UserRight, ...])
 
-CODECS: Final[Mapping[str, Codec[Any]]] = MappingProxyType(
-    {
-        name: _codec_of(endpoint)
-        for name, endpoint in ENDPOINTS.items()
-        if endpoint.method == "GET" and name not in _NO_CODEC
-    }
-)
+
+class _Codecs(Mapping[str, Codec[Any]]):
+    def __init__(self) -> None:
+        reads = (one for one in ENDPOINTS.values() if one.method == "GET")
+        self._of = {one.name: one for one in reads if one.name not in _NO_CODEC}
+
+    def __getitem__(self, name: str) -> Codec[Any]:
+        return _codec_of(self._of[name])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._of
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._of)
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+
+CODECS: Final[Mapping[str, Codec[Any]]] = _Codecs()
 """Every codec by the name of its call."""

@@ -6,6 +6,7 @@ comes back is the payload as the broker sent it, checked. Order writes and the 2
 among the calls.
 """
 
+from collections import ChainMap
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -53,11 +54,13 @@ def _checked(name: str, decode: Callable[..., object]) -> Codec[object]:
 
 
 READS: Final[Mapping[str, Codec[object]]] = MappingProxyType(
-    {
-        **CODECS,
-        "todays_orders": _checked("todays_orders", decode_todays_orders),
-        "order_detail": _checked("order_detail", decode_order_row),
-    }
+    ChainMap(
+        {
+            "todays_orders": _checked("todays_orders", decode_todays_orders),
+            "order_detail": _checked("order_detail", decode_order_row),
+        },
+        CODECS,  # type: ignore[arg-type]  # it is only read
+    )
 )
 """Every read, by its name."""
 

@@ -53,6 +53,7 @@ from bot.runtime.inbox import Inbox
 from bot.runtime.journal_file import (
     TO_RUN,
     answer,
+    begin_journal,
     journal_errors,
     left_unwritten,
     prepare_journal,
@@ -210,7 +211,7 @@ class Run:
     async def _open_journal(self) -> tuple[Journal, int]:
         """Return the journal and the epoch of our lease on it."""
         url, ask = self._loaded.journal_url, partial(answer, self._loaded.journal_url)
-        state = await ask(in_time(partial(prepare_journal, url)))
+        state = await ask(in_time(partial(prepare_journal, url, begin_journal(url))))
         holder = Holder(os.getpid(), socket.gethostname(), SystemClock().now())
         lease = await ask(in_time(partial(acquire, url, holder)))
         self._stack.callback(lease.release)
