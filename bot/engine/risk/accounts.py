@@ -225,8 +225,9 @@ def on_account(state: State, event: AccountRead) -> None:
     own = dict.fromkeys(snapshot.holdings, 0)
     for strategy in state.strategies.values():
         if strategy.plan.account == snapshot.account:
-            for symbol, position in strategy.positions.items():
-                own[symbol] = own.get(symbol, 0) + position.shares
+            # None at all is a number, too: shares that come from nowhere, or go, are a difference.
+            for symbol in strategy.instances.keys() | strategy.positions.keys():
+                own[symbol] = own.get(symbol, 0) + strategy.position(symbol).shares
     busy = {order.row.symbol for order in state.open_orders() if order.is_own}
     busy.update(tracked.intent.symbol for tracked in state.pending_intents())
     busy |= state.flows.symbols_since(snapshot.at)

@@ -187,6 +187,25 @@ def test_a_difference_is_certain_at_the_second_equal_read():
     assert len(_notes(stage)) == 1
 
 
+@pytest.mark.parametrize(("before", "after", "change"), [(0, 300, "+300"), (300, 0, "-300")])
+def test_shares_that_come_from_nowhere_or_go_are_a_difference_without_a_position(
+    before, after, change
+):
+    def read(shares):
+        held = {"HPG": Holding("HPG", shares, shares, 0, 20_000)} if shares else {}
+        snapshot = AccountSnapshot(stage.now, ACCOUNT, 10**8, 10**8, held)
+        stage.after(60).handle(AccountRead(stage.now, snapshot))
+
+    stage = Stage(is_open=False)
+    read(before)
+    stage.quote()
+
+    for _ in range(2):
+        read(after)
+
+    assert _notes(stage) == [f"HPG: {change} shares that no order here explains"]
+
+
 def test_a_symbol_with_shares_of_the_owner_is_noted_and_trades_on():
     stage = Stage(sellable=1_000)
 
