@@ -5,8 +5,9 @@ follow one another go together: on SQLite as one `executemany`, on PostgreSQL in
 Each has to touch exactly one row for each set of values.
 """
 
+import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -24,9 +25,15 @@ if TYPE_CHECKING:
     import sqlite3
 
     import psycopg
+    from psycopg.pq.abc import PGresult
 
 TOGETHER_MAX: Final = 24
 """How many rows go in one statement of PostgreSQL."""
+
+PREPARED_MAX: Final = 256
+"""How many statements PostgreSQL keeps planned for the writer."""
+WHOLE: Final = frozenset({20, 21, 23})
+"""PostgreSQL's numbers of the types of whole numbers; what else is asked for is text."""
 
 Values = tuple[Plain, ...]
 Statement = sa.Select[Any] | sa.CompoundSelect[Any] | sa.Insert | sa.Update
@@ -107,8 +114,8 @@ class WriterConnection(ABC):
                 )
 
     @abstractmethod
-    def begin(self) -> None:
-        """Begin a transaction, which locks out every other writer."""
+    def begin(self, question: Statement) -> Sequence[Values]:
+        """Begin a transaction, which locks out every other writer, and ask what has no values."""
 
     @abstractmethod
     def _ask(self, text: str, values: Values) -> Sequence[Values]: ...
@@ -128,11 +135,14 @@ class WriterConnection(ABC):
         self._steps = []
         try:
             with self._errors:
-                self._pooled.rollback()
+                self._take_back()
         except DBAPIError:
             self.is_lost = True
             with suppress(DBAPIError), self._errors:
                 self._pooled.invalidate()
+
+    def _take_back(self) -> None:
+        self._pooled.rollback()
 
     def release(self) -> None:
         """Give the connection back to those it was taken from."""
@@ -185,9 +195,10 @@ class SqliteConnection(WriterConnection):
         raw: sqlite3.Connection = self._pooled.driver_connection  # type: ignore[assignment]
         self._cursor = raw.cursor()
 
-    def begin(self) -> None:
+    def begin(self, question: Statement) -> Sequence[Values]:
         with self._errors:
             self._cursor.execute(BEGIN_WRITING)
+        return self.rows(question, {})
 
     def release(self) -> None:
         self._cursor.close()  # while it is open, so is the file
@@ -205,24 +216,57 @@ class SqliteConnection(WriterConnection):
 
 
 class PostgresConnection(WriterConnection):
-    """PostgreSQL: what goes together goes in one round trip; the driver begins by itself.
+    """PostgreSQL: what goes together goes in one round trip.
 
     Few rows go as one statement, `WITH a AS (INSERT …), b AS (UPDATE …) SELECT …`, many through the
     driver's pipeline, which costs more to begin with and less a row. The parts of one statement
-    don't see each other: a row of the same table is changed in the next.
+    don't see each other: a row of the same table is changed in the next. Beside the pipeline,
+    everything is said to libpq itself: what the driver does around it costs more than the server's
+    work. The thread waits in C there, and lets the others run.
     """
 
     PARAMSTYLE = "format"
 
-    def begin(self) -> None:
-        pass
+    def __init__(self, engine: sa.Engine) -> None:
+        super().__init__(engine)
+        from psycopg.errors import error_from_result
+        from psycopg.pq import ExecStatus
+
+        self._good = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK)
+        self._error_of = error_from_result
+        self._encoding = self._raw.info.encoding
+        self._prepared: dict[tuple[str, ...], bytes] = {}
+        self._numbers: Iterator[int] = self._pooled.info.setdefault("plans", itertools.count())
+
+    def begin(self, question: Statement) -> Sequence[Values]:
+        compiled = self._compiled.get(question) or self._compile(question)
+        assert not compiled.names, "what is said with BEGIN has no values"
+        with self._errors:
+            name = self._prepared.get((compiled.text,)) or self._prepare((compiled.text,))
+            return self._rows_of(self._say(b"BEGIN; EXECUTE " + name))
+
+    def commit(self) -> None:
+        assert not self._steps, "everything is flushed before a commit"
+        with self._errors:
+            done = self._say(b"COMMIT")
+        assert done.command_status == b"COMMIT", "a failed transaction is rolled back"
+
+    def release(self) -> None:
+        """What is planned goes: whoever has the connection next doesn't know of it."""
+        with suppress(DBAPIError), self._errors:
+            for name in self._prepared.values():
+                self._say(b"DEALLOCATE " + name)
+        super().release()
+
+    def _take_back(self) -> None:
+        self._say(b"ROLLBACK")  # the driver's own may let the server forget what is planned
 
     @property
     def _raw(self) -> "psycopg.Connection[Values]":
         return self._pooled.driver_connection  # type: ignore[return-value]
 
     def _ask(self, text: str, values: Values) -> Sequence[Values]:
-        return self._raw.execute(text, values, prepare=True).fetchall()
+        return self._execute((text,), values)
 
     def _run(self, steps: Sequence[Step]) -> list[int]:
         if sum(len(step.times) for step in steps) > TOGETHER_MAX:
@@ -231,11 +275,17 @@ class PostgresConnection(WriterConnection):
         for number, step in enumerate(steps):
             for values in step.times:
                 if not together.takes(step.statement):
-                    together.run(self._raw, counts)
+                    self._run_together(together, counts)
                     together = Together()
                 together.add(number, step.statement, values)
-        together.run(self._raw, counts)
+        self._run_together(together, counts)
         return counts
+
+    def _run_together(self, together: "Together", counts: list[int]) -> None:
+        """Run changes as one statement and add to each step how many rows it touched."""
+        [found] = self._execute(tuple(together.texts), together.values)
+        for number, count in zip(together.numbers, found, strict=True):
+            counts[number] += int(count or 0)
 
     def _run_through_pipeline(self, steps: Sequence[Step]) -> list[int]:
         with self._raw.pipeline():
@@ -248,15 +298,58 @@ class PostgresConnection(WriterConnection):
             ]
         return [sum(cursor.rowcount for cursor in cursors) for cursors in done]
 
+    # ------------------------------------------------------------------------- what libpq is told
+
+    def _execute(self, texts: tuple[str, ...], values: Sequence[Plain]) -> Sequence[Values]:
+        """Run a question, or several changes as one statement that counts the rows of each."""
+        encoding = self._encoding
+        told = [None if value is None else str(value).encode(encoding) for value in values]
+        name = self._prepared.get(texts) or self._prepare(texts)
+        done = self._raw.pgconn.exec_prepared(name, told)  # type: ignore[arg-type]  # None is NULL
+        return self._rows_of(self._checked(done))
+
+    def _rows_of(self, result: "PGresult") -> Sequence[Values]:
+        reads = [int if result.ftype(at) in WHOLE else self._text for at in range(result.nfields)]
+        return [
+            tuple(
+                None if (stored := result.get_value(row, at)) is None else read(stored)
+                for at, read in enumerate(reads)
+            )
+            for row in range(result.ntuples)
+        ]
+
+    def _text(self, stored: bytes) -> str:
+        return stored.decode(self._encoding)
+
+    def _prepare(self, texts: tuple[str, ...]) -> bytes:
+        """Have the server plan a statement, once for all times that it is run."""
+        if len(self._prepared) >= PREPARED_MAX:
+            self._say(b"DEALLOCATE " + self._prepared.pop(next(iter(self._prepared))))
+        name = f"journal_{next(self._numbers)}".encode()
+        text = _as_one(texts)
+        assert "%%" not in text, "a sign of percent would be doubled"
+        parts = text.split("%s")
+        whole = parts[0] + "".join(f"${at}{part}" for at, part in enumerate(parts[1:], 1))
+        self._checked(self._raw.pgconn.prepare(name, whole.encode(self._encoding)))
+        self._prepared[texts] = name
+        return name
+
+    def _say(self, command: bytes) -> "PGresult":
+        return self._checked(self._raw.pgconn.exec_(command))
+
+    def _checked(self, result: "PGresult") -> "PGresult":
+        if result.status not in self._good:
+            raise self._error_of(result, self._encoding)
+        return result
+
 
 class Together:
-    """Changes that go as one statement."""
+    """Changes that go as one statement: the step of each, its text, and the values of all."""
 
     def __init__(self) -> None:
-        self._numbers: list[int] = []
-        self._texts: list[str] = []
-        self._counts: list[str] = []
-        self._values: list[Plain] = []
+        self.numbers: list[int] = []
+        self.texts: list[str] = []
+        self.values: list[Plain] = []
         self._tables: set[str] = set()
 
     def takes(self, statement: Compiled) -> bool:
@@ -266,21 +359,19 @@ class Together:
 
     def add(self, number: int, statement: Compiled, values: Values) -> None:
         """Add one change, of the step `number`."""
-        at = len(self._numbers)
-        self._texts.append(f"c{at} AS ({statement.text} RETURNING 1)")
-        self._counts.append(f"(SELECT count(*) FROM c{at})")  # noqa: S608 (our own names)
-        self._numbers.append(number)
-        self._values.extend(values)
+        self.numbers.append(number)
+        self.texts.append(statement.text)
+        self.values.extend(values)
         self._tables.add(statement.table)
 
-    def run(self, raw: "psycopg.Connection[Values]", counts: list[int]) -> None:
-        """Run them and add to each step how many rows it touched."""
-        if not self._texts:
-            return
-        text = f"WITH {', '.join(self._texts)} SELECT {', '.join(self._counts)}"
-        [found] = raw.execute(text, self._values, prepare=True).fetchall()
-        for number, count in zip(self._numbers, found, strict=True):
-            counts[number] += int(count or 0)
+
+def _as_one(texts: Sequence[str]) -> str:
+    """A question as it is; changes as one statement, which says how many rows each touched."""
+    if texts[0].startswith(("SELECT", "(SELECT")):
+        return texts[0]
+    changes = ", ".join(f"c{n} AS ({text} RETURNING 1)" for n, text in enumerate(texts))
+    counts = ", ".join(f"(SELECT count(*) FROM c{n})" for n in range(len(texts)))  # noqa: S608
+    return f"WITH {changes} SELECT {counts}"
 
 
 def _dialect_of(engine: sa.Engine) -> Callable[..., sa.Dialect]:

@@ -222,8 +222,7 @@ class Store:
         """Begin where the last transaction ended, or where the stored heads are."""
         self._connection = connection
         with self._undo:
-            connection.begin()
-            [[epoch, last]] = connection.rows(_LEFT, {})
+            [[epoch, last]] = connection.begin(_LEFT)
             if self._epoch is not None and epoch != self._epoch:
                 raise LeaseLost(stored=int(epoch or 0), ours=self._epoch)
             if self._doubt is not None:
