@@ -20,6 +20,7 @@ LOOK_EVERY_S: Final = 0.05
 LOOK_AT_ORDERS_EVERY_S: Final = 0.1
 """An order takes its way to the broker and back, a state is reached at once."""
 OPERATOR: Final = "operator"
+_BY_HAND: Final = frozenset({RunState.PAUSED, RunState.HALTED})
 _OFF: Final = frozenset({"paused", "disabled"})
 
 
@@ -43,9 +44,16 @@ def act(
         names = [row.text("name") for row in running.each("strategies")]
         if strategy not in names:
             raise click.UsageError(f"no strategy '{strategy}' runs; running: {', '.join(names)}")
+
+    def holds(found: Fields) -> bool:
+        """Whether it is so below a stronger state, which hides it."""
+        causes = {row.text("state") for row in found.each("causes")}
+        is_free = wanted is RunState.RUNNING and not causes & _BY_HAND
+        return strategy is None and (is_free or wanted in causes)
+
     ask_bot(invocation, do, strategy=strategy, reason=reason, by=OPERATOR)
     reached = {wanted} if strategy is None else wanted_of_strategy
-    found = wait_until(invocation, lambda now: state(now) in reached)
+    found = wait_until(invocation, lambda now: state(now) in reached or holds(now))
     print_end(invocation, found)
     if strategy is None:
         print_accepted(invocation, found, do, wanted)

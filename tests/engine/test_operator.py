@@ -9,6 +9,7 @@ from bot.domain.message import (
     BrokerHealthChanged,
     CancelAnswered,
     CancelOrder,
+    JournalHealthChanged,
     OperatorActed,
     PlaceAnswered,
     PlaceOrder,
@@ -223,6 +224,24 @@ def test_a_degraded_broker_blocks_until_it_is_well():
 
     assert (_state(stage), stage.decided()) == (RunState.DEGRADED, (Verdict.BLOCKED, "DEGRADED"))
     stage.handle(BrokerHealthChanged(stage.now, is_healthy=True, detail="reads work again"))
+    assert _state(stage) is RunState.RUNNING
+
+
+@pytest.mark.parametrize("first", [BrokerHealthChanged, JournalHealthChanged])
+def test_the_end_of_one_trouble_is_not_the_end_of_the_other(first):
+    stage = Stage()
+    for kind, detail in ((BrokerHealthChanged, "reads fail"), (JournalHealthChanged, "it hangs")):
+        stage.handle(kind(stage.now, is_healthy=False, detail=detail))
+    both = stage.engine.status().reason
+    second = BrokerHealthChanged if first is JournalHealthChanged else JournalHealthChanged
+
+    stage.handle(first(stage.now, is_healthy=True, detail="well again"))
+    one = (_state(stage), stage.engine.status().reason)
+    stage.handle(second(stage.now, is_healthy=True, detail="well again"))
+
+    assert both == "it hangs"
+    left = "it hangs" if first is BrokerHealthChanged else "reads fail"
+    assert one == (RunState.DEGRADED, left)
     assert _state(stage) is RunState.RUNNING
 
 

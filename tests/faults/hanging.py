@@ -17,13 +17,14 @@ from bot.sandbox.house.ledger import read_ledger
 from bot.sandbox.sandbox import Sandbox
 from bot.sandbox.serve import run_free, serve
 from tests.processes import BotProcess
-from tests.staging import START, scenario
+from tests.staging import QUIET, START, scenario
 from tests.story import once, write_project
 
 WITHIN_S = 30.0
+OFTEN = {"quote": "1s"}
 RESTING = (
-    once(params={"price": 26_000}),
-    once(name="second", symbols=["SHS"], params={"price": 18_000}),
+    once(params={"price": 26_000}, wake=OFTEN),
+    once(name="second", symbols=["SHS"], params={"price": 18_000}, wake=OFTEN),
 )
 
 
@@ -70,6 +71,18 @@ class Hanging:
         await self.ask("otp_submit", code=self.otp)
         await self.until(lambda it: len(it["open_orders"]) == len(RESTING))
 
+    async def call(self, *arguments: str) -> tuple[str, float]:
+        """Give the command line a command; return what it prints, and the seconds."""
+        started = time.monotonic()
+        command = BotProcess(*arguments, "-c", str(self.config), **self.secrets)
+        out, err = await asyncio.to_thread(command.communicate)
+        return out + err, time.monotonic() - started
+
+    async def kill(self) -> None:
+        """End it as a power cut would."""
+        self.bot.send_signal(signal.SIGKILL)
+        await asyncio.to_thread(self.bot.communicate)
+
     def start_again(self) -> None:
         """Start the bot once more, after its end."""
         self.bot = BotProcess("run", "-c", str(self.config), **self.secrets)
@@ -114,6 +127,21 @@ async def trading(folder: Path, url: str | None = None) -> AsyncIterator[Hanging
             hanging.bot.end()
             playing.cancel()
             played.close()
+
+
+@asynccontextmanager
+async def playing_itself(folder: Path) -> AsyncIterator[Hanging]:
+    """The same with the broker embedded, on one stepped clock."""
+    settings = {"scenario": "story.yaml", "speed": 5, "port": 0}
+    config = write_project(folder, scenario=QUIET, strategies=RESTING, sandbox=settings)
+    patience = {"BOT_JOURNAL__WRITE_TIMEOUT_S": "1"}
+    bot = BotProcess("run", "-c", str(config), **patience)
+    hanging = Hanging(folder, config, folder / "state" / "sandbox.jsonl", patience, "", bot)
+    try:
+        await hanging.until(lambda it: len(it.get("open_orders", ())) == len(RESTING))
+        yield hanging
+    finally:
+        hanging.bot.end()
 
 
 @contextmanager

@@ -1,7 +1,6 @@
 """D7: a journal that takes a write and does not return holds up orders, and nothing else."""
 
 import asyncio
-import signal
 import sqlite3
 import time
 from collections import Counter
@@ -9,10 +8,13 @@ from contextlib import AbstractContextManager, closing
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from bot.journal.emergency import FILE
+from bot.journal.engines import reading
 from bot.journal.verify import verify
-from tests.faults.hanging import Hanging, locked, trading
+from tests.faults.hanging import Hanging, locked, playing_itself, trading
+from tests.journal.stalling_proxy import stalling_proxy
 
 pytestmark = [pytest.mark.wire, pytest.mark.process, pytest.mark.timeout(120)]
 
@@ -50,7 +52,7 @@ async def test_a_halt_under_a_hang_cancels_all_and_the_journal_has_it_afterwards
     assert "the journal has not answered for 1 s" in degraded["trouble"]["text"]
     assert heard_s < 1
     assert at_the_broker == {"CANCELLED"}
-    assert kept.count("AttemptStarted") == 2
+    assert [kept.count(kind) for kind in ("AttemptStarted", "AttemptFinished")] == [2, 2]
     assert (code, "Traceback" in out + err) == (0, False)
     assert "the journal answers again after" in err
     assert not (hanging.state_dir / FILE).exists()
@@ -60,14 +62,29 @@ async def test_a_halt_under_a_hang_cancels_all_and_the_journal_has_it_afterwards
     assert list(verify(f"sqlite:///{hanging.state_dir / 'journal.db'}").problems) == []
 
 
+async def test_a_bot_that_plays_its_own_broker_outlasts_a_hang_too(tmp_path: Path) -> None:
+    async with playing_itself(tmp_path) as hanging:
+        with _lock(hanging):
+            await hanging.until(lambda it: it["state"] == "DEGRADED")
+            await hanging.ask("halt", reason="wrong prices")
+            await hanging.until(_is_halted_and_flat)
+        await hanging.until(lambda it: it["trouble"] is None)
+        code, out, err, _ = await hanging.end()
+
+    assert (code, "Traceback" in out + err) == (0, False)
+    assert set(hanging.orders().values()) == {"CANCELLED"}
+    attempts = _rows(hanging, "select verb, outcome from attempts")
+    assert Counter(attempts) == {("POST", "ACCEPTED"): 2, ("DELETE", "ACCEPTED"): 2}
+    assert verify(f"sqlite:///{hanging.state_dir / 'journal.db'}").problems == ()
+
+
 async def test_a_halt_under_a_hang_holds_after_a_kill(tmp_path: Path) -> None:
     async with trading(tmp_path) as hanging:
         with _lock(hanging):
             await hanging.until(lambda it: it["state"] == "DEGRADED")
             await hanging.ask("halt", reason="wrong prices")
             await hanging.until(_is_halted_and_flat)
-            hanging.bot.send_signal(signal.SIGKILL)
-            await asyncio.to_thread(hanging.bot.communicate)
+            await hanging.kill()
         hanging.start_again()
         again = await hanging.until(lambda it: it["state"] == "HALTED" and "counts" in it)
         code, out, err, _ = await hanging.end()
@@ -94,3 +111,58 @@ async def test_a_stop_under_a_hang_ends_in_time_and_says_what_is_missing(tmp_pat
     assert "E-DB-010" in err
     assert "Not written" in err
     assert "Traceback" not in out + err
+
+
+# ------------------------------------------------------------------- a server that answers nothing
+
+
+@pytest.mark.postgres
+async def test_a_server_that_takes_bytes_and_answers_nothing_is_outlasted(
+    tmp_path: Path, own_postgres_url: str
+) -> None:
+    with stalling_proxy(own_postgres_url) as (proxy, url):
+        async with trading(tmp_path, url) as hanging:
+            proxy.flows.clear()
+            await hanging.until(lambda it: it["state"] == "DEGRADED")
+            shown, status_s = await hanging.call("status")
+            paused, pause_s = await hanging.call("pause")
+            resumed, resume_s = await hanging.call("resume")
+            halted, halt_s = await hanging.call("halt", "--yes", "--reason", "wrong prices")
+            await hanging.until(_is_halted_and_flat)
+            proxy.flows.set()
+            await hanging.until(lambda it: it["trouble"] is None)
+            code, out, err, _ = await hanging.end()
+
+    assert (code, "Traceback" in out + err) == (0, False)
+    assert shown.startswith("TROUBLE")
+    assert "accepted" in paused + resumed
+    assert "still open: none" in halted
+    assert max(status_s, pause_s, resume_s, halt_s) < 4
+    with reading(own_postgres_url) as journal:
+        attempts = journal.execute(sa.text("select verb, outcome from attempts")).all()
+    assert Counter(attempts) == {("POST", "ACCEPTED"): 2, ("DELETE", "ACCEPTED"): 2}
+    assert verify(own_postgres_url).problems == ()
+
+
+@pytest.mark.postgres
+async def test_stop_and_start_take_a_bounded_time_with_a_server_that_answers_nothing(
+    tmp_path: Path, own_postgres_url: str
+) -> None:
+    with stalling_proxy(own_postgres_url) as (proxy, url):
+        async with trading(tmp_path, url) as hanging:
+            proxy.flows.clear()
+            await hanging.until(lambda it: it["state"] == "DEGRADED")
+            code, out, err, stop_s = await hanging.end()
+            started = time.monotonic()
+            hanging.start_again()
+            again, told = await asyncio.to_thread(hanging.bot.communicate)
+            start_s = time.monotonic() - started
+
+    assert (code, "E-DB-010" in err, "Traceback" in out + err) == (7, True, False)
+    assert stop_s < 12
+    assert (hanging.bot.returncode, "E-DB-001" in told, "Traceback" in again + told) == (
+        7,
+        True,
+        False,
+    )
+    assert start_s < 15

@@ -1,0 +1,189 @@
+"""What survives of a cancel or a halt while the journal, or its stand-in, does not answer."""
+
+import asyncio
+import os
+import sqlite3
+from collections.abc import AsyncIterator, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from bot.clock import SimulatedClock
+from bot.config.problems import OperatorMistake
+from bot.domain.entry import Entry, RunState, StateChanged
+from bot.domain.message import Event, JournalHealthChanged
+from bot.journal.emergency import FILE, EmergencyJournal, Kept
+from bot.journal.engines import file_of
+from bot.journal.errors import Unreachable
+from bot.journal.journal import Journal
+from bot.journal.thread import in_time
+from bot.runtime.commits import Commits, Committed
+from bot.runtime.journal_file import answer, take_over
+from tests.faults.hanging import locked
+from tests.journal.facts import Story, after
+from tests.staging import commits_of
+
+START = after(0)
+STARTED = Story().started
+HALT = StateChanged(START, RunState.RUNNING, RunState.HALTED, "by hand", "operator")
+TIMEOUT_S = 0.1
+
+
+@dataclass
+class Room:
+    """A journal with an intent in it, what writes to it, and what that has told."""
+
+    folder: Path
+    url: str
+    journal: Journal
+    commits: Commits
+    events: list[Event]
+    said: list[str]
+
+    def kept(self) -> tuple[Entry, ...]:
+        return EmergencyJournal(self.folder).read().entries
+
+    def attempts(self) -> int:
+        with closing(sqlite3.connect(file_of(self.url))) as journal:
+            [[count]] = journal.execute("select count(*) from attempts")
+        return int(count)
+
+
+@pytest.fixture
+async def room(tmp_path: Path, sqlite_url: str) -> AsyncIterator[Room]:
+    journal = Journal.open(sqlite_url)
+    await journal.write([Story().recorded])
+    events, said = list[Event](), list[str]()
+    clock = SimulatedClock(START)
+    commits = commits_of(journal, tmp_path, events.append, clock, said.append, TIMEOUT_S)
+    yield Room(tmp_path, sqlite_url, journal, commits, events, said)
+    await journal.close()
+
+
+@contextmanager
+def hanging_file(folder: Path) -> Iterator[None]:
+    """An emergency journal whose disk does not answer: nobody reads what is written to it."""
+    os.mkfifo(folder / FILE)
+    yield
+    reader = os.open(folder / FILE, os.O_RDONLY | os.O_NONBLOCK)
+    writer = os.open(folder / FILE, os.O_WRONLY | os.O_NONBLOCK)
+    os.close(reader)
+    os.close(writer)
+
+
+async def test_with_a_journal_that_answers_nothing_is_kept_beside_it(room: Room) -> None:
+    assert await room.commits.protect(STARTED) == Committed(is_stored=True)
+
+    assert (room.attempts(), room.kept(), room.events) == (1, (), [])
+
+
+async def test_with_a_journal_that_hangs_it_is_kept_beside_it_and_stored_once(room: Room) -> None:
+    with locked(file_of(room.url)):
+        committed = await room.commits.protect(STARTED)
+        at_once = (room.commits.is_cut, room.kept(), room.attempts())
+    await room.commits.catch_up()
+    room.commits.find()
+    await room.commits._forget()
+
+    assert committed == Committed(is_stored=True)
+    assert at_once == (True, (STARTED,), 0)
+    assert (room.attempts(), room.kept()) == (1, ())
+    assert [getattr(event, "is_healthy", None) for event in room.events] == [False, True]
+
+
+async def test_a_journal_that_fails_is_as_good_as_one_that_hangs(room: Room) -> None:
+    room.commits.lose("no space left")
+
+    committed = await room.commits.protect(STARTED)
+
+    assert committed == Committed(is_stored=True)
+    assert (room.kept(), room.attempts()) == ((STARTED,), 0)
+
+
+async def test_nothing_is_found_again_while_only_the_file_has_something(room: Room) -> None:
+    room.commits.lose("no space left")
+    await room.commits.protect(STARTED)
+
+    room.commits.find()
+
+    assert (room.commits.is_cut, room.kept()) == (True, (STARTED,))
+
+
+async def test_a_file_that_can_not_be_written_is_said_and_nothing_leaves(room: Room) -> None:
+    (room.folder / FILE).mkdir()
+    room.commits.lose("no space left")
+
+    committed = await room.commits.protect(STARTED)
+
+    assert not committed.is_stored
+    assert "the emergency journal can't be written either" in committed.reason
+    assert "No order and no cancel leaves" in room.said[-1]
+    assert room.commits.beside == []
+
+
+async def test_a_file_that_hangs_too_is_said_and_nothing_leaves(room: Room, tmp_path: Path) -> None:
+    with hanging_file(tmp_path):
+        room.commits.lose("no space left")
+        first = await room.commits.protect(STARTED)
+        again = await asyncio.wait_for(room.commits.protect(STARTED), 1)
+
+    assert (first.is_stored, again.is_stored) == (False, False)
+    assert "does not answer either" in room.said[-1]
+
+
+async def test_a_write_that_hangs_is_seen_by_looking(room: Room) -> None:
+    with locked(file_of(room.url)):
+        writing = asyncio.ensure_future(room.commits.write([HALT]))
+        watching = asyncio.ensure_future(room.commits.watch())
+        async with asyncio.timeout(10):
+            await room.commits._cut.wait()
+        watching.cancel()
+    await writing
+
+    [event] = room.events
+    assert isinstance(event, JournalHealthChanged)
+    assert event.detail == f"the journal has not answered for {TIMEOUT_S:g} s"
+
+
+async def test_a_start_takes_the_file_over_once_and_says_so(room: Room) -> None:
+    emergency = EmergencyJournal(room.folder)
+    emergency.keep([HALT, STARTED])
+    with (room.folder / FILE).open("a") as file:
+        file.write("cut o")
+
+    async def ask(work: object) -> int:
+        return await answer(room.url, work)  # type: ignore[arg-type]
+
+    words = await take_over(room.journal, emergency, ask)
+
+    assert words.startswith("took over 2 of 2 entries of an earlier run; 1 could not be read")
+    assert (room.attempts(), emergency.read()) == (1, Kept((), 0))
+
+
+@pytest.mark.parametrize("is_hanging", [False, True])
+async def test_a_file_that_a_start_can_not_read_is_the_operator_s(
+    room: Room, *, is_hanging: bool
+) -> None:
+    if is_hanging:
+        os.mkfifo(room.folder / FILE)
+    else:
+        (room.folder / FILE).mkdir()
+
+    with pytest.raises(OperatorMistake, match="E-DB-011"):
+        await take_over(room.journal, EmergencyJournal(room.folder), None)  # type: ignore[arg-type]
+
+    if is_hanging:
+        os.close(os.open(room.folder / FILE, os.O_WRONLY | os.O_NONBLOCK))
+
+
+async def test_a_database_that_does_not_answer_a_start_is_out_of_reach() -> None:
+    with pytest.raises(Unreachable, match="has not answered for"):
+        await answer("sqlite:///x.db", asyncio.Event().wait(), 0.05)
+
+
+async def test_work_on_a_thread_gives_its_value_or_its_error() -> None:
+    assert await in_time(lambda: 7, 5) == 7
+    with pytest.raises(ZeroDivisionError):
+        await in_time(lambda: 1 // 0, 5)
