@@ -270,16 +270,18 @@ class LiveLoop:
 
     async def _store(self, entries: Sequence[Entry], sends: Sequence[Send]) -> None:
         """Store a batch, however long it takes. What was signed with it is signed anew when nothing
-        of a first try is stored.
+        of a first try is stored; while that is in doubt, nothing else is asked.
         """
+        is_in_doubt = False
         while True:
             try:
-                if self._commits.is_cut:
+                if self._commits.is_cut and not is_in_doubt:
                     await self._commits.catch_up()
                 stored = await self._commits.write(entries, sends)
             except Unreachable as error:
                 self._commits.lose(f"the journal can't be written: {error}")
-                if not isinstance(error, OutcomeUnknown):
+                is_in_doubt = isinstance(error, OutcomeUnknown)
+                if not is_in_doubt:
                     for send in sends:
                         self._committed(send, None)
                     sends = ()

@@ -44,6 +44,7 @@ from bot.journal.sends import Send
 from bot.protocol.answer import Answer, NoAnswer
 from bot.runtime import live
 from bot.runtime.activity import Activity, TimeSlice
+from bot.runtime.commits import Commits, Stored
 from bot.runtime.faults import FaultGuard
 from bot.runtime.inbox import BY_URGENCY, Inbox
 from bot.runtime.live import LiveLoop
@@ -482,3 +483,37 @@ async def test_a_signature_that_has_waited_too_long_is_not_sent(room: Room) -> N
     [answer] = await room.answers()
     assert answer.outcome == NotSent("it was signed 16.0 s ago (limit 15 s)")
     assert room.stage.placed() == []
+
+
+async def test_a_commit_in_doubt_for_minutes_is_asked_about_with_the_same_again(room: Room) -> None:
+    class Doubtful:
+        """The real commits, with a doubt that lasts, and nothing kept beside that can be stored."""
+
+        def __init__(self, commits: Commits) -> None:
+            self._commits = commits
+            self.asked: list[tuple[tuple[Entry, ...], tuple[Send, ...]]] = []
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self._commits, name)
+
+        async def write(self, entries: Sequence[Entry], sends: Sequence[Send]) -> Stored:
+            self.asked.append((tuple(entries), tuple(sends)))
+            if len(self.asked) == 1:
+                raise OutcomeUnknown("connection lost", database="test")
+            return await self._commits.write(entries, sends)
+
+        async def catch_up(self) -> None:
+            if len(self.asked) == 1:
+                raise Unreachable("connection refused", database="test")
+            await self._commits.catch_up()
+
+    doubtful = Doubtful(room.loop._commits)
+    room.loop._commits = doubtful  # type: ignore[assignment]
+    room.buy()
+
+    while not room.places:
+        await room.loop.step()
+    await room.answers()
+
+    assert len(doubtful.asked[0][1]) == 1
+    assert doubtful.asked[1] == doubtful.asked[0]
