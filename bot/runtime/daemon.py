@@ -66,7 +66,7 @@ from bot.runtime.worlds.environment import Driver, Environment, clock_held
 DRAIN_S: Final = 5.0
 """How long reads that are under way are waited for when all orders are settled."""
 LATE_DRAIN_S: Final = 0.2
-"""The same when the time of the stop is over already."""
+"""The same when the time of the stop is over already, or soon."""
 FINISH_S: Final = 0.5
 """How long the last events are taken in for, the most urgent first."""
 PULSE: Final = timedelta(minutes=5)
@@ -189,7 +189,8 @@ class Daemon:
             await self._parts.tasks.drain(0)
             return
         parts, is_settled = self._parts, self._supervisor.stopped.is_set()
-        await parts.tasks.drain(DRAIN_S if is_settled else LATE_DRAIN_S)
+        left_s = min(DRAIN_S, self._supervisor.left_s()) if is_settled else 0
+        await parts.tasks.drain(max(left_s, LATE_DRAIN_S))
         self._supervisor.stopped.set()
         parts.inbox.post(TimePassed(parts.environment.market.now()))
         await asyncio.wait({loop}, timeout=LATE_DRAIN_S)

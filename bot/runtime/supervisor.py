@@ -5,6 +5,7 @@ starting: the run ends at once, nothing more is sent, and the next start recover
 """
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from signal import Signals
@@ -34,6 +35,7 @@ class Supervisor:
         self.stopping = asyncio.Event()
         self.stopped = asyncio.Event()
         self.failure: BaseException | None = None
+        self._ends_s = math.inf
 
     async def guard(self, work: Awaitable[None]) -> None:
         """Await `work`; whatever it raises ends the run, also a cancellation that nobody asked for:
@@ -70,7 +72,13 @@ class Supervisor:
 
     def end_within(self, seconds: float) -> None:
         """Stop moving after `seconds` of the wall clock, settled or not: a stop never hangs."""
-        asyncio.get_running_loop().call_later(seconds, self.stopping.set)
+        loop = asyncio.get_running_loop()
+        self._ends_s = min(self._ends_s, loop.time() + seconds)
+        loop.call_later(seconds, self.stopping.set)
+
+    def left_s(self) -> float:
+        """How much of the time of a stop is left; for ever while none has been asked for."""
+        return max(self._ends_s - asyncio.get_running_loop().time(), 0.0)
 
     def end(self) -> None:
         """Say that everything that had to be settled is settled."""

@@ -1,6 +1,7 @@
 """What ends a run, and what does not."""
 
 import asyncio
+import math
 from contextlib import suppress
 
 from bot.runtime.supervisor import Supervisor
@@ -29,3 +30,15 @@ async def test_work_that_the_bot_cancels_has_not_failed() -> None:
 
     assert work.cancelled()
     assert supervisor.failure is None
+
+
+async def test_the_time_of_a_stop_is_the_shortest_that_was_given() -> None:
+    supervisor = Supervisor()
+    assert supervisor.left_s() == math.inf
+
+    for seconds in (1000, 500, 700):
+        supervisor.end_within(seconds)
+
+    assert 499 < supervisor.left_s() <= 500
+    supervisor.end_within(0)
+    assert supervisor.left_s() == 0
