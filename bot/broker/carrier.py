@@ -15,10 +15,13 @@ been closed meanwhile all end before it.
 """
 
 import asyncio
+import ipaddress
 import select
+import socket
 import ssl
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Final, cast
 
 from bot.broker.answer_reader import AnswerReader, Broken, Whole
@@ -39,6 +42,8 @@ from bot.protocol.answer import Answer, NoAnswer
 
 LINE_MAX: Final = 1_000
 """Exchanges that wait for a connection; the request budget keeps them far below it."""
+_ADDRESSES_MAX: Final = 8
+"""Of a host that are tried, one after another."""
 _LENGTH_OF_NOTHING: Final = frozenset({"POST", "PUT"})
 """A body that is empty is named by its length here (RFC 9110, 8.6)."""
 
@@ -84,6 +89,7 @@ class Carrier:
         self._idle: list[_Connection] = []
         self._line: deque[_Exchange] = deque()
         self._openings: set[asyncio.Task[None]] = set()
+        self._reached_last = ""
 
     async def exchange(self, request: HttpRequest, bounds: Bounds) -> Answer | NoAnswer:
         """Send once and read the whole answer. Goes on to its end when the caller is cancelled."""
@@ -96,15 +102,8 @@ class Carrier:
         exchange = _Exchange(wire, bounds, loop.create_future())
         exchange.deadline = loop.call_later(bounds.deadline_s, self._too_late, exchange)
         self._traffic.begin(exchange)
-        while self._idle:
-            connection = self._idle.pop()
-            if connection.is_usable():
-                connection.carry(exchange)
-                break
-            connection.drop()
-        else:
-            self._line.append(exchange)
-            self._open_for_line()
+        self._line.append(exchange)
+        self._serve_line()
         return await exchange.answered
 
     def _wire(self, request: HttpRequest) -> bytes | None:
@@ -123,6 +122,16 @@ class Carrier:
         return head.encode("ascii") + body
 
     # ---------------------------------------------------------------------- connections
+
+    def _serve_line(self) -> None:
+        """Give idle connections to the line, the latest used first, and open what is missing."""
+        while self._line and self._idle:
+            connection = self._idle.pop()
+            if connection.is_usable():
+                connection.carry(self._line.popleft())
+            else:
+                connection.drop()
+        self._open_for_line()
 
     def _open_for_line(self) -> None:
         """Open a connection for each exchange in the line, as far as there may be more."""
@@ -155,19 +164,41 @@ class Carrier:
 
     async def _connected(self, each_s: float) -> "_Connection":
         """Return a new connection: TCP within its share of the time, and TLS within its own."""
-        loop, made = asyncio.get_running_loop(), _Connection(self)
         async with asyncio.timeout(each_s):
-            transport, _ = await loop.create_connection(
-                lambda: made, self._origin.host, self._origin.port
-            )
+            made, transport = await self._reached(each_s)
         if self._tls is not None:
             async with asyncio.timeout(each_s):
-                secure = await loop.start_tls(
+                secure = await asyncio.get_running_loop().start_tls(
                     transport, made, self._tls, server_hostname=self._origin.host
                 )
             assert secure is not None, "a handshake that did not fail has a transport"
             made.connection_made(secure)
         return made
+
+    async def _reached(self, each_s: float) -> "tuple[_Connection, asyncio.Transport]":
+        """Connect to the first of the host's addresses that answers, and to it first next time.
+
+        Each has its share of the time: one that is silent, as on a network that only seems to have
+        IPv6, must not hide those behind it.
+        """
+        loop, port, silence = asyncio.get_running_loop(), self._origin.port, OSError("no address")
+        addresses = [self._origin.host]
+        if not _is_address(self._origin.host):
+            found = await loop.getaddrinfo(self._origin.host, port, type=socket.SOCK_STREAM)
+            addresses = list(dict.fromkeys(str(one[-1][0]) for one in found))[:_ADDRESSES_MAX]
+            addresses.sort(key=lambda address: address != self._reached_last)
+        for address in addresses:
+            try:
+                async with asyncio.timeout(each_s / len(addresses)):
+                    transport, made = await loop.create_connection(
+                        partial(_Connection, self), address, port
+                    )
+            except OSError as error:
+                silence = error
+            else:
+                self._reached_last = address
+                return made, transport
+        raise silence
 
     def _opened(self, task: asyncio.Task[None]) -> None:
         self._openings.discard(task)
@@ -178,13 +209,14 @@ class Carrier:
             self.finish(self._line.popleft(), NoAnswer, reason)
 
     def is_free(self, connection: "_Connection") -> None:
-        """A connection has brought its answer: it carries the next of the line, or is idle."""
-        if not self._line:
-            self._idle.append(connection)
-        elif connection.is_usable():
-            connection.carry(self._line.popleft())
-        else:
-            connection.drop()
+        """A connection has brought its answer.
+
+        The line is served in the loop's next round: over TLS a close that came in one piece with
+        the answer is told right after it, and can't be seen before.
+        """
+        self._idle.append(connection)
+        if self._line:
+            asyncio.get_running_loop().call_soon(self._serve_line)
 
     def forget(self, connection: "_Connection") -> None:
         """A connection is gone; someone in the line may need another."""
@@ -225,6 +257,14 @@ class Carrier:
         for connection in tuple(self._connections):
             connection.drop()
         await asyncio.sleep(0)  # a transport closes its socket in the loop's next round
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 class _Connection(asyncio.Protocol):

@@ -7,9 +7,8 @@ from asyncio import StreamReader as Reader
 from asyncio import StreamWriter as Writer
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from random import Random
-from shutil import which
+from typing import Any
 
 import pytest
 
@@ -340,35 +339,55 @@ async def test_a_text_that_would_say_something_else_is_not_sent(request_: HttpRe
     assert server.connections == 0
 
 
+SILENT = "192.0.2.1"
+
+
+class TwoAddresses(asyncio.SelectorEventLoop):
+    """Its only host has an address that is silent, and behind that the one of a server."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tried: list[str] = []
+
+    async def getaddrinfo(self, *_: Any, **__: Any) -> list[Any]:
+        kind = (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "")
+        return [(*kind, (address, 0)) for address in (SILENT, SILENT, "127.0.0.1")]
+
+    async def sock_connect(self, sock: socket.socket, address: Any) -> None:
+        self.tried.append(address[0])
+        if address[0] == SILENT:
+            await asyncio.Event().wait()
+        await super().sock_connect(sock, address)
+
+
 @pytest.mark.wire
-async def test_over_tls_one_connection_carries_one_exchange_after_another(tmp_path: Path) -> None:
-    key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "certificate.pem")
-    openssl = which("openssl")
-    if openssl is None:
-        pytest.skip("there is no openssl to make a certificate")
-    made = await asyncio.create_subprocess_exec(
-        openssl, "req", "-x509", "-nodes", "-newkey", "ec", "-pkeyopt",
-        "ec_paramgen_curve:prime256v1", "-subj", "/CN=localhost", "-days", "1",
-        "-addext", "subjectAltName=DNS:localhost", "-keyout", key, "-out", certificate,
-        stderr=asyncio.subprocess.DEVNULL,
-    )  # fmt: skip
-    await made.wait()
-    served = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    served.load_cert_chain(certificate, key)
-    seen: list[bytes] = []
+def test_a_silent_address_does_not_hide_the_next_one_of_its_host():
+    async def asked(times: int) -> list[Answer | NoAnswer]:
+        closing = answering(reply(headers="Connection: close\r\n"))
+        async with (
+            raw_server(closing) as server,
+            carrier_to(server.port, host="broker.example") as carrier,
+        ):
+            return [await carrier.exchange(POST, BOUNDS) for _ in range(times)]
 
-    async def serve(reader: Reader, writer: Writer) -> None:
-        while head := await reader.readuntil(b"{}"):
-            seen.append(head)
-            writer.write(reply(b'{"price":27000}'))
+    with asyncio.Runner(loop_factory=TwoAddresses) as runner:
+        answers = runner.run(asked(2))
+        loop = runner.get_loop()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=served)
-    port = server.sockets[0].getsockname()[1]
-    trusting = ssl.create_default_context(cafile=certificate)
+    assert all(isinstance(answer, Answer) for answer in answers)
+    assert isinstance(loop, TwoAddresses)
+    assert loop.tried == [SILENT, "127.0.0.1", "127.0.0.1"]
 
-    async with server, carrier_to(port, 1, "localhost", trusting) as carrier:
-        answers = [await carrier.exchange(POST, BOUNDS) for _ in range(3)]
-        assert len(carrier._connections) == 1
 
-    assert [each.body for each in answers if isinstance(each, Answer)] == [b'{"price":27000}'] * 3
-    assert seen[0].startswith(b"POST /orders HTTP/1.1\r\nHost: localhost:")
+@pytest.mark.wire
+def test_a_host_that_nobody_answers_for_was_sent_nothing():
+    async def asked() -> Answer | NoAnswer:
+        async with carrier_to(1, host="broker.example") as carrier:
+            return await carrier.exchange(POST, BOUNDS)
+
+    with asyncio.Runner(loop_factory=TwoAddresses) as runner:
+        answer = runner.run(asked())
+
+    assert isinstance(answer, NoAnswer)
+    assert not answer.is_sent
+    assert "ConnectionRefusedError" in answer.reason
