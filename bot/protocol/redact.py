@@ -29,9 +29,11 @@ _ACCOUNT_NAMES: Final = (
     "|afacctno_ext|custodycd|custid|cust_id|depository_number|depositoryNumber|bankacct_no"
     "|username|tlname|fullName"
 )
-_VALUE: Final = (
-    r"""(\\+["'][^"'\\]*+(?:\\+["'])?|"(?:[^"\\]|\\.)*+"?|'(?:[^'\\]|\\.)*+'?|[^\s,}\]"']++)"""
+_ESCAPED: Final = (
+    r"""(?P<escape>\\++)["'](?:[^"'\\]++|\\++(?!["'])|(?P=escape)\\++["'])*+(?:\\++["'])?"""
 )
+"""Ends where a quote has as many backslashes as the first one; those with more are inside it."""
+_VALUE: Final = rf"""({_ESCAPED}|"(?:[^"\\]|\\.)*+"?|'(?:[^'\\]|\\.)*+'?|[^\s,}}\]"']++)"""
 
 
 def _members(names: str, quote: str, flags: int = 0) -> re.Pattern[str]:

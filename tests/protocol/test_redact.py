@@ -39,6 +39,9 @@ SECRETS = [
     (json.dumps({"said": '{"session_token": "canary'}), "canary"),
     (json.dumps({"said": json.dumps({"said": '{"otp_code": "123456"}'})}), "123456"),
     (json.dumps({"said": '{"afacctno":"0001234567"}'}), "0001234567"),
+    (json.dumps({"said": '{"session_token":"ab\\/canary"}'}), "canary"),
+    (json.dumps({"said": json.dumps({"said": '{"otp_code":"a\\"canary","b":1}'})}), "canary"),
+    (json.dumps({"said": '{"session_token":"a\\u002bcanary'}), "canary"),
     ('{"bankacct_no":"19031234567011"}', "19031234567011"),
 ]
 
