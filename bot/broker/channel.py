@@ -18,6 +18,7 @@ from bot.clock import Clock
 from bot.protocol.answer import Answer, NoAnswer
 from bot.protocol.endpoints.endpoint import Endpoint, Lane, Tier
 from bot.protocol.envelope import rate_limit_reset
+from bot.protocol.redact import redact
 from bot.protocol.sizes import size_of
 
 TOO_MANY_REQUESTS: Final = 429
@@ -227,13 +228,14 @@ def _whole(endpoint: Endpoint, answer: Answer | NoAnswer) -> Answer:
     if isinstance(answer, Answer):
         return answer
     error: BrokerError
+    reason = redact(answer.reason)  # of a broken answer it may quote what came
     match answer:
         case Barred():
-            error = KeyRefused(endpoint.name, answer.reason, answer.until)
+            error = KeyRefused(endpoint.name, reason, answer.until)
         case UnusableAnswer():
-            error = Malformed(endpoint.name, answer.reason)
+            error = Malformed(endpoint.name, reason)
         case LateAnswer():
-            error = Timeout(endpoint.name, answer.reason)
+            error = Timeout(endpoint.name, reason)
         case _:
-            error = Unreachable(endpoint.name, answer.reason)
+            error = Unreachable(endpoint.name, reason)
     raise error

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from bot.broker.errors import Malformed, Refused
+from bot.broker.errors import Malformed, Refused, Unreachable
 from bot.domain.outcome import NotSent, Outcome, Unknown
 from bot.domain.outcome import Refused as RefusedOutcome
 from bot.protocol.answer import Answer, NoAnswer
@@ -121,3 +121,19 @@ async def test_a_failed_read_tells_no_secret(secret: str) -> None:
 
     assert CANARY not in str(refused.value) + repr(vars(refused.value))
     assert CANARY not in str(malformed.value) + repr(vars(malformed.value))
+
+
+class BreaksOff(Reply):
+    """What breaks the connection, and quotes what came over it."""
+
+    @property
+    def raw(self) -> bytes:
+        raise ConnectionError(AMONG_WORDS.format(self.body))
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+async def test_a_read_that_broke_off_tells_no_secret(secret: str) -> None:
+    with pytest.raises(Unreachable) as unreachable:
+        await desk(BreaksOff(secret)).broker.client.quote("HPG")
+
+    assert CANARY not in str(unreachable.value) + repr(vars(unreachable.value))
