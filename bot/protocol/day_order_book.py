@@ -60,6 +60,8 @@ _UNREAD: Final = (
 )
 _NAMES: Final = frozenset({*_TEXTS, *_WHOLES, "execprice", *_UNREAD, FIDELITY})
 _YES: Final = frozenset({"y", "1", "true"})
+_REMEMBERED_MAX: Final = 4_096
+"""Characters of a row whose redacted form is remembered; a broker's has about a thousand."""
 
 _SIDE_OF_WORD: Final[Mapping[str, Side]] = {
     "BUY": Side.BUY,
@@ -239,10 +241,12 @@ def validate_row(payload: Payload, *, account: SubAccount, requested_at: datetim
     )
 
 
-@lru_cache(maxsize=ROWS_MAX)
 def _redacted(row: str) -> str:
     """The book is read again and again, and most of its rows are as they were."""
-    return redact(row)
+    return _remembered(row) if len(row) <= _REMEMBERED_MAX else redact(row)
+
+
+_remembered: Final = lru_cache(maxsize=ROWS_MAX)(redact)
 
 
 def _executed(row: _Row, status: str, payload: Payload) -> tuple[int, int]:

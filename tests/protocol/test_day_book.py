@@ -8,6 +8,7 @@ from bot.domain.instrument import Phase
 from bot.domain.order import OrderState, Side, TodaysOrders
 from bot.protocol.day_order_book import (
     RowDetail,
+    _remembered,
     decode_order_row,
     decode_todays_orders,
     encode_order_row,
@@ -42,6 +43,15 @@ def test_a_book_whose_rows_can_all_be_read_is_whole():
     assert without_raw(read_book(ROW_JSON).reports[0]) == REPORT
     assert len(read_book(ROW_JSON, ROW_JSON).reports) == 2
     assert read_book() == TodaysOrders((), ())
+
+
+def test_of_a_row_as_large_as_an_answer_nothing_is_remembered():
+    kept = _remembered.cache_info().currsize
+
+    [report] = read_book(ROW_JSON | {"novelty": "x" * 100_000, "feedbackmsg": "large"}).reports
+
+    assert report.message == "large"
+    assert _remembered.cache_info().currsize == kept
 
 
 @pytest.mark.parametrize(
