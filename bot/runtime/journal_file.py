@@ -6,12 +6,11 @@ import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.settings.load import DEFAULT
 from bot.domain.entry import Entry
-from bot.journal.emergency import EmergencyJournal
 from bot.journal.engines import file_of, is_sqlite, unreachable
 from bot.journal.errors import (
     Corrupt,
@@ -23,10 +22,12 @@ from bot.journal.errors import (
     UnusableUrl,
     WrittenByAnother,
 )
-from bot.journal.journal import Journal
 from bot.journal.reader import JournalReader
 from bot.journal.schema import check, migrate
-from bot.journal.thread import in_time
+
+if TYPE_CHECKING:
+    from bot.journal.emergency import EmergencyJournal
+    from bot.journal.journal import Journal
 
 CHECK: Final = "Check: bot db check"
 MIGRATE: Final = "Do: bot db migrate"
@@ -146,12 +147,17 @@ async def answer(url: str, work: Awaitable[T], timeout_s: float = ANSWER_S) -> T
 
 
 async def take_over(
-    journal: Journal, emergency: EmergencyJournal, ask: Callable[[Awaitable[int]], Awaitable[int]]
+    journal: "Journal",
+    emergency: "EmergencyJournal",
+    ask: Callable[[Awaitable[int]], Awaitable[int]],
 ) -> str:
     """Write what an earlier run could only keep beside the journal, and say so.
 
     Raises OperatorMistake for a file that can't be read, and what the journal does.
     """
+    # A run has all of the writing journal; the commands that only read one need these words alone.
+    from bot.journal.thread import in_time
+
     try:
         kept = await in_time(emergency.read, FILE_S)
     except OSError as error:

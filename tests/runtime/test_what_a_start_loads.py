@@ -18,12 +18,17 @@ import bot.cli.foreground, bot.runtime.run
 from bot.runtime.journal_file import begin_journal, prepare_journal
 url = sys.argv[1]
 """
-MAKE_JOURNAL = """
+MAKE_JOURNAL = (
+    START
+    + """
 print(prepare_journal(url, begin_journal(url)))
 print(begin_journal(url), prepare_journal(url))
 """
+)
 LOADED = f"print(*(name for name in {HEAVY} if name in sys.modules))\n"
-BESIDE_A_THREAD = """
+BESIDE_A_THREAD = (
+    START
+    + """
 import threading
 told = threading.Event()
 other = threading.Thread(target=told.wait)
@@ -32,7 +37,10 @@ print(begin_journal(url), prepare_journal(url), "alembic" in sys.modules)
 told.set()
 other.join()
 """
-WANT_BARS = """
+)
+WANT_BARS = (
+    START
+    + """
 from datetime import timedelta
 from bot.engine.bars import Bars
 bars = Bars()
@@ -40,19 +48,28 @@ print("talib" in sys.modules)
 bars.want("HPG", timedelta(minutes=1))
 print("talib" in sys.modules)
 """
-COMPLAIN = """
+)
+READ = """
+import sys
+import bot.journal.reader, bot.runtime.journal_file
+print("bot.journal.batch" in sys.modules, "bot.journal.reader" in sys.modules)
+"""
+COMPLAIN = (
+    START
+    + """
 from bot.journal.errors import Unreachable
 try:
     prepare_journal(url, begin_journal(url))
 except Unreachable as error:
     print(error)
 """
+)
 
 
 def told(script: str, folder: Path, *, file: str = "journal.db") -> list[str]:
     """What a new process says that runs this, for a journal in that folder."""
     done = subprocess.run(
-        [sys.executable, "-c", START + script, f"sqlite:///{folder / file}"],
+        [sys.executable, "-c", script, f"sqlite:///{folder / file}"],
         capture_output=True,
         text=True,
         timeout=50,
@@ -89,3 +106,7 @@ def test_the_first_series_of_bars_brings_the_indicators_before_any_bar_closes(
     tmp_path: Path,
 ) -> None:
     assert told(WANT_BARS, tmp_path) == ["False", "True"]
+
+
+def test_a_command_that_reads_a_journal_loads_nothing_that_writes_one(tmp_path: Path) -> None:
+    assert told(READ, tmp_path) == ["False True"]
