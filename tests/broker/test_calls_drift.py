@@ -165,4 +165,6 @@ def test_of_hostile_shapes_few_and_small_ones_are_kept() -> None:
 def test_rows_of_the_same_names_have_the_shape_of_one() -> None:
     assert shape_of([ROW_JSON] * 3) == shape_of([ROW_JSON])
     assert shape_of([ROW_JSON, {**ROW_JSON, "x": 1}]) != shape_of([ROW_JSON])
+    assert shape_of([{"a": 1}]) != shape_of([{"b": 1}])
     assert shape_of({"a": [1]}) != shape_of({"a": {}})
+    assert shape_of({"a": {"b": 1}}) != shape_of({"a": {"c": 1}})

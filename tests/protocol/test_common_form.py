@@ -103,6 +103,7 @@ PAIRS += (
             {**ROW_JSON, "execprice": Decimal("25466.67"), "fidelity": "queue"},
             {**ROW_JSON, "execqtty": None, "remainqtty": 300, "txdate": None, "afacctno": "x"},
             {**ROW_JSON, "status": "", "side": "", "price": 0, "txtime": "", "allowcancel": ""},
+            {**ROW_JSON, "side": " sell ", "side_code": "NB", "allowcancel": " y "},
         ),
         15_000,
     ),
@@ -275,6 +276,10 @@ def test_a_level_with_more_in_it_is_left_to_the_model():
     level = {"price": 25_500, "volume": 100, "orders": 3}
 
     assert read_depth({**DEPTH, "bids": [level]}) is None
+
+
+def test_an_average_beyond_64_bits_is_left_to_the_model():
+    assert read_row({**ROW_JSON, "execprice": Decimal("1e19")}, **ROWS) is None
 
 
 @each_pair
