@@ -24,6 +24,7 @@ from bot.journal.errors import Holder
 from bot.journal.journal import Journal
 from bot.journal.lease import Lease, acquire
 from bot.protocol.secret import Secret
+from bot.runtime.activity import RightOfWay
 from bot.runtime.commits import Commits
 from bot.runtime.order_manager import OrderManager
 from bot.runtime.pulse import Trouble
@@ -173,6 +174,7 @@ async def set_stage(folder: Path, url: str, script: Scenario | None = None) -> S
         max_in_flight=4,
         gate=lambda _: closed[-1] if closed else None,
         post=events.append,
+        way=RightOfWay(hold_s=30),
     )
     return Stage(
         sandbox,

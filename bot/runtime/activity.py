@@ -9,7 +9,7 @@ that answers enter in request-start order and the same seed gives the same story
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Final, Protocol
 
 from bot.clock import monotonic_s
@@ -72,6 +72,37 @@ class TimeSlice:
             for _ in range(TURNS_MAX):
                 await asyncio.sleep(0)
             self.begin()
+
+
+class RightOfWay:
+    """Lets an order that is on its way go first: polls of the market wait for it, `hold_s` at most.
+
+    Decision, commit and send of an order, and the look at its answer, share one processor with
+    whatever a poll brings in; a poll loses nothing by being a moment younger.
+    """
+
+    def __init__(self, hold_s: float) -> None:
+        self._hold_s = hold_s
+        self._orders = 0
+        self._is_free = asyncio.Event()
+
+    def begin(self) -> None:
+        """An order sets out."""
+        self._orders += 1
+        self._is_free.clear()
+
+    def end(self) -> None:
+        """It has its answer."""
+        self._orders -= 1
+        if self._orders == 0:
+            self._is_free.set()
+
+    async def clear(self) -> None:
+        """Wait until no order is on its way, but no longer than is good for a poll."""
+        if self._orders and self._hold_s:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._hold_s):
+                    await self._is_free.wait()
 
 
 class Activity:

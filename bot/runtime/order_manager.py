@@ -41,7 +41,7 @@ from bot.journal.sends import Send
 from bot.protocol.answer import Answer, NoAnswer
 from bot.protocol.classify import classify_amend, classify_burn, classify_cancel, classify_place
 from bot.protocol.redact import redact
-from bot.runtime.activity import Post
+from bot.runtime.activity import Post, RightOfWay
 from bot.runtime.commits import Commits, Committed
 from bot.runtime.reads import DayOrderBook
 
@@ -105,6 +105,7 @@ class OrderManager:
         max_in_flight: int,
         gate: Gate,
         post: Post,
+        way: RightOfWay,
     ) -> None:
         self._writer = writer
         self._commits = commits
@@ -117,6 +118,7 @@ class OrderManager:
         self._slots = asyncio.Semaphore(max_in_flight)
         self._gate = gate
         self._post = post
+        self._way = way
         self._boot_id = boot_id()
         self._open: dict[str, AttemptStarted] = {}
         """By intent: the places without a trusted answer, of this run and of an earlier one."""
@@ -166,6 +168,8 @@ class OrderManager:
         return self._place(intent)
 
     def _begin(self, intent: Intent) -> None:
+        if intent.intent_id not in self._placing:
+            self._way.begin()
         self._placing[intent.intent_id] = order_words(intent)
 
     async def _place(self, intent: Intent) -> None:
@@ -239,7 +243,8 @@ class OrderManager:
     def _answer_place(
         self, intent: Intent, outcome: Outcome, finished: AttemptFinished | None
     ) -> None:
-        self._placing.pop(intent.intent_id, None)
+        if self._placing.pop(intent.intent_id, None) is not None:
+            self._way.end()
         if not isinstance(outcome, Unknown):
             self._open.pop(intent.intent_id, None)
         self._post(PlaceAnswered(self._now(), intent.intent_id, outcome, finished))

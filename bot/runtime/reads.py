@@ -27,7 +27,7 @@ from bot.domain.message import (
     TodaysOrdersRead,
 )
 from bot.domain.order import OrderReport
-from bot.runtime.activity import Post
+from bot.runtime.activity import Post, RightOfWay
 from bot.runtime.worlds.environment import Elapsed
 
 FAILURES_MAX: Final = 3
@@ -141,6 +141,7 @@ class Reads:
     clock: Clock
     health: Health
     post: Post
+    way: RightOfWay
     _under_way: set[str] = field(default_factory=set, init=False)
     _rights_day: date | None = field(default=None, init=False)
 
@@ -170,10 +171,12 @@ class Reads:
 
     async def quote(self, symbol: str) -> None:
         """Poll the quote of a symbol."""
+        await self.way.clear()
         await self._once(f"quote {symbol}", lambda _: self.client.quote(symbol), QuoteReceived)
 
     async def depth(self, symbol: str) -> None:
         """Poll the depth of a symbol."""
+        await self.way.clear()
         await self._once(f"depth {symbol}", lambda _: self.client.depth(symbol), DepthReceived)
 
     async def phase(self, exchange: Exchange) -> None:

@@ -34,7 +34,7 @@ from bot.journal.heads import HeadsKeeper
 from bot.journal.journal import Journal
 from bot.journal.lease import acquire
 from bot.journal.thread import in_time
-from bot.runtime.activity import Activity, Tasks, TimeSlice
+from bot.runtime.activity import Activity, RightOfWay, Tasks, TimeSlice
 from bot.runtime.assemble import (
     choose_account,
     connect_broker,
@@ -240,6 +240,7 @@ class Run:
             self._loaded, self._rulebook, self._activity, symbols, on_bug=self._supervisor.fail
         )
         self.environment = self._make(spec)
+        self._way = RightOfWay(self.environment.pace.hold_s)
         start = self.environment.story_start
         if start is not None and (words := on_later_rules(self._rulebook, start)):
             self._screen.row("rules", words)
@@ -324,7 +325,7 @@ class Run:
             commits=commits,
             client=client,
             account=account,
-            reads=Reads(client, account, market, health, post),
+            reads=Reads(client, account, market, health, post, self._way),
             day_order_book=day_order_book,
             orders=OrderManager(
                 writer=broker.writer,
@@ -337,6 +338,7 @@ class Run:
                 max_in_flight=settings.risk.max_in_flight,
                 gate=engine.reason_not_to_send,
                 post=post,
+                way=self._way,
             ),
             second_factor=SecondFactor(
                 broker,

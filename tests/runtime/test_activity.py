@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from bot.runtime.activity import Activity, AllAtOnce, OneAtATime, Tasks
+from bot.runtime.activity import Activity, AllAtOnce, OneAtATime, RightOfWay, Tasks
 
 
 def ignore(_error: BaseException) -> None:
@@ -77,3 +77,42 @@ async def test_drain_ends_what_takes_too_long_and_says_how_much() -> None:
     cut = await tasks.drain(0.01)
 
     assert (cut, tasks.running, activity.is_idle) == (2, 0, True)
+
+
+async def is_held(way: RightOfWay) -> bool:
+    poll = asyncio.create_task(way.clear())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    is_held = not poll.done()
+    poll.cancel()
+    await asyncio.gather(poll, return_exceptions=True)
+    return is_held
+
+
+async def test_a_poll_waits_until_no_order_is_on_its_way() -> None:
+    way = RightOfWay(hold_s=30)
+    assert not await is_held(way)
+    way.begin()
+    way.begin()
+    poll = asyncio.create_task(way.clear())
+
+    way.end()
+
+    assert await is_held(way)
+    way.end()
+    await asyncio.wait_for(poll, 1)
+    assert not await is_held(way)
+
+
+async def test_a_poll_waits_no_longer_than_is_good_for_it() -> None:
+    way = RightOfWay(hold_s=0.001)
+    way.begin()
+
+    await asyncio.wait_for(way.clear(), 5)
+
+
+async def test_on_a_stepped_clock_nothing_waits_for_an_order() -> None:
+    way = RightOfWay(hold_s=0)
+    way.begin()
+
+    assert not await is_held(way)

@@ -63,6 +63,18 @@ async def test_an_accepted_place_is_one_order_and_says_when_it_left(stage: Stage
     assert kinds.index(SendStarted) < kinds.index(PlaceAnswered)
 
 
+async def test_an_order_has_the_right_of_way_until_its_answer(stage: Stage) -> None:
+    wanted, way = await stage.ready(intent()), stage.orders._way
+
+    sent = stage.orders.place(wanted)
+    poll = asyncio.create_task(way.clear())
+    await asyncio.sleep(0)
+
+    assert not poll.done()
+    await sent
+    await asyncio.wait_for(poll, 1)
+
+
 @pytest.mark.parametrize(
     "stage",
     [

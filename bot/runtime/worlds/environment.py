@@ -62,13 +62,15 @@ class Pace:
     """How long work may hold the loop while others wait for it."""
     lazy_s: float
     """How long a decision that nothing follows from may wait for its commit."""
+    hold_s: float
+    """How long a poll of the market waits for an order that is on its way."""
     reads_ahead: bool
     """Whether the day order book is read for an order while its decision is being committed."""
 
 
-STEPPED: Final = Pace(BY_ARRIVAL, slice_s=math.inf, lazy_s=0, reads_ahead=False)
+STEPPED: Final = Pace(BY_ARRIVAL, slice_s=math.inf, lazy_s=0, hold_s=0, reads_ahead=False)
 """The clock waits for us: nothing is late, and all has its one order."""
-REAL_TIME: Final = Pace(BY_URGENCY, slice_s=0.010, lazy_s=1.0, reads_ahead=True)
+REAL_TIME: Final = Pace(BY_URGENCY, slice_s=0.010, lazy_s=1.0, hold_s=0.1, reads_ahead=True)
 """An operator's command takes a few turns of the loop to come in, and has to hold in 100 ms."""
 
 
