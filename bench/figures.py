@@ -1,0 +1,292 @@
+"""The figures of the way from a quote to an order, each against its limit in one run.
+
+    .venv/bin/python -m bench.figures [NAME …] [--rounds 5] [--check]
+
+Bot and peers take turns in short rounds against the same mock, which has a core of its own where
+there are two; a figure is a ratio of medians. `figures.yaml` says what is wanted and what was
+reached; with --check the command fails when a figure is worse than half of what was reached, which
+is wide enough never to be noise.
+"""
+
+import asyncio
+import os
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import click
+from ruamel.yaml import YAML
+
+from bench import peers, sandbox
+from bench import project_adapters as project
+
+FIGURES: Final = Path(__file__).with_name("figures.yaml")
+WORSE_BY: Final = 2.0
+"""A figure that is worse than what was reached by this factor fails the check."""
+CYCLES: Final = 40
+WAITERS: Final = 64
+CLOSED: Final = 1_000
+OPEN: Final = 300
+POLLS: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One row of the table. `more` is better, or less of it."""
+
+    name: str
+    what: str
+    wanted: float
+    goal: float
+    reached: float
+    more: bool = False
+
+    def is_met(self, found: float, limit: float) -> bool:
+        """Whether the figure is at least as good as `limit`."""
+        return found >= limit if self.more else found <= limit
+
+    @property
+    def worst(self) -> float:
+        """What fails the check."""
+        return self.reached / WORSE_BY if self.more else self.reached * WORSE_BY
+
+
+def load_figures() -> dict[str, Figure]:
+    """Read the table."""
+    found = YAML(typ="safe").load(FIGURES)
+    return {name: Figure(name=name, **row) for name, row in found.items()}
+
+
+@contextmanager
+def mock() -> Iterator[str]:
+    """Start the mock on the last core and stay on the first one."""
+    cores = sorted(os.sched_getaffinity(0))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bench.mock"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    os.sched_setaffinity(process.pid, cores[-1:])
+    os.sched_setaffinity(0, cores[:1])
+    try:
+        yield process.stdout.readline().decode().strip()
+    finally:
+        os.sched_setaffinity(0, cores)
+        process.stdin.close()
+        process.wait(5)
+        process.stdout.close()
+
+
+async def rounds_of(
+    rounds: int, cycles: int, *runs: Callable[[], Awaitable[float]]
+) -> list[list[float]]:
+    """Run each `cycles` times a round, in turns; return what each took. The first round warms."""
+    took: list[list[float]] = [[] for _ in runs]
+    for number in range(rounds + 1):
+        for run, mine in zip(runs, took, strict=True):
+            found = [await run() for _ in range(cycles)]
+            mine.extend(found if number else [])
+    return took
+
+
+# -------------------------------------------------------------------------------- tick to trade
+
+
+async def tick_to_trade(base_url: str, folder: Path, rounds: int) -> dict[str, float]:
+    """Measure whole ticks to trades beside the limit and the plain stack, without load."""
+    bot = await project.start(base_url, symbols=["FPT"])
+    project.watch(bot)
+    bare, plain = await peers.bare(base_url, folder), await peers.plain(base_url, folder)
+    ours, limit, default = await rounds_of(
+        rounds, CYCLES, lambda: project.tick_to_trade(bot), bare, plain
+    )
+    await bot.stop()
+    found = statistics.median(ours)
+    return {
+        "tick_to_trade": found / statistics.median(limit),
+        "tick_to_trade_plain": found / statistics.median(default),
+    }
+
+
+async def crowded(base_url: str, _: Path, rounds: int) -> dict[str, float]:
+    """Measure an order while many polls wake strategies, against the same bot without a poll."""
+    medians = []
+    for inflight in (0, POLLS):
+        order, _count = await project.underload(base_url, inflight, is_awake=True)
+        took = []
+        for number in range((rounds + 1) * CYCLES // 2):
+            await asyncio.sleep(0.005)
+            begun = time.perf_counter_ns()
+            await order(b"")
+            took += [time.perf_counter_ns() - begun] if number >= CYCLES // 2 else []
+        medians.append(statistics.median(took))
+        await project.end_all()
+    return {"crowded": medians[1] / medians[0]}
+
+
+async def own_cpu(base_url: str, _: Path, rounds: int) -> dict[str, float]:
+    """Measure the CPU of a depth's bytes → an order's bytes: no journal, no socket."""
+    taken: dict[tuple[str, str], list[int]] = {}
+
+    def add(what: str, kind: str, took: int, _: int | None) -> None:
+        taken.setdefault((what, kind), []).append(took)
+
+    gone = project.tap(add)
+    if gone:
+        raise click.ClickException(f"not measured, mend project_adapters.py: {gone}")
+    bot = await project.start(base_url, symbols=["FPT"])
+    project.watch(bot)
+    depth: bytes = await (await peers.Socket.connect(base_url)).ask(
+        peers.laid_out("GET", peers.DEPTH.format(symbol="FPT"), {"X-FH-APIKEY": peers.KEY})
+    )
+    limit = [peers.bare_cpu_ns(depth) for _ in range(2_000)]
+    await rounds_of(rounds, CYCLES, lambda: project.tick_to_trade(bot))
+    await bot.stop()
+    own = sum(min(taken[key]) for key in project.PATH)
+    return {"own_cpu": own / min(limit)}
+
+
+async def poll_cpu(base_url: str, _: Path, rounds: int) -> dict[str, float]:
+    """Measure the CPU of a depth polled by the client, against a bare socket with `json`."""
+    poll = await project.poll(base_url, 1)
+    socket = await peers.Socket.connect(base_url)
+    get = peers.laid_out("GET", peers.DEPTH.format(symbol="FPT"), {"X-FH-APIKEY": peers.KEY})
+
+    async def ours() -> float:
+        begun = time.thread_time_ns()
+        await poll("FPT")
+        return time.thread_time_ns() - begun
+
+    async def bare() -> float:
+        begun = time.thread_time_ns()
+        peers.decide(await socket.ask(get))
+        return time.thread_time_ns() - begun
+
+    own, limit = await rounds_of(rounds, CYCLES * 4, ours, bare)
+    return {"poll_cpu": statistics.median(own) / statistics.median(limit)}
+
+
+# ------------------------------------------------------------------------------------ the journal
+
+
+async def durable(_: str, folder: Path, rounds: int) -> dict[str, float]:
+    """Measure one durable row against sqlite3, and how many waiters share a commit."""
+    append = await project.journal(str(folder))
+    store = sqlite3.connect(folder / "rows.db", isolation_level=None)
+    for pragma in peers.PRAGMAS:
+        store.execute(f"PRAGMA {pragma}")
+    store.execute("CREATE TABLE j (id INTEGER PRIMARY KEY, ts INTEGER, cid TEXT, body TEXT)")
+    row = (1_700_000_000_000, "c1", "SUBMIT", "FPT", "BUY", 100, 25_050, '{"quantity":100}')
+
+    async def ours() -> float:
+        begun = time.perf_counter_ns()
+        await append(*row)
+        return time.perf_counter_ns() - begun
+
+    async def theirs() -> float:
+        begun = time.perf_counter_ns()
+        store.execute("INSERT INTO j (ts, cid, body) VALUES (?, ?, ?)", (row[0], row[1], row[7]))
+        return time.perf_counter_ns() - begun
+
+    async def together() -> float:
+        begun = time.perf_counter_ns()
+        await asyncio.gather(*(append(*row) for _ in range(WAITERS)))
+        return (time.perf_counter_ns() - begun) / WAITERS
+
+    alone, limit, shared = await rounds_of(rounds, CYCLES, ours, theirs, together)
+    return {
+        "append": statistics.median(alone) / statistics.median(limit),
+        "append_together": statistics.median(alone) / statistics.median(shared),
+    }
+
+
+# --------------------------------------------------------------------------------- how cost grows
+
+
+async def grown(base_url: str, _: Path, rounds: int) -> dict[str, float]:
+    """Measure a tick's decision late in a day of ended orders, and with many open ones."""
+    found = {}
+    for name, count in (("ended_orders", CLOSED), ("open_orders", OPEN)):
+        is_open = name == "open_orders"
+        symbols = project.symbols_of(count + 2 * rounds + 1) if is_open else ["FPT"]
+        engine = await project.EngineAlone.make(base_url, symbols, strategies=25 if is_open else 1)
+        took = []
+        for number in range(count + 2 * rounds):
+            looked, intent = engine.look(symbols[number] if is_open else "FPT")
+            assert intent is not None, "risk or a twin stopped it"
+            took.append(looked)
+            answered = engine.sent_and_answered(intent)[2]
+            if not is_open:
+                engine.cancelled(answered)
+        first, last = took[rounds : 3 * rounds], took[-2 * rounds :]
+        found[name] = statistics.median(last) / statistics.median(first)
+        await engine.bot.stop()
+    return found
+
+
+# ----------------------------------------------------------------------------------- the sandbox
+
+
+async def served(_: str, __: Path, rounds: int) -> dict[str, float]:
+    """Measure signed requests beside a bare application on the same server."""
+    turns = await asyncio.to_thread(sandbox.one_round, 8 * rounds)
+    return {f"sandbox_{what}": sandbox.ratio(found, "memory") for what, found in turns.items()}
+
+
+MEASURES: Final[Sequence[Callable[[str, Path, int], Awaitable[dict[str, float]]]]] = (
+    tick_to_trade,
+    crowded,
+    poll_cpu,
+    durable,
+    grown,
+    served,
+    own_cpu,  # last: its stop-watches stay
+)
+
+
+async def measure(names: Sequence[str], rounds: int) -> dict[str, float]:
+    """Return every figure, or those of the measures that are named."""
+    found: dict[str, float] = {}
+    with mock() as base_url:
+        for each in MEASURES:
+            if names and each.__name__ not in names:
+                continue
+            with tempfile.TemporaryDirectory() as folder:
+                found |= await each(base_url, Path(folder), rounds)
+    return found
+
+
+@click.command()
+@click.argument("names", nargs=-1)
+@click.option("--rounds", default=5, show_default=True)
+@click.option("--check", "is_check", is_flag=True, help="Fail on a figure worse than half.")
+def main(names: tuple[str, ...], rounds: int, is_check: bool) -> None:  # noqa: FBT001
+    """Print the figures beside what is wanted."""
+    figures: dict[str, Figure] = load_figures()
+    found: dict[str, Any] = asyncio.run(measure(names, rounds))
+    failed = []
+    click.echo(f"{'':42}{'found':>8}{'reached':>9}{'wanted':>8}{'goal':>7}")
+    for name, value in found.items():
+        row = figures[name]
+        met = "met" if row.is_met(value, row.wanted) else ""
+        click.echo(
+            f"{row.what:42}{value:8.2f}{row.reached:9.2f}{row.wanted:8.2f}{row.goal:7.2f}  {met}"
+        )
+        if not row.is_met(value, row.worst):
+            failed.append(f"{row.what}: {value:.2f}, worse than {row.worst:.2f}")
+    load = os.getloadavg()[0]
+    click.echo(f"load {load:.1f} on {os.cpu_count()} cores; ratios of medians, {rounds} rounds")
+    if is_check and failed:
+        raise click.ClickException("; ".join(failed))
+
+
+if __name__ == "__main__":
+    main()
