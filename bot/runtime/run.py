@@ -308,10 +308,8 @@ class Run:
         market, client = environment.market, broker.client
         health = Health(market, post)
         day_order_book = DayOrderBook(client, account, market, health, post, environment.elapsed_s)
-        strategies = [
-            replace(each, plan=replace(each.plan, account=account.extended_id))
-            for each in self._strategies
-        ]
+        of_account = partial(replace, account=account.extended_id)
+        strategies = [replace(each, plan=of_account(each.plan)) for each in self._strategies]
         time_slice = TimeSlice(environment.pace.slice_s)
         engine = make_engine(
             settings.risk, self._rulebook, strategies, self._faults.guard, time_slice.is_over
