@@ -124,11 +124,17 @@ class WriterConnection(ABC):
     def _run(self, steps: Sequence[Step]) -> list[int]:
         """Run each step and count the rows that it touched."""
 
+    @abstractmethod
+    def _commit(self) -> None: ...
+
+    @abstractmethod
+    def _take_back(self) -> None: ...
+
     def commit(self) -> None:
         """Make the transaction durable."""
         assert not self._steps, "everything is flushed before a commit"
         with self._errors:
-            self._pooled.commit()
+            self._commit()
 
     def rollback(self) -> None:
         """Take the transaction back, or let go of a connection that can't any more."""
@@ -140,9 +146,6 @@ class WriterConnection(ABC):
             self.is_lost = True
             with suppress(DBAPIError), self._errors:
                 self._pooled.invalidate()
-
-    def _take_back(self) -> None:
-        self._pooled.rollback()
 
     def release(self) -> None:
         """Give the connection back to those it was taken from."""
@@ -192,8 +195,8 @@ class SqliteConnection(WriterConnection):
 
     def __init__(self, engine: sa.Engine) -> None:
         super().__init__(engine)
-        raw: sqlite3.Connection = self._pooled.driver_connection  # type: ignore[assignment]
-        self._cursor = raw.cursor()
+        self._raw: sqlite3.Connection = self._pooled.driver_connection  # type: ignore[assignment]
+        self._cursor = self._raw.cursor()
 
     def begin(self, question: Statement) -> Sequence[Values]:
         with self._errors:
@@ -203,6 +206,12 @@ class SqliteConnection(WriterConnection):
     def release(self) -> None:
         self._cursor.close()  # while it is open, so is the file
         super().release()
+
+    def _commit(self) -> None:
+        self._raw.commit()
+
+    def _take_back(self) -> None:
+        self._raw.rollback()
 
     def _ask(self, text: str, values: Values) -> Sequence[Values]:
         return self._cursor.execute(text, values).fetchall()
@@ -245,10 +254,8 @@ class PostgresConnection(WriterConnection):
             name = self._prepared.get((compiled.text,)) or self._prepare((compiled.text,))
             return self._rows_of(self._say(b"BEGIN; EXECUTE " + name))
 
-    def commit(self) -> None:
-        assert not self._steps, "everything is flushed before a commit"
-        with self._errors:
-            done = self._say(b"COMMIT")
+    def _commit(self) -> None:
+        done = self._say(b"COMMIT")
         assert done.command_status == b"COMMIT", "a failed transaction is rolled back"
 
     def release(self) -> None:
