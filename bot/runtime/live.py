@@ -247,7 +247,8 @@ class LiveLoop:
                 self._is_storing = False
             self._slice.begin()
         decided, self._storing = self._storing, []
-        was_cut, has_more = self._commits.is_cut, bool(self._held or self._decided)
+        was_cut = self._commits.is_cut
+        has_more = bool(self._held or self._decided or self._commits.beside)
         if was_cut and not has_more:
             self._inbox.heard = JUST_OPERATORS
             self._commits.find()

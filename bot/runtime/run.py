@@ -29,7 +29,7 @@ from bot.domain.errors import Fault
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.message import FaultFound
 from bot.journal.emergency import EmergencyJournal
-from bot.journal.errors import Holder, LeaseLost, WrittenByAnother
+from bot.journal.errors import Holder, LeaseLost, Unreachable, WrittenByAnother
 from bot.journal.heads import HeadsKeeper
 from bot.journal.journal import Journal
 from bot.journal.lease import acquire
@@ -77,7 +77,7 @@ SWITCH_S: Final = 0.000_5
 for it after every statement: with Python's own 5 ms a commit beside a busy loop takes 4 times as
 long.
 """
-END_S: Final = 1.0
+END_S: Final = 2.0
 CLOSE_S: Final = 3.0
 """How long the database may take when all is written already."""
 HUNG_S: Final = 0.5
@@ -185,12 +185,15 @@ class Run:
         reason = self._controls.reason
         if missing := unanswered(parts):
             reason = f"{reason}; without the answer to {', '.join(missing)}"
-        unwritten = [*commits.beside, *daemon.unwritten]
-        if commits.is_cut or unwritten:
-            raise left_unwritten(reason, unwritten)
+        unwritten = left_unwritten(reason, [*commits.beside, *daemon.unwritten])
+        if commits.is_cut:
+            raise unwritten
         with journal_errors(origin):
-            ending = journal.end_run(run_id, reason, at=self.environment.market.now())
-            await ask(ending, END_S)
+            try:  # the journal keeps the order of what it is asked: with this it has all before
+                ending = journal.end_run(run_id, reason, at=self.environment.market.now())
+                await ask(ending, END_S)
+            except Unreachable as error:
+                raise unwritten from error
         return reason
 
     def _now(self) -> datetime:

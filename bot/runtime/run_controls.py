@@ -29,6 +29,8 @@ answer is left that could have come; the next start settles the rest."""
 
 JOURNAL_GRACE_S: Final = 6.0
 """How long a stop waits for a journal that is out of reach, when no answer is to come."""
+ANSWER_GRACE_S: Final = 9.0
+"""The same when one may come; what is then still to be done takes up to 2 s more."""
 
 
 class Screen(Protocol):
@@ -109,8 +111,8 @@ class RunControls:
         """See a stop although it can't be written now. The journal gets some time to come back."""
         if isinstance(entry, StateChanged) and entry.to_state is RunState.STOPPING:
             self.see(entry)
-            if self._parts is not None and not unanswered(self._parts):
-                self._supervisor.end_within(JOURNAL_GRACE_S)
+            has_more = self._parts is not None and bool(unanswered(self._parts))
+            self._supervisor.end_within(ANSWER_GRACE_S if has_more else JOURNAL_GRACE_S)
 
     # ------------------------------------------------------------------------------------- the end
 

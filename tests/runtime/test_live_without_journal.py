@@ -133,6 +133,21 @@ async def test_only_the_market_waits_and_all_is_shown_in_its_order(room: Room) -
     assert type(engine.seen[-1]) is TimerFired
 
 
+async def test_the_file_stays_until_the_last_of_what_it_holds_is_stored(room: Room) -> None:
+    engine = Scripted({OperatorActed: [note("1")], TodaysOrdersRead: [Record(HALTED)]})
+    hanging = await _cut(room, engine, HALT)
+    room.inbox.post(BOOK)
+    await _turns()
+    room.journal.gate.set()
+
+    await hanging
+    was_cut = room.loop._commits.is_cut
+    await room.loop.step()
+
+    assert (was_cut, room.loop._commits.is_cut) == (True, False)
+    assert [type(entry) for entry, _ in room.shown] == [Note, StateChanged]
+
+
 async def test_with_too_much_held_back_reads_wait_and_operators_do_not(room: Room) -> None:
     engine = Scripted({OperatorActed: [note("1")], TodaysOrdersRead: [note("2")] * live.HELD_MAX})
     hanging = await _cut(room, engine, HALT)
