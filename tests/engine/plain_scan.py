@@ -59,6 +59,9 @@ def _answers(state: State) -> Iterator[tuple[str, Any, Any]]:
     for look in looks:
         like = [one for one in dead if _look(one) == look]
         yield f"not placed {look}", _ids(index.not_placed.of(look)), _ids(like)
+    for what, groups in (("not placed", index.not_placed), ("alike", index._alike)):
+        kept = [one.name for things in groups.all().values() for one in things]
+        yield f"{what} and forgotten", [name for name in kept if name not in state.intents], []
     accounts = {each.row.account for each in orders} | {each.intent.account for each in intents}
     for account in accounts:
         yield from _money(state, account, working, pending)

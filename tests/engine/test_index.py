@@ -321,3 +321,16 @@ def test_it_says_after_every_event_what_a_scan_of_everything_would_say(steps):
         step(story, number)
 
     require_equal(story.state)
+
+
+def test_an_open_order_that_is_forgotten_leaves_every_group():
+    story = Story()
+    story.stage.working()
+    reserved = story.state.index.reserved.of(ACCOUNT)
+
+    story.state.index.forget_order("ORD1")
+
+    assert reserved > 0
+    assert story.state.index.reserved.of(ACCOUNT) == 0
+    assert story.stage.engine.next_due() is None
+    require_equal(story.state)
