@@ -29,8 +29,7 @@ class Broker:
 
     async def close(self) -> None:
         """Wait for what is under way and close every connection."""
-        await self.writer.close()
-        await self.client.close()
+        await self.client.close()  # it has every connection that the writer has
 
 
 @dataclass(frozen=True, slots=True)

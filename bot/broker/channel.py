@@ -3,6 +3,7 @@
 Reads are tried again a few times, each attempt newly signed; nothing here ever repeats a write.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -207,8 +208,7 @@ class Channel:
 
     async def close(self) -> None:
         """Wait for what is under way and close the connections."""
-        for link in set(self._links.values()):
-            await link.close()
+        await asyncio.gather(*(link.close() for link in set(self._links.values())))
 
 
 def is_limit(answer: Answer | NoAnswer) -> TypeGuard[Answer]:

@@ -111,10 +111,6 @@ class OrderWriter:
             self._channel.note_limit(answer, endpoint.name, tries=1)
         return answer
 
-    async def close(self) -> None:
-        """Wait for what is under way and close the connections."""
-        await self._channel.close()
-
 
 class DryWriter(OrderWriter):
     """Signs as the real writer does; an order is never sent. A burn is a read, and reads go on."""

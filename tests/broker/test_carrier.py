@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import ssl
+import time
 from asyncio import StreamReader as Reader
 from asyncio import StreamWriter as Writer
 from collections.abc import AsyncIterator
@@ -13,11 +14,12 @@ from typing import Any
 import pytest
 
 from bot.broker.answer_reader import INFORMATIONAL_MAX
-from bot.broker.broker import AllBounds, open_broker
+from bot.broker.broker import AllBounds, Broker, open_broker
 from bot.broker.budget import RequestBudget
 from bot.broker.carrier import Carrier, _Connection
 from bot.broker.connect import CANCELS_MAX, PLACES_MAX, READS_MAX, connect_lanes
 from bot.broker.link import (
+    DRAIN_S,
     IDLE_S_MAX,
     Bounds,
     HttpRequest,
@@ -283,22 +285,46 @@ async def test_the_answer_to_a_caller_that_has_gone_leaves_its_connection_in_ord
     assert (len(server.requests), server.connections, failures) == (3, 1, [])
 
 
-@pytest.mark.wire
-async def test_a_burn_waits_for_no_connection_of_a_read():
+def broker_at(base_url: str) -> Broker:
     clock = SimulatedClock(START)
     waiter = JumpingWaiter(clock)
-    budget = RequestBudget(per_minute=6_000, waiter=waiter, jitter=Random(7))
-    key = Credentials(Secret("key"), Secret("secret"), "test-device")
     short = Bounds(deadline_s=1.5, body_bytes_max=1000)
+    return open_broker(
+        base_url,
+        Credentials(Secret("key"), Secret("secret"), "test-device"),
+        wire=clock,
+        waiter=waiter,
+        budget=RequestBudget(per_minute=6_000, waiter=waiter, jitter=Random(7)),
+        bounds=AllBounds(short, short, short),
+    )
+
+
+@pytest.mark.wire
+async def test_all_connections_wait_together_for_a_read_that_hangs_at_the_end():
+    has_come = asyncio.Event()
+
+    async def hang(reader: Reader, writer: Writer, server: RawServer) -> None:
+        await server.read(reader)
+        has_come.set()
+        await reader.read()
+
+    async with raw_server(hang) as server:
+        broker = broker_at(server.base_url)
+        read = asyncio.create_task(broker.client.depth("HPG"))
+        await has_come.wait()
+        started = time.monotonic()
+        await broker.close()
+        seconds = time.monotonic() - started
+        read.cancel()
+        await asyncio.gather(read, return_exceptions=True)
+
+    assert seconds < 2 * DRAIN_S
+
+
+@pytest.mark.wire
+async def test_a_burn_waits_for_no_connection_of_a_read():
     async with raw_server(_hang_depths) as server:
-        broker = open_broker(
-            server.base_url,
-            key,
-            wire=clock,
-            waiter=waiter,
-            budget=budget,
-            bounds=AllBounds(short, short, short),
-        )
+        broker = broker_at(server.base_url)
         reads = [asyncio.create_task(broker.client.depth("HPG")) for _ in range(READS_MAX + 1)]
         await asyncio.sleep(0)
         answer = await broker.writer.burn("nonce")
