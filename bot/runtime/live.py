@@ -238,7 +238,7 @@ class LiveLoop:
         entries = [command.entry for _, command in decided if isinstance(command, Record)]
         if entries or is_cut:
             orders = [command.intent for _, command in decided if isinstance(command, PlaceOrder)]
-            signed = () if is_cut else map(self._sign, orders)
+            signed = () if is_cut else map(self._signed, orders)
             sends = [send for send in signed if send is not None]
             self._is_storing = True
             try:
@@ -268,6 +268,12 @@ class LiveLoop:
         self._held[:0] = waiting
         for _ in range(taken):
             self._inbox.done()
+
+    def _signed(self, intent: Intent) -> Send | None:
+        """Sign an order. A fault in that comes again when it is placed, and is answered there."""
+        found: list[Send | None] = []
+        self._guard(lambda: found.append(self._sign(intent)))
+        return found[0] if found else None
 
     async def _store(self, entries: Sequence[Entry], sends: Sequence[Send]) -> None:
         """Store a batch, however long it takes. What was signed with it is signed anew when nothing

@@ -389,6 +389,29 @@ async def test_only_as_many_orders_are_signed_with_their_decisions_as_may_be_in_
     assert signed == [True] * 4 + [False] * 2
 
 
+async def test_an_order_that_can_not_be_signed_takes_no_decision_with_it(room: Room) -> None:
+    class Broken:
+        """The real writer, which can sign nothing."""
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(room.stage.broker.writer, name)
+
+        def prepare_place(self, *_: object) -> SignedRequest:
+            raise AssertionError("a price fits the order type")
+
+    room.stage.orders._writer = Broken()  # type: ignore[assignment]
+    room.buy()
+
+    await room.loop.step()
+
+    [place] = room.places
+    await asyncio.wait({place})
+    assert isinstance(place.exception(), AssertionError)
+    [(entries, sends)] = room.journal.writes
+    assert ([entry for entry, _ in room.shown], sends) == (list(entries), ())
+    assert room.stage.placed() == []
+
+
 async def test_a_halt_between_commit_and_first_byte_keeps_the_order_back(room: Room) -> None:
     room.buy()
     room.journal.gate.clear()
