@@ -1,11 +1,12 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test check prove lock setup
+.PHONY: help demo test check prove figures lock setup
 
 help:
 	@echo "make demo    trades against the built-in sandbox broker"
 	@echo "make test    all tests, on loopback only"
 	@echo "make check   lint, format, types, import contracts"
 	@echo "make prove   long runs: storms of faults and kills, many days, the bot against the exchange"
+	@echo "make figures fails when the way to an order is half as quick as it was (bench/README.md)"
 	@echo "make lock    resolves the dependencies again into requirements.lock"
 
 setup:
@@ -33,6 +34,10 @@ prove: setup
 	@.venv/bin/python -m tests.sandbox.exchange.test_sixty_days 60 4
 	@.venv/bin/python -m tests.sandbox.exchange.test_long_run 100000 4
 	@.venv/bin/python -m tests.engine.test_rulebook_agreement 100000 4
+
+# Ratios of medians in one run: noise is far from a factor of two.
+figures: setup
+	@.venv/bin/python -W ignore -m bench.figures --rounds 3 --check
 
 lock:
 	@sh scripts/setup.sh lock
