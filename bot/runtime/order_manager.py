@@ -197,8 +197,8 @@ class OrderManager:
                 known_ids=frozenset(started.known_ids),
                 account=self._account,
             )
-            if isinstance(outcome, Accepted):
-                self._day_order_book.ids.add(outcome.result.order_id)
+            if isinstance(outcome, Accepted | Refused) and outcome.result is not None:
+                self._day_order_book.ids.add(outcome.result.order_id)  # heard again, it is old
             self._answer_place(intent, outcome, self._finished(started, outcome, answer))
 
     def _attempt(self, intent: Intent) -> Attempt:

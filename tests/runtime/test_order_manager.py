@@ -221,6 +221,8 @@ async def test_a_rejection_inside_200_is_a_refusal_with_its_reason(stage: Stage)
     outcome = _answer(stage).outcome
     assert isinstance(outcome, Refused)
     assert (outcome.code, outcome.http_status) == ("-900017", 200)
+    assert outcome.result is not None
+    assert outcome.result.order_id in stage.day_order_book.ids  # its answer can't be another's
 
 
 async def test_a_cancel_is_journalled_as_an_attempt_of_its_own(
