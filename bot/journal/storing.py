@@ -123,9 +123,9 @@ class Store:
                     batch.connection.commit()
                     self._doubt = None
             except DBAPIError as error:
-                if not self._has_begun and any(map(self._may_be_stored, writes)):
-                    raise self._unknown(reason_of(error)) from error
                 if self._doubt is None or not self._has_begun:
+                    if any(map(self._may_be_stored, writes)):
+                        raise self._unknown(reason_of(error)) from error
                     raise
                 verdicts = self._settle(writes, error)
         for met in self._met:  # their callers hear of them now, and not before

@@ -134,3 +134,20 @@ async def test_what_is_known_to_be_stored_is_stored_once_beside_a_bad_write(
 
     assert [type(each) for each in said] == [tuple, Contradicted]
     assert decisions(postgres_url) == ["L-0001"]
+
+
+async def test_what_is_known_to_be_stored_stays_in_doubt_when_hearing_of_it_fails(
+    journal: Journal, proxy: BreakingProxy, postgres_url: str
+) -> None:
+    proxy.armed, proxy.refuse = Break.AFTER, True
+    with pytest.raises(OutcomeUnknown):
+        await journal.write([Story(1).decision])
+    proxy.refuse = False
+    await journal.write([Story(2).decision])
+
+    proxy.armed = Break.BEFORE
+    with pytest.raises(OutcomeUnknown):
+        await journal.write([Story(1).decision])
+    await journal.write([Story(1).decision])
+
+    assert decisions(postgres_url) == ["L-0001", "L-0002"]
