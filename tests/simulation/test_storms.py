@@ -162,7 +162,9 @@ class Scanned:
     def wake_at(self, instant: datetime | None) -> None:
         """The loop says so when it has carried out what came of an event."""
         if not self._states:
-            self._states = [one for one in gc.get_objects() if isinstance(one, State)]
+            # All objects would be too many: a tuple that the journal's thread is making breaks.
+            self._states = [one for one in gc.get_referrers(State) if isinstance(one, State)]
+            assert self._states, "an object refers to its class"
         for state in self._states:
             require_equal(state)
         self._driver.wake_at(instant)
