@@ -119,14 +119,8 @@ def _all_against() -> sa.CompoundSelect[Any]:
         (WORKING, sa.select(_ORDERS.c.order_id).join(_INTENTS, of_intent).where(twin, working)),
     ):
         [text] = query.selected_columns
-        found.append(
-            (
-                "",
-                query.with_only_columns(sa.literal_column(f"'{word}'").label("word"), text).limit(
-                    1
-                ),
-            )
-        )
+        named = query.with_only_columns(sa.literal_column(f"'{word}'").label("word"), text)
+        found.append(("", named.order_by(text).limit(1)))  # the same one on both databases
     return sa.union_all(
         *(
             sa.select(*map(sa.literal_column, (str(rank), f"'{what}'")), *query.subquery().columns)

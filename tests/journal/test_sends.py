@@ -133,6 +133,16 @@ async def test_a_twin_waits_while_the_first_works(journal: Journal) -> None:
     assert await begin(journal, twin) is None
 
 
+async def test_of_several_twins_the_first_by_its_id_is_named(journal: Journal) -> None:
+    for number in (40, 9, 17, 25):
+        for entries in Story(number).placed():
+            await journal.write(entries)
+    twin = Story(2)
+    await journal.write([twin.recorded])
+
+    assert "the same order is working: ORD10000009" in str(await begin(journal, twin))
+
+
 async def test_an_order_that_differs_does_not_wait(journal: Journal) -> None:
     first, other = Story(1), Story(2, price=27_100)
     await journal.write([first.recorded, other.recorded])
