@@ -1,8 +1,9 @@
 """The writer's quick way to rows and hashes gives what the plain way gives, whatever it is fed."""
 
+import math
 import typing
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.domain.account import AccountSnapshot, Holding
-from bot.domain.entry import AccountSeen, CheckResult, Entry, IntentRecorded
+from bot.domain.entry import AccountSeen, CheckResult, Entry, IntentRecorded, Verdict
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.order import Intent
 from bot.journal import tables
@@ -116,6 +117,24 @@ def test_a_row_is_made_field_by_field(kind: type) -> None:
 def test_figures_with_any_words_are_written_as_the_long_way_writes_them(text: str) -> None:
     for figures in ({text: 1}, {"b": text, "a": True}, {"a": None, "b": 10**20}):
         assert plain(figures) == json_text(figures)
+
+
+@pytest.mark.parametrize(
+    "figure", [1, 1.5, math.nan, math.inf, True, None, "NUL \x00", "lone \ud800"]
+)
+def test_checks_with_any_figures_are_written_as_the_long_way_writes_them(figure: Any) -> None:
+    plainest = CheckResult("R01", True, {"limit": 5_000}, "quantity 100 of 5,000")
+
+    odd: Any = {2: 1, 10: 1}
+
+    for other in (
+        replace(plainest, numbers={"b": figure, "a": 1}),
+        replace(plainest, numbers=odd),
+        replace(plainest, text=str(figure)),
+        replace(plainest, code=Verdict.BLOCKED),
+        replace(plainest, text="giá \\u0000"),
+    ):
+        assert plain((plainest, other)) == json_text((plainest, other))
 
 
 @pytest.mark.parametrize("table", [*tables.CHAINED, *tables.SEALED], ids=lambda table: table.name)
