@@ -17,7 +17,7 @@ from bot.runtime.activity import OneAtATime, Tasks
 from bot.runtime.run import run_bot
 from bot.runtime.run_controls import RunOptions
 from bot.runtime.schedule import Fire, Job, Report, Timetable
-from bot.runtime.worlds.environment import Access, Driver, EnvironmentSpec
+from bot.runtime.worlds.environment import STEPPED, Access, Driver, EnvironmentSpec
 from bot.runtime.worlds.paper.environment import PaperEnvironment
 from bot.runtime.worlds.stepped import SteppedMarket, SteppedWaiter
 from bot.sandbox.house.ledger import read_ledger
@@ -86,6 +86,7 @@ class SteppedPaper(PaperEnvironment):
         turn = OneAtATime()
         self._stepped = SteppedWaiter(real.clock, spec.activity, turn)
         self.market = self.wire = real.clock
+        self.pace = STEPPED
         self.waiter, self.turn, self.max_concurrent = self._stepped, turn, 1
         self._tasks = Tasks(spec.activity, turn, spec.on_bug)
 
