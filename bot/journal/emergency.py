@@ -77,9 +77,10 @@ class EmergencyJournal:
     def read(self) -> Kept:
         """Return what is in the file; nothing when there is none. Raises OSError."""
         try:
-            lines = self.path.read_text(encoding="utf-8", errors="replace").splitlines()
+            text = self.path.read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
             return Kept((), 0)
+        lines = text.split("\n")  # a text in an entry may hold other ends of lines
         found = [_entry_of(line) for line in lines if line]
         entries = tuple(entry for entry in found if entry is not None)
         return Kept(entries, len(found) - len(entries))

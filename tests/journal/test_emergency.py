@@ -8,7 +8,7 @@ from bot.domain.entry import Entry, RunState, StateChanged, StrategySwitched
 from bot.journal import emergency
 from bot.journal.emergency import EmergencyJournal
 from bot.journal.journal import Journal
-from tests.journal.facts import Story, after
+from tests.journal.facts import Story, after, but
 
 OFF = StrategySwitched(after(1), "test", "disabled", "by hand", "operator")
 HALT = StateChanged(after(1), RunState.RUNNING, RunState.HALTED, "by hand", "operator")
@@ -44,6 +44,14 @@ def test_a_line_that_was_cut_off_costs_itself_alone(tmp_path: Path) -> None:
     kept.keep([Story().finished])
 
     assert kept.read() == emergency.Kept((HALT, Story().finished), 1)
+
+
+def test_words_with_ends_of_lines_in_them_are_kept_whole(tmp_path: Path) -> None:
+    halt = but(HALT, reason="pasted\u2028from\x85a\x0bpage\u2029\r\n")
+
+    EmergencyJournal(tmp_path).keep([halt])
+
+    assert EmergencyJournal(tmp_path).read() == emergency.Kept((halt,), 0)
 
 
 def test_a_changed_line_is_not_believed(tmp_path: Path) -> None:
