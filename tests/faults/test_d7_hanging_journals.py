@@ -14,7 +14,7 @@ from bot.journal.emergency import FILE
 from bot.journal.engines import reading
 from bot.journal.verify import verify
 from tests.faults.hanging import Hanging, locked, playing_itself, trading
-from tests.journal.stalling_proxy import stalling_proxy
+from tests.journal.breaking_proxy import breaking_proxy
 
 pytestmark = [pytest.mark.wire, pytest.mark.process, pytest.mark.timeout(120)]
 
@@ -120,7 +120,7 @@ async def test_a_stop_under_a_hang_ends_in_time_and_says_what_is_missing(tmp_pat
 async def test_a_server_that_takes_bytes_and_answers_nothing_is_outlasted(
     tmp_path: Path, own_postgres_url: str
 ) -> None:
-    with stalling_proxy(own_postgres_url) as (proxy, url):
+    with breaking_proxy(own_postgres_url) as (proxy, url):
         async with trading(tmp_path, url) as hanging:
             proxy.flows.clear()
             await hanging.until(lambda it: it["state"] == "DEGRADED")
@@ -148,7 +148,7 @@ async def test_a_server_that_takes_bytes_and_answers_nothing_is_outlasted(
 async def test_stop_and_start_take_a_bounded_time_with_a_server_that_answers_nothing(
     tmp_path: Path, own_postgres_url: str
 ) -> None:
-    with stalling_proxy(own_postgres_url) as (proxy, url):
+    with breaking_proxy(own_postgres_url) as (proxy, url):
         async with trading(tmp_path, url) as hanging:
             proxy.flows.clear()
             await hanging.until(lambda it: it["state"] == "DEGRADED")

@@ -1,4 +1,6 @@
-"""A proxy before PostgreSQL that breaks the connection at a commit, before or after it is done."""
+"""A proxy before PostgreSQL that breaks the connection at a commit, before or after it is done, or
+takes bytes and passes none on.
+"""
 
 import contextlib
 import socket
@@ -21,7 +23,9 @@ class Break(Enum):
 
 
 class BreakingProxy:
-    """Forwards bytes both ways; each `arm` breaks one commit. `refuse` turns new clients away."""
+    """Forwards bytes both ways while it `flows`; each `arm` breaks one commit. `refuse` turns new
+    clients away.
+    """
 
     def __init__(self, host: str, port: int) -> None:
         self._target = (host, port)
@@ -29,6 +33,8 @@ class BreakingProxy:
         self.port = self._listener.getsockname()[1]
         self.armed = Break.NEVER
         self.refuse = False
+        self.flows = threading.Event()
+        self.flows.set()
 
     def serve(self) -> None:
         with contextlib.suppress(OSError):
@@ -42,12 +48,14 @@ class BreakingProxy:
                     threading.Thread(target=run, args=(client, server), daemon=True).start()
 
     def close(self) -> None:
+        self.flows.set()
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
 
     def _upward(self, client: socket.socket, server: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while data := client.recv(CHUNK):
+                self.flows.wait()
                 if COMMIT in data and self.armed is not Break.NEVER:
                     self._break(data, client, server)
                     return
@@ -66,6 +74,7 @@ class BreakingProxy:
     def _downward(self, client: socket.socket, server: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while data := server.recv(CHUNK):
+                self.flows.wait()
                 client.sendall(data)
         client.close()
         server.close()
