@@ -150,6 +150,11 @@ async def own_cpu(base_url: str, _: Path, rounds: int) -> dict[str, float]:
     limit = [peers.bare_cpu_ns(depth) for _ in range(2_000)]
     await rounds_of(rounds, CYCLES, lambda: project.tick_to_trade(bot))
     await bot.stop()
+    click.echo(f"{'CPU of a stage of an order, us':98}{'median':>8}{'least':>8}")
+    for (what, kind), took in taken.items():
+        if len(took) >= rounds * CYCLES:  # once an order, and not at the start alone
+            middle, least = statistics.median(took) / 1e3, min(took) / 1e3
+            click.echo(f"{f'{what} {kind}':98}{middle:8.0f}{least:8.0f}")
     own = sum(min(taken[key]) for key in project.PATH)
     return {"own_cpu": own / min(limit)}
 

@@ -31,6 +31,7 @@ from typing import Any, Final
 from ruamel.yaml import YAML
 
 import bot as product
+from bench.mock import accepted
 from bot.broker.broker import open_broker
 from bot.broker.budget import RequestBudget, SystemWaiter
 from bot.broker.signer import Credentials
@@ -540,27 +541,13 @@ class EngineAlone:
         """Send the order and accept it."""
         self.sent += 1
         begun, _ = self.timed(SendStarted(self.now, intent.intent_id))
-        row = {
-            "order_id": f"ORD{self.sent:09d}",
-            "account_id": intent.account,
-            "transaction_date": str(intent.trading_date),
+        order = {
             "symbol": intent.symbol,
-            "order_side": intent.side.value,
-            "order_quantity": intent.quantity,
+            "side": intent.side,
+            "quantity": intent.quantity,
             "limit_price": intent.limit_price,
-            "market_price": None,
-            "execute_quantity": 0,
-            "execute_price": 0,
-            "order_status": "SENT",
-            "fee_amount": 0,
-            "tax_amount": 0,
-            "execute_amount": 0,
-            "order_type": "LO",
-            "code": None,
-            "rejected_reason": None,
-            "lot": "EVEN",
         }
-        body = json.dumps({"error_code": "0", "result": [row]}).encode()
+        body = accepted(json.dumps(order).encode(), self.sent)
         outcome = classify_place(
             intent,
             Answer(200, {}, body, 1),
