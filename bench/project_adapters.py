@@ -38,14 +38,13 @@ from bot.broker.signer import Credentials
 from bot.clock import ScaledClock, SystemClock
 from bot.config.rulebook import load_rulebook
 from bot.config.settings.load import load_settings
+from bot.domain.asked import Action, OperatorActed
 from bot.domain.entry import AttemptFinished, Decision, Entry, Verdict
 from bot.domain.instrument import Exchange, Instrument
 from bot.domain.message import (
-    Action,
     Command,
     DepthReceived,
     Event,
-    OperatorActed,
     OrderRead,
     PlaceAnswered,
     PlaceOrder,

@@ -5,14 +5,15 @@
     day order book ─► TodaysOrdersRead ─► Engine.handle ─► Record(Fill), … ─► Strategy.on_fill
 
 Events, the first part, are facts in the past tense and carry `at` (market time, UTC), the only time
-that the engine knows. Commands are imperatives. Both are frozen; nothing else crosses its border.
+that the engine knows; what a person asks for is in `domain/asked.py`. Commands are imperatives.
+Both are frozen; nothing else crosses its border.
 """
 
 from dataclasses import dataclass
 from datetime import date, datetime, time
-from enum import StrEnum
 
 from bot.domain.account import AccountSnapshot, ShareholderRight
+from bot.domain.asked import Asked
 from bot.domain.entry import AttemptFinished, Entry
 from bot.domain.errors import Fault
 from bot.domain.instrument import Exchange, Instrument, Phase
@@ -223,49 +224,6 @@ class FaultFound:
     fault: Fault
 
 
-class Action(StrEnum):
-    """What an operator may do to the bot."""
-
-    PAUSE = "pause"
-    RESUME = "resume"
-    HALT = "halt"
-    STOP = "stop"
-
-
-@dataclass(frozen=True, slots=True)
-class OperatorActed:
-    """An operator's command to the bot, or to one `strategy`."""
-
-    at: datetime
-    action: Action
-    reason: str
-    by: str
-    strategy: str | None = None
-    cancel_open: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class AmendAsked:
-    """Somebody asks to change one field of an order; `quantity` is the new total."""
-
-    at: datetime
-    order_id: str
-    limit_price: int | None
-    quantity: int | None
-    by: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class CancelAsked:
-    """Somebody asks to cancel an order, or all that are open: `order_id` None."""
-
-    at: datetime
-    order_id: str | None
-    by: str
-    reason: str
-
-
 @dataclass(frozen=True, slots=True)
 class Noted:
     """A shell has something for the journal and the screen that decides nothing."""
@@ -276,7 +234,6 @@ class Noted:
 
 Seen = QuoteReceived | DepthReceived | BarClosed | PhaseChanged
 Answered = SendStarted | PlaceAnswered | CancelAnswered | AmendAnswered | NonceBurnt
-Asked = OperatorActed | AmendAsked | CancelAsked
 Event = (
     Recovered
     | InstrumentsRead

@@ -12,17 +12,10 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final, Never
 
-from bot.domain import message
+from bot.domain import asked, message
+from bot.domain.asked import AmendAsked, CancelAsked
 from bot.domain.entry import CheckResult, RunState
-from bot.domain.message import (
-    AmendAsked,
-    CancelAsked,
-    Command,
-    Event,
-    FaultFound,
-    PlaceAnswered,
-    ReadTodaysOrders,
-)
+from bot.domain.message import Command, Event, FaultFound, PlaceAnswered, ReadTodaysOrders
 from bot.domain.order import Intent
 from bot.domain.rulebook import Rulebook
 from bot.engine import gate, market, operator, wake
@@ -78,9 +71,9 @@ HANDLERS: Final[Mapping[type[Event], Callable[[State, Never], None]]] = {
     message.TwoFactorMissing: gate.on_two_factor_missing,
     message.BrokerHealthChanged: gate.on_broker_health,
     message.JournalHealthChanged: gate.on_journal_health,
-    message.OperatorActed: operator.on_operator,
-    message.AmendAsked: amends.on_amend_asked,
-    message.CancelAsked: asks.on_cancel_asked,
+    asked.OperatorActed: operator.on_operator,
+    asked.AmendAsked: amends.on_amend_asked,
+    asked.CancelAsked: asks.on_cancel_asked,
     FaultFound: gate.on_fault_found,
     message.Noted: market.on_noted,
 }

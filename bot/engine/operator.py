@@ -3,8 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from bot.domain.asked import Action, OperatorActed
 from bot.domain.entry import RunState, StateChanged
-from bot.domain.message import Action, OperatorActed, StopRunning
+from bot.domain.message import StopRunning
 from bot.domain.order import SendState
 from bot.engine import gate, wake
 from bot.engine.orders import cancels, sends

@@ -262,6 +262,20 @@ class State:
         """Journal a line that is no order."""
         self.record(Note(self.now, kind, text, numbers or {}, symbol))
 
+    def alert(
+        self, code: str, text: str, facts: Numbers, *, about: str = "", symbol: str | None = None
+    ) -> None:
+        """Journal an alert; once `about` the same thing, each time without one.
+
+        `code` names the kind in capitals, `text` is the whole message in English: what happened, to
+        which order, what the bot does now, what the person must do. From `code` and `facts` alone
+        another language says the same.
+        """
+        key = f"{code} {about}"
+        if not about or key not in self.alerted:
+            self.alerted.add(key)
+            self.note("ALERT", text, {"alert": code, **facts}, symbol=symbol)
+
     def alert_once(self, key: str, text: str, *, symbol: str | None = None) -> None:
         """Journal an alert, the first time only."""
         if key not in self.alerted:

@@ -1,7 +1,7 @@
 """How the bot is, as one frozen value: what `bot status` and the pulse show."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -132,12 +132,17 @@ class BotStatus:
     unknown: tuple[Intent, ...]
     faults: tuple[FaultStatus, ...]
     halted_symbols: Mapping[str, str]
-    unread_rows: tuple[str, ...]
+    alerts: tuple[str, ...]
+    """What stays wrong, or waits for a person, as long as it does: a sentence each."""
     phases: Mapping[Exchange, Phase]
     counts: Mapping[str, int]
     orders_today: Mapping[str, int]
     """What has become of the orders of the day, also of those of an earlier run."""
     day_result: int
+
+
+STANDING: Final[tuple[Callable[[State], Iterable[str]], ...]] = (set_aside.alerts,)
+"""Who says what stays wrong now, the most urgent first."""
 
 
 def status_of(state: State) -> BotStatus:
@@ -180,7 +185,7 @@ def status_of(state: State) -> BotStatus:
             for each in state.faults.values()
         ),
         halted_symbols=dict(state.halted_symbols),
-        unread_rows=set_aside.alerts(state),
+        alerts=tuple(text for find in STANDING for text in find(state)),
         phases={exchange: seen.phase for exchange, seen in state.phases.items()},
         counts=dict(state.counts),
         orders_today=_orders_today(state),

@@ -22,8 +22,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from bot.domain import message
-from bot.domain.message import Event, OperatorActed
+from bot.domain import asked, message
+from bot.domain.asked import Action, OperatorActed
+from bot.domain.message import Event
 from bot.runtime.activity import Activity
 
 ASKS_MAX: Final = 1_000
@@ -43,9 +44,9 @@ class Urgency(IntEnum):
 JUST_OPERATORS: Final = (Urgency.OPERATOR,)
 
 URGENCY: Final[Mapping[type[Event], Urgency]] = {
-    message.OperatorActed: Urgency.OPERATOR,
-    message.AmendAsked: Urgency.OPERATOR,
-    message.CancelAsked: Urgency.OPERATOR,
+    asked.OperatorActed: Urgency.OPERATOR,
+    asked.AmendAsked: Urgency.OPERATOR,
+    asked.CancelAsked: Urgency.OPERATOR,
     message.FaultFound: Urgency.OPERATOR,
     message.JournalHealthChanged: Urgency.OPERATOR,
     message.SendStarted: Urgency.ANSWER,
@@ -140,7 +141,7 @@ class Inbox:
 
         False when it is not taken, as too many others wait.
         """
-        is_safer = isinstance(event, OperatorActed) and event.action is not message.Action.RESUME
+        is_safer = isinstance(event, OperatorActed) and event.action is not Action.RESUME
         if len(self._lines[Urgency.OPERATOR]) >= ASKS_MAX and not is_safer:
             return False
         is_over = self._ranking is not _AT_THE_START

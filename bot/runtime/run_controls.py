@@ -10,8 +10,8 @@ from datetime import timedelta
 from typing import Final, Protocol
 
 from bot.broker.link import ORDER_BOUNDS
+from bot.domain.asked import Action, OperatorActed
 from bot.domain.entry import Entry, RunState, StateChanged
-from bot.domain.message import Action, OperatorActed
 from bot.domain.recovery import Recovery
 from bot.protocol.secret import Secret
 from bot.runtime.daemon import Parts, unanswered

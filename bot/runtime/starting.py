@@ -13,8 +13,8 @@ from typing import Final, TypeVar
 
 from bot.broker.budget import Waiter
 from bot.broker.errors import BrokerError, is_unknown, refuses_key
+from bot.domain.asked import Action, OperatorActed
 from bot.domain.entry import RunState, StateChanged
-from bot.domain.message import Action, OperatorActed
 from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS
 from bot.domain.recovery import Recovery
 from bot.runtime.commits import Commits

@@ -4,16 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from bot.domain.asked import AmendAsked, CancelAsked
 from bot.domain.entry import Fill, Note, OrderUpdated, Transition
-from bot.domain.message import (
-    AmendAnswered,
-    AmendAsked,
-    AmendOrder,
-    CancelAsked,
-    CancelOrder,
-    ReadOrder,
-    ReadTodaysOrders,
-)
+from bot.domain.message import AmendAnswered, AmendOrder, CancelOrder, ReadOrder, ReadTodaysOrders
 from bot.domain.order import OrderState
 from bot.domain.outcome import Accepted, Refused, Unknown
 from bot.domain.recovery import Recovery

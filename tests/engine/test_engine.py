@@ -1,6 +1,7 @@
 import typing
 
 from bot.domain import message
+from bot.domain.asked import Action
 from bot.domain.entry import RunState, Transition
 from bot.domain.instrument import PHASE_WORDS, Phase
 from bot.domain.message import PlaceOrder, Record, TimePassed
@@ -22,7 +23,7 @@ def test_every_event_has_a_handler():
 def test_every_table_is_complete():
     assert set(PHASE_WORDS) == set(Phase)
     assert set(status._OUTCOMES) == set(SendState)
-    assert set(ACTIONS) == set(message.Action)
+    assert set(ACTIONS) == set(Action)
     assert (
         set(PRIORITY)
         == set(REFUSAL_CODES)

@@ -7,16 +7,14 @@ from typing import Any, cast
 
 import pytest
 
+from bot.domain.asked import Action, CancelAsked, OperatorActed
 from bot.domain.entry import Fill, IntentMoved, Note, RunState, StateChanged, Transition
 from bot.domain.errors import Fault
 from bot.domain.message import (
-    Action,
     BurnNonce,
-    CancelAsked,
     CancelOrder,
     FaultFound,
     NonceBurnt,
-    OperatorActed,
     PlaceOrder,
     ReadOrder,
     ReadTodaysOrders,

@@ -12,15 +12,12 @@ from datetime import timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bot.domain.asked import Action, AmendAsked, CancelAsked, OperatorActed
 from bot.domain.errors import Fault
 from bot.domain.message import (
-    Action,
     AmendAnswered,
-    AmendAsked,
     CancelAnswered,
-    CancelAsked,
     NonceBurnt,
-    OperatorActed,
     OrderRead,
     TodaysOrdersRead,
     TradingDayStarted,

@@ -2,15 +2,14 @@ from datetime import timedelta
 
 import pytest
 
+from bot.domain.asked import Action, OperatorActed
 from bot.domain.entry import Note, RunState, StateChanged, StrategySwitched, Verdict
 from bot.domain.instrument import Phase
 from bot.domain.message import (
-    Action,
     BrokerHealthChanged,
     CancelAnswered,
     CancelOrder,
     JournalHealthChanged,
-    OperatorActed,
     PlaceAnswered,
     PlaceOrder,
     ReadOrder,

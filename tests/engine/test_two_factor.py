@@ -3,12 +3,11 @@ from datetime import timedelta
 
 import pytest
 
+from bot.domain.asked import Action, OperatorActed
 from bot.domain.entry import AuthEvent, Decision, IntentMoved, RunState, StateChanged, Verdict
 from bot.domain.message import (
-    Action,
     CancelAnswered,
     DropToken,
-    OperatorActed,
     PlaceOrder,
     ReadOrder,
     ReadOrderToCancel,

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from bot.domain.asked import Action, OperatorActed
 from bot.domain.entry import (
     Decision,
     Fill,
@@ -17,11 +18,9 @@ from bot.domain.entry import (
 )
 from bot.domain.instrument import Exchange, Phase
 from bot.domain.message import (
-    Action,
     BarClosed,
     NonceBurnt,
     Noted,
-    OperatorActed,
     PhaseChanged,
     PlaceOrder,
     Reconciled,

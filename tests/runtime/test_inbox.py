@@ -6,16 +6,14 @@ from datetime import datetime, time, timedelta
 from random import Random
 from typing import get_args
 
+from bot.domain.asked import Action, CancelAsked, OperatorActed
 from bot.domain.entry import Note
 from bot.domain.instrument import Exchange
 from bot.domain.message import (
-    Action,
-    CancelAsked,
     Event,
     FaultFound,
     NonceBurnt,
     Noted,
-    OperatorActed,
     OrderRead,
     QuoteReceived,
     Recovered,

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from bot.broker.writes import Objection, SignedRequest
+from bot.domain.asked import Action, OperatorActed
 from bot.domain.entry import (
     AttemptStarted,
     Decision,
@@ -20,12 +21,10 @@ from bot.domain.entry import (
     Verdict,
 )
 from bot.domain.message import (
-    Action,
     Command,
     Event,
     InstrumentsRead,
     Noted,
-    OperatorActed,
     PlaceAnswered,
     PlaceOrder,
     ReadAccount,

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from bot.domain.asked import Action, OperatorActed
 from bot.domain.entry import Note, RunState, StateChanged
 from bot.domain.message import (
-    Action,
     AmendAnswered,
     AmendOrder,
     BurnNonce,
@@ -18,7 +18,6 @@ from bot.domain.message import (
     Command,
     Event,
     JournalHealthChanged,
-    OperatorActed,
     ReadAccount,
     Record,
     TimerFired,

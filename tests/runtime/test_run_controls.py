@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import cast
 
 from bot.clock import Clock, SimulatedClock
+from bot.domain.asked import Action, OperatorActed
 from bot.domain.entry import RunState, StateChanged
-from bot.domain.message import Action, OperatorActed
 from bot.runtime.activity import Activity, AllAtOnce, Tasks
 from bot.runtime.daemon import Parts
 from bot.runtime.inbox import Inbox

@@ -118,7 +118,7 @@ def lines_of(status: Mapping[str, object], which: str) -> Iterator[str]:
         yield from _rows("unknown", [news])
     for symbol, reason in found.inner("halted_symbols").items():
         yield from _rows("halted", [f"{symbol}: {reason}"])
-    yield from _rows("unread", found.words("unread_rows"))
+    yield from _rows("alert", found.words("alerts"))
     yield from _rows("2FA", [_second_factor(found.inner("two_factor"))])
     yield from _rows("journal", [found.text("journal")])
     yield from _rows("requests", list(_rate(found.inner("rate"))))

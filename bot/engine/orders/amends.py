@@ -13,8 +13,9 @@ unmatched part was changed: done. One PUT per ask, ever.
 from dataclasses import replace
 from typing import Final
 
+from bot.domain.asked import AmendAsked
 from bot.domain.entry import CheckResult, Decision, Numbers, OrderResultSeen, Transition, Verdict
-from bot.domain.message import AmendAnswered, AmendAsked, AmendOrder, ReadOrder
+from bot.domain.message import AmendAnswered, AmendOrder, ReadOrder
 from bot.domain.order import OrderReport, OrderState
 from bot.domain.outcome import Accepted, NotSent, Refused
 from bot.engine import gate

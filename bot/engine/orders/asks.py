@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
+from bot.domain.asked import AmendAsked, CancelAsked
 from bot.domain.entry import CheckResult, Decision, Verdict
 from bot.domain.instrument import PHASE_WORDS
-from bot.domain.message import AmendAsked, CancelAsked
 from bot.domain.order import OrderType, Side, type_word
 from bot.engine.orders import cancels
 from bot.engine.requests import view_of

@@ -8,8 +8,8 @@ from typing import Final
 
 from bot.broker.errors import BrokerError, is_unknown
 from bot.config.problems import OperatorMistake
+from bot.domain.asked import Action, AmendAsked, CancelAsked, OperatorActed
 from bot.domain.entry import RunState
-from bot.domain.message import Action, AmendAsked, CancelAsked, OperatorActed
 from bot.protocol.secret import Secret
 from bot.runtime import api
 from bot.runtime.control.shapes import (

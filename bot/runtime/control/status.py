@@ -67,7 +67,7 @@ def status_of(parts: Parts, facts: Facts) -> Fields:
         "unknown": [intent.intent_id for intent in status.unknown],
         "faults": [fields_of(each) for each in status.faults],
         "halted_symbols": dict(status.halted_symbols),
-        "unread_rows": list(status.unread_rows),
+        "alerts": list(status.alerts),
         "counts": dict(status.counts),
         "orders_today": dict(status.orders_today),
         "day_result": status.day_result,

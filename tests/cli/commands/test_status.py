@@ -59,7 +59,7 @@ RUNNING: Final[dict[str, Any]] = {
     ],
     "unknown": ["L-0008"],
     "halted_symbols": {"VNM": "executed more than ordered"},
-    "unread_rows": ["the day order book's row ORD9 can't be read"],
+    "alerts": ["the day order book's row ORD9 can't be read"],
     "counts": {"orders": 3, "filled": 2, "cancelled": 1, "skips": 40},
     "orders_today": {"filled": 8, "rejected": 1, "partly filled": 2, "never placed": 1, "open": 0},
     "rate": {"used": 12, "per_minute": 60, "waiting": 7, "is_degraded": False, "starved": ""},
@@ -91,7 +91,7 @@ def test_a_running_bot_known_reason() -> None:
         "held        L-0007 BUY 100 FPT waits for 2FA until 09:41",
         "unknown     L-0008: outcome not known yet; never sent again (bot order L-0008)",
         "halted      VNM: executed more than ordered",
-        "unread      the day order book's row ORD9 can't be read",
+        "alert       the day order book's row ORD9 can't be read",
         (
             "2FA         needed: no orders, changes or cancels without a token. Give one: bot otp"
             " · 3 signals missed (bot decisions --missed)"

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from bot.domain.asked import Action, AmendAsked, CancelAsked, OperatorActed
 from bot.domain.entry import (
     AttemptFinished,
     Decision,
@@ -19,14 +20,10 @@ from bot.domain.entry import (
 )
 from bot.domain.instrument import Phase
 from bot.domain.message import (
-    Action,
     AmendAnswered,
-    AmendAsked,
     AmendOrder,
-    CancelAsked,
     CancelOrder,
     DropToken,
-    OperatorActed,
     ReadOrder,
     ReadOrderToCancel,
     TimePassed,

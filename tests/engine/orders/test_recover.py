@@ -3,13 +3,12 @@ from datetime import timedelta
 
 import pytest
 
+from bot.domain.asked import Action, OperatorActed
 from bot.domain.entry import Fill, IntentMoved, RunState, Transition
 from bot.domain.message import (
-    Action,
     BurnNonce,
     CancelOrder,
     NonceBurnt,
-    OperatorActed,
     PlaceOrder,
     ReadAccount,
     ReadTodaysOrders,

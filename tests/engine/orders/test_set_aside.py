@@ -80,9 +80,9 @@ def test_a_row_is_told_once_by_its_id() -> None:
         stage.after(1).book(set_aside=[OF_HPG])
 
     [told] = _alerts(stage)
-    assert stage.engine.status().unread_rows == (told,)
+    assert stage.engine.status().alerts == (told,)
     stage.after(1).book()
-    assert stage.engine.status().unread_rows == ()
+    assert stage.engine.status().alerts == ()
     assert told.startswith("the day order book's row ORD9 can't be read (qtty: Field required)")
 
 

@@ -1,0 +1,54 @@
+"""What a person asks of a running bot: events of the engine, judged before anything changes.
+
+Like all events they carry `at`, market time, UTC; `by` is who asks (operator, cli, a strategy).
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+
+class Action(StrEnum):
+    """What an operator may do to the bot."""
+
+    PAUSE = "pause"
+    RESUME = "resume"
+    HALT = "halt"
+    STOP = "stop"
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorActed:
+    """An operator's command to the bot, or to one `strategy`."""
+
+    at: datetime
+    action: Action
+    reason: str
+    by: str
+    strategy: str | None = None
+    cancel_open: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AmendAsked:
+    """Somebody asks to change one field of an order; `quantity` is the new total."""
+
+    at: datetime
+    order_id: str
+    limit_price: int | None
+    quantity: int | None
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CancelAsked:
+    """Somebody asks to cancel an order, or all that are open: `order_id` None."""
+
+    at: datetime
+    order_id: str | None
+    by: str
+    reason: str
+
+
+Asked = OperatorActed | AmendAsked | CancelAsked
