@@ -159,6 +159,7 @@ async def set_stage(folder: Path, url: str, script: Scenario | None = None) -> S
         broker.client,
         account,
         clock,
+        clock,
         Health(clock, events.append),
         events.append,
         lambda: clock.now().timestamp(),

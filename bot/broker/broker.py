@@ -1,11 +1,12 @@
 """The broker's side of a run, wired: one key, one budget, one clock offset."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from bot.broker.budget import RequestBudget, Waiter
 from bot.broker.channel import Channel, KeyBreaker
 from bot.broker.client import BrokerClient
-from bot.broker.clock_offset import ClockOffset, OnSkew
+from bot.broker.clock_offset import MAX_OFFSET, ClockOffset, OnSkew
 from bot.broker.connect import connect_lanes
 from bot.broker.drift_watch import DriftWatch, OnDrift
 from bot.broker.link import BURN_BOUNDS, ORDER_BOUNDS, READ_BOUNDS, AsgiApp, Bounds, Traffic
@@ -55,6 +56,7 @@ def open_broker(
     bounds: AllBounds | None = None,
     on_drift: OnDrift | None = None,
     on_skew: OnSkew | None = None,
+    max_offset: timedelta = MAX_OFFSET,
 ) -> Broker:
     """Make the parts; nothing is sent yet. With `app` the broker is an application in this process,
     and with DryWriter as `writes` no order leaves.
@@ -63,7 +65,8 @@ def open_broker(
     budget's. Raises ForbiddenAddress.
     """
     bounds = bounds or AllBounds()
-    traffic, offset = Traffic(max_concurrent=max_concurrent), ClockOffset(wire, on_skew)
+    traffic = Traffic(max_concurrent=max_concurrent)
+    offset = ClockOffset(wire, on_skew, max_offset=max_offset)
     breaker, watch = KeyBreaker(offset, wire), DriftWatch(on_drift)
     signer, two_factor = Signer(credentials, offset, make_nonce), TwoFactor(offset)
     links = connect_lanes(base_url, traffic=traffic, app=app)

@@ -17,10 +17,13 @@ from typing import Final
 from bot.clock import Clock
 
 WARN_OFFSET: Final = timedelta(seconds=5)
-BLOCK_OFFSET: Final = timedelta(seconds=20)
-"""The broker takes timestamps within 30 s of its clock (open API, signing); writes stop before."""
+MAX_OFFSET: Final = timedelta(seconds=20)
+"""The broker takes timestamps within 30 s of its clock (open API, signing); orders stop before."""
+_BACK_BY: Final = timedelta(seconds=1)
+"""How far below a border an offset must come back to be good again: one that lies on it would be
+told of at every answer."""
 OnSkew = Callable[[timedelta], None]
-"""Gets the offset, once for each time that it becomes worth a warning, or begins to block."""
+"""Gets the offset each time that it becomes worth a warning, begins to block, or is good again."""
 _YEARS: Final = range(1970, 2100)
 """A Date of another year is nonsense, and too near to where a calendar ends to reckon with."""
 _SECOND: Final = timedelta(seconds=1)
@@ -46,18 +49,22 @@ class ClockOffset:
     `value` is the estimate: zero when the clocks may agree, positive when the broker is ahead.
     """
 
-    def __init__(self, wire: Clock, on_skew: OnSkew | None = None) -> None:
+    def __init__(
+        self, wire: Clock, on_skew: OnSkew | None = None, *, max_offset: timedelta = MAX_OFFSET
+    ) -> None:
         self.value = _ZERO
         self._wire = wire
         self._on_skew = on_skew
+        self._max_offset = max_offset
+        self._passed = 0
         self._known = Interval(_ZERO, _ZERO)
         self._has_proof = False
         self._dissent: Interval | None = None
 
     @property
     def blocks_writes(self) -> bool:
-        """True from 20 s."""
-        return abs(self.value) >= BLOCK_OFFSET
+        """True from `max_offset`."""
+        return abs(self.value) >= self._max_offset
 
     def now(self) -> datetime:
         """The broker's time, as well as we know it."""
@@ -79,12 +86,16 @@ class ClockOffset:
             self._dissent = seen
             return
         self._has_proof, self._dissent = True, None
-        before, low, high = self.value, self._known.low, self._known.high
+        low, high = self._known.low, self._known.high
         self.value = _ZERO if low <= _ZERO <= high else (low + high) / 2
-        for border in (WARN_OFFSET, BLOCK_OFFSET):
-            if abs(before) < border <= abs(self.value) and self._on_skew is not None:
+        borders = (WARN_OFFSET, self._max_offset)
+        passed = sum(abs(self.value) >= border for border in borders)
+        not_back = sum(abs(self.value) > border - _BACK_BY for border in borders)
+        now_passed = max(passed, min(self._passed, not_back))
+        if now_passed != self._passed:
+            self._passed = now_passed
+            if self._on_skew is not None:
                 self._on_skew(self.value)
-                break
 
 
 @lru_cache(maxsize=8)

@@ -77,8 +77,8 @@ class OrderWriter:
     ) -> Answer | NoAnswer:
         """Send a prepared write once; goes on to its end when the caller is cancelled.
 
-        Not sent for certain: when our clock is 20 s off the broker's, when the request budget has
-        no room within 10 s, and when `objection`, asked after that wait, returns one. A 429 is
+        Not sent for certain: when our clock is too far off the broker's, when the request budget
+        has no room within 10 s, and when `objection`, asked after that wait, returns one. A 429 is
         noted for the budget and returned.
         """
         if self._offset.blocks_writes:

@@ -10,7 +10,7 @@ Both are frozen; nothing else crosses its border.
 """
 
 from dataclasses import dataclass
-from datetime import date, datetime, time
+from datetime import date, datetime, time, timedelta
 
 from bot.domain.account import AccountSnapshot, ShareholderRight
 from bot.domain.asked import Asked
@@ -216,6 +216,17 @@ class JournalHealthChanged(BrokerHealthChanged):
 
 
 @dataclass(frozen=True, slots=True)
+class ClockOffsetChanged:
+    """Our clock has become wrong enough to be told of, or to stop orders, or is good again.
+
+    `offset` is the broker's time minus ours.
+    """
+
+    at: datetime
+    offset: timedelta
+
+
+@dataclass(frozen=True, slots=True)
 class FaultFound:
     """Something outside the engine has raised; `where` names it. Entries are halted."""
 
@@ -248,6 +259,7 @@ Event = (
     | TwoFactorMissing
     | BrokerHealthChanged
     | JournalHealthChanged
+    | ClockOffsetChanged
     | FaultFound
     | Noted
     | Seen

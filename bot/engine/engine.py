@@ -71,6 +71,7 @@ HANDLERS: Final[Mapping[type[Event], Callable[[State, Never], None]]] = {
     message.TwoFactorMissing: gate.on_two_factor_missing,
     message.BrokerHealthChanged: gate.on_broker_health,
     message.JournalHealthChanged: gate.on_journal_health,
+    message.ClockOffsetChanged: gate.on_clock_offset,
     asked.OperatorActed: operator.on_operator,
     asked.AmendAsked: amends.on_amend_asked,
     asked.CancelAsked: asks.on_cancel_asked,

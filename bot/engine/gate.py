@@ -14,7 +14,8 @@ EngineError           what can go wrong in the engine: our own bugs only
 └── IllegalMove       a state machine was asked for a move that its table does not have
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from datetime import timedelta
 from functools import partial
 from typing import Final, ParamSpec
 
@@ -22,13 +23,14 @@ from bot.domain.entry import AuthEvent, RunState, StateChanged, StrategySwitched
 from bot.domain.errors import Fault
 from bot.domain.message import (
     BrokerHealthChanged,
+    ClockOffsetChanged,
     DropToken,
     FaultFound,
     JournalHealthChanged,
     TwoFactorMissing,
 )
 from bot.domain.order import Side
-from bot.engine.state import BY_ENGINE, BY_JOURNAL, LASTING, PRIORITY, Cause, State
+from bot.engine.state import BY_CLOCK, BY_ENGINE, BY_JOURNAL, LASTING, PRIORITY, Cause, State
 from bot.engine.tracked import StrategyState, TrackedFault
 
 REFUSAL_CODES: Final = {
@@ -46,6 +48,8 @@ PAUSED: Final = "paused"
 DISABLED: Final = "disabled"
 BY_LIMIT: Final = "limit"
 
+WARN_OFFSET: Final = timedelta(seconds=5)
+"""A clock that is further off than this is told of: so far are orders sent, but it gets worse."""
 ENGINE_FAULT: Final = "engine fault"
 
 
@@ -129,26 +133,56 @@ def prove(state: State, order_id: str, intent_id: str | None) -> None:
 
 def on_broker_health(state: State, event: BrokerHealthChanged) -> None:
     """No new orders while reads fail: the market and account they would meet are not known."""
-    _degrade(state, event, "broker")
+    _degrade(state, "broker", event.detail, is_over=event.is_healthy)
 
 
 def on_journal_health(state: State, event: JournalHealthChanged) -> None:
     """No new orders while nothing can be written: none leaves that is not in the journal."""
-    _degrade(state, event, BY_JOURNAL)
+    _degrade(state, BY_JOURNAL, event.detail, is_over=event.is_healthy)
 
 
-def _degrade(state: State, event: BrokerHealthChanged, by: str) -> None:
+def on_clock_offset(state: State, event: ClockOffsetChanged) -> None:
+    """No new orders while our clock is so far off that a lost one could not be told by its time."""
+    offset, most, before = event.offset, state.settings.clock_max_offset, state.gate.skew
+    seconds, most_s = round(offset.total_seconds()), round(most.total_seconds())
+    state.gate.skew = offset if abs(offset) >= WARN_OFFSET else None
+    if state.gate.skew is not None:
+        facts = {"offset_s": seconds, "limit_s": most_s}
+        state.alert("CLOCK_OFFSET", _skew_words(offset, most), facts)
+    elif before is not None:
+        state.note("RESUME", "our clock agrees with the broker's again", {"offset_s": seconds})
+    text = f"our clock is {seconds:+} s off the broker's"
+    _degrade(state, BY_CLOCK, text, is_over=abs(offset) < most)
+
+
+def alerts(state: State) -> Iterable[str]:
+    """Return how wrong our clock is, where it is."""
+    skew = state.gate.skew
+    return () if skew is None else (_skew_words(skew, state.settings.clock_max_offset),)
+
+
+def _skew_words(offset: timedelta, most: timedelta) -> str:
+    seconds, most_s = round(offset.total_seconds()), round(most.total_seconds())
+    is_over = abs(offset) >= most
+    now_is = "no order is sent and cancels go on" if is_over else "orders still go on"
+    return (
+        f"our clock is {seconds:+} s off the broker's: {now_is} (from {most_s} s on none is sent). "
+        "Set the clock of this machine, and find out why it is not synchronised"
+    )
+
+
+def _degrade(state: State, by: str, detail: str, *, is_over: bool) -> None:
     """The end of one trouble is not the end of the other; the journal's is the one that shows."""
     troubles = state.gate.troubles
-    if event.is_healthy:
-        troubles.pop(by, None)
-    else:
-        troubles[by] = event.detail
+    if is_over and troubles.pop(by, None) is None:
+        return
+    if not is_over:
+        troubles[by] = detail
     if troubles:
         shown = max(troubles, key=lambda name: name == BY_JOURNAL)
         close(state, RunState.DEGRADED, troubles[shown], shown)
     else:
-        lift(state, RunState.DEGRADED, event.detail, by)
+        lift(state, RunState.DEGRADED, detail, by)
 
 
 # ------------------------------------------------------------------------- the switch of a strategy

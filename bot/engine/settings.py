@@ -33,7 +33,8 @@ class EngineSettings:
     `halt_on_drift_of_external`. `pause_on_cash_difference`: VND above which cash that no order here
     explains pauses the bot, None: it is only noted. `amend_enabled` is off: what the broker's
     modify does to a partly matched order is documented in words only; cancelling and ordering again
-    is understood.
+    is understood. `clock_max_offset`: from here on orders stop, and by so much a row's own time may
+    differ from ours.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -54,14 +55,14 @@ class EngineSettings:
     unknown_policy: UnknownPolicy = UnknownPolicy.FENCE_AND_HORIZON
     absent_reads: int = 3
     signal_ttl: timedelta = timedelta(seconds=5)
-    clock_skew: timedelta = timedelta(seconds=5)
+    clock_max_offset: timedelta = timedelta(seconds=20)
     timestamp_life: timedelta = timedelta(seconds=30)
     book_lag: timedelta = timedelta(seconds=60)
 
     @property
     def horizon(self) -> timedelta:
         """After this long a lost place can neither arrive nor be missing in the day order book."""
-        return self.timestamp_life + 2 * self.clock_skew + self.book_lag
+        return self.timestamp_life + 2 * self.clock_max_offset + self.book_lag
 
 
 @dataclass(frozen=True, slots=True)

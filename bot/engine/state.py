@@ -3,7 +3,7 @@
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Final
 
 from bot.domain.account import AccountSnapshot, ShareholderRight
@@ -49,6 +49,8 @@ LASTING: Final = (RunState.HALTED, RunState.PAUSED)
 """States that a restart does not end, the stronger one first."""
 BY_ENGINE: Final = "engine"
 """Who closed the gate when the engine's own fault did: open orders stay, then and at a restart."""
+BY_CLOCK: Final = "clock"
+"""Who closed it when our clock was too far from the broker's."""
 BY_JOURNAL: Final = "journal"
 """Who closed it when nothing could be written."""
 
@@ -72,7 +74,8 @@ class Gate:
 
     `kept` is the state that a restart would begin with, `missed` counts the signals refused for
     want of a token. `sweeps` is why an order that was still on its way is cancelled when it turns
-    up; empty: it is not. `troubles` are why the bot is DEGRADED, by who found it so.
+    up; empty: it is not. `troubles` are why the bot is DEGRADED, by who found it so. `skew` is how
+    far our clock is off, where that is worth a word.
     """
 
     troubles: dict[str, str] = field(default_factory=dict)
@@ -88,6 +91,7 @@ class Gate:
     missed: int = 0
     has_stopped: bool = False
     sweeps: str = ""
+    skew: timedelta | None = None
 
     @property
     def is_asleep(self) -> bool:

@@ -19,11 +19,11 @@ from bot.broker.signer import Credentials
 from bot.broker.writes import OrderWriter
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.config.settings.load import Loaded
-from bot.config.settings.model import RiskSettings
+from bot.config.settings.model import Settings
 from bot.config.strategies.invoke import invoke
 from bot.domain.account import SubAccount
 from bot.domain.entry import Note, Number
-from bot.domain.message import Noted
+from bot.domain.message import ClockOffsetChanged, Noted
 from bot.domain.rulebook import Rulebook
 from bot.engine.engine import Engine, Guard
 from bot.engine.settings import EngineSettings, LoadedStrategy
@@ -62,7 +62,8 @@ def connect_broker(
             app=access.app,
             writes=writes,
             on_drift=partial(note_drift, environment, post),
-            on_skew=partial(note_skew, environment, post),
+            on_skew=lambda offset: post(ClockOffsetChanged(environment.market.now(), offset)),
+            max_offset=timedelta(seconds=settings.clock.max_offset_s),
         )
     except ForbiddenAddress as error:
         raise OperatorMistake.of("E-CFG-043", f"broker.base_url: {error.reason}") from error
@@ -97,22 +98,16 @@ def note_drift(environment: Environment, post: Post, news: tuple[Drifted, ...]) 
     post(Noted(now, Note(now, "DRIFT", text, numbers)))
 
 
-def note_skew(environment: Environment, post: Post, offset: timedelta) -> None:
-    """Journal and show that our clock is far from the broker's."""
-    now, seconds = environment.market.now(), offset.total_seconds()
-    text = f"our clock is {seconds:+.0f} s off the broker's; from 20 s on no order is sent"
-    post(Noted(now, Note(now, "CLOCK", text, {"offset_s": seconds})))
-
-
 def make_engine(
-    risk: RiskSettings,
+    settings: Settings,
     rulebook: Rulebook,
     strategies: Sequence[LoadedStrategy],
     guard: Guard,
     must_yield: Callable[[], bool],
 ) -> Engine:
-    """Make the engine of these strategies, with what `risk:` says in its own terms."""
-    settings = EngineSettings(
+    """Make the engine of these strategies, with the settings in its own terms."""
+    risk = settings.risk
+    own = EngineSettings(
         limits=risk.all_strategies,
         max_quote_age=timedelta(seconds=risk.max_quote_age_s),
         signal_ttl=timedelta(seconds=risk.signal_ttl_s),
@@ -120,11 +115,12 @@ def make_engine(
         max_unknown_per_account=risk.max_unknown,
         amend_enabled=risk.allow_amend,
         pause_on_cash_difference=risk.pause_on_cash_difference_vnd,
+        clock_max_offset=timedelta(seconds=settings.clock.max_offset_s),
     )
     return Engine(
         rulebook=rulebook,
         strategies=strategies,
-        settings=settings,
+        settings=own,
         invoke=invoke,
         guard=guard,
         must_yield=must_yield,

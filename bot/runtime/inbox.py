@@ -49,6 +49,7 @@ URGENCY: Final[Mapping[type[Event], Urgency]] = {
     asked.CancelAsked: Urgency.OPERATOR,
     message.FaultFound: Urgency.OPERATOR,
     message.JournalHealthChanged: Urgency.OPERATOR,
+    message.ClockOffsetChanged: Urgency.ANSWER,
     message.SendStarted: Urgency.ANSWER,
     message.PlaceAnswered: Urgency.ANSWER,
     message.CancelAnswered: Urgency.ANSWER,

@@ -7,7 +7,7 @@ broker unhealthy, the next success makes it healthy again.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from typing import Final, TypeVar
 
@@ -31,6 +31,8 @@ from bot.runtime.activity import Post, RightOfWay
 from bot.runtime.worlds.environment import Elapsed
 
 FAILURES_MAX: Final = 3
+ROW_TIMES_STEP: Final = timedelta(seconds=1)
+"""Rows tell their time to the second."""
 MORNING: Final = timedelta(hours=8)
 """After midnight: by then what goes ex on a day has been booked."""
 
@@ -70,6 +72,8 @@ class DayOrderBook:
     client: BrokerClient
     account: SubAccount
     clock: Clock
+    brokers_clock: Clock
+    """By which the broker stamps its rows: the market's, as far as we know how far ours is off."""
     health: Health
     post: Post
     elapsed_s: Elapsed
@@ -129,7 +133,15 @@ class DayOrderBook:
         self.ids.update([report.order_id for report in found.reports])
         self.ids.update([row.order_id for row in found.set_aside if row.order_id])
         account, at = self.account.extended_id, self.clock.now()
-        self.post(TodaysOrdersRead(at, account, found.reports, asked_at, found.set_aside))
+        reports, offset = found.reports, self.brokers_clock.now() - at
+        if abs(offset) >= ROW_TIMES_STEP:
+            reports = tuple([_by_our_clock(each, offset) for each in reports])
+        self.post(TodaysOrdersRead(at, account, reports, asked_at, found.set_aside))
+
+
+def _by_our_clock(report: OrderReport, offset: timedelta) -> OrderReport:
+    placed_at = report.placed_at
+    return report if placed_at is None else replace(report, placed_at=placed_at - offset)
 
 
 @dataclass(eq=False, slots=True)

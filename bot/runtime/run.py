@@ -308,14 +308,15 @@ class Run:
         self, commits: Commits, epoch: int, broker: Broker, account: SubAccount
     ) -> Parts:
         settings, environment, post = self._loaded.settings, self.environment, self._inbox.post
-        market, client = environment.market, broker.client
-        health = Health(market, post)
-        day_order_book = DayOrderBook(client, account, market, health, post, environment.elapsed_s)
+        market, client, health = environment.market, broker.client, Health(environment.market, post)
+        brokers = broker.offset if environment.has_machines_time else market
+        elapsed_s = environment.elapsed_s
+        day_order_book = DayOrderBook(client, account, market, brokers, health, post, elapsed_s)
         of_account = partial(replace, account=account.extended_id)
         strategies = [replace(each, plan=of_account(each.plan)) for each in self._strategies]
         time_slice = TimeSlice(environment.pace.slice_s)
         engine = make_engine(
-            settings.risk, self._rulebook, strategies, self._faults.guard, time_slice.is_over
+            settings, self._rulebook, strategies, self._faults.guard, time_slice.is_over
         )
         return Parts(
             environment=environment,

@@ -108,7 +108,7 @@ def test_the_warning_is_given_once_for_each_time_that_the_clock_goes_wrong():
     for offset_s in (0, 0, 7, 7, 7, 0, 0, 0, -7, -7, -7):
         bench.answer(offset_s)
 
-    assert [round(each.total_seconds()) for each in told] == [7, -7]
+    assert [round(each.total_seconds()) for each in told] == [7, 0, -7]
 
 
 def test_a_clock_that_goes_on_to_where_writes_stop_is_told_of_again():
@@ -119,7 +119,27 @@ def test_a_clock_that_goes_on_to_where_writes_stop_is_told_of_again():
     for offset_s in (0, 8, 8, 8, 25, 25, 25, 8, 8):
         bench.answer(offset_s)
 
-    assert [round(each.total_seconds()) for each in told] == [8, 25]
+    assert [round(each.total_seconds()) for each in told] == [8, 25, 8]
+
+
+def test_a_clock_on_the_border_is_told_of_once():
+    told: list[timedelta] = []
+    bench = Bench()
+    bench.offset = ClockOffset(bench.clock, told.append)
+
+    for offset_s in (0, 20.6, 20.6, 19.3, 19.3, 20.6, 20.6, 19.3, 19.3):
+        bench.answer(offset_s)
+
+    assert len(told) == 1
+
+
+def test_where_writes_stop_is_a_setting():
+    bench = Bench()
+    bench.offset = ClockOffset(bench.clock, max_offset=timedelta(seconds=7))
+    for _ in range(4):
+        bench.answer(8)
+
+    assert bench.offset.blocks_writes
 
 
 def test_now_is_the_brokers_time():

@@ -1,11 +1,14 @@
 """Reads as background work."""
 
 import asyncio
+from datetime import timedelta
 
-from bot.domain.message import Event, OrderRead
+from bot.clock import SimulatedClock
+from bot.domain.message import Event, OrderRead, TodaysOrdersRead
 from bot.runtime.activity import RightOfWay
-from bot.runtime.reads import Health, Reads
+from bot.runtime.reads import DayOrderBook, Health, Reads
 from tests.broker.played_broker import ACCOUNT, Reply, desk
+from tests.protocol.samples import ROW_JSON
 
 UNKNOWN = Reply({"error_code": "404", "message": "unknown"}, 404)
 
@@ -39,3 +42,21 @@ async def test_a_poll_of_the_market_lets_an_order_go_first() -> None:
     way.end()
     await asyncio.gather(*polls)
     assert len(bench.played.asked) == 3
+
+
+async def test_a_rows_own_time_is_told_by_our_clock_where_the_brokers_is_known_to_be_off() -> None:
+    posted: list[Event] = []
+    bench = desk(*[Reply({"error_code": "0", "result": [ROW_JSON]})] * 2)
+    now, ahead = bench.clock.now(), timedelta(seconds=12)
+    for brokers in (bench.clock, SimulatedClock(now + ahead)):
+        health = Health(bench.clock, posted.append)
+        book = DayOrderBook(
+            bench.broker.client, ACCOUNT, bench.clock, brokers, health, posted.append, lambda: 0.0
+        )
+        await book.read()
+
+    as_told, by_ours = [
+        event.reports[0].placed_at for event in posted if isinstance(event, TodaysOrdersRead)
+    ]
+    assert as_told is not None
+    assert by_ours == as_told - ahead

@@ -60,6 +60,15 @@ class JournalSettings(Section):
     """A write that has not returned by then: no order leaves until it does (wall clock)."""
 
 
+class ClockSettings(Section):
+    """How far our clock may be from the broker's."""
+
+    max_offset_s: Annotated[int, whole(6, 25)] = 20
+    """From here on no order is sent, from 5 s there is a warning. An order that got lost is looked
+    for among rows whose time is off by as much.
+    """
+
+
 class RiskSettings(Section):
     """How careful to be, for all strategies together."""
 
@@ -153,6 +162,7 @@ class Settings(FileModel):
     """
     state_dir: Annotated[str, text()] | None = None
     """A folder for journal, control socket and ledger; default: below the XDG state folder."""
+    clock: ClockSettings = ClockSettings()
     risk: RiskSettings = RiskSettings()
     sandbox: SandboxSettings = SandboxSettings()
     paper: PaperSettings = PaperSettings()

@@ -80,7 +80,7 @@ def _look_again(state: State, amend: TrackedAmend, order: TrackedOrder) -> None:
     amend.stage = AmendStage.CONFIRMING
     settings, distances = state.settings, state.settings.cancel_backoff
     if amend.hopeless_at is None:
-        amend.hopeless_at = state.now + settings.timestamp_life + settings.clock_skew
+        amend.hopeless_at = state.now + settings.timestamp_life + settings.clock_max_offset
     amend.due = state.now + distances[min(amend.step, len(distances) - 1)]
     amend.step += 1
     state.command(ReadOrder(order.row.order_id, "after amend"))

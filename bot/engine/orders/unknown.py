@@ -152,7 +152,7 @@ def _is_candidate(state: State, tracked: TrackedIntent, row: OrderReport) -> boo
     if row.placed_at is None or not is_same_price:
         return is_same_price
     # The row's own time, where it has one, lies around the send, in market time.
-    earliest, latest = sent_at - state.settings.clock_skew, sent_at + state.settings.horizon
+    earliest, latest = sent_at - state.settings.clock_max_offset, sent_at + state.settings.horizon
     return earliest <= row.placed_at <= latest
 
 

@@ -93,6 +93,8 @@ class Environment(Protocol):
     turn: Turn
     max_concurrent: int | None
     pace: Pace
+    has_machines_time: bool
+    """Whether market time is this machine's: then the broker's rows are as far off as its clock."""
     quota_speed: float
     """Market seconds in a second of the clock by which the broker counts requests."""
     elapsed_s: Elapsed

@@ -67,6 +67,7 @@ class SandboxEnvironment:
         self.turn: Turn = turn
         self.max_concurrent: int | None = 1
         self.pace = STEPPED
+        self.has_machines_time = False
         self.quota_speed = 1.0
         self.elapsed_s: Elapsed = lambda: clock.now().timestamp()
         self.mailed_code: Secret | None = Secret(sandbox.credentials.otp_code)

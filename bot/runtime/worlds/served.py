@@ -33,6 +33,7 @@ class ServedEnvironment(SystemEnvironment):
         found = await read_market_clock(self._access.base_url, self.wire)
         if found is not None:
             self.market, self._speed = found
+            self.has_machines_time = False
             self.quota_speed = self._speed
         return self._access
 

@@ -31,6 +31,7 @@ class SystemEnvironment:
         self.turn: Turn = AllAtOnce()
         self.max_concurrent: int | None = None
         self.pace = REAL_TIME
+        self.has_machines_time = True
         self.quota_speed = 1.0
         self.elapsed_s: Elapsed = boottime_s
         self.mailed_code: Secret | None = None

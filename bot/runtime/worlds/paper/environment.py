@@ -59,6 +59,7 @@ class PaperEnvironment(SystemEnvironment):
         super().__init__(real)
         self._spec = spec
         self._is_served = False
+        self.has_machines_time = False  # our orders are matched here
         self._watch: Watch | None = None
         self._tasks = Tasks(spec.activity, self.turn, spec.on_bug)
 
