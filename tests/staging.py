@@ -155,6 +155,10 @@ async def set_stage(folder: Path, url: str, script: Scenario | None = None) -> S
     events: list[Event] = []
     closed: list[str] = []
     account = given.accounts[0]
+
+    def gate(_asked: object) -> str | None:
+        return closed[-1] if closed else None
+
     day_order_book = DayOrderBook(
         broker.client,
         account,
@@ -173,7 +177,7 @@ async def set_stage(folder: Path, url: str, script: Scenario | None = None) -> S
         wire=clock,
         epoch=lease.epoch,
         max_in_flight=4,
-        gate=lambda _: closed[-1] if closed else None,
+        gates=(gate, gate),
         post=events.append,
         way=RightOfWay(hold_s=30),
     )

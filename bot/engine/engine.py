@@ -166,9 +166,15 @@ class Engine:
 
     def reason_not_to_send(self, intent: Intent) -> str | None:
         """Return why an approved order must not leave after all. Nothing changes but by a fault."""
+        return self._last_look(partial(sends.reason_not_to_send, self._state, intent))
+
+    def reason_not_to_amend(self, intent_id: str) -> str | None:
+        """Return why an amendment of that intent's order must not leave after all."""
+        return self._last_look(partial(amends.reason_not_to_send, self._state, intent_id))
+
+    def _last_look(self, ask: Callable[[], str | None]) -> str | None:
         found: list[str | None] = []
         state = self._state
-        ask = partial(sends.reason_not_to_send, state, intent)
         if guarded(state, "last look before a send", lambda: found.append(ask())):
             return found[0]
         return ENGINE_FAULT

@@ -42,6 +42,7 @@ from bot.protocol.answer import Answer, NoAnswer
 from bot.protocol.classify import classify_amend, classify_burn, classify_cancel, classify_place
 from bot.protocol.redact import redact
 from bot.runtime.activity import Post, RightOfWay
+from bot.runtime.attempt_records import finished
 from bot.runtime.commits import Commits, Committed
 from bot.runtime.reads import DayOrderBook
 
@@ -58,17 +59,11 @@ BOOK_AGE_MAX: Final = timedelta(seconds=5)
 3).
 """
 
-_OUTCOME_WORDS: Final = {
-    Accepted: "ACCEPTED",
-    Refused: "REFUSED",
-    NotSent: "NOT_SENT",
-    Unknown: "UNKNOWN",
-}
-
-
 Classify = Callable[[str, Answer | NoAnswer], Outcome]
 Gate = Callable[[Intent], str | None]
 """Says why an approved order must not leave after all: what has been decided since."""
+AmendGate = Callable[[str], str | None]
+"""Says it of an amendment, by the intent of its order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +98,7 @@ class OrderManager:
         wire: Clock,
         epoch: int,
         max_in_flight: int,
-        gate: Gate,
+        gates: tuple[Gate, AmendGate],
         post: Post,
         way: RightOfWay,
     ) -> None:
@@ -116,7 +111,7 @@ class OrderManager:
         self._epoch = epoch
         self._max_in_flight = max_in_flight
         self._slots = asyncio.Semaphore(max_in_flight)
-        self._gate = gate
+        self._gate, self._amend_gate = gates
         self._post = post
         self._way = way
         self._boot_id = boot_id()
@@ -199,7 +194,7 @@ class OrderManager:
             )
             if isinstance(outcome, Accepted | Refused) and outcome.result is not None:
                 self._day_order_book.ids.add(outcome.result.order_id)  # heard again, it is old
-            self._answer_place(intent, outcome, self._finished(started, outcome, answer))
+            self._answer_place(intent, outcome, finished(started, outcome, answer, self._now()))
 
     def _attempt(self, intent: Intent) -> Attempt:
         signed = self._writer.prepare_place(self._account, intent)
@@ -232,13 +227,23 @@ class OrderManager:
         operator may have paused or halted the bot meanwhile.
         """
         now = self._now()
-        if started is not None and (age_s := self._age_s(started)) > SIGNED_AGE_MAX_S:
-            return f"it was signed {age_s:.1f} s ago (limit {SIGNED_AGE_MAX_S:g} s)"
+        if started is not None and (too_old := self._reason_of_age(started)) is not None:
+            return too_old
         if now > intent.ttl_at:
             age_s = (now - intent.created_at).total_seconds()
             limit_s = (intent.ttl_at - intent.created_at).total_seconds()
             return f"the signal was {age_s:.1f} s old (limit {limit_s:g} s)"
         return self._gate(intent)
+
+    def _amend_objection(self, started: AttemptStarted) -> str | None:
+        return self._reason_of_age(started) or self._amend_gate(started.intent_id)
+
+    def _reason_of_age(self, started: AttemptStarted) -> str | None:
+        age_s = self._age_s(started)
+        is_late = age_s > SIGNED_AGE_MAX_S
+        return (
+            f"it was signed {age_s:.1f} s ago (limit {SIGNED_AGE_MAX_S:g} s)" if is_late else None
+        )
 
     def _answer_place(
         self, intent: Intent, outcome: Outcome, finished: AttemptFinished | None
@@ -255,12 +260,17 @@ class OrderManager:
         """Send a DELETE; the verdict comes from a row that is read afterwards."""
         signed = self._writer.prepare_cancel(self._account, command.order_id)
         started = self._started(signed, command.intent_id, command.order_id)
-        committing = self._commits.protect(started)
-        outcome, finished = await self._change(signed, started, committing, classify_cancel)
-        self._post(CancelAnswered(self._now(), command.order_id, outcome, finished))
+        change = self._change(
+            signed, started, self._commits.protect(started), classify_cancel, nothing_against
+        )
+        self._post(CancelAnswered(self._now(), command.order_id, *await change))
 
     async def amend(self, command: AmendOrder) -> None:
-        """Send a PUT of one field; the verdict comes from a row that is read afterwards."""
+        """Send a PUT of one field; the verdict comes from a row that is read afterwards.
+
+        Like a place, and unlike a cancel, it is stopped by whatever closes the gate before its
+        first byte: by the engine's word, and by the journal's in the transaction of its attempt.
+        """
         signed = self._writer.prepare_amend(
             self._account,
             command.order_id,
@@ -268,9 +278,10 @@ class OrderManager:
             quantity=command.quantity,
         )
         started = self._started(signed, command.intent_id, command.order_id)
-        committing = self._commit([started], [])
-        outcome, finished = await self._change(signed, started, committing, classify_amend)
-        self._post(AmendAnswered(self._now(), command.order_id, outcome, finished))
+        committing = self._commit([], [Send((started,), self._epoch, fingerprint="")])
+        objection = partial(self._amend_objection, started)
+        change = self._change(signed, started, committing, classify_amend, objection)
+        self._post(AmendAnswered(self._now(), command.order_id, *await change))
 
     async def _change(
         self,
@@ -278,6 +289,7 @@ class OrderManager:
         started: AttemptStarted,
         committing: Awaitable[Committed],
         classify: Classify,
+        objection: Objection,
     ) -> tuple[Outcome, AttemptFinished | None]:
         assert started.order_id is not None, "a change names its order"
         self._changing[started.nonce] = f"{started.verb} of {started.order_id}"
@@ -285,10 +297,10 @@ class OrderManager:
         if not commit.is_stored:
             del self._changing[started.nonce]
             return NotSent(commit.reason), None
-        answer = await self._send_once(signed, commit, nothing_against)
+        answer = await self._send_once(signed, commit, objection)
         del self._changing[started.nonce]
         outcome = classify(started.order_id, answer)
-        return outcome, self._finished(started, outcome, answer)
+        return outcome, finished(started, outcome, answer, self._now())
 
     async def _send_once(
         self, signed: SignedRequest, commit: Committed, objection: Objection
@@ -360,29 +372,4 @@ class OrderManager:
             body=redact(signed.body.decode()),
             known_ids=tuple(sorted(self._day_order_book.ids)),
             epoch=self._epoch,
-        )
-
-    def _finished(
-        self, started: AttemptStarted, outcome: Outcome, answer: Answer | NoAnswer
-    ) -> AttemptFinished:
-        if isinstance(outcome, Accepted):
-            code, reason = outcome.result.code, outcome.result.reason or ""
-        else:
-            code = outcome.code if isinstance(outcome, Refused) else None
-            reason = outcome.reason
-        if isinstance(answer, Answer):
-            http_status = answer.http_status
-            raw = answer.body.decode("utf-8", errors="backslashreplace")
-        else:
-            http_status, raw = None, answer.reason
-        return AttemptFinished(
-            at=self._now(),
-            attempt_id=started.attempt_id,
-            intent_id=started.intent_id,
-            outcome=_OUTCOME_WORDS[type(outcome)],
-            http_status=http_status,
-            code=code,
-            reason=reason,
-            raw=redact(raw),
-            latency_ms=round(answer.latency_ms),
         )

@@ -338,7 +338,7 @@ class Run:
                 wire=broker.offset,
                 epoch=epoch,
                 max_in_flight=settings.risk.max_in_flight,
-                gate=engine.reason_not_to_send,
+                gates=(engine.reason_not_to_send, engine.reason_not_to_amend),
                 post=post,
                 way=self._way,
             ),

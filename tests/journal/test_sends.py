@@ -163,6 +163,23 @@ async def test_a_cancel_is_never_forbidden_but_by_the_lease(journal: Journal, db
     assert attempts(db_url) == 2
 
 
+async def test_an_amendment_is_forbidden_by_a_halt_but_not_by_the_order_itself(
+    journal: Journal, db_url: str
+) -> None:
+    story = Story()
+    for entries in story.placed():
+        await journal.write(entries)
+    amend = but(story.started, attempt_id="p", nonce="p", verb="PUT", order_id=story.order_id)
+    assert await begin(journal, story, [amend]) is None
+    for scope in ("strategy:depth-hpg", "symbol:HPG", "all"):
+        await journal.write([halted(scope)])
+        again = but(amend, attempt_id=f"p {scope}", nonce=f"p {scope}")
+        assert "drift of 100 HPG" in str(await begin(journal, story, [again]))
+        await journal.write([but(halted(scope), to_state=RunState.RUNNING)])
+
+    assert attempts(db_url) == 2
+
+
 async def test_an_unwritten_intent_is_not_sent(journal: Journal) -> None:
     assert "L-0003 is not in the journal" in str(await begin(journal, Story()))
 

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from bot.broker.writes import Objection, SignedRequest
-from bot.domain.entry import Entry, IntentMoved
+from bot.domain.entry import Entry, IntentMoved, RunState, StateChanged
 from bot.domain.message import (
+    AmendAnswered,
+    AmendOrder,
     CancelAnswered,
     CancelOrder,
     Event,
@@ -240,6 +242,54 @@ async def test_a_cancel_is_journalled_as_an_attempt_of_its_own(
     [answer] = [event for event in stage.events if isinstance(event, CancelAnswered)]
     assert isinstance(answer.outcome, Accepted)
     assert stage.orders_in_ledger()[-1]["status"] == "CANCELLED"
+
+
+async def _ready_to_amend(stage: Stage) -> AmendOrder:
+    """An order that works at the broker, and a command to change its price."""
+    wanted = await stage.ready(intent())
+    await stage.orders.place(wanted)
+    outcome = _answer(stage).outcome
+    assert isinstance(outcome, Accepted)
+    order_id, price = outcome.result.order_id, (wanted.limit_price or 0) - 50
+    return AmendOrder(order_id, wanted.intent_id, wanted.account, price, None, "a test")
+
+
+def _amended(stage: Stage) -> AmendAnswered:
+    [answer] = [event for event in stage.events if isinstance(event, AmendAnswered)]
+    return answer
+
+
+async def test_an_amendment_leaves_while_the_gate_is_open(stage: Stage) -> None:
+    command = await _ready_to_amend(stage)
+
+    await stage.orders.amend(command)
+
+    assert isinstance(_amended(stage).outcome, Accepted)
+    assert stage.orders_in_ledger()[-1]["price"] == command.limit_price
+
+
+async def test_an_amendment_does_not_leave_when_the_gate_has_closed(stage: Stage) -> None:
+    command = await _ready_to_amend(stage)
+    stage.closed.append("HALTED: stop it")
+
+    await stage.orders.amend(command)
+
+    assert _amended(stage).outcome == NotSent("HALTED: stop it")
+    assert stage.orders_in_ledger()[-1]["price"] != command.limit_price
+
+
+async def test_an_amendment_does_not_leave_when_the_journal_says_halted(stage: Stage) -> None:
+    command = await _ready_to_amend(stage)
+    await stage.journal.write(
+        [StateChanged(START, RunState.RUNNING, RunState.HALTED, "stop it", "operator")]
+    )
+
+    await stage.orders.amend(command)
+
+    answer = _amended(stage)
+    assert answer.outcome == NotSent("halted (all): stop it")
+    assert answer.finished is None
+    assert stage.orders_in_ledger()[-1]["price"] != command.limit_price
 
 
 # ------------------------------------------------------------------------- attacks on one place

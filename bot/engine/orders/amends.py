@@ -20,7 +20,7 @@ from bot.domain.order import OrderReport, OrderState
 from bot.domain.outcome import Accepted, NotSent, Refused
 from bot.engine import gate
 from bot.engine.gate import guarded
-from bot.engine.orders import cancels
+from bot.engine.orders import cancels, sends
 from bot.engine.orders.asks import find_order, judge_amend
 from bot.engine.risk.codes import judged
 from bot.engine.state import State
@@ -138,6 +138,21 @@ def _send(state: State, amend: TrackedAmend, order: TrackedOrder, report: OrderR
             reason=ask.reason,
         )
     )
+
+
+def reason_not_to_send(state: State, intent_id: str) -> str | None:
+    """Return why an amendment that was asked for must not leave after all; None: it may.
+
+    What closes the gate to an order closes it to a changed one; a missing token too, since nothing
+    holds an amendment until one is there.
+    """
+    tracked = state.intents.get(intent_id)
+    if tracked is None:
+        return f"{intent_id} is not known"
+    reason = sends.reason_not_to_send(state, tracked.intent)
+    if reason is None and state.gate.lacks_token:
+        return gate.refusal(state)[0]
+    return reason
 
 
 def on_amend_answered(state: State, event: AmendAnswered) -> None:

@@ -578,3 +578,35 @@ def test_after_a_restart_a_row_ends_what_was_pending():
         26_900,
         _S.ACCEPTED,
     )
+
+
+# ----------------------------------------------------------------------- the last look before a PUT
+
+
+CLOSED = [
+    (Action.HALT, "HALTED: by hand"),
+    (Action.PAUSE, "PAUSED: by hand"),
+    (Action.STOP, "STOPPING: by hand"),
+]
+
+
+@pytest.mark.parametrize(("action", "reason"), CLOSED)
+def test_what_closes_the_gate_keeps_an_amendment_back(action, reason):
+    stage, intent, _ = _sent(price=26_900)
+    assert stage.engine.reason_not_to_amend(intent.intent_id) is None
+
+    stage.handle(OperatorActed(stage.now, action, "by hand", "operator"))
+
+    assert stage.engine.reason_not_to_amend(intent.intent_id) == reason
+
+
+def test_a_missing_token_keeps_an_amendment_back():
+    stage, intent, _ = _sent(price=26_900)
+
+    _answer(stage, Refused("OTP_SESSION_EXPIRED", "no token", 403))
+
+    assert stage.engine.reason_not_to_amend(intent.intent_id) == "TWO_FACTOR"
+
+
+def test_an_order_that_nobody_knows_is_not_amended():
+    assert _stage().engine.reason_not_to_amend("L-0009") == "L-0009 is not known"
