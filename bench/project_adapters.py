@@ -66,10 +66,10 @@ from bot.protocol.secret import Secret
 from bot.runtime.daemon import Daemon
 from bot.runtime.journal_file import prepare_journal
 from bot.runtime.run_controls import RunOptions
-from bot.runtime.schedule import Fire, Job, Report, SystemTimetable
+from bot.runtime.schedule import Fire, Job, Report
 from bot.runtime.state_dir import keep_token
 from bot.runtime.worlds.environment import Access, Driver
-from bot.runtime.worlds.system import SystemDriver, SystemEnvironment
+from bot.runtime.worlds.system import SystemEnvironment
 
 START: Final = datetime(2026, 11, 19, 2, 20, tzinfo=UTC)
 """09:20 local on a Thursday, HOSE continuous."""
@@ -209,12 +209,7 @@ async def start(
     keep_token(folder / "state", Secret("t" * 400), datetime.now(UTC) + timedelta(hours=12))
     wire = SystemClock()
     market = ScaledClock(wire, start=START, speed=1.0)
-    shift = wire.now() - START
     bot = Bot(folder, market)
-
-    class Shifted(SystemDriver):
-        def wake_at(self, instant: datetime | None) -> None:
-            super().wake_at(None if instant is None else instant + shift)
 
     class Morning(SystemEnvironment):
         def __init__(self, _spec: object) -> None:
@@ -222,7 +217,7 @@ async def start(
             self.market = market
 
         def drive(self, _jobs: Sequence[Job], on_due: Fire, report: Report) -> Driver:
-            return Shifted(SystemTimetable([], lambda _: on_due(market.now()), report))
+            return super().drive([], on_due, report)
 
     class Reached(Daemon):
         def __init__(self, parts: Any, recovery: Any, supervisor: Any) -> None:
@@ -584,7 +579,7 @@ TAPS: Final[dict[str, tuple[str, str, str, Kind]]] = {
     "sign and encode": ("bot.broker.writes", "OrderWriter", "prepare_place", None),
     "build the request": ("bot.broker.carrier", "Carrier", "_wire", None),
     "classify the answer": ("bot.runtime.order_manager", "", "classify_place", None),
-    "wake_at": ("bot.runtime.schedule", "SystemTimetable", "wake_at", None),
+    "wake_at": ("bot.runtime.worlds.system", "ClockDriver", "wake_at", None),
     "journal": ("bot.journal.storing", "Store", "store", lambda _, writes: written(writes)),
 }  # fmt: skip
 """What is watched: module, class, function, and what tells two calls apart."""

@@ -1,12 +1,24 @@
 """Where time is read. No other module of the project may ask the system what time it is.
 
 Two kinds of time (design section 4). *Market time* moves phases, quotes, matching and the engine,
-and may be simulated; *wire time* is what signatures, nonces, quotas and tokens are judged by. In
-live both are the system's clock.
+and may be simulated; *wire time* is what signatures, nonces, quotas and tokens are judged by.
+
+A wall clock may be set, by a person or by NTP, and then everything that is reckoned with it is
+wrong: set back ten minutes, the next poll is due in ten minutes, and a quote read before counts as
+fresh until then; set ahead, every order has outlived its signal. So a real run reads the wall once.
+Its one clock, market and wire, is a `SteadyClock`: the wall at the start, and since then what
+CLOCK_BOOTTIME counts, which nothing steps and which goes on while the machine is suspended. Every
+duration that is the difference of two of its instants is right, whatever the wall does. That it may
+be off is another matter: the broker's `Date` tells by how much (`broker/clock_offset.py`), which
+corrects signatures and in the end keeps orders back. Only a restart reads the wall again: a clock
+that goes back in a running engine would make it wait, and one that jumps would skip what is due.
+
+On the stepped clock of a simulation both are that clock.
 """
 
 import time
-from datetime import UTC, datetime
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
@@ -20,7 +32,7 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's own clock."""
+    """The machine's own clock: for stamps, never for how long something took."""
 
     def now(self) -> datetime:
         """Return the system time in UTC."""
@@ -58,16 +70,6 @@ class ScaledClock:
         return self._start + (self._wire.now() - self._wire_start) * self._speed
 
 
-def monotonic_s() -> float:
-    """Seconds that never jump, for durations and deadlines."""
-    return time.monotonic()
-
-
-def performance_s() -> float:
-    """Seconds of the finest clock, for measuring how long something took."""
-    return time.perf_counter()
-
-
 def boottime_ns() -> int:
     """Nanoseconds since boot, suspend included; the nonce window is measured by it over
     restarts.
@@ -78,6 +80,35 @@ def boottime_ns() -> int:
 def boottime_s() -> float:
     """Seconds since boot, suspend included: how long something took or is ago. Nothing steps it."""
     return boottime_ns() / 1e9
+
+
+class SteadyClock:
+    """What the wall said when it was made, and the time that has passed since: it never steps."""
+
+    def __init__(
+        self, wall: Clock | None = None, elapsed_s: Callable[[], float] = boottime_s
+    ) -> None:
+        self._wall = wall or SystemClock()
+        self._elapsed_s = elapsed_s
+        self._start, self._start_s = self._wall.now(), elapsed_s()
+
+    def now(self) -> datetime:
+        """Return the instant; it only ever goes on."""
+        return self._start + timedelta(seconds=self._elapsed_s() - self._start_s)
+
+    def wall_is_ahead_by(self) -> timedelta:
+        """Return by how much the wall has been set since: negative when it was set back."""
+        return self._wall.now() - self.now()
+
+
+def monotonic_s() -> float:
+    """Seconds that never jump, for durations and deadlines."""
+    return time.monotonic()
+
+
+def performance_s() -> float:
+    """Seconds of the finest clock, for measuring how long something took."""
+    return time.perf_counter()
 
 
 def boot_id() -> str:

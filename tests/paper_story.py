@@ -13,7 +13,7 @@ from bot.clock import SimulatedClock
 from bot.config.rulebook import load_rulebook
 from bot.config.settings.load import load_settings
 from bot.protocol.secret import Secret
-from bot.runtime.activity import OneAtATime, Tasks
+from bot.runtime.activity import OneAtATime, Post, Tasks
 from bot.runtime.run import run_bot
 from bot.runtime.run_controls import RunOptions
 from bot.runtime.schedule import Fire, Job, Report, Timetable
@@ -102,6 +102,9 @@ class SteppedPaper(PaperEnvironment):
             speed=math.inf,
             is_code_out=self._second.sandbox.is_code_out,
         )
+
+    async def watch_time(self, _post: Post) -> None:
+        pass
 
     async def pause(self, span: timedelta) -> None:
         await self.waiter.sleep_until(self.market.now() + span)

@@ -227,6 +227,24 @@ class ClockOffsetChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class ClockStepped:
+    """The machine's wall clock was set: it is `ahead` of ours now, behind if negative; zero: no
+    longer. Our own has not moved.
+    """
+
+    at: datetime
+    ahead: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class StoodStill:
+    """The machine was suspended, or the process was stopped, for so long until now."""
+
+    at: datetime
+    span: timedelta
+
+
+@dataclass(frozen=True, slots=True)
 class FaultFound:
     """Something outside the engine has raised; `where` names it. Entries are halted."""
 
@@ -260,6 +278,8 @@ Event = (
     | BrokerHealthChanged
     | JournalHealthChanged
     | ClockOffsetChanged
+    | ClockStepped
+    | StoodStill
     | FaultFound
     | Noted
     | Seen

@@ -18,7 +18,7 @@ from bot.domain.entry import CheckResult, RunState
 from bot.domain.message import Command, Event, FaultFound, PlaceAnswered, ReadTodaysOrders
 from bot.domain.order import Intent
 from bot.domain.rulebook import Rulebook
-from bot.engine import gate, market, operator, wake
+from bot.engine import clocks, gate, market, operator, wake
 from bot.engine.gate import ENGINE_FAULT, guarded
 from bot.engine.orders import amends, asks, cancels, recover, reports, sends, unknown
 from bot.engine.risk import accounts
@@ -72,6 +72,8 @@ HANDLERS: Final[Mapping[type[Event], Callable[[State, Never], None]]] = {
     message.BrokerHealthChanged: gate.on_broker_health,
     message.JournalHealthChanged: gate.on_journal_health,
     message.ClockOffsetChanged: gate.on_clock_offset,
+    message.ClockStepped: clocks.on_clock_stepped,
+    message.StoodStill: clocks.on_stood_still,
     asked.OperatorActed: operator.on_operator,
     asked.AmendAsked: amends.on_amend_asked,
     asked.CancelAsked: asks.on_cancel_asked,
@@ -126,6 +128,8 @@ class Engine:
         is_done = guarded(state, type(event).__name__, handler, state, event)
         if not is_done and isinstance(event, PlaceAnswered):
             guarded(state, "a lost answer", sends.doubt, state, event)
+        if state.standstill is not None:
+            guarded(state, "what was read since a standstill", clocks.heard, state, event)
         return self.go_on()
 
     @property
@@ -148,6 +152,8 @@ class Engine:
             guarded(state, "amendments", amends.advance, state)
         if index.order_polls or index.intent_polls:
             guarded(state, "polls", _poll, state)
+        if state.standstill is not None:
+            guarded(state, "the end of a standstill", clocks.advance, state)
         if RunState.STOPPING in state.gate.causes:
             guarded(state, "the stop", operator.stop_if_settled, state)
         return state.drain()
@@ -215,4 +221,6 @@ def _deadlines(state: State) -> Iterator[datetime | None]:
         yield amend.due
     for cancel in () if state.gate.lacks_token else state.cancels.values():
         yield cancel.due
+    if state.standstill is not None:
+        yield state.standstill.due
     yield state.bars.next_end(state.now)

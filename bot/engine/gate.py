@@ -133,12 +133,12 @@ def prove(state: State, order_id: str, intent_id: str | None) -> None:
 
 def on_broker_health(state: State, event: BrokerHealthChanged) -> None:
     """No new orders while reads fail: the market and account they would meet are not known."""
-    _degrade(state, "broker", event.detail, is_over=event.is_healthy)
+    degrade(state, "broker", event.detail, is_over=event.is_healthy)
 
 
 def on_journal_health(state: State, event: JournalHealthChanged) -> None:
     """No new orders while nothing can be written: none leaves that is not in the journal."""
-    _degrade(state, BY_JOURNAL, event.detail, is_over=event.is_healthy)
+    degrade(state, BY_JOURNAL, event.detail, is_over=event.is_healthy)
 
 
 def on_clock_offset(state: State, event: ClockOffsetChanged) -> None:
@@ -152,7 +152,7 @@ def on_clock_offset(state: State, event: ClockOffsetChanged) -> None:
     elif before is not None:
         state.note("RESUME", "our clock agrees with the broker's again", {"offset_s": seconds})
     text = f"our clock is {seconds:+} s off the broker's"
-    _degrade(state, BY_CLOCK, text, is_over=abs(offset) < most)
+    degrade(state, BY_CLOCK, text, is_over=abs(offset) < most)
 
 
 def alerts(state: State) -> Iterable[str]:
@@ -167,11 +167,11 @@ def _skew_words(offset: timedelta, most: timedelta) -> str:
     now_is = "no order is sent and cancels go on" if is_over else "orders still go on"
     return (
         f"our clock is {seconds:+} s off the broker's: {now_is} (from {most_s} s on none is sent). "
-        "Set the clock of this machine, and find out why it is not synchronised"
+        "Set the clock of this machine, find out why it is not synchronised, and restart the bot"
     )
 
 
-def _degrade(state: State, by: str, detail: str, *, is_over: bool) -> None:
+def degrade(state: State, by: str, detail: str, *, is_over: bool) -> None:
     """The end of one trouble is not the end of the other; the journal's is the one that shows."""
     troubles = state.gate.troubles
     if is_over and troubles.pop(by, None) is None:

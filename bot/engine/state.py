@@ -27,6 +27,7 @@ from bot.engine.tracked import (
     Instance,
     PhaseSeen,
     QuoteSeen,
+    Standstill,
     StrategyState,
     TrackedAmend,
     TrackedCancel,
@@ -148,6 +149,8 @@ class State:
         self.next_intent_number = 1
         self.next_fill_number = 1
         self.day_order_book_asked_at: datetime | None = None
+        self.wall_is_ahead_by = timedelta()
+        self.standstill: Standstill | None = None
         self.counts: Counter[str] = Counter()
         self.due_hooks: deque[HookCall] = deque()
         self.hook_round = 0

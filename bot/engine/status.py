@@ -9,6 +9,7 @@ from typing import Final
 from bot.domain.entry import OrderUpdated, RunState
 from bot.domain.instrument import Exchange, Phase
 from bot.domain.order import Intent, OrderState, SendState
+from bot.engine import clocks
 from bot.engine import gate as the_gate
 from bot.engine.orders import set_aside
 from bot.engine.risk.accounts import day_result, unrealised
@@ -142,7 +143,11 @@ class BotStatus:
     day_result: int
 
 
-STANDING: Final[tuple[Callable[[State], Iterable[str]], ...]] = (the_gate.alerts, set_aside.alerts)
+STANDING: Final[tuple[Callable[[State], Iterable[str]], ...]] = (
+    the_gate.alerts,
+    set_aside.alerts,
+    clocks.alerts,
+)
 """Who says what stays wrong now, the most urgent first."""
 
 

@@ -141,6 +141,8 @@ class Daemon:
         """Run until stopped. Raises what ended it when that was no clean stop."""
         loop = asyncio.create_task(self._supervisor.guard(self._loop.run(self._supervisor.stopped)))
         watching = asyncio.create_task(self._supervisor.guard(self._parts.commits.watch()))
+        time = self._parts.environment.watch_time(self._parts.inbox.post)
+        timing = asyncio.create_task(self._supervisor.guard(time))
         try:
             async with clock_held(self._parts.environment, self._parts.tasks):
                 reading = self._supervisor.guard(self._read_everything())
@@ -151,7 +153,8 @@ class Daemon:
         finally:
             loop.cancel()
             watching.cancel()
-            await asyncio.gather(loop, watching, return_exceptions=True)
+            timing.cancel()
+            await asyncio.gather(loop, watching, timing, return_exceptions=True)
         self._supervisor.raise_failure()
 
     async def _drive(self) -> None:

@@ -20,7 +20,7 @@ from bot.engine.risk.checks import SILENT_PHASES
 from bot.engine.settings import EngineSettings
 from bot.runtime.activity import Post, Tasks
 from bot.runtime.reads import DayOrderBook, Reads
-from bot.runtime.schedule import POLL_MISFIRE_GRACE_S, Job, PhaseTrigger, daily_at, every
+from bot.runtime.schedule import Job, PhaseTrigger, daily_at, every
 
 QUOTES_PER_BAR: Final = 6
 """A bar is built from this many quotes at least."""
@@ -210,7 +210,6 @@ class Feeds:
                     f"{poll.kind} {poll.symbol}",
                     every(poll.interval, start=start + poll.interval),
                     partial(self._poll, poll),
-                    POLL_MISFIRE_GRACE_S,
                 )
                 for poll in polls
             ),

@@ -50,6 +50,8 @@ URGENCY: Final[Mapping[type[Event], Urgency]] = {
     message.FaultFound: Urgency.OPERATOR,
     message.JournalHealthChanged: Urgency.OPERATOR,
     message.ClockOffsetChanged: Urgency.ANSWER,
+    message.ClockStepped: Urgency.OPERATOR,
+    message.StoodStill: Urgency.OPERATOR,
     message.SendStarted: Urgency.ANSWER,
     message.PlaceAnswered: Urgency.ANSWER,
     message.CancelAnswered: Urgency.ANSWER,

@@ -23,7 +23,7 @@ from bot.config.settings.load import Loaded
 from bot.domain.entry import Entry
 from bot.domain.rulebook import Rulebook
 from bot.protocol.secret import Secret
-from bot.runtime.activity import Activity, Tasks, Turn
+from bot.runtime.activity import Activity, Post, Tasks, Turn
 from bot.runtime.inbox import BY_ARRIVAL, BY_URGENCY, Ranking
 from bot.runtime.schedule import Fire, Job, Report
 
@@ -111,6 +111,11 @@ class Environment(Protocol):
 
     def drive(self, jobs: Sequence[Job], on_due: Fire, report: Report, /) -> Driver:
         """Make the driver of these jobs."""
+
+    async def watch_time(self, post: Post, /) -> None:
+        """Tell for ever of steps and standstills of the machine's time; end at once where the time
+        is our own.
+        """
 
     async def pause(self, span: timedelta) -> None:
         """Let a span of market time pass."""

@@ -26,7 +26,7 @@ from bot.domain.order import OrderState
 from bot.domain.rulebook import Rulebook
 from bot.domain.scripted import with_mark
 from bot.protocol.secret import Secret
-from bot.runtime.activity import Activity, OneAtATime, Turn
+from bot.runtime.activity import Activity, OneAtATime, Post, Turn
 from bot.runtime.schedule import Fire, Job, Report, Timetable
 from bot.runtime.state_dir import LEDGER
 from bot.runtime.worlds.environment import STEPPED, Access, Driver, Elapsed, EnvironmentSpec, Mark
@@ -103,6 +103,9 @@ class SandboxEnvironment:
             speed=self._speed,
             is_code_out=self._sandbox.is_code_out,
         )
+
+    async def watch_time(self, _post: Post) -> None:
+        """Do nothing: the stepped clock moves by our hand alone."""
 
     async def pause(self, span: timedelta) -> None:
         """Let the stepped clock walk for a span."""

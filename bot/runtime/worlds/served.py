@@ -4,9 +4,7 @@
 market time here is computed from the machine's clock, and both sides agree to a few milliseconds.
 """
 
-import asyncio
 import json
-from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from datetime import datetime
 from typing import Final
@@ -16,12 +14,10 @@ from bot.broker.errors import Malformed, Unreachable
 from bot.broker.link import READ_BOUNDS, HttpRequest, Traffic
 from bot.clock import Clock, ScaledClock
 from bot.protocol.answer import Answer
-from bot.runtime.schedule import Fire, Job, Report, Timetable
-from bot.runtime.worlds.environment import Access, Driver
+from bot.runtime.worlds.environment import Access
 from bot.runtime.worlds.system import SystemEnvironment
 
 CONTROL_PATH: Final = "/_sandbox/control"
-IDLE_S_MAX: Final = 60.0
 _CALL: Final = "sandbox clocks"
 
 
@@ -36,52 +32,6 @@ class ServedEnvironment(SystemEnvironment):
             self.has_machines_time = False
             self.quota_speed = self._speed
         return self._access
-
-    def drive(self, jobs: Sequence[Job], on_due: Fire, _report: Report) -> Driver:
-        """Follow its clock."""
-        timetable = Timetable(jobs, self.market.now())
-        return PacedDriver(self.market, timetable, on_due, speed=self._speed)
-
-
-class PacedDriver:
-    """Sleeps from one due instant to the next. A deadline that comes nearer wakes it."""
-
-    def __init__(self, clock: Clock, timetable: Timetable, on_due: Fire, *, speed: float) -> None:
-        self._clock = clock
-        self._timetable = timetable
-        self._on_due = on_due
-        self._speed = speed
-        self._engine_due: datetime | None = None
-        self._nudge = asyncio.Event()
-
-    def wake_at(self, instant: datetime | None) -> None:
-        """Have the engine woken at `instant`."""
-        if instant != self._engine_due:
-            self._engine_due = instant
-            self._nudge.set()
-
-    async def run(self, stopping: asyncio.Event) -> None:
-        """Fire what is due until `stopping` is set."""
-        ending = asyncio.create_task(stopping.wait())
-        try:
-            while not stopping.is_set():
-                self._nudge.clear()
-                nudged = asyncio.create_task(self._nudge.wait())
-                due = [each for each in (self._timetable.next_due(), self._engine_due) if each]
-                wait_s = IDLE_S_MAX
-                if due:
-                    ahead_s = (min(due) - self._clock.now()).total_seconds() / self._speed
-                    wait_s = min(max(ahead_s, 0.0), IDLE_S_MAX)
-                waits = {ending, nudged}
-                await asyncio.wait(waits, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
-                nudged.cancel()
-                now = self._clock.now()
-                self._timetable.fire_due(now)
-                if self._engine_due is not None and self._engine_due <= now:
-                    self._engine_due = None
-                    self._on_due(now)
-        finally:
-            ending.cancel()
 
 
 async def read_market_clock(base_url: str, wire: Clock) -> tuple[ScaledClock, float] | None:

@@ -1,17 +1,29 @@
-"""The environment of a real broker: one at an address, in the machine's own time."""
+"""The environment of a real broker: one at an address, in the machine's own time.
+
+That is a steady clock's: polls and deadlines come in time whatever becomes of the wall.
+"""
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from datetime import datetime, timedelta
+from typing import Final
 
 from bot.broker.budget import SystemWaiter, Waiter
-from bot.clock import Clock, SystemClock, boottime_s
+from bot.clock import Clock, SteadyClock, boottime_s, monotonic_s
 from bot.domain.entry import Entry
 from bot.protocol.secret import Secret
-from bot.runtime.activity import AllAtOnce, Turn
-from bot.runtime.schedule import Fire, Job, Report, SystemTimetable
+from bot.runtime.activity import AllAtOnce, Post, Turn
+from bot.runtime.schedule import Fire, Job, Report, Timetable
+from bot.runtime.time_watch import TimeWatch
 from bot.runtime.worlds.environment import REAL_TIME, Access, Driver, Elapsed, Mark
+
+LOOK_AGAIN_S: Final = 1.0
+"""How late a job may be after the machine was suspended: the loop's own timers stand still then."""
+LATE_S: Final = 1.0
+"""A job that comes later is told of."""
+TOLD_S: Final = 60.0
+"""How often it is: a machine that is too slow is so for a while."""
 
 
 def unmarked(entry: Entry) -> Entry:
@@ -25,8 +37,9 @@ class SystemEnvironment:
     def __init__(self, access: Access) -> None:
         self._access = access
         self._speed = 1.0
-        self.wire: Clock = SystemClock()
-        self.market: Clock = self.wire
+        self._steady = SteadyClock()
+        self.wire: Clock = self._steady
+        self.market: Clock = self._steady
         self.waiter: Waiter = SystemWaiter(self.wire)
         self.turn: Turn = AllAtOnce()
         self.max_concurrent: int | None = None
@@ -43,8 +56,13 @@ class SystemEnvironment:
         return self._access
 
     def drive(self, jobs: Sequence[Job], on_due: Fire, report: Report) -> Driver:
-        """Let APScheduler fire the jobs."""
-        return SystemDriver(SystemTimetable(jobs, on_due, report))
+        """Follow the market clock."""
+        timetable = Timetable(jobs, self.market.now())
+        return ClockDriver(self.market, timetable, on_due, report, speed=self._speed)
+
+    async def watch_time(self, post: Post) -> None:
+        """Tell of a wall clock that is set, and of a machine that stood still."""
+        await TimeWatch(self._steady, post, self.market.now).run()
 
     async def pause(self, span: timedelta) -> None:
         """Let a span of market time pass."""
@@ -54,20 +72,68 @@ class SystemEnvironment:
         """Do nothing: the broker's day goes on without us."""
 
 
-class SystemDriver:
-    """APScheduler between its start and its stop."""
+class ClockDriver:
+    """Sleeps from one due instant to the next. A deadline that comes nearer wakes it; one that is
+    put off does not.
+    """
 
-    def __init__(self, timetable: SystemTimetable) -> None:
+    def __init__(
+        self, clock: Clock, timetable: Timetable, on_due: Fire, report: Report, *, speed: float
+    ) -> None:
+        self._clock = clock
         self._timetable = timetable
+        self._on_due = on_due
+        self._report = report
+        self._speed = speed
+        self._engine_due: datetime | None = None
+        self._wakes_at: datetime | None = None
+        """When it looks at the engine's deadline; None while it does not sleep."""
+        self._nudge = asyncio.Event()
+        self._told_s: float | None = None
 
     def wake_at(self, instant: datetime | None) -> None:
-        """Have the engine woken at `instant`."""
-        self._timetable.wake_at(instant)
+        """Have the engine woken at `instant`, in place of what was asked before."""
+        self._engine_due = instant
+        if instant is not None and self._wakes_at is not None and instant < self._wakes_at:
+            self._nudge.set()
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Fire until `stopping` is set."""
-        self._timetable.start()
+        """Fire what is due until `stopping` is set."""
+        ending = asyncio.create_task(self._end(stopping))
         try:
-            await stopping.wait()
+            while not stopping.is_set():
+                await self._sleep()
+                now = self._clock.now()
+                self._tell_of_late(self._timetable.fire_due(now), now)
+                if self._engine_due is not None and self._engine_due <= now:
+                    self._engine_due = None
+                    self._on_due(now)
         finally:
-            await self._timetable.stop()
+            ending.cancel()
+
+    async def _end(self, stopping: asyncio.Event) -> None:
+        await stopping.wait()
+        self._nudge.set()
+
+    async def _sleep(self) -> None:
+        now, longest = self._clock.now(), timedelta(seconds=LOOK_AGAIN_S * self._speed)
+        dues = [due for due in (self._timetable.next_due(), self._engine_due) if due is not None]
+        self._wakes_at = min([*dues, now + longest])
+        with suppress(TimeoutError):
+            async with asyncio.timeout(
+                max((self._wakes_at - now).total_seconds(), 0.0) / self._speed
+            ):
+                await self._nudge.wait()
+                self._nudge.clear()
+        self._wakes_at = None
+
+    def _tell_of_late(self, fired: Sequence[tuple[Job, datetime]], now: datetime) -> None:
+        late = [(due, job.name) for job, due in fired]
+        late = [each for each in late if (now - each[0]).total_seconds() > LATE_S * self._speed]
+        if not late or (self._told_s is not None and monotonic_s() - self._told_s < TOLD_S):
+            return
+        self._told_s = monotonic_s()
+        first, name = min(late)
+        others = f" and {len(late) - 1} others" if len(late) > 1 else ""
+        span_s = (now - first).total_seconds() / self._speed
+        self._report(f"{name}{others}", f"came {span_s:.1f} s late")

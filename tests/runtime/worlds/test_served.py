@@ -1,6 +1,5 @@
-"""A clock that runs by itself: jobs and deadlines fire when their time has come."""
+"""The market time of a sandbox in another process."""
 
-import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -11,35 +10,13 @@ from bot.domain.entry import Note
 from bot.domain.message import Event, Noted
 from bot.protocol.secret import Secret
 from bot.runtime.assemble import note_wait
-from bot.runtime.schedule import Job, Timetable, every
 from bot.runtime.worlds.environment import Access
-from bot.runtime.worlds.served import PacedDriver, ServedEnvironment, read_market_clock
+from bot.runtime.worlds.served import ServedEnvironment, read_market_clock
 from bot.sandbox.sandbox import Sandbox
 from bot.sandbox.serve import serve
 from tests.staging import scenario
 
 START = datetime(2026, 11, 19, 2, 20, tzinfo=UTC)
-SPEED = 1_000.0
-
-
-async def test_jobs_and_a_deadline_that_comes_nearer_fire_in_time() -> None:
-    clock = ScaledClock(SystemClock(), start=START, speed=SPEED)
-    fired, stopping = list[str](), asyncio.Event()
-
-    def job(_due: datetime) -> None:
-        fired.append("job")
-        stopping.set()
-
-    minute = every(timedelta(seconds=60), start=START + timedelta(seconds=60))
-    timetable = Timetable([Job("job", minute, job)], START)
-    driver = PacedDriver(clock, timetable, lambda _: fired.append("engine"), speed=SPEED)
-    running = asyncio.create_task(driver.run(stopping))
-    await asyncio.sleep(0)
-
-    driver.wake_at(START + timedelta(seconds=20))
-    await asyncio.wait_for(running, 5)
-
-    assert fired == ["engine", "job"]
 
 
 @pytest.mark.wire

@@ -25,7 +25,7 @@ from bot.protocol.errors import BrokerRefusal, MalformedAnswer
 from bot.protocol.quotes import decode_quote
 from bot.protocol.secret import Secret
 from bot.runtime.activity import Tasks
-from bot.runtime.schedule import Fire, Job, Report, Timetable, every
+from bot.runtime.schedule import Fire, Job, Report, every
 from bot.runtime.worlds.environment import Access, Driver, EnvironmentSpec
 from bot.runtime.worlds.paper.account import (
     LEDGER,
@@ -35,7 +35,7 @@ from bot.runtime.worlds.paper.account import (
     terms_of,
 )
 from bot.runtime.worlds.paper.relay import MarketRelay
-from bot.runtime.worlds.served import PacedDriver, read_market_clock
+from bot.runtime.worlds.served import read_market_clock
 from bot.runtime.worlds.system import SystemEnvironment
 from bot.sandbox.errors import LedgerBroken
 from bot.sandbox.house.ledger import resumed_at
@@ -58,7 +58,6 @@ class PaperEnvironment(SystemEnvironment):
     def __init__(self, spec: EnvironmentSpec, real: Access) -> None:
         super().__init__(real)
         self._spec = spec
-        self._is_served = False
         self.has_machines_time = False  # our orders are matched here
         self._watch: Watch | None = None
         self._tasks = Tasks(spec.activity, self.turn, spec.on_bug)
@@ -74,7 +73,6 @@ class PaperEnvironment(SystemEnvironment):
         if self._access.app is None and urlsplit(self._access.base_url).hostname in _LOOPBACK:
             found = await read_market_clock(self._access.base_url, self.wire)
             if found is not None:
-                self._is_served = True
                 self.market, self._speed = found
         try:
             relay = MarketRelay(self._access, broker.device_id, self.wire)
@@ -130,18 +128,14 @@ class PaperEnvironment(SystemEnvironment):
 
     def drive(self, jobs: Sequence[Job], on_due: Fire, report: Report) -> Driver:
         """Drive the daemon's jobs, and the watch among them."""
-        jobs = [*jobs, self._watch_job()]
-        if not self._is_served:
-            return super().drive(jobs, on_due, report)
-        timetable = Timetable(jobs, self.market.now())
-        return PacedDriver(self.market, timetable, on_due, speed=self._speed)
+        return super().drive([*jobs, self._watch_job()], on_due, report)
 
     def _watch_job(self) -> Job:
         def look(_: datetime) -> None:
             if self._watch is not None and not self._tasks.running:
                 self._tasks.spawn(self._watch.tick(), "paper watch")
 
-        return Job("paper watch", every(TICK, start=self.market.now() + TICK), look, 1)
+        return Job("paper watch", every(TICK, start=self.market.now() + TICK), look)
 
 
 async def _quote(relay: MarketRelay, symbol: str) -> Quote | None:
