@@ -19,6 +19,7 @@ from typing import Final
 from bot.domain.account import SubAccount
 from bot.domain.instrument import EXCHANGE_TZ, Phase
 from bot.domain.order import OrderReport, Side, TodaysOrders, UnreadRow
+from bot.domain.order_status import shown_state
 from bot.protocol.envelope import Payload
 from bot.protocol.errors import MalformedAnswer
 from bot.protocol.fields import (
@@ -42,7 +43,7 @@ from bot.protocol.fields import (
 from bot.protocol.redact import redact
 from bot.protocol.shaped import decoded
 from bot.protocol.sizes import ROWS_MAX
-from bot.protocol.status import REJECTED_STATUSES, STATUS_OF_CODE, settle, state_of, status_code_of
+from bot.protocol.status import REJECTED_STATUSES, STATUS_OF_CODE, state_of, status_code_of
 from bot.protocol.strict_json import INTEGER_MAX, compact
 
 _TEXTS: Final = (
@@ -325,7 +326,7 @@ def encode_order_row(report: OrderReport, detail: RowDetail) -> dict[str, object
         "adjustqtty": detail.adjusted_quantity,
         "status": report.status,
         "status_": report.status,
-        "status_code": status_code_of(settle(report)),
+        "status_code": status_code_of(shown_state(report)),
         "allowcancel": _LETTER[report.may_cancel],
         "allowamend": _LETTER[report.may_amend],
         "feedbackmsg": report.message,

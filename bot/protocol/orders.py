@@ -13,6 +13,7 @@ from datetime import date
 from typing import Final
 
 from bot.domain.order import OrderResult, OrderState, Side
+from bot.domain.order_status import settled
 from bot.protocol.envelope import SUCCESS_CODE, Payload, is_no_error
 from bot.protocol.errors import MalformedAnswer
 from bot.protocol.fields import (
@@ -34,7 +35,7 @@ from bot.protocol.fields import (
 )
 from bot.protocol.redact import redact
 from bot.protocol.shaped import decoded
-from bot.protocol.status import settle_quantities, state_of
+from bot.protocol.status import state_of
 from bot.protocol.strict_json import compact
 
 _TEXTS: Final = (
@@ -166,21 +167,10 @@ def _sound(executed: int, amount: int, quantity: int) -> int:
 
 
 def _state(status: str, quantity: int, executed: int) -> OrderState:
-    """Read name and quantities; an answer does not mention a cancelled part.
-
-    What is matched by its name, but not by its figures, goes on until its row shows the fills.
-    """
-    state = state_of(status)
-    if state is OrderState.FILLED and executed < quantity:
-        state = OrderState.ACCEPTED
-    return settle_quantities(
-        state,
-        status=status,
-        quantity=quantity,
-        executed=executed,
-        cancelled=0,
-        remaining=quantity - executed,
-    )
+    """Read name and quantities; an answer does not mention a cancelled part."""
+    left = quantity - executed
+    said = state_of(status)
+    return settled(said, quantity=quantity, executed=executed, remaining=left, cancelled=0)
 
 
 def encode_order_results(results: Sequence[OrderResult]) -> list[dict[str, object]]:

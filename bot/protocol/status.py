@@ -1,9 +1,8 @@
-"""The broker's 25 order statuses: what each means to us, and what an order's quantities say.
+"""The broker's 25 order statuses: what each means to us, and what it lets be done.
 
-The names come with undocumented moves, so a name alone decides little. Fills are read from
-quantities, never from a name: a working, partly filled order commonly shows SENT, and a cancelled
-or killed remainder keeps SENT with nothing open. Source: broker open API 0.2.0-preview.3, order
-state machine (states; reading fills safely). That MATCHED may be partial is the older API's word.
+The names come with undocumented moves, so a name alone decides little: `domain/order_status.py`
+reads it beside the quantities. Source: broker open API 0.2.0-preview.3, order state machine. That
+MATCHED may be partial is the older API's word.
 """
 
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 from bot.domain.order import TERMINAL_STATES, OrderReport, OrderState
+from bot.domain.order_status import shown_state
 
 _S = OrderState
 
@@ -98,46 +98,6 @@ def is_final(status: str) -> bool:
     return status in STATUSES and STATUSES[status].state in TERMINAL_STATES
 
 
-def settle(report: OrderReport) -> OrderState:
-    """Return the state of a row's order: by its quantities first, then by its status."""
-    return settle_quantities(
-        report.state,
-        status=report.status,
-        quantity=report.quantity,
-        executed=report.executed_quantity,
-        cancelled=report.cancelled_quantity,
-        remaining=report.remaining_quantity,
-    )
-
-
-def settle_quantities(
-    state: OrderState | None,
-    *,
-    status: str,
-    quantity: int,
-    executed: int,
-    cancelled: int,
-    remaining: int,
-) -> OrderState:
-    """Return the state that name and quantities together mean.
-
-    An unknown name is live whatever the quantities say. All executed is FILLED, under any name but
-    a rejection. Nothing open after something was executed or cancelled is CANCELLED, with its fills
-    kept; a row on which nothing has happened yet is not closed by an empty `remainqtty`.
-    """
-    if state is None:
-        return _S.PARTIALLY_FILLED if executed > 0 else _S.ACCEPTED
-    if state is not _S.REJECTED and executed >= quantity > 0:
-        return _S.FILLED
-    if state in TERMINAL_STATES:
-        return _S.CANCELLED if status == "COMPLETED" else state
-    if remaining <= 0 and (executed > 0 or cancelled > 0):
-        return _S.CANCELLED
-    if state in {_S.PENDING_CANCEL, _S.PENDING_REPLACE}:
-        return state
-    return _S.PARTIALLY_FILLED if executed > 0 else _S.ACCEPTED
-
-
 def may_cancel(report: OrderReport) -> bool:
     """Tell whether the rest may be cancelled.
 
@@ -155,7 +115,7 @@ def may_amend(report: OrderReport) -> bool:
 def _permitted(report: OrderReport, permission: Literal["may_cancel", "may_amend"]) -> bool:
     known = STATUSES.get(report.status)
     shown: bool | None = getattr(known, permission) if known else None
-    if settle(report) in TERMINAL_STATES or shown is False:
+    if shown_state(report) in TERMINAL_STATES or shown is False:
         return False
     flag: bool | None = getattr(report, permission)
     return flag if flag is not None else shown is True

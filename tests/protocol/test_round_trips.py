@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from bot.domain.account import SubAccount
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Phase
 from bot.domain.order import OrderReport, OrderResult, OrderState, OrderType, Side
+from bot.domain.order_status import settled
 from bot.domain.quote import Depth, DepthLevel, Quote
 from bot.protocol.accounts import (
     decode_available_trade,
@@ -58,7 +59,7 @@ from bot.protocol.quotes import (
 )
 from bot.protocol.secret import Secret
 from bot.protocol.signing import SigningKey, body_sha256, sign
-from bot.protocol.status import STATUSES, settle_quantities, state_of
+from bot.protocol.status import STATUSES, state_of
 from bot.protocol.two_factor import (
     decode_otp_ticket,
     decode_two_factor_token,
@@ -169,9 +170,8 @@ def order_results(draw: st.DrawFn) -> OrderResult:
         average_price=draw(counts),
         executed_amount=draw(positives),
         status=status,
-        state=settle_quantities(
+        state=settled(
             state_of(status),
-            status=status,
             quantity=quantity,
             executed=executed,
             cancelled=0,

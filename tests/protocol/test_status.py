@@ -8,7 +8,6 @@ from bot.protocol.status import (
     is_final,
     may_amend,
     may_cancel,
-    settle,
     state_of,
     status_code_of,
 )
@@ -76,60 +75,6 @@ def test_final_is_what_the_document_calls_final(status):
 def test_a_name_outside_the_25_is_unknown_and_never_final(status):
     assert state_of(status) is None
     assert not is_final(status)
-
-
-SETTLED = [
-    # a working order, whatever its name
-    (row("SENT", 0), S.ACCEPTED),
-    (row("WAITING_TO_SEND", 0), S.ACCEPTED),
-    (row("SENT", 100), S.PARTIALLY_FILLED),
-    (row("MATCHED", 100), S.PARTIALLY_FILLED),
-    (row("MATCHED", 0), S.ACCEPTED),
-    (row("FIXING", 100), S.PENDING_REPLACE),
-    (row("FIXED", 100), S.PARTIALLY_FILLED),
-    (row("CANCELLING", 0), S.PENDING_CANCEL),
-    (row("REJECTING", 0), S.ACCEPTED),
-    # all executed
-    (row("SENT", 300), S.FILLED),
-    (row("MATCHED", 300), S.FILLED),
-    (row("MATCHED_ALL", 300), S.FILLED),
-    (row("COMPLETED", 300), S.FILLED),
-    (row("CANCELLED", 300), S.FILLED),
-    (row("EXPIRED", 300), S.FILLED),
-    (row("CANCELLING", 300), S.FILLED),
-    # the rest was cancelled or killed under an unchanged name
-    (row("SENT", 100, 200), S.CANCELLED),
-    (row("MATCHED", 100, 200), S.CANCELLED),
-    (row("SENT", 0, 300), S.CANCELLED),
-    (row("SENT", 100, 0, 0), S.CANCELLED),
-    (row("COMPLETED", 100, 200), S.CANCELLED),
-    (row("COMPLETED", 0), S.CANCELLED),
-    # ended by name
-    (row("CANCELLED", 100, 200), S.CANCELLED),
-    (row("INTERNAL_CANCELLED", 0), S.CANCELLED),
-    (row("EXPIRED", 0), S.EXPIRED),
-    (row("EXPIRED", 100), S.EXPIRED),
-    (row("REJECTED", 0), S.REJECTED),
-    (row("FAILED", 0), S.REJECTED),
-    (row("MATCHED_ALL", 200), S.FILLED),
-    # nothing has happened yet, and a quantity is not filled in
-    (row("SENT", 0, 0, 0), S.ACCEPTED),
-    # a name that we do not know is never the end
-    (row("X", 0), S.ACCEPTED),
-    (row("X", 100), S.PARTIALLY_FILLED),
-    (row("X", 300), S.PARTIALLY_FILLED),
-    (row("X", 0, 300), S.ACCEPTED),
-    # more than ordered is for the engine to halt on; nothing is open
-    (row("SENT", 400, 0, -100), S.FILLED),
-]
-
-
-@every_row(
-    ("report", "state"),
-    SETTLED,
-)
-def test_quantities_decide_before_the_name(report, state):
-    assert settle(report) is state
 
 
 # status, (cancel with flag Y, N, none), (amend with flag Y, N, none)

@@ -7,47 +7,10 @@ any order of arrival of the same rows ends in the same picture.
 
 from dataclasses import replace
 from datetime import datetime
-from typing import Final
 
 from bot.domain.entry import OrderUpdated
-from bot.domain.order import TERMINAL_STATES, OrderReport, OrderResult, OrderState
-
-_S = OrderState
-_ENDED_EARLY: Final = frozenset({_S.CANCELLED, _S.REJECTED, _S.EXPIRED})
-_PENDING: Final = frozenset({_S.PENDING_REPLACE, _S.PENDING_CANCEL})
-
-
-def settled(
-    said: OrderState | None, *, quantity: int, executed: int, remaining: int, cancelled: int
-) -> OrderState:
-    """Return the state by quantities first, then by the broker's word.
-
-    A status of its own never makes an order filled: a row that says *matched* with shares still
-    open is open. A cancelled or killed remainder keeps status SENT with nothing open (broker API,
-    7.3). Statuses that mean *on its way* are live; one that nobody knows is live whatever the
-    quantities say, and never final.
-    """
-    if said is not None:
-        if executed >= quantity and said is not _S.REJECTED:
-            return _S.FILLED
-        if said in _ENDED_EARLY:
-            return said
-        if remaining == 0 and cancelled > 0 and executed + cancelled >= quantity:
-            return _S.CANCELLED
-        if said in _PENDING:
-            return said
-    return _S.PARTIALLY_FILLED if executed > 0 else _S.ACCEPTED
-
-
-def state_of(report: OrderReport) -> OrderState:
-    """Return the state that a row shows by itself."""
-    return settled(
-        report.state,
-        quantity=report.quantity,
-        executed=report.executed_quantity,
-        remaining=report.remaining_quantity,
-        cancelled=report.cancelled_quantity,
-    )
+from bot.domain.order import TERMINAL_STATES, OrderReport, OrderResult
+from bot.domain.order_status import settled
 
 
 def merged(row: OrderUpdated, report: OrderReport, *, is_newer: bool) -> OrderUpdated:

@@ -16,10 +16,11 @@ from bot.domain.order import (
     SendState,
     Side,
 )
+from bot.domain.order_status import shown_state
 from bot.engine import wake
 from bot.engine.gate import IllegalMove
 from bot.engine.orders import cancels
-from bot.engine.orders.merging import contradiction, merged, state_of
+from bot.engine.orders.merging import contradiction, merged
 from bot.engine.risk.accounts import add_flow, pause_after_loss
 from bot.engine.state import State
 from bot.engine.tracked import (
@@ -145,7 +146,7 @@ def external_order(state: State, report: OrderReport, note: str) -> None:
         quantity=report.quantity,
         order_type=report.order_type,
         price=report.price,
-        state=state_of(report),
+        state=shown_state(report),
         broker_status=report.status,
         executed_quantity=max(0, report.executed_quantity),
         executed_amount=report.executed_amount,
@@ -175,7 +176,7 @@ def apply(state: State, order: TrackedOrder, report: OrderReport, source: str) -
         state.halt_symbol(before.symbol, f"{before.order_id}: {wrong}")
         return
     is_newer = report.requested_at >= order.requested_at
-    is_back = not order.is_open and is_newer and state_of(report) not in TERMINAL_STATES
+    is_back = not order.is_open and is_newer and shown_state(report) not in TERMINAL_STATES
     if is_back and report.remaining_quantity > 0:
         # It stays ended, and nothing new goes out in its symbol until an operator has looked.
         was = f"{report.order_id} had ended as {before.state}"

@@ -15,7 +15,8 @@ from pydantic import JsonValue
 
 from bot.domain.instrument import EXCHANGE_TZ, Exchange, Lot, Phase
 from bot.domain.order import OrderReport, OrderResult, OrderType, Side
-from bot.protocol.status import settle_quantities, state_of
+from bot.domain.order_status import settled
+from bot.protocol.status import state_of
 from bot.sandbox.scenario import AccountScript, Switches
 
 BOARD_LOT: Final = 100
@@ -158,9 +159,8 @@ class OrderRecord:
     def result(self, switches: Switches) -> OrderResult:
         """Return the order as an answer to place, modify or cancel shows it."""
         status = self.status(switches)
-        state = settle_quantities(
+        state = settled(
             state_of(status),
-            status=status,
             quantity=self.quantity,
             executed=self.executed_quantity,
             cancelled=self.cancelled_quantity,

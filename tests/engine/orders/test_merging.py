@@ -8,46 +8,10 @@ from hypothesis import strategies as st
 from bot.domain.entry import Fill
 from bot.domain.order import TERMINAL_STATES, OrderState
 from bot.domain.outcome import Unknown
-from bot.engine.orders.merging import contradiction, merged, settled
+from bot.engine.orders.merging import contradiction, merged
 from tests.engine.stage import START, Stage, report_of
-from tests.rows import every_row
 
 S = OrderState
-
-SETTLED = [
-    # said, executed, remaining, cancelled -> state, of 500 ordered
-    (S.ACCEPTED, 0, 500, 0, S.ACCEPTED),
-    (S.SUBMITTED, 0, 500, 0, S.ACCEPTED),
-    (None, 0, 500, 0, S.ACCEPTED),
-    (S.ACCEPTED, 200, 300, 0, S.PARTIALLY_FILLED),
-    (S.ACCEPTED, 500, 0, 0, S.FILLED),
-    (None, 500, 0, 0, S.PARTIALLY_FILLED),
-    (None, 200, 0, 300, S.PARTIALLY_FILLED),
-    (None, 0, 0, 500, S.ACCEPTED),
-    (S.FILLED, 200, 300, 0, S.PARTIALLY_FILLED),
-    (S.FILLED, 0, 500, 0, S.ACCEPTED),
-    (S.FILLED, 500, 0, 0, S.FILLED),
-    (S.PARTIALLY_FILLED, 0, 500, 0, S.ACCEPTED),
-    (S.ACCEPTED, 200, 0, 300, S.CANCELLED),
-    (S.ACCEPTED, 0, 0, 500, S.CANCELLED),
-    (S.FILLED, 200, 0, 300, S.CANCELLED),
-    (S.ACCEPTED, 200, 0, 0, S.PARTIALLY_FILLED),
-    (S.CANCELLED, 0, 0, 500, S.CANCELLED),
-    (S.CANCELLED, 200, 0, 300, S.CANCELLED),
-    (S.EXPIRED, 200, 0, 300, S.EXPIRED),
-    (S.REJECTED, 0, 500, 0, S.REJECTED),
-    (S.REJECTED, 500, 0, 0, S.REJECTED),
-    (S.PENDING_CANCEL, 0, 500, 0, S.PENDING_CANCEL),
-    (S.PENDING_CANCEL, 500, 0, 0, S.FILLED),
-    (S.PENDING_REPLACE, 200, 300, 0, S.PENDING_REPLACE),
-]
-
-
-@every_row(("said", "executed", "remaining", "cancelled", "state"), SETTLED)
-def test_quantities_outrank_the_status(said, executed, remaining, cancelled, state):
-    found = settled(said, quantity=500, executed=executed, remaining=remaining, cancelled=cancelled)
-
-    assert found is state
 
 
 def _partly_filled():
