@@ -11,7 +11,7 @@ from bot.domain.instrument import Exchange, Phase
 from bot.domain.order import Intent, OrderState, SendState
 from bot.engine import clocks
 from bot.engine import gate as the_gate
-from bot.engine.orders import set_aside
+from bot.engine.orders import doubts, set_aside
 from bot.engine.risk.accounts import day_result, unrealised
 from bot.engine.state import PRIORITY, State
 from bot.engine.tracked import (
@@ -145,6 +145,7 @@ class BotStatus:
 
 STANDING: Final[tuple[Callable[[State], Iterable[str]], ...]] = (
     the_gate.alerts,
+    doubts.alerts,
     set_aside.alerts,
     clocks.alerts,
 )

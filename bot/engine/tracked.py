@@ -22,6 +22,7 @@ from bot.domain.order import (
 )
 from bot.domain.plan import Limits, StrategyPlan
 from bot.domain.quote import Depth, Quote
+from bot.engine.shown import Shown
 from bot.strategy import Context, Strategy
 
 BEGINNING = datetime.min.replace(tzinfo=UTC)
@@ -229,6 +230,7 @@ class TrackedOrder(Watched):
     expires_at: datetime | None = None
     poll: BackOff | None = None
     change: TrackedAmend | None = None
+    shown: Shown = field(default_factory=Shown)
 
     @property
     def name(self) -> str:

@@ -12,7 +12,7 @@ from bot.broker.errors import BrokerError
 from bot.broker.paging import read_pages
 from bot.domain.account import SubAccount
 from bot.domain.entry import OrderUpdated
-from bot.domain.order import TERMINAL_STATES, OrderReport
+from bot.domain.order import TERMINAL_STATES, OrderReport, Side
 from bot.domain.recovery import Recovery
 from bot.protocol.calls import ORDER_HISTORY_CODEC
 from bot.protocol.status import state_of
@@ -72,7 +72,7 @@ def _report_of(row: OrderUpdated | None, past: PastOrder, now: datetime) -> Orde
         account=row.account,
         trading_date=row.trading_date,
         symbol=row.symbol,
-        side=row.side,
+        side=Side(past.side) if past.side in Side.__members__ else row.side,
         quantity=quantity,
         order_type=row.order_type,
         price=past.limit_price or row.price,

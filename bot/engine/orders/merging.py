@@ -5,11 +5,12 @@ row that was asked for last; an ended order stays ended; a row that is not there
 any order of arrival of the same rows ends in the same picture.
 """
 
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime
 
 from bot.domain.entry import OrderUpdated
-from bot.domain.order import TERMINAL_STATES, OrderReport, OrderResult
+from bot.domain.order import TERMINAL_STATES, Intent, OrderReport, OrderResult
 from bot.domain.order_status import settled
 
 
@@ -61,21 +62,53 @@ def merged(row: OrderUpdated, report: OrderReport, *, is_newer: bool) -> OrderUp
     )
 
 
-def contradiction(row: OrderUpdated, report: OrderReport, executed_at: datetime) -> str | None:
-    """Return why a report cannot be true, None when it can. Such a symbol is halted.
+def belongs(
+    order: OrderUpdated | Intent, report: OrderReport, totals: Collection[int]
+) -> str | None:
+    """Return what says that a row is not this order's; None when it is.
 
-    Rows asked for before `executed_at` may show less than is known; a later one may not. The
-    average price is floored, so amount and quantity × average differ by less than the quantity.
+    It is when account, symbol, side and trading day are equal and its quantity is one of `totals`:
+    what was ordered, or what our own amendments explain. Nothing of another row may be taken. Its
+    time is evidence, not identity; its id is for the caller to compare.
+    """
+    if wrong := another_order(order, report):
+        return wrong
+    if report.trading_date != order.trading_date:
+        return f"it is of {report.trading_date}, the order of {order.trading_date}"
+    if report.quantity not in totals:
+        ours = " or ".join(f"{each:,}" for each in sorted(totals))
+        return f"it is an order of {report.quantity:,}, ours is of {ours}"
+    return None
+
+
+def another_order(order: OrderUpdated | Intent, report: OrderReport) -> str | None:
+    """Return what no order's own row can ever differ in, where it does."""
+    if report.symbol != order.symbol:
+        return f"it is about {report.symbol}, the order is in {order.symbol}"
+    if report.side is not order.side:
+        return f"it is a {report.side}, the order a {order.side}"
+    return "it is of another account" if report.account != order.account else None
+
+
+def contradiction(order: OrderUpdated, report: OrderReport, totals: Collection[int]) -> str | None:
+    """Return why a row can't be true of any order, or under this one's id; None when it can.
+
+    The average price is floored, so amount and quantity × average differ by less than the quantity.
     """
     executed, amount = report.executed_quantity, report.executed_amount
-    if executed < 0:
-        return f"negative executed quantity {executed}"
-    if executed > report.quantity:
-        return f"executed {executed} of {report.quantity} ordered"
-    if executed < row.executed_quantity and report.requested_at > executed_at:
-        return f"executed quantity fell from {row.executed_quantity} to {executed}"
+    if wrong := another_order(order, report):
+        return wrong
+    for name, quantity in (
+        ("executed", executed),
+        ("ordered", report.quantity),
+        ("cancelled", report.cancelled_quantity),
+    ):
+        if quantity < 0:
+            return f"it shows a negative {name} quantity, {quantity:,}"
+    if executed > min(report.quantity, max(totals)):
+        return f"it shows {executed:,} executed of {min(report.quantity, max(totals)):,} ordered"
     if executed and abs(amount - executed * report.average_price) >= executed:
-        return f"amount {amount} is not {executed} x {report.average_price}"
+        return f"its amount {amount:,} is not {executed:,} x {report.average_price:,}"
     return None
 
 

@@ -19,8 +19,8 @@ from bot.domain.order import (
 from bot.domain.order_status import shown_state
 from bot.engine import wake
 from bot.engine.gate import IllegalMove
-from bot.engine.orders import cancels
-from bot.engine.orders.merging import contradiction, merged
+from bot.engine.orders import cancels, doubts
+from bot.engine.orders.merging import merged
 from bot.engine.risk.accounts import add_flow, pause_after_loss
 from bot.engine.state import State
 from bot.engine.tracked import (
@@ -162,19 +162,18 @@ def external_order(state: State, report: OrderReport, note: str) -> None:
 # --------------------------------------------------------------------------------------------- rows
 
 
-def apply(state: State, order: TrackedOrder, report: OrderReport, source: str) -> None:
-    """Merge a row into an order; journal what changed, then let its strategy know.
+def apply(state: State, order: TrackedOrder, report: OrderReport, source: str) -> bool:
+    """Merge a row into an order; journal what changed, then let its strategy know. False: nothing
+    of the row was taken.
 
     All that looks at the row's numbers comes before the first change: a row that raises changes
     nothing, and is merged whole when it is shown again.
     """
     before = order.row
     if report.state is OrderState.CANCELLED and order.may_be_renamed(report.requested_at):
-        return  # an amendment may have given it a new id, and only the old one has ended
-    wrong = contradiction(before, report, order.executed_at)
-    if wrong is not None:
-        state.halt_symbol(before.symbol, f"{before.order_id}: {wrong}")
-        return
+        return False  # an amendment may have given it a new id, and only the old one has ended
+    if doubts.is_refused(state, order, report):
+        return False
     is_newer = report.requested_at >= order.requested_at
     is_back = not order.is_open and is_newer and shown_state(report) not in TERMINAL_STATES
     if is_back and report.remaining_quantity > 0:
@@ -190,7 +189,7 @@ def apply(state: State, order: TrackedOrder, report: OrderReport, source: str) -
         text = f"{report.order_id}: status {report.status!r} is unknown; taken as live"
         state.alert_once(f"status {report.status}", text, symbol=report.symbol)
     if after is before or after == before:
-        return
+        return True
     cancel, note = state.cancels.get(before.order_id), after.note
     if cancel is not None and after.state is OrderState.CANCELLED:
         left, kept = after.quantity - after.executed_quantity, after.executed_quantity
@@ -204,6 +203,7 @@ def apply(state: State, order: TrackedOrder, report: OrderReport, source: str) -
         order.poll = state.first_poll()
     _record(state, after, before.state, report.raw, source)
     _follow(state, order, before, fill)
+    return True
 
 
 def _row_after(state: State, order: TrackedOrder, after: OrderUpdated) -> OrderUpdated:

@@ -132,7 +132,7 @@ def _end_earlier_days(state: State, reports: tuple[OrderReport, ...]) -> None:
         is_taken = report is not None and guarded(
             state, where, orders.apply, state, order, report, "detail"
         )
-        if not is_taken:
+        if not is_taken or order.is_open:  # a row that is not its own is not taken
             text = f"{row.order_id} was open when the bot went down on {row.trading_date}"
             state.halt_symbol(row.symbol, f"{text}: compare the holding")
     market.end_earlier_days(state)

@@ -3,8 +3,9 @@
 from bot.domain.message import OrderRead, ReadTodaysOrders, TodaysOrdersRead
 from bot.domain.order import OrderReport
 from bot.engine.gate import guarded
-from bot.engine.orders import amends, cancels, orders, set_aside, unknown
+from bot.engine.orders import amends, cancels, doubts, orders, set_aside, unknown
 from bot.engine.state import State
+from bot.engine.tracked import TrackedOrder
 
 
 def on_todays_orders(state: State, event: TodaysOrdersRead) -> None:
@@ -17,16 +18,22 @@ def on_todays_orders(state: State, event: TodaysOrdersRead) -> None:
     for report in event.reports:
         state.seen_ids.add(report.order_id)
         order = state.orders.get(state.chains.first(report.order_id))
-        if order is None:
+        if order is None or _is_reused(order, report):
             unowned.append(report)
         elif not state.chains.is_former(report.order_id):
             guarded(state, f"row {report.order_id}", orders.apply, state, order, report, "book")
+            doubts.ask_again(state, order)
     for row in event.set_aside:
         if row.order_id:
             state.seen_ids.add(row.order_id)
     state.satisfy_polls(event.requested_at)
     for report in unknown.match(state, event, unowned):
         guarded(state, f"row {report.order_id}", _adopt, state, report)
+
+
+def _is_reused(order: TrackedOrder, report: OrderReport) -> bool:
+    """The broker may give out an id of an earlier day again: that order has ended."""
+    return not order.is_open and order.row.trading_date < report.trading_date
 
 
 def _adopt(state: State, row: OrderReport) -> None:
@@ -44,12 +51,13 @@ def on_order(state: State, event: OrderRead) -> None:
     A cancel goes on without a row that cannot be read: waiting would not better it.
     """
     order, report = state.orders.get(event.order_id), event.report
+    is_taken = report is not None
     if order is not None and report is not None:
-        orders.apply(state, order, report, "detail")
+        is_taken = orders.apply(state, order, report, "detail")
     is_gone = report is None and not event.is_unreadable
     if order is not None and is_gone and order.change is not None:
         state.command(ReadTodaysOrders(f"{event.order_id} is gone: another id"))
     if not is_gone:
         cancels.on_row(state, event.order_id)
-    if report is not None:
+    if report is not None and is_taken:
         amends.on_row(state, event.order_id, report)

@@ -20,10 +20,9 @@ def learn(state: State, event: TodaysOrdersRead) -> None:
     state.set_aside[event.account] = event
     for row in event.set_aside:
         order, symbol = _order_of(state, row), _symbol_of(state, row)
-        key = f"unread {row.order_id or symbol or ''}"
-        if key not in state.alerted:
-            state.alerted.add(key)
-            state.note("ALERT", _alert(state, row), {"row": row.raw}, symbol=symbol)
+        facts = {"order_id": row.order_id, "symbol": symbol, "why": row.reason, "row": row.raw}
+        about = row.order_id or symbol or "a row without an id"
+        state.alert("ROW_UNREADABLE", _alert(state, row), facts, about=about, symbol=symbol)
         if order is not None and order.is_open and order.row.intent_id is not None:
             state.command(ReadOrder(order.row.order_id, "the day order book's row can't be read"))
     if before is not None and before.set_aside and not event.set_aside:
@@ -37,10 +36,13 @@ def alerts(state: State) -> tuple[str, ...]:
 
 def hold(state: State, account: str, symbol: str, side: Side) -> str | None:
     """Why nothing is bought in a symbol now, None where nothing is against it."""
-    read = state.set_aside.get(account)
-    if read is None or side is not Side.BUY:
+    if side is not Side.BUY:
         return None
-    for row in read.set_aside:
+    for order in state.index.open_in.of(symbol):
+        if order.shown.doubt:
+            return f"the row of {order.row.order_id} may be another order's: {order.shown.doubt}"
+    read = state.set_aside.get(account)
+    for row in read.set_aside if read is not None else ():
         if _symbol_of(state, row) in {None, symbol}:
             return _unread(row)
     return None

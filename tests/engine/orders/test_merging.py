@@ -1,14 +1,14 @@
 from dataclasses import replace
-from datetime import timedelta
+from datetime import date, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.domain.entry import Fill
-from bot.domain.order import TERMINAL_STATES, OrderState
+from bot.domain.order import TERMINAL_STATES, OrderState, Side
 from bot.domain.outcome import Unknown
-from bot.engine.orders.merging import contradiction, merged
+from bot.engine.orders.merging import belongs, contradiction, merged
 from tests.engine.stage import START, Stage, report_of
 
 S = OrderState
@@ -45,10 +45,48 @@ def test_only_a_report_that_shows_something_new_makes_a_new_row(changes):
     assert merged(row, other, is_newer=True) != row
 
 
+OTHERS = [
+    ({"symbol": "SSI"}, "it is about SSI, the order is in HPG"),
+    ({"side": Side.SELL}, "it is a SELL, the order a BUY"),
+    ({"account": "120C999999.1"}, "it is of another account"),
+]
+UNEXPLAINED = [
+    ({"quantity": 0, "executed": 0, "remaining": 0}, "it is an order of 0, ours is of 500"),
+    ({"quantity": 900}, "it is an order of 900, ours is of 500"),
+    ({"quantity": 400}, "it is an order of 400, ours is of 500"),
+    ({"trading_date": date(2026, 11, 18)}, "it is of 2026-11-18, the order of 2026-11-19"),
+]
+
+
+@pytest.mark.parametrize(("changes", "why"), OTHERS + UNEXPLAINED)
+def test_a_row_belongs_to_an_order_that_it_agrees_with(changes, why):
+    intent, row = _partly_filled()
+
+    assert belongs(row, report_of(intent, executed=200), {500}) is None
+    assert belongs(intent, report_of(intent, executed=200), {500}) is None
+    assert belongs(row, report_of(intent, **{"executed": 200, **changes}), {500}) == why
+
+
+def test_a_quantity_that_an_amendment_of_ours_explains_belongs():
+    intent, row = _partly_filled()
+
+    assert belongs(row, report_of(intent, quantity=700), {500, 700}) is None
+
+
+def test_a_row_s_own_time_says_nothing_about_whose_it_is():
+    intent, row = _partly_filled()
+
+    assert belongs(row, report_of(intent, placed_at=START - timedelta(hours=2)), {500}) is None
+
+
 CONTRADICTIONS = [
-    ({"executed": -100}, "negative"),
-    ({"executed": 600}, "600 of 500"),
-    ({"executed": 100}, "fell from 200 to 100"),
+    *OTHERS,
+    ({"executed": -100}, "it shows a negative executed quantity, -100"),
+    ({"cancelled": -100}, "it shows a negative cancelled quantity, -100"),
+    ({"quantity": -500}, "it shows a negative ordered quantity, -500"),
+    ({"executed": 600}, "it shows 600 executed of 500 ordered"),
+    ({"executed": 600, "quantity": 900}, "it shows 600 executed of 500 ordered"),
+    ({"executed": 300, "quantity": 0}, "it shows 300 executed of 0 ordered"),
     ({"executed": 300, "executed_amount": 300 * 27_050 + 300}, "is not"),
     ({"executed": 300, "executed_amount": 300 * 27_050 - 300}, "is not"),
 ]
@@ -59,23 +97,17 @@ def test_a_row_that_cannot_be_true_is_named(changes, text):
     intent, row = _partly_filled()
     report = report_of(intent, requested_at=START + timedelta(seconds=9), **changes)
 
-    assert text in (contradiction(row, report, START) or "")
+    assert text in (contradiction(row, report, {500}) or "")
 
 
 @pytest.mark.parametrize(
     "changes",
-    [
-        {"executed": 300, "executed_amount": 300 * 27_050 + 299},
-        {"executed": 100, "requested_at": START},
-        {"executed": 500},
-        {"executed": 0, "requested_at": START},
-    ],
+    [{"executed": 300, "executed_amount": 300 * 27_050 + 299}, {"executed": 500}],
 )
-def test_a_row_that_is_old_or_inexact_contradicts_nothing(changes):
+def test_a_row_that_is_inexact_contradicts_nothing(changes):
     intent, row = _partly_filled()
-    at = changes.pop("requested_at", START + timedelta(seconds=9))
 
-    assert contradiction(row, report_of(intent, requested_at=at, **changes), START) is None
+    assert contradiction(row, report_of(intent, **changes), {500}) is None
 
 
 @pytest.mark.parametrize("changes", [changes for changes, _ in CONTRADICTIONS])
@@ -101,7 +133,7 @@ def test_an_order_whose_first_row_cannot_be_true_is_still_ours_and_in_the_journa
 
     row = stage.entries_of_order()
     assert (row.intent_id, row.state, row.executed_quantity) == (intent.intent_id, S.ACCEPTED, 0)
-    assert "600 of 500" in stage.engine.status().halted_symbols["HPG"]
+    assert "600 executed of 500" in stage.engine.status().halted_symbols["HPG"]
     stage.after(1).book(report_of(intent, executed=500))
     assert stage.entries_of_order().state is S.FILLED
 

@@ -13,7 +13,7 @@ from bot.domain.message import (
     ReadAccount,
     ReadTodaysOrders,
 )
-from bot.domain.order import OrderState, SendState
+from bot.domain.order import OrderState, SendState, Side
 from bot.domain.outcome import Resolution
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
 from tests.engine.stage import DAY, START, Stage, attempt_of, report_of
@@ -186,6 +186,21 @@ def test_what_traded_while_no_bot_ran_is_a_fill_like_any(executed, state):
     assert stage.engine.status().positions[0].shares == executed
     assert "was open" not in str(stage.engine.status().halted_symbols)
     assert [fill.quantity for fill in stage.all(Fill)] == [executed]
+
+
+@pytest.mark.parametrize(
+    "changes", [{"quantity": 900}, {"side": Side.SELL}, {"symbol": "SSI"}, {"executed": 900}]
+)
+def test_a_row_of_the_history_about_another_order_is_no_fill(changes):
+    first = Stage()
+    placed = first.working(500)
+    ended = report_of(placed, **{"executed": 500, "remaining": 0, **changes})
+
+    row = first.entries_of_order()
+    stage, _ = _restarted_next_day(row=row, order_id="ORD1", earlier=(ended,))
+
+    assert stage.all(Fill) == []
+    assert "HPG" in stage.engine.status().halted_symbols
 
 
 def test_an_order_open_at_an_earlier_close_has_lapsed_and_its_symbol_waits_for_a_person():

@@ -1,0 +1,178 @@
+"""Rows under an order's id that are about another order, or can't be true."""
+
+from datetime import date, timedelta
+
+import pytest
+
+from bot.domain.entry import Decision, Fill, Note, OrderUpdated, Transition
+from bot.domain.message import CancelOrder, PlaceOrder, ReadOrder
+from bot.domain.order import OrderState, Side
+from bot.domain.outcome import Accepted
+from tests.engine.stage import DAY, Stage, report_of, result_of
+
+S = OrderState
+ENDS = [
+    {"executed": 100},
+    {"state": S.CANCELLED, "status": "CANCELLED", "cancelled": 100},
+    {"state": S.REJECTED, "status": "REJECTED"},
+    {"state": S.FILLED, "status": "MATCHED_ALL", "executed": 100},
+]
+OTHERS = [{"symbol": "SSI"}, {"side": Side.SELL}, {"account": "120C999999.1"}]
+UNEXPLAINED = [
+    {"quantity": 0},
+    {"quantity": 200},
+    {"quantity": 100_000},
+    {"trading_date": DAY - timedelta(days=1)},
+    {"trading_date": DAY + timedelta(days=1)},
+]
+WAYS = ["book", "row"]
+
+
+def _alerts(stage: Stage) -> list[str]:
+    return [str(n.numbers.get("alert")) for n in stage.all(Note) if n.kind == "ALERT"]
+
+
+def _show(stage: Stage, way: str, report) -> None:
+    stage.after(1)
+    stage.book(report) if way == "book" else stage.row(report)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("other", OTHERS + UNEXPLAINED)
+def test_a_row_about_another_order_neither_fills_nor_ends_ours(other, end, way) -> None:
+    stage = Stage()
+    intent = stage.working()
+    before = stage.entries_of_order()
+
+    for _ in range(3):
+        _show(stage, way, report_of(intent, **{**end, **other}))
+
+    assert stage.entries_of_order() == before
+    assert stage.all(Fill) == []
+    assert len(stage.engine.status().open_orders) == 1
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("other", OTHERS)
+def test_another_symbol_side_or_account_halts_the_symbol_at_once(other, way) -> None:
+    stage = Stage()
+    intent = stage.working()
+
+    _show(stage, way, report_of(intent, **other))
+
+    assert "HPG" in stage.engine.status().halted_symbols
+    assert _alerts(stage)[0] == "ROW_CONTRADICTS"
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("other", UNEXPLAINED)
+def test_an_unexplained_row_is_asked_about_and_holds_buys_until_one_is_its_own(other, way) -> None:
+    stage = Stage()
+    intent = stage.working()
+
+    for _ in range(3):
+        _show(stage, way, report_of(intent, **other))
+
+    [standing] = stage.engine.status().alerts
+    assert standing.startswith("L-0001 (ORD1), BUY 100 HPG at 27,000: the broker's row under")
+    assert stage.engine.status().halted_symbols == {}
+    assert _alerts(stage) == ["ROW_AMBIGUOUS"]
+    assert way == "row" or [each.order_id for each in stage.new(ReadOrder)] == ["ORD1"]
+    assert "may be another order's" in (stage.engine.reason_not_to_send(intent) or "")
+
+    stage.after(1).book(report_of(intent, executed=100))
+
+    assert stage.engine.status().alerts == ()
+    assert stage.entries_of_order().state is S.FILLED
+    stage.account()
+    stage.request(lambda s: s.buy(200, limit=27_000, why="more"))
+    assert stage.last(PlaceOrder).intent.quantity == 200
+
+
+def test_a_detail_under_another_id_is_not_the_order_s() -> None:
+    stage = Stage()
+    intent = stage.working()
+
+    stage.after(1).row(report_of(intent, "ORD7", executed=100), "ORD1")
+
+    assert stage.all(Fill) == []
+    assert "it names ORD7" in stage.engine.status().alerts[0]
+
+
+def test_an_older_read_neither_raises_a_doubt_nor_ends_one() -> None:
+    stage = Stage()
+    intent = stage.working()
+    early = stage.after(5).now
+    stage.after(5).book(report_of(intent))
+    stage.after(1).book(report_of(intent, quantity=200), asked_at=early)
+    assert stage.engine.status().alerts == ()
+
+    stage.after(1).book(report_of(intent, quantity=200))
+    stage.after(1).book(report_of(intent), asked_at=early)
+
+    assert len(stage.engine.status().alerts) == 1
+
+
+def test_an_order_in_doubt_is_cancelled_all_the_same() -> None:
+    stage = Stage()
+    intent = stage.working()
+    stage.after(1).book(report_of(intent, quantity=200))
+
+    stage.request(lambda s: s.cancel(why="out"))
+    stage.after(1).row(report_of(intent, quantity=200, may_cancel=True))
+
+    assert [one.order_id for one in stage.all(CancelOrder)] == ["ORD1"]
+
+
+def test_a_place_answer_that_cannot_be_true_leaves_the_order_ours_and_open() -> None:
+    stage = Stage()
+    intent = stage.buy()
+    stage.send(intent)
+
+    result = result_of(intent, executed_quantity=300, executed_amount=8_100_000)
+    stage.answer(intent, Accepted(result))
+
+    row = stage.entries_of_order()
+    assert (row.state, row.executed_quantity) == (S.ACCEPTED, 0)
+    assert "HPG" in stage.engine.status().halted_symbols
+
+
+def test_an_id_of_an_ended_order_of_another_day_is_a_new_order() -> None:
+    stage = Stage()
+    intent = stage.working()
+    stage.after(1).book(report_of(intent, state=S.CANCELLED, status="CANCELLED", cancelled=100))
+    later = report_of(intent, trading_date=date(2026, 11, 20), symbol="SSI", executed=100)
+
+    stage.after(1).book(later)
+
+    row = stage.entries_of_order()
+    assert (row.intent_id, row.symbol, row.state) == (None, "SSI", S.FILLED)
+    assert stage.all(Fill) == []
+    assert stage.engine.status().halted_symbols == {}
+
+
+def test_an_order_of_somebody_else_may_change_its_quantity() -> None:
+    stage = Stage()
+    theirs = report_of(stage.buy(), "ORD9", quantity=900, price=25_500)
+    stage.after(1).book(theirs)
+
+    stage.after(1).book(report_of(stage.last(PlaceOrder).intent, "ORD9", quantity=700))
+
+    assert stage.last(OrderUpdated).quantity == 700
+    assert _alerts(stage) == []
+
+
+def test_what_is_refused_is_explained_in_the_journal() -> None:
+    stage = Stage()
+    intent = stage.working()
+    before = len(stage.all(Transition))
+
+    stage.after(1).book(report_of(intent, symbol="SSI", executed=100))
+
+    [told] = [note for note in stage.new(Note) if note.numbers.get("alert") == "ROW_CONTRADICTS"]
+    assert told.numbers["shown_symbol"] == "SSI"
+    assert told.numbers["row"] == "SENT 100"
+    assert "resume" in told.text
+    assert len(stage.all(Transition)) == before
+    assert stage.last(Decision).verdict == "PASSED"
