@@ -5,7 +5,7 @@ help:
 	@echo "make demo    trades against the built-in sandbox broker"
 	@echo "make test    all tests, on loopback only"
 	@echo "make check   lint, format, types, import contracts"
-	@echo "make prove   long runs: storms of faults and kills, many days, the bot against the exchange"
+	@echo "make prove   long runs: every interleaving of a send, storms of faults and kills, many days"
 	@echo "make figures fails when the way to an order is half as quick as it was (bench/README.md)"
 	@echo "make lock    resolves the dependencies again into requirements.lock"
 
@@ -28,6 +28,7 @@ check: setup
 
 # Each run names its seed; what it counted is printed, and any disagreement ends it.
 prove: setup
+	@.venv/bin/python -W ignore -m tests.model.explore
 	@env -u PYTHONDONTWRITEBYTECODE STORM_SEEDS=0-199 .venv/bin/pytest -q -n 2 \
 		--timeout 300 tests/simulation/test_storms.py
 	@.venv/bin/python -m tests.simulation.sixty_days 20 3

@@ -1,0 +1,216 @@
+"""What the bot does, learned from the bot: the reaction of one intent to every news in every state.
+
+Nothing here says what is right. Answers and burns are read by the code's own `classify`; then the
+real engine is put into each state of a send and handed each news, and where it ends is the
+reaction. So the model explores the code as it is. Every move is the engine's own, which asks
+`SEND_MOVES` and raises where the table has none.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from enum import StrEnum
+from functools import cache
+from typing import Final
+
+from bot.domain.entry import IntentMoved
+from bot.domain.message import NonceBurnt, TradingDayStarted
+from bot.domain.order import Intent, SendState
+from bot.domain.outcome import Accepted, Outcome, Refused
+from bot.domain.recovery import Recovery, StoredIntent
+from bot.engine.settings import EngineSettings, UnknownPolicy
+from bot.protocol.answer import Answer, NoAnswer
+from bot.protocol.classify import BurnVerdict, classify_burn, classify_place
+from bot.protocol.endpoints.trading import PLACE_ORDER, USER
+from tests.engine.stage import DAY, Stage, attempt_of, report_of, result_of
+from tests.protocol.samples import ACCOUNT, INTENT, RESULT_JSON, TODAY, refused, sealed
+
+
+class News(StrEnum):
+    """What may come to the bot's ears about one intent."""
+
+    TOO_LATE = "its time to leave is over"
+    BYTES_LEAVE = "the POST leaves"
+    NOTHING_WRITTEN = "no byte of the POST was written"
+    LOST = "the answer to the POST is lost"
+    ACCEPTED = "the POST is answered: accepted"
+    REJECTED = "the POST is answered: rejected"
+    REFUSED = "the POST is answered: refused at the door"
+    QUOTA = "the POST is answered: 429"
+    REUSED = "the POST is answered: nonce reused"
+    NO_TOKEN = "the POST is answered: 403, no 2FA token"
+    TOKEN = "a new 2FA token comes"
+    TOKEN_TOO_LATE = "no 2FA token comes in time"
+    BURN_FRESH = "the burn's answer: nonce unused"
+    BURN_REUSED = "the burn's answer: nonce reused"
+    BURN_OVER = "no burn was answered in time"
+    ABSENT = "the day order book has no row"
+    ABSENT_LATE = "the day order book has no row, the horizon is over"
+    ONE_ROW = "the day order book has one row that fits"
+    TWO_ROWS = "the day order book has two rows that fit"
+    RESTART = "crash and restart"
+    DAY_END = "the day ends"
+
+
+ANSWERS: Final[Mapping[News, Answer | NoAnswer]] = {
+    News.NOTHING_WRITTEN: NoAnswer("connect", is_sent=False),
+    News.LOST: NoAnswer("reset", is_sent=True),
+    News.ACCEPTED: sealed(PLACE_ORDER, [RESULT_JSON]),
+    News.REJECTED: sealed(PLACE_ORDER, [{**RESULT_JSON, "code": "-1", "order_status": "REJECTED"}]),
+    News.REFUSED: refused(401, "AUTH_TIMESTAMP_INVALID"),
+    News.QUOTA: refused(429, "RATE_LIMIT_EXCEEDED"),
+    News.REUSED: refused(401, "AUTH_NONCE_REUSED"),
+    News.NO_TOKEN: refused(403, "OTP_SESSION_EXPIRED"),
+}
+BURNS: Final[Mapping[News, Answer | NoAnswer]] = {
+    News.BURN_FRESH: sealed(USER, {"user_id": 7}),
+    News.BURN_REUSED: refused(401, "AUTH_NONCE_REUSED"),
+    News.BURN_OVER: refused(503, "BUSY"),
+}
+
+
+def burn_verdict(news: News) -> BurnVerdict:
+    """Return how the code reads a burn's answer."""
+    return classify_burn(BURNS[news])
+
+
+@dataclass
+class Rehearsal:
+    """An engine with one intent, to which news are told one after the other."""
+
+    settings: EngineSettings
+    stage: Stage = field(init=False)
+    intent: Intent = field(init=False)
+    moves: list[tuple[SendState, SendState]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.stage = Stage(settings=self.settings)
+        self.intent = self.stage.buy()
+        self.sent_at = self.stage.now
+
+    @property
+    def state(self) -> SendState:
+        return self.moves[-1][1] if self.moves else SendState.READY
+
+    def tell(self, news: News) -> None:
+        """Hand a news to the engine and keep the moves that come of it."""
+        self.stage.entries.clear()
+        if news in ANSWERS:
+            self._answer(classify_place_of(news))
+        elif news in BURNS:
+            verdict = burn_verdict(news)
+            event = NonceBurnt(
+                self.stage.now, self.intent.intent_id, verdict.resolution, verdict.detail
+            )
+            self.stage.handle(event)
+        else:
+            _TOLD[news](self)
+        moves = [move for move in self.stage.all(IntentMoved) if self._is_ours(move)]
+        self.moves += [(move.from_state, move.to_state) for move in moves]
+
+    def _is_ours(self, move: IntentMoved) -> bool:
+        return move.intent_id == self.intent.intent_id
+
+    def _answer(self, outcome: Outcome) -> None:
+        if isinstance(outcome, Accepted | Refused) and outcome.result is not None:
+            outcome = replace(outcome, result=replace(result_of(self.intent, "ORD7")))
+        self.stage.answer(self.intent, outcome)
+
+    def leave(self) -> None:
+        self.sent_at = self.stage.now
+        self.stage.send(self.intent)
+        self.moves.append((SendState.READY, SendState.SENDING))
+
+    def token(self) -> None:
+        self.stage.quote()
+        self.stage.token()
+
+    def read(self, rows: int) -> None:
+        ids = ("ORD7", "ORD8")[:rows]
+        self.stage.after(1).book(*(report_of(self.intent, order_id) for order_id in ids))
+
+    def read_late(self) -> None:
+        self.stage.after((self.settings.horizon + timedelta(seconds=1)).total_seconds())
+        for _ in range(self.settings.absent_reads):
+            self.read(0)
+
+    def restart(self) -> None:
+        attempt = None
+        if self.state is not SendState.READY:
+            attempt = attempt_of(self.intent, self.sent_at, "ORD0")
+        stored = StoredIntent(self.intent, self.state, None, attempt)
+        recovery = Recovery(DAY, next_intent_number=2, intents=(stored,))
+        self.stage = Stage(settings=self.settings, recovery=recovery)
+
+    def end_day(self) -> None:
+        self.stage.handle(TradingDayStarted(self.stage.now, DAY + timedelta(days=1)))
+
+
+_TOLD: Final[Mapping[News, Callable[[Rehearsal], object]]] = {
+    News.TOO_LATE: lambda one: one._answer(classify_place_of(News.NOTHING_WRITTEN)),
+    News.BYTES_LEAVE: Rehearsal.leave,
+    News.TOKEN: Rehearsal.token,
+    News.TOKEN_TOO_LATE: lambda one: one.stage.pass_time(600),
+    News.ABSENT: lambda one: one.read(0),
+    News.ABSENT_LATE: Rehearsal.read_late,
+    News.ONE_ROW: lambda one: one.read(1),
+    News.TWO_ROWS: lambda one: one.read(2),
+    News.RESTART: Rehearsal.restart,
+    News.DAY_END: Rehearsal.end_day,
+}
+
+_BEFORE: Final = {News.BYTES_LEAVE, News.TOO_LATE, News.RESTART}
+_HELD: Final = {News.TOKEN, News.TOKEN_TOO_LATE, News.RESTART}
+_BOOKS: Final = {News.ABSENT, News.ABSENT_LATE, News.ONE_ROW, News.TWO_ROWS}
+_ASKED: Final = {*BURNS, *_BOOKS, News.RESTART, News.DAY_END}
+HEARD: Final[Mapping[SendState, set[News]]] = {
+    SendState.READY: _BEFORE,
+    SendState.SENDING: {*ANSWERS, News.RESTART},
+    SendState.HELD: _HELD,
+    SendState.UNKNOWN: _ASKED,
+    SendState.FRESH: _ASKED,
+    SendState.REACHED: _ASKED,
+    SendState.AMBIGUOUS: _ASKED,
+}
+"""By state, what can be heard in it. In a state that is not here the question is over."""
+
+
+def classify_place_of(news: News) -> Outcome:
+    """Return how the code reads the answer to a POST."""
+    return classify_place(
+        INTENT, ANSWERS[news], today=TODAY, known_ids=frozenset(), account=ACCOUNT
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Reaction:
+    """Where a news leads, by which moves."""
+
+    to: SendState
+    moves: tuple[tuple[SendState, SendState], ...]
+
+
+Reactions = Mapping[tuple[SendState, News], Reaction]
+
+
+@cache
+def reactions_of(policy: UnknownPolicy) -> Reactions:
+    """Return the engine's reaction to each news in each state that it can come to."""
+    settings = EngineSettings(unknown_policy=policy)
+    found: dict[tuple[SendState, News], Reaction] = {}
+    ways: dict[SendState, tuple[News, ...]] = {SendState.READY: ()}
+    waiting = [SendState.READY]
+    while waiting:
+        state = waiting.pop(0)
+        for news in sorted(HEARD.get(state, ())):
+            rehearsal = Rehearsal(settings)
+            for earlier in ways[state]:
+                rehearsal.tell(earlier)
+            assert rehearsal.state is state, f"{ways[state]} leads to {rehearsal.state}"
+            before = len(rehearsal.moves)
+            rehearsal.tell(news)
+            found[state, news] = Reaction(rehearsal.state, tuple(rehearsal.moves[before:]))
+            if rehearsal.state not in ways:
+                ways[rehearsal.state] = (*ways[state], news)
+                waiting.append(rehearsal.state)
+    return found
