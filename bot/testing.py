@@ -189,6 +189,7 @@ class _Stage:
             self.day, self.reference = _local_day(bar.start), self.close
             self.orders.clear()
             self._handle(TradingDayStarted(bar.start, self.day))
+            self._handle(Reconciled(bar.start))
         made = {key: _filled(one, bar) for key, one in self.orders.items()}
         if filled := {key: one for key, one in made.items() if one is not None}:
             self.orders.update(filled)

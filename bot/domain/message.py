@@ -40,8 +40,19 @@ class InstrumentsRead:
 
 
 @dataclass(frozen=True, slots=True)
+class EarlierOrdersRead:
+    """What the order history says of own orders that an earlier day left open.
+
+    An order that it does not know, or that could not be asked for, has no report.
+    """
+
+    at: datetime
+    reports: tuple[OrderReport, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Reconciled:
-    """Day order book and account are read and merged after a start; from here strategies wake."""
+    """Order history, day order book and account of a day are read and merged: it may begin."""
 
     at: datetime
 
@@ -99,7 +110,7 @@ class TimePassed:
 
 @dataclass(frozen=True, slots=True)
 class TradingDayStarted:
-    """A new trading date begins; day counters start again."""
+    """A new trading date begins; nothing is sent in it before it is `Reconciled`."""
 
     at: datetime
     trading_date: date
@@ -266,6 +277,7 @@ Answered = SendStarted | PlaceAnswered | CancelAnswered | AmendAnswered | NonceB
 Event = (
     Recovered
     | InstrumentsRead
+    | EarlierOrdersRead
     | Reconciled
     | TimerFired
     | TimePassed

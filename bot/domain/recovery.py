@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from bot.domain.entry import AttemptStarted, Fill, OrderUpdated, RunState
-from bot.domain.order import Intent, OrderReport, SendState
+from bot.domain.order import Intent, SendState
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,5 +50,3 @@ class Recovery:
     """With their trading dates, of as many days back as a settlement over Tet may take."""
     halted_symbols: Mapping[str, str] = field(default_factory=dict)
     """symbol -> why no order goes out in it until an operator resumes"""
-    earlier: tuple[OrderReport, ...] = ()
-    """The broker's last word on own orders that an earlier day left open, where it has one."""

@@ -15,10 +15,11 @@ from typing import Final, Never
 from bot.domain import asked, message
 from bot.domain.asked import AmendAsked, CancelAsked
 from bot.domain.entry import CheckResult, RunState
+from bot.domain.instrument import Instrument
 from bot.domain.message import Command, Event, FaultFound, PlaceAnswered, ReadTodaysOrders
 from bot.domain.order import Intent
 from bot.domain.rulebook import Rulebook
-from bot.engine import clocks, gate, market, operator, wake
+from bot.engine import clocks, day, gate, market, operator, wake
 from bot.engine.gate import ENGINE_FAULT, guarded
 from bot.engine.orders import amends, asks, cancels, recover, reports, sends, unknown
 from bot.engine.risk import accounts
@@ -51,14 +52,15 @@ __all__ = [
 HANDLERS: Final[Mapping[type[Event], Callable[[State, Never], None]]] = {
     message.Recovered: recover.on_recovered,
     message.InstrumentsRead: market.on_instruments,
-    message.Reconciled: recover.on_reconciled,
+    message.EarlierOrdersRead: day.on_earlier_orders,
+    message.Reconciled: day.on_reconciled,
     message.QuoteReceived: market.on_quote,
     message.DepthReceived: market.on_depth,
     message.BarClosed: market.on_bar,
     message.PhaseChanged: market.on_phase,
     message.TimerFired: market.on_timer,
     message.TimePassed: market.on_time,
-    message.TradingDayStarted: market.on_trading_day,
+    message.TradingDayStarted: day.on_trading_day,
     message.AccountRead: accounts.on_account,
     message.TodaysOrdersRead: reports.on_todays_orders,
     message.OrderRead: reports.on_order,
@@ -184,6 +186,11 @@ class Engine:
         if guarded(state, "last look before a send", lambda: found.append(ask())):
             return found[0]
         return ENGINE_FAULT
+
+    @property
+    def instruments(self) -> Mapping[str, Instrument]:
+        """Where each symbol trades, as far as is known: at first by the table of symbols."""
+        return self._state.instruments
 
     def status(self) -> BotStatus:
         """Return how the bot is."""

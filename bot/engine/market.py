@@ -1,11 +1,10 @@
-"""Takes in quotes, depths, bars, phases, times of day and new days; wakes strategies by them."""
+"""Takes in quotes, depths, bars, phases and times of day; wakes strategies by them."""
 
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Final
 
-from bot.domain.entry import Transition
 from bot.domain.instrument import PHASE_WORDS, Phase
 from bot.domain.message import (
     BarClosed,
@@ -16,14 +15,11 @@ from bot.domain.message import (
     QuoteReceived,
     TimePassed,
     TimerFired,
-    TradingDayStarted,
 )
-from bot.domain.order import OrderState
 from bot.domain.quote import Bar
-from bot.engine import gate, wake
+from bot.engine import wake
 from bot.engine.bars import BarSeries
-from bot.engine.index import SeenIds
-from bot.engine.orders import sends, unknown
+from bot.engine.orders import sends
 from bot.engine.risk.accounts import note_holdings
 from bot.engine.state import State
 from bot.engine.tracked import (
@@ -129,50 +125,3 @@ def on_time(_state: State, _event: TimePassed) -> None:
 def on_noted(state: State, event: Noted) -> None:
     """Journal a note of the shell."""
     state.record(event.entry)
-
-
-def on_trading_day(state: State, event: TradingDayStarted) -> None:
-    """Close the old day's questions and orders, and start the counters again."""
-    if event.trading_date == state.trading_date:
-        return
-    sends.expire_held(state, at_once="the day ended")
-    state.trading_date = event.trading_date
-    end_earlier_days(state)
-    # Only what may still matter is kept: the day order book of today knows no older row.
-    state.index.forget_ended()
-    state.seen_ids = SeenIds(state.orders)
-    state.alerted.clear()
-    state.counts.clear()
-    for strategy in state.strategies.values():
-        strategy.orders_today = strategy.realised_today = strategy.fees_today = 0
-        if (strategy.state, strategy.state_by) == (gate.PAUSED, gate.BY_LIMIT):
-            gate.switch(state, strategy, gate.ON, "a new day", gate.BY_LIMIT)
-
-
-def end_earlier_days(state: State) -> None:
-    """Close what an earlier day has left open: today's day order book does not show it.
-
-    All orders are day orders: what is unfilled lapses at the close (exchange rules).
-    """
-    unknown.end_day(state, state.trading_date)
-    for order in state.open_orders():
-        if order.row.trading_date >= state.trading_date:
-            continue
-        from_state, note = order.row.state, "lapsed at the close"
-        row = replace(order.row, at=state.now, state=OrderState.EXPIRED, note=note)
-        state.record(
-            Transition(
-                at=state.now,
-                intent_id=row.intent_id,
-                order_id=row.order_id,
-                from_state=from_state,
-                to_state=row.state,
-                broker_status=row.broker_status,
-                source="engine",
-                executed_quantity=row.executed_quantity,
-                note=note,
-            )
-        )
-        state.record(row)
-        order.row, order.poll = row, None
-        state.cancels.pop(row.order_id, None)

@@ -153,6 +153,9 @@ class State:
         self.standstill: Standstill | None = None
         self.counts: Counter[str] = Counter()
         self.due_hooks: deque[HookCall] = deque()
+        self.early_news: list[HookCall] = []
+        self.is_reconciled = False
+        self.earlier_ended_at = date.min
         self.hook_round = 0
         self.faults: dict[str, TrackedFault] = {}
         self.strategies = {loaded.plan.name: self._started(loaded) for loaded in strategies}

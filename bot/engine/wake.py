@@ -24,7 +24,8 @@ from bot.engine.tracked import HookCall, Instance, StrategyState
 from bot.strategy import AccountView, PositionView, Reads, RequestKind, Strategy
 
 MARKET_HOOKS: Final = frozenset({"on_bar", "on_quote", "on_depth", "on_timer"})
-NEWS_HOOKS: Final = frozenset({"on_fill", "on_reject", "on_stop"})
+ORDER_NEWS: Final = frozenset({"on_fill", "on_reject"})
+NEWS_HOOKS: Final = ORDER_NEWS | {"on_stop"}
 HOOK_ROUNDS_MAX: Final = 20
 """How often hooks of one event may lead to hooks again."""
 REQUESTS_MAX: Final = 100
@@ -50,10 +51,14 @@ def wake(
     hook: str,
     argument: object | None,
 ) -> None:
-    """Have a hook called once the event's state has settled, if the plug-in has one."""
+    """Have a hook called once the event's state has settled, if the plug-in has one.
+
+    News of orders waits until the day is reconciled: before that the plug-in has not started.
+    """
     if getattr(type(instance.strategy), hook) is not getattr(Strategy, hook):
         call = HookCall(strategy, instance, hook, argument, state.hook_round + 1)
-        state.due_hooks.append(call)
+        is_early = hook in ORDER_NEWS and not state.is_reconciled
+        (state.early_news if is_early else state.due_hooks).append(call)
 
 
 def never() -> bool:
@@ -94,9 +99,11 @@ def _call(state: State, due: HookCall) -> None:
     before it have left.
     """
     strategy, instance, hook = due.strategy, due.instance, due.hook
-    if hook not in NEWS_HOOKS and not instance.has_started:
-        instance.has_started = True
+    if not instance.has_started:
         has_start = type(instance.strategy).on_start is not Strategy.on_start
+        if hook == "on_stop" and has_start:
+            return  # what never started has nothing to end
+        instance.has_started = True
         if hook != "on_start" and has_start:
             _call(state, replace(due, hook="on_start", argument=None))
     context, symbol = instance.context, instance.symbol

@@ -3,7 +3,7 @@ settings.
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -28,12 +28,40 @@ from bot.domain.rulebook import Rulebook
 from bot.engine.engine import Engine, Guard
 from bot.engine.settings import EngineSettings, LoadedStrategy
 from bot.protocol.secret import Secret
-from bot.runtime.activity import Post
+from bot.runtime.activity import Post, Tasks
+from bot.runtime.starting import BrokerRetry
 from bot.runtime.state_dir import keep_token, kept_token
-from bot.runtime.worlds.environment import Access, Environment
+from bot.runtime.worlds.environment import Access, Environment, clock_held
 
 DRIFT_CHARACTERS_MAX: Final = 300
 _LONG_TERM: Final = "the broker still limits us after its own reset: a long-term limit"
+
+
+async def meet_broker(
+    loaded: Loaded,
+    environment: Environment,
+    stack: AsyncExitStack,
+    tasks: Tasks,
+    retry: BrokerRetry,
+    post: Post,
+    writes: type[OrderWriter],
+) -> tuple[Broker, SubAccount, bool]:
+    """Find the broker and our account there; return both, and whether a code was asked for.
+
+    Raises OperatorMistake, where nothing is open also for a broker that does not answer.
+    """
+    wanted = loaded.settings.broker.account
+    try:
+        access = await retry.ask(partial(environment.open, stack))
+        broker = connect_broker(loaded, access, environment, post, writes)
+        stack.push_async_callback(broker.close)
+        async with clock_held(environment, tasks):
+            account = await retry.ask(partial(choose_account, broker.client, wanted))
+            code = environment.mailed_code
+            has_asked = await retry.ask(partial(sign_in, broker, loaded.state_dir, code))
+    except BrokerError as error:
+        raise unreachable(error) from error
+    return broker, account, has_asked
 
 
 def connect_broker(

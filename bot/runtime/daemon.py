@@ -1,8 +1,9 @@
 """The daemon: starts in one order, runs, and stops in one order.
 
-Start: journal's memory into the engine → instruments, phases, day order book, account, quotes →
+Start: journal's memory into the engine → what a day begins with (`day_start.py`) → quotes, phases →
 second factor → strategies wake. There is one path: starting is recovering, whatever happened
-before. Stop: no new intent, outstanding answers are waited for and journalled, then it is over.
+before, and each morning of a bot that runs is begun like a start. Stop: no new intent, outstanding
+answers are waited for and journalled, then it is over.
 """
 
 import asyncio
@@ -14,8 +15,6 @@ from functools import partial
 from typing import Final
 
 from bot.broker.client import BrokerClient
-from bot.broker.errors import BrokerError, is_unknown
-from bot.config.strategies.load import UnknownSymbols
 from bot.domain.account import SubAccount
 from bot.domain.entry import Entry, Note
 from bot.domain.instrument import EXCHANGE_TZ, Instrument
@@ -26,15 +25,12 @@ from bot.domain.message import (
     Command,
     DropToken,
     FaultFound,
-    InstrumentsRead,
     Noted,
     PlaceOrder,
-    QuoteReceived,
     ReadAccount,
     ReadOrder,
     ReadOrderToCancel,
     ReadTodaysOrders,
-    Reconciled,
     Recovered,
     StopRunning,
     TimePassed,
@@ -42,20 +38,18 @@ from bot.domain.message import (
 )
 from bot.domain.order import Intent
 from bot.domain.plan import StrategyPlan
-from bot.domain.quote import Quote
 from bot.domain.recovery import Recovery
 from bot.domain.rulebook import Rulebook
 from bot.engine.engine import Engine, Guard
 from bot.journal.sends import Send
 from bot.runtime.activity import Tasks, TimeSlice
-from bot.runtime.assemble import unreachable
 from bot.runtime.commits import Commits
-from bot.runtime.earlier_days import with_earlier_ends
+from bot.runtime.day_start import DayStart
 from bot.runtime.feeds import Feeds, PollWatch
 from bot.runtime.inbox import Inbox
 from bot.runtime.live import LiveLoop, Show
 from bot.runtime.order_manager import BOOK_AGE_MAX, OrderManager, order_words
-from bot.runtime.pulse import Pulse, Trouble, quote_note
+from bot.runtime.pulse import Pulse, Trouble
 from bot.runtime.reads import DayOrderBook, Reads
 from bot.runtime.schedule import Job
 from bot.runtime.second_factor import SecondFactor
@@ -113,6 +107,17 @@ class Daemon:
         self._supervisor = supervisor
         self._instruments: dict[str, Instrument] = {}
         self._beat = Pulse()
+        self._day_start = DayStart(
+            client=parts.client,
+            account=parts.account,
+            market=parts.environment.market,
+            reads=parts.reads,
+            day_order_book=parts.day_order_book,
+            retry=parts.retry,
+            post=parts.inbox.post,
+            plans=parts.plans,
+            listed=parts.engine.instruments,
+        )
         self._driver: Driver | None = None
         self._loop = LiveLoop(
             engine=parts.engine,
@@ -145,7 +150,7 @@ class Daemon:
         timing = asyncio.create_task(self._supervisor.guard(time))
         try:
             async with clock_held(self._parts.environment, self._parts.tasks):
-                reading = self._supervisor.guard(self._read_everything())
+                reading = self._supervisor.guard(self._begin())
                 await self._supervisor.unless_stopped(reading)
             self._supervisor.is_up.set()
             await self._drive()
@@ -209,43 +214,16 @@ class Daemon:
 
     # ----------------------------------------------------------------------------- the start
 
-    async def _read_everything(self) -> None:
-        parts, now = self._parts, self._parts.environment.market.now()
+    async def _begin(self) -> None:
+        """Go on from the journal, and read all that a run begins with."""
+        parts, orders = self._parts, self._recovery.orders
         parts.orders.adopt([s.attempt for s in self._recovery.intents if s.attempt is not None])
-        recovery = await with_earlier_ends(parts.client, parts.account, self._recovery, now=now)
-        parts.inbox.post(Recovered(now, recovery))
-        quotes = await self._read_quotes()
-        instruments = tuple(Instrument(quote.symbol, quote.exchange) for quote in quotes)
-        self._instruments = {each.symbol: each for each in instruments}
-        parts.inbox.post(InstrumentsRead(now, instruments))
-        for exchange in sorted({each.exchange for each in instruments}):
-            await parts.reads.phase(exchange)
-        try:
-            await parts.retry.ask(parts.day_order_book.read_first)
-        except BrokerError as error:
-            raise unreachable(error) from error
-        await parts.reads.account()
-        for quote in quotes:
-            parts.inbox.post(QuoteReceived(now, quote))
-            parts.inbox.post(Noted(now, quote_note(quote, now)))
+        parts.inbox.post(Recovered(parts.environment.market.now(), self._recovery))
+        self._instruments = dict(await self._day_start.after_start(orders))
         parts.second_factor.report()
-        parts.inbox.post(Reconciled(parts.environment.market.now()))
+        self._day_start.reconciled()
         parts.inbox.rank(parts.environment.pace.ranking)
-
-    async def _read_quotes(self) -> list[Quote]:
-        """Read every symbol's quote. Raises OperatorMistake, for all unknown symbols at once."""
-        quotes, unknown = [], []
-        for symbol in sorted({symbol for plan in self._parts.plans for symbol in plan.symbols}):
-            try:
-                ask = partial(self._parts.client.quote, symbol)
-                quotes.append(await self._parts.retry.ask(ask))
-            except BrokerError as error:
-                if not is_unknown(error):
-                    raise unreachable(error) from error
-                unknown.append(symbol)
-        if unknown:
-            raise UnknownSymbols(unknown, self._parts.plans)
-        return quotes
+        parts.retry.is_needed = True  # a bot that runs stays
 
     # --------------------------------------------------------------------------- the commands
 
@@ -304,5 +282,8 @@ class Daemon:
         self._parts.inbox.post(Noted(due, note))
 
     def _start_day(self, due: datetime) -> None:
-        self._parts.inbox.post(TradingDayStarted(due, due.astimezone(EXCHANGE_TZ).date()))
-        self._parts.second_factor.report()
+        """Begin a day in a bot that ran over the night, as a start does."""
+        parts = self._parts
+        parts.inbox.post(TradingDayStarted(due, due.astimezone(EXCHANGE_TZ).date()))
+        parts.second_factor.report()
+        parts.tasks.spawn(self._day_start.after_night(parts.engine.status().open_orders), "the day")

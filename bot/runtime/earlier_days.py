@@ -1,52 +1,53 @@
-"""How orders ended that were open when the bot went down on a day before today's.
+"""How orders ended that a day before today's has left open, while no bot ran or while one did.
 
 Today's day order book does not list them; the order history does. What it says is merged before
 their day is closed, so that a fill of the hours in which no bot ran is a fill in the journal too.
 """
 
-from dataclasses import replace
-from datetime import datetime
+from collections.abc import Iterable, Mapping
+from datetime import date, datetime
 
 from bot.broker.client import BrokerClient
-from bot.broker.errors import BrokerError
 from bot.broker.paging import read_pages
 from bot.domain.account import SubAccount
 from bot.domain.entry import OrderUpdated
 from bot.domain.order import TERMINAL_STATES, OrderReport, Side
-from bot.domain.recovery import Recovery
 from bot.protocol.calls import ORDER_HISTORY_CODEC
 from bot.protocol.status import state_of
 from bot.protocol.strict_json import compact
 from bot.protocol.values.account import PastOrder
 
 
-async def with_earlier_ends(
-    client: BrokerClient, account: SubAccount, recovery: Recovery, *, now: datetime
-) -> Recovery:
-    """Return what the journal knows with the history's rows of orders that an earlier day left.
-
-    A history that can't be read, or doesn't know an order, changes nothing: the engine then halts
-    the symbol. `now` is market time.
-    """
-    left = {
+def left_open(
+    rows: Iterable[OrderUpdated], account: SubAccount, today: date
+) -> dict[str, OrderUpdated]:
+    """Return, by their ids, our own orders of an account that are open and of an earlier day."""
+    return {
         row.order_id: row
-        for row in recovery.orders
+        for row in rows
         if row.intent_id is not None
         and row.account == account.extended_id
-        and row.trading_date < recovery.trading_date
+        and row.trading_date < today
         and row.state not in TERMINAL_STATES
     }
+
+
+async def earlier_ends(
+    client: BrokerClient, account: SubAccount, left: Mapping[str, OrderUpdated], *, now: datetime
+) -> tuple[OrderReport, ...]:
+    """Return what the history says of orders that an earlier day left; nothing where none was.
+
+    For one that it does not know, the engine halts the symbol. `now` is market time. Raises
+    BrokerError for a history that can't be read.
+    """
     if not left:
-        return recovery
+        return ()
     days = [row.trading_date for row in left.values()]
     query = [("fromDate", min(days).isoformat()), ("toDate", max(days).isoformat())]
     pages = read_pages(client, ORDER_HISTORY_CODEC, {"sub_account_id": account.id}, query)
-    try:
-        past = [each async for page in pages for each in page.value.orders]
-    except BrokerError:
-        return recovery
+    past = [each async for page in pages for each in page.value.orders]
     found = (_report_of(left.get(each.order_id), each, now) for each in past)
-    return replace(recovery, earlier=tuple(report for report in found if report is not None))
+    return tuple(report for report in found if report is not None)
 
 
 def _report_of(row: OrderUpdated | None, past: PastOrder, now: datetime) -> OrderReport | None:

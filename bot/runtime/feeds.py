@@ -77,6 +77,17 @@ def slowed_by(polls: Sequence[Poll], quota: int) -> float:
     return max(1.0, sum(poll.per_minute for poll in polls) / room_for_polls(quota))
 
 
+def slowness_of(plans: Iterable[StrategyPlan], quota: int) -> str:
+    """Say how much less often than their files ask for symbols are polled; empty: not at all."""
+    polls = polls_of(plans)
+    slower = slowed_by(polls, quota)
+    if slower <= 1:
+        return ""
+    wanted = sum(poll.per_minute for poll in polls)
+    needs = f"need {wanted:.0f} a minute, the quota leaves {room_for_polls(quota)}"
+    return f"{needs}: each comes {slower:.1f} times less often"
+
+
 def order_reads_per_minute(
     backoff: Sequence[timedelta] = EngineSettings().poll_backoff,
 ) -> tuple[int, int, int]:

@@ -62,6 +62,7 @@ URGENCY: Final[Mapping[type[Event], Urgency]] = {
     message.Noted: Urgency.ANSWER,  # what is told of the second factor comes before its token
     message.Recovered: Urgency.READ,
     message.InstrumentsRead: Urgency.READ,
+    message.EarlierOrdersRead: Urgency.READ,
     message.TradingDayStarted: Urgency.READ,
     message.PhaseChanged: Urgency.READ,
     message.AccountRead: Urgency.READ,
@@ -73,7 +74,7 @@ URGENCY: Final[Mapping[type[Event], Urgency]] = {
     message.DepthReceived: Urgency.MARKET,
     message.BarClosed: Urgency.MARKET,
     message.TimerFired: Urgency.MARKET,
-    message.Reconciled: Urgency.MARKET,
+    message.Reconciled: Urgency.READ,
 }
 """The urgency of every event once the start is over."""
 

@@ -86,9 +86,9 @@ class DayOrderBook:
     _ahead: asyncio.Task[None] | None = field(default=None, init=False)
 
     async def read_first(self) -> None:
-        """Read it for the first time of a run. Raises BrokerError when that fails."""
+        """Read it for the first time of a day. Raises BrokerError when that fails."""
         await self.read()
-        if self._read_s is None:
+        if self._failure:
             raise BrokerError("todays_orders", f"the day order book can't be read: {self._failure}")
 
     async def reason_of_age(self, age_max: timedelta) -> str | None:
@@ -162,18 +162,20 @@ class Reads:
         key: str,
         ask: Callable[[datetime], Awaitable[Value]],
         event: Callable[[datetime, Value], Event],
-    ) -> None:
-        """Ask, and post what came as an event of the time it was asked at."""
+    ) -> BrokerError | None:
+        """Ask, and post what came as an event of the time it was asked at; return a failure."""
         if key in self._under_way:
-            return
+            return None
         self._under_way.add(key)
         asked_at = self.clock.now()
         try:
             self.post(event(asked_at, await ask(asked_at)))
         except BrokerError as error:
             self.health.failed(error)
+            return error
         else:
             self.health.succeeded()
+            return None
         finally:
             self._under_way.discard(key)
 
@@ -220,7 +222,16 @@ class Reads:
         await self._once(key, ask, lambda at, report: OrderRead(at, order_id, report))
 
     async def account(self) -> None:
-        """Poll cash and holdings.
+        """Poll cash and holdings."""
+        await self._account("account")
+
+    async def account_first(self) -> None:
+        """Read cash and holdings at the start of a day. Raises BrokerError when that fails."""
+        if (failure := await self._account("account of the day")) is not None:
+            raise BrokerError("account", f"the account can't be read: {failure}") from failure
+
+    async def _account(self, key: str) -> BrokerError | None:
+        """Read cash and holdings.
 
         Corporate actions come with the first read of a run, and of each day from 08:00 on. They
         only give a difference its name: a failure is as good as none.
@@ -239,4 +250,4 @@ class Reads:
             except BrokerError:
                 return snapshot, None
 
-        await self._once("account", ask, lambda at, found: AccountRead(at, *found))
+        return await self._once(key, ask, lambda at, found: AccountRead(at, *found))

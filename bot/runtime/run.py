@@ -16,7 +16,6 @@ from typing import Final
 
 from bot import __version__
 from bot.broker.broker import Broker
-from bot.broker.errors import BrokerError
 from bot.broker.writes import DryWriter, OrderWriter
 from bot.clock import SystemClock, performance_s
 from bot.config.masking import masked_url
@@ -35,20 +34,14 @@ from bot.journal.journal import Journal
 from bot.journal.lease import acquire
 from bot.journal.thread import in_time
 from bot.runtime.activity import Activity, RightOfWay, Tasks, TimeSlice
-from bot.runtime.assemble import (
-    choose_account,
-    connect_broker,
-    make_engine,
-    sign_in,
-    unreachable,
-)
+from bot.runtime.assemble import make_engine, meet_broker
 from bot.runtime.commits import Commits
 from bot.runtime.control.operations import Operations
 from bot.runtime.control.server import ControlServer
 from bot.runtime.control.status import Facts
 from bot.runtime.daemon import Daemon, Parts, unanswered
 from bot.runtime.faults import FaultGuard, ends_the_run
-from bot.runtime.feeds import PollWatch, polls_of, room_for_polls, slowed_by
+from bot.runtime.feeds import PollWatch, slowness_of
 from bot.runtime.inbox import Inbox
 from bot.runtime.journal_file import (
     TO_RUN,
@@ -70,7 +63,7 @@ from bot.runtime.starting import BrokerRetry, EarlyHalt, handlers_of, has_open_w
 from bot.runtime.state_dir import make_state_dir
 from bot.runtime.supervisor import Supervisor
 from bot.runtime.worlds.choice import MakeEnvironment, make_environment
-from bot.runtime.worlds.environment import EnvironmentSpec, clock_held
+from bot.runtime.worlds.environment import EnvironmentSpec
 
 SWITCH_S: Final = 0.000_5
 """How long a thread may keep the interpreter while another waits for it. The journal's thread asks
@@ -278,19 +271,16 @@ class Run:
             return await self._supervisor.unless_stopped(self._sign_in())
 
     async def _sign_in(self) -> tuple[Broker, SubAccount]:
-        wanted, ask = self._loaded.settings.broker.account, self._retry.ask
         try:
-            access = await ask(partial(self.environment.open, self._stack))
-            writes = DryWriter if self._options.dry_run else OrderWriter
-            post = self._inbox.post
-            broker = connect_broker(self._loaded, access, self.environment, post, writes)
-            self._stack.push_async_callback(broker.close)
-            async with clock_held(self.environment, self._tasks):
-                account = await ask(partial(choose_account, broker.client, wanted))
-                code = self.environment.mailed_code
-                has_asked = await ask(partial(sign_in, broker, self._loaded.state_dir, code))
-        except BrokerError as error:
-            raise unreachable(error) from error
+            broker, account, has_asked = await meet_broker(
+                self._loaded,
+                self.environment,
+                self._stack,
+                self._tasks,
+                self._retry,
+                self._inbox.post,
+                DryWriter if self._options.dry_run else OrderWriter,
+            )
         except UnknownSymbols as error:
             plans = [each.plan for each in self._strategies]
             raise UnknownSymbols(error.symbols, plans) from error
@@ -387,12 +377,8 @@ class Run:
         word = "symbol" if len(symbols) == 1 else "symbols"
         counted = f"{len(plans)} {strategies}, {len(symbols)} {word}"
         self._screen.row("config", f"{self._loaded.path}, {counted}")
-        polls, quota = polls_of(plans), self._loaded.settings.broker.requests_per_minute
-        slower = slowed_by(polls, quota)
-        if slower > 1:
-            wanted = sum(poll.per_minute for poll in polls)
-            needs = f"need {wanted:.0f} a minute, the quota leaves {room_for_polls(quota)}"
-            self._screen.row("polls", f"{needs}: each comes {slower:.1f} times less often")
+        if words := slowness_of(plans, self._loaded.settings.broker.requests_per_minute):
+            self._screen.row("polls", words)
 
 
 def _date_of(instant: datetime) -> date:

@@ -43,28 +43,39 @@ class BrokerRetry:
     is_needed: bool
     trouble: str = ""
 
-    async def ask(self, question: Callable[[], Awaitable[T]]) -> T:
+    async def ask(self, question: Callable[[], Awaitable[T]], *, tries_max: int | None = None) -> T:
         """Return the answer. Raises BrokerError at once where nothing is open, and for a key or a
-        name that the broker does not take.
+        name that the broker does not take. With `tries_max` it is asked that often at most.
         """
         tries = 0
         while True:
             try:
                 answer = await question()
             except BrokerError as error:
-                if not self.is_needed or refuses_key(error) or is_unknown(error):
+                failure = error
+                is_given_up = not self.is_needed if tries_max is None else tries + 1 >= tries_max
+                if is_given_up or refuses_key(error) or is_unknown(error):
+                    self.trouble = ""
                     raise
-                self.trouble = f"the broker does not answer ({error})"
             else:
                 self.trouble = ""
                 return answer
             pause_s = RETRY_S[min(tries, len(RETRY_S) - 1)]
             tries += 1
-            self.report(
-                f"{self.trouble}. Orders may be open, so the bot stays and asks again in "
-                f"{pause_s:.0f} s. To end it: bot stop"
-            )
-            await self.waiter.sleep_until(self.waiter.now() + timedelta(seconds=pause_s))
+            self.tell(f"the broker does not answer ({failure})", pause_s)
+            await self.pause(pause_s)
+
+    def tell(self, trouble: str, pause_s: float) -> None:
+        """Say on the screen, and keep for the status, what is wrong and when it is tried again."""
+        self.trouble = trouble
+        self.report(
+            f"{trouble}. Orders may be open, so the bot stays and asks again in "
+            f"{pause_s:.0f} s. To end it: bot stop"
+        )
+
+    async def pause(self, seconds: float) -> None:
+        """Wait on the clock by which requests are counted."""
+        await self.waiter.sleep_until(self.waiter.now() + timedelta(seconds=seconds))
 
 
 @dataclass(slots=True)

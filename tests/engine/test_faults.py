@@ -13,6 +13,7 @@ from bot.domain.errors import Fault
 from bot.domain.message import (
     BurnNonce,
     CancelOrder,
+    EarlierOrdersRead,
     FaultFound,
     NonceBurnt,
     PlaceOrder,
@@ -366,7 +367,8 @@ def test_an_order_of_an_earlier_day_whose_end_cannot_be_taken_over_halts_its_sym
     row = replace(before.entries_of_order(), trading_date=yesterday)
     told = replace(report_of(intent), trading_date=yesterday, executed_quantity=NO_ROW)
 
-    stage = stage_with(recovery=Recovery(DAY, orders=(row,), earlier=(told,)))
+    stage = stage_with(recovery=Recovery(DAY, orders=(row,)))
+    stage.handle(EarlierOrdersRead(stage.now, (told,)))
 
     assert "compare the holding" in stage.engine.status().halted_symbols["HPG"]
 

@@ -9,10 +9,12 @@ from bot.domain.message import (
     BrokerHealthChanged,
     CancelAnswered,
     CancelOrder,
+    EarlierOrdersRead,
     JournalHealthChanged,
     PlaceAnswered,
     PlaceOrder,
     ReadOrder,
+    Reconciled,
     StopRunning,
     TradingDayStarted,
     TwoFactorMissing,
@@ -307,16 +309,18 @@ def test_stopping_tells_the_strategies_and_hears_no_more():
 # ---------------------------------------------------------------------------------------- days
 
 
-def _next_day(stage):
+def _next_day(stage, *ended):
     stage.after(86_400)
-    return stage.handle(TradingDayStarted(stage.now, DAY + timedelta(days=1)))
+    stage.handle(TradingDayStarted(stage.now, DAY + timedelta(days=1)))
+    stage.handle(EarlierOrdersRead(stage.now, ended))
+    stage.handle(Reconciled(stage.now))
 
 
 def test_a_new_day_counts_from_zero_and_ends_what_lapsed():
     stage = Stage(limited(max_orders_per_day=1))
-    stage.working(500)
+    intent = stage.working(500)
 
-    _next_day(stage)
+    _next_day(stage, report_of(intent, remaining=0, state=OrderState.EXPIRED, status="EXPIRED"))
 
     assert stage.entries_of_order().state is OrderState.EXPIRED
     assert stage.engine.status().open_orders == ()
@@ -349,7 +353,7 @@ def test_a_pause_by_a_limit_ends_with_the_day_and_one_by_hand_does_not():
     assert stage.new(StrategySwitched)[0].by == "limit"
 
     _next_day(stage)
-    assert stage.new(StrategySwitched)[0].state == "on"
+    assert stage.last(StrategySwitched).state == "on"
 
     _act(stage, Action.PAUSE, strategy="test")
     stage.after(86_400)

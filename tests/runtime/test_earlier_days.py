@@ -6,9 +6,8 @@ from datetime import timedelta
 from pathlib import Path
 
 from bot.domain.entry import OrderUpdated
-from bot.domain.order import OrderState
-from bot.domain.recovery import Recovery
-from bot.runtime.earlier_days import with_earlier_ends
+from bot.domain.order import OrderReport, OrderState
+from bot.runtime.earlier_days import earlier_ends, left_open
 from tests.staging import DAY, Stage, intent, scenario, set_stage
 
 NIGHT = timedelta(hours=23)
@@ -42,18 +41,17 @@ async def left_overnight(
     return stage, row
 
 
-def knowing(*rows: OrderUpdated) -> Recovery:
-    return Recovery(DAY + timedelta(days=1), orders=rows)
+async def ends_of(stage: Stage, row: OrderUpdated) -> tuple[OrderReport, ...]:
+    left = left_open([row], stage.account, DAY + timedelta(days=1))
+    return await earlier_ends(stage.broker.client, stage.account, left, now=stage.clock.now())
 
 
 async def test_a_fill_of_the_time_without_a_bot_is_told(tmp_path: Path, sqlite_url: str) -> None:
     stage, row = await left_overnight(tmp_path, sqlite_url, limit_price=ABOVE)
 
-    found = await with_earlier_ends(
-        stage.broker.client, stage.account, knowing(row), now=stage.clock.now()
-    )
+    found = await ends_of(stage, row)
 
-    [report] = found.earlier
+    [report] = found
     assert (report.order_id, report.executed_quantity) == (row.order_id, row.quantity)
     assert report.executed_amount > 0
     assert report.remaining_quantity == 0
@@ -63,11 +61,9 @@ async def test_a_fill_of_the_time_without_a_bot_is_told(tmp_path: Path, sqlite_u
 async def test_an_order_that_lapsed_is_told_to_have(tmp_path: Path, sqlite_url: str) -> None:
     stage, row = await left_overnight(tmp_path, sqlite_url, limit_price=BELOW)
 
-    found = await with_earlier_ends(
-        stage.broker.client, stage.account, knowing(row), now=stage.clock.now()
-    )
+    found = await ends_of(stage, row)
 
-    [report] = found.earlier
+    [report] = found
     assert (report.state, report.executed_quantity) == (OrderState.EXPIRED, 0)
     await stage.strike()
 
@@ -84,11 +80,7 @@ async def test_what_the_history_does_not_know_is_left_open(tmp_path: Path, sqlit
     ]
 
     for other in others:
-        known = knowing(other)
-        told = await with_earlier_ends(
-            stage.broker.client, stage.account, known, now=stage.clock.now()
-        )
-        assert told.earlier == ()
+        assert await ends_of(stage, other) == ()
     await stage.strike()
 
 
@@ -102,9 +94,7 @@ async def test_a_row_that_does_not_say_what_was_executed_is_not_taken_for_nothin
     stage, row = await left_overnight(tmp_path, sqlite_url, limit_price=ABOVE, faults=[fault])
     assert row.order_id == "ORD10000001"
 
-    found = await with_earlier_ends(
-        stage.broker.client, stage.account, knowing(row), now=stage.clock.now()
-    )
+    found = await ends_of(stage, row)
 
-    assert found.earlier == ()
+    assert found == ()
     await stage.strike()

@@ -81,7 +81,7 @@ async def _with_an_open_order(folder: Path) -> Path:
     return config
 
 
-@pytest.mark.parametrize("path", ["/users/me", "/quotes/stocks/", "/order-book"])
+@pytest.mark.parametrize("path", ["/users/me", "/portfolio", "/order-book"])
 async def test_a_broker_that_is_away_at_a_start_is_waited_for_while_an_order_is_open(
     tmp_path: Path, path: str
 ) -> None:
@@ -108,7 +108,17 @@ async def test_a_broker_that_is_away_at_a_start_ends_a_bot_without_open_work_at_
     assert shown.troubles == []
 
 
-@pytest.mark.parametrize("path", ["/users/me", "/quotes/stocks/"])
+async def test_no_quote_is_waited_for_while_an_order_is_open(tmp_path: Path) -> None:
+    config, shown = await _with_an_open_order(tmp_path), Shown()
+
+    end = await _run(config, shown, "/quotes/stocks/", silent=9)
+
+    assert end.reason == "3 min are over"
+    assert shown.troubles[0].startswith("HPG has no quote (")
+    shown.require_no_fault()
+
+
+@pytest.mark.parametrize("path", ["/users/me", "/portfolio", "/order-book"])
 async def test_while_the_broker_is_away_the_bot_tells_its_state_and_can_be_stopped(
     tmp_path: Path, path: str
 ) -> None:

@@ -1,20 +1,21 @@
 """Starting is recovering: the engine goes on from the journal, and asks before it acts.
 
 A place whose outcome was lost is fenced first of all; what was never sent, or was held for a token,
-is given up: nothing is sent because of an earlier run. Strategies wake at `Reconciled`, not before.
+is given up: nothing is sent because of an earlier run. How the day goes on from there is told in
+`engine/day.py`: it is the same after a start and after a night.
 """
 
 from collections.abc import Mapping
 from typing import Final
 
-from bot.domain.entry import Decision, OrderUpdated, RunState, Verdict
-from bot.domain.message import ReadAccount, ReadTodaysOrders, Reconciled, Recovered
-from bot.domain.order import Intent, OrderReport, OrderState, SendState
+from bot.domain.entry import Decision, OrderUpdated, Verdict
+from bot.domain.message import ReadAccount, ReadTodaysOrders, Recovered
+from bot.domain.order import Intent, OrderState, SendState
 from bot.domain.recovery import Recovery, StoredIntent
-from bot.engine import gate, market, wake
+from bot.engine import gate
 from bot.engine.gate import guarded
 from bot.engine.index import SeenIds
-from bot.engine.orders import cancels, orders, sends
+from bot.engine.orders import sends
 from bot.engine.orders.orders import move_intent, move_unplaced
 from bot.engine.risk.accounts import flow_of
 from bot.engine.state import BY_ENGINE, LASTING, State
@@ -57,7 +58,6 @@ def on_recovered(state: State, event: Recovered) -> None:
     for one in recovery.intents:
         guarded(state, f"{one.intent.intent_id} at the start", _take_over, state, one)
     guarded(state, "fills of earlier days", _restore_flows, state, recovery)
-    guarded(state, "orders of earlier days", _end_earlier_days, state, recovery.earlier)
     state.command(ReadTodaysOrders("start"))
     state.command(ReadAccount("start"))
 
@@ -116,36 +116,3 @@ def _take_over(state: State, stored: StoredIntent) -> None:
 def _restore_flows(state: State, recovery: Recovery) -> None:
     flows = (flow_of(state, fill, day) for day, fill in recovery.recent_fills)
     state.early_flows += [flow for flow in flows if flow is not None]
-
-
-def _end_earlier_days(state: State, reports: tuple[OrderReport, ...]) -> None:
-    """What was open when the bot went down before the close has ended unseen: the order history
-    says how, today's day order book knows nothing about it, and no id of an earlier day is ever
-    written to again. Where the history does not know the order, its symbol is halted.
-    """
-    by_id = {report.order_id: report for report in reports}
-    for order in state.open_orders():
-        row = order.row
-        if not order.is_own or row.trading_date >= state.trading_date:
-            continue
-        where, report = f"{row.order_id} of an earlier day", by_id.get(row.order_id)
-        is_taken = report is not None and guarded(
-            state, where, orders.apply, state, order, report, "detail"
-        )
-        if not is_taken or order.is_open:  # a row that is not its own is not taken
-            text = f"{row.order_id} was open when the bot went down on {row.trading_date}"
-            state.halt_symbol(row.symbol, f"{text}: compare the holding")
-    market.end_earlier_days(state)
-
-
-def on_reconciled(state: State, _event: Reconciled) -> None:
-    """Day order book and account are merged: the bot runs, and strategies wake. After an operator's
-    halt open orders are cancelled: the run that it stopped may have had no time to.
-    """
-    gate.lift(state, RunState.STARTING, "reconciled with the broker", "bot")
-    halted = state.gate.causes.get(RunState.HALTED)
-    if halted is not None and halted.by != BY_ENGINE:
-        cancels.request_all(state, "halt")
-    for strategy in state.strategies.values():
-        for instance in strategy.instances.values():
-            wake.wake(state, strategy, instance, "on_start", None)

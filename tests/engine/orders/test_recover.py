@@ -8,6 +8,7 @@ from bot.domain.entry import Fill, IntentMoved, RunState, Transition
 from bot.domain.message import (
     BurnNonce,
     CancelOrder,
+    EarlierOrdersRead,
     NonceBurnt,
     PlaceOrder,
     ReadAccount,
@@ -164,9 +165,10 @@ def _restarted_next_day(state=SendState.ACKED, *, row=None, order_id=None, earli
     attempt = attempt_of(intent, SENT_AT)
     stored = StoredIntent(intent, state, order_id, attempt)
     rows = (row,) if row else ()
-    recovery = Recovery(NEXT_DAY, 2, 1, intents=(stored,), orders=rows, earlier=earlier)
+    recovery = Recovery(NEXT_DAY, 2, 1, intents=(stored,), orders=rows)
     stage = Stage(recovery=recovery, is_open=False)
-    stage.after(86_400).open()
+    stage.after(86_400).handle(EarlierOrdersRead(stage.now, earlier))
+    stage.open()
     return stage, intent
 
 

@@ -6,6 +6,7 @@ import pytest
 from bot.domain.entry import Decision, Fill, IntentMoved, Note, Transition, Verdict
 from bot.domain.message import (
     BurnNonce,
+    EarlierOrdersRead,
     NonceBurnt,
     PlaceOrder,
     ReadTodaysOrders,
@@ -157,6 +158,7 @@ def test_an_unused_nonce_without_enough_reads_is_no_proof_at_the_days_end():
 
     stage.after(86_400)
     stage.handle(TradingDayStarted(stage.now, DAY + timedelta(days=1)))
+    stage.handle(EarlierOrdersRead(stage.now, ()))
 
     assert _states(stage)[-2:] == [SendState.REACHED, SendState.EOD_ABSENT]
 
@@ -224,6 +226,7 @@ def test_a_used_nonce_waits_for_the_days_end():
 
     stage.after(86_400)
     stage.handle(TradingDayStarted(stage.now, DAY + timedelta(days=1)))
+    stage.handle(EarlierOrdersRead(stage.now, ()))
 
     assert _states(stage)[-1] is SendState.EOD_ABSENT
     assert stage.last(Note).kind == "ALERT"

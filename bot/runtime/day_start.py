@@ -1,0 +1,144 @@
+"""What is asked of the broker before a day begins: the same after a start and after a night.
+
+    order history (where an earlier day left orders open) ─► day order book ─► account ─► Reconciled
+
+With open work, or in a bot that runs, what can't be read is asked for again until it can: orders
+may be open, so the bot stays, cancels and listens; nothing is sent before all of it is there. After
+`HISTORY_TRIES` a day begins without the order history, and the symbols of what it left open are
+halted. A start reads the market, too; what orders need comes first.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from bot.broker.client import BrokerClient
+from bot.broker.errors import BrokerError, is_unknown
+from bot.clock import Clock
+from bot.config.strategies.load import UnknownSymbols
+from bot.domain.account import SubAccount
+from bot.domain.entry import Note, OrderUpdated
+from bot.domain.instrument import EXCHANGE_TZ, Instrument
+from bot.domain.message import (
+    EarlierOrdersRead,
+    InstrumentsRead,
+    Noted,
+    QuoteReceived,
+    Reconciled,
+)
+from bot.domain.order import OrderReport
+from bot.domain.plan import StrategyPlan
+from bot.domain.quote import Quote
+from bot.runtime.activity import Post
+from bot.runtime.assemble import unreachable
+from bot.runtime.earlier_days import earlier_ends, left_open
+from bot.runtime.pulse import quote_note
+from bot.runtime.reads import DayOrderBook, Reads
+from bot.runtime.starting import BrokerRetry
+
+HISTORY_TRIES: Final = 5
+"""How often the order history is asked for before a day begins without it."""
+REFUSED_S: Final = 300.0
+"""How long a running bot waits after the broker has refused its key, at the start of a day."""
+
+
+@dataclass(frozen=True, slots=True)
+class DayStart:
+    """Reads what a day begins with, and posts it."""
+
+    client: BrokerClient
+    account: SubAccount
+    market: Clock
+    reads: Reads
+    day_order_book: DayOrderBook
+    retry: BrokerRetry
+    post: Post
+    plans: tuple[StrategyPlan, ...]
+    listed: Mapping[str, Instrument]
+
+    async def after_start(self, orders: Iterable[OrderUpdated]) -> Mapping[str, Instrument]:
+        """Read all that a run begins with; return its instruments, by their symbols.
+
+        Raises OperatorMistake where nothing is open and the broker does not answer.
+        """
+        try:
+            await self._orders_and_account(orders)
+            quotes = await self._quotes()
+        except BrokerError as error:
+            raise unreachable(error) from error
+        at = self.market.now()
+        found = {each.symbol: Instrument(each.symbol, each.exchange) for each in quotes}
+        self.post(InstrumentsRead(at, tuple(found.values())))
+        instruments = {**{s: i for s, i in self.listed.items() if s in self._symbols()}, **found}
+        for exchange in sorted({each.exchange for each in instruments.values()}):
+            await self.reads.phase(exchange)
+        for quote in quotes:
+            self.post(QuoteReceived(at, quote))
+            self.post(Noted(at, quote_note(quote, at)))
+        return instruments
+
+    async def after_night(self, orders: Iterable[OrderUpdated]) -> None:
+        """Read what a day begins with in a bot that runs, for as long as it takes."""
+        is_read = False
+        while not is_read:
+            try:
+                await self._orders_and_account(orders)
+                is_read = True
+            except BrokerError as error:
+                self.retry.tell(f"the broker refuses the reads of a new day ({error})", REFUSED_S)
+                await self.retry.pause(REFUSED_S)
+        self.reconciled()
+
+    def reconciled(self) -> None:
+        """Say that all has been read."""
+        self.post(Reconciled(self.market.now()))
+
+    async def _orders_and_account(self, orders: Iterable[OrderUpdated]) -> None:
+        self.post(EarlierOrdersRead(self.market.now(), await self._earlier(orders)))
+        await self.retry.ask(self.day_order_book.read_first)
+        await self.retry.ask(self.reads.account_first)
+
+    async def _earlier(self, orders: Iterable[OrderUpdated]) -> tuple[OrderReport, ...]:
+        now = self.market.now()
+        left = left_open(orders, self.account, now.astimezone(EXCHANGE_TZ).date())
+        if not left:
+            return ()
+        ask = partial(earlier_ends, self.client, self.account, left, now=now)
+        try:
+            return await self.retry.ask(ask, tries_max=HISTORY_TRIES)
+        except BrokerError as error:
+            ids = ", ".join(left)
+            text = (
+                f"the order history can't be read ({error}): how {ids} ended is not known. Their "
+                "symbols are halted. Compare the holding with the broker's, then: bot resume"
+            )
+            numbers = {"alert": "HISTORY_UNREAD", "orders": ids, "error": str(error)}
+            self.post(Noted(now, Note(now, "ALERT", text, numbers)))
+            return ()
+
+    def _symbols(self) -> Collection[str]:
+        return sorted({symbol for plan in self.plans for symbol in plan.symbols})
+
+    async def _quotes(self) -> list[Quote]:
+        """Read every symbol's quote. Raises OperatorMistake, for all unknown symbols at once.
+
+        With open work no quote is waited for: the polls go on asking, and orders come first.
+        """
+        quotes, unknown = [], []
+        for symbol in self._symbols():
+            try:
+                quotes.append(await self.client.quote(symbol))
+            except BrokerError as error:
+                if self.retry.is_needed and symbol in self.listed:
+                    self.retry.report(
+                        f"{symbol} has no quote ({error}): nothing is sent in it until there is "
+                        "one. Orders may be open, so the bot goes on without it"
+                    )
+                elif is_unknown(error):
+                    unknown.append(symbol)
+                else:
+                    raise
+        if unknown:
+            raise UnknownSymbols(unknown, self.plans)
+        return quotes

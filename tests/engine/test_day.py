@@ -1,0 +1,163 @@
+"""A day begins alike after a start and after a night: history, book, account, strategies."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import date, timedelta
+
+import pytest
+
+from bot.domain.asked import Action, OperatorActed
+from bot.domain.entry import Fill, RunState
+from bot.domain.message import (
+    EarlierOrdersRead,
+    PlaceOrder,
+    Reconciled,
+    TradingDayStarted,
+)
+from bot.domain.order import OrderReport, OrderState, SendState
+from bot.domain.recovery import Recovery, StoredIntent
+from bot.strategy import Strategy
+from tests.engine.stage import DAY, Stage, report_of
+
+NEXT_DAY = date(2026, 11, 20)
+Begin = Callable[[dict[str, object]], Stage]
+
+
+def _over_the_night(hooks: dict[str, object]) -> Stage:
+    """A bot that ran over the night with an order of yesterday's, cut off before the close."""
+    stage = Stage(hooks=hooks)
+    stage.working(500)
+    stage.after(86_400).handle(TradingDayStarted(stage.now, NEXT_DAY))
+    return stage
+
+
+def _restarted(hooks: dict[str, object]) -> Stage:
+    """The same order, and a bot that was started this morning."""
+    before = Stage()
+    stored = StoredIntent(before.working(500), SendState.ACKED, "ORD1", None)
+    row = before.entries_of_order()
+    recovery = Recovery(NEXT_DAY, 2, 1, intents=(stored,), orders=(row,))
+    return Stage(recovery=recovery, is_open=False, hooks=hooks)
+
+
+BOTH_WAYS = pytest.mark.parametrize("begin", [_over_the_night, _restarted])
+
+
+def _ended(executed: int) -> OrderReport:
+    row = report_of(Stage().working(500), executed=executed, remaining=0)
+    return replace(row, cancelled_quantity=500 - executed, status="EXPIRED")
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize(
+    ("executed", "state"),
+    [(500, OrderState.FILLED), (200, OrderState.CANCELLED), (0, OrderState.CANCELLED)],
+)
+def test_what_traded_before_the_close_and_nobody_saw_is_a_fill(
+    begin: Begin, executed: int, state: OrderState
+) -> None:
+    stage = begin({})
+
+    stage.handle(EarlierOrdersRead(stage.now, (_ended(executed),)))
+    stage.open()
+
+    assert stage.entries_of_order().state is state
+    assert sum(fill.quantity for fill in stage.all(Fill)) == executed
+    assert "was open" not in str(stage.engine.status().halted_symbols)
+    assert stage.engine.status().state is RunState.RUNNING
+
+
+@BOTH_WAYS
+def test_an_order_whose_end_the_history_does_not_tell_halts_its_symbol(begin: Begin) -> None:
+    stage = begin({})
+
+    stage.handle(EarlierOrdersRead(stage.now, ()))
+
+    assert stage.entries_of_order().state is OrderState.EXPIRED
+    assert "compare the holding" in stage.engine.status().halted_symbols["HPG"]
+
+
+@BOTH_WAYS
+def test_nothing_of_an_earlier_day_outlives_the_reconciliation(begin: Begin) -> None:
+    stage = begin({})
+
+    stage.open()
+
+    assert stage.engine.status().open_orders == ()
+    assert "HPG" in stage.engine.status().halted_symbols
+
+
+@BOTH_WAYS
+def test_nothing_is_sent_before_the_day_is_reconciled(begin: Begin) -> None:
+    stage = begin({})
+
+    stage.request(lambda s: s.buy(100, limit=27_000))
+
+    assert stage.engine.status().state is RunState.STARTING
+    assert stage.new(PlaceOrder) == []
+    stage.handle(EarlierOrdersRead(stage.now, (_ended(0),)))
+    stage.open()
+    stage.request(lambda s: s.buy(100, limit=27_000))
+    assert len(stage.new(PlaceOrder)) == 1
+
+
+def test_a_strategy_starts_before_it_hears_of_what_was_filled_meanwhile() -> None:
+    heard: list[str] = []
+    hooks: dict[str, object] = {
+        "on_start": lambda _: heard.append("on_start"),
+        "on_fill": lambda _, __: heard.append("on_fill"),
+    }
+    stage = _restarted(hooks)
+
+    stage.handle(EarlierOrdersRead(stage.now, (_ended(500),)))
+    assert heard == []
+    stage.open()
+
+    assert heard == ["on_start", "on_fill"]
+
+
+def test_a_halted_bot_starts_a_strategy_before_it_tells_it_of_a_fill() -> None:
+    heard: list[str] = []
+    hooks: dict[str, object] = {
+        "on_start": lambda _: heard.append("on_start"),
+        "on_fill": lambda _, __: heard.append("on_fill"),
+    }
+    before = Stage()
+    intent = before.working(500)
+    stored = StoredIntent(intent, SendState.ACKED, "ORD1", None)
+    halted = Recovery(
+        DAY, 2, 1, RunState.HALTED, "look", intents=(stored,), orders=(before.entries_of_order(),)
+    )
+    stage = Stage(recovery=halted, hooks=hooks)
+
+    stage.after(1).book(report_of(intent, executed=500))
+
+    assert heard == ["on_start", "on_fill"]
+
+
+def test_a_strategy_starts_once_however_many_days_it_runs() -> None:
+    heard: list[str] = []
+
+    def on_start(strategy: Strategy) -> None:
+        heard.append(strategy.symbol)
+
+    stage = Stage(hooks={"on_start": on_start})
+
+    for day in (1, 2):
+        stage.after(86_400).handle(TradingDayStarted(stage.now, DAY + timedelta(days=day)))
+        stage.handle(Reconciled(stage.now))
+
+    assert heard == ["HPG"]
+
+
+def test_what_never_started_is_not_told_to_stop() -> None:
+    heard: list[str] = []
+    hooks: dict[str, object] = {
+        "on_start": lambda _: heard.append("on_start"),
+        "on_stop": lambda _: heard.append("on_stop"),
+    }
+    stage = Stage(is_open=False, hooks=hooks)
+
+    stage.handle(OperatorActed(stage.now, Action.STOP, "enough", "operator"))
+
+    assert heard == []
