@@ -58,6 +58,6 @@ def test_a_clock_below_the_limit_again_is_still_told_of() -> None:
     assert status.state is RunState.RUNNING
     text = (
         "our clock is -15 s off the broker's: orders still go on (from 20 s on none is sent). "
-        "Set the clock of this machine, and find out why it is not synchronised"
+        "Set the clock of this machine, find out why it is not synchronised, and restart the bot"
     )
     assert status.alerts == (text,)
