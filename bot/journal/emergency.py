@@ -1,9 +1,14 @@
 """What must not wait for a database that does not answer: a file of fsynced lines beside it.
 
 A halt takes effect whatever the database does, and the cancels that it sends leave once their
-attempts are here (order safety: nothing leaves before it is on a disk). Orders never do: they need
-the journal's own checks. When the journal takes writes again it gets the same entries in their
+attempts are here (order safety: nothing leaves before it is on a disk). What the broker answers is
+kept too, with all that follows from it for its order: the broker has said yes, and if the database
+has not heard it, the next start has to know without asking. Orders never leave by this file: they
+need the journal's own checks. When the journal takes writes again it gets the same entries in their
 order, and the file goes. After a kill the next start writes what the journal lacks.
+
+A disk that is full must not stop it, so its room is taken at the start of a run: `emergency.spare`
+is a megabyte of zeros, and becomes the file when there is something to keep.
 """
 
 import json
@@ -21,24 +26,47 @@ from bot.domain.entry import (
     AttemptFinished,
     AttemptStarted,
     Entry,
+    Fill,
+    IntentMoved,
+    OrderResultSeen,
+    OrderUpdated,
     StateChanged,
     StrategySwitched,
+    Transition,
 )
-from bot.journal import tables
-from bot.journal.batch import Batch
+from bot.journal import rows, tables
+from bot.journal.batch import POLLS, Batch
 from bot.journal.connections import given
-from bot.journal.encoding import Plain, instant_text, made
-from bot.journal.rows import row_of
+from bot.journal.encoding import Plain, instant_text, made, plain
 
 FILE: Final = "emergency.jsonl"
 """The name of the file, in a bot's state directory."""
+SPARE: Final = "emergency.spare"
+"""The same while there is nothing to keep: the room for it."""
+SPARE_BYTES: Final = 1_048_576
 BYTES_MAX: Final = 4_194_304
 """Some thousands of cancels; a file that would grow beyond takes no more."""
 KINDS: Final[dict[str, type[Entry]]] = {
     kind.__name__: kind
-    for kind in (AttemptStarted, AttemptFinished, StateChanged, StrategySwitched)
+    for kind in (
+        AttemptStarted,
+        AttemptFinished,
+        IntentMoved,
+        OrderResultSeen,
+        OrderUpdated,
+        Transition,
+        Fill,
+        StateChanged,
+        StrategySwitched,
+    )
 }
-_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def must_survive(entry: Entry) -> bool:
+    """Tell whether an entry is kept: of KINDS, but no row of a poll, which can be read again."""
+    is_poll = isinstance(entry, OrderResultSeen) and entry.source in POLLS
+    return type(entry).__name__ in KINDS and not is_poll
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,27 +78,55 @@ class Kept:
 
 
 class EmergencyJournal:
-    """Keeps entries of KINDS in a bot's state directory."""
+    """Keeps entries that must survive in a bot's state directory. It has one writer."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE
+        self._spare = folder / SPARE
+        self._end: int | None = None
+        """Where the last line ends; None while that has to be looked up."""
+
+    def reserve(self) -> None:
+        """Take the room that a full disk would not give. What the file holds is forgotten: it has
+        been taken over. Raises OSError.
+        """
+        self.forget()
+        with suppress(FileNotFoundError):
+            if self._spare.stat().st_size == SPARE_BYTES:
+                return
+        descriptor = os.open(self._spare, _FLAGS | os.O_TRUNC, 0o600)
+        try:
+            _write(descriptor, bytes(SPARE_BYTES), 0)
+            os.fsync(descriptor)
+        except OSError:
+            self._spare.unlink()
+            raise
+        finally:
+            os.close(descriptor)
+        _sync_folder(self._spare.parent)
 
     def keep(self, entries: Iterable[Entry]) -> None:
         """Add entries; they survive a power cut once this returns. It blocks for as long as the
         disk takes. Raises OSError; then nothing that follows from them may be done.
         """
-        lines = [_line_of(entry) for entry in entries if type(entry).__name__ in KINDS]
+        lines = [_line_of(entry) for entry in entries if must_survive(entry)]
         data = ("\n" + "".join(lines)).encode()  # the line before may have been cut off
         is_new = not self.path.exists()
+        if is_new:
+            self._end = 0
+            with suppress(FileNotFoundError):
+                self._spare.rename(self.path)
         descriptor = os.open(self.path, _FLAGS, 0o600)
         try:
-            if os.fstat(descriptor).st_size + len(data) > BYTES_MAX:
+            if self._end is None:
+                self._end = len(self.path.read_bytes().rstrip(b"\0"))
+            if self._end + len(data) > BYTES_MAX:
                 raise OSError(f"{self.path} holds {BYTES_MAX:,} bytes, and takes no more")
-            if os.write(descriptor, data) < len(data):
-                raise OSError(f"{self.path}: no space left")
+            _write(descriptor, data, self._end)
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+        self._end += len(data)
         if is_new:
             _sync_folder(self.path.parent)
 
@@ -80,38 +136,66 @@ class EmergencyJournal:
             text = self.path.read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
             return Kept((), 0)
-        lines = text.split("\n")  # a text in an entry may hold other ends of lines
+        lines = text.replace("\0", "").split(
+            "\n"
+        )  # a text in an entry may hold other ends of lines
         found = [_entry_of(line) for line in lines if line]
         entries = tuple(entry for entry in found if entry is not None)
         return Kept(entries, len(found) - len(entries))
 
     def forget(self) -> None:
-        """Remove the file: the journal has all of it."""
+        """Remove the file: the journal has all of it. Its room is kept, where it had some."""
         with suppress(FileNotFoundError):
-            self.path.unlink()
+            if self.path.stat().st_size != SPARE_BYTES:
+                self.path.unlink()
+            else:
+                descriptor = os.open(self.path, _FLAGS, 0o600)
+                try:
+                    _write(descriptor, bytes(SPARE_BYTES), 0)
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
+                self.path.rename(self._spare)
             _sync_folder(self.path.parent)
+        self._end = None
 
 
 def take_over(batch: Batch, entries: Sequence[Entry]) -> int:
     """Store the entries that the journal lacks, in their order; return how many that were.
 
-    A line was written before its entry could be, or beside it: both may hold it. An answer whose
-    attempt never came in is left out: its order is found in the day order book.
+    A line was written before its entry could be, or beside it: both may hold it. What follows from
+    an attempt or an intent that never came in is left out, and so is a move of an intent that has
+    made another: their orders are found in the day order book.
     """
     count = 0
     for entry in entries:
         asked, values = _question(entry)
         stored = batch.connection.rows(asked, values)
         is_lost = isinstance(entry, AttemptFinished) and not stored
-        if is_lost or (stored and stored[0][0] is not None):
+        if is_lost or (stored and stored[0][0] is not None) or not _has_its_intent(batch, entry):
             continue
         batch.store([entry])
         count += 1
     return count
 
 
+def _has_its_intent(batch: Batch, entry: Entry) -> bool:
+    """Whether the intent is there that an entry is about, and is where a move of it begins."""
+    intent_id = getattr(entry, "intent_id", None)
+    if intent_id is None:
+        return True
+    intent = batch.find_intent(intent_id)
+    if intent is None or not isinstance(entry, IntentMoved):
+        return intent is not None
+    return intent["state"] in {entry.from_state, entry.to_state}
+
+
 _ATTEMPTS: Final = tables.attempts
 _HALTS: Final = tables.halts
+_ORDERS: Final = tables.orders
+_FILLS: Final = tables.fills
+_RESULTS: Final = tables.order_results
+_TRANSITIONS: Final = tables.transitions
 _ITS_ATTEMPT: Final = _ATTEMPTS.c.attempt_id == given("attempt")
 _STARTED: Final = sa.select(_ATTEMPTS.c.seq).where(_ITS_ATTEMPT)
 _FINISHED: Final = sa.select(_ATTEMPTS.c.outcome).where(_ITS_ATTEMPT)
@@ -119,6 +203,33 @@ _CHANGED: Final = sa.select(_HALTS.c.seq).where(
     _HALTS.c.at == given("at"),
     _HALTS.c.scope == given("its_scope"),
     _HALTS.c.to_state == given("its_state"),
+)
+_FILLED: Final = sa.select(_FILLS.c.seq).where(_FILLS.c.fill_id == given("fill"))
+_SEEN: Final = sa.select(_RESULTS.c.seq).where(
+    _RESULTS.c.at == given("at"),
+    _RESULTS.c.order_id == given("its_order"),
+    _RESULTS.c.source == given("its_source"),
+)
+_UPDATED: Final = sa.select(_ORDERS.c.seq).where(
+    _ORDERS.c.order_id == given("its_order"),
+    _ORDERS.c.account == given("its_account"),
+    _ORDERS.c.trading_date == given("its_day"),
+    sa.or_(
+        _ORDERS.c.at > given("at"),
+        sa.and_(
+            _ORDERS.c.at == given("same_at"),
+            _ORDERS.c.state == given("its_state"),
+            _ORDERS.c.executed_quantity == given("its_executed"),
+        ),
+    ),
+)
+_MOVED: Final = sa.select(_TRANSITIONS.c.seq).where(
+    _TRANSITIONS.c.at == given("at"),
+    _TRANSITIONS.c.machine == given("its_machine"),
+    _TRANSITIONS.c.to_state == given("its_state"),
+    _TRANSITIONS.c.executed_quantity == given("its_executed"),
+    _TRANSITIONS.c.intent_id.is_not_distinct_from(given("its_intent")),
+    _TRANSITIONS.c.order_id.is_not_distinct_from(given("its_order")),
 )
 
 
@@ -129,6 +240,31 @@ def _question(entry: Entry) -> tuple[sa.Select[Any], Mapping[str, Plain]]:
             return _STARTED, {"attempt": entry.attempt_id}
         case AttemptFinished():
             return _FINISHED, {"attempt": entry.attempt_id}
+        case Fill():
+            return _FILLED, {"fill": entry.fill_id}
+        case OrderResultSeen():
+            seen = {"its_order": entry.order_id, "its_source": entry.source}
+            return _SEEN, {"at": instant_text(entry.at), **seen}
+        case OrderUpdated():
+            return _UPDATED, {
+                "its_order": entry.order_id,
+                "its_account": entry.account,
+                "its_day": plain(entry.trading_date),
+                "at": instant_text(entry.at),
+                "same_at": instant_text(entry.at),
+                "its_state": str(entry.state),
+                "its_executed": entry.executed_quantity,
+            }
+        case IntentMoved() | Transition():
+            row = rows.move_row(entry) if isinstance(entry, IntentMoved) else rows.row_of(entry)
+            return _MOVED, {
+                "at": row["at"],
+                "its_machine": "send" if isinstance(entry, IntentMoved) else "order",
+                "its_state": row["to_state"],
+                "its_executed": row["executed_quantity"],
+                "its_intent": row["intent_id"],
+                "its_order": row["order_id"],
+            }
         case StateChanged():
             scope, state = entry.scope, str(entry.to_state)
         case StrategySwitched():
@@ -138,8 +274,13 @@ def _question(entry: Entry) -> tuple[sa.Select[Any], Mapping[str, Plain]]:
     return _CHANGED, {"at": instant_text(entry.at), "its_scope": scope, "its_state": state}
 
 
+def _write(descriptor: int, data: bytes, start: int) -> None:
+    if os.pwrite(descriptor, data, start) < len(data):
+        raise OSError("no space left")
+
+
 def _line_of(entry: Entry) -> str:
-    text = json.dumps([type(entry).__name__, row_of(entry)], ensure_ascii=False)
+    text = json.dumps([type(entry).__name__, rows.row_of(entry)], ensure_ascii=False)
     return f"{crc32(text.encode()):08x} {text}\n"
 
 

@@ -21,7 +21,7 @@ from bot.clock import boottime_s
 from bot.domain.entry import Entry
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.message import JournalHealthChanged
-from bot.journal.emergency import KINDS, EmergencyJournal
+from bot.journal.emergency import EmergencyJournal, must_survive
 from bot.journal.errors import JournalError, OutcomeUnknown, Unreachable
 from bot.journal.journal import Journal
 from bot.journal.sends import Send
@@ -182,7 +182,7 @@ class Commits:
 
     def keep(self, entries: Iterable[Entry]) -> None:
         """Have what must survive of some entries kept beside the journal, after all before them."""
-        if lasting := [entry for entry in entries if type(entry).__name__ in KINDS]:
+        if lasting := [entry for entry in entries if must_survive(entry)]:
             self._begin(self._keep(lasting))
 
     async def catch_up(self) -> None:

@@ -5,7 +5,7 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from bot.config.problems import ExitCode, OperatorMistake
@@ -151,7 +151,8 @@ async def take_over(
     emergency: "EmergencyJournal",
     ask: Callable[[Awaitable[int]], Awaitable[int]],
 ) -> str:
-    """Write what an earlier run could only keep beside the journal, and say so.
+    """Write what an earlier run could only keep beside the journal, and say so; make room for what
+    this one may have to keep.
 
     Raises OperatorMistake for a file that can't be read, and what the journal does.
     """
@@ -168,14 +169,21 @@ async def take_over(
             "the broker's orders of that day yourself"
         )
         raise OperatorMistake.of("E-DB-011", text, ExitCode.DATABASE) from error
+    count = await ask(journal.take_over(kept.entries)) if kept.entries else 0
+    try:  # all of it is in the journal now, and read again is no harm
+        await in_time(emergency.reserve, FILE_S)
+        no_room = ""
+    except OSError as error:
+        why = error.strerror or str(error) or "its disk does not answer"
+        no_room = (
+            f"no room for it in {emergency.path.parent} ({why}): what the broker answers is lost "
+            "if the journal can't be written either. Make room on that disk: df"
+        )
     if not kept.entries and not kept.unreadable:
-        return ""
-    count = await ask(journal.take_over(kept.entries))
-    with suppress(OSError):  # it is in the journal now, and read again is no harm
-        await in_time(emergency.forget, FILE_S)
+        return no_room
     lost = f"; {kept.unreadable} could not be read: look at the broker's orders of that day"
     words = f"took over {count} of {len(kept.entries)} entries of an earlier run"
-    return f"{words}{lost if kept.unreadable else ''}"
+    return f"{words}{lost if kept.unreadable else ''}{'; ' if no_room else ''}{no_room}"
 
 
 def left_unwritten(reason: str, entries: Sequence[Entry]) -> OperatorMistake:

@@ -4,7 +4,7 @@ import asyncio
 import signal
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,10 +66,14 @@ class Hanging:
 
     async def sign_in(self) -> None:
         """Give the bot its token, and wait for its orders."""
+        await self.give_token()
+        await self.until(lambda it: len(it["open_orders"]) == len(RESTING))
+
+    async def give_token(self) -> None:
+        """Give the bot its token."""
         await self.until(lambda it: it["state"] == "NEEDS_2FA")
         await self.ask("otp_request")
         await self.ask("otp_submit", code=self.otp)
-        await self.until(lambda it: len(it["open_orders"]) == len(RESTING))
 
     async def call(self, *arguments: str) -> tuple[str, float]:
         """Give the command line a command; return what it prints, and the seconds."""
@@ -101,12 +105,20 @@ class Hanging:
 
 
 @asynccontextmanager
-async def trading(folder: Path, url: str | None = None) -> AsyncIterator[Hanging]:
-    """Yield a bot that has its two orders resting at the broker."""
+async def trading(
+    folder: Path,
+    url: str | None = None,
+    *,
+    faults: Sequence[Mapping[str, object]] = (),
+    is_signed_in: bool = True,
+) -> AsyncIterator[Hanging]:
+    """Yield a bot that has its two orders resting at the broker, or waits for its token."""
     clock = SystemClock()
     market = ScaledClock(clock, start=START, speed=1.0)
     ledger = folder / "ledger"
-    played = Sandbox(scenario(), load_rulebook(), clock=market, wire=clock, ledger=ledger)
+    played = Sandbox(
+        scenario(faults=faults), load_rulebook(), clock=market, wire=clock, ledger=ledger
+    )
     given = played.credentials
     secrets = {"BOT_BROKER__API_KEY": given.api_key, "BOT_BROKER__API_SECRET": given.api_secret}
     async with serve(played) as base_url:
@@ -121,7 +133,8 @@ async def trading(folder: Path, url: str | None = None) -> AsyncIterator[Hanging
         bot = BotProcess("run", "-c", str(config), BOT_JOURNAL__WRITE_TIMEOUT_S="1", **secrets)
         hanging = Hanging(folder, config, ledger, secrets, given.otp_code, bot)
         try:
-            await hanging.sign_in()
+            if is_signed_in:
+                await hanging.sign_in()
             yield hanging
         finally:
             hanging.bot.end()

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from bot.domain.entry import Entry, RunState, StateChanged, StrategySwitched
+from bot.domain.order import OrderState, SendState
 from bot.journal import emergency
 from bot.journal.emergency import EmergencyJournal
 from bot.journal.journal import Journal
@@ -27,10 +28,12 @@ def test_what_is_kept_is_read_again_in_its_order(tmp_path: Path) -> None:
     assert kept.read() == emergency.Kept((HALT, Story().started, Story().finished), 0)
 
 
-def test_what_an_order_needs_the_journal_for_is_not_kept(tmp_path: Path) -> None:
+def test_what_an_order_needs_the_journal_for_and_what_can_be_read_again_is_not_kept(
+    tmp_path: Path,
+) -> None:
     kept = EmergencyJournal(tmp_path)
 
-    kept.keep([Story().decision, HALT])
+    kept.keep([Story().decision, Story().recorded, Story().result(1, "{}", "book"), HALT])
 
     assert kept.read().entries == (HALT,)
 
@@ -85,6 +88,83 @@ def test_forgotten_there_is_no_file_and_nothing_in_it(tmp_path: Path) -> None:
 
     assert kept.read() == emergency.Kept((), 0)
     assert not file_in(tmp_path).exists()
+
+
+def test_a_full_disk_does_not_stop_what_has_its_room(tmp_path: Path) -> None:
+    kept = EmergencyJournal(tmp_path)
+    kept.reserve()
+    before = (tmp_path / emergency.SPARE).stat()
+
+    kept.keep([HALT])
+    kept.keep([OFF])
+    after_it = file_in(tmp_path).stat()
+
+    assert before.st_blocks * 512 >= emergency.SPARE_BYTES
+    assert (after_it.st_ino, after_it.st_size, after_it.st_blocks) == (
+        before.st_ino,
+        before.st_size,
+        before.st_blocks,
+    )
+    assert kept.read() == emergency.Kept((HALT, OFF), 0)
+
+
+def test_the_room_is_there_again_when_the_file_is_forgotten(tmp_path: Path) -> None:
+    kept = EmergencyJournal(tmp_path)
+    kept.reserve()
+
+    kept.keep([HALT, OFF])
+    kept.forget()
+    kept.keep([OFF])
+
+    assert kept.read() == emergency.Kept((OFF,), 0)
+    assert not (tmp_path / emergency.SPARE).exists()
+
+
+def test_another_process_goes_on_behind_what_the_file_holds(tmp_path: Path) -> None:
+    EmergencyJournal(tmp_path).reserve()
+    EmergencyJournal(tmp_path).keep([HALT])
+
+    EmergencyJournal(tmp_path).keep([OFF])
+
+    assert EmergencyJournal(tmp_path).read() == emergency.Kept((HALT, OFF), 0)
+
+
+async def test_an_answer_and_all_that_follows_from_it_is_taken_over_each_once(
+    journal: Journal,
+) -> None:
+    story = Story()
+    said, sent, answered = story.placed()
+    await journal.write([*said, *sent])
+    answer: list[Entry] = [*answered, *story.filled(200, position=200)]
+
+    counts = [await journal.take_over(answer[:cut]) for cut in range(len(answer) + 1)]
+    again = await journal.take_over(answer)
+
+    recovery = await journal.recover(story.trading_date)
+    assert (counts, again) == ([0, *[1] * len(answer)], 0)
+    assert [(one.state, one.order_id) for one in recovery.intents] == [
+        (SendState.ACKED, story.order_id)
+    ]
+    assert [(row.state, row.executed_quantity) for row in recovery.orders] == [
+        (OrderState.PARTIALLY_FILLED, 200)
+    ]
+    assert [fill.fill_id for _, fill in recovery.recent_fills] == ["F-0003"]
+
+
+async def test_what_follows_from_an_order_that_never_came_in_is_left_out(journal: Journal) -> None:
+    story = Story()
+    _, _, answered = story.placed()
+
+    assert await journal.take_over([*story.sending, *answered]) == 0
+
+
+async def test_an_intent_that_has_moved_on_is_not_moved_back(journal: Journal) -> None:
+    story = Story()
+    said, sent, answered = story.placed()
+    await journal.write([*said, *sent, *answered])
+    lost = story.moved(SendState.SENDING, SendState.UNKNOWN, 9.0)
+
+    assert await journal.take_over([lost]) == 0
 
 
 async def test_only_what_the_journal_lacks_is_taken_over(journal: Journal) -> None:

@@ -1,0 +1,146 @@
+"""D2: the broker has said yes and the journal has not heard it: nothing is lost, nor sent again."""
+
+import asyncio
+import sqlite3
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.journal.emergency import FILE
+from bot.journal.verify import verify
+from tests.faults.hanging import WITHIN_S, Hanging, locked, trading
+
+pytestmark = [pytest.mark.wire, pytest.mark.process, pytest.mark.timeout(120)]
+
+DISK_BYTES = 16_777_216
+SLOW: Sequence[Mapping[str, Any]] = [
+    {
+        "match": {"verb": "POST", "path": "*/orders", "times": 0},
+        "point": "after_apply",
+        "action": {"do": "delay", "seconds": 2},
+    }
+]
+
+
+def _rows(hanging: Hanging, query: str) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(hanging.state_dir / "journal.db")) as journal:
+        return journal.execute(query).fetchall()
+
+
+async def _until_both_are_applied(hanging: Hanging) -> None:
+    give_up = time.monotonic() + WITHIN_S
+    while len(hanging.orders()) < 2:
+        assert time.monotonic() < give_up
+        await asyncio.sleep(0.02)
+
+
+def _kept(hanging: Hanging) -> str:
+    file = hanging.state_dir / FILE
+    return file.read_text().strip("\0") if file.exists() else ""
+
+
+async def _until_both_answers_are_kept(hanging: Hanging) -> str:
+    give_up = time.monotonic() + WITHIN_S
+    while _kept(hanging).count("ACKED") < 2:
+        assert time.monotonic() < give_up, _kept(hanging)
+        await asyncio.sleep(0.02)
+    return _kept(hanging)
+
+
+async def test_answers_that_the_journal_never_heard_are_owned_after_a_kill(tmp_path: Path) -> None:
+    async with trading(tmp_path, faults=SLOW, is_signed_in=False) as hanging:
+        await hanging.give_token()
+        await _until_both_are_applied(hanging)
+        with locked(hanging.state_dir / "journal.db"):
+            kept = await _until_both_answers_are_kept(hanging)
+            stored = _rows(hanging, "select state from intents")
+            await hanging.kill()
+        hanging.start_again()
+        found = await hanging.until(lambda it: len(it.get("open_orders", ())) == 2)
+        code, out, err, _ = await hanging.end()
+
+    assert stored == [("SENDING",), ("SENDING",)]
+    assert kept.count("OrderUpdated") == 2
+    assert "took over" in err
+    assert found["unknown"] == []
+    attempts = Counter(_rows(hanging, "select verb, outcome from attempts"))
+    assert attempts == {("POST", "ACCEPTED"): 2}
+    moves = "select to_state from transitions where machine = 'send'"
+    assert Counter(_rows(hanging, moves)) == {("SENDING",): 2, ("ACKED",): 2}
+    assert len(hanging.orders()) == 2
+    assert (code, "Traceback" in out + err) == (0, False)
+    assert verify(f"sqlite:///{hanging.state_dir / 'journal.db'}").problems == ()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A state directory on a disk of its own, where this machine lets us make one."""
+    folder = tmp_path / "state"
+    folder.mkdir(mode=0o700)
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES},mode=700", "tmpfs", str(folder)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("no file system can be mounted here")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def _fill(folder: Path) -> Path:
+    """Leave no byte of a disk."""
+    file = folder / "filling"
+    with file.open("wb", buffering=0) as filling, suppress(OSError):
+        while filling.write(bytes(4096)):
+            pass
+    return file
+
+
+async def test_answers_that_meet_a_full_disk_are_owned_after_a_kill(
+    tmp_path: Path, small_disk: Path
+) -> None:
+    async with trading(tmp_path, faults=SLOW, is_signed_in=False) as hanging:
+        await hanging.give_token()
+        await _until_both_are_applied(hanging)
+        filling = _fill(small_disk)
+        await _until_both_answers_are_kept(hanging)
+        degraded = await hanging.until(lambda it: it["state"] == "DEGRADED")
+        await hanging.kill()
+        filling.unlink()
+        hanging.start_again()
+        found = await hanging.until(lambda it: len(it.get("open_orders", ())) == 2)
+        code, out, err, _ = await hanging.end()
+        attempts = Counter(_rows(hanging, "select verb, outcome from attempts"))
+        problems = verify(f"sqlite:///{hanging.state_dir / 'journal.db'}").problems
+
+    assert "full" in degraded["trouble"]["text"]
+    assert found["unknown"] == []
+    assert attempts == {("POST", "ACCEPTED"): 2}
+    assert len(hanging.orders()) == 2
+    assert (code, "Traceback" in out + err, problems) == (0, False, ())
+
+
+async def test_answers_that_came_meanwhile_are_stored_once_when_the_journal_answers(
+    tmp_path: Path,
+) -> None:
+    async with trading(tmp_path, faults=SLOW, is_signed_in=False) as hanging:
+        await hanging.give_token()
+        await _until_both_are_applied(hanging)
+        with locked(hanging.state_dir / "journal.db"):
+            await _until_both_answers_are_kept(hanging)
+            meanwhile = await hanging.status()
+        await hanging.until(lambda it: it["trouble"] is None)
+        code, out, err, _ = await hanging.end()
+
+    assert len(meanwhile["open_orders"]) == 2
+    assert meanwhile["state"] == "DEGRADED"
+    attempts = Counter(_rows(hanging, "select verb, outcome from attempts"))
+    assert attempts == {("POST", "ACCEPTED"): 2}
+    assert not (hanging.state_dir / FILE).exists()
+    assert (code, "Traceback" in out + err) == (0, False)
+    assert verify(f"sqlite:///{hanging.state_dir / 'journal.db'}").problems == ()
