@@ -19,7 +19,7 @@ from bot.domain.errors import Fault
 from bot.domain.instrument import Exchange, Instrument, Phase
 from bot.domain.order import Intent, OrderReport, OrderType, UnreadRow
 from bot.domain.outcome import Outcome, Resolution
-from bot.domain.quote import Bar, Depth, Quote
+from bot.domain.quote import Bar, ClosesRead, Depth, Quote
 from bot.domain.recovery import Recovery
 
 
@@ -272,7 +272,7 @@ class Noted:
     entry: Entry
 
 
-Seen = QuoteReceived | DepthReceived | BarClosed | PhaseChanged
+Seen = QuoteReceived | DepthReceived | ClosesRead | BarClosed | PhaseChanged
 Answered = SendStarted | PlaceAnswered | CancelAnswered | AmendAnswered | NonceBurnt
 Event = (
     Recovered

@@ -1,7 +1,7 @@
 """What the market shows: quote, depth, bar. Prices are VND per share, volumes are shares."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 
 from bot.domain.instrument import Exchange
 
@@ -51,6 +51,28 @@ class Depth:
     @property
     def ask(self) -> int | None:
         return self.asks[0].price if self.asks else None
+
+
+@dataclass(frozen=True, slots=True)
+class LastClose:
+    """The last close before today; `price` None where none could be had. `day` is its own.
+
+    `average_volume`: shares on an average day of the history. `ex_dates`: the known ones.
+    """
+
+    symbol: str
+    price: int | None
+    day: date
+    average_volume: int | None = None
+    ex_dates: frozenset[date] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class ClosesRead:
+    """An event: earlier closes were looked for; what none of them confirms is not believed."""
+
+    at: datetime
+    closes: tuple[LastClose, ...]
 
 
 @dataclass(frozen=True, slots=True)

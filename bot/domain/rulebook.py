@@ -174,6 +174,13 @@ class Rulebook:
         local, plan = local_of(at), self._plan(exchange, status)
         return plan.timetable.span_at(local.time()) if self._trades(plan, local.date()) else None
 
+    def phase_since(self, exchange: Exchange, phase: Phase, at: datetime) -> datetime | None:
+        """Return since when the exchange has been in a phase; None where it is not in that one."""
+        span = self.span_at(exchange, at)
+        if span is None or span.phase is not phase:
+            return None
+        return instant_of(local_of(at).date(), span.start)
+
     def next_phase_change(
         self, exchange: Exchange, at: datetime, status: SymbolStatus = NORMAL
     ) -> PhaseBoundary:

@@ -14,7 +14,7 @@ from datetime import date
 from bot.domain.entry import RunState, Transition
 from bot.domain.message import EarlierOrdersRead, Reconciled, TradingDayStarted
 from bot.domain.order import OrderReport, OrderState
-from bot.engine import gate, wake
+from bot.engine import belief, gate, wake
 from bot.engine.gate import guarded
 from bot.engine.index import SeenIds
 from bot.engine.orders import cancels, orders, sends, unknown
@@ -27,6 +27,7 @@ def on_trading_day(state: State, event: TradingDayStarted) -> None:
     if event.trading_date == state.trading_date:
         return
     sends.expire_held(state, at_once="the day ended")
+    belief.begin_day(state, ended=state.trading_date)
     state.trading_date = event.trading_date
     state.is_reconciled = False
     day = event.trading_date.isoformat()

@@ -18,8 +18,9 @@ from bot.domain.entry import CheckResult, RunState
 from bot.domain.instrument import Instrument
 from bot.domain.message import Command, Event, FaultFound, PlaceAnswered, ReadTodaysOrders
 from bot.domain.order import Intent
+from bot.domain.quote import ClosesRead
 from bot.domain.rulebook import Rulebook
-from bot.engine import clocks, day, gate, market, operator, wake
+from bot.engine import belief, clocks, day, gate, market, operator, wake
 from bot.engine.gate import ENGINE_FAULT, guarded
 from bot.engine.orders import amends, asks, cancels, recover, reports, sends, unknown
 from bot.engine.risk import accounts
@@ -56,6 +57,7 @@ HANDLERS: Final[Mapping[type[Event], Callable[[State, Never], None]]] = {
     message.Reconciled: day.on_reconciled,
     message.QuoteReceived: market.on_quote,
     message.DepthReceived: market.on_depth,
+    ClosesRead: belief.on_closes,
     message.BarClosed: market.on_bar,
     message.PhaseChanged: market.on_phase,
     message.TimerFired: market.on_timer,

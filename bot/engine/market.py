@@ -17,16 +17,12 @@ from bot.domain.message import (
     TimerFired,
 )
 from bot.domain.quote import Bar
-from bot.engine import wake
+from bot.engine import belief, wake
 from bot.engine.bars import BarSeries
 from bot.engine.orders import sends
 from bot.engine.risk.accounts import note_holdings
+from bot.engine.seen import DepthSeen, PhaseSeen, QuoteSeen
 from bot.engine.state import State
-from bot.engine.tracked import (
-    DepthSeen,
-    PhaseSeen,
-    QuoteSeen,
-)
 from bot.strategy import BarView, DepthView
 
 BAR_PHASES: Final = frozenset({Phase.PROGRESS, Phase.PRE_CLOSED, Phase.CA})
@@ -41,9 +37,11 @@ def on_instruments(state: State, event: InstrumentsRead) -> None:
 
 
 def on_quote(state: State, event: QuoteReceived) -> None:
-    """Keep the quote, let it form bars, and wake who asked for quotes."""
+    """Keep a quote that is believed, let it form bars, and wake who asked for quotes."""
     quote = event.quote
     state.counts["quotes"] += 1
+    if not belief.takes_quote(state, event.at, quote):
+        return
     state.quotes[quote.symbol] = QuoteSeen(event.at, quote)
     if state.bars.has(quote.symbol) and state.phase_of(quote.exchange).phase in BAR_PHASES:
         state.bars.add(event.at, quote)
@@ -54,9 +52,11 @@ def on_quote(state: State, event: QuoteReceived) -> None:
 
 
 def on_depth(state: State, event: DepthReceived) -> None:
-    """Keep the depth and wake who asked for depths."""
+    """Keep a depth that is believed and wake who asked for depths."""
     depth = event.depth
     state.counts["depths"] += 1
+    if not belief.takes_depth(state, event.at, depth):
+        return
     state.depths[depth.symbol] = DepthSeen(event.at, depth)
     for strategy, instance in state.instances.get(depth.symbol, ()):
         if wake.is_time(state, instance, "on_depth", strategy.plan.wake.depth):
@@ -97,9 +97,11 @@ def on_phase(state: State, event: PhaseChanged) -> None:
     available = event.available
     if available is None and before is not None and before.phase is event.phase:
         available = before.available
-    state.phases[event.exchange] = PhaseSeen(event.phase, available)
     if before is not None and before.phase is event.phase:
+        state.phases[event.exchange] = PhaseSeen(event.phase, available, before.since)
         return
+    since = state.rulebook.phase_since(event.exchange, event.phase, event.at)
+    state.phases[event.exchange] = PhaseSeen(event.phase, available, since or event.at)
     text = f"{event.exchange} {PHASE_WORDS[event.phase]}"
     state.note("PHASE", text, {"exchange": event.exchange, "phase": event.phase})
     if event.phase is Phase.CLOSED and before is not None:

@@ -12,7 +12,7 @@ from bot.domain.instrument import EXCHANGE_TZ, Phase
 from bot.domain.message import PlaceOrder
 from bot.domain.order import Intent, OrderState, SendState
 from bot.domain.plan import StrategyMode
-from bot.engine import gate
+from bot.engine import belief, gate
 from bot.engine.orders import cancels, set_aside
 from bot.engine.risk.accounts import (
     NEVER,
@@ -58,6 +58,8 @@ def _consider_order(
         code, numbers = strategy.state.upper(), {"state": strategy.state, "reason": objection}
     elif symbol not in state.instruments:
         code, numbers = "SYMBOL", {"exchange": None}
+    elif (doubt := belief.objection(state, symbol, side)) is not None:
+        code, numbers = "HELD_DATA", {"reason": doubt[0], **doubt[1]}
     elif (skipped := _reason_to_skip(state, strategy, symbol, request, means)) is not None:
         skip_code, text = skipped
         note_skip(state, strategy, symbol, skip_code, f"{text} ({request.kind}: {why})")
@@ -250,6 +252,7 @@ def view_of(
         unknown += tracked.is_unresolved and tracked.state is not SendState.SENDING
         is_unfenced = tracked.state is SendState.UNKNOWN
         unknown_in_account += is_unfenced and tracked.intent.account == account
+    doubt = belief.doubt(state, symbol)
     opposites = []  # all that works, or may work, on the other side of the symbol
     for order in means.orders:
         if order.row.side is not request.side:
@@ -266,11 +269,13 @@ def view_of(
         instrument=instrument,
         symbol_halt=state.halted_symbols.get(symbol)
         or set_aside.hold(state, account, symbol, request.side),
+        held_data=belief.objection(state, symbol, request.side) if doubt else None,
         phase=seen.phase if seen else Phase.CLOSED,
         available=seen.available if seen else None,
         when=strategy.plan.when,
         quote=quote.quote if quote else None,
-        quote_age=state.now - quote.at if quote else timedelta(0),
+        # An exit let out while data is held goes by the last believed quote, however old that is.
+        quote_age=state.now - quote.at if quote and not doubt else timedelta(0),
         quote_age_max=settings.max_quote_age,
         price=worst_price(state, symbol, request.limit_price),
         position=means.exposure,

@@ -14,19 +14,18 @@ from bot.domain.plan import Limits
 from bot.domain.rulebook import Rulebook
 from bot.engine.bars import Bars
 from bot.engine.chains import Chains
+from bot.engine.findings import Belief, Rules
 from bot.engine.flows import Flows
 from bot.engine.index import Index, SeenIds
+from bot.engine.seen import DepthSeen, PhaseSeen, QuoteSeen
 from bot.engine.settings import EngineSettings, Guard, Invoke, LoadedStrategy, unguarded
 from bot.engine.tracked import (
     BEGINNING,
     AccountLedger,
     BackOff,
-    DepthSeen,
     Flow,
     HookCall,
     Instance,
-    PhaseSeen,
-    QuoteSeen,
     Standstill,
     StrategyState,
     TrackedAmend,
@@ -118,6 +117,7 @@ class State:
         guard: Guard = unguarded,
     ) -> None:
         self.rulebook = rulebook
+        self.rules = Rules(rulebook, settings)
         self.settings = settings
         self.invoke = invoke
         self.guard = guard
@@ -128,6 +128,7 @@ class State:
         self.quotes: dict[str, QuoteSeen] = {}
         self.depths: dict[str, DepthSeen] = {}
         self.phases: dict[Exchange, PhaseSeen] = {}
+        self.beliefs: dict[str, Belief] = {}
         self.bars = Bars()
         self.accounts: dict[str, AccountSnapshot] = {}
         self.external_shares: dict[tuple[str, str], int] = {}

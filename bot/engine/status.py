@@ -9,14 +9,13 @@ from typing import Final
 from bot.domain.entry import OrderUpdated, RunState
 from bot.domain.instrument import Exchange, Phase
 from bot.domain.order import Intent, OrderState, SendState
-from bot.engine import clocks
+from bot.engine import belief, clocks
 from bot.engine import gate as the_gate
 from bot.engine.orders import doubts, set_aside
 from bot.engine.risk.accounts import day_result, unrealised
+from bot.engine.seen import DepthSeen, QuoteSeen
 from bot.engine.state import PRIORITY, State
 from bot.engine.tracked import (
-    DepthSeen,
-    QuoteSeen,
     StrategyState,
     TrackedAmend,
 )
@@ -147,6 +146,7 @@ STANDING: Final[tuple[Callable[[State], Iterable[str]], ...]] = (
     the_gate.alerts,
     doubts.alerts,
     set_aside.alerts,
+    belief.alerts,
     clocks.alerts,
 )
 """Who says what stays wrong now, the most urgent first."""

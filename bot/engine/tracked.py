@@ -10,46 +10,19 @@ from bot.domain.account import AccountSnapshot
 from bot.domain.asked import AmendAsked
 from bot.domain.entry import OrderUpdated
 from bot.domain.errors import Fault
-from bot.domain.instrument import Phase
 from bot.domain.order import (
     TERMINAL_STATES,
     UNRESOLVED_SENDS,
     Intent,
     OrderState,
-    OrderType,
     SendState,
     Side,
 )
 from bot.domain.plan import Limits, StrategyPlan
-from bot.domain.quote import Depth, Quote
 from bot.engine.shown import Shown
 from bot.strategy import Context, Strategy
 
 BEGINNING = datetime.min.replace(tzinfo=UTC)
-
-
-@dataclass(frozen=True, slots=True)
-class QuoteSeen:
-    """The last quote and when it was asked for."""
-
-    at: datetime
-    quote: Quote
-
-
-@dataclass(frozen=True, slots=True)
-class DepthSeen:
-    """The last depth and when it was asked for."""
-
-    at: datetime
-    depth: Depth
-
-
-@dataclass(frozen=True, slots=True)
-class PhaseSeen:
-    """The last known phase of an exchange. `available` None: the broker has not said."""
-
-    phase: Phase
-    available: frozenset[OrderType] | None
 
 
 @dataclass(slots=True)

@@ -138,6 +138,9 @@ def make_engine(
     own = EngineSettings(
         limits=risk.all_strategies,
         max_quote_age=timedelta(seconds=risk.max_quote_age_s),
+        max_quote_source_age=timedelta(seconds=risk.max_source_age_s.quote),
+        max_depth_source_age=timedelta(seconds=risk.max_source_age_s.depth),
+        exit_on_held_data=risk.exit_on_held_data,
         signal_ttl=timedelta(seconds=risk.signal_ttl_s),
         duplicate_window=timedelta(seconds=risk.duplicate_window_s),
         max_unknown_per_account=risk.max_unknown,

@@ -25,6 +25,7 @@ from typing import Final
 from bot.domain import asked, message
 from bot.domain.asked import Action, OperatorActed
 from bot.domain.message import Event
+from bot.domain.quote import ClosesRead
 from bot.runtime.activity import Activity
 
 ASKS_MAX: Final = 1_000
@@ -67,6 +68,7 @@ URGENCY: Final[Mapping[type[Event], Urgency]] = {
     message.PhaseChanged: Urgency.READ,
     message.AccountRead: Urgency.READ,
     message.TodaysOrdersRead: Urgency.READ,
+    ClosesRead: Urgency.READ,
     message.OrderRead: Urgency.READ,
     message.BrokerHealthChanged: Urgency.READ,
     message.TimePassed: Urgency.READ,

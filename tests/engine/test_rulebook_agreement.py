@@ -242,6 +242,7 @@ class Agreement:
             is_gate_open=True,
             instrument=traded,
             symbol_halt=None,
+            held_data=None,
             phase=phase,
             available=None,
             when=When(),

@@ -77,7 +77,7 @@ def test_a_held_order_waits_for_a_fresh_quote():
 def test_a_held_order_is_checked_in_full_again():
     stage = Stage()
     stage.block_for_token(stage.buy())
-    stage.after(30).quote(ceiling=26_950)
+    stage.after(30).quote(26_900, ceiling=26_950)
 
     stage.token()
 

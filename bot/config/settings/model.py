@@ -69,6 +69,18 @@ class ClockSettings(Section):
     """
 
 
+class SourceAges(Section):
+    """How old quote and depth may be by their own time, in continuous trading (market time).
+
+    A symbol that trades seldom may be silent for ten of its usual gaps of the day.
+    """
+
+    quote: Annotated[int, whole(60, 36_000)] = 900
+    """Seconds since the quote's own time."""
+    depth: Annotated[int, whole(10, 36_000)] = 60
+    """Seconds since the depth's own time."""
+
+
 class RiskSettings(Section):
     """How careful to be, for all strategies together."""
 
@@ -76,6 +88,10 @@ class RiskSettings(Section):
     """Orders being sent at once."""
     max_quote_age_s: Annotated[int, whole(1, 3_600)] = 10
     """No order on a quote older than this (market time)."""
+    max_source_age_s: SourceAges = SourceAges()
+    """Older by its own time than this, in continuous trading, market data is not believed."""
+    exit_on_held_data: Annotated[bool, flag] = False
+    """Whether positions may be sold while a symbol's market data is not believed."""
     signal_ttl_s: Annotated[int, whole(1, 3_600)] = 5
     """A decision that cannot be sent within this is dropped (market time)."""
     duplicate_window_s: Annotated[int, whole(0, 3_600)] = 60

@@ -18,6 +18,7 @@ from bot.domain.order import ORDER_TYPES, OrderType, Side, type_word
 from bot.domain.plan import Limits, When
 from bot.domain.quote import Quote
 from bot.domain.rulebook import Rulebook
+from bot.engine.findings import Figures
 from bot.engine.risk.codes import amounts, judged, or_none, percent, type_words
 from bot.engine.risk.sizing import OrderRequest
 
@@ -49,6 +50,7 @@ class View:
     is_gate_open: bool
     instrument: Instrument | None
     symbol_halt: str | None
+    held_data: tuple[str, Figures] | None
     phase: Phase
     available: frozenset[OrderType] | None
     when: When
@@ -91,7 +93,9 @@ def gate(_request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckR
 
 
 def symbol(request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:
-    """It is known where the symbol trades, with rules for its kind, and nothing has halted it."""
+    """It is known where the symbol trades, with rules for its kind, nothing has halted it, and its
+    quote and depth are believed.
+    """
     instrument, is_ok = view.instrument, view.instrument is not None
     try:
         if instrument is not None:
@@ -104,6 +108,9 @@ def symbol(request: OrderRequest, view: View, _limits: Limits) -> Iterator[Check
     reason = view.symbol_halt or view.rulebook.objection(view.traded.status)
     if reason is not None:
         yield judged("SYMBOL_HALTED", False, reason=reason)
+    if view.held_data is not None:
+        why, numbers = view.held_data
+        yield judged("HELD_DATA", False, reason=why, **numbers)
 
 
 def phase(_request: OrderRequest, view: View, _limits: Limits) -> Iterator[CheckResult]:

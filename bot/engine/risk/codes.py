@@ -84,6 +84,7 @@ CODES: Final[Mapping[str, CheckCode]] = {
         "it is not known where {symbol} trades",
     ),
     "SYMBOL_HALTED": CheckCode("the symbol is halted: {reason}"),
+    "HELD_DATA": CheckCode("the market data is held: {reason}"),
     "PHASE": CheckCode("no order in this phase: {exchange} {phase}"),
     "WINDOW": CheckCode("{time} is outside {start}-{end}"),
     "ORDER_TYPE": CheckCode(

@@ -1,0 +1,271 @@
+"""Decides of every quote and depth whether it is believed, before anything else sees it.
+
+    answer ─► its own time ─► its volumes ─► its prices ─► believed: it becomes the market's state
+                 └──────────────┴──────────────┴─► held: the symbol takes no entry, and says why
+
+What can be wrong is in `findings.py`. Quote and depth are judged apart: good quotes do not make a
+bad depth good. What is held is forgotten: prices, sizes, bars and values are those of the last good
+answer. Orders that work already stay, and can be cancelled.
+"""
+
+from collections.abc import Iterator
+from datetime import date, datetime
+from typing import Final
+
+from bot.domain.instrument import EXCHANGE_TZ, Instrument, Phase
+from bot.domain.order import Side
+from bot.domain.quote import ClosesRead, Depth, Quote
+from bot.engine.findings import (
+    AUCTIONS,
+    OTHER_DAY,
+    VOLUME_MAX,
+    Belief,
+    Figures,
+    Finding,
+    Held,
+    Source,
+    frame_around,
+    local_date,
+    of_depth,
+    of_quote,
+)
+from bot.engine.seen import LONG_AGO, PhaseSeen
+from bot.engine.state import State
+
+GOOD_ANSWERS: Final = 3
+"""So many in a row, and what was held is believed again."""
+VOLUME_OF_AVERAGE_MAX: Final = 1_000
+"""Times the average day of the history; but `VOLUME_ALWAYS` shares are no wonder anywhere."""
+VOLUME_ALWAYS: Final = 10_000_000
+_NEW_LEVEL: Final = frozenset({"REFERENCE", "JUMP", "UNCONFIRMED"})
+"""Kinds about the level of the price: who resumes says that the new one is right."""
+_NOWHERE: Final = PhaseSeen(Phase.CLOSED, None)
+
+
+def of(state: State, symbol: str) -> Belief:
+    """Return what is known of a symbol."""
+    found = state.beliefs.get(symbol)
+    if found is None:
+        found = state.beliefs[symbol] = Belief(symbol)
+    return found
+
+
+# ---------------------------------------------------------------------------------- what is known
+
+
+def on_closes(state: State, event: ClosesRead) -> None:
+    """Learn the last closes; None where none could be had. An older one changes nothing."""
+    for close in event.closes:
+        belief = of(state, close.symbol)
+        belief.is_asked = True
+        belief.ex_dates |= close.ex_dates
+        if close.price is None or close.day < belief.close_day:
+            continue
+        if belief.close is None:
+            belief.price = close.price
+        belief.close, belief.close_day, belief.frame = close.price, close.day, None
+        if close.average_volume is not None:
+            most = max(VOLUME_ALWAYS, VOLUME_OF_AVERAGE_MAX * close.average_volume)
+            belief.volume_max = min(VOLUME_MAX, most)
+
+
+def begin_day(state: State, ended: date) -> None:
+    """The last believed price of the day that has ended is a close, until a better one is read."""
+    for belief in state.beliefs.values():
+        traded = state.quotes.get(belief.symbol)
+        is_of_day = traded is not None and local_date(traded.at) == ended
+        if belief.price is not None and is_of_day and ended > belief.close_day:
+            belief.close, belief.close_day = belief.price, ended
+        belief.frame = None
+        belief.excused.clear()
+        for source in belief.sources:
+            source.gaps.clear()
+
+
+# ------------------------------------------------------------------------------------ the judgement
+
+
+def takes_quote(state: State, at: datetime, quote: Quote) -> bool:
+    """Judge a quote that was asked for at an instant; True when it is believed."""
+    belief = of(state, quote.symbol)
+    source = belief.quotes
+    if source.watched_since is LONG_AGO:
+        source.watched_since = at
+    instrument = state.instruments.get(quote.symbol) or Instrument(quote.symbol, quote.exchange)
+    phase = state.phase_of(instrument.exchange)
+    for finding in of_quote(state.rules, belief, instrument, phase, at, quote):
+        if finding.kind not in belief.excused:
+            may_wait = quote.volume == 0 and _is_early(state, phase)
+            level = quote.reference or quote.last
+            _hold(state, belief, source, finding, level=level, may_wait=may_wait)
+            return False
+    if _is_late(source, at, quote.updated_at) or not _is_good_enough(state, belief, source):
+        return False
+    _keep_time(source, phase, at, quote.updated_at)
+    belief.price, frame = quote.last, belief.frame
+    if quote.reference is not None and (frame is None or frame.reference != quote.reference):
+        belief.frame = frame_around(state.rules, belief, instrument, quote.reference, at)
+    return True
+
+
+def takes_depth(state: State, at: datetime, depth: Depth) -> bool:
+    """Judge a depth that was asked for at an instant; True when it is believed."""
+    belief = of(state, depth.symbol)
+    source = belief.depths
+    if source.watched_since is LONG_AGO:
+        source.watched_since = at
+    instrument = state.instruments.get(depth.symbol)
+    phase = state.phase_of(instrument.exchange) if instrument else _NOWHERE
+    for finding in of_depth(state.rules, belief, instrument, phase, at, depth):
+        if finding.kind not in belief.excused:
+            _hold(state, belief, source, finding, level=None, may_wait=_is_early(state, phase))
+            return False
+    if _is_late(source, at, depth.updated_at):
+        return False
+    bid, ask = depth.bid, depth.ask
+    if bid is not None and ask is not None and bid > ask and phase.phase not in AUCTIONS:
+        return False  # of the auction that has just ended
+    if not _is_good_enough(state, belief, source):
+        return False
+    _keep_time(source, phase, at, depth.updated_at)
+    return True
+
+
+def _is_late(source: Source, at: datetime, stamp: datetime | None) -> bool:
+    """An older answer never takes the place of a newer one: by when it was asked for, and by its
+    own time, for one node of the broker's may be behind another.
+    """
+    return at < source.asked_at or (stamp is not None and stamp < source.stamp)
+
+
+def _is_good_enough(state: State, belief: Belief, source: Source) -> bool:
+    """A good answer of a source that is held counts; with enough of them it is believed again."""
+    held = source.held
+    if held is None:
+        return True
+    held.good += 1
+    if held.good < GOOD_ANSWERS:
+        return False
+    _release(state, belief, source, f"{GOOD_ANSWERS} good answers in a row")
+    return True
+
+
+def _keep_time(source: Source, phase: PhaseSeen, at: datetime, stamp: datetime | None) -> None:
+    """Learn how long the symbol is usually silent: from one own time to the next."""
+    source.asked_at = at
+    if stamp is not None and stamp > source.stamp:
+        before = max(source.stamp, phase.since, source.watched_since)
+        if phase.phase is Phase.PROGRESS and stamp > before:
+            source.gaps.append((stamp - before).total_seconds())
+        source.stamp = stamp
+
+
+# -------------------------------------------------------------------------------- held and released
+
+
+def _is_early(state: State, phase: PhaseSeen) -> bool:
+    """Before its first trade of the day a symbol may honestly show the time of yesterday's last."""
+    lasts = state.now - phase.since
+    return phase.phase is Phase.OPEN or lasts <= state.settings.max_quote_source_age
+
+
+def _hold(
+    state: State,
+    belief: Belief,
+    source: Source,
+    finding: Finding,
+    *,
+    level: int | None,
+    may_wait: bool,
+) -> None:
+    """Keep an answer from everybody: alerted once a day for its kind, then counted."""
+    held, kind = source.held, finding.kind
+    if held is None or held.finding.kind != kind:
+        since = held.since if held else state.now
+        count = held.count + 1 if held else 1
+        held = source.held = Held(finding, since, level, count)
+    else:
+        held.finding, held.level, held.good = finding, level, 0
+        held.count += 1
+    if held.is_told or (may_wait and kind == OTHER_DAY):
+        return
+    held.is_told = True
+    symbol = belief.symbol
+    facts = {"source": source.name, "kind": kind, **finding.numbers}
+    text = f"{symbol}: {_words(source, held)}. {_follows(state, symbol)}"
+    about = f"{symbol} {source.name} {kind}"
+    state.alert("HELD_DATA", text, {**facts, "reason": finding.text}, about=about, symbol=symbol)
+
+
+def _release(state: State, belief: Belief, source: Source, why: str) -> None:
+    held, source.held = source.held, None
+    if held is not None and held.is_told:
+        answers = f"{held.count:,} {source.name}{'s' if held.count > 1 else ''} held"
+        text = f"{belief.symbol}: its {source.name} is believed again: {why} ({answers})"
+        state.note(
+            "RESUME", text, {"source": source.name, "held": held.count}, symbol=belief.symbol
+        )
+
+
+def resume(state: State, symbol: str, reason: str) -> bool:
+    """A person says that a symbol's data is right; False when none of it was held.
+
+    A new level of price becomes what later answers are compared with; of other kinds of findings
+    there are none in the symbol for the rest of the day.
+    """
+    belief = state.beliefs.get(symbol)
+    held = [each for each in belief.sources if each.held is not None] if belief else []
+    for source in held:
+        assert belief is not None
+        assert source.held is not None
+        kind, level = source.held.finding.kind, source.held.level
+        if kind in _NEW_LEVEL and level is not None:
+            belief.close = belief.price = level
+            belief.close_day, belief.frame = state.trading_date, None
+        elif belief.quotes.held is None or belief.quotes.held.finding.kind not in _NEW_LEVEL:
+            belief.excused.add(kind)
+    for source in held:
+        assert belief is not None
+        _release(state, belief, source, reason)
+    return bool(held)
+
+
+def objection(state: State, symbol: str, side: Side) -> tuple[str, Figures] | None:
+    """Return why nothing is ordered in a symbol on this side, with numbers; None: it may be."""
+    if side is Side.SELL and state.settings.exit_on_held_data:
+        return None
+    return doubt(state, symbol)
+
+
+def doubt(state: State, symbol: str) -> tuple[str, Figures] | None:
+    """Return why the data of a symbol is not believed now, with numbers; None where it is."""
+    belief = state.beliefs.get(symbol)
+    for source in belief.sources if belief is not None else ():
+        if source.held is not None:
+            finding = source.held.finding
+            text = f"its {source.name} is not believed: {finding.text}"
+            return text, {"kind": finding.kind, "source": source.name, **finding.numbers}
+    return None
+
+
+def alerts(state: State) -> Iterator[str]:
+    """Yield what is held now, and what follows from it."""
+    for symbol in sorted(state.beliefs):
+        for source in state.beliefs[symbol].sources:
+            if source.held is not None:
+                since = f"{source.held.since.astimezone(EXCHANGE_TZ):%H:%M:%S}"
+                count = f"{source.held.count:,} held since {since}"
+                words = f"{_words(source, source.held)} ({count})"
+                yield f"{symbol}: {words}. {_follows(state, symbol)}"
+
+
+def _words(source: Source, held: Held) -> str:
+    return f"its {source.name} is not believed: {held.finding.text}"
+
+
+def _follows(state: State, symbol: str) -> str:
+    exits = "exits go on" if state.settings.exit_on_held_data else "no exit either"
+    return (
+        f"No entry in it until {GOOD_ANSWERS} good answers in a row, {exits}; working orders stay."
+        f' If the data is right: bot resume {symbol} --reason "…"'
+    )

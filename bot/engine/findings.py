@@ -1,0 +1,341 @@
+"""What can be wrong with a quote or a depth: pure looks, each yields what it finds, with numbers.
+
+Nothing here trusts an answer about itself. The band is computed from a reference that has to lie
+near the last close that we knew before (journal, history call), so that a unit slip that takes
+quote, depth and band along is seen too. Where no close can be had nothing confirms a price.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from statistics import median
+from typing import Final
+
+from bot.domain.errors import NoRule
+from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument, Phase
+from bot.domain.prices import Band, TickTable
+from bot.domain.quote import Depth, Quote
+from bot.domain.rulebook import Rulebook
+from bot.engine.seen import LONG_AGO, PhaseSeen
+from bot.engine.settings import EngineSettings
+
+JUMP_MAX: Final = 5
+"""Times the last believed price, up or down: further off no price is believed."""
+GAPS_KEPT: Final = 64
+GAPS_OF_AGE: Final = 10
+"""A symbol may be silent for so many of its usual gaps of today."""
+VOLUME_MAX: Final = 10_000_000_000
+"""Shares. No listed company has so many."""
+UNCROSSED_WITHIN: Final = timedelta(seconds=10)
+"""After an auction its crossed book may still be shown for a moment: it is passed over."""
+LONG_PAUSE: Final = timedelta(days=35)
+"""A close older than that is of before a suspension of 25 trading days: the special band holds."""
+AVERAGED: Final = frozenset({Exchange.UPCOM})
+"""Where the reference is the average of the day before, not its close (HSC rules, May 2025)."""
+AUCTIONS: Final = frozenset({Phase.OPEN, Phase.PRE_CLOSED, Phase.CA})
+TRADING: Final = AUCTIONS | {Phase.PROGRESS, Phase.POST_SESSION}
+"""Phases in which an answer has to be of today: orders are taken."""
+OTHER_DAY: Final = "OTHER_DAY"
+_OF_TODAY: Final = timedelta(hours=2)
+"""Nothing trades before 09:00: an answer no older than this is of the same day."""
+
+Figures = Mapping[str, int | str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Why an answer is not believed: a kind, the sentence, and its numbers."""
+
+    kind: str
+    text: str
+    numbers: Figures
+
+
+@dataclass(slots=True)
+class Held:
+    """What is wrong with a source since when, how many answers were held, and how many have been
+    good since the last bad one. `level` is the price level that it claims.
+    """
+
+    finding: Finding
+    since: datetime
+    level: int | None
+    count: int = 1
+    good: int = 0
+    is_told: bool = False
+
+
+@dataclass(slots=True)
+class Source:
+    """The quotes or the depths of a symbol. `stamp` is the own time of the last one believed,
+    `gaps` are the seconds between those of today, as far as they were watched.
+    """
+
+    name: str
+    asked_at: datetime = LONG_AGO
+    watched_since: datetime = LONG_AGO
+    stamp: datetime = LONG_AGO
+    gaps: deque[float] = field(default_factory=lambda: deque(maxlen=GAPS_KEPT))
+    held: Held | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Which prices are possible: the band, as we compute it, and the grid. `known` have passed."""
+
+    reference: int
+    band: Band
+    grid: TickTable
+    known: set[int] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class Belief:
+    """What is known of a symbol apart from the answer that is judged.
+
+    `price` is the last believed one, in the beginning the close. `is_asked`: the shell has looked
+    for a close; without one nothing confirms a price then. `excused` are kinds of findings that a
+    person has accepted for today.
+    """
+
+    symbol: str
+    close: int | None = None
+    close_day: date = date.min
+    is_asked: bool = False
+    price: int | None = None
+    ex_dates: frozenset[date] = frozenset()
+    frame: Frame | None = None
+    volume_max: int = VOLUME_MAX
+    quotes: Source = field(default_factory=lambda: Source("quote"))
+    depths: Source = field(default_factory=lambda: Source("depth"))
+    excused: set[str] = field(default_factory=set)
+
+    @property
+    def sources(self) -> tuple[Source, Source]:
+        return self.quotes, self.depths
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What every look goes by."""
+
+    rulebook: Rulebook
+    settings: EngineSettings
+
+
+# ------------------------------------------------------------------------------- what can be wrong
+
+
+def of_quote(
+    rules: Rules,
+    belief: Belief,
+    instrument: Instrument,
+    phase: PhaseSeen,
+    at: datetime,
+    quote: Quote,
+) -> Iterator[Finding]:
+    """Yield what is wrong with a quote, the plainest first."""
+    last, reference, known, frame = quote.last, quote.reference, belief.price, belief.frame
+    if quote.updated_at is not None:
+        yield from _of_time(rules, belief.quotes, phase, at, quote.updated_at)
+    if not 0 <= quote.volume <= belief.volume_max:
+        yield _absurd("a day's volume", quote.volume, belief)
+    if known is None and belief.is_asked:
+        if not rules.rulebook.statuses.is_first_day(instrument.status):
+            yield _unconfirmed(last)
+    elif known is not None and (last > known * JUMP_MAX or last * JUMP_MAX < known):
+        yield _jump(last, known)
+    if reference is None:
+        return
+    if frame is None or frame.reference != reference:
+        yield from _of_reference(rules, belief, instrument, reference, at)
+        frame = frame_around(rules, belief, instrument, reference, at)
+    floor, ceiling = quote.floor, quote.ceiling
+    if frame is not None:
+        is_low = floor is not None and floor < frame.band.floor
+        if is_low or (ceiling is not None and ceiling > frame.band.ceiling):
+            yield _wide(frame, floor, ceiling)
+        if last not in frame.known and last != reference:
+            yield from _of_price(frame, last)
+    if (floor is not None and last < floor) or (ceiling is not None and last > ceiling):
+        yield _outside(last, floor, ceiling, "its own band")
+
+
+def of_depth(
+    rules: Rules,
+    belief: Belief,
+    instrument: Instrument | None,
+    phase: PhaseSeen,
+    at: datetime,
+    depth: Depth,
+) -> Iterator[Finding]:
+    """Yield what is wrong with a depth, the plainest first."""
+    if depth.updated_at is not None:
+        yield from _of_time(rules, belief.depths, phase, at, depth.updated_at)
+    bids, asks = depth.bids, depth.asks
+    is_crossed = bool(bids and asks and bids[0].price > asks[0].price)
+    if is_crossed and phase.phase not in AUCTIONS and at - phase.since > UNCROSSED_WITHIN:
+        bid, ask = bids[0].price, asks[0].price
+        text = f"a bid of {bid:,} above the ask of {ask:,} outside an auction"
+        yield Finding("CROSSED", text, {"bid": bid, "ask": ask})
+    frame, known, volume_max = belief.frame, belief.price, belief.volume_max
+    if frame is None and instrument is not None and belief.close is not None:
+        frame = _frame_of_close(rules, belief, instrument, belief.close, at)
+    for level in (*bids, *asks):
+        price = level.price
+        if not 0 <= level.volume <= volume_max:
+            yield _absurd(f"a volume at {price:,}", level.volume, belief)
+        if frame is not None:
+            if price not in frame.known:
+                yield from _of_price(frame, price)
+        elif known is not None:
+            if price > known * JUMP_MAX or price * JUMP_MAX < known:
+                yield _jump(price, known)
+        elif belief.is_asked:
+            yield _unconfirmed(price)
+
+
+def _of_time(
+    rules: Rules, source: Source, phase: PhaseSeen, at: datetime, stamp: datetime
+) -> Iterator[Finding]:
+    """What an answer's own time says: it is not of the future, nor of another day, nor too old.
+
+    The age of what was there before the phase counts from its beginning: over lunch nothing moves.
+    """
+    settings, age = rules.settings, at - stamp
+    is_quote = source.name == "quote"
+    limit = settings.max_quote_source_age if is_quote else settings.max_depth_source_age
+    if -settings.max_source_ahead <= age <= min(limit, _OF_TODAY):
+        return
+    own = f"{stamp.astimezone(EXCHANGE_TZ):%Y-%m-%d %H:%M:%S}"
+    if age < -settings.max_source_ahead:
+        seconds = round(-age.total_seconds())
+        text = f"its own time {own} is {seconds:,} s ahead of ours"
+        yield Finding("AHEAD", text, {"own_time": own, "ahead_s": seconds})
+    elif phase.phase not in TRADING:
+        return
+    elif local_date(stamp) != local_date(at):
+        yield Finding(OTHER_DAY, f"its own time {own} is not of today", {"own_time": own})
+    elif phase.phase is Phase.PROGRESS and (age := at - max(stamp, phase.since)) > limit:
+        if source.gaps:
+            limit = max(limit, timedelta(seconds=GAPS_OF_AGE * median(source.gaps)))
+        if age > limit:
+            age_s, limit_s = round(age.total_seconds()), round(limit.total_seconds())
+            text = f"its own time {own} is {age_s:,} s of trading ago, at most {limit_s:,}"
+            yield Finding("STALE", text, {"own_time": own, "age_s": age_s, "age_s_max": limit_s})
+
+
+def _of_reference(
+    rules: Rules, belief: Belief, instrument: Instrument, reference: int, at: datetime
+) -> Iterator[Finding]:
+    """A reference is the close before, or near it: what the day's band allows is near.
+
+    Where it is the average of the day before, both lie in one band, perhaps at its two ends.
+    """
+    close, width = belief.close, _width(rules, instrument)
+    is_ex = local_date(at) in belief.ex_dates
+    if close is None or width is None or is_ex:
+        return
+    most, least = max(reference, close), min(reference, close)
+    spread = 100 + width if instrument.exchange in AVERAGED else 100
+    if most * (100 - width) > least * spread:
+        text = f"a reference of {reference:,} after a close of {close:,}: more than {width} % apart"
+        text += " without a known ex-date"
+        yield Finding("REFERENCE", text, {"reference": reference, "close": close, "percent": width})
+
+
+def _of_price(frame: Frame, price: int) -> Iterator[Finding]:
+    """A price is on the grid, in the band that we compute; what has passed is remembered."""
+    if not frame.band.holds(price):
+        yield _outside(price, frame.band.floor, frame.band.ceiling, "the band by the rules")
+    elif not frame.grid.is_on_grid(price):
+        tick = frame.grid.tick_at(price)
+        text = f"a price of {price:,} off the tick of {tick:,}"
+        yield Finding("OFF_TICK", text, {"price": price, "tick": tick})
+    else:
+        frame.known.add(price)
+
+
+def _outside(price: int, floor: int | None, ceiling: int | None, what: str) -> Finding:
+    text = f"a price of {price:,} outside {what}, {_or_none(floor)} to {_or_none(ceiling)}"
+    return Finding("OUT_OF_BAND", text, {"price": price, "floor": floor, "ceiling": ceiling})
+
+
+def _wide(frame: Frame, floor: int | None, ceiling: int | None) -> Finding:
+    ours = f"{frame.band.floor:,} to {frame.band.ceiling:,}"
+    text = f"a band of {_or_none(floor)} to {_or_none(ceiling)}, by the rules it is {ours}"
+    numbers = {
+        "floor": floor,
+        "ceiling": ceiling,
+        "floor_by_rules": frame.band.floor,
+        "ceiling_by_rules": frame.band.ceiling,
+    }
+    return Finding("WIDE_BAND", text, numbers)
+
+
+def _jump(price: int, known: int) -> Finding:
+    text = f"a price of {price:,}, more than {JUMP_MAX} times off the last believed {known:,}"
+    return Finding("JUMP", text, {"price": price, "believed": known})
+
+
+def _unconfirmed(price: int) -> Finding:
+    text = f"no close of an earlier day is known that could confirm a price of {price:,}"
+    return Finding("UNCONFIRMED", text, {"price": price})
+
+
+def _absurd(what: str, volume: int, belief: Belief) -> Finding:
+    text = f"{what} of {volume:,} shares, at most {belief.volume_max:,}"
+    return Finding("VOLUME", text, {"volume": volume, "volume_max": belief.volume_max})
+
+
+def _or_none(price: int | None) -> str:
+    return "none" if price is None else f"{price:,}"
+
+
+def local_date(at: datetime) -> date:
+    return at.astimezone(EXCHANGE_TZ).date()
+
+
+# --------------------------------------------------------------------------- which prices can be
+
+
+def frame_around(
+    rules: Rules, belief: Belief, instrument: Instrument, reference: int, at: datetime
+) -> Frame | None:
+    """Return the day's frame around a reference; None for what has no band (warrants, bonds)."""
+    rulebook, today = rules.rulebook, local_date(at)
+    is_special = (
+        rulebook.statuses.has_special_band(instrument.status)
+        or today in belief.ex_dates
+        or (belief.close is not None and today - belief.close_day > LONG_PAUSE)
+    )
+    try:
+        band = rulebook.band(instrument, reference, special=is_special)
+        return Frame(reference, band, rulebook.ticks_of(instrument))
+    except NoRule:
+        return None
+
+
+def _frame_of_close(
+    rules: Rules, belief: Belief, instrument: Instrument, close: int, at: datetime
+) -> Frame | None:
+    """Return what any reference near a close would allow, while that of today is not known."""
+    width = _width(rules, instrument)
+    if width is None:
+        return None
+    lowest = frame_around(rules, belief, instrument, close * (100 - width) // (100 + width), at)
+    highest = frame_around(rules, belief, instrument, close * (100 + width) // (100 - width), at)
+    if lowest is None or highest is None:
+        return None
+    return Frame(close, Band(highest.band.ceiling, lowest.band.floor), lowest.grid)
+
+
+def _width(rules: Rules, instrument: Instrument) -> int | None:
+    """Return the band's width in percent, None for what has none."""
+    try:
+        width = rules.rulebook.venues[instrument.exchange].band_width(instrument.kind)
+    except NoRule:
+        return None
+    is_special = rules.rulebook.statuses.has_special_band(instrument.status)
+    return width.special if is_special else width.normal

@@ -1,0 +1,386 @@
+"""Market data that lies is held: no order on it, and the symbol says why."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from bot.domain.entry import Decision, Note, Verdict
+from bot.domain.instrument import Exchange, Phase
+from bot.domain.message import (
+    DepthReceived,
+    InstrumentsRead,
+    PlaceOrder,
+    QuoteReceived,
+    Reconciled,
+)
+from bot.domain.order import Side
+from bot.domain.quote import ClosesRead, Depth, DepthLevel, LastClose, Quote
+from bot.domain.recovery import RecoveredStrategy, Recovery
+from bot.engine.settings import EngineSettings
+from tests.engine.stage import DAY, HPG, START, Stage
+
+YESTERDAY = date(2026, 11, 18)
+CLOSE = LastClose("HPG", 27_000, YESTERDAY, average_volume=20_000_000)
+QUOTE = Quote("HPG", Exchange.HOSE, 27_050, 27_000, 28_850, 25_150, None, None, None, 1_000, START)
+DEPTH = Depth(
+    "HPG",
+    (DepthLevel(27_000, 5_000), DepthLevel(26_950, 8_000)),
+    (DepthLevel(27_050, 1_000), DepthLevel(27_100, 2_000)),
+    START,
+)
+PRICES = ("last", "reference", "ceiling", "floor")
+
+Quotes = Callable[[Quote], Quote]
+Depths = Callable[[Depth], Depth]
+
+
+def times(quote: Quote, factor: int) -> Quote:
+    """All prices of a quote times a factor; below 1 of ten: -10 is a tenth."""
+    prices: dict[str, Any] = {name: _scaled(getattr(quote, name), factor) for name in PRICES}
+    return replace(quote, **prices)
+
+
+def depth_times(depth: Depth, factor: int) -> Depth:
+    bids, asks = (
+        tuple(DepthLevel(_scaled(one.price, factor), one.volume) for one in side)
+        for side in (depth.bids, depth.asks)
+    )
+    return replace(depth, bids=bids, asks=asks)
+
+
+def _scaled(price: int, factor: int) -> int:
+    return price * factor if factor > 0 else price // -factor
+
+
+def swapped(depth: Depth) -> Depth:
+    return replace(depth, bids=depth.asks[::-1], asks=depth.bids[::-1])
+
+
+def stamped(at: datetime) -> Callable[[Quote], Quote]:
+    return lambda quote: replace(quote, updated_at=at)
+
+
+INSANE_QUOTES: dict[str, tuple[str, Quotes]] = {
+    "of yesterday": ("OTHER_DAY", stamped(START - timedelta(days=1))),
+    "of the year 2099": ("AHEAD", stamped(datetime(2099, 1, 1, tzinfo=UTC))),
+    "of 20 seconds ahead": ("AHEAD", stamped(START + timedelta(seconds=20))),
+    "times 10": ("JUMP", lambda quote: times(quote, 10)),
+    "times 100": ("JUMP", lambda quote: times(quote, 100)),
+    "times 1000": ("JUMP", lambda quote: times(quote, 1_000)),
+    "a tenth": ("JUMP", lambda quote: times(quote, -10)),
+    "a thousandth": ("JUMP", lambda quote: times(quote, -1_000)),
+    "the last price alone times 10": ("JUMP", lambda quote: replace(quote, last=270_500)),
+    "the band alone times 10": (
+        "WIDE_BAND",
+        lambda quote: replace(quote, floor=251_500, ceiling=288_500),
+    ),
+    "the band alone a tenth": (
+        "WIDE_BAND",
+        lambda quote: replace(quote, floor=2_515, ceiling=2_885),
+    ),
+    "the reference alone times 10": ("REFERENCE", lambda quote: replace(quote, reference=270_000)),
+    "without bounds": ("WIDE_BAND", lambda quote: replace(quote, floor=1, ceiling=10**9)),
+    "above the ceiling": ("OUT_OF_BAND", lambda quote: replace(quote, last=28_900)),
+    "off tick": ("OFF_TICK", lambda quote: replace(quote, last=27_010)),
+    "a reference 10 % off the close": (
+        "REFERENCE",
+        lambda quote: replace(quote, last=29_700, reference=29_700, ceiling=31_750, floor=27_650),
+    ),
+    "a negative volume": ("VOLUME", lambda quote: replace(quote, volume=-1)),
+    "an absurd volume": ("VOLUME", lambda quote: replace(quote, volume=10**11)),
+    "a thousand times the usual volume": ("VOLUME", lambda q: replace(q, volume=2 * 10**10)),
+}
+INSANE_DEPTHS: dict[str, tuple[str, Depths]] = {
+    "of yesterday": ("OTHER_DAY", lambda d: replace(d, updated_at=START - timedelta(days=1))),
+    "of the year 2099": (
+        "AHEAD",
+        lambda depth: replace(depth, updated_at=datetime(2099, 1, 1, tzinfo=UTC)),
+    ),
+    "bids and asks exchanged": ("CROSSED", swapped),
+    "times 10": ("OUT_OF_BAND", lambda depth: depth_times(depth, 10)),
+    "times 1000": ("OUT_OF_BAND", lambda depth: depth_times(depth, 1_000)),
+    "a tenth": ("OUT_OF_BAND", lambda depth: depth_times(depth, -10)),
+    "off tick": ("OFF_TICK", lambda depth: replace(depth, bids=(DepthLevel(26_960, 100),))),
+    "an absurd volume": ("VOLUME", lambda d: replace(d, asks=(DepthLevel(27_050, 10**11),))),
+    "a negative volume": ("VOLUME", lambda d: replace(d, asks=(DepthLevel(27_050, -100),))),
+}
+
+
+def staged(settings: EngineSettings | None = None, close: LastClose = CLOSE) -> Stage:
+    """A stage that knows the close and has seen no quote yet."""
+    held = RecoveredStrategy({"HPG": (1_000, 27_000_000)}, 0, 0, 0, "on")
+    recovery = Recovery(DAY, strategies={"test": held})
+    stage = Stage(settings=settings, sellable=1_000, is_open=False, recovery=recovery)
+    stage.handle(ClosesRead(stage.now, (close,)))
+    stage.open()
+    return stage
+
+
+def show(stage: Stage, quote: Quote = QUOTE) -> None:
+    """Have a quote received now; its own time moves along with ours."""
+    moved = quote.updated_at and quote.updated_at + (stage.now - START)
+    stage.handle(QuoteReceived(stage.now, replace(quote, updated_at=moved)))
+
+
+def show_depth(stage: Stage, depth: Depth = DEPTH) -> None:
+    moved = depth.updated_at and depth.updated_at + (stage.now - START)
+    stage.handle(DepthReceived(stage.now, replace(depth, updated_at=moved)))
+
+
+def ask(stage: Stage, side: Side = Side.BUY) -> tuple[str, str]:
+    def request(strategy: object) -> None:
+        getattr(strategy, side.lower())(100, limit=27_000, why="as asked")
+
+    stage.request(request)
+    return stage.decided()
+
+
+def alerts(stage: Stage) -> list[Note]:
+    return [note for note in stage.all(Note) if note.kind == "ALERT"]
+
+
+@pytest.mark.parametrize("name", INSANE_QUOTES)
+def test_no_order_on_an_insane_quote(name):
+    kind, spoilt = INSANE_QUOTES[name]
+    stage = staged()
+    show(stage.after(1))
+
+    show(stage.after(1), spoilt(QUOTE))
+
+    assert ask(stage) == (Verdict.BLOCKED, "HELD_DATA")
+    assert stage.last(Decision).numbers["kind"] == kind
+    assert [note.numbers["kind"] for note in alerts(stage)] == [kind]
+    assert ask(stage, Side.SELL) == (Verdict.BLOCKED, "HELD_DATA")
+    assert stage.all(PlaceOrder) == []
+
+
+@pytest.mark.parametrize("name", INSANE_DEPTHS)
+def test_no_order_on_an_insane_depth(name):
+    kind, spoilt = INSANE_DEPTHS[name]
+    stage = staged()
+    show(stage.after(60))
+
+    show_depth(stage, spoilt(DEPTH))
+
+    assert ask(stage) == (Verdict.BLOCKED, "HELD_DATA")
+    assert stage.last(Decision).numbers["kind"] == kind
+    assert [note.numbers["kind"] for note in alerts(stage)] == [kind]
+
+
+@pytest.mark.parametrize("factor", [10, 100, 1_000, -10, -100, -1_000])
+def test_a_slip_of_everything_together_is_held_from_the_first_answer_on(factor):
+    stage = Stage(is_open=False)
+    stage.handle(ClosesRead(stage.now, (CLOSE,)))
+    stage.handle(InstrumentsRead(stage.now, (HPG,)))
+    stage.phase(Phase.PROGRESS)
+    stage.account()
+    show(stage, times(QUOTE, factor))
+    stage.handle(Reconciled(stage.now))
+
+    for _ in range(5):
+        show_depth(stage.after(1), depth_times(DEPTH, factor))
+        show(stage, times(QUOTE, factor))
+
+    assert ask(stage) == (Verdict.BLOCKED, "HELD_DATA")
+    assert stage.engine.symbol_status("HPG").quote is None
+    assert stage.engine.symbol_status("HPG").depth is None
+
+
+def test_without_any_close_nothing_confirms_a_price():
+    stage = staged(close=LastClose("HPG", None, date.min))
+
+    show(stage.after(1))
+
+    assert ask(stage) == (Verdict.BLOCKED, "HELD_DATA")
+    assert stage.last(Decision).numbers["kind"] == "UNCONFIRMED"
+
+
+def test_a_close_that_comes_later_confirms_the_price():
+    stage = staged(close=LastClose("HPG", None, date.min))
+
+    stage.handle(ClosesRead(stage.now, (CLOSE,)))
+    for _ in range(3):
+        show(stage.after(1))
+
+    assert ask(stage) == (Verdict.PASSED, "OK")
+
+
+def test_held_data_is_counted_and_not_journalled_again():
+    stage = staged()
+    for _ in range(20):
+        show(stage.after(1), replace(QUOTE, last=27_010))
+
+    texts = stage.engine.status().alerts
+    assert len(alerts(stage)) == 1
+    assert len(texts) == 1
+    assert texts[0].startswith(
+        "HPG: its quote is not believed: a price of 27,010 off the tick of 50 (20 held since "
+    )
+
+
+def test_three_good_answers_in_a_row_are_believed_again():
+    stage = staged()
+    show(stage.after(1), times(QUOTE, 10))
+    for _ in range(2):
+        show(stage.after(1))
+    show(stage.after(1), times(QUOTE, 10))
+    for _ in range(2):
+        show(stage.after(1))
+    held = ask(stage)
+
+    show(stage.after(1))
+
+    assert held == (Verdict.BLOCKED, "HELD_DATA")
+    assert ask(stage) == (Verdict.PASSED, "OK")
+    assert stage.engine.status().alerts == ()
+    assert stage.last(Note).text == (
+        "HPG: its quote is believed again: 3 good answers in a row (2 quotes held)"
+    )
+
+
+def test_good_quotes_do_not_make_a_bad_depth_good():
+    stage = staged()
+    show_depth(stage.after(60), depth_times(DEPTH, 10))
+    for _ in range(5):
+        show(stage.after(1))
+
+    assert ask(stage) == (Verdict.BLOCKED, "HELD_DATA")
+
+
+def test_an_exit_may_be_let_out_by_the_last_believed_price():
+    stage = staged(EngineSettings(exit_on_held_data=True))
+    show(stage.after(1))
+    for _ in range(60):
+        show(stage.after(1), times(QUOTE, 10))
+
+    assert ask(stage) == (Verdict.BLOCKED, "HELD_DATA")
+    assert ask(stage, Side.SELL) == (Verdict.PASSED, "OK")
+
+
+def test_held_data_moves_neither_state_nor_bars_nor_value():
+    stage = staged()
+    show(stage.after(1))
+    before = stage.engine.symbol_status("HPG").quote
+
+    show(stage.after(1), times(QUOTE, 10))
+
+    assert stage.engine.symbol_status("HPG").quote == before
+
+
+def test_an_older_answer_never_takes_the_place_of_a_newer_one():
+    stage = staged()
+    newest = replace(QUOTE, last=27_100, updated_at=START + timedelta(seconds=9))
+    stage.handle(QuoteReceived(START + timedelta(seconds=9), newest))
+
+    asked_before = replace(QUOTE, updated_at=START + timedelta(seconds=10))
+    stage.handle(QuoteReceived(START + timedelta(seconds=8), asked_before))
+    of_a_node_behind = replace(QUOTE, updated_at=START + timedelta(seconds=1))
+    stage.handle(QuoteReceived(START + timedelta(seconds=10), of_a_node_behind))
+
+    seen = stage.engine.symbol_status("HPG").quote
+    assert seen is not None
+    assert seen.quote == newest
+    assert stage.engine.status().alerts == ()
+
+
+# ------------------------------------------------------------------------------- no false alarms
+
+
+def test_a_book_may_be_crossed_in_an_auction_and_for_a_moment_after_it():
+    stage = staged()
+    stage.phase(Phase.PRE_CLOSED)
+    show_depth(stage.after(1), swapped(DEPTH))
+    in_auction = stage.engine.symbol_status("HPG").depth
+    stage.phase(Phase.POST_SESSION)
+    show_depth(stage.after(1), swapped(DEPTH))
+
+    assert in_auction is not None
+    assert stage.engine.symbol_status("HPG").depth == in_auction
+    assert stage.engine.status().alerts == ()
+
+
+def test_a_quiet_symbol_is_believed_by_its_own_pace():
+    stage = staged()
+    stamp = START
+    for minute in range(100):
+        if minute in {10, 20, 30}:
+            stamp = stage.now
+        quote = replace(QUOTE, updated_at=stamp)
+        stage.handle(QuoteReceived(stage.after(60).now, quote))
+
+    assert alerts(stage) == []
+
+
+def test_a_feed_that_stands_still_is_noticed():
+    stage = staged()
+    show(stage.after(5))
+    frozen = replace(QUOTE, updated_at=stage.now)
+    for _ in range(16):
+        stage.handle(QuoteReceived(stage.after(60).now, frozen))
+
+    assert [note.numbers["kind"] for note in alerts(stage)] == ["STALE"]
+
+
+def test_a_depth_that_stands_still_is_noticed_sooner():
+    stage = staged()
+    show_depth(stage.after(1))
+    stage.after(62).handle(DepthReceived(stage.now, replace(DEPTH, updated_at=START)))
+
+    assert [note.numbers["kind"] for note in alerts(stage)] == ["STALE"]
+
+
+def test_over_lunch_nothing_grows_old():
+    stage = staged()
+    show(stage.after(1))
+    last = replace(QUOTE, updated_at=stage.now)
+    stage.phase(Phase.BREAK)
+    stage.now = datetime(2026, 11, 19, 6, 0, 1, tzinfo=UTC)  # 13:00:01 local
+    stage.phase(Phase.PROGRESS)
+
+    stage.handle(QuoteReceived(stage.now, last))
+    stage.handle(QuoteReceived(stage.after(600).now, last))
+
+    assert alerts(stage) == []
+
+
+def test_before_its_first_trade_a_symbol_waits_in_silence():
+    stage = Stage(is_open=False)
+    stage.now = datetime(2026, 11, 19, 2, 1, tzinfo=UTC)  # 09:01 local, the opening auction
+    stage.handle(ClosesRead(stage.now, (CLOSE,)))
+    stage.phase(Phase.OPEN)
+    untraded = replace(QUOTE, last=27_000, volume=0, updated_at=START - timedelta(hours=19))
+
+    stage.handle(QuoteReceived(stage.now, untraded))
+
+    assert alerts(stage) == []
+    assert len(stage.engine.status().alerts) == 1
+
+
+def test_the_reference_of_upcom_is_an_average():
+    stage = Stage(is_open=False)
+    stage.handle(ClosesRead(stage.now, (LastClose("VEA", 38_700, YESTERDAY),)))
+    quote = replace(QUOTE, symbol="VEA", exchange=Exchange.UPCOM, last=45_000)
+    quote = replace(quote, reference=45_000, ceiling=51_700, floor=38_300)
+
+    stage.handle(QuoteReceived(stage.now, quote))
+
+    assert stage.engine.status().alerts == ()
+
+
+def test_on_an_ex_date_the_reference_may_be_anywhere_near():
+    close = replace(CLOSE, price=33_750, ex_dates=frozenset({date(2026, 11, 19)}))
+    stage = staged(close=close)
+
+    assert stage.engine.status().alerts == ()
+    assert ask(stage) == (Verdict.PASSED, "OK")
+
+
+def test_limit_up_and_limit_down_are_believed():
+    stage = staged()
+    for last in (28_850, 25_150):
+        show(stage.after(1), replace(QUOTE, last=last))
+
+    assert stage.engine.status().alerts == ()
