@@ -1,7 +1,16 @@
-"""Orders whose id at the broker an amendment has changed: known here by the first one."""
+"""Orders whose id at the broker an amendment has changed: known here by the first one.
 
-from collections.abc import Iterable, Mapping
+The rows of a chain name its first id (`rootorderid`: broker open API 0.2.0-preview.3, order book;
+whether an amendment keeps the id is its open question 4.2). The row of an earlier id ends as
+cancelled, with what was matched until then; the newest one counts on from there, or from zero. So
+no row is the order's by itself: `whole` puts those of its ids together, once each former one has
+ended or has been waited for long enough.
+"""
+
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Final
 
 from bot.domain.message import (
     AmendAnswered,
@@ -16,19 +25,93 @@ from bot.domain.message import (
 from bot.domain.order import OrderReport
 from bot.engine.tracked import TrackedOrder
 
+FORMER_ENDS_WITHIN: Final = timedelta(seconds=20)
+"""So long a former id that still works, or whose row can't be read, holds up the newest one's."""
+
+
+@dataclass(slots=True)
+class Chain:
+    """The ids of one order, the oldest first, with the newest row of each.
+
+    `total` is the quantity of the whole order for which the newest id was given; `matched` what was
+    known as matched before it, in shares and VND. `gone`: ids that the broker has no row for.
+    """
+
+    ids: list[str]
+    total: int
+    since: datetime
+    matched: tuple[int, int] = (0, 0)
+    rows: dict[str, OrderReport] = field(default_factory=dict)
+    gone: set[str] = field(default_factory=set)
+
+    @property
+    def current(self) -> str:
+        """The id that commands name: the newest, unless it has ended and an older one works."""
+        newest = self.ids[-1]
+        if (row := self.rows.get(newest)) is not None and row.remaining_quantity == 0:
+            return next((each for each in reversed(self.ids) if self._is_live(each)), newest)
+        return newest
+
+    def _is_live(self, order_id: str) -> bool:
+        row = self.rows.get(order_id)
+        return row is not None and row.remaining_quantity > 0
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """The former ids whose last row has not been seen."""
+        known = (*self.gone, self.current)
+        return tuple(
+            each
+            for each in self.ids
+            if each not in known and (each not in self.rows or self._is_live(each))
+        )
+
+    @property
+    def also_open(self) -> int:
+        """Shares that may trade under other ids than the current one."""
+        current = self.current
+        live = (each for each in self.ids if each != current and self._is_live(each))
+        return sum(self.rows[each].remaining_quantity for each in live)
+
+    def whole(self, now: datetime) -> OrderReport | None:
+        """Return the order as the rows of all its ids show it; None while one is missing that
+        matters.
+
+        A count that goes on is never below the one before, and its quantity is that of the whole.
+        One that begins at zero shows what was open: only with what the former ids matched is it the
+        order.
+        """
+        current = self.current
+        row = self.rows.get(current)
+        if row is None:
+            return None
+        others = [self.rows[each] for each in self.ids if each in self.rows and each != current]
+        before = max((self.matched[0], *(each.executed_quantity for each in others)))
+        is_below = row.executed_quantity < before
+        if not is_below and row.quantity == self.total:
+            return row
+        if self.unread and now < self.since + FORMER_ENDS_WITHIN:
+            return None
+        executed = max(self.matched[0], sum(each.executed_quantity for each in others))
+        amount = max(self.matched[1], sum(each.executed_amount for each in others))
+        if not is_below and row.quantity + executed != self.total:
+            return row  # neither fits: whoever takes it has to judge its quantity
+        quantity, amount = executed + row.executed_quantity, amount + row.executed_amount
+        return replace(
+            row,
+            quantity=executed + row.quantity,
+            executed_quantity=quantity,
+            executed_amount=amount,
+            average_price=amount // quantity if quantity else 0,
+        )
+
 
 @dataclass(slots=True)
 class Chains:
-    """Ids that amendments have changed: later ones by the first, and the other way round.
-
-    An order that gets a new id with an amendment is one order still, and keeps its first id here;
-    what goes to the broker names the id that it has there now. The rows of a chain name its first
-    id (`rootorderid`: broker open API 0.2.0-preview.3, order book; whether an amendment keeps the
-    id is its open question 4.2).
-    """
+    """The chains of today, by their first id; what goes to the broker names the current one."""
 
     _first: dict[str, str] = field(default_factory=dict)
-    _current: dict[str, str] = field(default_factory=dict)
+    _of: dict[str, Chain] = field(default_factory=dict)
 
     def first(self, order_id: str) -> str:
         """Return the id by which an order is known here."""
@@ -36,41 +119,111 @@ class Chains:
 
     def is_former(self, order_id: str) -> bool:
         """Tell whether the order of this id has another one by now."""
-        first = self.first(order_id)
-        return self._current.get(first, first) != order_id
+        chain = self._of.get(self.first(order_id))
+        return chain is not None and chain.current != order_id
+
+    def unread(self, first: str, now: datetime) -> Sequence[str]:
+        """Return the former ids of an order whose last row is missing, and missed."""
+        chain = self._of.get(first)
+        if chain is None or (chain.whole(now) is not None and not chain.also_open):
+            return ()
+        return chain.unread
+
+    def also_open(self, first: str) -> int:
+        """Return the shares of an order that may trade under other ids than its current one."""
+        chain = self._of.get(first)
+        return chain.also_open if chain is not None else 0
+
+    def ids(self, first: str) -> Sequence[str]:
+        """Return every id of an order, the oldest first."""
+        chain = self._of.get(first)
+        return tuple(chain.ids) if chain is not None else (first,)
+
+    def forget_all_but(self, kept: Container[str]) -> None:
+        """Forget the others: an id means its order on its own day only."""
+        self._of = {first: chain for first, chain in self._of.items() if first in kept}
+        self._first = {later: first for later, first in self._first.items() if first in kept}
 
     def addressed(self, command: Command) -> Command:
         """Return the command with the id that the broker knows."""
-        if self._current and isinstance(command, ReadOrder | CancelOrder | AmendOrder):
-            current = self._current.get(command.order_id)
-            return command if current is None else replace(command, order_id=current)
+        if self._of and isinstance(command, ReadOrder | CancelOrder | AmendOrder):
+            chain = self._of.get(command.order_id)
+            return command if chain is None else replace(command, order_id=chain.current)
         return command
 
     def received(self, event: Event) -> Event:
         """Return the event with the id that is known here."""
-        if self._first and isinstance(event, OrderRead | CancelAnswered | AmendAnswered):
-            first = self._first.get(event.order_id)
-            return event if first is None else replace(event, order_id=first)
+        if self._of and isinstance(event, OrderRead | CancelAnswered | AmendAnswered):
+            first = self.first(event.order_id)
+            chain = self._of.get(first)
+            if chain is None:
+                return event
+            is_absent = isinstance(event, OrderRead) and not (event.report or event.is_unreadable)
+            if is_absent and chain.current != event.order_id:
+                chain.gone.add(event.order_id)
+            return replace(event, order_id=first)
         return event
 
-    def learn(self, known: Mapping[str, TrackedOrder], reports: Iterable[OrderReport]) -> None:
-        """Find the new ids of known orders among the rows of a day order book; of several, the
-        open one's. An amendment changes neither symbol nor side; ids of another day mean nothing.
+    def restore(self, order: TrackedOrder, ids: Iterable[str], now: datetime) -> None:
+        """Take over the later ids that an earlier run has seen; their rows are read again."""
+        first = order.row.order_id
+        self._of[first] = Chain([first, *ids], order.row.quantity, now)
+        self._first.update(dict.fromkeys(ids, first))
+
+    def learn(
+        self, known: Mapping[str, TrackedOrder], reports: Iterable[OrderReport], now: datetime
+    ) -> list[OrderReport]:
+        """Keep the rows of the chains; return those of new ids. An amendment changes neither
+        symbol nor side; ids of another day mean nothing. Of several new ones the last is newest, or
+        the one that still works.
         """
-        renamed: list[tuple[OrderReport, str]] = []
+        new: list[OrderReport] = []
         for report in reports:
             first = self.first(report.root_order_id)
             order = known.get(first)
             if report.root_order_id in {"", report.order_id} or order is None:
                 continue
             row = order.row
-            is_alike = (row.symbol, row.side, row.trading_date) == (
+            is_alike = (row.symbol, row.side, row.account, row.trading_date) == (
                 report.symbol,
                 report.side,
+                report.account,
                 report.trading_date,
             )
             if is_alike and self.first(report.order_id) not in known:
-                renamed.append((report, first))
-        for report, first in sorted(renamed, key=lambda one: one[0].remaining_quantity):
-            self._first[report.order_id] = first
-            self._current[first] = report.order_id
+                new.append(report)
+        for report in sorted(new, key=lambda one: one.remaining_quantity > 0):
+            self._add(known[self.first(report.root_order_id)], report, now)
+        if self._of:
+            for report in reports:
+                self.keep(report)
+        return new
+
+    def _add(self, order: TrackedOrder, report: OrderReport, now: datetime) -> None:
+        row, change = order.row, order.change
+        first = row.order_id
+        chain = self._of.setdefault(first, Chain([first], row.quantity, now))
+        chain.total = row.quantity
+        if change is not None:
+            change.keeps_id = True  # from now on under this one
+            chain.total = row.quantity if change.is_of_price else change.new
+        chain.since, chain.matched = now, (row.executed_quantity, row.executed_amount)
+        chain.ids.append(report.order_id)
+        self._first[report.order_id] = first
+
+    def keep(self, report: OrderReport) -> None:
+        """Keep the row of an id of a chain, unless a newer one is there."""
+        chain = self._of.get(self.first(report.order_id))
+        if chain is None or report.order_id not in chain.ids:
+            return
+        before = chain.rows.get(report.order_id)
+        if before is None or before.requested_at <= report.requested_at:
+            chain.rows[report.order_id] = report
+            chain.gone.discard(report.order_id)
+
+    def whole(self, first: str, report: OrderReport | None, now: datetime) -> OrderReport | None:
+        """Return what a row says of its whole order: itself, where the id has never changed; None
+        while the row of a former id is missing.
+        """
+        chain = self._of.get(first)
+        return report if chain is None else chain.whole(now)

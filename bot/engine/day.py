@@ -59,18 +59,23 @@ def _end_earlier_days(state: State, reports: tuple[OrderReport, ...]) -> None:
     """No order of an earlier day is open, and no id of one is ever written to again. One whose end
     the history does not tell halts its symbol.
     """
-    ran_over_night = state.earlier_ended_at > date.min
+    ran_over_night, today = state.earlier_ended_at > date.min, state.trading_date
     state.earlier_ended_at = state.trading_date
     by_id = {report.order_id: report for report in reports}
     for order in left_open(state):
         row = order.row
         where, report = f"{row.order_id} of an earlier day", by_id.get(row.order_id)
+        if len(state.chains.ids(row.order_id)) > 1:
+            report = None  # the history tells of its first id alone: what the later ones matched
         is_taken = report is not None and guarded(
             state, where, orders.apply, state, order, report, "detail"
         )
         if not is_taken or order.is_open:  # a row that is not its own is not taken
             text = f"{row.order_id} was open when {row.trading_date} was last looked at"
             state.halt_symbol(row.symbol, f"{text}: compare the holding")
+    todays = [key for key, order in state.orders.items() if order.row.trading_date == today]
+    state.chains.forget_all_but(todays)
+    state.amends = {key: amend for key, amend in state.amends.items() if key in todays}
     unknown.end_day(state, state.trading_date)
     for order in state.open_orders():
         if order.row.trading_date < state.trading_date:

@@ -9,7 +9,7 @@ from typing import Final
 from bot.domain.account import AccountSnapshot, ShareholderRight
 from bot.domain.entry import Entry, Note, Numbers, RunState, StateChanged
 from bot.domain.instrument import Exchange, Instrument
-from bot.domain.message import Command, Record, TodaysOrdersRead
+from bot.domain.message import Command, ReadOrder, Record, TodaysOrdersRead
 from bot.domain.plan import Limits
 from bot.domain.rulebook import Rulebook
 from bot.engine.bars import Bars
@@ -190,6 +190,10 @@ class State:
     def command(self, command: Command) -> None:
         """Have something done, once per event, with an order named as the broker knows it."""
         self._others[self.chains.addressed(command)] = None
+
+    def read_former(self, order_id: str) -> None:
+        """Have the row read of an id that an order had before an amendment."""
+        self._others[ReadOrder(order_id, "what was matched under a former id")] = None
 
     def drain(self) -> list[Command]:
         """Return the commands of the event, records first, and forget them."""

@@ -150,8 +150,9 @@ class TrackedAmend(Watched):
     """An amendment of one field, followed until a row shows what became of it.
 
     `old` is the value in the row that was read before the PUT. Rows asked for before `since` say
-    nothing; `hopeless_at` is when the PUT can no longer arrive, None while its answer is awaited.
-    `keeps_id`: the answer was good, under the order's own id.
+    nothing; `hopeless_at` is when the PUT can no longer arrive, None while its answer is awaited,
+    `renamed_until` when the row of a new id can no longer be late. `keeps_id`: it is known under
+    which id the order works on.
     """
 
     WATCHED = frozenset({"stage"})
@@ -163,6 +164,7 @@ class TrackedAmend(Watched):
     stage: AmendStage = AmendStage.READING
     step: int = 0
     hopeless_at: datetime | None = None
+    renamed_until: datetime | None = None
     is_refused: bool = False
     keeps_id: bool = False
     code: str = ""
@@ -191,10 +193,11 @@ class TrackedOrder(Watched):
 
     `requested_at` is the request start of the newest row merged; `executed_at` of the row that last
     raised the executed quantity. `change` is an amendment whose PUT may take effect: until its
-    verdict the order counts with the larger of both values.
+    verdict the order counts with the larger of both values. `also_open` are shares that work under
+    another id of it.
     """
 
-    WATCHED = frozenset({"row", "expires_at", "poll", "change"})
+    WATCHED = frozenset({"row", "expires_at", "poll", "change", "also_open"})
 
     row: OrderUpdated
     requested_at: datetime = BEGINNING
@@ -203,6 +206,7 @@ class TrackedOrder(Watched):
     expires_at: datetime | None = None
     poll: BackOff | None = None
     change: TrackedAmend | None = None
+    also_open: int = 0
     shown: Shown = field(default_factory=Shown)
 
     @property
@@ -225,7 +229,7 @@ class TrackedOrder(Watched):
         change = self.change
         if change is None or change.is_refused or change.keeps_id:
             return False
-        return change.hopeless_at is None or asked_at < change.hopeless_at
+        return change.renamed_until is None or asked_at < change.renamed_until
 
     @property
     def open_quantity(self) -> int:
@@ -233,7 +237,8 @@ class TrackedOrder(Watched):
         quantity = self.row.quantity
         if self.change is not None and not self.change.is_of_price:
             quantity = max(quantity, self.change.old, self.change.new)
-        return max(0, quantity - self.row.executed_quantity) if self.is_open else 0
+        open_here = max(0, quantity - self.row.executed_quantity)
+        return open_here + self.also_open if self.is_open else 0
 
     @property
     def prices(self) -> tuple[int | None, ...]:

@@ -110,10 +110,12 @@ class JournalReader:
             # An order is kept under its first id; a later one, of an amendment, is in the broker's
             # own rows alone.
             results, later = tables.order_results, f'"orderid":{json.dumps(reference)}'
-            query = sa.select(results.c.order_id).order_by(results.c.seq.desc()).limit(1)
+            is_shown = results.c.raw.contains(later, autoescape=True)
+            owner = sa.func.coalesce(results.c.intent_id, results.c.order_id)
+            query = sa.select(owner).order_by(results.c.seq.desc()).limit(1)
             with self._connected() as connection:
                 first = connection.execute(
-                    query.where(results.c.raw.contains(later, autoescape=True))
+                    query.where((results.c.order_id == reference) | is_shown)
                 ).scalar()
             found = self._named(first) if first is not None else []
         if not found:

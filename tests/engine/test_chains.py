@@ -1,12 +1,23 @@
 """An order that the broker gives a new id with an amendment stays one order, under its first id."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
 from bot.domain.asked import AmendAsked, CancelAsked
 from bot.domain.entry import Fill, Note, OrderUpdated, Transition
-from bot.domain.message import AmendAnswered, AmendOrder, CancelOrder, ReadOrder, ReadTodaysOrders
+from bot.domain.message import (
+    AmendAnswered,
+    AmendOrder,
+    CancelOrder,
+    EarlierOrdersRead,
+    ReadOrder,
+    ReadOrderToCancel,
+    ReadTodaysOrders,
+    Reconciled,
+    TradingDayStarted,
+)
 from bot.domain.order import OrderState
 from bot.domain.outcome import Accepted, Refused, Unknown
 from bot.domain.recovery import Recovery
@@ -141,6 +152,171 @@ def test_a_cancelled_row_is_believed_at_once_when_the_answer_settled_the_id(is_a
     assert stage.entries_of_order().state is OrderState.CANCELLED
 
 
+# ---------------------------------------------------------------------------- how fills are counted
+
+
+PRICE = 27_000
+
+
+def _resized(executed=200, total=600):
+    """An order of 500, partly matched, whose PUT of a new total was answered under another id."""
+    stage = Stage(settings=ON)
+    intent = stage.working(500, PRICE)
+    row = report_of(intent, executed=executed)
+    stage.after(1).book(row)
+    stage.handle(AmendAsked(stage.now, "ORD1", None, total, "operator", "by hand"))
+    stage.row(row)
+    unknown = Unknown("the answer is about another order", 200)
+    stage.after(1).handle(AmendAnswered(stage.now, "ORD1", unknown, None))
+    return stage, row
+
+
+def _ended(row, executed=None):
+    """The row of a former id, as it stays: cancelled with its fills, its status SENT."""
+    done = row.executed_quantity if executed is None else executed
+    left = row.quantity - done
+    return replace(
+        row,
+        executed_quantity=done,
+        executed_amount=done * PRICE,
+        average_price=PRICE if done else 0,
+        remaining_quantity=0,
+        cancelled_quantity=left,
+    )
+
+
+def _later(row, number, *, quantity, executed=0, price=None):
+    """The row of an id that came of an amendment, as it shows itself."""
+    at = price or PRICE
+    return replace(
+        row,
+        order_id=f"ORD1-{number}",
+        root_order_id="ORD1",
+        quantity=quantity,
+        executed_quantity=executed,
+        executed_amount=executed * at,
+        average_price=at if executed else 0,
+        remaining_quantity=quantity - executed,
+        cancelled_quantity=0,
+    )
+
+
+def _counted(stage):
+    """Quantity, executed and amount of the order, and what its fills add up to."""
+    row = stage.entries_of_order()
+    fills = stage.all(Fill)
+    sums = sum(one.quantity for one in fills), sum(one.amount for one in fills)
+    assert sums == (row.executed_quantity, row.executed_amount)
+    return row.quantity, row.executed_quantity, row.executed_amount
+
+
+def test_a_count_that_begins_at_zero_is_added_to_the_fills_of_the_former_id():
+    stage, row = _resized()
+
+    stage.after(1).book(_ended(row), _later(row, 1, quantity=400))
+    before = _counted(stage)
+    full = replace(_later(row, 1, quantity=400, executed=400, price=26_950), status="MATCHED_ALL")
+    stage.after(1).book(_ended(row), replace(full, state=OrderState.FILLED))
+
+    assert before == (600, 200, 200 * PRICE)
+    assert _counted(stage) == (600, 600, 200 * PRICE + 400 * 26_950)
+    assert stage.entries_of_order().state is OrderState.FILLED
+    assert not [one for one in stage.all(Note) if one.kind == "ALERT"]
+
+
+def test_a_count_that_goes_on_is_the_orders():
+    stage, row = _resized()
+
+    stage.after(1).book(_ended(row), _later(row, 1, quantity=600, executed=200))
+    stage.after(1).book(_ended(row), _later(row, 1, quantity=600, executed=350))
+
+    assert _counted(stage) == (600, 350, 350 * PRICE)
+
+
+@pytest.mark.parametrize(("quantity", "executed"), [(350, 0), (600, 250)])
+def test_what_was_matched_during_the_modify_is_in_the_former_ids_row(quantity, executed):
+    stage, row = _resized()
+
+    stage.after(1).book(_ended(row, 250), _later(row, 1, quantity=quantity, executed=executed))
+
+    assert _counted(stage) == (600, 250, 250 * PRICE)
+
+
+def test_the_last_row_of_the_former_id_is_read_before_fills_are_added():
+    stage, row = _resized()
+    new = _later(row, 1, quantity=350, executed=100)
+
+    stage.after(1).book(new)
+    assert ReadOrder("ORD1", "what was matched under a former id") in stage.new(ReadOrder)
+    held = _counted(stage)
+    stage.row(_ended(row, 250), "ORD1")
+
+    assert held == (500, 200, 200 * PRICE)
+    assert _counted(stage) == (600, 350, 350 * PRICE)
+
+
+def test_fills_of_a_former_id_count_before_the_new_one_shows():
+    stage, row = _resized()
+
+    stage.after(1).book(_ended(row, 300))
+
+    assert stage.entries_of_order().state is OrderState.PENDING_REPLACE
+    assert _counted(stage) == (500, 300, 300 * PRICE)
+
+
+def test_a_former_id_that_the_broker_has_forgotten_counts_with_what_was_known():
+    stage, row = _resized()
+    stage.after(1).book(_later(row, 1, quantity=400, executed=100))
+
+    stage.row(None, "ORD1")
+
+    assert _counted(stage) == (600, 300, 300 * PRICE)
+
+
+@pytest.mark.parametrize("restarts", [True, False])
+def test_an_amended_order_is_amended_again(restarts):
+    stage, row = _resized()
+    second = _later(row, 1, quantity=400 if restarts else 600, executed=0 if restarts else 200)
+    stage.after(1).book(_ended(row), second)
+    stage.row(second, "ORD1-1")
+    stage.quote()
+    stage.after(1).handle(AmendAsked(stage.now, "ORD1", None, 700, "operator", "again"))
+    stage.row(second, "ORD1-1")
+    stage.handle(AmendAnswered(stage.now, "ORD1-1", Unknown("another order", 200), None))
+
+    ended = _ended(second, 200 if restarts else 400)
+    counted = {"quantity": 300, "executed": 100} if restarts else {"quantity": 700, "executed": 500}
+    third = _later(row, 2, **counted)
+    stage.after(1).book(_ended(row), ended, third)
+
+    assert _counted(stage) == (700, 500, 500 * PRICE)
+
+
+def test_two_ids_that_both_work_count_with_their_sum():
+    stage, row = _resized()
+
+    stage.after(1).book(row, _later(row, 1, quantity=600, executed=200))
+
+    order = stage.engine._state.orders["ORD1"]
+    assert order.open_quantity == 400 + 300
+
+
+def test_an_order_whose_newest_id_has_ended_works_on_under_an_older_one():
+    stage, row = _resized()
+    new = _later(row, 1, quantity=600, executed=200)
+    stage.after(1).book(row, new)
+    gone = replace(new, remaining_quantity=0, cancelled_quantity=400, state=OrderState.CANCELLED)
+
+    stage.after(1).book(row, gone)
+    stage.after(1).handle(CancelAsked(stage.now, "ORD1", "operator", "by hand"))
+
+    assert stage.new(ReadOrderToCancel)[0].order_id == "ORD1"
+    assert stage.engine._state.orders["ORD1"].is_open
+
+
+# ------------------------------------------------------------------------------------- the others
+
+
 def test_an_order_of_somebody_else_is_counted_once_too():
     stage = Stage(settings=ON)
     theirs = replace(report_of(stage.buy(), "APP1"), price=25_000)
@@ -170,3 +346,29 @@ def test_a_row_of_another_symbol_belongs_to_no_chain():
     stage.after(1).book(replace(new, symbol="SHS"))
 
     assert _orders(stage) == {"ORD1", "ORD1-1"}
+
+
+def test_an_id_that_is_given_out_again_on_another_day_is_another_order():
+    stage, row = _resized()
+    stage.after(1).book(_ended(row), _later(row, 1, quantity=400, executed=400))
+    tomorrow = DAY + timedelta(days=1)
+
+    stage.after(86_400).handle(TradingDayStarted(stage.now, tomorrow))
+    stage.handle(EarlierOrdersRead(stage.now, ()))
+    stage.handle(Reconciled(stage.now))
+    chains = stage.engine._state.chains
+
+    assert (chains.first("ORD1-1"), chains.is_former("ORD1")) == ("ORD1-1", False)
+    assert stage.engine.status().amends == ()
+
+
+def test_the_history_of_a_first_id_alone_does_not_end_an_amended_order():
+    stage, row = _resized()
+    stage.after(1).book(_ended(row), _later(row, 1, quantity=400))
+    past = replace(_ended(row), state=OrderState.CANCELLED, status="CANCELLED")
+
+    stage.after(86_400).handle(TradingDayStarted(stage.now, DAY + timedelta(days=1)))
+    stage.handle(EarlierOrdersRead(stage.now, (past,)))
+
+    assert stage.entries_of_order().state is OrderState.EXPIRED
+    assert "HPG" in stage.engine.status().halted_symbols

@@ -11,6 +11,7 @@ unmatched part was changed: done. One PUT per ask, ever.
 """
 
 from dataclasses import replace
+from datetime import datetime
 from typing import Final
 
 from bot.domain.asked import AmendAsked
@@ -63,7 +64,7 @@ def _advance(state: State, amend: TrackedAmend) -> None:
     order = state.orders.get(amend.name)
     if order is None:
         amend.stage = AmendStage.OVER
-        del state.amends[amend.name]
+        state.amends.pop(amend.name, None)
     elif not order.is_open:
         is_done = amend.stage is not AmendStage.READING and _value(amend, order) == amend.new
         verdict = AmendVerdict.DONE if is_done else AmendVerdict.ENDED
@@ -78,12 +79,18 @@ def _advance(state: State, amend: TrackedAmend) -> None:
 def _look_again(state: State, amend: TrackedAmend, order: TrackedOrder) -> None:
     """Ask for the row, at growing distances; an answer that never came is waited for no longer."""
     amend.stage = AmendStage.CONFIRMING
-    settings, distances = state.settings, state.settings.cancel_backoff
+    distances = state.settings.cancel_backoff
     if amend.hopeless_at is None:
-        amend.hopeless_at = state.now + settings.timestamp_life + settings.clock_max_offset
+        _set_hopeless(state, amend, state.now)
     amend.due = state.now + distances[min(amend.step, len(distances) - 1)]
     amend.step += 1
     state.command(ReadOrder(order.row.order_id, "after amend"))
+
+
+def _set_hopeless(state: State, amend: TrackedAmend, since: datetime) -> None:
+    settings = state.settings
+    amend.hopeless_at = since + settings.timestamp_life + settings.clock_max_offset
+    amend.renamed_until = amend.hopeless_at + settings.book_lag
 
 
 def on_row(state: State, order_id: str, report: OrderReport) -> None:
@@ -173,7 +180,8 @@ def on_amend_answered(state: State, event: AmendAnswered) -> None:
     if amend is None or order is None or amend.stage is AmendStage.OVER:
         state.command(ReadOrder(order_id, "after amend"))
         return
-    amend.since, amend.hopeless_at, amend.step = state.now, None, 0
+    amend.since, amend.step = state.now, 0
+    _set_hopeless(state, amend, state.now)
     amend.is_refused = isinstance(outcome, Refused | NotSent)
     amend.keeps_id = isinstance(outcome, Accepted)
     match outcome:

@@ -71,10 +71,17 @@ def move_unplaced(
 
 
 def _record(
-    state: State, row: OrderUpdated, from_state: OrderState | None, raw: str, source: str
+    state: State,
+    row: OrderUpdated,
+    from_state: OrderState | None,
+    report: OrderReport,
+    source: str,
 ) -> None:
-    """Journal what the broker showed, the move where there is one, and the order as it is now."""
-    state.record(OrderResultSeen(state.now, source, row.order_id, row.intent_id, None, raw))
+    """Journal what the broker showed, an own order's under the id that it has there, the move where
+    there is one, and the order as it is now.
+    """
+    shown_id = report.order_id if row.intent_id and report.order_id else row.order_id
+    state.record(OrderResultSeen(state.now, source, shown_id, row.intent_id, None, report.raw))
     if row.state is not from_state:
         state.record(
             Transition(
@@ -126,7 +133,7 @@ def own_order(
         # The row contradicts itself: its numbers are not taken, but the order is ours and open.
         status = report.status or "?"
         order.row = replace(row, state=OrderState.ACCEPTED, broker_status=status)
-        _record(state, order.row, row.state, report.raw, source)
+        _record(state, order.row, row.state, report, source)
     cancels.sweep(state, order)
 
 
@@ -156,7 +163,7 @@ def external_order(state: State, report: OrderReport, note: str) -> None:
     )
     asked_at = report.requested_at
     state.index.track_order(TrackedOrder(row, asked_at, asked_at, report.may_cancel))
-    _record(state, row, None, report.raw, "book")
+    _record(state, row, None, report, "book")
 
 
 # --------------------------------------------------------------------------------------------- rows
@@ -170,8 +177,15 @@ def apply(state: State, order: TrackedOrder, report: OrderReport, source: str) -
     nothing, and is merged whole when it is shown again.
     """
     before = order.row
-    if report.state is OrderState.CANCELLED and order.may_be_renamed(report.requested_at):
-        return False  # an amendment may have given it a new id, and only the old one has ended
+    may_be_renamed = order.may_be_renamed(report.requested_at)
+    if may_be_renamed and shown_state(report) is OrderState.CANCELLED:
+        # An amendment may have given it a new id: only the old one has ended, with its fills.
+        report = replace(
+            report,
+            state=OrderState.PENDING_REPLACE,
+            cancelled_quantity=0,
+            remaining_quantity=report.quantity - report.executed_quantity,
+        )
     if doubts.is_refused(state, order, report):
         return False
     is_newer = report.requested_at >= order.requested_at
@@ -201,7 +215,7 @@ def apply(state: State, order: TrackedOrder, report: OrderReport, source: str) -
     order.row = after
     if order.poll is not None:
         order.poll = state.first_poll()
-    _record(state, after, before.state, report.raw, source)
+    _record(state, after, before.state, report, source)
     _follow(state, order, before, fill)
     return True
 

@@ -1,7 +1,8 @@
 """Rows of the broker's day order book: each goes to the order that it belongs to."""
 
 from bot.domain.message import OrderRead, ReadTodaysOrders, TodaysOrdersRead
-from bot.domain.order import OrderReport
+from bot.domain.order import OrderReport, OrderState
+from bot.domain.order_status import shown_state
 from bot.engine.gate import guarded
 from bot.engine.orders import amends, cancels, doubts, orders, set_aside, unknown
 from bot.engine.state import State
@@ -13,7 +14,7 @@ def on_todays_orders(state: State, event: TodaysOrdersRead) -> None:
     that is known.
     """
     set_aside.learn(state, event)
-    state.chains.learn(state.orders, event.reports)
+    state.chains.learn(state.orders, event.reports, state.now)
     unowned = []
     for report in event.reports:
         state.seen_ids.add(report.order_id)
@@ -21,7 +22,7 @@ def on_todays_orders(state: State, event: TodaysOrdersRead) -> None:
         if order is None or _is_reused(order, report):
             unowned.append(report)
         elif not state.chains.is_former(report.order_id):
-            guarded(state, f"row {report.order_id}", orders.apply, state, order, report, "book")
+            guarded(state, f"row {report.order_id}", _merge, state, order, report, "book")
             doubts.ask_again(state, order)
     for row in event.set_aside:
         if row.order_id:
@@ -29,6 +30,23 @@ def on_todays_orders(state: State, event: TodaysOrdersRead) -> None:
     state.satisfy_polls(event.requested_at)
     for report in unknown.match(state, event, unowned):
         guarded(state, f"row {report.order_id}", _adopt, state, report)
+
+
+def _merge(
+    state: State, order: TrackedOrder, report: OrderReport | None, source: str
+) -> OrderReport | None:
+    """Merge what a row says of its whole order, and return that; None: nothing was taken. A former
+    id of it whose last row is missing is asked for.
+    """
+    order_id, chains = order.row.order_id, state.chains
+    also_open = chains.also_open(order_id)
+    if also_open != order.also_open:
+        order.also_open = also_open
+    for former in chains.unread(order_id, state.now):
+        state.read_former(former)
+    whole = chains.whole(order_id, report, state.now)
+    is_taken = whole is not None and orders.apply(state, order, whole, source)
+    return whole if is_taken else None
 
 
 def _is_reused(order: TrackedOrder, report: OrderReport) -> bool:
@@ -51,13 +69,15 @@ def on_order(state: State, event: OrderRead) -> None:
     A cancel goes on without a row that cannot be read: waiting would not better it.
     """
     order, report = state.orders.get(event.order_id), event.report
-    is_taken = report is not None
-    if order is not None and report is not None:
-        is_taken = orders.apply(state, order, report, "detail")
+    if report is not None:
+        state.chains.keep(report)
+    whole = _merge(state, order, report, "detail") if order is not None else None
     is_gone = report is None and not event.is_unreadable
-    if order is not None and is_gone and order.change is not None:
-        state.command(ReadTodaysOrders(f"{event.order_id} is gone: another id"))
+    if order is not None and order.change is not None:
+        has_ended = report is not None and shown_state(report) is OrderState.CANCELLED
+        if is_gone or (has_ended and order.may_be_renamed(event.at)):
+            state.command(ReadTodaysOrders(f"{event.order_id} is gone or cancelled: another id"))
     if not is_gone:
         cancels.on_row(state, event.order_id)
-    if report is not None and is_taken:
-        amends.on_row(state, event.order_id, report)
+    if report is not None and whole is not None:
+        amends.on_row(state, event.order_id, whole)
