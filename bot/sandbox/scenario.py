@@ -168,6 +168,7 @@ class Switches(Part):
     only_routing_account_trades: bool = False
     refused_requests_count: bool = False
     modify_id: Literal["same", "new"] = "same"
+    modify_executed: Literal["carried", "restarts"] = "carried"
     row_visible_after_s: float = Field(default=0, ge=0)
     rejected_order_id: Literal["given", "empty"] = "given"
     place_names_account: Literal["required", "optional"] = "required"

@@ -111,6 +111,7 @@ ROWS: Final[Mapping[str, Mapping[str, object]]] = {
     },
     "new ids and slow ends": {
         "modify_id": "new",
+        "modify_executed": "restarts",
         "cancel_answer": "CANCELLING",
         "partial_status": "MATCHED",
         "matching": "before_answer",

@@ -61,13 +61,13 @@ class OrderWrites:
 
     def amend_order(self, call: Call) -> object:
         order, request = self._reads.order(call), decode_amend(call.body)
-        line = input_line("amend", call, order=order.order_id, body=_json(request))
+        line = input_line("amend", call, order=order.shown_id, body=_json(request))
         return self._answer(self._carry_out(line))
 
     def cancel_order(self, call: Call) -> object:
         order, named = self._reads.order(call), decode_cancel(call.body)
         self._check_account(named, order.account.extended_id)
-        return self._answer(self._carry_out(input_line("cancel", call, order=order.order_id)))
+        return self._answer(self._carry_out(input_line("cancel", call, order=order.shown_id)))
 
     def _check_account(self, named: str | None, wanted: str) -> None:
         if named != wanted:

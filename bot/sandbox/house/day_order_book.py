@@ -53,15 +53,19 @@ class DayOrderBook:
         self._holds = holds
         self._orders: dict[str, OrderRecord] = {}
         self._shown: dict[str, OrderRecord] = {}
+        self._former: dict[str, list[OrderRecord]] = {}
         self._changed: dict[str, OrderRecord] = {}
 
     def add(self, order: OrderRecord) -> None:
         self._orders[order.order_id] = self._shown[order.shown_id] = order
         self.note(order)
 
-    def rename(self, order: OrderRecord) -> None:
-        """Give an order a new id in answers and paths; the old one names nothing any more."""
-        del self._shown[order.shown_id]
+    def rename(self, order: OrderRecord, former: OrderRecord) -> None:
+        """Give an order a new id in answers and paths. The row of the old one stays as it ended:
+        cancelled, with what was matched until then.
+        """
+        self._shown[former.shown_id] = former
+        self._former.setdefault(order.order_id, []).append(former)
         order.renamed += 1
         self._shown[order.shown_id] = order
 
@@ -99,15 +103,18 @@ class DayOrderBook:
         return tuple(self._orders.values())
 
     def find(self, order_id: str) -> OrderRecord | None:
-        """Return an order of any account and day by its first or current id, else None."""
-        return self._orders.get(order_id) or self._shown.get(order_id)
+        """Return what an id names, of any account and day, else None: the row of a former id has
+        ended, though the order works on under its newest.
+        """
+        return self._shown.get(order_id)
 
     def todays(self, account: AccountScript, at: datetime) -> list[OrderRecord]:
         """Return an account's visible orders of the local date of `at`, oldest first."""
         return [
-            order
+            each
             for order in self._orders.values()
-            if _is_of(order, account, at) and not order.is_hidden(at)
+            for each in (*self._former.get(order.order_id, ()), order)
+            if _is_of(each, account, at) and not each.is_hidden(at)
         ]
 
     def apply(self, events: Iterable[VenueEvent]) -> None:

@@ -228,7 +228,7 @@ class OrderEntry:
             return self._refused(order, refusal)
         events = self._venue.amend(order.order_id, at, price=price, quantity=quantity)
         was_partly_matched = order.executed_quantity > 0
-        self._rename(order)
+        self._rename(order, order.former())
         self._day_order_book.apply(events[:1])
         before = order.result(switches)
         self._day_order_book.apply(events[1:])
@@ -237,13 +237,19 @@ class OrderEntry:
             result = replace(result, code=AMENDED_IN_PART, reason=AMENDED_IN_PART_TEXT)
         return Change(result)
 
-    def _rename(self, order: OrderRecord) -> None:
-        if self._switches.modify_id == "new":
-            self._day_order_book.rename(order)
+    def _rename(self, order: OrderRecord, former: OrderRecord) -> None:
+        switches = self._switches
+        if switches.modify_id != "new":
+            return
+        if switches.modify_executed == "restarts":
+            order.former_quantity = order.executed_quantity
+            order.former_amount = order.executed_amount
+        self._day_order_book.rename(order, former)
 
     def _amend_waiting(self, order: OrderRecord, price: int | None, quantity: int | None) -> Change:
         """Check a waiting order as if it were new; refused, it waits on as it was."""
         account, old = self._accounts[order.account.id], (order.limit_price, order.quantity)
+        former = order.former()
         account.release(order.order_id)
         self._set_waiting(order, price or old[0], quantity or old[1])
         found = self._admission(order, self._symbols[order.symbol])
@@ -253,7 +259,7 @@ class OrderEntry:
         self._day_order_book.note(order)
         if isinstance(found, Refusal):
             return self._refused(order, found)
-        self._rename(order)
+        self._rename(order, former)
         return Change(order.result(self._switches))
 
     def _set_waiting(self, order: OrderRecord, price: int | None, quantity: int) -> None:

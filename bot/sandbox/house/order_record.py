@@ -5,7 +5,7 @@ filled shows SENT (a switch: MATCHED), and one whose rest was cancelled or kille
 nothing open. Source: broker open API 0.2.0-preview.3, order state machine; rulings 9, 13.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import cache
@@ -72,6 +72,9 @@ class OrderRecord:
     hidden_until: datetime | None = None
     renamed: int = 0
     """How often an amendment has given the order a new id (a switch of the scenario)."""
+    former_quantity: int = 0
+    former_amount: int = 0
+    """What was matched under earlier ids, where a new one counts from zero (another switch)."""
 
     @property
     def shown_id(self) -> str:
@@ -112,6 +115,22 @@ class OrderRecord:
         """Tell whether a fault keeps the row out of sight."""
         return self.hidden_until is not None and at < self.hidden_until
 
+    def former(self) -> "OrderRecord":
+        """Return the row that stays under the present id when an amendment gives a new one."""
+        return replace(self, stage=OrderStage.CANCELLED, cancelled_quantity=self.remaining)
+
+    def as_counted(self) -> "OrderRecord":
+        """Return the order as its present id counts it: the same, or less what former ids had."""
+        if not self.former_quantity:
+            return self
+        return replace(
+            self,
+            quantity=self.quantity - self.former_quantity,
+            executed_quantity=self.executed_quantity - self.former_quantity,
+            executed_amount=self.executed_amount - self.former_amount,
+            former_quantity=0,
+        )
+
     def facts(self, switches: Switches) -> dict[str, JsonValue]:
         """Return what the ledger keeps of the order: the truth that the bot is judged by."""
         return {
@@ -139,6 +158,8 @@ class OrderRecord:
 
     def report(self, switches: Switches, at: datetime) -> OrderReport:
         """Return the order's row of the day order book."""
+        if self.former_quantity:
+            return self.as_counted().report(switches, at)
         status, may_change = self.status(switches), self.may_change(switches)
         return self.row(
             OrderReport,
@@ -158,6 +179,8 @@ class OrderRecord:
 
     def result(self, switches: Switches) -> OrderResult:
         """Return the order as an answer to place, modify or cancel shows it."""
+        if self.former_quantity:
+            return self.as_counted().result(switches)
         status = self.status(switches)
         state = settled(
             state_of(status),

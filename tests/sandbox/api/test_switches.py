@@ -72,15 +72,62 @@ async def test_a_modify_may_give_a_new_id_and_keep_the_root() -> None:
     new_id = change.json()["result"][0]["order_id"]
     again = await b.call("PUT", orders_path(new_id), {"price": 26_850})
     last_id = again.json()["result"][0]["order_id"]
-    (row,) = await b.get(BOOK)
-    old = await b.call("GET", f"{BOOK}/{first['order_id']}")
+    rows = await b.get(BOOK)
+    old = await b.row(first["order_id"])
     gone = await b.call("DELETE", orders_path(last_id), {"sub_account": EXTENDED})
 
-    assert len({first["order_id"], new_id, last_id}) == 3
-    assert (row["orderid"], row["rootorderid"]) == (last_id, first["order_id"])
-    assert (row["qtty"], row["price"]) == (200, 26_850)
-    assert old.status_code == 404
+    ids = [first["order_id"], new_id, last_id]
+    assert len(set(ids)) == 3
+    assert [row["orderid"] for row in rows] == ids
+    assert {row["rootorderid"] for row in rows} == {first["order_id"]}
+    assert [(row["qtty"], row["price"], row["status"]) for row in rows] == [
+        (100, 26_900, "CANCELLED"),
+        (200, 26_900, "CANCELLED"),
+        (200, 26_850, "SENT"),
+    ]
+    assert old == rows[0]
     assert gone.json()["result"][0]["order_status"] == "CANCELLED"
+
+
+async def test_the_row_of_a_former_id_is_changed_by_nothing() -> None:
+    b = await ready(scenario(switches={"modify_id": "new"}))
+    path = orders_path((await b.place(limit_price=26_900))["order_id"])
+    await b.call("PUT", path, {"quantity": 200})
+
+    refused = [
+        await b.call("PUT", path, {"quantity": 300}),
+        await b.call("DELETE", path, {"sub_account": EXTENDED}),
+    ]
+
+    assert all(one.json()["result"][0]["code"] for one in refused)
+    assert [row["remainqtty"] for row in await b.get(BOOK)] == [0, 200]
+
+
+SHOWN = ("qtty", "execqtty", "remainqtty", "execamt")
+OF_THE_FIRST = (500, 300, 0, 300 * 27_000)
+BOTH = 300 * 27_000 + 300 * 27_050
+COUNTED = {
+    "carried": [(600, 300, 0, 300 * 27_000), (600, 600, 0, BOTH)],
+    "restarts": [(300, 0, 0, 0), (300, 300, 0, 300 * 27_050)],
+}
+
+
+@pytest.mark.parametrize("counting", COUNTED)
+async def test_a_new_id_goes_on_counting_or_begins_at_zero(counting: str) -> None:
+    counts = {"modify_executed": "carried"} | {"modify_executed": counting}
+    b = await ready(scenario(switches={"modify_id": "new", **counts}))
+    order_id = (await b.place(quantity=500))["order_id"]
+
+    order_id = (await b.call("PUT", orders_path(order_id), {"quantity": 600})).json()["result"][0][
+        "order_id"
+    ]
+    change = await b.call("PUT", orders_path(order_id), {"price": 27_050})
+    rows = [tuple(row[name] for name in SHOWN) for row in await b.get(BOOK)]
+
+    assert rows == [OF_THE_FIRST, *COUNTED[counting]]
+    assert change.json()["result"][0]["order_quantity"] == COUNTED[counting][-1][0]
+    [order] = b.sandbox._house.day_order_book.every()
+    assert (order.executed_quantity, order.executed_amount) == (600, BOTH)
 
 
 async def test_a_refused_modify_gives_no_new_id() -> None:
@@ -98,8 +145,9 @@ async def test_a_waiting_order_gets_a_new_id_too() -> None:
 
     await b.call("PUT", orders_path(first["order_id"]), {"quantity": 200})
 
-    (row,) = await b.get(BOOK)
-    assert row["rootorderid"] == first["order_id"] != row["orderid"]
+    old, new = await b.get(BOOK)
+    assert (old["status"], old["qtty"], new["qtty"]) == ("CANCELLED", 100, 200)
+    assert new["rootorderid"] == old["orderid"] == first["order_id"] != new["orderid"]
 
 
 async def test_a_new_row_may_be_late() -> None:
