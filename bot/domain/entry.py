@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import StrEnum
+from typing import Final
 
 from bot.domain.account import AccountSnapshot
 from bot.domain.instrument import Exchange
@@ -238,13 +239,19 @@ class AuthEvent:
     intent_id: str | None = None
 
 
+ACCOUNT_SCOPE: Final = "account:"
+FENCE_SCOPE: Final = "fence:"
+"""What the scopes of these halts begin with."""
+
+
 @dataclass(frozen=True, slots=True)
 class StateChanged:
     """The bot's one-word state moved; `by` is who or what did it (operator, 2fa, limit, broker,
     journal).
 
     `scope` is `all` for the state that is shown; `operator` for a pause, a halt or their end while
-    a stronger state is shown; `symbol:HPG` for one symbol. A restart keeps all three.
+    a stronger state is shown; `symbol:HPG` for one symbol, `account:…` for an account's orders,
+    `fence:nonces` for trust in nonces. A restart keeps them all.
     """
 
     at: datetime

@@ -186,12 +186,13 @@ class AmendAnswered:
 
 @dataclass(frozen=True, slots=True)
 class NonceBurnt:
-    """The nonce of an unknown POST was tried with a harmless read: unused (fenced), or reached."""
+    """The nonce of a POST was tried with harmless reads: unused, or reached, or given up."""
 
     at: datetime
     intent_id: str
     resolution: Resolution
     detail: str
+    is_proved: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,10 +229,7 @@ class JournalHealthChanged(BrokerHealthChanged):
 
 @dataclass(frozen=True, slots=True)
 class ClockOffsetChanged:
-    """Our clock has become wrong enough to be told of, or to stop orders, or is good again.
-
-    `offset` is the broker's time minus ours.
-    """
+    """The broker's time minus ours: worth a word, enough to stop orders, or good again."""
 
     at: datetime
     offset: timedelta

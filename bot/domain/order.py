@@ -5,6 +5,7 @@ Two machines that are never mixed. The *send state* is ours and says what we kno
     READY ─► SENDING ─► ACKED | REFUSED | NOT_SENT | UNKNOWN
     UNKNOWN ─► FRESH ─► NOT_PLACED          the nonce was unused: the POST can never arrive
     UNKNOWN ─► REACHED ─► MATCHED | AMBIGUOUS | EOD_ABSENT
+    AMBIGUOUS ─► MATCHED | NOT_PLACED       a person has said so; or the day is over: EOD_ABSENT
 
 The *order state* is our reading of the broker's word on an order that exists (or was asked for).
 Both are tables; a move that is absent from the table is an error, never a default.
@@ -153,12 +154,12 @@ SEND_MOVES: Final[Mapping[SendState, frozenset[SendState]]] = {
     _N.ACKED: frozenset(),
     _N.REFUSED: frozenset(),
     _N.NOT_SENT: frozenset(),
-    _N.UNKNOWN: frozenset({_N.FRESH, _N.REACHED, _N.MATCHED}),
-    _N.FRESH: frozenset({_N.NOT_PLACED, _N.REACHED, _N.MATCHED}),
+    _N.UNKNOWN: frozenset({_N.FRESH, _N.REACHED, _N.MATCHED, _N.AMBIGUOUS}),
+    _N.FRESH: frozenset({_N.NOT_PLACED, _N.REACHED, _N.AMBIGUOUS}),
     _N.NOT_PLACED: frozenset(),
     _N.REACHED: frozenset({_N.MATCHED, _N.AMBIGUOUS, _N.EOD_ABSENT, _N.NOT_PLACED}),
     _N.MATCHED: frozenset(),
-    _N.AMBIGUOUS: frozenset({_N.MATCHED}),
+    _N.AMBIGUOUS: frozenset({_N.MATCHED, _N.NOT_PLACED, _N.EOD_ABSENT}),
     _N.EOD_ABSENT: frozenset(),
 }
 """Allowed send moves. HELD is a place that a 403 OTP code refused for certain and that may go out

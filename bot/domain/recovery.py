@@ -10,12 +10,16 @@ from bot.domain.order import Intent, SendState
 
 @dataclass(frozen=True, slots=True)
 class StoredIntent:
-    """An intent, its send state, its order's id once known, and until then its POST."""
+    """An intent, its send state, its order's id once known, and until then its POST.
+
+    `proof` is that of its end, where it needed one.
+    """
 
     intent: Intent
     state: SendState
     order_id: str | None
     attempt: AttemptStarted | None
+    proof: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,3 +54,5 @@ class Recovery:
     """With their trading dates, of as many days back as a settlement over Tet may take."""
     halted_symbols: Mapping[str, str] = field(default_factory=dict)
     """symbol -> why no order goes out in it until an operator resumes"""
+    halted_scopes: Mapping[str, str] = field(default_factory=dict)
+    """The same of an account (`account:…`), and of trust in nonces (`fence:`)"""

@@ -158,6 +158,8 @@ class Engine:
             guarded(state, "polls", _poll, state)
         if state.standstill is not None:
             guarded(state, "the end of a standstill", clocks.advance, state)
+        if index.pending:
+            guarded(state, "open questions", unknown.advance, state)
         if RunState.STOPPING in state.gate.causes:
             guarded(state, "the stop", operator.stop_if_settled, state)
         return state.drain()
@@ -228,6 +230,8 @@ def _deadlines(state: State) -> Iterator[datetime | None]:
         yield held.held_until
     for amend in index.amending.of(True):
         yield amend.due
+    for tracked in state.pending_intents() if index.pending else ():
+        yield tracked.alert_due
     for cancel in () if state.gate.lacks_token else state.cancels.values():
         yield cancel.due
     if state.standstill is not None:

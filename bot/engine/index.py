@@ -22,9 +22,17 @@ from bot.domain.rulebook import Rulebook
 from bot.engine.tracked import AmendStage, TrackedAmend, TrackedIntent, TrackedOrder, Watched
 
 _HARMLESS: Final = frozenset({SendState.DENIED, SendState.EXPIRED_LOCAL, SendState.NOT_SENT})
-_CERTAINLY_NOT_PLACED: Final = frozenset(
-    {SendState.REFUSED, SendState.NOT_PLACED, SendState.NOT_SENT}
+_NO_ORDER: Final = frozenset(
+    {
+        SendState.REFUSED,
+        SendState.NOT_PLACED,
+        SendState.NOT_SENT,
+        SendState.HELD,
+        SendState.EXPIRED_LOCAL,
+        SendState.EOD_ABSENT,
+    }
 )
+"""What became of an intent that is no order, as far as is known; one of them may have been sent."""
 STALE_MAX: Final = 100
 """How many outlived instants a heap may hold beside as many as are still true."""
 
@@ -281,7 +289,7 @@ class Index:
         self.intent_polls.put(tracked, poll.due if poll else None)
         if moved == "poll":
             return
-        is_dead = tracked.state in _CERTAINLY_NOT_PLACED and not tracked.order_id
+        is_dead = tracked.state in _NO_ORDER and not tracked.order_id
         self.not_placed.put(tracked, look_of(intent) if is_dead else None)
         if moved == "order_id":
             return

@@ -7,7 +7,7 @@ from bot.domain.asked import Action, OperatorActed
 from bot.domain.entry import RunState, StateChanged
 from bot.domain.message import StopRunning
 from bot.domain.order import SendState
-from bot.engine import gate, wake
+from bot.engine import gate, halts, wake
 from bot.engine.orders import cancels, sends
 from bot.engine.risk.accounts import note_holdings
 from bot.engine.state import BY_ENGINE, State
@@ -48,7 +48,9 @@ def _pause(state: State, event: OperatorActed) -> None:
 
 def _resume(state: State, event: OperatorActed) -> None:
     """Leave PAUSED, and HALTED when a reason is given; halted symbols trade again with it."""
-    is_halted = RunState.HALTED in state.gate.causes or bool(state.halted_symbols)
+    is_halted = RunState.HALTED in state.gate.causes or bool(
+        state.halted_symbols or state.halted_scopes
+    )
     if is_halted and not event.reason.strip():
         state.note("ALERT", "resume after a halt needs a reason; nothing was changed")
         return
@@ -57,6 +59,7 @@ def _resume(state: State, event: OperatorActed) -> None:
     state.gate.sweeps = ""
     state.faults.clear()
     state.resume_symbols(event.reason, event.by)
+    halts.resume(state, event.reason, event.by)
 
 
 def _halt(state: State, event: OperatorActed) -> None:

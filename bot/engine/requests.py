@@ -249,9 +249,9 @@ def view_of(
     seen = state.phase_of(instrument.exchange) if instrument else None
     unknown = unknown_in_account = 0
     for tracked in state.pending_intents():
-        unknown += tracked.is_unresolved and tracked.state is not SendState.SENDING
-        is_unfenced = tracked.state is SendState.UNKNOWN
-        unknown_in_account += is_unfenced and tracked.intent.account == account
+        is_unknown = tracked.state is SendState.UNKNOWN
+        unknown += is_unknown
+        unknown_in_account += is_unknown and tracked.intent.account == account
     doubt = belief.doubt(state, symbol)
     opposites = []  # all that works, or may work, on the other side of the symbol
     for order in means.orders:

@@ -145,10 +145,11 @@ class State:
         self.amends: dict[str, TrackedAmend] = {}
         self.seen_ids = SeenIds()
         self.halted_symbols: dict[str, str] = {}
+        self.halted_scopes: dict[str, str] = {}
+        self.refusals: dict[str, tuple[str, int]] = {}
         self.set_aside: dict[str, TodaysOrdersRead] = {}
         self.alerted: set[str] = set()
-        self.next_intent_number = 1
-        self.next_fill_number = 1
+        self.next_intent_number = self.next_fill_number = 1
         self.day_order_book_asked_at: datetime | None = None
         self.wall_is_ahead_by = timedelta()
         self.standstill: Standstill | None = None

@@ -9,9 +9,9 @@ from typing import Final
 from bot.domain.entry import OrderUpdated, RunState
 from bot.domain.instrument import Exchange, Phase
 from bot.domain.order import Intent, OrderState, SendState
-from bot.engine import belief, clocks
+from bot.engine import belief, clocks, halts
 from bot.engine import gate as the_gate
-from bot.engine.orders import doubts, set_aside
+from bot.engine.orders import doubts, set_aside, unknown
 from bot.engine.risk.accounts import day_result, unrealised
 from bot.engine.seen import DepthSeen, QuoteSeen
 from bot.engine.state import PRIORITY, State
@@ -143,6 +143,8 @@ class BotStatus:
 
 
 STANDING: Final[tuple[Callable[[State], Iterable[str]], ...]] = (
+    unknown.alerts,
+    halts.alerts,
     the_gate.alerts,
     doubts.alerts,
     set_aside.alerts,

@@ -89,6 +89,8 @@ class TrackedIntent(Watched):
     """An intent and what became of its one POST. `order_state` counts until an order row exists.
 
     `known_ids` are the ids of every row seen before its bytes left: none of them can be its own.
+    `burn` is what its nonce has shown, in words, `is_fenced` that it was unused; `doubt` is why
+    nobody knows what became of it, told of at `alert_due`.
     """
 
     WATCHED = frozenset({"state", "order_id", "poll"})
@@ -104,6 +106,10 @@ class TrackedIntent(Watched):
     held_until: datetime | None = None
     is_waiting_to_resume: bool = False
     poll: BackOff | None = None
+    alert_due: datetime | None = None
+    burn: str = ""
+    is_fenced: bool = False
+    doubt: str = ""
 
     @property
     def name(self) -> str:

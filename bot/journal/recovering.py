@@ -7,7 +7,14 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from bot.domain.entry import AttemptStarted, Fill, OrderUpdated, RunState
+from bot.domain.entry import (
+    ACCOUNT_SCOPE,
+    FENCE_SCOPE,
+    AttemptStarted,
+    Fill,
+    OrderUpdated,
+    RunState,
+)
 from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS, Intent, SendState
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
 from bot.journal import tables
@@ -22,6 +29,9 @@ MAY_BE_SEEN_YET: Final = UNRESOLVED_SENDS | {
     SendState.REFUSED,
     SendState.NOT_SENT,
     SendState.NOT_PLACED,
+    SendState.HELD,
+    SendState.EXPIRED_LOCAL,
+    SendState.EOD_ABSENT,
 }
 """Unresolved, or settled as no order: a row that looks like one of the latter is a late ghost."""
 SETTLEMENT_LASTS: Final = timedelta(days=21)
@@ -55,7 +65,12 @@ def read_recovery(connection: sa.Connection, trading_date: date) -> Recovery:
             (date.fromisoformat(row["trading_date"]), made(Fill, row))
             for row in _rows(connection, fills, recent)
         ),
-        halted_symbols=_halted_symbols(connection),
+        halted_symbols=_halted(connection, "symbol:"),
+        halted_scopes={
+            prefix + name: reason
+            for prefix in (ACCOUNT_SCOPE, FENCE_SCOPE)
+            for name, reason in _halted(connection, prefix).items()
+        },
     )
 
 
@@ -91,7 +106,8 @@ def _intents(connection: sa.Connection, day: str) -> Iterator[StoredIntent]:
     for row in _rows(connection, intents, wanted):
         intent = made(Intent, {**row, "expire_after": row["expire_after_us"]})
         post = posts.get(intent.intent_id)
-        yield StoredIntent(intent, SendState(row["state"]), row["order_id"], post)
+        proof = row["proof"] or ""
+        yield StoredIntent(intent, SendState(row["state"]), row["order_id"], post, proof)
 
 
 def _strategies(connection: sa.Connection, day: str) -> dict[str, RecoveredStrategy]:
@@ -132,9 +148,8 @@ def _strategies(connection: sa.Connection, day: str) -> dict[str, RecoveredStrat
     }
 
 
-def _halted_symbols(connection: sa.Connection) -> dict[str, str]:
-    """Each symbol that was halted last, and why."""
-    prefix = "symbol:"
+def _halted(connection: sa.Connection, prefix: str) -> dict[str, str]:
+    """What of a kind of scope was halted last, and why."""
     found = _rows(connection, tables.halts, tables.halts.c.scope.startswith(prefix))
     newest = {row["scope"]: row for row in found}
     return {

@@ -16,7 +16,14 @@ from bot.domain.order import (
 from bot.engine.state import State
 from bot.engine.tracked import AmendStage, TrackedIntent, TrackedOrder
 
-_DEAD = {SendState.REFUSED, SendState.NOT_PLACED, SendState.NOT_SENT}
+_DEAD = {
+    SendState.REFUSED,
+    SendState.NOT_PLACED,
+    SendState.NOT_SENT,
+    SendState.HELD,
+    SendState.EXPIRED_LOCAL,
+    SendState.EOD_ABSENT,
+}
 _HARMLESS = {SendState.DENIED, SendState.EXPIRED_LOCAL, SendState.NOT_SENT}
 
 

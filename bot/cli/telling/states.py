@@ -42,7 +42,7 @@ def auth_lines(memory: Memory, entry: AuthEvent) -> Lines:
 
 def state_lines(memory: Memory, entry: StateChanged) -> Lines:
     at, to_state, by = entry.at, entry.to_state, by_words(entry.by, entry.reason)
-    if entry.scope.startswith("symbol:"):
+    if ":" in entry.scope:
         return []  # its ALERT says it
     if entry.scope != "all":
         return [line(at, _STATE_KINDS.get(to_state, "RESUMED"), by)]
@@ -65,7 +65,7 @@ def state_lines(memory: Memory, entry: StateChanged) -> Lines:
     if ready and ready.at == at and entry.from_state is RunState.NEEDS_2FA:
         lines.append(line(at, "2FA", f"ok {ready.detail}"))  # something else still stops trading
     if to_state is RunState.DEGRADED:
-        by = entry.reason if entry.by == "journal" else f"the broker can't be read: {entry.reason}"
+        by = f"the broker can't be read: {entry.reason}" if entry.by == "broker" else entry.reason
     elif entry.by == "signal":
         by = f"by {entry.reason}"
     lines.append(line(at, _STATE_KINDS[to_state], by))

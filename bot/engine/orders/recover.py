@@ -17,6 +17,7 @@ from bot.engine.gate import guarded
 from bot.engine.index import SeenIds
 from bot.engine.orders import sends
 from bot.engine.orders.orders import move_intent, move_unplaced
+from bot.engine.orders.unknown import NONCE_UNUSED
 from bot.engine.risk.accounts import flow_of
 from bot.engine.state import BY_ENGINE, LASTING, State
 from bot.engine.tracked import BackOff, Position, TrackedIntent, TrackedOrder
@@ -39,6 +40,7 @@ def on_recovered(state: State, event: Recovered) -> None:
     state.next_intent_number = recovery.next_intent_number
     state.next_fill_number = recovery.next_fill_number
     state.halted_symbols.update(recovery.halted_symbols)
+    state.halted_scopes.update(recovery.halted_scopes)
     if recovery.run_state in LASTING and recovery.run_state not in state.gate.causes:
         state.gate.kept = recovery.run_state
         by = recovery.run_state_by if recovery.run_state_by == BY_ENGINE else "journal"
@@ -83,6 +85,7 @@ def _take_over(state: State, stored: StoredIntent) -> None:
         order_id=stored.order_id,
         sent_at=attempt.at if attempt else None,
         known_ids=SeenIds(attempt.known_ids if attempt else ()).until_now(),
+        is_fenced=stored.state is SendState.FRESH or stored.proof.startswith(NONCE_UNUSED),
     )
     state.index.track_intent(tracked)
     match stored.state:
@@ -106,10 +109,10 @@ def _take_over(state: State, stored: StoredIntent) -> None:
         case SendState.SENDING:  # signed and committed, no answer journalled: it may have arrived
             move_intent(state, tracked, SendState.UNKNOWN, "no answer before the restart")
             move_unplaced(state, tracked, OrderState.UNKNOWN, source="engine", note="restart")
-            sends.ask_after(state, tracked)
+            sends.ask_after(state, tracked, "the bot ended before an answer came")
         case SendState.UNKNOWN:
-            sends.ask_after(state, tracked)
-        case SendState.FRESH | SendState.REACHED:
+            sends.ask_after(state, tracked, "the bot was started again")
+        case SendState.FRESH | SendState.REACHED | SendState.AMBIGUOUS:
             tracked.poll = BackOff(state.now)
 
 

@@ -29,7 +29,7 @@ def on_todays_orders(state: State, event: TodaysOrdersRead) -> None:
             state.seen_ids.add(row.order_id)
     state.satisfy_polls(event.requested_at)
     for report in unknown.match(state, event, unowned):
-        guarded(state, f"row {report.order_id}", _adopt, state, report)
+        guarded(state, f"row {report.order_id}", unknown.adopt, state, report)
 
 
 def _merge(
@@ -52,15 +52,6 @@ def _merge(
 def _is_reused(order: TrackedOrder, report: OrderReport) -> bool:
     """The broker may give out an id of an earlier day again: that order has ended."""
     return not order.is_open and order.row.trading_date < report.trading_date
-
-
-def _adopt(state: State, row: OrderReport) -> None:
-    """Count an order of somebody else; one that looks like a dead one of ours halts the symbol."""
-    ghost = unknown.ghost_of(state, row)
-    looks = f"looks like {ghost.intent.intent_id}" if ghost is not None else "not placed here"
-    orders.external_order(state, row, looks)
-    if ghost is not None:
-        state.halt_symbol(row.symbol, f"{row.order_id} {looks}, which was {ghost.state}")
 
 
 def on_order(state: State, event: OrderRead) -> None:

@@ -26,6 +26,7 @@ from bot.engine.gate import ENGINE_FAULT
 from bot.engine.orders import cancels, orders, set_aside
 from bot.engine.orders.merging import report_of
 from bot.engine.orders.orders import move_intent, move_unplaced
+from bot.engine.orders.unknown import ALERT_AFTER
 from bot.engine.risk.accounts import means_of
 from bot.engine.risk.sizing import OrderRequest
 from bot.engine.state import PRIORITY, State
@@ -131,12 +132,13 @@ def _unknown(state: State, tracked: TrackedIntent, reason: str) -> None:
     move_intent(state, tracked, SendState.UNKNOWN, reason)
     move_unplaced(state, tracked, OrderState.UNKNOWN, source="place", note=reason)
     state.counts["unknown"] += 1
-    ask_after(state, tracked)
+    ask_after(state, tracked, reason)
 
 
-def ask_after(state: State, tracked: TrackedIntent) -> None:
+def ask_after(state: State, tracked: TrackedIntent, doubt: str) -> None:
     """Begin to find out what became of an unknown POST."""
     tracked.poll = state.first_poll()
+    tracked.doubt, tracked.alert_due = doubt, state.now + ALERT_AFTER
     state.command(BurnNonce(tracked.intent.intent_id))
     state.command(ReadTodaysOrders(f"unknown {tracked.intent.intent_id}"))
 

@@ -268,6 +268,8 @@ def other_orders(request: OrderRequest, view: View, _limits: Limits) -> Iterator
             yield judged("SELF_CROSS", False, other=other.name, price=other.price)
     if view.opposites:
         yield judged("SELF_CROSS", True, "own opposite order none", other=None)
+    if not is_buy:
+        return  # an exit lowers what is at risk, whatever is not known
     here, here_max = view.unknown_in_account, view.unknown_in_account_max
     if here >= here_max:
         yield judged("UNKNOWN_ORDERS", False, unknown=here, limit=here_max)

@@ -99,11 +99,11 @@ def test_a_row_set_aside_neither_ends_nor_changes_our_order_and_holds_its_symbol
     assert "nothing is bought in HPG" in _alerts(stage)[0]
 
 
-def _lost(stage: Stage) -> None:
+def _lost(stage: Stage, resolution: Resolution = Resolution.FRESH) -> None:
     intent = stage.buy()
     stage.send(intent)
     stage.after(1).answer(intent, Unknown("deadline"))
-    stage.handle(NonceBurnt(stage.now, intent.intent_id, Resolution.FRESH, "burn"))
+    stage.handle(NonceBurnt(stage.now, intent.intent_id, resolution, "burn"))
 
 
 def test_a_read_with_a_row_set_aside_is_no_proof_that_an_order_is_absent() -> None:
@@ -130,7 +130,7 @@ def test_a_row_that_was_there_before_the_send_hides_no_lost_order() -> None:
 
 def test_a_row_that_may_be_the_lost_order_keeps_another_from_being_taken_for_it() -> None:
     stage = Stage()
-    _lost(stage)
+    _lost(stage, Resolution.REACHED)
     other = report_of(stage.last(PlaceOrder).intent, "ORD8")
 
     stage.after(1).book(other, set_aside=[OF_HPG])

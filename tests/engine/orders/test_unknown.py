@@ -3,13 +3,24 @@ from datetime import timedelta
 
 import pytest
 
-from bot.domain.entry import Decision, Fill, IntentMoved, Note, Transition, Verdict
+from bot.domain.asked import Action, OperatorActed
+from bot.domain.entry import (
+    Fill,
+    IntentMoved,
+    Note,
+    OrderUpdated,
+    RunState,
+    StateChanged,
+    Transition,
+    Verdict,
+)
 from bot.domain.message import (
     BurnNonce,
     EarlierOrdersRead,
     NonceBurnt,
     PlaceOrder,
     ReadTodaysOrders,
+    Reconciled,
     Record,
     SendStarted,
     TodaysOrdersRead,
@@ -18,8 +29,21 @@ from bot.domain.message import (
 from bot.domain.order import OrderState, OrderType, SendState, Side
 from bot.domain.outcome import NotSent, Refused, Resolution, Unknown
 from bot.domain.plan import OrderPlan
+from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
+from bot.engine.requests import view_of
+from bot.engine.risk.accounts import means_of
+from bot.engine.risk.sizing import OrderRequest
 from bot.engine.settings import EngineSettings, UnknownPolicy
-from tests.engine.stage import ACCOUNT, DAY, PLAN, START, Stage, report_of, result_of
+from tests.engine.stage import (
+    ACCOUNT,
+    DAY,
+    PLAN,
+    START,
+    Stage,
+    attempt_of,
+    report_of,
+    result_of,
+)
 from tests.rows import every_row
 
 
@@ -33,6 +57,11 @@ def _unknown(stage=None, quantity=100):
 
 def _burn(stage, intent, resolution):
     return stage.handle(NonceBurnt(stage.now, intent.intent_id, resolution, "burn"))
+
+
+def _holding():
+    own = RecoveredStrategy({"HPG": (500, 10_000_000)}, 0, 0, 0, "on")
+    return Stage(sellable=500, recovery=Recovery(DAY, strategies={"test": own}))
 
 
 def _states(stage):
@@ -90,14 +119,10 @@ def test_the_state_of_the_row_is_irrelevant_to_matching(state):
         {"symbol": "HPX"},
         {"account": "120C900001.6"},
         {"order_type": "ATO", "price": None},
-        {"placed_at": -25},
-        {"placed_at": 200},
     ],
 )
 def test_a_row_that_differs_is_somebody_elses(changes):
     stage, intent = _unknown()
-    if "placed_at" in changes:
-        changes = {"placed_at": intent.created_at + timedelta(seconds=changes["placed_at"])}
 
     stage.after(1).book(report_of(intent, **{"price": 27_000, **changes}))
 
@@ -256,13 +281,6 @@ def test_while_it_is_unknown_its_size_and_fingerprint_are_taken(ask):
     assert len(stage.all(PlaceOrder)) == 1
 
 
-def test_an_unfenced_place_lets_no_other_go():
-    stage, _ = _unknown(Stage(sellable=500))
-    stage.after(1).quote()
-    stage.request(lambda s: s.sell(100, limit=28_000))
-    assert stage.last(Decision).code in {"SELLABLE", "UNKNOWN_ORDERS"}
-
-
 def test_a_row_that_looks_like_a_dead_order_halts_the_symbol():
     stage = Stage()
     intent = stage.buy()
@@ -356,16 +374,23 @@ def test_the_day_book_of_another_account_shows_no_absence(account, state):
 
 
 @pytest.mark.parametrize(
-    ("placed_s", "is_ours"),
-    [(-20, True), (-20.001, False), (HORIZON_S, True), (HORIZON_S + 0.001, False)],
+    ("placed_s", "state"),
+    [
+        *((seconds, SendState.MATCHED) for seconds in (-3, -6, -10, -19, -20, 19, 101, HORIZON_S)),
+        *((seconds, SendState.AMBIGUOUS) for seconds in (-20.001, -3_600, HORIZON_S + 0.001)),
+    ],
 )
-def test_the_rows_own_time_lies_around_the_send(placed_s, is_ours):
+def test_a_row_around_the_send_is_ours_and_one_of_another_time_is_asked_about(placed_s, state):
     stage, intent = _unknown()
+    _burn(stage, intent, Resolution.REACHED)
 
     placed_at = START + timedelta(seconds=placed_s)
     stage.after(200).book(report_of(intent, "ORD7", placed_at=placed_at))
 
+    assert _states(stage)[-1] is state
+    is_ours = state is SendState.MATCHED
     assert (stage.entries_of_order("ORD7").intent_id == "L-0001") is is_ours
+    assert any("ORD7" in text for text in stage.engine.status().alerts) is not is_ours
 
 
 @pytest.mark.parametrize(("placed_s", "is_ours"), [(-20, True), (-20.001, False)])
@@ -403,3 +428,206 @@ def test_a_row_like_an_order_that_was_refused_with_a_row_of_its_own_is_somebody_
     stage.after(1).book(report_of(intent, "ORD7"))
 
     assert stage.engine.status().halted_symbols == {}
+
+
+# ---------------------------------------------------------------------------- what people are told
+
+
+def _told(stage):
+    return [
+        note.numbers["alert"]
+        for note in stage.all(Note)
+        if note.kind == "ALERT" and "alert" in note.numbers
+    ]
+
+
+def test_an_order_that_nobody_knows_about_is_told_of_after_ten_seconds_once():
+    stage, _ = _unknown()
+
+    assert stage.due() <= stage.now + timedelta(seconds=10)
+    stage.pass_time(9.9)
+    assert (_told(stage), stage.engine.status().alerts) == ([], ())
+    stage.pass_time(0.1)
+    stage.pass_time(60)
+
+    assert _told(stage) == ["UNKNOWN_OPEN"]
+    assert stage.last(Note).text == (
+        "BUY 100 HPG LIMIT 27,000 (L-0001), sent at 09:30:00, has no answer that proves anything "
+        "(deadline): its nonce is being tried and the day order book read, and nothing is sent "
+        "again. Nothing to do yet"
+    )
+    assert stage.engine.status().alerts == (stage.last(Note).text,)
+
+
+def test_a_lost_order_that_reached_the_broker_stands_in_the_status_until_its_row_is_there():
+    stage, intent = _unknown()
+
+    _burn(stage, intent, Resolution.REACHED)
+    assert _told(stage) == ["ORDER_REACHED"]
+    [text] = stage.engine.status().alerts
+    assert "bot order L-0001 --not-placed" in text
+    assert "bot order L-0001 --is ORD" in text
+    stage.after(1).book(report_of(intent))
+
+    assert stage.engine.status().alerts == ()
+
+
+def test_what_is_ambiguous_is_told_of_with_its_rows_and_again_with_each_new_one():
+    stage, intent = _unknown()
+    rows = [report_of(intent, f"ORD{number}") for number in (1, 2, 3)]
+
+    stage.after(1).book(*rows[:2])
+    stage.after(1).book(*rows[:2])
+    stage.after(1).book(*rows)
+
+    notes = [note for note in stage.all(Note) if note.kind == "ALERT"]
+    assert [note.numbers["rows"] for note in notes] == ["ORD1, ORD2", "ORD1, ORD2, ORD3"]
+    assert len(stage.engine.status().alerts) == 1
+
+
+def test_an_exit_leaves_beside_an_order_that_nobody_knows_about():
+    stage, _ = _unknown(_holding(), 200)
+
+    stage.quote()
+    stage.request(lambda s: s.sell(100, limit=28_000))
+
+    assert stage.decided() == (Verdict.PASSED, "OK")
+
+
+@pytest.mark.parametrize("state", [SendState.UNKNOWN, SendState.REACHED, SendState.AMBIGUOUS])
+def test_only_what_is_unknown_counts_against_entries(state):
+    stage, intent = _unknown()
+    if state is not SendState.UNKNOWN:
+        _burn(stage, intent, Resolution.REACHED)
+    if state is SendState.AMBIGUOUS:
+        stage.after(1).book(report_of(intent, "ORD1"), report_of(intent, "ORD2"))
+    assert _states(stage)[-1] is state
+
+    inner = stage.engine._state
+    [strategy] = inner.strategies.values()
+    request = OrderRequest("test", ACCOUNT, "HPG", Side.BUY, 200, OrderType.LO, 26_000, "why")
+    view = view_of(inner, strategy, request, means_of(inner, strategy, "HPG"))
+
+    is_unknown = state is SendState.UNKNOWN
+    assert (view.unknown, view.unknown_in_account) == (is_unknown, is_unknown)
+
+
+def test_a_row_after_an_unused_nonce_asks_a_person_and_ends_trust_in_nonces():
+    stage, intent = _unknown()
+    _burn(stage, intent, Resolution.FRESH)
+
+    stage.after(1).book(report_of(intent, "ORD7", executed=100))
+
+    assert _states(stage)[-1] is SendState.AMBIGUOUS
+    assert _told(stage) == ["ORDER_AMBIGUOUS", "NONCE_BROKEN"]
+    assert stage.all(Fill) == []
+    assert "nonces are not trusted" in stage.engine.status().alerts[-1]
+
+
+def test_nonces_that_are_not_trusted_release_no_order_at_once_until_a_person_resumes():
+    recovery = Recovery(DAY, halted_scopes={"fence:nonces": "as found yesterday"})
+    stage = Stage(settings=EngineSettings(unknown_policy=UnknownPolicy.FENCE), recovery=recovery)
+    _, intent = _unknown(stage)
+    _burn(stage, intent, Resolution.FRESH)
+    assert _states(stage)[-1] is SendState.FRESH
+
+    stage.handle(OperatorActed(stage.now, Action.RESUME, "", "me"))
+    assert len(stage.engine.status().alerts) == 1
+    stage.handle(OperatorActed(stage.now, Action.RESUME, "the broker has explained it", "me"))
+
+    assert stage.engine.status().alerts == ()
+    scopes = [(one.scope, one.to_state) for one in stage.all(StateChanged)]
+    assert scopes[-1] == ("fence:nonces", RunState.RUNNING)
+
+
+def test_an_unused_nonce_beside_a_row_that_is_ours_is_no_nonce_to_trust():
+    stage, intent = _unknown()
+    stage.after(1).book(report_of(intent, "ORD7"))
+
+    _burn(stage, intent, Resolution.FRESH)
+
+    assert _states(stage)[-1] is SendState.MATCHED
+    assert _told(stage) == ["NONCE_BROKEN"]
+
+
+def test_a_row_of_an_order_released_by_its_nonce_is_a_ghost_and_ends_trust_in_nonces():
+    stage, intent = _unknown(Stage(settings=EngineSettings(unknown_policy=UnknownPolicy.FENCE)))
+    _burn(stage, intent, Resolution.FRESH)
+
+    stage.after(1).book(report_of(intent, "ORD7"))
+
+    assert _told(stage) == ["GHOST_ORDER", "NONCE_BROKEN"]
+    assert "looks like L-0001" in stage.engine.status().halted_symbols["HPG"]
+
+
+def test_a_row_of_an_order_that_was_held_for_a_token_and_given_up_is_a_ghost():
+    stage = Stage()
+    intent = stage.buy()
+    stage.block_for_token(intent)
+    stage.pass_time(86_400)
+    assert _states(stage)[-1] is SendState.EXPIRED_LOCAL
+
+    stage.book(report_of(intent, "ORD9"))
+
+    assert _told(stage) == ["GHOST_ORDER"]
+    assert stage.engine.status().open_orders[0].order_id == "ORD9"
+    assert "HPG" in stage.engine.status().halted_symbols
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        *(SendState.REFUSED, SendState.NOT_SENT, SendState.NOT_PLACED),
+        *(SendState.EXPIRED_LOCAL, SendState.EOD_ABSENT),
+    ],
+)
+def test_a_restart_knows_enough_to_see_a_ghost(state):
+    intent = Stage().buy()
+    stored = StoredIntent(intent, state, None, attempt_of(intent, START, "ORD1"))
+
+    stage = Stage(recovery=Recovery(DAY, intents=(stored,)))
+    stage.book(report_of(intent, "ORD1"))
+    assert stage.engine.status().halted_symbols == {}
+    stage.book(report_of(intent, "ORD1"), report_of(intent, "ORD9"))
+
+    assert "ORD9 looks like L-0001" in stage.engine.status().halted_symbols["HPG"]
+
+
+# -------------------------------------------------------------------------------- the day's end
+
+
+def _next_day(stage):
+    stage.after(86_400)
+    stage.handle(TradingDayStarted(stage.now, DAY + timedelta(days=1)))
+    stage.handle(EarlierOrdersRead(stage.now, ()))
+    stage.handle(Reconciled(stage.now))
+
+
+@pytest.mark.parametrize(("executed", "is_halted"), [(0, False), (100, True)])
+def test_what_is_ambiguous_ends_with_its_day_and_halts_its_symbol_if_it_may_have_traded(
+    executed, is_halted
+):
+    stage, intent = _unknown()
+    stage.after(1).book(
+        report_of(intent, "ORD1", executed=executed), report_of(intent, "ORD2", executed=0)
+    )
+
+    _next_day(stage)
+
+    assert _states(stage)[-1] is SendState.EOD_ABSENT
+    assert stage.engine.status().unknown == ()
+    assert ("HPG" in stage.engine.status().halted_symbols) is is_halted
+    assert stage.told[-1][1].code == "EOD_ABSENT"
+    assert _told(stage)[-1] == "ORDER_ABSENT"
+
+
+def test_a_restart_goes_on_with_what_is_ambiguous_and_names_its_rows():
+    stage, intent = _unknown()
+    stage.after(1).book(report_of(intent, "ORD1"), report_of(intent, "ORD2"))
+    rows = {one.order_id: one for one in stage.all(OrderUpdated)}
+    stored = StoredIntent(intent, SendState.AMBIGUOUS, None, attempt_of(intent, START))
+
+    again = Stage(recovery=Recovery(DAY, intents=(stored,), orders=tuple(rows.values())))
+
+    [text] = again.engine.status().alerts
+    assert "may be ORD1, ORD2" in text

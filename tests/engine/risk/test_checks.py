@@ -103,6 +103,7 @@ REFUSED = [
     ("UNKNOWN_ORDERS", REQUEST, {"unknown": 2}, {}),
 ]
 PASSED = [
+    (SELL, {"unknown": 9, "unknown_in_account": 9}, {}),
     (REQUEST, {"when": When(start=time(9, 30), end=time(9, 31))}, {}),
     (REQUEST, {"instrument": replace(HPG, status=WARNED)}, {}),
     (MARKET, {"available": frozenset({OrderType.LO, OrderType.MP})}, {}),

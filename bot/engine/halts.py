@@ -1,0 +1,53 @@
+"""What is halted beside the whole bot and single symbols: an account's orders, trust in nonces.
+
+Each is journalled under a scope of its own, so that a restart keeps it, and ends when a person
+resumes with a reason. Reads and cancels go on.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from bot.domain.entry import ACCOUNT_SCOPE, FENCE_SCOPE, RunState, StateChanged
+from bot.engine.state import BY_ENGINE, State
+
+NONCES: Final = f"{FENCE_SCOPE}nonces"
+"""Halted: an unused nonce is no proof by itself."""
+
+
+def account_scope(account: str) -> str:
+    """Return the scope of an account's orders."""
+    return f"{ACCOUNT_SCOPE}{account}"
+
+
+def halt(state: State, scope: str, reason: str) -> None:
+    """Halt a scope until a person resumes."""
+    if scope not in state.halted_scopes:
+        state.halted_scopes[scope] = reason
+        _record(state, scope, RunState.RUNNING, RunState.HALTED, reason, BY_ENGINE)
+
+
+def resume(state: State, reason: str, by: str) -> None:
+    """Let every halted scope go on."""
+    for scope in sorted(state.halted_scopes):
+        _record(state, scope, RunState.HALTED, RunState.RUNNING, reason, by)
+    state.halted_scopes.clear()
+    state.refusals.clear()
+
+
+def objection(state: State, account: str) -> str | None:
+    """Return why no order of an account may leave; None: it may."""
+    return state.halted_scopes.get(account_scope(account)) if state.halted_scopes else None
+
+
+def alerts(state: State) -> Iterable[str]:
+    """Return what is halted, what goes on, and how it ends."""
+    end = 'When it is mended: bot resume --reason "…"'
+    for scope, reason in state.halted_scopes.items():
+        if scope == NONCES:
+            yield f"nonces are not trusted: {reason}. Orders are looked for longer. {end}"
+        else:
+            yield f"no order is sent: {reason}. Reads and cancels go on. {end}"
+
+
+def _record(state: State, scope: str, before: RunState, to: RunState, reason: str, by: str) -> None:
+    state.record(StateChanged(state.now, before, to, reason, by, scope=scope))
