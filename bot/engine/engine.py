@@ -22,7 +22,7 @@ from bot.domain.quote import ClosesRead
 from bot.domain.rulebook import Rulebook
 from bot.engine import belief, clocks, day, gate, market, operator, wake
 from bot.engine.gate import ENGINE_FAULT, guarded
-from bot.engine.orders import amends, asks, cancels, recover, reports, sends, unknown
+from bot.engine.orders import amends, asks, cancels, doubts, recover, reports, sends, unknown
 from bot.engine.risk import accounts
 from bot.engine.settings import (
     EngineSettings,
@@ -160,6 +160,8 @@ class Engine:
             guarded(state, "the end of a standstill", clocks.advance, state)
         if index.pending:
             guarded(state, "open questions", unknown.advance, state)
+        if index.looks:
+            guarded(state, "second looks", doubts.look_again, state)
         if RunState.STOPPING in state.gate.causes:
             guarded(state, "the stop", operator.stop_if_settled, state)
         return state.drain()
@@ -223,7 +225,7 @@ def _poll(state: State) -> None:
 def _deadlines(state: State) -> Iterator[datetime | None]:
     """Yield when something is due by the clock, past or ahead: nothing has a timer of its own."""
     index = state.index
-    for deadlines in (index.order_polls, index.intent_polls, index.expiries):
+    for deadlines in (index.order_polls, index.intent_polls, index.expiries, index.looks):
         if deadlines:
             yield deadlines.next_after(state.now)
     for held in sends.held(state) if index.held else ():

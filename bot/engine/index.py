@@ -208,6 +208,7 @@ class Index:
         self.order_polls = Deadlines[TrackedOrder]()
         self.intent_polls = Deadlines[TrackedIntent]()
         self.expiries = Deadlines[TrackedOrder]()
+        self.looks = Deadlines[TrackedOrder]()
         self._alike = Groups[Fingerprint, TrackedIntent]()
 
     # -------------------------------------------------------------------------- what comes and goes
@@ -260,14 +261,17 @@ class Index:
         for group in (self.open, self.open_in, self.orders_at_market):
             group.put(order, None)
         self.reserved.put(order, None)
-        self.order_polls.put(order, None)
-        self.expiries.put(order, None)
+        for deadlines in (self.order_polls, self.expiries, self.looks):
+            deadlines.put(order, None)
 
     # ------------------------------------------------------------------------------ at each move
 
     def _file_order(self, order: TrackedOrder, moved: str) -> None:
         """Put an order where it belongs now that one of its fields has moved."""
         row, is_open = order.row, order.is_open
+        self.looks.put(order, order.look.due if order.look else None)
+        if moved == "look":
+            return
         poll = order.poll if is_open else None
         self.order_polls.put(order, poll.due if poll else None)
         if moved == "poll":

@@ -197,22 +197,21 @@ class TrackedAmend(Watched):
 class TrackedOrder(Watched):
     """An order that the broker has given an id, ours or not.
 
-    `requested_at` is the request start of the newest row merged; `executed_at` of the row that last
-    raised the executed quantity. `change` is an amendment whose PUT may take effect: until its
-    verdict the order counts with the larger of both values. `also_open` are shares that work under
-    another id of it.
+    `requested_at` is the request start of the newest row merged, `look` when it is asked for by its
+    id. `change` is an amendment whose PUT may take effect: until its verdict the order counts with
+    the larger of both values. `also_open` are shares that work under another id of it.
     """
 
-    WATCHED = frozenset({"row", "expires_at", "poll", "change", "also_open"})
+    WATCHED = frozenset({"row", "expires_at", "poll", "change", "also_open", "look"})
 
     row: OrderUpdated
     requested_at: datetime = BEGINNING
-    executed_at: datetime = BEGINNING
     may_cancel: bool | None = None
     expires_at: datetime | None = None
     poll: BackOff | None = None
     change: TrackedAmend | None = None
     also_open: int = 0
+    look: BackOff | None = None
     shown: Shown = field(default_factory=Shown)
 
     @property

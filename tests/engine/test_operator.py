@@ -141,8 +141,7 @@ def test_an_order_approved_before_may_still_meet_the_broker_without_a_token():
 def test_an_order_in_a_symbol_that_is_halted_meanwhile_must_not_leave():
     stage = Stage()
     intent = stage.working()
-    stage.after(1).book(report_of(intent, executed=100))
-    stage.after(1).book(report_of(intent, executed=0, state=OrderState.ACCEPTED))
+    stage.after(1).book(report_of(intent, executed=-100))
 
     reason = stage.engine.reason_not_to_send(intent)
 

@@ -1,41 +1,92 @@
-"""Whether a row is taken: only one that is about its order, and true of it, changes anything.
+"""Whether a row is taken: only one that is about its order, true of it, and no old one.
 
 A row under an order's id that is about another one, or whose figures can't be, halts the symbol at
 once: its fills would be somebody else's. One with a quantity or a day that nothing of ours explains
 may still be meant for it: nothing of it is taken, nothing is bought in the symbol and the order is
 asked for by its id, until a row belongs to it again.
+
+A row that goes back is an old one, as a node that lags shows it: it is counted and changes nothing.
+It is a correction, and halts the symbol, when a second look shows the same again, no row between
+them went on from where the order was, and the second was asked for later than any node may lag. A
+row that had been taken before is old, whatever comes after.
 """
+
+from collections.abc import Iterator
+from datetime import timedelta
+from enum import Enum, auto
+from typing import Final
 
 from bot.domain.entry import Numbers, OrderUpdated
 from bot.domain.message import ReadOrder
-from bot.domain.order import OrderReport, type_word
+from bot.domain.order import TERMINAL_STATES, OrderReport, type_word
+from bot.domain.order_status import shown_state
+from bot.domain.status_moves import ENDS, Move, move_of
 from bot.engine.orders.merging import belongs, contradiction
+from bot.engine.shown import Figures
 from bot.engine.state import State
-from bot.engine.tracked import TrackedOrder
+from bot.engine.tracked import BackOff, TrackedOrder
+
+SECOND_LOOK: Final = timedelta(seconds=5)
+"""A row that goes back is looked for again at least this long after it was first asked for."""
+LAG_MAX: Final = timedelta(seconds=40)
+"""How old the answer of a lagging node may be (30 s, and the 10 s that an answer may take): one
+that was asked for later than this after a row shows what came after that row."""
+OLD_FOR: Final = timedelta(seconds=60)
+"""An order whose rows go back for this long is shown for as long as they do."""
+LOOKS: Final = (SECOND_LOOK, SECOND_LOOK, SECOND_LOOK)
+"""How far apart the looks at an order are whose row goes back; a lost answer costs one."""
 
 
-def is_refused(state: State, order: TrackedOrder, report: OrderReport) -> bool:
-    """Tell whether nothing of a row may be taken; if so, say why and hold back what it puts in
-    doubt.
+class Trust(Enum):
+    """How much of a row is taken: nothing, its executed quantity alone, or all."""
+
+    NOTHING = auto()
+    FIGURES = auto()
+    WHOLE = auto()
+
+
+def judge(state: State, order: TrackedOrder, report: OrderReport, source: str) -> Trust:
+    """Say how much of a row may be taken; alert, hold or halt where it can't be.
+
+    The status of a place's answer is none that a row could fall behind.
+    """
+    if _is_foreign(state, order, report):
+        return Trust.NOTHING
+    shown, trust = order.shown, Trust.FIGURES
+    if report.requested_at >= order.requested_at:
+        before = order.row.broker_status
+        move = move_of(before, report.status) if shown.rows else Move.TOLERATED
+        why = _goes_back(order, report, move)
+        if why:
+            _set_back(state, order, report, why)
+            return Trust.NOTHING
+        trust, shown.taken_at, shown.old_since, shown.back = Trust.WHOLE, state.now, None, None
+        if order.look is not None:
+            order.look = None
+        if move is Move.IMPOSSIBLE:
+            trust = Trust.FIGURES
+            text = (
+                f"{words_of(order.row)}: the broker's row went from {before} to {report.status},"
+                f" which no order does. It stays {order.row.state} here, its fills are counted."
+                " Look at it in the broker's app."
+            )
+            _alert(state, "STATUS_IMPOSSIBLE", text, order.row, report, f"{before} {report.status}")
+        elif move is Move.CORRECTION and not order.is_open:
+            trust = Trust.FIGURES
+    if source != "place":
+        shown.remember(_figures_of(report))
+    return trust
+
+
+def _is_foreign(state: State, order: TrackedOrder, report: OrderReport) -> bool:
+    """Tell whether a row is about another order, or can't be true of any; hold what it calls in
+    question.
     """
     row, shown = order.row, order.shown
     _learn_totals(state, order, report)
     wrong = contradiction(row, report, shown.totals)
-    executed = report.executed_quantity
-    if (
-        wrong is None
-        and executed < row.executed_quantity
-        and (report.requested_at > order.executed_at)
-    ):
-        wrong = f"executed quantity fell from {row.executed_quantity:,} to {executed:,}"
     if wrong is not None:
-        text = (
-            f"{words_of(row)}: the broker's row under its id can't be true: {wrong}. Nothing of it"
-            f" is taken and no new order goes out in {row.symbol}. Compare order and holding with"
-            " what the broker shows elsewhere, then resume."
-        )
-        _alert(state, "ROW_CONTRADICTS", text, row, report, wrong)
-        state.halt_symbol(row.symbol, f"{row.order_id}: {wrong}")
+        _contradict(state, "ROW_CONTRADICTS", order, report, wrong)
         return True
     if state.chains.first(report.order_id) != row.order_id:
         strange: str | None = f"it names {report.order_id or 'no id'}"
@@ -54,6 +105,61 @@ def is_refused(state: State, order: TrackedOrder, report: OrderReport) -> bool:
     return True
 
 
+# ------------------------------------------------------------------------------------- old rows
+
+
+def _goes_back(order: TrackedOrder, report: OrderReport, move: Move) -> str:
+    """Return in what a row goes back behind what is known, empty when in nothing.
+
+    A status alone does not once an order has ended: nodes may name one end differently. Nor does an
+    end's that did not end it, as when an amendment gave the order another id.
+    """
+    row, state = order.row, shown_state(report)
+    if report.executed_quantity < row.executed_quantity:
+        fell = f"from {row.executed_quantity:,} to {report.executed_quantity:,}"
+        return f"executed quantity fell {fell}"
+    if not order.is_open:
+        is_open = state not in TERMINAL_STATES and report.remaining_quantity > 0
+        return f"it had ended as {row.state} and is {report.status!r} again" if is_open else ""
+    if move is Move.CORRECTION and row.broker_status not in ENDS:
+        return f"its status went back from {row.broker_status} to {report.status}"
+    is_other = report.price is not None and report.price != row.price
+    is_other = order.change is None and (is_other or report.quantity != row.quantity)
+    was_taken = is_other and _figures_of(report) in order.shown.rows
+    return "it shows what was there before an amendment" if was_taken else ""
+
+
+def _set_back(state: State, order: TrackedOrder, report: OrderReport, why: str) -> None:
+    """Count an old row; the second that agrees, with no sign of being one, is a correction."""
+    shown, figures, asked_at = order.shown, _figures_of(report), report.requested_at
+    state.counts["stale_rows"] += 1
+    text = (
+        f"{words_of(order.row)}: the broker has answered with an old row ({why}). It changes"
+        " nothing, and the order is looked at again. Nothing is to be done."
+    )
+    _alert(state, "STALE_ROW", text, order.row, report, why)
+    if shown.old_since is None:
+        shown.old_since = state.now
+    shown.taken_at = shown.taken_at or state.now
+    if figures in shown.rows:
+        return
+    if shown.back is None or shown.back[0] != figures:
+        shown.back = figures, asked_at
+    else:
+        is_late = asked_at - shown.taken_at >= LAG_MAX
+        if is_late and asked_at - shown.back[1] >= SECOND_LOOK:
+            _contradict(state, "ROW_CORRECTED", order, report, why)
+            return
+    if order.look is None:
+        due = max(shown.back[1] + SECOND_LOOK, shown.taken_at + LAG_MAX)
+        order.look = BackOff(max(due, state.now))
+
+
+def _figures_of(report: OrderReport) -> Figures:
+    executed, cancelled = report.executed_quantity, report.cancelled_quantity
+    return report.status, report.quantity, report.price, executed, cancelled
+
+
 def ask_again(state: State, order: TrackedOrder) -> None:
     """Ask for an order by its id, whose row of the day order book may be another one's."""
     if order.shown.doubt and order.is_open:
@@ -61,9 +167,27 @@ def ask_again(state: State, order: TrackedOrder) -> None:
         state.command(ReadOrder(order.row.order_id, why))
 
 
-def alerts(state: State) -> tuple[str, ...]:
-    """Return which orders the broker shows in a way that can't be taken, in words."""
-    return tuple(_ambiguous(order) for order in state.open_orders() if order.shown.doubt)
+def look_again(state: State) -> None:
+    """Ask for the orders by their id whose time for another look has come."""
+    for order in state.index.looks.ripe(state.now):
+        assert order.look is not None, "what falls due is looked at"
+        is_last = order.look.step + 1 >= len(LOOKS)
+        order.look = None if is_last else order.look.advanced(state.now, LOOKS)
+        state.command(ReadOrder(order.row.order_id, "a second look"))
+
+
+def alerts(state: State) -> Iterator[str]:
+    """Yield which orders the broker shows in a way that can't be taken."""
+    for order in state.orders.values():
+        since = order.shown.old_since
+        if order.shown.doubt and order.is_open:
+            yield _ambiguous(order)
+        if since is not None and state.now - since >= OLD_FOR:
+            yield (
+                f"{words_of(order.row)}: it is {order.row.state} here, and for"
+                f" {round((state.now - since).total_seconds())} s the broker has shown an earlier"
+                " state of it. Compare it with the broker's app."
+            )
 
 
 def _ambiguous(order: TrackedOrder) -> str:
@@ -109,6 +233,22 @@ def facts_of(row: OrderUpdated) -> Numbers:
         "price": row.price,
         "order_type": row.order_type,
     }
+
+
+def _contradict(
+    state: State, code: str, order: TrackedOrder, report: OrderReport, wrong: str
+) -> None:
+    """Halt the symbol of a row that can't be put together with what is known."""
+    row = order.row
+    is_corrected = code == "ROW_CORRECTED"
+    what = "shows again" if is_corrected else "can't be true"
+    text = (
+        f"{words_of(row)}: the broker's row under its id {what}: {wrong}. Nothing of it is taken"
+        f" and no new order goes out in {row.symbol}. Compare order and holding with what the"
+        " broker shows elsewhere, then resume."
+    )
+    _alert(state, code, text, row, report, wrong)
+    state.halt_symbol(row.symbol, f"{row.order_id}: {wrong}")
 
 
 def _alert(

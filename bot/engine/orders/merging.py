@@ -11,23 +11,40 @@ from datetime import datetime
 
 from bot.domain.entry import OrderUpdated
 from bot.domain.order import TERMINAL_STATES, Intent, OrderReport, OrderResult
-from bot.domain.order_status import settled
+from bot.domain.order_status import settled, shown_state
 
 
 def merged(row: OrderUpdated, report: OrderReport, *, is_newer: bool) -> OrderUpdated:
-    """Return the row with the report in it. `is_newer`: asked for after all rows before."""
+    """Return the row with the report in it. `is_newer`: asked for after all rows before, and its
+    status may follow; else the executed quantity alone is taken, and the status that came with the
+    last of it.
+    """
     executed, amount = row.executed_quantity, row.executed_amount
     if report.executed_quantity > executed:
         executed, amount = report.executed_quantity, report.executed_amount
     if row.state in TERMINAL_STATES:
-        is_same = executed == row.executed_quantity
-        return row if is_same else replace(row, executed_quantity=executed, executed_amount=amount)
+        # The same end by another name, or one that is told of only now: MATCHED_ALL, COMPLETED.
+        is_told = is_newer and shown_state(report) is row.state
+        status = report.status if is_told else row.broker_status
+        if (executed, status) == (row.executed_quantity, row.broker_status):
+            return row
+        return replace(
+            row, executed_quantity=executed, executed_amount=amount, broker_status=status
+        )
     if not is_newer:
         cancelled = row.cancelled_quantity
         remaining = row.quantity - executed - cancelled
         sums = {"executed": executed, "remaining": remaining, "cancelled": cancelled}
         state = settled(row.state, quantity=row.quantity, **sums)
-        return replace(row, executed_quantity=executed, executed_amount=amount, state=state)
+        # What shows all of it executed is newer than any row that does not.
+        status = report.status if state in TERMINAL_STATES else row.broker_status
+        return replace(
+            row,
+            executed_quantity=executed,
+            executed_amount=amount,
+            state=state,
+            broker_status=status,
+        )
     state = settled(
         report.state,
         quantity=report.quantity,

@@ -20,6 +20,7 @@ from bot.domain.order_status import shown_state
 from bot.engine import wake
 from bot.engine.gate import IllegalMove
 from bot.engine.orders import cancels, doubts
+from bot.engine.orders.doubts import Trust
 from bot.engine.orders.merging import merged
 from bot.engine.risk.accounts import add_flow, pause_after_loss
 from bot.engine.state import State
@@ -162,7 +163,7 @@ def external_order(state: State, report: OrderReport, note: str) -> None:
         note=note,
     )
     asked_at = report.requested_at
-    state.index.track_order(TrackedOrder(row, asked_at, asked_at, report.may_cancel))
+    state.index.track_order(TrackedOrder(row, asked_at, report.may_cancel))
     _record(state, row, None, report, "book")
 
 
@@ -186,22 +187,22 @@ def apply(state: State, order: TrackedOrder, report: OrderReport, source: str) -
             cancelled_quantity=0,
             remaining_quantity=report.quantity - report.executed_quantity,
         )
-    if doubts.is_refused(state, order, report):
+    trust = doubts.judge(state, order, report, source)
+    if trust is Trust.NOTHING:
         return False
-    is_newer = report.requested_at >= order.requested_at
-    is_back = not order.is_open and is_newer and shown_state(report) not in TERMINAL_STATES
-    if is_back and report.remaining_quantity > 0:
-        # It stays ended, and nothing new goes out in its symbol until an operator has looked.
-        was = f"{report.order_id} had ended as {before.state}"
-        state.halt_symbol(report.symbol, f"{was} and is {report.status!r} again")
-    after = _row_after(state, order, merged(before, report, is_newer=is_newer))
-    if after.executed_quantity > before.executed_quantity:
-        order.executed_at = report.requested_at
-    if is_newer:
+    is_newest = report.requested_at >= order.requested_at
+    is_whole = trust is Trust.WHOLE
+    after = _row_after(state, order, merged(before, report, is_newer=is_whole))
+    if is_newest:
         order.requested_at, order.may_cancel = report.requested_at, report.may_cancel
     if report.state is None:
-        text = f"{report.order_id}: status {report.status!r} is unknown; taken as live"
-        state.alert_once(f"status {report.status}", text, symbol=report.symbol)
+        text = (
+            f"{doubts.words_of(before)}: status {report.status!r} is unknown; taken as live, never"
+            " as its end. Look at the order in the broker's app if it stays so."
+        )
+        facts = {**doubts.facts_of(before), "status": report.status}
+        about, symbol = report.status or "none", report.symbol
+        state.alert("STATUS_UNKNOWN", text, facts, about=about, symbol=symbol)
     if after is before or after == before:
         return True
     cancel, note = state.cancels.get(before.order_id), after.note
@@ -228,8 +229,13 @@ def _row_after(state: State, order: TrackedOrder, after: OrderUpdated) -> OrderU
         after = replace(after, state=OrderState.PENDING_REPLACE)
     if after.state is not before.state and after.state not in ORDER_MOVES[before.state]:
         move = f"{before.state} to {after.state} ({after.broker_status})"
-        text = f"{before.order_id}: {move} is no move"
-        state.alert_once(f"move {text}", text, symbol=before.symbol)
+        text = (
+            f"{doubts.words_of(before)}: the broker's row went from {move}, which is no move. It"
+            f" stays {before.state} here. Look at it in the broker's app."
+        )
+        facts = {**doubts.facts_of(before), "from": before.state, "to": after.state}
+        about = f"{before.order_id} {move}"
+        state.alert("MOVE_IMPOSSIBLE", text, facts, about=about, symbol=before.symbol)
         after = replace(after, state=before.state)
     if after.intent_id is None:
         return after

@@ -138,17 +138,6 @@ def test_an_order_whose_first_row_cannot_be_true_is_still_ours_and_in_the_journa
     assert stage.entries_of_order().state is S.FILLED
 
 
-def test_an_ended_order_that_works_again_stays_ended_and_halts_the_symbol():
-    stage = Stage()
-    intent = stage.working(500)
-    stage.after(1).book(report_of(intent, cancelled=500, state=S.CANCELLED, status="CANCELLED"))
-
-    stage.after(1).book(report_of(intent, status="SENT"))
-
-    assert stage.entries_of_order().state is S.CANCELLED
-    assert "had ended as CANCELLED" in stage.engine.status().halted_symbols["HPG"]
-
-
 def test_an_older_row_of_an_ended_order_is_no_news():
     stage = Stage()
     intent = stage.working(500)

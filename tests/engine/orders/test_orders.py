@@ -212,8 +212,9 @@ def test_an_unknown_status_is_live_and_alerted_once():
         stage.after(1).book(report_of(intent, state=None, status="HOVERING", raw=str(number)))
 
     assert stage.entries_of_order().state is OrderState.ACCEPTED
-    alerts = [note.text for note in stage.all(Note) if note.kind == "ALERT"]
-    assert alerts == ["ORD1: status 'HOVERING' is unknown; taken as live"]
+    [alert] = [note for note in stage.all(Note) if note.kind == "ALERT"]
+    assert (alert.numbers["alert"], alert.numbers["status"]) == ("STATUS_UNKNOWN", "HOVERING")
+    assert "status 'HOVERING' is unknown; taken as live" in alert.text
 
 
 def test_an_external_order_is_counted_and_never_touched():

@@ -1,0 +1,291 @@
+"""Rows that go back: ignored as old ones, and believed only at a second, later look."""
+
+from dataclasses import replace
+from datetime import timedelta
+from random import Random
+
+import pytest
+
+from bot.domain.entry import Fill, Note, Transition
+from bot.domain.message import ReadOrder, TodaysOrdersRead
+from bot.domain.order import OrderReport, OrderState
+from bot.engine.orders.doubts import LAG_MAX, OLD_FOR, SECOND_LOOK
+from tests.engine.stage import ACCOUNT, Stage, report_of
+
+S = OrderState
+LAG_S, LOOK_S = LAG_MAX.total_seconds(), SECOND_LOOK.total_seconds()
+
+
+def _partly_filled(executed: int = 200):
+    stage = Stage()
+    intent = stage.working(500)
+    stage.after(1).book(report_of(intent, executed=executed))
+    return stage, intent
+
+
+def _cancelled():
+    stage = Stage()
+    intent = stage.working(500)
+    stage.after(1).book(report_of(intent))
+    row = report_of(intent, cancelled=500, state=S.CANCELLED, status="CANCELLED")
+    stage.after(1).book(row)
+    return stage, intent
+
+
+def _alerts(stage: Stage) -> list[str]:
+    return [str(n.numbers.get("alert")) for n in stage.all(Note) if n.kind == "ALERT"]
+
+
+def _halted(stage: Stage) -> bool:
+    return bool(stage.engine.status().halted_symbols)
+
+
+BACK = [
+    {"executed": 100},
+    {"executed": 200, "status": "WAITING_TO_SEND"},
+]
+
+
+@pytest.mark.parametrize("changes", BACK)
+def test_a_row_that_goes_back_changes_nothing_and_is_told_once(changes):
+    stage, intent = _partly_filled()
+    before = stage.entries_of_order()
+
+    for _ in range(3):
+        stage.after(1).book(report_of(intent, **changes))
+
+    assert stage.entries_of_order() == before
+    assert _alerts(stage) == ["STALE_ROW"]
+    assert stage.engine.status().counts["stale_rows"] == 3
+    assert not _halted(stage)
+
+
+@pytest.mark.parametrize("changes", BACK)
+def test_a_second_look_that_agrees_is_a_correction_and_halts(changes):
+    stage, intent = _partly_filled()
+    before = stage.entries_of_order()
+    stage.after(1).book(report_of(intent, **changes))
+
+    stage.after(LAG_S).book(report_of(intent, **changes))
+
+    assert _halted(stage)
+    assert _alerts(stage)[:2] == ["STALE_ROW", "ROW_CORRECTED"]
+    assert stage.entries_of_order() == before
+
+
+def test_an_ended_order_that_works_again_is_looked_at_again_and_then_halts():
+    stage, intent = _cancelled()
+    back = report_of(intent, executed=100)
+
+    stage.after(LAG_S).book(back)
+    assert not _halted(stage)
+    # Nothing of it polls any more: it has a look of its own.
+    assert stage.due() <= stage.now + SECOND_LOOK
+    looks = [one.order_id for one in stage.pass_time(LOOK_S) if isinstance(one, ReadOrder)]
+    assert looks == ["ORD1"]
+    stage.row(back)
+
+    assert stage.entries_of_order().state is S.CANCELLED
+    assert "it had ended as CANCELLED" in stage.engine.status().halted_symbols["HPG"]
+
+
+def test_a_second_look_within_five_seconds_confirms_nothing():
+    stage, intent = _partly_filled()
+    stage.after(LAG_S).book(report_of(intent, executed=100))
+
+    stage.after(LOOK_S - 0.1).book(report_of(intent, executed=100))
+    assert not _halted(stage)
+
+    stage.after(0.1).book(report_of(intent, executed=100))
+    assert _halted(stage)
+
+
+def test_while_a_node_may_lag_nothing_is_confirmed():
+    stage, intent = _partly_filled()
+    stage.after(1).book(report_of(intent, executed=100))
+
+    stage.after(LAG_S - 1.1).book(report_of(intent, executed=100))
+
+    assert not _halted(stage)
+
+
+def test_a_row_that_goes_on_between_two_that_go_back_says_that_they_are_old():
+    stage, intent = _partly_filled()
+    stage.after(1).book(report_of(intent, executed=100))
+    stage.after(LAG_S).book(report_of(intent, executed=200))
+
+    stage.after(LOOK_S).book(report_of(intent, executed=100))
+
+    assert not _halted(stage)
+
+
+def test_a_row_that_was_taken_before_is_old_whatever_comes_after():
+    stage, intent = _cancelled()
+
+    for _ in range(20):
+        stage.after(60).book(report_of(intent))
+
+    assert not _halted(stage)
+    assert stage.entries_of_order().state is S.CANCELLED
+
+
+def test_what_goes_on_being_old_is_shown_until_a_row_goes_on():
+    stage, intent = _cancelled()
+    stage.after(1).book(report_of(intent))
+    assert stage.engine.status().alerts == ()
+
+    stage.after(OLD_FOR.total_seconds()).book(report_of(intent))
+    [standing] = stage.engine.status().alerts
+    assert "it is CANCELLED here, and for 60 s the broker has shown an earlier state" in standing
+
+    end = report_of(intent, cancelled=500, state=S.CANCELLED, status="CANCELLED")
+    stage.after(1).book(end)
+    assert stage.engine.status().alerts == ()
+
+
+def test_the_status_of_a_place_s_answer_is_none_to_fall_behind():
+    stage = Stage()
+    intent = stage.working(500)
+
+    for _ in range(3):
+        stage.after(LAG_S).book(report_of(intent, status="WAITING_TO_SEND"))
+
+    assert (_alerts(stage), _halted(stage)) == ([], False)
+    assert stage.entries_of_order().broker_status == "WAITING_TO_SEND"
+
+
+def test_a_lost_second_look_costs_one_try():
+    stage, intent = _cancelled()
+    stage.after(LAG_S).book(report_of(intent, executed=100))
+
+    asked = [bool(stage.pass_time(LOOK_S)) for _ in range(6)]
+
+    assert asked == [True, True, True, False, False, False]
+
+
+def test_a_price_of_before_an_amendment_is_old():
+    stage, intent = _partly_filled()
+    stage.after(1).book(report_of(intent, executed=200, price=27_100))
+
+    stage.after(1).book(report_of(intent, executed=200))
+
+    assert stage.entries_of_order().price == 27_100
+
+
+def test_the_same_end_by_another_name_is_no_step_back():
+    stage, intent = _partly_filled()
+    filled = report_of(intent, executed=500, status="MATCHED_ALL", state=S.FILLED)
+    stage.after(1).book(filled)
+
+    for _ in range(3):
+        stage.after(LAG_S).book(report_of(intent, executed=500, status="SENT"))
+    stage.after(1).book(replace(filled, status="COMPLETED"))
+
+    assert (_alerts(stage), _halted(stage)) == ([], False)
+    assert stage.entries_of_order().broker_status == "COMPLETED"
+
+
+def test_an_impossible_move_is_told_once_and_its_fills_are_counted():
+    stage, intent = _partly_filled()
+    stage.after(1).book(report_of(intent, executed=200, status="MATCHED"))
+
+    rejected = report_of(intent, executed=300, status="REJECTED", state=S.REJECTED)
+    for _ in range(3):
+        stage.after(LAG_S).book(rejected)
+
+    row = stage.entries_of_order()
+    assert (row.state, row.executed_quantity) == (S.PARTIALLY_FILLED, 300)
+    assert _alerts(stage) == ["STATUS_IMPOSSIBLE"]
+
+
+def test_a_row_asked_for_before_the_answer_names_the_status_that_filled_it():
+    stage = Stage()
+    intent = stage.buy()
+    early = stage.now
+    stage.after(2).accept(intent)
+    filled = report_of(intent, executed=100, status="MATCHED_ALL", state=S.FILLED)
+
+    stage.after(1).book(filled, asked_at=early)
+
+    row = stage.entries_of_order()
+    assert (row.state, row.broker_status) == (S.FILLED, "MATCHED_ALL")
+    last = [one for one in stage.entries if isinstance(one, Transition)][-1]
+    assert (last.to_state, last.broker_status) == (S.FILLED, "MATCHED_ALL")
+
+
+# ------------------------------------------------------------------------------ many mixed reads
+
+STORIES = 10_000
+STEPS = (
+    (0, 0, S.ACCEPTED, "WAITING_TO_SEND"),
+    (0, 0, S.ACCEPTED, "SENT"),
+    (100, 0, S.ACCEPTED, "SENT"),
+    (200, 0, S.ACCEPTED, "MATCHED"),
+    (300, 0, S.ACCEPTED, "MATCHED"),
+)
+ENDS = (
+    (300, 200, S.CANCELLED, "CANCELLED"),
+    (500, 0, S.FILLED, "MATCHED_ALL"),
+    (300, 200, S.EXPIRED, "EXPIRED"),
+    (300, 200, S.ACCEPTED, "SENT"),
+)
+
+
+def _truths(intent, end) -> list[OrderReport]:
+    return [
+        report_of(intent, executed=done, cancelled=gone, state=state, status=status)
+        for done, gone, state, status in (*STEPS, end)
+    ]
+
+
+def _mixed(dice: Random, placed: Stage, intent) -> tuple[list[OrderReport], list[TodaysOrdersRead]]:
+    """A life of an order, and reads of it of which every third is up to 30 s old, as they come."""
+    truths = _truths(intent, dice.choice(ENDS))
+    changes, at = [], placed.now
+    for _ in truths:
+        at += timedelta(seconds=dice.choice((0.1, 1, 4, 15)))
+        changes.append(at)
+    reads, asked = [], placed.now
+    while asked < at + timedelta(seconds=60):
+        asked += timedelta(seconds=dice.choice((0.5, 1, 2, 4, 8, 15)))
+        lag = timedelta(seconds=dice.uniform(1, 30)) if dice.random() < 1 / 3 else timedelta()
+        seen = [row for row, since in zip(truths, changes, strict=True) if since <= asked - lag]
+        came = asked + timedelta(seconds=dice.choice((0.01, 0.3, 3, 8)))
+        rows = (replace(seen[-1], requested_at=asked),) if seen else ()
+        reads.append(TodaysOrdersRead(came, ACCOUNT, rows, asked))
+    final = asked + timedelta(seconds=30)
+    last = (replace(truths[-1], requested_at=final),)
+    return truths, [
+        *sorted(reads, key=lambda r: r.at),
+        TodaysOrdersRead(final, ACCOUNT, last, final),
+    ]
+
+
+def _told(seed: int) -> tuple[object, ...]:
+    dice = Random(seed)
+    stage = Stage()
+    intent = stage.working(500)
+    truths, reads = _mixed(dice, stage, intent)
+    for read in reads:
+        stage.now = read.at
+        stage.handle(read)
+    end, row = truths[-1], stage.entries_of_order()
+    fills = stage.all(Fill)
+    wanted = (end.executed_quantity, end.executed_amount, end.status, False)
+    executed, amount = sum(f.quantity for f in fills), sum(f.amount for f in fills)
+    found = (executed, amount, row.broker_status, _halted(stage))
+    is_open = any(one.order_id == "ORD1" for one in stage.engine.status().open_orders)
+    assert (found, is_open, seed) == (wanted, False, seed)
+    return found
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_any_mix_of_late_and_old_reads_ends_in_the_truth_and_halts_nothing(part):
+    for seed in range(part * 10, part * 10 + 10):
+        _told(seed)
+
+
+if __name__ == "__main__":
+    for number in range(STORIES):
+        _told(number)
+    print(f"{STORIES:,} mixes, one end each, 0 halts")  # noqa: T201
