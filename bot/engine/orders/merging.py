@@ -19,18 +19,16 @@ def merged(row: OrderUpdated, report: OrderReport, *, is_newer: bool) -> OrderUp
     status may follow; else the executed quantity alone is taken, and the status that came with the
     last of it.
     """
-    executed, amount = row.executed_quantity, row.executed_amount
-    if report.executed_quantity > executed:
+    known = row
+    if report.executed_quantity > row.executed_quantity:
         executed, amount = report.executed_quantity, report.executed_amount
+        known = replace(row, executed_quantity=executed, executed_amount=amount)
+    executed = known.executed_quantity
     if row.state in TERMINAL_STATES:
         # The same end by another name, or one that is told of only now: MATCHED_ALL, COMPLETED.
         is_told = is_newer and shown_state(report) is row.state
-        status = report.status if is_told else row.broker_status
-        if (executed, status) == (row.executed_quantity, row.broker_status):
-            return row
-        return replace(
-            row, executed_quantity=executed, executed_amount=amount, broker_status=status
-        )
+        is_same = not is_told or report.status == row.broker_status
+        return known if is_same else replace(known, broker_status=report.status)
     if not is_newer:
         cancelled = row.cancelled_quantity
         remaining = row.quantity - executed - cancelled
@@ -38,13 +36,7 @@ def merged(row: OrderUpdated, report: OrderReport, *, is_newer: bool) -> OrderUp
         state = settled(row.state, quantity=row.quantity, **sums)
         # What shows all of it executed is newer than any row that does not.
         status = report.status if state in TERMINAL_STATES else row.broker_status
-        return replace(
-            row,
-            executed_quantity=executed,
-            executed_amount=amount,
-            state=state,
-            broker_status=status,
-        )
+        return replace(known, state=state, broker_status=status)
     state = settled(
         report.state,
         quantity=report.quantity,
@@ -55,7 +47,7 @@ def merged(row: OrderUpdated, report: OrderReport, *, is_newer: bool) -> OrderUp
     # Most rows of a poll show nothing new: only a changed one is worth a copy.
     is_same = (
         state is row.state
-        and executed == row.executed_quantity
+        and known is row
         and report.quantity == row.quantity
         and report.status == row.broker_status
         and report.cancelled_quantity == row.cancelled_quantity
@@ -66,12 +58,10 @@ def merged(row: OrderUpdated, report: OrderReport, *, is_newer: bool) -> OrderUp
     if is_same:
         return row
     return replace(
-        row,
+        known,
         quantity=report.quantity,
         order_type=report.order_type or row.order_type,
         price=report.price if report.price is not None else row.price,
-        executed_quantity=executed,
-        executed_amount=amount,
         cancelled_quantity=report.cancelled_quantity,
         broker_status=report.status,
         reason=report.message or row.reason,
