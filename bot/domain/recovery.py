@@ -23,6 +23,22 @@ class StoredIntent:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredAmend:
+    """An amendment without a verdict: what was asked, and its PUT. `order_id` is the order's first
+    id, `old` the value that was to change, `outcome` that of the answer where one was heard.
+    """
+
+    order_id: str
+    attempt: AttemptStarted
+    outcome: str | None
+    limit_price: int | None
+    quantity: int | None
+    old: int | None
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class RecoveredStrategy:
     """A strategy's own shares and cost per symbol, from its fills; today's counts and result."""
 
@@ -49,6 +65,9 @@ class Recovery:
     """Unresolved ones of any day, and all of today's."""
     orders: tuple[OrderUpdated, ...] = ()
     """Today's orders and every one not terminal, newest state each, own and external."""
+    amends: tuple[StoredAmend, ...] = ()
+    later_ids: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """order id -> the ids that amendments have given today's order since, the oldest first"""
     strategies: Mapping[str, RecoveredStrategy] = field(default_factory=dict)
     recent_fills: tuple[tuple[date, Fill], ...] = ()
     """With their trading dates, of as many days back as a settlement over Tet may take."""

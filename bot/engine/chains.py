@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
+from bot.domain.entry import OrderUpdated
 from bot.domain.message import (
     AmendAnswered,
     AmendOrder,
@@ -164,10 +165,10 @@ class Chains:
             return replace(event, order_id=first)
         return event
 
-    def restore(self, order: TrackedOrder, ids: Iterable[str], now: datetime) -> None:
+    def restore(self, row: OrderUpdated, ids: Iterable[str], now: datetime) -> None:
         """Take over the later ids that an earlier run has seen; their rows are read again."""
-        first = order.row.order_id
-        self._of[first] = Chain([first, *ids], order.row.quantity, now)
+        first = row.order_id
+        self._of[first] = Chain([first, *ids], row.quantity, now)
         self._first.update(dict.fromkeys(ids, first))
 
     def learn(

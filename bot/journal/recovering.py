@@ -19,6 +19,7 @@ from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS, Intent, SendStat
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
 from bot.journal import tables
 from bot.journal.encoding import made
+from bot.journal.recovering_amends import later_ids, unsettled_amends
 from bot.journal.sends import WHOLE_BOT, ScopeState, lasting_state
 from bot.journal.tables import COST, SHARES, total
 
@@ -60,6 +61,8 @@ def read_recovery(connection: sa.Connection, trading_date: date) -> Recovery:
         run_state_by=kept.by,
         intents=tuple(_intents(connection, day)),
         orders=tuple(made(OrderUpdated, row) for row in _rows(connection, orders, wanted)),
+        amends=tuple(unsettled_amends(connection, day)),
+        later_ids=later_ids(connection, day),
         strategies=_strategies(connection, day),
         recent_fills=tuple(
             (date.fromisoformat(row["trading_date"]), made(Fill, row))

@@ -5,8 +5,15 @@ from datetime import timedelta
 
 import pytest
 
-from bot.domain.asked import AmendAsked, CancelAsked
-from bot.domain.entry import Fill, Note, OrderUpdated, Transition
+from bot.domain.asked import Action, AmendAsked, CancelAsked, OperatorActed
+from bot.domain.entry import (
+    Fill,
+    IntentRecorded,
+    Note,
+    OrderResultSeen,
+    OrderUpdated,
+    Transition,
+)
 from bot.domain.message import (
     AmendAnswered,
     AmendOrder,
@@ -18,12 +25,12 @@ from bot.domain.message import (
     Reconciled,
     TradingDayStarted,
 )
-from bot.domain.order import OrderState
+from bot.domain.order import OrderState, SendState
 from bot.domain.outcome import Accepted, Refused, Unknown
-from bot.domain.recovery import Recovery
+from bot.domain.recovery import Recovery, StoredAmend, StoredIntent
 from bot.engine.engine import EngineSettings
 from bot.engine.tracked import AmendVerdict
-from tests.engine.stage import DAY, Stage, report_of, result_of
+from tests.engine.stage import DAY, START, Stage, attempt_of, report_of, result_of
 
 ON = EngineSettings(amend_enabled=True)
 
@@ -372,3 +379,102 @@ def test_the_history_of_a_first_id_alone_does_not_end_an_amended_order():
 
     assert stage.entries_of_order().state is OrderState.EXPIRED
     assert "HPG" in stage.engine.status().halted_symbols
+
+
+# ------------------------------------------------------------------------------------- a restart
+
+
+def _amend_of(intent, *, outcome=None, price=None, quantity=None, old=None):
+    attempt = replace(attempt_of(intent, START), verb="PUT", order_id="ORD1")
+    return StoredAmend("ORD1", attempt, outcome, price, quantity, old, "operator", "by hand")
+
+
+def _restarted(before, intent, amend, later=()):
+    """The engine of a new start, whose journal was cut off during an amendment."""
+    recovery = Recovery(
+        DAY,
+        2,
+        orders=(before.entries_of_order(),),
+        intents=(StoredIntent(intent, SendState.ACKED, "ORD1", None),),
+        amends=(amend,),
+        later_ids={"ORD1": later} if later else {},
+    )
+    return Stage(settings=ON, recovery=recovery)
+
+
+def _order(stage):
+    return stage.engine._state.orders["ORD1"]
+
+
+def test_an_amendment_that_may_have_left_before_a_restart_is_followed():
+    before, row = _resized()
+    stage = _restarted(before, before.last(IntentRecorded).intent, _amend_of_500(before))
+
+    held = _order(stage).open_quantity
+    asked = stage.all(ReadOrder)
+    stage.after(1).book(_ended(row, 250), _later(row, 1, quantity=350))
+    stage.row(_later(row, 1, quantity=350), "ORD1-1")
+
+    assert ReadOrder("ORD1", "after amend") in asked
+    assert held == 600 - 200
+    assert stage.engine.status().amends[-1].verdict == AmendVerdict.DONE
+    order = stage.entries_of_order()
+    assert (order.state, order.quantity) == (OrderState.PARTIALLY_FILLED, 600)
+    assert (order.executed_quantity, order.executed_amount) == (250, 250 * PRICE)
+    assert not stage.engine.status().halted_symbols
+
+
+def _amend_of_500(before):
+    return _amend_of(before.last(IntentRecorded).intent, quantity=600, old=500)
+
+
+def test_a_halt_after_the_restart_cancels_the_order_under_its_new_id():
+    before, row = _resized()
+    stage = _restarted(before, before.last(IntentRecorded).intent, _amend_of_500(before))
+    new = _later(row, 1, quantity=400)
+    stage.after(1).book(_ended(row), new)
+    stage.row(new, "ORD1-1")
+
+    stage.handle(OperatorActed(stage.now, Action.HALT, "by hand", "operator"))
+    stage.row(new, "ORD1-1")
+
+    assert stage.last(CancelOrder).order_id == "ORD1-1"
+
+
+def test_an_amendment_that_did_not_arrive_is_over_when_it_can_no_longer():
+    before, row = _resized()
+    stage = _restarted(before, before.last(IntentRecorded).intent, _amend_of_500(before))
+
+    stage.after(10).row(row)
+    early = _order(stage).change
+    stage.after(50).row(row)
+
+    assert early is not None
+    assert stage.engine.status().amends[-1].verdict == AmendVerdict.NOT_DONE
+    assert _order(stage).open_quantity == 300
+
+
+def test_an_amendment_that_was_refused_before_the_restart_needs_only_the_row():
+    before, row = _resized()
+    amend = replace(_amend_of_500(before), outcome="REFUSED")
+    stage = _restarted(before, before.last(IntentRecorded).intent, amend)
+
+    stage.after(1).row(row)
+
+    assert stage.engine.status().amends[-1].verdict == AmendVerdict.REFUSED
+
+
+def test_ids_of_an_earlier_run_are_taken_over_with_their_fills():
+    before, row = _resized()
+    new = _later(row, 1, quantity=400, executed=250)
+    before.after(1).book(_ended(row), new)
+    before.row(new, "ORD1-1")
+    intent = before.last(IntentRecorded).intent
+    stage = _restarted(before, intent, _amend_of_500(before), later=("ORD1-1",))
+
+    stage.after(1).book(_ended(row), _later(row, 1, quantity=400, executed=300))
+
+    order = stage.entries_of_order()
+    assert (order.quantity, order.executed_quantity) == (600, 500)
+    assert [fill.quantity for fill in stage.all(Fill)] == [50]
+    assert {one.order_id for one in before.all(OrderResultSeen)} >= {"ORD1", "ORD1-1"}

@@ -1,8 +1,10 @@
 """What the engine continues from is what was written, whatever cut the last run off."""
 
+from dataclasses import replace
 from datetime import date
 
 from bot.domain.entry import (
+    AttemptStarted,
     Fill,
     IntentMoved,
     IntentRecorded,
@@ -12,7 +14,7 @@ from bot.domain.entry import (
     Verdict,
 )
 from bot.domain.order import OrderState, SendState, Side
-from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
+from bot.domain.recovery import RecoveredStrategy, Recovery, StoredAmend, StoredIntent
 from bot.journal.journal import Journal
 from bot.journal.recovering import SETTLEMENT_LASTS
 from tests.journal.facts import DAY, EPOCH, Story, after, but
@@ -212,3 +214,48 @@ async def test_fills_that_may_not_have_settled_come_back_with_their_day(journal:
     (fill,) = (entry for entry in entries if isinstance(entry, Fill))
     assert (await journal.recover(NEXT_DAY)).recent_fills == ((DAY, fill),)
     assert (await journal.recover(DAY + 2 * SETTLEMENT_LASTS)).recent_fills == ()
+
+
+async def _with_a_put(journal: Journal, state: OrderState) -> tuple[Story, AttemptStarted]:
+    """An order for which a new total was asked, with its PUT committed."""
+    story = Story()
+    numbers = {"by": "operator", "price": None, "quantity": 600, "old": story.intent.quantity}
+    put = but(story.started, attempt_id="p", nonce="p", verb="PUT", order_id=story.order_id)
+    for entries in story.placed():
+        await journal.write(entries)
+    await journal.write([but(story.decision, code="AMEND", why="by hand", numbers=numbers)])
+    await journal.write([but(story.accepted, state=OrderState.PENDING_REPLACE), put])
+    await journal.write([but(story.accepted, state=state)])
+    return story, put
+
+
+async def test_an_amendment_without_a_verdict_comes_back(journal: Journal) -> None:
+    story, put = await _with_a_put(journal, OrderState.PENDING_REPLACE)
+    amend = StoredAmend(
+        story.order_id, put, None, None, 600, story.intent.quantity, "operator", "by hand"
+    )
+
+    unanswered = (await journal.recover(DAY)).amends
+    await journal.write([but(story.finished, attempt_id="p", outcome="REFUSED")])
+    refused = (await journal.recover(DAY)).amends
+
+    assert unanswered == (amend,)
+    assert refused == (replace(amend, outcome="REFUSED"),)
+    assert (await journal.recover(NEXT_DAY)).amends == ()
+
+
+async def test_an_amendment_that_has_its_verdict_does_not_come_back(journal: Journal) -> None:
+    await _with_a_put(journal, OrderState.ACCEPTED)
+
+    assert (await journal.recover(DAY)).amends == ()
+
+
+async def test_the_ids_that_amendments_gave_come_back_in_their_order(journal: Journal) -> None:
+    story = Story()
+    for entries in story.placed():
+        await journal.write(entries)
+    shown = [but(story.result(1, text), order_id=text) for text in ("ORD9", "ORD5", "ORD9")]
+    await journal.write(shown)
+
+    assert (await journal.recover(DAY)).later_ids == {story.order_id: ("ORD9", "ORD5")}
+    assert (await journal.recover(NEXT_DAY)).later_ids == {}

@@ -19,6 +19,7 @@ from bot.domain.entry import CheckResult, Decision, Numbers, OrderResultSeen, Tr
 from bot.domain.message import AmendAnswered, AmendOrder, ReadOrder
 from bot.domain.order import OrderReport, OrderState
 from bot.domain.outcome import Accepted, NotSent, Refused
+from bot.domain.recovery import StoredAmend
 from bot.engine import gate
 from bot.engine.gate import guarded
 from bot.engine.orders import cancels, sends
@@ -194,6 +195,24 @@ def on_amend_answered(state: State, event: AmendAnswered) -> None:
     _look_again(state, amend, order)
 
 
+def take_over(state: State, stored: StoredAmend) -> None:
+    """Follow an amendment of an earlier run to its verdict: its PUT may have left, or may have been
+    answered, and no row has said yet what became of it.
+    """
+    order = state.orders.get(stored.order_id)
+    if order is None or not order.is_open:
+        return
+    at, limit_price, quantity = stored.attempt.at, stored.limit_price, stored.quantity
+    ask = AmendAsked(at, stored.order_id, limit_price, quantity, stored.by, stored.reason)
+    amend = TrackedAmend(ask, 0, due=state.now, since=state.now, stage=AmendStage.CONFIRMING)
+    amend.old = _value(amend, order) if stored.old is None else stored.old
+    amend.is_refused = stored.outcome in {"REFUSED", "NOT_SENT"}
+    amend.keeps_id = stored.outcome == "ACCEPTED"
+    _set_hopeless(state, amend, at)
+    state.amends[stored.order_id] = order.change = amend
+    state.index.track_amend(amend)
+
+
 # --------------------------------------------------------------------------------------- the end
 
 
@@ -239,6 +258,8 @@ def _decide(
     row, last = order.row if order else None, checks[-1]
     price, quantity = ask.limit_price, ask.quantity
     numbers = {"by": ask.by, "order_id": ask.order_id, "price": price, "quantity": quantity}
+    if row is not None and last.passed:
+        numbers["old"] = row.price if quantity is None else row.quantity
     state.counts["amends_asked" if last.passed else "amends_blocked"] += 1
     state.record(
         Decision(

@@ -81,9 +81,9 @@ def objection(state: State, ask: AmendAsked | CancelAsked) -> CheckResult | None
 
 
 def find_order(state: State, name: str) -> TrackedOrder | None:
-    """Find an order by the broker's id or by ours."""
+    """Find an order by an id of the broker's or by ours."""
     tracked = state.intents.get(name)
-    return state.orders.get((tracked.order_id or "") if tracked else name)
+    return state.orders.get((tracked.order_id or "") if tracked else state.chains.first(name))
 
 
 def _open_order(state: State, name: str) -> CheckResult:

@@ -15,7 +15,7 @@ from bot.domain.recovery import Recovery, StoredIntent
 from bot.engine import gate
 from bot.engine.gate import guarded
 from bot.engine.index import SeenIds
-from bot.engine.orders import sends
+from bot.engine.orders import amends, sends
 from bot.engine.orders.orders import move_intent, move_unplaced
 from bot.engine.orders.unknown import NONCE_UNUSED
 from bot.engine.risk.accounts import flow_of
@@ -57,8 +57,12 @@ def on_recovered(state: State, event: Recovered) -> None:
     for row in recovery.orders:
         intent = intents.get(row.intent_id or "")
         guarded(state, f"{row.order_id} at the start", _restore_order, state, row, intent)
+        if later := recovery.later_ids.get(row.order_id):
+            state.chains.restore(row, later, state.now)
     for one in recovery.intents:
         guarded(state, f"{one.intent.intent_id} at the start", _take_over, state, one)
+    for amend in recovery.amends:
+        guarded(state, f"the amendment of {amend.order_id}", amends.take_over, state, amend)
     guarded(state, "fills of earlier days", _restore_flows, state, recovery)
     state.command(ReadTodaysOrders("start"))
     state.command(ReadAccount("start"))
