@@ -15,6 +15,7 @@ from bot.conformance.reads import is_tier_one, missing_finding
 from bot.conformance.signing import SIGNINGS, STAMPS
 
 ME: Final = "/users/v1/users/me"
+ELSEWHERE: Final = "/users/v1/users/0/sub-accounts"
 TIER_ONE: Final = "/trading/market/session?exchange=HOSE"
 
 
@@ -66,7 +67,7 @@ async def check_nonces(client: RawClient) -> AsyncIterator[Finding]:
     """Use nonces twice: in one path, in another, and after a wrong signature."""
     used = {"X-FH-NONCE": str(uuid4())}
     first, second = await client.get(ME, used), await client.get(ME, used)
-    elsewhere = await client.get("/users/v1/users/0/sub-accounts", used)
+    elsewhere = await client.get(ELSEWHERE, used)
     yield judged("2.2 nonce", "a fresh nonce is taken", is_met=first.is_success, found=first)
     for id_, what, reply in (
         ("2.2 nonce again", "the same nonce again is AUTH_NONCE_REUSED", second),

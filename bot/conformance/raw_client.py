@@ -3,6 +3,7 @@
 The bot's own client is not used for this: it would not send what a conforming server refuses.
 """
 
+import asyncio
 import hmac
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -137,6 +138,15 @@ class RawClient:
             if reply.status != 429 or reply.code.startswith(_OTP_PREFIX):
                 return reply
         return reply
+
+    async def get_twice_at_once(self, target: str, headers: Headers) -> tuple[Reply, Reply]:
+        """Read over two connections at the same moment; an answer may be 429."""
+        for _ in range(2):
+            await self._budget.take(Lane.CANCEL, target, wait_max=WAIT_MAX)
+        both = [{**self._headers("GET", target, b"", Signing(), str), **headers} for _ in range(2)]
+        sent = [{name: value for name, value in one.items() if value is not None} for one in both]
+        first, second = (self._exchange(HttpRequest("GET", target, one, b"")) for one in sent)
+        return await asyncio.gather(first, second)
 
     async def _exchange(self, request: HttpRequest) -> Reply:
         sent_at = self._wire.now()

@@ -22,6 +22,7 @@ from bot.conformance.content import check_content
 from bot.conformance.data import Read, Refusal
 from bot.conformance.facts import FUND_PATHS, find_facts
 from bot.conformance.finding import Finding, Report, Show, Verdict, judged, nobody, skipped
+from bot.conformance.nonces import check_nonce_memory
 from bot.conformance.orders import check_orders
 from bot.conformance.raw_client import Key, RawClient
 from bot.conformance.reads import check_read, check_refusal
@@ -42,7 +43,8 @@ _OF_AN_ORDER: Final = "{order_id}"
 class ConformancePlan:
     """Which server, and what to ask it.
 
-    `ask_code` None: reads only. `app`: the server is in this process.
+    `ask_code` None: reads only. `of_nonces`: nothing but how it keeps nonces. `app`: the server is
+    in this process.
     """
 
     base_url: str
@@ -50,6 +52,7 @@ class ConformancePlan:
     account: str = "normal"
     stock: str | None = None
     ask_code: AskCode | None = None
+    of_nonces: bool = False
     per_minute: int = PER_MINUTE
     app: AsgiApp | None = None
 
@@ -81,7 +84,10 @@ async def conform(
     findings: list[Finding] = []
     unread: OSError | None = None
     try:
-        async for finding in _checks(plan, client, on_left):
+        await _require_answer(client)
+        is_whole = not plan.of_nonces
+        checks = _checks(plan, client, on_left) if is_whole else check_nonce_memory(client)
+        async for finding in checks:
             findings.append(finding)
             try:
                 show(finding)
@@ -101,9 +107,7 @@ async def conform(
     return Report(tuple(findings))
 
 
-async def _checks(
-    plan: ConformancePlan, client: RawClient, on_left: Show
-) -> AsyncIterator[Finding]:
+async def _require_answer(client: RawClient) -> None:
     reply = await client.get(ME)
     if reply.status == 0:
         text = f"the server did not answer: {reply}"
@@ -111,6 +115,11 @@ async def _checks(
     if reply.status == 401:
         text = f"the server refuses this key or its signature ({reply})"
         raise OperatorMistake.of("E-CNF-001", text, ExitCode.SECRET)
+
+
+async def _checks(
+    plan: ConformancePlan, client: RawClient, on_left: Show
+) -> AsyncIterator[Finding]:
     facts = await find_facts(client, account=plan.account, stock=plan.stock)
     why = facts.absent.get(FUND_PATHS, "")
     what = "the server has the fund paths, which one description has and a newer one lacks"

@@ -57,7 +57,12 @@ class Server:
         )
 
     async def run(
-        self, *, writes: bool = True, per_minute: int = PER_MINUTE, show: Show = nobody
+        self,
+        *,
+        writes: bool = True,
+        of_nonces: bool = False,
+        per_minute: int = PER_MINUTE,
+        show: Show = nobody,
     ) -> Report:
         """Make the whole run."""
 
@@ -69,6 +74,7 @@ class Server:
             self.key,
             account=ACCOUNT,
             ask_code=code if writes else None,
+            of_nonces=of_nonces,
             per_minute=per_minute,
             app=self.app,
         )

@@ -232,3 +232,11 @@ def test_a_live_key_places_nothing_unless_that_is_meant(tmp_path: Path) -> None:
 
     assert (ran.code, ran.out) == (ExitCode.USAGE, "")
     assert "real money" in ran.err
+
+
+@pytest.mark.parametrize("mistaken", [["--otp", "-"], ["--real-orders"]])
+def test_asking_about_nonces_reads_only_and_says_so(tmp_path: Path, mistaken: list[str]) -> None:
+    ran = call("conformance", "nonce", *mistaken)
+
+    assert (ran.code, ran.out) == (ExitCode.USAGE, "")
+    assert "nonce reads only" in ran.err
