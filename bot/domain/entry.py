@@ -17,6 +17,8 @@ from bot.domain.order import Intent, OrderState, SendState, Side
 
 Number = int | float | str | bool | None
 Numbers = Mapping[str, Number]
+CLOSE_NOTE: Final = "CLOSE"
+"""The kind of a note that keeps the last price of a symbol's day: read at the next start."""
 
 
 class Verdict(StrEnum):

@@ -4,9 +4,9 @@
     answer ─► PlaceAnswered ─► Engine.handle ─► Record(Transition), ReadTodaysOrders
     day order book ─► TodaysOrdersRead ─► Engine.handle ─► Record(Fill), … ─► Strategy.on_fill
 
-Events, the first part, are facts in the past tense and carry `at` (market time, UTC), the only time
-that the engine knows; what a person asks for is in `domain/asked.py`. Commands are imperatives.
-Both are frozen; nothing else crosses its border.
+Events, the first part, are facts in the past tense and carry `at` (market time, UTC), all the time
+that the engine knows; a person's asks are in `domain/asked.py`. Commands are imperatives. Both are
+frozen, and nothing else crosses its border.
 """
 
 from dataclasses import dataclass
@@ -41,10 +41,7 @@ class InstrumentsRead:
 
 @dataclass(frozen=True, slots=True)
 class EarlierOrdersRead:
-    """What the order history says of own orders that an earlier day left open.
-
-    An order that it does not know, or that could not be asked for, has no report.
-    """
+    """The order history's word on own orders that an earlier day left open, where it has one."""
 
     at: datetime
     reports: tuple[OrderReport, ...]
@@ -59,18 +56,20 @@ class Reconciled:
 
 @dataclass(frozen=True, slots=True)
 class QuoteReceived:
-    """A quote was polled; `at` is when it was asked for."""
+    """A quote was polled; `at` is when it was asked for, `answered_at` when it came."""
 
     at: datetime
     quote: Quote
+    answered_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class DepthReceived:
-    """A depth was polled; `at` is when it was asked for."""
+    """A depth was polled, as `QuoteReceived` says."""
 
     at: datetime
     depth: Depth
+    answered_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

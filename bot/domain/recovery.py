@@ -6,6 +6,7 @@ from datetime import date
 
 from bot.domain.entry import AttemptStarted, Fill, OrderUpdated, RunState
 from bot.domain.order import Intent, SendState
+from bot.domain.quote import LastClose
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,3 +76,5 @@ class Recovery:
     """symbol -> why no order goes out in it until an operator resumes"""
     halted_scopes: Mapping[str, str] = field(default_factory=dict)
     """The same of an account (`account:…`), and of trust in nonces (`fence:`)"""
+    closes: tuple[LastClose, ...] = ()
+    """What this bot saw last of each symbol on the last day on which it saw its close."""

@@ -12,9 +12,11 @@ from collections.abc import Iterator
 from datetime import date, datetime
 from typing import Final
 
-from bot.domain.instrument import EXCHANGE_TZ, Instrument, Phase
+from bot.domain.entry import CLOSE_NOTE, Numbers
+from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument, Phase
+from bot.domain.message import DepthReceived, QuoteReceived
 from bot.domain.order import Side
-from bot.domain.quote import ClosesRead, Depth, Quote
+from bot.domain.quote import ClosesRead
 from bot.engine.findings import (
     AUCTIONS,
     OTHER_DAY,
@@ -69,6 +71,15 @@ def on_closes(state: State, event: ClosesRead) -> None:
             belief.volume_max = min(VOLUME_MAX, most)
 
 
+def note_closes(state: State, exchange: Exchange) -> None:
+    """Keep the last believed price of each symbol of today: the next start is confirmed by it."""
+    for symbol, seen in sorted(state.quotes.items()):
+        if seen.quote.exchange is exchange and local_date(seen.at) == state.trading_date:
+            numbers: Numbers = {"day": state.trading_date.isoformat(), "close": seen.quote.last}
+            text = f"{symbol} {seen.quote.last:,} at the close"
+            state.note(CLOSE_NOTE, text, numbers, symbol=symbol)
+
+
 def begin_day(state: State, ended: date) -> None:
     """The last believed price of the day that has ended is a close, until a better one is read."""
     for belief in state.beliefs.values():
@@ -85,10 +96,12 @@ def begin_day(state: State, ended: date) -> None:
 # ------------------------------------------------------------------------------------ the judgement
 
 
-def takes_quote(state: State, at: datetime, quote: Quote) -> bool:
-    """Judge a quote that was asked for at an instant; True when it is believed."""
+def takes_quote(state: State, event: QuoteReceived) -> bool:
+    """Judge a quote; True when it is believed."""
+    at, quote = event.at, event.quote
     belief = of(state, quote.symbol)
     source = belief.quotes
+    source.heard_at = event.answered_at or at
     if source.watched_since is LONG_AGO:
         source.watched_since = at
     instrument = state.instruments.get(quote.symbol) or Instrument(quote.symbol, quote.exchange)
@@ -108,10 +121,12 @@ def takes_quote(state: State, at: datetime, quote: Quote) -> bool:
     return True
 
 
-def takes_depth(state: State, at: datetime, depth: Depth) -> bool:
-    """Judge a depth that was asked for at an instant; True when it is believed."""
+def takes_depth(state: State, event: DepthReceived) -> bool:
+    """Judge a depth; True when it is believed."""
+    at, depth = event.at, event.depth
     belief = of(state, depth.symbol)
     source = belief.depths
+    source.heard_at = event.answered_at or at
     if source.watched_since is LONG_AGO:
         source.watched_since = at
     instrument = state.instruments.get(depth.symbol)

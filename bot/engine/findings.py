@@ -74,6 +74,7 @@ class Source:
 
     name: str
     asked_at: datetime = LONG_AGO
+    heard_at: datetime = LONG_AGO
     watched_since: datetime = LONG_AGO
     stamp: datetime = LONG_AGO
     gaps: deque[float] = field(default_factory=lambda: deque(maxlen=GAPS_KEPT))
@@ -203,14 +204,14 @@ def _of_time(
 
     The age of what was there before the phase counts from its beginning: over lunch nothing moves.
     """
-    settings, age = rules.settings, at - stamp
+    settings, age, ahead = rules.settings, at - stamp, stamp - source.heard_at
     is_quote = source.name == "quote"
     limit = settings.max_quote_source_age if is_quote else settings.max_depth_source_age
-    if -settings.max_source_ahead <= age <= min(limit, _OF_TODAY):
+    if ahead <= settings.max_source_ahead and age <= min(limit, _OF_TODAY):
         return
     own = f"{stamp.astimezone(EXCHANGE_TZ):%Y-%m-%d %H:%M:%S}"
-    if age < -settings.max_source_ahead:
-        seconds = round(-age.total_seconds())
+    if ahead > settings.max_source_ahead:
+        seconds = round(ahead.total_seconds())
         text = f"its own time {own} is {seconds:,} s ahead of ours"
         yield Finding("AHEAD", text, {"own_time": own, "ahead_s": seconds})
     elif phase.phase not in TRADING:
@@ -234,7 +235,8 @@ def _of_reference(
     Where it is the average of the day before, both lie in one band, perhaps at its two ends.
     """
     close, width = belief.close, _width(rules, instrument)
-    is_ex = local_date(at) in belief.ex_dates
+    today = local_date(at)
+    is_ex = any(belief.close_day < each <= today for each in belief.ex_dates)
     if close is None or width is None or is_ex:
         return
     most, least = max(reference, close), min(reference, close)

@@ -40,7 +40,7 @@ def on_quote(state: State, event: QuoteReceived) -> None:
     """Keep a quote that is believed, let it form bars, and wake who asked for quotes."""
     quote = event.quote
     state.counts["quotes"] += 1
-    if not belief.takes_quote(state, event.at, quote):
+    if not belief.takes_quote(state, event):
         return
     state.quotes[quote.symbol] = QuoteSeen(event.at, quote)
     if state.bars.has(quote.symbol) and state.phase_of(quote.exchange).phase in BAR_PHASES:
@@ -55,7 +55,7 @@ def on_depth(state: State, event: DepthReceived) -> None:
     """Keep a depth that is believed and wake who asked for depths."""
     depth = event.depth
     state.counts["depths"] += 1
-    if not belief.takes_depth(state, event.at, depth):
+    if not belief.takes_depth(state, event):
         return
     state.depths[depth.symbol] = DepthSeen(event.at, depth)
     for strategy, instance in state.instances.get(depth.symbol, ()):
@@ -106,6 +106,7 @@ def on_phase(state: State, event: PhaseChanged) -> None:
     state.note("PHASE", text, {"exchange": event.exchange, "phase": event.phase})
     if event.phase is Phase.CLOSED and before is not None:
         note_holdings(state, event.exchange)
+        belief.note_closes(state, event.exchange)
     for strategy in state.strategies.values():
         for symbol, instance in strategy.instances.items() if strategy.plan.wake.on_phase else ():
             instrument = state.instruments.get(symbol)

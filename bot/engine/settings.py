@@ -28,7 +28,7 @@ class EngineSettings:
     last five.
 
     `max_…_source_age` is by an answer's own time, in continuous trading; `max_source_ahead` how far
-    that may lie after the instant it was asked at: 5 s, and the 8 s that the answer may take.
+    that may lie after the instant at which the answer came.
     `limits` holds for every strategy beside its own; the tighter one wins. `poll_backoff` repeats
     its last step until an order has ended. `halt_on_drift` halts a symbol whose holding is not ours
     plus what was there before; symbols with shares of the owner's own are only noted unless
@@ -44,7 +44,7 @@ class EngineSettings:
     max_depth_age: timedelta = timedelta(seconds=15)
     max_quote_source_age: timedelta = timedelta(seconds=900)
     max_depth_source_age: timedelta = timedelta(seconds=60)
-    max_source_ahead: timedelta = timedelta(seconds=13)
+    max_source_ahead: timedelta = timedelta(seconds=5)
     exit_on_held_data: bool = False
     duplicate_window: timedelta = timedelta(seconds=60)
     max_unknown_per_account: int = 1

@@ -9,13 +9,16 @@ import sqlalchemy as sa
 
 from bot.domain.entry import (
     ACCOUNT_SCOPE,
+    CLOSE_NOTE,
     FENCE_SCOPE,
     AttemptStarted,
     Fill,
+    Note,
     OrderUpdated,
     RunState,
 )
 from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS, Intent, SendState
+from bot.domain.quote import LastClose
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
 from bot.journal import tables
 from bot.journal.encoding import made
@@ -37,6 +40,8 @@ MAY_BE_SEEN_YET: Final = UNRESOLVED_SENDS | {
 """Unresolved, or settled as no order: a row that looks like one of the latter is a late ghost."""
 SETTLEMENT_LASTS: Final = timedelta(days=21)
 """At least: T+2 over the holidays of Tet, which close the exchanges for up to nine days."""
+NOTES_SEARCHED: Final = 50_000
+"""Notes of some weeks: a close of before is looked up in the broker's history."""
 SURVIVING: Final = (RunState.HALTED, RunState.PAUSED)
 
 
@@ -74,6 +79,7 @@ def read_recovery(connection: sa.Connection, trading_date: date) -> Recovery:
             for prefix in (ACCOUNT_SCOPE, FENCE_SCOPE)
             for name, reason in _halted(connection, prefix).items()
         },
+        closes=_closes(connection, day),
     )
 
 
@@ -149,6 +155,22 @@ def _strategies(connection: sa.Connection, day: str) -> dict[str, RecoveredStrat
         )
         for name in sorted({*positions, *results, *counts, *states})
     }
+
+
+def _closes(connection: sa.Connection, day: str) -> tuple[LastClose, ...]:
+    """The newest note `CLOSE` of each symbol of before a day, among the newest notes."""
+    notes = tables.notes
+    newest = connection.execute(sa.select(sa.func.max(notes.c.seq))).scalar() or 0
+    wanted = (notes.c.kind == CLOSE_NOTE) & (notes.c.seq > newest - NOTES_SEARCHED)
+    found: dict[str, LastClose] = {}
+    for row in _rows(connection, notes, wanted):
+        note = made(Note, row)
+        symbol, shown = note.symbol or "", str(note.numbers["day"])
+        if shown < day:
+            found[symbol] = LastClose(
+                symbol, int(note.numbers["close"] or 0), date.fromisoformat(shown)
+            )
+    return tuple(found.values())
 
 
 def _halted(connection: sa.Connection, prefix: str) -> dict[str, str]:

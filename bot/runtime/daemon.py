@@ -43,6 +43,7 @@ from bot.domain.rulebook import Rulebook
 from bot.engine.engine import Engine, Guard
 from bot.journal.sends import Send
 from bot.runtime.activity import Tasks, TimeSlice
+from bot.runtime.closes import Closes
 from bot.runtime.commits import Commits
 from bot.runtime.day_start import DayStart
 from bot.runtime.feeds import Feeds, PollWatch
@@ -107,6 +108,13 @@ class Daemon:
         self._supervisor = supervisor
         self._instruments: dict[str, Instrument] = {}
         self._beat = Pulse()
+        self._closes = Closes(
+            client=parts.client,
+            market=parts.environment.market,
+            rulebook=parts.rulebook,
+            post=parts.inbox.post,
+            known={each.symbol: each for each in recovery.closes},
+        )
         self._day_start = DayStart(
             client=parts.client,
             account=parts.account,
@@ -117,6 +125,7 @@ class Daemon:
             post=parts.inbox.post,
             plans=parts.plans,
             listed=parts.engine.instruments,
+            closes=self._closes,
         )
         self._driver: Driver | None = None
         self._loop = LiveLoop(
@@ -171,6 +180,7 @@ class Daemon:
             instruments=self._instruments,
             reads=parts.reads,
             day_order_book=parts.day_order_book,
+            closes=self._closes,
             tasks=parts.tasks,
             post=post,
             on_day=self._start_day,

@@ -32,6 +32,7 @@ from bot.domain.plan import StrategyPlan
 from bot.domain.quote import Quote
 from bot.runtime.activity import Post
 from bot.runtime.assemble import unreachable
+from bot.runtime.closes import Closes
 from bot.runtime.earlier_days import earlier_ends, left_open
 from bot.runtime.pulse import quote_note
 from bot.runtime.reads import DayOrderBook, Reads
@@ -56,6 +57,7 @@ class DayStart:
     post: Post
     plans: tuple[StrategyPlan, ...]
     listed: Mapping[str, Instrument]
+    closes: Closes
 
     async def after_start(self, orders: Iterable[OrderUpdated]) -> Mapping[str, Instrument]:
         """Read all that a run begins with; return its instruments, by their symbols.
@@ -73,6 +75,7 @@ class DayStart:
         instruments = {**{s: i for s, i in self.listed.items() if s in self._symbols()}, **found}
         for exchange in sorted({each.exchange for each in instruments.values()}):
             await self.reads.phase(exchange)
+        await self.closes.read(instruments)
         for quote in quotes:
             self.post(QuoteReceived(at, quote))
             self.post(Noted(at, quote_note(quote, at)))
@@ -88,6 +91,8 @@ class DayStart:
             except BrokerError as error:
                 self.retry.tell(f"the broker refuses the reads of a new day ({error})", REFUSED_S)
                 await self.retry.pause(REFUSED_S)
+        traded = {symbol: each for symbol, each in self.listed.items() if symbol in self._symbols()}
+        await self.closes.read(traded)
         self.reconciled()
 
     def reconciled(self) -> None:

@@ -19,6 +19,7 @@ from bot.domain.rulebook import Rulebook
 from bot.engine.risk.checks import SILENT_PHASES
 from bot.engine.settings import EngineSettings
 from bot.runtime.activity import Post, Tasks
+from bot.runtime.closes import Closes
 from bot.runtime.reads import DayOrderBook, Reads
 from bot.runtime.schedule import Job, PhaseTrigger, daily_at, every
 
@@ -192,6 +193,7 @@ class Feeds:
     instruments: Mapping[str, Instrument]
     reads: Reads
     day_order_book: DayOrderBook
+    closes: Closes
     tasks: Tasks
     post: Post
     on_day: Callable[[datetime], None]
@@ -257,3 +259,5 @@ class Feeds:
             return
         self.tasks.spawn(self.day_order_book.read(), "reconcile book")
         self.tasks.spawn(self.reads.account(), "reconcile account")
+        if self.closes.are_missing:
+            self.tasks.spawn(self.closes.read_missing(), "closes")

@@ -186,12 +186,20 @@ class Reads:
     async def quote(self, symbol: str) -> None:
         """Poll the quote of a symbol."""
         await self.way.clear()
-        await self._once(f"quote {symbol}", lambda _: self.client.quote(symbol), QuoteReceived)
+        await self._once(
+            f"quote {symbol}",
+            lambda _: self.client.quote(symbol),
+            lambda at, quote: QuoteReceived(at, quote, self.clock.now()),
+        )
 
     async def depth(self, symbol: str) -> None:
         """Poll the depth of a symbol."""
         await self.way.clear()
-        await self._once(f"depth {symbol}", lambda _: self.client.depth(symbol), DepthReceived)
+        await self._once(
+            f"depth {symbol}",
+            lambda _: self.client.depth(symbol),
+            lambda at, depth: DepthReceived(at, depth, self.clock.now()),
+        )
 
     async def phase(self, exchange: Exchange) -> None:
         """Ask the broker for the phase of an exchange and the order types that it takes there."""

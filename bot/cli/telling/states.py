@@ -5,7 +5,7 @@ from typing import Final
 
 from bot.cli.telling.memory import Lines, Memory, line, more
 from bot.cli.telling.wording import LINE_MAX, by_words, clock_of, counted, order_words, span_of
-from bot.domain.entry import AuthEvent, Note, RunState, StateChanged, StrategySwitched
+from bot.domain.entry import CLOSE_NOTE, AuthEvent, Note, RunState, StateChanged, StrategySwitched
 
 NOTE_KINDS: Final = {"PHASE": "SESSION", "RESUME": "RESUMED", "SCHEDULE": "ALERT"}
 """Kinds of notes that have another word on the screen."""
@@ -109,6 +109,8 @@ def switch_lines(_memory: Memory, entry: StrategySwitched) -> Lines:
 def note_lines(memory: Memory, entry: Note) -> Lines:
     """The lines of a note; quotes and short waits have one now and then only."""
     kind, text = NOTE_KINDS.get(entry.kind, entry.kind), entry.text
+    if entry.kind == CLOSE_NOTE:  # kept for the next start
+        return []
     if entry.kind == "QUOTE":
         symbol = entry.symbol or ""
         last = memory.quoted.get(symbol)

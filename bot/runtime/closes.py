@@ -1,0 +1,167 @@
+"""The last closes that are known apart from today's market data, and the ex-dates since then.
+
+    journal (what this bot saw at the end of an earlier day) ─► else the history call ─► ClosesRead
+
+A price is believed because one of these confirms it. A history that can't be read is asked for
+again every minute; what still lacks a close says so in the engine, and takes no entry.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from bot.broker.client import BrokerClient
+from bot.broker.errors import BrokerError
+from bot.clock import Clock
+from bot.domain.instrument import EXCHANGE_TZ, Instrument
+from bot.domain.quote import ClosesRead, LastClose
+from bot.domain.rulebook import Rulebook
+from bot.protocol.calls import CODECS
+from bot.runtime.activity import Post
+
+if TYPE_CHECKING:  # slow to import, and not wanted before the first read
+    from bot.protocol.values.earlier import StockEvent
+    from bot.protocol.values.series import PriceBar, PriceHistory
+
+LOOK_BACK: Final = timedelta(days=60)
+"""Over Tet, and over most suspensions."""
+FAILURES_MAX: Final = 2
+"""With so many failed reads in a row the rest waits for the next minute."""
+_THOUSAND: Final = 1_000
+_NONE: Final = date.min
+
+
+@dataclass(eq=False, slots=True)
+class Closes:
+    """Finds the closes of the symbols that are traded, and posts them."""
+
+    client: BrokerClient
+    market: Clock
+    rulebook: Rulebook
+    post: Post
+    known: dict[str, LastClose]
+    """By symbol, the newest: of the journal, then of this run."""
+    _missing: dict[str, Instrument] = field(default_factory=dict, init=False)
+
+    @property
+    def are_missing(self) -> bool:
+        """Whether a history has to be asked for again."""
+        return bool(self._missing)
+
+    async def read(self, instruments: Mapping[str, Instrument]) -> None:
+        """Find all of them, for a day that begins."""
+        now = self.market.now()
+        before = self._last_trading_day(now.astimezone(EXCHANGE_TZ).date())
+        self._missing = {
+            symbol: each
+            for symbol, each in sorted(instruments.items())
+            if symbol not in self.known or self.known[symbol].day < before
+        }
+        ex_dates = await self._ex_dates(sorted(instruments), now)
+        await self._read_histories(now)
+        self.post(
+            ClosesRead(
+                now,
+                tuple(
+                    self._close_of(symbol, ex_dates.get(symbol, frozenset()))
+                    for symbol in sorted(instruments)
+                ),
+            )
+        )
+
+    async def read_missing(self) -> None:
+        """Ask again for those whose history could not be read."""
+        wanted, now = sorted(self._missing), self.market.now()
+        await self._read_histories(now)
+        found = [symbol for symbol in wanted if symbol not in self._missing]
+        if found:
+            self.post(ClosesRead(now, tuple(self._close_of(each, frozenset()) for each in found)))
+
+    def _close_of(self, symbol: str, ex_dates: frozenset[date]) -> LastClose:
+        found = self.known.get(symbol, LastClose(symbol, None, _NONE))
+        return LastClose(symbol, found.price, found.day, found.average_volume, ex_dates)
+
+    async def _read_histories(self, now: datetime) -> None:
+        failures = 0
+        for symbol, instrument in tuple(self._missing.items()):
+            try:
+                found = await self._history(instrument, now)
+            except BrokerError:
+                failures += 1
+                if failures >= FAILURES_MAX:
+                    return
+                continue
+            failures = 0
+            del self._missing[symbol]
+            if found is not None and found.day >= self.known.get(symbol, found).day:
+                self.known[symbol] = found
+
+    async def _history(self, instrument: Instrument, now: datetime) -> LastClose | None:
+        symbol, today = instrument.symbol, now.astimezone(EXCHANGE_TZ).date()
+        query = (
+            ("from", str(int((now - LOOK_BACK).timestamp()))),
+            ("to", str(int(now.timestamp()))),
+            ("resolution", "1D"),
+        )
+        history: PriceHistory = await self.client.read(
+            CODECS["stock_history"], {"symbol": symbol}, query
+        )
+        earlier = [bar for bar in history.bars if _day_of(bar) < today and bar.close]
+        if not earlier:
+            return None
+        unit = self._unit(instrument, earlier)
+        close, volumes = earlier[-1].close, [int(bar.volume or 0) for bar in earlier]
+        assert close is not None, "bars without a close were left out"
+        price = round(close * unit)
+        return LastClose(symbol, price, _day_of(earlier[-1]), sum(volumes) // len(volumes))
+
+    def _unit(self, instrument: Instrument, bars: Sequence["PriceBar"]) -> int:
+        """Return 1_000 for a history in thousands of VND, as some brokers and nodes have them.
+
+        Whole VND are on the grid; thousands have digits behind the point, or are off it.
+        """
+        closes = [bar.close for bar in bars if bar.close is not None]
+        grid = self.rulebook.ticks_of(instrument)
+        is_whole = all(each == int(each) and grid.is_on_grid(int(each)) for each in closes)
+        return _THOUSAND if max(closes) < _THOUSAND and not is_whole else 1
+
+    async def _ex_dates(
+        self, symbols: Sequence[str], now: datetime
+    ) -> Mapping[str, frozenset[date]]:
+        """Return the ex-dates of the days since the closes; none where they can't be read."""
+        today = now.astimezone(EXCHANGE_TZ).date()
+        query = (
+            ("stocks", ",".join(symbols)),
+            ("from_date", f"{today - LOOK_BACK:%d/%m/%Y}"),
+            ("to_date", f"{today:%d/%m/%Y}"),
+        )
+        try:
+            events: Sequence[StockEvent] = await self.client.read(CODECS["earlier_news"], {}, query)
+        except BrokerError:
+            return {}
+        found: dict[str, set[date]] = {}
+        for event in events:
+            day = _day_or_none(event.ex_date or "")
+            if day is not None:
+                found.setdefault(event.stock, set()).add(day)
+        return {symbol: frozenset(days) for symbol, days in found.items()}
+
+    def _last_trading_day(self, today: date) -> date:
+        """Return the trading day before a day; the far past where the calendar begins after it."""
+        days = (today - timedelta(days=back) for back in range(1, LOOK_BACK.days))
+        return next((day for day in days if self.rulebook.calendar.is_trading_day(day)), _NONE)
+
+
+def _day_of(bar: "PriceBar") -> date:
+    return bar.start.astimezone(EXCHANGE_TZ).date()
+
+
+def _day_or_none(text: str) -> date | None:
+    """Return the day of `2026-11-19` or `19/11/2026`: the broker's text names no form."""
+    for form in ("%Y-%m-%d", "%d/%m/%Y"):
+        try:
+            return datetime.strptime(text[:10], form).date()  # noqa: DTZ007
+        except ValueError:
+            continue
+    return None
