@@ -72,6 +72,8 @@ def _end_earlier_days(state: State, reports: tuple[OrderReport, ...]) -> None:
         )
         if not is_taken or order.is_open:  # a row that is not its own is not taken
             text = f"{row.order_id} was open when {row.trading_date} was last looked at"
+            if order.shown.is_missing:
+                text = f"{row.order_id} of {row.trading_date} was accepted and never listed"
             state.halt_symbol(row.symbol, f"{text}: compare the holding")
     todays = [key for key, order in state.orders.items() if order.row.trading_date == today]
     state.chains.forget_all_but(todays)

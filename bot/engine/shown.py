@@ -22,6 +22,10 @@ class Shown:
     `rows` are the different rows that were taken, `taken_at` is when the newest came. `old_since`
     is since when every newer row goes back behind it, None while none does; `back` is the first of
     those that had not been seen before, with when it was asked for.
+
+    `listed_at` is when the newest day order book with it was asked for, or the first without it;
+    `is_missing` says that this is long ago. `absent_looks` counts how often in a row its id was not
+    known.
     """
 
     totals: set[int] = field(default_factory=set)
@@ -30,6 +34,9 @@ class Shown:
     taken_at: datetime | None = None
     old_since: datetime | None = None
     back: tuple[Figures, datetime] | None = None
+    listed_at: datetime | None = None
+    is_missing: bool = False
+    absent_looks: int = 0
 
     def remember(self, figures: Figures) -> None:
         """Keep what a row says that is taken; of too many the oldest is forgotten."""

@@ -11,7 +11,7 @@ from bot.domain.instrument import Exchange, Phase
 from bot.domain.order import Intent, OrderState, SendState
 from bot.engine import belief, clocks, halts
 from bot.engine import gate as the_gate
-from bot.engine.orders import doubts, set_aside, unknown
+from bot.engine.orders import doubts, listing, set_aside, unknown
 from bot.engine.risk.accounts import day_result, unrealised
 from bot.engine.seen import DepthSeen, QuoteSeen
 from bot.engine.state import PRIORITY, State
@@ -147,6 +147,7 @@ STANDING: Final[tuple[Callable[[State], Iterable[str]], ...]] = (
     halts.alerts,
     the_gate.alerts,
     doubts.alerts,
+    listing.alerts,
     set_aside.alerts,
     belief.alerts,
     clocks.alerts,

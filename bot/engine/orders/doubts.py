@@ -11,7 +11,7 @@ them went on from where the order was, and the second was asked for later than a
 row that had been taken before is old, whatever comes after.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from enum import Enum, auto
 from typing import Final
@@ -50,6 +50,7 @@ def judge(state: State, order: TrackedOrder, report: OrderReport, source: str) -
 
     The status of a place's answer is none that a row could fall behind.
     """
+    order.shown.absent_looks = 0
     if _is_foreign(state, order, report):
         return Trust.NOTHING
     shown, trust = order.shown, Trust.FIGURES
@@ -158,6 +159,25 @@ def _set_back(state: State, order: TrackedOrder, report: OrderReport, why: str) 
 def _figures_of(report: OrderReport) -> Figures:
     executed, cancelled = report.executed_quantity, report.cancelled_quantity
     return report.status, report.quantity, report.price, executed, cancelled
+
+
+def own_rows(state: State, reports: Sequence[OrderReport]) -> list[OrderReport]:
+    """Return the rows without those of a former id that are about another order: they count for
+    what an amended order has matched, and nobody merges them by themselves.
+    """
+    return [each for each in reports if not _is_former_and_foreign(state, each)]
+
+
+def _is_former_and_foreign(state: State, report: OrderReport) -> bool:
+    if not state.chains.is_former(report.order_id):
+        return False
+    order = state.orders.get(state.chains.first(report.order_id))
+    if order is None:
+        return False
+    wrong = contradiction(order.row, report, {report.quantity})
+    if wrong is not None:
+        _contradict(state, "ROW_CONTRADICTS", order, report, wrong)
+    return wrong is not None
 
 
 def ask_again(state: State, order: TrackedOrder) -> None:

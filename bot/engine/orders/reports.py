@@ -4,7 +4,7 @@ from bot.domain.message import OrderRead, ReadTodaysOrders, TodaysOrdersRead
 from bot.domain.order import OrderReport, OrderState
 from bot.domain.order_status import shown_state
 from bot.engine.gate import guarded
-from bot.engine.orders import amends, cancels, doubts, orders, set_aside, unknown
+from bot.engine.orders import amends, cancels, doubts, listing, orders, set_aside, unknown
 from bot.engine.state import State
 from bot.engine.tracked import TrackedOrder
 
@@ -14,9 +14,10 @@ def on_todays_orders(state: State, event: TodaysOrdersRead) -> None:
     that is known.
     """
     set_aside.learn(state, event)
-    state.chains.learn(state.orders, event.reports, state.now)
+    reports = doubts.own_rows(state, event.reports)
+    state.chains.learn(state.orders, reports, state.now)
     unowned = []
-    for report in event.reports:
+    for report in reports:
         state.seen_ids.add(report.order_id)
         order = state.orders.get(state.chains.first(report.order_id))
         if order is None or _is_reused(order, report):
@@ -27,6 +28,7 @@ def on_todays_orders(state: State, event: TodaysOrdersRead) -> None:
     for row in event.set_aside:
         if row.order_id:
             state.seen_ids.add(row.order_id)
+    guarded(state, "what the day order book lists", listing.learn, state, event)
     state.satisfy_polls(event.requested_at)
     for report in unknown.match(state, event, unowned):
         guarded(state, f"row {report.order_id}", unknown.adopt, state, report)
@@ -60,10 +62,12 @@ def on_order(state: State, event: OrderRead) -> None:
     A cancel goes on without a row that cannot be read: waiting would not better it.
     """
     order, report = state.orders.get(event.order_id), event.report
-    if report is not None:
+    if report is not None and doubts.own_rows(state, [report]):
         state.chains.keep(report)
     whole = _merge(state, order, report, "detail") if order is not None else None
     is_gone = report is None and not event.is_unreadable
+    if order is not None and is_gone:
+        listing.on_absent(state, order)
     if order is not None and order.change is not None:
         has_ended = report is not None and shown_state(report) is OrderState.CANCELLED
         if is_gone or (has_ended and order.may_be_renamed(event.at)):

@@ -1,0 +1,124 @@
+"""Orders that are accepted and that no day order book shows."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+from bot.domain.entry import Note
+from bot.domain.message import EarlierOrdersRead, ReadOrder, TradingDayStarted
+from bot.domain.order import OrderState, UnreadRow
+from tests.engine.stage import DAY, Stage, report_of
+
+
+def _alerts(stage: Stage) -> list[str]:
+    return [str(n.numbers.get("alert")) for n in stage.all(Note) if n.kind == "ALERT"]
+
+
+def _poll(stage: Stage, seconds: float, *rows) -> None:
+    """Let the bot read the day order book when it wants to, for so long."""
+    end = stage.now + timedelta(seconds=seconds)
+    while stage.due() <= end:
+        stage.now = stage.due()
+        stage.pass_time(0)
+        stage.book(*rows)
+
+
+def test_an_accepted_order_that_no_list_shows_is_told_of_within_a_minute_and_asked_for() -> None:
+    stage = Stage()
+    stage.working()
+
+    _poll(stage, 60)
+
+    assert _alerts(stage) == ["ACCEPTED_NOT_LISTED"]
+    [standing] = stage.engine.status().alerts
+    assert standing.startswith("L-0001 (ORD1), BUY 100 HPG at 27,000: the broker accepted it, and")
+    assert {one.order_id for one in stage.all(ReadOrder)} == {"ORD1"}
+    assert stage.engine.status().open_orders[0].state is OrderState.ACCEPTED
+
+
+def test_it_is_told_once_and_over_when_a_list_shows_it() -> None:
+    stage = Stage()
+    intent = stage.working()
+    _poll(stage, 300)
+
+    stage.after(1).book(report_of(intent))
+
+    assert _alerts(stage) == ["ACCEPTED_NOT_LISTED"]
+    assert stage.engine.status().alerts == ()
+    assert stage.last(Note).text.endswith("the day order book lists it again")
+
+
+def test_a_row_that_hides_for_half_a_minute_alarms_nobody() -> None:
+    stage = Stage()
+    intent = stage.working()
+
+    _poll(stage, 35)
+    stage.book(report_of(intent))
+    _poll(stage, 35)
+
+    assert _alerts(stage) == []
+
+
+def test_an_order_that_vanishes_from_the_list_is_told_of_too() -> None:
+    stage = Stage()
+    intent = stage.working()
+    _poll(stage, 300, report_of(intent))
+    assert _alerts(stage) == []
+
+    _poll(stage, 61)
+
+    assert _alerts(stage) == ["ACCEPTED_NOT_LISTED"]
+
+
+def test_a_list_with_a_nameless_row_set_aside_is_not_complete() -> None:
+    stage = Stage()
+    stage.working()
+    for _ in range(20):
+        stage.after(15).book(set_aside=[UnreadRow(None, None, "orderid: required", "{}")])
+
+    assert "ACCEPTED_NOT_LISTED" not in _alerts(stage)
+
+
+def test_a_row_that_cannot_be_read_lists_its_order() -> None:
+    stage = Stage()
+    stage.working()
+    for _ in range(20):
+        stage.after(15).book(set_aside=[UnreadRow("ORD1", "HPG", "qtty: required", "{}")])
+
+    assert "ACCEPTED_NOT_LISTED" not in _alerts(stage)
+
+
+def test_orders_of_others_are_not_missed() -> None:
+    stage = Stage()
+    theirs = replace(report_of(stage.buy(), "ORD9"), quantity=900)
+    stage.after(1).book(theirs)
+
+    for _ in range(20):
+        stage.after(15).book()
+
+    assert _alerts(stage) == []
+
+
+def test_an_id_that_is_not_known_yet_is_asked_for_again_at_growing_distances() -> None:
+    stage = Stage()
+    stage.working()
+    begun, found = stage.now, []
+    stage.row(None)
+    for _ in range(150):
+        if any(isinstance(one, ReadOrder) for one in stage.pass_time(0.1)):
+            found.append(round((stage.now - begun).total_seconds(), 1))
+            stage.row(None)
+
+    assert found == [0.2, 0.7, 1.7, 3.7, 8.7]
+
+
+def test_its_day_ends_by_its_name_and_holds_its_symbol() -> None:
+    stage = Stage()
+    stage.working()
+    _poll(stage, 61)
+    tomorrow = DAY + timedelta(days=1)
+    stage.after(86_400).handle(TradingDayStarted(stage.now, tomorrow))
+
+    stage.handle(EarlierOrdersRead(stage.now, ()))
+
+    halted = stage.engine.status().halted_symbols["HPG"]
+    assert halted == f"ORD1 of {DAY} was accepted and never listed: compare the holding"
