@@ -26,6 +26,7 @@ from bot.journal.lease import Lease, acquire
 from bot.protocol.secret import Secret
 from bot.runtime.activity import RightOfWay
 from bot.runtime.commits import Commits
+from bot.runtime.fence import Fence
 from bot.runtime.order_manager import OrderManager
 from bot.runtime.pulse import Trouble
 from bot.runtime.reads import DayOrderBook, Health
@@ -87,6 +88,7 @@ class Stage:
     journal: Journal
     lease: Lease
     orders: OrderManager
+    fence: Fence
     day_order_book: DayOrderBook
     closed: list[str] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
@@ -168,13 +170,14 @@ async def set_stage(folder: Path, url: str, script: Scenario | None = None) -> S
         events.append,
         lambda: clock.now().timestamp(),
     )
+    fence = Fence(broker.writer, market=clock, wire=clock, waiter=waiter, post=events.append)
     orders = OrderManager(
         writer=broker.writer,
         commits=commits_of(journal, folder, events.append, clock),
         account=account,
         day_order_book=day_order_book,
         market=clock,
-        wire=clock,
+        fence=fence,
         epoch=lease.epoch,
         max_in_flight=4,
         gates=(gate, gate),
@@ -190,6 +193,7 @@ async def set_stage(folder: Path, url: str, script: Scenario | None = None) -> S
         journal,
         lease,
         orders,
+        fence,
         day_order_book,
         closed,
         events,

@@ -198,6 +198,10 @@ class Engine:
         """Where each symbol trades, as far as is known: at first by the table of symbols."""
         return self._state.instruments
 
+    def is_asked_after(self, intent_id: str) -> bool:
+        """Return whether it matters what the nonce of a POST shows. Nothing changes."""
+        return unknown.is_asked_after(self._state, intent_id)
+
     def status(self) -> BotStatus:
         """Return how the bot is."""
         return status_of(self._state)

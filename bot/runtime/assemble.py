@@ -22,13 +22,14 @@ from bot.config.settings.load import Loaded
 from bot.config.settings.model import Settings
 from bot.config.strategies.invoke import invoke
 from bot.domain.account import SubAccount
-from bot.domain.entry import Note, Number
+from bot.domain.entry import AttemptStarted, Note, Number
 from bot.domain.message import ClockOffsetChanged, Noted
 from bot.domain.rulebook import Rulebook
 from bot.engine.engine import Engine, Guard
 from bot.engine.settings import EngineSettings, LoadedStrategy
 from bot.protocol.secret import Secret
 from bot.runtime.activity import Post, Tasks
+from bot.runtime.fence import Fence
 from bot.runtime.starting import BrokerRetry
 from bot.runtime.state_dir import keep_token, kept_token
 from bot.runtime.worlds.environment import Access, Environment, clock_held
@@ -45,9 +46,12 @@ async def meet_broker(
     retry: BrokerRetry,
     post: Post,
     writes: type[OrderWriter],
-) -> tuple[Broker, SubAccount, bool]:
+    lost: Sequence[AttemptStarted],
+) -> tuple[Broker, SubAccount, Fence, bool]:
     """Find the broker and our account there; return both, and whether a code was asked for.
 
+    First of all the nonces of the places that an earlier run has `lost` are tried: the time in
+    which they prove something runs.
     Raises OperatorMistake, where nothing is open also for a broker that does not answer.
     """
     wanted = loaded.settings.broker.account
@@ -55,13 +59,21 @@ async def meet_broker(
         access = await retry.ask(partial(environment.open, stack))
         broker = connect_broker(loaded, access, environment, post, writes)
         stack.push_async_callback(broker.close)
+        fence = Fence(
+            broker.writer,
+            market=environment.market,
+            wire=broker.offset,
+            waiter=environment.waiter,
+            post=post,
+        )
         async with clock_held(environment, tasks):
+            await fence.begin(lost, tasks.spawn)
             account = await retry.ask(partial(choose_account, broker.client, wanted))
             code = environment.mailed_code
             has_asked = await retry.ask(partial(sign_in, broker, loaded.state_dir, code))
     except BrokerError as error:
         raise unreachable(error) from error
-    return broker, account, has_asked
+    return broker, account, fence, has_asked
 
 
 def connect_broker(

@@ -47,6 +47,7 @@ from bot.runtime.closes import Closes
 from bot.runtime.commits import Commits
 from bot.runtime.day_start import DayStart
 from bot.runtime.feeds import Feeds, PollWatch
+from bot.runtime.fence import Fence
 from bot.runtime.inbox import Inbox
 from bot.runtime.live import LiveLoop, Show
 from bot.runtime.order_manager import BOOK_AGE_MAX, OrderManager, order_words
@@ -82,6 +83,7 @@ class Parts:
     reads: Reads
     day_order_book: DayOrderBook
     orders: OrderManager
+    fence: Fence
     second_factor: SecondFactor
     rulebook: Rulebook
     plans: tuple[StrategyPlan, ...]
@@ -104,6 +106,7 @@ class Daemon:
 
     def __init__(self, parts: Parts, recovery: Recovery, supervisor: Supervisor) -> None:
         self._parts = parts
+        parts.fence.is_asked = parts.engine.is_asked_after
         self._recovery = recovery
         self._supervisor = supervisor
         self._instruments: dict[str, Instrument] = {}
@@ -207,6 +210,7 @@ class Daemon:
             await self._parts.tasks.drain(0)
             return
         parts, is_settled = self._parts, self._supervisor.stopped.is_set()
+        parts.fence.stop()
         left_s = min(DRAIN_S, self._supervisor.left_s()) if is_settled else 0
         await parts.tasks.drain(max(left_s, LATE_DRAIN_S))
         self._supervisor.stopped.set()
@@ -227,7 +231,6 @@ class Daemon:
     async def _begin(self) -> None:
         """Go on from the journal, and read all that a run begins with."""
         parts, orders = self._parts, self._recovery.orders
-        parts.orders.adopt([s.attempt for s in self._recovery.intents if s.attempt is not None])
         parts.inbox.post(Recovered(parts.environment.market.now(), self._recovery))
         self._instruments = dict(await self._day_start.after_start(orders))
         parts.second_factor.report()
@@ -255,7 +258,7 @@ class Daemon:
             case AmendOrder():
                 spawn(parts.orders.amend(command), f"amend {command.order_id}")
             case BurnNonce(intent_id):
-                spawn(parts.orders.burn(intent_id), f"burn {intent_id}")
+                spawn(parts.fence.burn(intent_id), f"burn {intent_id}")
             case ReadOrderToCancel(order_id):
                 spawn(parts.reads.order_to_cancel(order_id), f"order {order_id} to cancel")
             case ReadOrder(order_id):

@@ -29,29 +29,24 @@ from bot.domain.message import (
     AmendOrder,
     CancelAnswered,
     CancelOrder,
-    NonceBurnt,
     PlaceAnswered,
     SendStarted,
 )
 from bot.domain.order import Intent, OrderState, SendState
-from bot.domain.outcome import Accepted, NotSent, Outcome, Refused, Resolution, Unknown
+from bot.domain.outcome import Accepted, NotSent, Outcome, Refused, Unknown
 from bot.engine.gate import ENGINE_FAULT
+from bot.engine.orders.sends import TOO_MANY_REQUESTS
 from bot.journal.errors import LeaseLost, OutcomeUnknown, Unreachable
 from bot.journal.sends import Send
 from bot.protocol.answer import Answer, NoAnswer
-from bot.protocol.classify import classify_amend, classify_burn, classify_cancel, classify_place
+from bot.protocol.classify import classify_amend, classify_cancel, classify_place
 from bot.protocol.redact import redact
 from bot.runtime.activity import Post, RightOfWay
 from bot.runtime.attempt_records import finished
 from bot.runtime.commits import Commits, Committed
+from bot.runtime.fence import Fence
 from bot.runtime.reads import DayOrderBook
 
-BURN_WINDOW_S: Final = 270.0
-"""A nonce is remembered 300 s; a burn that answers later proves nothing (order-safety section 5).
-"""
-OTHER_BOOT_S: Final = 30.0
-"""Added to an age by the wall clock alone: after a reboot it may be off by a signature's life."""
-BURN_TRIES: Final = 3
 SIGNED_AGE_MAX_S: Final = 15.0
 """An older signature may come too late: the broker takes it for 30 s, and the send for 10 s."""
 BOOK_AGE_MAX: Final = timedelta(seconds=5)
@@ -81,10 +76,9 @@ def order_words(intent: Intent) -> str:
 
 
 class OrderManager:
-    """Places, cancels, amends and fences, for one sub-account.
+    """Places, cancels and amends, for one sub-account.
 
-    `market` is the time that the engine sees; `wire`, as near to the broker's as we know (it stamps
-    the signatures), is what its API judges by.
+    `market` is the time that the engine sees. `fence` keeps what has no trusted answer yet.
     """
 
     def __init__(
@@ -95,7 +89,7 @@ class OrderManager:
         account: SubAccount,
         day_order_book: DayOrderBook,
         market: Clock,
-        wire: Clock,
+        fence: Fence,
         epoch: int,
         max_in_flight: int,
         gates: tuple[Gate, AmendGate],
@@ -107,7 +101,7 @@ class OrderManager:
         self._account = account
         self._day_order_book = day_order_book
         self._now = market.now
-        self._wire = wire
+        self._fence = fence
         self._epoch = epoch
         self._max_in_flight = max_in_flight
         self._slots = asyncio.Semaphore(max_in_flight)
@@ -115,8 +109,6 @@ class OrderManager:
         self._post = post
         self._way = way
         self._boot_id = boot_id()
-        self._open: dict[str, AttemptStarted] = {}
-        """By intent: the places without a trusted answer, of this run and of an earlier one."""
         self._early: dict[str, tuple[Attempt, Committed | None]] = {}
         """By intent: what was signed with its decision, and what became of the commit."""
         self._placing: dict[str, str] = {}
@@ -127,10 +119,6 @@ class OrderManager:
     def under_way(self) -> tuple[str, ...]:
         """What was begun and has no answer yet, in words."""
         return (*self._placing.values(), *self._changing.values())
-
-    def adopt(self, attempts: Sequence[AttemptStarted]) -> None:
-        """Take over the unanswered places of an earlier run, so that they can be fenced."""
-        self._open.update({attempt.intent_id: attempt for attempt in attempts})
 
     # ------------------------------------------------------------------------------------ place
 
@@ -155,7 +143,7 @@ class OrderManager:
         if commit is not None:
             self._early[started.intent_id] = attempt, commit
             if commit.is_stored:
-                self._open[started.intent_id] = started
+                self._fence.hold(started)
 
     def place(self, intent: Intent) -> Coroutine[object, object, None]:
         """Send the intent's one POST, or say for certain that it was not sent."""
@@ -181,7 +169,8 @@ class OrderManager:
             if not commit.is_stored:
                 self._answer_place(intent, NotSent(commit.reason), None)
                 return
-            started = self._open[intent_id] = attempt.started
+            started = attempt.started
+            self._fence.hold(started)
             self._post(SendStarted(self._now(), intent_id))
             objection = partial(self._objection, intent, started)
             answer = await self._send_once(attempt.signed, commit, objection)
@@ -219,7 +208,7 @@ class OrderManager:
         """Answer for a place that has ended with a fault: unknown when it may have left."""
         if done.cancelled() or done.exception() is None:
             return
-        is_stored = intent.intent_id in self._open
+        is_stored = self._fence.holds(intent.intent_id)
         self._answer_place(intent, (Unknown if is_stored else NotSent)(ENGINE_FAULT), None)
 
     def _objection(self, intent: Intent, started: AttemptStarted | None = None) -> str | None:
@@ -239,7 +228,7 @@ class OrderManager:
         return self._reason_of_age(started) or self._amend_gate(started.intent_id)
 
     def _reason_of_age(self, started: AttemptStarted) -> str | None:
-        age_s = self._age_s(started)
+        age_s = self._fence.age_s(started)
         is_late = age_s > SIGNED_AGE_MAX_S
         return (
             f"it was signed {age_s:.1f} s ago (limit {SIGNED_AGE_MAX_S:g} s)" if is_late else None
@@ -250,8 +239,9 @@ class OrderManager:
     ) -> None:
         if self._placing.pop(intent.intent_id, None) is not None:
             self._way.end()
-        if not isinstance(outcome, Unknown):
-            self._open.pop(intent.intent_id, None)
+        is_limit = isinstance(outcome, Refused) and outcome.http_status == TOO_MANY_REQUESTS
+        if not (is_limit or isinstance(outcome, Unknown)):
+            self._fence.release(intent.intent_id)
         self._post(PlaceAnswered(self._now(), intent.intent_id, outcome, finished))
 
     # ------------------------------------------------------------------------- cancel and amend
@@ -318,39 +308,6 @@ class OrderManager:
         except (LeaseLost, Unreachable) as refusal:
             return Committed(is_stored=False, reason=str(refusal))
         return stored.sends[0] if sends else Committed(is_stored=True, reason=stored.doubt)
-
-    # ------------------------------------------------------------------------------------ burn
-
-    async def burn(self, intent_id: str) -> None:
-        """Try the nonce of an unknown POST with a harmless read: was it ever used?
-
-        FRESH proves that the POST had not passed and never can; anything less is REACHED, which
-        proves nothing and waits for the day order book.
-        """
-        attempt = self._open.get(intent_id)
-        resolution, detail = Resolution.REACHED, "no nonce to try"
-        for _ in range(BURN_TRIES if attempt else 0):
-            assert attempt is not None, "the loop runs only with an attempt"
-            if self._age_s(attempt) >= BURN_WINDOW_S:
-                detail = f"the nonce is older than {BURN_WINDOW_S:.0f} s"
-                break
-            answer = await self._writer.burn(attempt.nonce)
-            verdict = classify_burn(answer)
-            detail = verdict.detail
-            if verdict.is_conclusive:
-                in_time = self._age_s(attempt) < BURN_WINDOW_S
-                resolution = verdict.resolution if in_time else Resolution.REACHED
-                break
-        self._post(NonceBurnt(self._now(), intent_id, resolution, detail))
-
-    def _age_s(self, attempt: AttemptStarted) -> float:
-        """Seconds since signing: the larger of boot time and the broker's, so that neither can
-        flatter.
-        """
-        wire = self._wire.now().timestamp() - attempt.signed_ms / 1000
-        if attempt.boot_id != self._boot_id:
-            return wire + OTHER_BOOT_S
-        return max(wire, (boottime_ns() - attempt.boottime_ns) / 1e9)
 
     # ------------------------------------------------------------------------------- the records
 

@@ -27,6 +27,7 @@ from bot.domain.account import SubAccount
 from bot.domain.errors import Fault
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.message import FaultFound
+from bot.domain.recovery import Recovery
 from bot.journal.emergency import EmergencyJournal
 from bot.journal.errors import Holder, LeaseLost, Unreachable, WrittenByAnother
 from bot.journal.heads import HeadsKeeper
@@ -59,7 +60,7 @@ from bot.runtime.pulse import Trouble
 from bot.runtime.reads import DayOrderBook, Health, Reads
 from bot.runtime.run_controls import RunControls, RunOptions, Screen
 from bot.runtime.second_factor import SecondFactor, codes_asked
-from bot.runtime.starting import BrokerRetry, EarlyHalt, handlers_of, has_open_work
+from bot.runtime.starting import BrokerRetry, EarlyHalt, handlers_of, has_open_work, lost_places
 from bot.runtime.state_dir import make_state_dir
 from bot.runtime.supervisor import Supervisor
 from bot.runtime.worlds.choice import MakeEnvironment, make_environment
@@ -149,7 +150,7 @@ class Run:
         server.serve(handlers_of(self._fields, halt=self._halt), {"bot": loaded.bot})
         with journal_errors(origin):
             left = await ask(journal.recover(_date_of(SystemClock().now())))
-        met = await self._meet_broker(server, has_work=has_open_work(left))
+        met = await self._meet_broker(server, left)
         if met is None:
             return self._controls.reason
         broker, account = met
@@ -254,12 +255,13 @@ class Run:
         self._inbox.post(FaultFound(self.environment.market.now(), where, fault))
 
     async def _meet_broker(
-        self, server: ControlServer, *, has_work: bool
+        self, server: ControlServer, left: Recovery
     ) -> tuple[Broker, SubAccount] | None:
         """Find the broker and our account there; None when the bot was stopped before that.
 
-        With open work it is asked until it answers; the socket says so, and takes a stop.
+        With open work `left` it is asked until it answers; the socket says so, and takes a stop.
         """
+        has_work, self._lost = has_open_work(left), lost_places(left)
         self._retry = BrokerRetry(self.environment.waiter, self._screen.trouble, has_work)
         if not has_work:
             return await self._sign_in()
@@ -272,7 +274,7 @@ class Run:
 
     async def _sign_in(self) -> tuple[Broker, SubAccount]:
         try:
-            broker, account, has_asked = await meet_broker(
+            broker, account, self._fence, has_asked = await meet_broker(
                 self._loaded,
                 self.environment,
                 self._stack,
@@ -280,6 +282,7 @@ class Run:
                 self._retry,
                 self._inbox.post,
                 DryWriter if self._options.dry_run else OrderWriter,
+                self._lost,
             )
         except UnknownSymbols as error:
             plans = [each.plan for each in self._strategies]
@@ -300,8 +303,7 @@ class Run:
         settings, environment, post = self._loaded.settings, self.environment, self._inbox.post
         market, client, health = environment.market, broker.client, Health(environment.market, post)
         brokers = broker.offset if environment.has_machines_time else market
-        elapsed_s = environment.elapsed_s
-        day_order_book = DayOrderBook(client, account, market, brokers, health, post, elapsed_s)
+        book = DayOrderBook(client, account, market, brokers, health, post, environment.elapsed_s)
         of_account = partial(replace, account=account.extended_id)
         strategies = [replace(each, plan=of_account(each.plan)) for each in self._strategies]
         time_slice = TimeSlice(environment.pace.slice_s)
@@ -318,20 +320,21 @@ class Run:
             client=client,
             account=account,
             reads=Reads(client, account, market, health, post, self._way),
-            day_order_book=day_order_book,
+            day_order_book=book,
             orders=OrderManager(
                 writer=broker.writer,
                 commits=commits,
                 account=account,
-                day_order_book=day_order_book,
+                day_order_book=book,
                 market=market,
-                wire=broker.offset,
+                fence=self._fence,
                 epoch=epoch,
                 max_in_flight=settings.risk.max_in_flight,
                 gates=(engine.reason_not_to_send, engine.reason_not_to_amend),
                 post=post,
                 way=self._way,
             ),
+            fence=self._fence,
             second_factor=SecondFactor(
                 broker,
                 (market, environment.wire),

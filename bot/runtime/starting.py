@@ -14,8 +14,8 @@ from typing import Final, TypeVar
 from bot.broker.budget import Waiter
 from bot.broker.errors import BrokerError, is_unknown, refuses_key
 from bot.domain.asked import Action, OperatorActed
-from bot.domain.entry import RunState, StateChanged
-from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS
+from bot.domain.entry import AttemptStarted, RunState, StateChanged
+from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS, SendState
 from bot.domain.recovery import Recovery
 from bot.runtime.commits import Commits
 from bot.runtime.control.socket import Handler, Reply, Request, refused
@@ -30,6 +30,12 @@ def has_open_work(recovery: Recovery) -> bool:
     """Whether the journal knows of an order that may be open at the broker, or may have arrived."""
     is_open = any(row.intent_id and row.state not in TERMINAL_STATES for row in recovery.orders)
     return is_open or any(stored.state in UNRESOLVED_SENDS for stored in recovery.intents)
+
+
+def lost_places(recovery: Recovery) -> list[AttemptStarted]:
+    """Return the POSTs of which the journal does not know what their nonces show."""
+    asked = {SendState.SENDING, SendState.UNKNOWN}
+    return [one.attempt for one in recovery.intents if one.attempt and one.state in asked]
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Final
 
 from bot.domain.entry import IntentMoved
-from bot.domain.message import NonceBurnt, TradingDayStarted
+from bot.domain.message import EarlierOrdersRead, NonceBurnt, Reconciled, TradingDayStarted
 from bot.domain.order import Intent, SendState
 from bot.domain.outcome import Accepted, Outcome, Refused
 from bot.domain.recovery import Recovery, StoredIntent
@@ -144,6 +144,8 @@ class Rehearsal:
 
     def end_day(self) -> None:
         self.stage.handle(TradingDayStarted(self.stage.now, DAY + timedelta(days=1)))
+        self.stage.handle(EarlierOrdersRead(self.stage.now, ()))
+        self.stage.handle(Reconciled(self.stage.now))
 
 
 _TOLD: Final[Mapping[News, Callable[[Rehearsal], object]]] = {

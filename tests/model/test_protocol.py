@@ -33,8 +33,9 @@ UNEXPLORED = {
     (S.READY, S.NOT_SENT),
     (S.REACHED, S.NOT_PLACED),
     (S.AMBIGUOUS, S.MATCHED),
+    (S.AMBIGUOUS, S.NOT_PLACED),
 }
-"""Moves of the table that nothing makes yet: a person's verdict is to make the last two."""
+"""Moves of the table that the protocol does not make: a person's verdict makes the last three."""
 
 
 @cache

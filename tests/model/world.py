@@ -19,7 +19,8 @@ from typing import Final
 from bot.broker.link import ORDER_BOUNDS
 from bot.domain.order import SendState
 from bot.engine.settings import EngineSettings, UnknownPolicy
-from bot.runtime.order_manager import BURN_WINDOW_S, SIGNED_AGE_MAX_S
+from bot.runtime.fence import BURN_WINDOW_S
+from bot.runtime.order_manager import SIGNED_AGE_MAX_S
 from tests.model.client import News, Reaction, burn_verdict, reactions_of
 
 TICK_S: Final = 15

@@ -91,7 +91,7 @@ async def test_a_lost_reply_is_unknown_and_its_burnt_nonce_says_reached(stage: S
     wanted = await stage.ready(intent())
 
     await stage.orders.place(wanted)
-    await stage.orders.burn(wanted.intent_id)
+    await stage.fence.burn(wanted.intent_id)
 
     assert isinstance(_answer(stage).outcome, Unknown)
     assert len(stage.placed()) == 1
@@ -110,7 +110,7 @@ async def test_a_place_lost_on_its_way_is_unknown_and_its_burnt_nonce_says_fresh
     wanted = await stage.ready(intent())
 
     await stage.orders.place(wanted)
-    await stage.orders.burn(wanted.intent_id)
+    await stage.fence.burn(wanted.intent_id)
 
     assert isinstance(_answer(stage).outcome, Unknown)
     assert stage.placed() == []
@@ -128,7 +128,7 @@ async def test_a_burn_after_the_nonce_window_proves_nothing(stage: Stage) -> Non
     await stage.orders.place(wanted)
     stage.clock.advance_to(START + timedelta(seconds=271))
 
-    await stage.orders.burn(wanted.intent_id)
+    await stage.fence.burn(wanted.intent_id)
 
     [burnt] = [event for event in stage.events if isinstance(event, NonceBurnt)]
     assert burnt.resolution is Resolution.REACHED
@@ -372,9 +372,9 @@ async def test_after_a_reboot_an_age_near_the_window_proves_nothing(stage: Stage
     [stored] = (await stage.journal.recover(wanted.trading_date)).intents
     assert stored.attempt is not None
     stage.clock.advance_to(START + timedelta(seconds=250))
-    stage.orders.adopt([replace(stored.attempt, boot_id="another boot")])
+    stage.fence.hold(replace(stored.attempt, boot_id="another boot"))
 
-    await stage.orders.burn(wanted.intent_id)
+    await stage.fence.burn(wanted.intent_id)
 
     [burnt] = [event for event in stage.events if isinstance(event, NonceBurnt)]
     assert burnt.resolution is Resolution.REACHED
@@ -505,8 +505,8 @@ async def test_a_burn_whose_answer_comes_after_the_window_proves_nothing(
             stage.clock.advance_to(START + timedelta(seconds=answered_s))
             return answer
 
-    stage.orders._writer = Late()  # type: ignore[assignment]
-    await stage.orders.burn("L-0001")
+    stage.fence._writer = Late()  # type: ignore[assignment]
+    await stage.fence.burn("L-0001")
 
     [burnt] = [event for event in stage.events if isinstance(event, NonceBurnt)]
     assert burnt.resolution is resolution

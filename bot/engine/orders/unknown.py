@@ -37,6 +37,7 @@ ALERT_AFTER: Final = timedelta(seconds=10)
 """An order that nobody knows about for longer is told of."""
 _S = SendState
 OPEN_QUESTIONS: Final = frozenset({_S.UNKNOWN, _S.FRESH, _S.REACHED, _S.AMBIGUOUS})
+_ASK_THE_NONCE: Final = frozenset({_S.SENDING, _S.UNKNOWN, _S.AMBIGUOUS, _S.REFUSED})
 _MAY_BE_FRESH: Final = frozenset({_S.UNKNOWN, _S.FRESH})
 
 
@@ -65,6 +66,12 @@ def on_nonce_burnt(state: State, event: NonceBurnt) -> None:
     is_enough = state.settings.unknown_policy is UnknownPolicy.FENCE
     if is_enough and halts.NONCES not in state.halted_scopes:
         _not_placed(state, tracked, f"{NONCE_UNUSED}: {event.detail}")
+
+
+def is_asked_after(state: State, intent_id: str) -> bool:
+    """Whether it matters what the nonce of a POST shows; of one that is not known yet it may."""
+    tracked = state.intents.get(intent_id)
+    return tracked is None or tracked.state in _ASK_THE_NONCE
 
 
 def _refused_and_reached(state: State, tracked: TrackedIntent) -> None:

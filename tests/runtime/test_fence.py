@@ -1,0 +1,172 @@
+"""A lost place is fenced by its nonce: when it is tried, what ends that, and what a start knows."""
+
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from bot.clock import boot_id, boottime_ns, wire_ms
+from bot.domain.entry import AttemptStarted
+from bot.domain.message import Event, NonceBurnt
+from bot.domain.outcome import Resolution
+from bot.runtime.fence import OTHER_BOOT_S, Fence
+from tests.broker.loopback import START
+from tests.broker.played_broker import Desk, Reply, desk
+from tests.engine.stage import attempt_of
+from tests.protocol.samples import INTENT
+
+UNUSED = Reply({"error_code": "0", "result": {"user_id": 7}})
+USED = Reply({"error_code": "AUTH_NONCE_REUSED", "message": "used"}, 401)
+BROKEN = Reply({"error_code": "500", "message": "no"}, 500)
+CLOSED = Reply({"error_code": "RATE_LIMIT_EXCEEDED", "message": "too many"}, 429)
+
+
+class Bench:
+    """A fence before a broker that gives its replies one after another, on a clock that jumps."""
+
+    def __init__(self, *replies: Reply) -> None:
+        self.desk: Desk = desk(*replies)
+        self.events: list[Event] = []
+        self.fence = Fence(
+            self.desk.broker.writer,
+            market=self.desk.clock,
+            wire=self.desk.clock,
+            waiter=self.desk.waiter,
+            post=self.events.append,
+        )
+        self.tasks: list[asyncio.Task[None]] = []
+
+    def attempt(self, name: str = "L-0001") -> AttemptStarted:
+        intent = replace(INTENT, intent_id=name)
+        return replace(
+            attempt_of(intent, START),
+            nonce=f"nonce-{name}",
+            signed_ms=wire_ms(START),
+            boot_id=boot_id(),
+            boottime_ns=boottime_ns(),
+        )
+
+    def spawn(self, work: Coroutine[object, object, None], name: str) -> asyncio.Task[None]:
+        self.tasks.append(asyncio.create_task(work, name=name))
+        return self.tasks[-1]
+
+    async def verdict(self) -> NonceBurnt:
+        self.fence.hold(self.attempt())
+        await self.fence.burn("L-0001")
+        [event] = self.events
+        assert isinstance(event, NonceBurnt)
+        return event
+
+    @property
+    def tried_s(self) -> list[float]:
+        return [
+            int(one.headers["x-fh-timestamp"]) / 1000 - START.timestamp()
+            for one in self.desk.played.asked
+        ]
+
+
+async def test_tries_are_spread_over_the_window_and_end_with_it() -> None:
+    bench = Bench(BROKEN)
+
+    found = await bench.verdict()
+
+    assert bench.tried_s == [0, 1, 3, 10, 30, 60, 90, 120, 150, 180, 210, 240]
+    assert (found.resolution, found.is_proved) == (Resolution.REACHED, False)
+    assert found.detail == "the nonce is older than 270 s"
+    assert (found.at - START).total_seconds() == 270
+
+
+@pytest.mark.parametrize(
+    ("reply", "resolution"), [(UNUSED, Resolution.FRESH), (USED, Resolution.REACHED)]
+)
+@pytest.mark.parametrize("lost", [BROKEN, CLOSED])
+async def test_the_first_answer_that_settles_it_ends_the_tries(
+    reply: Reply, resolution: Resolution, lost: Reply
+) -> None:
+    bench = Bench(*[lost] * 4, reply)
+
+    found = await bench.verdict()
+
+    assert len(bench.desk.played.asked) == 5
+    assert (found.resolution, found.is_proved) == (resolution, True)
+
+
+async def test_every_try_uses_the_nonce_of_the_place_and_reads() -> None:
+    bench = Bench(BROKEN)
+
+    await bench.verdict()
+
+    asked = {(one.method, one.headers["x-fh-nonce"]) for one in bench.desk.played.asked}
+    assert asked == {("GET", "nonce-L-0001")}
+
+
+async def test_a_question_that_is_settled_otherwise_ends_the_tries() -> None:
+    bench = Bench(BROKEN)
+    bench.fence.is_asked = lambda _: len(bench.desk.played.asked) < 3
+
+    found = await bench.verdict()
+
+    assert len(bench.desk.played.asked) == 3
+    assert not found.is_proved
+
+
+@pytest.mark.parametrize(("age_s", "is_tried"), [(239, True), (241, False)])
+async def test_after_a_reboot_the_wall_clock_is_believed_less_its_worst_error(
+    age_s: float, *, is_tried: bool
+) -> None:
+    bench = Bench(UNUSED)
+    bench.desk.clock.advance_to(START + timedelta(seconds=age_s))
+    bench.fence.hold(replace(bench.attempt(), boot_id="another boot"))
+
+    await bench.fence.burn("L-0001")
+
+    assert OTHER_BOOT_S == 30
+    assert bool(bench.desk.played.asked) is is_tried
+
+
+async def test_a_start_tries_each_lost_place_before_anything_else_and_tells_when_asked() -> None:
+    bench = Bench(UNUSED, USED)
+
+    await bench.fence.begin([bench.attempt("L-0001"), bench.attempt("L-0002")], bench.spawn)
+    assert (bench.events, len(bench.desk.played.asked)) == ([], 2)
+    for name in ("L-0001", "L-0002"):
+        await bench.fence.burn(name)
+
+    found = [event.resolution for event in bench.events if isinstance(event, NonceBurnt)]
+    assert found == [Resolution.FRESH, Resolution.REACHED]
+    assert len(bench.desk.played.asked) == 2
+
+
+async def test_what_a_start_could_not_settle_goes_on_beside_it_and_is_told_once() -> None:
+    bench = Bench(BROKEN, BROKEN, BROKEN, UNUSED)
+    await bench.fence.begin([bench.attempt()], bench.spawn)
+    assert len(bench.desk.played.asked) == 1
+
+    await bench.fence.burn("L-0001")
+    await asyncio.gather(*bench.tasks)
+
+    [found] = bench.events
+    assert isinstance(found, NonceBurnt)
+    assert found.resolution is Resolution.FRESH
+
+
+async def test_a_stop_ends_the_wait_between_two_tries() -> None:
+    bench = Bench(BROKEN)
+    asleep = asyncio.Event()
+
+    async def never(_: object) -> None:
+        asleep.set()
+        await asyncio.Event().wait()
+
+    bench.desk.waiter.sleep_until = never  # type: ignore[method-assign, assignment]
+    bench.fence.hold(bench.attempt())
+    task = asyncio.create_task(bench.fence.burn("L-0001"))
+    await asleep.wait()
+
+    bench.fence.stop()
+
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert bench.events == []
