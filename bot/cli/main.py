@@ -50,6 +50,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "stop": ("run", "Stop the running bot cleanly."),
     "modify": ("by hand", "Change price or size of an order."),
     "cancel": ("by hand", "Cancel orders, or all of them."),
+    "reconcile": ("by hand", "Compare journal and broker; accept."),
     "otp": ("2FA", "The second factor: state, code, token."),
     "strategy": ("strategies", "List, make and check."),
     "orders": ("look", "Orders, and why they were made."),

@@ -65,7 +65,7 @@ class Fields(dict[str, object]):
         return datetime.fromisoformat(found) if isinstance(found, str) else None
 
 
-READING: Final = frozenset({"status", "otp_state", "quote", "api", "phases"})
+READING: Final = frozenset({"status", "otp_state", "quote", "api", "phases", "reconcile"})
 """Requests to a running bot that change nothing; every other one is a change."""
 STOPPED: Final = Fields(state=RunState.STOPPED)
 _SQLITE: Final = "sqlite:///"

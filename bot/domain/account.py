@@ -58,6 +58,23 @@ class ShareholderRight:
 
 
 @dataclass(frozen=True, slots=True)
+class Break:
+    """A difference between journal and broker that nothing explains, until a person accepts it.
+
+    `symbol` None: cash. `ours` and `theirs` are VND or shares, None where it is not about a number,
+    or where an earlier run found it. `rests_on`: the orders of the day that it concerns.
+    """
+
+    break_id: str
+    text: str
+    at: datetime | None = None
+    symbol: str | None = None
+    ours: int | None = None
+    theirs: int | None = None
+    rests_on: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class AccountSnapshot:
     """The broker's numbers of one sub-account. `is_snapshot`: its prices are not live."""
 

@@ -51,4 +51,22 @@ class CancelAsked:
     reason: str
 
 
-Asked = OperatorActed | AmendAsked | CancelAsked
+@dataclass(frozen=True, slots=True)
+class BreakAccepted:
+    """Somebody has looked at a difference between journal and broker, and lets it stand."""
+
+    at: datetime
+    break_id: str
+    reason: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReconcileAsked:
+    """Somebody wants orders and account read, merged and compared now."""
+
+    at: datetime
+    by: str
+
+
+Asked = OperatorActed | AmendAsked | CancelAsked | BreakAccepted | ReconcileAsked

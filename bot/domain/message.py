@@ -14,6 +14,7 @@ from datetime import date, datetime, time, timedelta
 
 from bot.domain.account import AccountSnapshot, ShareholderRight
 from bot.domain.asked import Asked
+from bot.domain.days import EarlierOrdersRead, TradingDayEnded
 from bot.domain.entry import AttemptFinished, Entry
 from bot.domain.errors import Fault
 from bot.domain.instrument import Exchange, Instrument, Phase
@@ -37,14 +38,6 @@ class InstrumentsRead:
 
     at: datetime
     instruments: tuple[Instrument, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class EarlierOrdersRead:
-    """The order history's word on own orders that an earlier day left open, where it has one."""
-
-    at: datetime
-    reports: tuple[OrderReport, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,6 +272,7 @@ Event = (
     | TimerFired
     | TimePassed
     | TradingDayStarted
+    | TradingDayEnded
     | AccountRead
     | TodaysOrdersRead
     | OrderRead

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 
+from bot.domain.account import AccountSnapshot, Break
 from bot.domain.entry import AttemptStarted, Fill, OrderUpdated, RunState
 from bot.domain.order import Intent, SendState
 from bot.domain.quote import LastClose
@@ -72,6 +73,11 @@ class Recovery:
     strategies: Mapping[str, RecoveredStrategy] = field(default_factory=dict)
     recent_fills: tuple[tuple[date, Fill], ...] = ()
     """With their trading dates, of as many days back as a settlement over Tet may take."""
+    bases: tuple[AccountSnapshot, ...] = ()
+    """The broker's numbers of each account when they last agreed with ours, or were accepted."""
+    breaks: tuple[Break, ...] = ()
+    """Differences that nobody has accepted yet; they hold the start."""
+    next_break_number: int = 1
     halted_symbols: Mapping[str, str] = field(default_factory=dict)
     """symbol -> why no order goes out in it until an operator resumes"""
     halted_scopes: Mapping[str, str] = field(default_factory=dict)

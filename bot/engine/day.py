@@ -5,19 +5,30 @@
 
 Today's day order book does not list the orders of an earlier day; the order history does. So what
 was open at a close that nobody saw is merged before its day is closed, and what the history does
-not know halts its symbol. Strategies come last: an instance hears of nothing before its `on_start`.
+not know halts its symbol. The gate opens when journal and broker agree to the share and the VND, or
+a person has accepted where they do not. Strategies come last: an instance hears of nothing before
+its `on_start`.
 """
 
 from dataclasses import replace
 from datetime import date
 
-from bot.domain.entry import RunState, Transition
-from bot.domain.message import EarlierOrdersRead, Reconciled, TradingDayStarted
+from bot.domain.asked import BreakAccepted, ReconcileAsked
+from bot.domain.days import EarlierOrdersRead, TradingDayEnded
+from bot.domain.entry import Number, RunState, Transition
+from bot.domain.message import (
+    AccountRead,
+    ReadAccount,
+    ReadTodaysOrders,
+    Reconciled,
+    TradingDayStarted,
+)
 from bot.domain.order import OrderReport, OrderState
 from bot.engine import belief, gate, wake
 from bot.engine.gate import guarded
 from bot.engine.index import SeenIds
 from bot.engine.orders import cancels, orders, sends, unknown
+from bot.engine.risk import accounts, breaks, ledgers
 from bot.engine.state import BY_ENGINE, State
 from bot.engine.tracked import TrackedOrder
 
@@ -27,6 +38,12 @@ def on_trading_day(state: State, event: TradingDayStarted) -> None:
     if event.trading_date == state.trading_date:
         return
     sends.expire_held(state, at_once="the day ended")
+    if state.reconciling.closing_since is not None:
+        state.reconciling.closing_since = None
+        text = f"{state.trading_date} was not compared with the broker after its close"
+        facts = {"day": state.trading_date.isoformat()}
+        advice = "no good answer came. It is compared now, before the new day begins"
+        state.alert("DAY_NOT_COMPARED", f"{text}: {advice}", facts)
     belief.begin_day(state, ended=state.trading_date)
     state.trading_date = event.trading_date
     state.is_reconciled = False
@@ -111,21 +128,107 @@ def _lapse(state: State, order: TrackedOrder) -> None:
 
 
 def on_reconciled(state: State, _event: Reconciled) -> None:
-    """Order history, day order book and account are merged: the bot runs, and strategies wake.
+    """Order history, day order book and account are merged: the day may begin, where they agree.
 
-    After an operator's halt open orders are cancelled: the run that it stopped may have had no time
-    to. What became of orders meanwhile is told to a strategy after its `on_start`.
+    What became of orders meanwhile is told to a strategy after its `on_start`.
     """
     if state.earlier_ended_at != state.trading_date:  # nothing of an earlier day outlives this
         _end_earlier_days(state, ())
-    gate.lift(state, RunState.STARTING, "reconciled with the broker", "bot")
-    halted = state.gate.causes.get(RunState.HALTED)
-    if halted is not None and halted.by != BY_ENGINE:
-        cancels.request_all(state, "halt")
     state.is_reconciled = True
+    _open_or_hold(state)
     for strategy in state.strategies.values():
         for instance in strategy.instances.values():
             if not instance.has_started:
                 wake.wake(state, strategy, instance, "on_start", None)
     state.due_hooks.extend(state.early_news)
     state.early_news.clear()
+
+
+def _open_or_hold(state: State) -> None:
+    """Open the gate when journal and broker agree, or a person has accepted where they do not.
+
+    After an operator's halt open orders are cancelled: the run that it stopped may have had no time
+    to. What keeps the gate closed keeps no cancel back.
+    """
+    if not state.is_reconciled or RunState.STARTING not in state.gate.causes:
+        return
+    if names := ", ".join(state.reconciling.breaks):
+        text = (
+            f"journal and broker do not agree: {names}. Compare them, then: bot reconcile "
+            '--accept ID --reason "…"'
+        )
+        gate.close(state, RunState.STARTING, text, "reconcile")
+    elif open_doubts := "; ".join(breaks.doubts(state)):
+        text = f"the account is not as expected, it is read again: {open_doubts}"
+        gate.close(state, RunState.STARTING, text, "reconcile")
+    else:
+        gate.lift(state, RunState.STARTING, "reconciled with the broker", "bot")
+    halted = state.gate.causes.get(RunState.HALTED)
+    if halted is not None and halted.by != BY_ENGINE:
+        cancels.request_all(state, "halt")
+
+
+def on_account(state: State, event: AccountRead) -> None:
+    """Compare the account; a day that waits for that may begin now, or end."""
+    accounts.on_account(state, event)
+    _open_or_hold(state)
+    _close_day(state, event)
+
+
+def on_break_accepted(state: State, event: BreakAccepted) -> None:
+    """A person lets a difference stand; the day begins with the last one."""
+    breaks.on_accepted(state, event)
+    _open_or_hold(state)
+
+
+def on_reconcile_asked(state: State, event: ReconcileAsked) -> None:
+    """A person wants to see it now: what is read is merged and compared as ever."""
+    state.command(ReadTodaysOrders(f"asked by {event.by}"))
+    state.command(ReadAccount(f"asked by {event.by}"))
+
+
+# ---------------------------------------------------------------------------------------- its end
+
+
+def on_trading_day_ended(state: State, event: TradingDayEnded) -> None:
+    """Nothing trades any more: read orders and account, and compare them for the last time."""
+    if state.rulebook.calendar.is_trading_day(event.trading_date):
+        state.reconciling.closing_since = state.now
+        state.reconciling.look_again_at = None
+        state.command(ReadTodaysOrders("the day's end"))
+        state.command(ReadAccount("the day's end"))
+
+
+def _close_day(state: State, event: AccountRead) -> None:
+    """End the day once both reads have come since the close and leave no doubt."""
+    account = event.snapshot.account
+    if not ledgers.is_closed(state, account, event.snapshot.at):
+        return
+    book, ledger = state.set_aside[account], state.ledgers.get(account)
+    if book.set_aside or (ledger is not None and ledger.doubts):
+        return
+    state.reconciling.closing_since = state.reconciling.look_again_at = None
+    own = [o for o in state.orders.values() if o.is_own]
+    today = [o for o in own if o.row.trading_date == state.trading_date]
+    shown = {state.chains.first(report.order_id) for report in book.reports}
+    for order in today:
+        if order.row.order_id not in shown:
+            row = order.row
+            text = f"{row.order_id} ({row.side} {row.symbol}) is in no row of the day order book"
+            breaks.begin(state, text, row.symbol, ours=None, theirs=None)
+    left = [f"{one.intent.intent_id} is {one.state}" for one in state.pending_intents()]
+    left += [f"{o.row.order_id} is shown as {o.row.broker_status}" for o in today if o.is_open]
+    numbers: dict[str, Number] = {
+        "orders": len(today),
+        "breaks": ", ".join(state.reconciling.breaks),
+        "left": ", ".join(left),
+        "cash": event.snapshot.cash,
+    }
+    if state.reconciling.breaks or left:
+        held = [f"{name} is not accepted" for name in state.reconciling.breaks]
+        text = f"{state.trading_date} ends, and not all of it is known: {'; '.join(held + left)}"
+        advice = "The next day begins with the broker's word on it. Look at: bot reconcile"
+        state.alert("DAY_UNSETTLED", f"{text}. {advice}", numbers)
+        return
+    text = f"{state.trading_date}: journal, day order book, shares and cash agree"
+    state.note("RECONCILE", text, numbers)

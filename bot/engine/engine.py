@@ -12,18 +12,19 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final, Never
 
-from bot.domain import asked, message
-from bot.domain.asked import AmendAsked, CancelAsked
+from bot.domain import asked, days, message
+from bot.domain.asked import AmendAsked, BreakAccepted, CancelAsked
 from bot.domain.entry import CheckResult, RunState
 from bot.domain.instrument import Instrument
 from bot.domain.message import Command, Event, FaultFound, PlaceAnswered, ReadTodaysOrders
 from bot.domain.order import Intent
 from bot.domain.quote import ClosesRead
 from bot.domain.rulebook import Rulebook
-from bot.engine import belief, clocks, day, gate, market, operator, wake
+from bot.engine import belief, clocks, comparing, day, gate, market, operator, wake
+from bot.engine.comparing import Reconciliation
 from bot.engine.gate import ENGINE_FAULT, guarded
 from bot.engine.orders import amends, asks, cancels, doubts, recover, reports, sends, unknown
-from bot.engine.risk import accounts
+from bot.engine.risk import breaks
 from bot.engine.settings import (
     EngineSettings,
     Guard,
@@ -53,7 +54,7 @@ __all__ = [
 HANDLERS: Final[Mapping[type[Event], Callable[[State, Never], None]]] = {
     message.Recovered: recover.on_recovered,
     message.InstrumentsRead: market.on_instruments,
-    message.EarlierOrdersRead: day.on_earlier_orders,
+    days.EarlierOrdersRead: day.on_earlier_orders,
     message.Reconciled: day.on_reconciled,
     message.QuoteReceived: market.on_quote,
     message.DepthReceived: market.on_depth,
@@ -63,7 +64,8 @@ HANDLERS: Final[Mapping[type[Event], Callable[[State, Never], None]]] = {
     message.TimerFired: market.on_timer,
     message.TimePassed: market.on_time,
     message.TradingDayStarted: day.on_trading_day,
-    message.AccountRead: accounts.on_account,
+    days.TradingDayEnded: day.on_trading_day_ended,
+    message.AccountRead: day.on_account,
     message.TodaysOrdersRead: reports.on_todays_orders,
     message.OrderRead: reports.on_order,
     message.SendStarted: sends.on_send_started,
@@ -81,6 +83,8 @@ HANDLERS: Final[Mapping[type[Event], Callable[[State, Never], None]]] = {
     asked.OperatorActed: operator.on_operator,
     asked.AmendAsked: amends.on_amend_asked,
     asked.CancelAsked: asks.on_cancel_asked,
+    asked.BreakAccepted: day.on_break_accepted,
+    asked.ReconcileAsked: day.on_reconcile_asked,
     FaultFound: gate.on_fault_found,
     message.Noted: market.on_noted,
 }
@@ -162,6 +166,11 @@ class Engine:
             guarded(state, "open questions", unknown.advance, state)
         if index.looks:
             guarded(state, "second looks", doubts.look_again, state)
+        if (
+            state.reconciling.look_again_at is not None
+            and state.reconciling.look_again_at <= state.now
+        ):
+            guarded(state, "another look", breaks.look_again, state)
         if RunState.STOPPING in state.gate.causes:
             guarded(state, "the stop", operator.stop_if_settled, state)
         return state.drain()
@@ -177,6 +186,14 @@ class Engine:
     def objection(self, ask: AmendAsked | CancelAsked) -> CheckResult | None:
         """Return why an ask would be refused now; None when it would be taken. Nothing changes."""
         return asks.objection(self._state, ask)
+
+    def objection_to_accept(self, ask: BreakAccepted) -> str:
+        """Return why a break would not be accepted now; empty: it would. Nothing changes."""
+        return breaks.objection(self._state, ask)
+
+    def reconciliation(self) -> Reconciliation:
+        """Return how journal, day order book and account compare now."""
+        return comparing.reconciliation_of(self._state)
 
     def reason_not_to_send(self, intent: Intent) -> str | None:
         """Return why an approved order must not leave after all. Nothing changes but by a fault."""
@@ -242,4 +259,5 @@ def _deadlines(state: State) -> Iterator[datetime | None]:
         yield cancel.due
     if state.standstill is not None:
         yield state.standstill.due
+    yield state.reconciling.look_again_at
     yield state.bars.next_end(state.now)

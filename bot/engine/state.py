@@ -26,6 +26,7 @@ from bot.engine.tracked import (
     Flow,
     HookCall,
     Instance,
+    Reconciling,
     Standstill,
     StrategyState,
     TrackedAmend,
@@ -131,8 +132,7 @@ class State:
         self.beliefs: dict[str, Belief] = {}
         self.bars = Bars()
         self.accounts: dict[str, AccountSnapshot] = {}
-        self.external_shares: dict[tuple[str, str], int] = {}
-        self.drift: dict[tuple[str, str], int] = {}
+        self.reconciling = Reconciling()
         self.flows = Flows()
         self.ledgers: dict[str, AccountLedger] = {}
         self.early_flows: list[Flow] = []
@@ -156,8 +156,7 @@ class State:
         self.counts: Counter[str] = Counter()
         self.due_hooks: deque[HookCall] = deque()
         self.early_news: list[HookCall] = []
-        self.is_reconciled = False
-        self.earlier_ended_at = date.min
+        self.is_reconciled, self.earlier_ended_at = False, date.min
         self.hook_round = 0
         self.faults: dict[str, TrackedFault] = {}
         self.strategies = {loaded.plan.name: self._started(loaded) for loaded in strategies}

@@ -12,6 +12,7 @@ from bot.domain.order import Intent, OrderState, SendState
 from bot.engine import belief, clocks, halts
 from bot.engine import gate as the_gate
 from bot.engine.orders import doubts, listing, set_aside, unknown
+from bot.engine.risk import breaks
 from bot.engine.risk.accounts import day_result, unrealised
 from bot.engine.seen import DepthSeen, QuoteSeen
 from bot.engine.state import PRIORITY, State
@@ -146,6 +147,7 @@ STANDING: Final[tuple[Callable[[State], Iterable[str]], ...]] = (
     unknown.alerts,
     halts.alerts,
     the_gate.alerts,
+    breaks.alerts,
     doubts.alerts,
     listing.alerts,
     set_aside.alerts,

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import ClassVar, Final
 
-from bot.domain.account import AccountSnapshot
+from bot.domain.account import AccountSnapshot, Break
 from bot.domain.asked import AmendAsked
 from bot.domain.entry import OrderUpdated
 from bot.domain.errors import Fault
@@ -364,14 +364,30 @@ class Flow:
 
 
 @dataclass(slots=True)
+class Reconciling:
+    """What the comparison of journal and broker has found, and waits for.
+
+    `breaks` are differences that nobody has accepted yet; `look_again_at` is when orders and
+    account are read once more; `closing_since`: the day has ended and is compared a last time.
+    """
+
+    breaks: dict[str, Break] = field(default_factory=dict)
+    next_number: int = 1
+    look_again_at: datetime | None = None
+    closing_since: datetime | None = None
+
+
+@dataclass(slots=True)
 class AccountLedger:
     """Our own numbers of one account: the broker's at the base, our fills since.
 
-    `coming` are fills of before the base that settle after it; `doubt` is what the last read showed
-    otherwise, waiting for a second one.
+    `coming` are fills of before the base that settle after it; `doubts` are what reads have shown
+    otherwise, by symbol (None: cash) and kind, since when: each waits for a read that agrees.
+    `is_new`: the journal does not know yet that these numbers count.
     """
 
     base: AccountSnapshot
     flows: list[Flow] = field(default_factory=list)
     coming: list[Flow] = field(default_factory=list)
-    doubt: tuple[object, ...] = ()
+    doubts: dict[tuple[str | None, str], tuple[int, datetime]] = field(default_factory=dict)
+    is_new: bool = False

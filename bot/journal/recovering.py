@@ -1,12 +1,15 @@
 """Reads back what the engine continues from after a stop, a crash or a kill."""
 
+import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date, timedelta
 from typing import Final
 
 import sqlalchemy as sa
 
+from bot.domain.account import AccountSnapshot, Break, Holding
 from bot.domain.entry import (
     ACCOUNT_SCOPE,
     CLOSE_NOTE,
@@ -21,7 +24,7 @@ from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS, Intent, SendStat
 from bot.domain.quote import LastClose
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
 from bot.journal import tables
-from bot.journal.encoding import made
+from bot.journal.encoding import instant_of, made
 from bot.journal.recovering_amends import later_ids, unsettled_amends
 from bot.journal.sends import WHOLE_BOT, ScopeState, lasting_state
 from bot.journal.tables import COST, SHARES, total
@@ -52,7 +55,7 @@ def read_recovery(connection: sa.Connection, trading_date: date) -> Recovery:
         kept = ScopeState(RunState.RUNNING, "", "")
     fills, orders = tables.fills, tables.orders
     recent = fills.c.trading_date >= (trading_date - SETTLEMENT_LASTS).isoformat()
-    day = trading_date.isoformat()
+    day, breaks = trading_date.isoformat(), _breaks(connection)
     wanted = orders.c.state.not_in(TERMINAL_STATES) | (orders.c.trading_date == day)
     return Recovery(
         trading_date=trading_date,
@@ -73,6 +76,9 @@ def read_recovery(connection: sa.Connection, trading_date: date) -> Recovery:
             (date.fromisoformat(row["trading_date"]), made(Fill, row))
             for row in _rows(connection, fills, recent)
         ),
+        bases=tuple(_bases(connection)),
+        breaks=tuple(breaks[0]),
+        next_break_number=breaks[1],
         halted_symbols=_halted(connection, "symbol:"),
         halted_scopes={
             prefix + name: reason
@@ -171,6 +177,33 @@ def _closes(connection: sa.Connection, day: str) -> tuple[LastClose, ...]:
                 symbol, int(note.numbers["close"] or 0), date.fromisoformat(shown)
             )
     return tuple(found.values())
+
+
+def _bases(connection: sa.Connection) -> Iterator[AccountSnapshot]:
+    """The numbers of each account that count: read at the instant that the newest row names."""
+    prefix, snapshots = "base:", tables.account_snapshots
+    found = _rows(connection, tables.halts, tables.halts.c.scope.startswith(prefix))
+    for account, row in {row["scope"].removeprefix(prefix): row for row in found}.items():
+        mine = (snapshots.c.account == account) & (snapshots.c.taken_at == row["at"])
+        taken = sa.select(snapshots).where(mine).order_by(snapshots.c.seq.desc()).limit(1)
+        for stored in connection.execute(taken).mappings():
+            base = made(AccountSnapshot, {**stored, "at": stored["taken_at"]})
+            rows = json.loads(stored["holdings"])
+            yield replace(base, holdings={symbol: Holding(**row) for symbol, row in rows.items()})
+
+
+def _breaks(connection: sa.Connection) -> tuple[list[Break], int]:
+    """Return the breaks that nobody has accepted, and the number of the next one."""
+    prefix = "break:"
+    rows = list(_rows(connection, tables.halts, tables.halts.c.scope.startswith(prefix)))
+    begun = [row for row in rows if row["to_state"] == RunState.HALTED]
+    accepted = {row["scope"] for row in rows if row["to_state"] == RunState.RUNNING}
+    found = [
+        Break(row["scope"].removeprefix(prefix), row["reason"], instant_of(row["at"]))
+        for row in begun
+        if row["scope"] not in accepted
+    ]
+    return found, len({row["scope"] for row in begun}) + 1
 
 
 def _halted(connection: sa.Connection, prefix: str) -> dict[str, str]:

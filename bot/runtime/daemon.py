@@ -16,6 +16,7 @@ from typing import Final
 
 from bot.broker.client import BrokerClient
 from bot.domain.account import SubAccount
+from bot.domain.days import TradingDayEnded
 from bot.domain.entry import Entry, Note
 from bot.domain.instrument import EXCHANGE_TZ, Instrument
 from bot.domain.message import (
@@ -187,6 +188,7 @@ class Daemon:
             tasks=parts.tasks,
             post=post,
             on_day=self._start_day,
+            on_day_end=self._end_day,
             on_pulse=self._pulse,
             pulse_every=PULSE,
             quota=parts.polls.quota,
@@ -300,3 +302,6 @@ class Daemon:
         parts.inbox.post(TradingDayStarted(due, due.astimezone(EXCHANGE_TZ).date()))
         parts.second_factor.report()
         parts.tasks.spawn(self._day_start.after_night(parts.engine.status().open_orders), "the day")
+
+    def _end_day(self, due: datetime) -> None:
+        self._parts.inbox.post(TradingDayEnded(due, due.astimezone(EXCHANGE_TZ).date()))

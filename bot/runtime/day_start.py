@@ -18,10 +18,10 @@ from bot.broker.errors import BrokerError, is_unknown
 from bot.clock import Clock
 from bot.config.strategies.load import UnknownSymbols
 from bot.domain.account import SubAccount
+from bot.domain.days import EarlierOrdersRead
 from bot.domain.entry import Note, OrderUpdated
 from bot.domain.instrument import EXCHANGE_TZ, Instrument
 from bot.domain.message import (
-    EarlierOrdersRead,
     InstrumentsRead,
     Noted,
     QuoteReceived,

@@ -39,6 +39,8 @@ RECONCILE_MINUTES_CLOSED: Final = 15
 LATE_FOR: Final = timedelta(minutes=2)
 """Market time that a poll may be late: a wait that the broker has asked for is shorter."""
 DAY_START: Final = time(8, 30)
+DAY_END: Final = time(15, 15)
+"""After the last phase of every exchange (15:00): what is not executed by then never will be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +199,7 @@ class Feeds:
     tasks: Tasks
     post: Post
     on_day: Callable[[datetime], None]
+    on_day_end: Callable[[datetime], None]
     on_pulse: Callable[[datetime], None]
     pulse_every: timedelta
     quota: int
@@ -210,6 +213,7 @@ class Feeds:
         self.polls.plan(asked, polls)
         return [
             Job("day", daily_at(DAY_START), self.on_day),
+            Job("day's end", daily_at(DAY_END), self.on_day_end),
             *(
                 Job(
                     f"phase {exchange}",

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from bot.domain import asked, message
+from bot.domain import asked, days, message
 from bot.domain.asked import Action, OperatorActed
 from bot.domain.message import Event
 from bot.domain.quote import ClosesRead
@@ -48,6 +48,8 @@ URGENCY: Final[Mapping[type[Event], Urgency]] = {
     asked.OperatorActed: Urgency.OPERATOR,
     asked.AmendAsked: Urgency.OPERATOR,
     asked.CancelAsked: Urgency.OPERATOR,
+    asked.BreakAccepted: Urgency.OPERATOR,
+    asked.ReconcileAsked: Urgency.OPERATOR,
     message.FaultFound: Urgency.OPERATOR,
     message.JournalHealthChanged: Urgency.OPERATOR,
     message.ClockOffsetChanged: Urgency.ANSWER,
@@ -63,8 +65,9 @@ URGENCY: Final[Mapping[type[Event], Urgency]] = {
     message.Noted: Urgency.ANSWER,  # what is told of the second factor comes before its token
     message.Recovered: Urgency.READ,
     message.InstrumentsRead: Urgency.READ,
-    message.EarlierOrdersRead: Urgency.READ,
+    days.EarlierOrdersRead: Urgency.READ,
     message.TradingDayStarted: Urgency.READ,
+    days.TradingDayEnded: Urgency.READ,
     message.PhaseChanged: Urgency.READ,
     message.AccountRead: Urgency.READ,
     message.TodaysOrdersRead: Urgency.READ,

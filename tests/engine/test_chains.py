@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from bot.domain.asked import Action, AmendAsked, CancelAsked, OperatorActed
+from bot.domain.days import EarlierOrdersRead
 from bot.domain.entry import (
     Fill,
     IntentRecorded,
@@ -18,7 +19,6 @@ from bot.domain.message import (
     AmendAnswered,
     AmendOrder,
     CancelOrder,
-    EarlierOrdersRead,
     ReadOrder,
     ReadOrderToCancel,
     ReadTodaysOrders,

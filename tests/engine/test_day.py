@@ -7,9 +7,9 @@ from datetime import date, timedelta
 import pytest
 
 from bot.domain.asked import Action, OperatorActed
+from bot.domain.days import EarlierOrdersRead
 from bot.domain.entry import Fill, RunState
 from bot.domain.message import (
-    EarlierOrdersRead,
     PlaceOrder,
     Reconciled,
     TradingDayStarted,
@@ -17,7 +17,7 @@ from bot.domain.message import (
 from bot.domain.order import OrderReport, OrderState, SendState
 from bot.domain.recovery import Recovery, StoredIntent
 from bot.strategy import Strategy
-from tests.engine.stage import DAY, Stage, report_of
+from tests.engine.stage import DAY, RULEBOOK, Stage, report_of
 
 NEXT_DAY = date(2026, 11, 20)
 Begin = Callable[[dict[str, object]], Stage]
@@ -59,11 +59,14 @@ def test_what_traded_before_the_close_and_nobody_saw_is_a_fill(
     stage = begin({})
 
     stage.handle(EarlierOrdersRead(stage.now, (_ended(executed),)))
-    stage.open()
+    if executed:
+        stage.cash -= executed * 27_000 + RULEBOOK.fee(executed * 27_000)
+    stage.account(executed)
+    stage.handle(Reconciled(stage.now))
 
     assert stage.entries_of_order().state is state
     assert sum(fill.quantity for fill in stage.all(Fill)) == executed
-    assert "was open" not in str(stage.engine.status().halted_symbols)
+    assert stage.engine.status().halted_symbols == {}
     assert stage.engine.status().state is RunState.RUNNING
 
 

@@ -8,12 +8,12 @@ from typing import Any, cast
 import pytest
 
 from bot.domain.asked import Action, CancelAsked, OperatorActed
+from bot.domain.days import EarlierOrdersRead
 from bot.domain.entry import Fill, IntentMoved, Note, RunState, StateChanged, Transition
 from bot.domain.errors import Fault
 from bot.domain.message import (
     BurnNonce,
     CancelOrder,
-    EarlierOrdersRead,
     FaultFound,
     NonceBurnt,
     PlaceOrder,

@@ -3,13 +3,13 @@ from datetime import timedelta
 import pytest
 
 from bot.domain.asked import Action, OperatorActed
+from bot.domain.days import EarlierOrdersRead
 from bot.domain.entry import Note, RunState, StateChanged, StrategySwitched, Verdict
 from bot.domain.instrument import Phase
 from bot.domain.message import (
     BrokerHealthChanged,
     CancelAnswered,
     CancelOrder,
-    EarlierOrdersRead,
     JournalHealthChanged,
     PlaceAnswered,
     PlaceOrder,

@@ -13,8 +13,9 @@ from enum import StrEnum
 from functools import cache
 from typing import Final
 
+from bot.domain.days import EarlierOrdersRead
 from bot.domain.entry import IntentMoved
-from bot.domain.message import EarlierOrdersRead, NonceBurnt, Reconciled, TradingDayStarted
+from bot.domain.message import NonceBurnt, Reconciled, TradingDayStarted
 from bot.domain.order import Intent, SendState
 from bot.domain.outcome import Accepted, Outcome, Refused
 from bot.domain.recovery import Recovery, StoredIntent

@@ -22,7 +22,7 @@ from bot.engine.gate import IllegalMove
 from bot.engine.orders import cancels, doubts
 from bot.engine.orders.doubts import Trust
 from bot.engine.orders.merging import merged
-from bot.engine.risk.accounts import add_flow, pause_after_loss
+from bot.engine.risk.accounts import add_external, add_flow, pause_after_loss
 from bot.engine.state import State
 from bot.engine.tracked import (
     Instance,
@@ -163,6 +163,7 @@ def external_order(state: State, report: OrderReport, note: str) -> None:
         note=note,
     )
     asked_at = report.requested_at
+    add_external(state, None, row)
     state.index.track_order(TrackedOrder(row, asked_at, report.may_cancel))
     _record(state, row, None, report, "book")
 
@@ -282,6 +283,7 @@ def _fill_of(state: State, before: OrderUpdated, row: OrderUpdated) -> Fill | No
 def _follow(state: State, order: TrackedOrder, before: OrderUpdated, fill: Fill | None) -> None:
     """Do what a changed row entails: fill, position, counters, the strategy's hooks."""
     row = order.row
+    add_external(state, before, row)
     if not order.is_open:
         order.poll = None
         state.cancels.pop(row.order_id, None)

@@ -10,16 +10,23 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Final
 
-from bot.domain.account import AccountSnapshot, Holding
-from bot.domain.entry import AccountSeen, Fill
+from bot.domain.account import AccountSnapshot
+from bot.domain.entry import AccountSeen, Fill, OrderUpdated
 from bot.domain.errors import CalendarEnds, NoRule
 from bot.domain.instrument import Exchange, Instrument
 from bot.domain.message import AccountRead
 from bot.domain.order import Side
 from bot.engine import gate
-from bot.engine.risk import ledgers
+from bot.engine.risk import breaks, ledgers
 from bot.engine.state import State
-from bot.engine.tracked import Flow, Position, StrategyState, TrackedIntent, TrackedOrder
+from bot.engine.tracked import (
+    AccountLedger,
+    Flow,
+    Position,
+    StrategyState,
+    TrackedIntent,
+    TrackedOrder,
+)
 
 NEVER: Final = datetime(9999, 1, 1, tzinfo=UTC)
 
@@ -138,6 +145,49 @@ def add_flow(state: State, fill: Fill) -> None:
         (state.early_flows if ledger is None else ledger.flows).append(flow)
 
 
+def add_external(state: State, before: OrderUpdated | None, row: OrderUpdated) -> None:
+    """Remember what an order made elsewhere has moved since its row before."""
+    executed, amount = (before.executed_quantity, before.executed_amount) if before else (0, 0)
+    quantity, amount = row.executed_quantity - executed, row.executed_amount - amount
+    if row.intent_id is not None or quantity <= 0:
+        return
+    flow = _flow(state, row, quantity, amount)
+    state.flows.add(flow)
+    ledger = state.ledgers.get(row.account)
+    (state.early_flows if ledger is None else ledger.flows).append(flow)
+
+
+def _flow(state: State, row: OrderUpdated, quantity: int, amount: int) -> Flow:
+    """Return what an order of somebody else moves, by our own rules of fees and taxes."""
+    listed = state.instruments.get(row.symbol)
+    instrument = listed or Instrument(row.symbol, row.exchange or Exchange.HOSE)
+    rules, before, is_buy = state.rulebook, row.executed_amount - amount, row.side is Side.BUY
+    fee = rules.fee(row.executed_amount) - rules.fee(before)
+    tax = 0 if is_buy else rules.sale_tax(row.executed_amount) - rules.sale_tax(before)
+    return Flow(
+        at=row.at,
+        account=row.account,
+        symbol=row.symbol,
+        cash_out=amount + fee if is_buy else 0,
+        cash_in=0 if is_buy else amount - fee - tax,
+        shares_out=0 if is_buy else quantity,
+        shares_in=quantity if is_buy else 0,
+        settles_at=settlement_of(state, instrument, row.trading_date),
+    )
+
+
+def restore(state: State, base: AccountSnapshot) -> None:
+    """Go on from the numbers of an earlier run that agreed: fills since then move them."""
+    ledger = state.ledgers[base.account] = AccountLedger(base)
+    flows = [flow for flow in state.early_flows if flow.account == base.account]
+    for order in state.orders.values():
+        row = order.row
+        if not order.is_own and row.executed_quantity and row.account == base.account:
+            flows.append(_flow(state, row, row.executed_quantity, row.executed_amount))
+    ledger.flows = [flow for flow in flows if flow.at > base.at]
+    ledger.coming = [flow for flow in flows if flow.at <= base.at < flow.settles_at]
+
+
 def flow_of(state: State, fill: Fill, trading_date: date) -> Flow | None:
     """Return what a fill of a day moves, and when; None for a symbol that is not known."""
     instrument = state.instruments.get(fill.symbol)
@@ -211,54 +261,19 @@ def pause_after_loss(state: State, strategy: StrategyState) -> None:
 
 
 def on_account(state: State, event: AccountRead) -> None:
-    """Take the broker's numbers as the new base and compare the holdings with ours.
+    """Compare the broker's numbers with ours, and take them as the new base of what may be used.
 
-    A symbol in which an order is just being filled may differ, and is left for the next read.
+    Shares that a read shows otherwise are not taken before a second one agrees: an account that is
+    empty once is not flat.
     """
-    snapshot = event.snapshot
-    state.accounts[snapshot.account] = snapshot
+    snapshot, before = event.snapshot, state.accounts.get(event.snapshot.account)
     state.record(AccountSeen(state.now, snapshot))
-    state.flows.forget(snapshot.account, snapshot.at)
     if event.rights is not None:
         state.rights[snapshot.account] = event.rights
-    ledgers.reconcile(state, snapshot)
-    own = dict.fromkeys(snapshot.holdings, 0)
-    for strategy in state.strategies.values():
-        if strategy.plan.account == snapshot.account:
-            # None at all is a number, too: shares that come from nowhere, or go, are a difference.
-            for symbol in strategy.instances.keys() | strategy.positions.keys():
-                own[symbol] = own.get(symbol, 0) + strategy.position(symbol).shares
-    busy = {order.row.symbol for order in state.open_orders() if order.is_own}
-    busy.update(tracked.intent.symbol for tracked in state.pending_intents())
-    busy |= state.flows.symbols_since(snapshot.at)
-    for symbol in sorted(own.keys() - busy):
-        _compare(state, snapshot, symbol, own[symbol])
-
-
-def _compare(state: State, snapshot: AccountSnapshot, symbol: str, own: int) -> None:
-    """Note a holding that is not ours plus the owner's own; two equal reads make it certain.
-
-    No order is taken where a share count changed that a strategy relies on. New shares of a stock
-    dividend belong to no strategy: its own position stays what its fills made it, so it never sells
-    them; but price and indicators have jumped, so an operator decides.
-    """
-    key, settings = (snapshot.account, symbol), state.settings
-    external = snapshot.holdings.get(symbol, Holding(symbol, 0, 0, 0, 0)).total - own
-    known = state.external_shares.get(key)
-    if known is None and external >= 0:
-        state.external_shares[key] = external
-    elif external == known:
-        state.drift.pop(key, None)
-    elif known is not None and state.drift.get(key) != external:
-        state.drift[key] = external
-    else:
-        expected = known or 0
-        numbers = {"expected_external": expected, "found_external": external}
-        named = ledgers.explanation(state, snapshot.account, symbol, external - expected)
-        text = named or f"{symbol}: {external - expected:+,} shares that no order here explains"
-        state.note("RECONCILE", text, numbers, symbol=symbol)
-        state.external_shares[key] = external
-        state.drift.pop(key, None)
-        does_halt = settings.halt_on_drift_of_external if expected else settings.halt_on_drift
-        if does_halt or (named and own > 0):
-            state.halt_symbol(symbol, text)
+    breaks.judge(state, snapshot, ledgers.reconcile(state, snapshot))
+    ledger = state.ledgers.get(snapshot.account)
+    is_doubtful = ledger is not None and any(symbol for symbol, _ in ledger.doubts)
+    if before is None or not is_doubtful:
+        state.accounts[snapshot.account] = snapshot
+        state.flows.forget(snapshot.account, snapshot.at)
+    breaks.look_again(state)

@@ -1,33 +1,39 @@
-"""Our own running account: cash and lots by their settlement, from our own fills alone.
+"""Our own running account: cash and lots by their settlement, from the fills that we know.
 
-The first quiet read of the broker's numbers is the base. From there fills move it: a buy takes cash
-at once, what was bought and what a sale brings comes on T+2 at 13:00 (VSDC settlement rules). Every
-further quiet read is compared with it; a read is quiet while no own order works, no place is open,
-and no fill is newer than its question. Also explained are
+The broker's numbers of a quiet moment are the base; the journal keeps it, so that a restart goes on
+from there. Fills move it, those of orders made elsewhere too: a buy takes cash at once, what was
+bought and what a sale brings comes on T+2 at 13:00 (VSDC settlement rules). Every further read is
+compared with it: a symbol unless an order of ours works in it or its fill is newer than the read,
+cash when nothing of ours is under way at all. Also explained are
 
   what settles later on the same day (delivery is around midday, sooner than the rule promises),
   buys of the day that the broker holds back and has not yet taken out of its cash,
   shares of before the base, whose date is not known, becoming sellable.
 
-A difference that two reads show alike is noted once, and the broker's numbers become the base. The
-broker's rights call may name the corporate action behind it, one difference per right: a dividend
-in cash arrives less the tax that is withheld, new shares count from the ex-date on.
+One read proves nothing: it may be old, or empty by mistake. A difference is certain when a second
+read, asked for at least `LOOK_AGAIN` later and after another day order book, shows the same number.
+The broker's rights call may name the corporate action behind it, one difference per right: a
+dividend in cash arrives less the tax that is withheld, new shares count from the ex-date on. What
+nothing names is a break (`engine/risk/breaks.py`); the broker's number is the base from then on.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Final
 
 from bot.domain.account import AccountSnapshot, Holding
-from bot.domain.entry import RunState
+from bot.domain.entry import RunState, StateChanged
 from bot.domain.instrument import EXCHANGE_TZ
-from bot.engine import gate
-from bot.engine.state import State
+from bot.engine.state import BY_ENGINE, State
 from bot.engine.tracked import AccountLedger, Flow
 
-_IN_ALL: Final = "in all"
+IN_ALL: Final = "in all"
+LOOK_AGAIN: Final = timedelta(seconds=5)
+"""How far apart two reads are that agree on a difference."""
+BASE: Final = "base:"
+"""How the scope begins under which the journal keeps which numbers of an account count."""
 AROUND_PAYMENT: Final = timedelta(days=7)
 """How far from its stated day a dividend may arrive."""
 
@@ -52,7 +58,7 @@ class Difference:
         unit = "VND" if self.symbol is None else "shares"
         what = self.what if self.symbol is None else f"{self.symbol} {self.what}"
         expected, found = f"expected {self.expected:,}", f"found {self.found:,}"
-        return f"{what}: {expected}, {found}: {self.amount:+,} {unit} that no order here explains"
+        return f"{what}: {expected}, {found}: {self.amount:+,} {unit} that no order explains"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,42 +80,125 @@ class Shares:
     receiving: int
 
 
-def reconcile(state: State, snapshot: AccountSnapshot) -> None:
-    """Compare a quiet read with our own numbers, or begin them with it."""
+def reconcile(state: State, snapshot: AccountSnapshot) -> Sequence[Difference]:
+    """Compare a read with our own numbers, or begin them with it; return what is certain now."""
     account, ledger = snapshot.account, state.ledgers.get(snapshot.account)
-    open_orders = state.open_orders()
-    is_busy = any(order.is_own and order.row.account == account for order in open_orders)
-    is_busy = is_busy or any(one.intent.account == account for one in state.pending_intents())
-    flows = ledger.flows[-1:] if ledger else state.early_flows  # the last one is the newest
-    if is_busy or any(flow.account == account and flow.at > snapshot.at for flow in flows):
-        return
+    busy = _busy(state, snapshot)
     if ledger is None:
-        ledger = state.ledgers[account] = AccountLedger(snapshot)
+        if busy:
+            return ()
+        ledger = state.ledgers[account] = AccountLedger(_lifted(state, snapshot), is_new=True)
         ledger.coming = [flow for flow in state.early_flows if flow.account == account]
-        _rebase(ledger, snapshot)
-        return
     expected = expected_at(ledger, snapshot.at)
     # Anybody's orders hold shares back where they work.
-    held_back = {order.row.symbol for order in open_orders}
-    found = tuple(_differences(expected, snapshot, held_back))
-    if found and found == ledger.doubt:
-        _note(state, account, found)
-        _rebase(ledger, snapshot)
-        return
-    ledger.doubt = found
+    held_back = {order.row.symbol for order in state.open_orders()}
+    found = [
+        each
+        for each in _differences(expected, snapshot, held_back)
+        if (not busy if each.symbol is None else each.symbol not in busy)
+    ]
+    certain, doubts = [], dict[tuple[str | None, str], tuple[int, datetime]]()
+    read = state.set_aside.get(account)
+    for each in found:
+        since = ledger.doubts.get((each.symbol, each.what), (None, snapshot.at))
+        at = since[1] if since[0] == each.found else snapshot.at
+        is_seen_again = snapshot.at - at >= LOOK_AGAIN
+        if is_seen_again and read is not None and read.requested_at >= at:
+            certain.append(each)
+            _correct(ledger, each, expected, snapshot)
+        else:
+            doubts[each.symbol, each.what] = (each.found, at)
+    ledger.doubts = doubts
     is_ours = snapshot.cash == expected.cash and all(
         snapshot.holdings[symbol].sellable == ours.sellable
         for symbol, ours in expected.holdings.items()
         if symbol in snapshot.holdings
     )
-    if is_ours and not found:  # exactly ours: begin again from it, so that the fills stay few
-        _rebase(ledger, snapshot)
+    if not busy and not doubts and (certain or (is_ours and not found)):
+        rebase(state, ledger, snapshot)  # begin again from it, so that the fills stay few
+    return certain
 
 
-def _rebase(ledger: AccountLedger, snapshot: AccountSnapshot) -> None:
-    """The broker's numbers count from here; what is still on its way comes later."""
-    moves = [*ledger.coming, *ledger.flows]
-    ledger.base, ledger.flows, ledger.doubt = snapshot, [], ()
+def _busy(state: State, snapshot: AccountSnapshot) -> set[str]:
+    """Return the symbols in which something of ours is under way: their numbers may move.
+
+    Once the exchanges have closed nothing trades: an order that is still shown as open moves none.
+    """
+    account = snapshot.account
+    busy = {one.intent.symbol for one in state.pending_intents() if one.intent.account == account}
+    busy |= state.flows.symbols_since(snapshot.at)
+    if not is_closed(state, account, snapshot.at):
+        own = (order.row for order in state.open_orders() if order.is_own)
+        busy.update(row.symbol for row in own if row.account == account)
+    return busy
+
+
+def is_closed(state: State, account: str, at: datetime) -> bool:
+    """Whether numbers of `at` are of after today's close, and the day order book is, too.
+
+    After midnight the broker's day order book is another day's.
+    """
+    since, read = state.reconciling.closing_since, state.set_aside.get(account)
+    if since is None or read is None or min(at, read.requested_at) < since:
+        return False
+    return _day(max(at, read.requested_at)) == state.trading_date
+
+
+def _lifted(state: State, snapshot: AccountSnapshot) -> AccountSnapshot:
+    """Return a first read with at least what our strategies hold: less is a difference (I19)."""
+    own = own_shares(state, snapshot.account)
+    holdings = dict(snapshot.holdings)
+    for symbol, shares in own.items():
+        held = holdings.get(symbol, Holding(symbol, 0, 0, 0, 0))
+        if held.total < shares:
+            holdings[symbol] = replace(held, total=shares, sellable=held.sellable)
+    return snapshot if holdings == snapshot.holdings else replace(snapshot, holdings=holdings)
+
+
+def own_shares(state: State, account: str) -> dict[str, int]:
+    """Return what the strategies of an account hold together, by symbol."""
+    own = defaultdict[str, int](int)
+    for strategy in state.strategies.values():
+        if strategy.plan.account == account:
+            for symbol, position in strategy.positions.items():
+                own[symbol] += position.shares
+    return own
+
+
+def _correct(
+    ledger: AccountLedger, certain: Difference, expected: "Expected", snapshot: AccountSnapshot
+) -> None:
+    """Take the broker's number for ours, where a difference is certain."""
+    base, symbol = ledger.base, certain.symbol
+    ledger.is_new = True
+    if symbol is None:
+        ledger.base = replace(base, cash=base.cash + certain.amount)
+        return
+    ours = expected.holdings.get(symbol, Shares(0, 0, 0, 0))
+    theirs = snapshot.holdings.get(symbol, Holding(symbol, 0, 0, 0, 0))
+    was = base.holdings.get(symbol, Holding(symbol, 0, 0, 0, 0))
+    now = replace(
+        was,
+        total=was.total + theirs.total - ours.total,
+        sellable=was.sellable + theirs.sellable - ours.sellable,
+        receiving=was.receiving + theirs.receiving - ours.receiving,
+    )
+    ledger.base = replace(base, holdings={**base.holdings, symbol: now})
+
+
+def rebase(state: State, ledger: AccountLedger, snapshot: AccountSnapshot) -> None:
+    """The broker's numbers count from here; what is still on its way comes later.
+
+    The journal keeps which they are, where they are not just those of before.
+    """
+    moves, before = [*ledger.coming, *ledger.flows], ledger.base
+    is_news = ledger.is_new or bool(ledger.flows) or before.cash != snapshot.cash
+    is_news = is_news or before.holdings != snapshot.holdings
+    ledger.base, ledger.flows, ledger.is_new = snapshot, [], False
+    if is_news:
+        running, scope = RunState.RUNNING, f"{BASE}{snapshot.account}"
+        agreed = f"the numbers of {snapshot.at.isoformat()} count"
+        state.record(StateChanged(snapshot.at, running, running, agreed, BY_ENGINE, scope=scope))
     # What comes at one instant comes as one: so they stay few, however many fills a day has.
     merged: dict[tuple[str, datetime], Flow] = {}
     for flow in moves:
@@ -172,7 +261,7 @@ def _is_later_today(settles_at: datetime, at: datetime) -> bool:
     return settles_at > at and _day(settles_at) == _day(at)
 
 
-def _day(at: datetime) -> object:
+def _day(at: datetime) -> date:
     return at.astimezone(EXCHANGE_TZ).date()
 
 
@@ -184,35 +273,19 @@ def _differences(
 ) -> Iterator[Difference]:
     if snapshot.cash not in expected.explained_cash:
         yield Difference(None, "cash", expected.cash, snapshot.cash)
-    for symbol in sorted({*expected.holdings, *snapshot.holdings} - held_back):
+    for symbol in sorted({*expected.holdings, *snapshot.holdings}):
         ours = expected.holdings.get(symbol, Shares(0, 0, 0, 0))
         theirs = snapshot.holdings.get(symbol, Holding(symbol, 0, 0, 0, 0))
         if theirs.total != ours.total:
-            yield Difference(symbol, _IN_ALL, ours.total, theirs.total)
+            yield Difference(symbol, IN_ALL, ours.total, theirs.total)
+            continue
+        if symbol in held_back:
             continue
         if not ours.sellable <= theirs.sellable <= ours.sellable_max:
             yield Difference(symbol, "sellable", ours.sellable, theirs.sellable)
         receiving = ours.receiving - (theirs.sellable - ours.sellable)
         if theirs.receiving != receiving:
             yield Difference(symbol, "receiving", receiving, theirs.receiving)
-
-
-def _note(state: State, account: str, found: Iterable[Difference]) -> None:
-    """Note cash and settlement; a total that differs is noted and judged by `accounts`."""
-    for difference in found:
-        if difference.what == _IN_ALL:
-            continue
-        is_cash = difference.symbol is None
-        named = explanation(state, account, None, difference.amount) if is_cash else ""
-        numbers = {
-            "expected": difference.expected,
-            "found": difference.found,
-            "difference": difference.amount,
-        }
-        state.note("RECONCILE", named or difference.text, numbers, symbol=difference.symbol)
-        limit = state.settings.pause_on_cash_difference
-        if is_cash and not named and limit is not None and abs(difference.amount) > limit:
-            gate.close(state, RunState.PAUSED, difference.text, "engine")
 
 
 # ------------------------------------------------------------------------------ corporate actions

@@ -8,7 +8,14 @@ from typing import Final
 
 from bot.broker.errors import BrokerError, is_unknown
 from bot.config.problems import OperatorMistake
-from bot.domain.asked import Action, AmendAsked, CancelAsked, OperatorActed
+from bot.domain.asked import (
+    Action,
+    AmendAsked,
+    BreakAccepted,
+    CancelAsked,
+    OperatorActed,
+    ReconcileAsked,
+)
 from bot.domain.entry import RunState
 from bot.protocol.secret import Secret
 from bot.runtime import api
@@ -20,7 +27,7 @@ from bot.runtime.control.shapes import (
     whole_or_none,
 )
 from bot.runtime.control.socket import Handler, Reply, Request, refused
-from bot.runtime.control.status import Facts, order_fields, status_of
+from bot.runtime.control.status import Facts, comparison_fields, order_fields, status_of
 from bot.runtime.daemon import Parts
 from bot.runtime.second_factor import NONE_MAILED, USED_UP
 
@@ -29,7 +36,7 @@ _TOO_MANY: Final = refused("E-CTL-007", "too many commands wait already; nothing
 _BY_HAND: Final = "by hand"
 _GET_ONE: Final = "Have one mailed: bot otp request"
 WORDS: Final = (
-    *("status", "modify", "cancel", "quote", "api", "phases"),
+    *("status", "modify", "cancel", "quote", "api", "phases", "reconcile", "read_all", "accept"),
     *("otp_state", "otp_request", "otp_submit", "otp_token", "otp_forget"),
 )
 """What is asked of a bot beside its actions: the names of the methods that answer."""
@@ -104,6 +111,28 @@ class Operations:
         code = "E-2FA-004" if check.numbers.get("state") == RunState.NEEDS_2FA else "E-ASK-001"
         reply = refused(code, f"{check.text} ({check.code}); nothing was sent")
         return {**reply, "check": check.code, "numbers": dict(check.numbers)}
+
+    async def reconcile(self, _: Request) -> Reply:
+        """Show journal, day order book and account beside one another, as they were read last."""
+        return {"ok": True, "compared": comparison_fields(self.parts.engine.reconciliation())}
+
+    async def read_all(self, request: Request) -> Reply:
+        """Read orders and account now, merge and compare; what comes of it is shown by the next."""
+        ask = ReconcileAsked(self._now(), str(request.get("by") or "operator"))
+        asked = {"ok": True, "asked_at": instant(ask.at)}
+        return asked if self.parts.inbox.ask(ask) else _TOO_MANY
+
+    async def accept(self, request: Request) -> Reply:
+        """Let a difference between journal and broker stand, with a reason."""
+        ask = BreakAccepted(
+            at=self._now(),
+            break_id=str(request.get("break_id") or ""),
+            reason=str(request.get("reason") or ""),
+            by=str(request.get("by") or "operator"),
+        )
+        if refusal := self.parts.engine.objection_to_accept(ask):
+            return refused("E-ASK-003", f"{refusal}; nothing was changed")
+        return {"ok": True} if self.parts.inbox.ask(ask) else _TOO_MANY
 
     async def otp_state(self, _: Request) -> Reply:
         return self.parts.second_factor.state()

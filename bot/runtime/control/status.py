@@ -6,7 +6,9 @@ from datetime import datetime
 
 from bot.broker.broker import Broker
 from bot.config.strategies.source_files import Hashes
+from bot.domain.account import masked_account
 from bot.domain.entry import OrderUpdated
+from bot.engine.comparing import Compared, Reconciliation
 from bot.engine.status import StrategyStatus
 from bot.runtime.control.shapes import Fields, fields_of, instant
 from bot.runtime.daemon import Parts
@@ -67,7 +69,7 @@ def status_of(parts: Parts, facts: Facts) -> Fields:
         "unknown": [intent.intent_id for intent in status.unknown],
         "faults": [fields_of(each) for each in status.faults],
         "halted_symbols": dict(status.halted_symbols),
-        "alerts": list(status.alerts),
+        "alerts": [*filter(None, [parts.retry.trouble]), *status.alerts],
         "counts": dict(status.counts),
         "orders_today": dict(status.orders_today),
         "day_result": status.day_result,
@@ -128,3 +130,21 @@ def order_fields(each: OrderUpdated) -> Fields:
         "state": each.state,
         "broker_status": each.broker_status,
     }
+
+
+def comparison_fields(found: Reconciliation) -> Fields:
+    """Return it ready for JSON. The keys are a stable contract; accounts are masked."""
+    return {
+        "book_read_at": instant(found.book_read_at),
+        "account_read_at": instant(found.account_read_at),
+        "numbers": [_number(each) for each in found.numbers],
+        "breaks": [{**fields_of(each), "rests_on": list(each.rests_on)} for each in found.breaks],
+        "doubts": list(found.doubts),
+        "unsettled": list(found.unsettled),
+        "external": [order_fields(each) for each in found.external],
+    }
+
+
+def _number(each: Compared) -> Fields:
+    masked = masked_account(each.account)
+    return {**fields_of(each), "account": masked, "difference": each.difference}

@@ -4,11 +4,11 @@ from datetime import timedelta
 import pytest
 
 from bot.domain.asked import Action, OperatorActed
+from bot.domain.days import EarlierOrdersRead
 from bot.domain.entry import Fill, IntentMoved, RunState, Transition
 from bot.domain.message import (
     BurnNonce,
     CancelOrder,
-    EarlierOrdersRead,
     NonceBurnt,
     PlaceOrder,
     ReadAccount,

@@ -4,6 +4,7 @@ from datetime import timedelta
 import pytest
 
 from bot.domain.asked import Action, OperatorActed
+from bot.domain.days import EarlierOrdersRead
 from bot.domain.entry import (
     Fill,
     IntentMoved,
@@ -16,7 +17,6 @@ from bot.domain.entry import (
 )
 from bot.domain.message import (
     BurnNonce,
-    EarlierOrdersRead,
     NonceBurnt,
     PlaceOrder,
     ReadTodaysOrders,

@@ -4,7 +4,7 @@ from datetime import timedelta
 import pytest
 
 from bot.domain.account import AccountSnapshot, Holding
-from bot.domain.entry import Decision, Note, Verdict
+from bot.domain.entry import Decision, Verdict
 from bot.domain.message import AccountRead, PlaceOrder, QuoteReceived
 from bot.domain.order import Side
 from bot.engine.engine import EngineSettings
@@ -162,29 +162,36 @@ def test_the_cost_of_a_sale_is_rounded_down_and_nothing_is_lost(sold, amount, re
 # --------------------------------------------------------------------------------------- drift
 
 
-def _notes(stage):
-    return [note.text for note in stage.all(Note) if note.kind == "RECONCILE"]
+def _breaks(stage):
+    return [each.text for each in stage.engine.reconciliation().breaks]
+
+
+def _read(stage, shares, times=2):
+    for _ in range(times):
+        stage.after(60).book()
+        stage.account(shares)
 
 
 def test_the_owners_own_shares_are_no_drift():
     stage = Stage(sellable=1_000)
 
-    stage.after(60).account()
+    _read(stage, None)
 
-    assert _notes(stage) == []
+    assert _breaks(stage) == []
 
 
 def test_a_difference_is_certain_at_the_second_equal_read():
     stage = Stage()
-    stage.after(60).account(300)
-    assert _notes(stage) == []
+    _read(stage, 300, times=1)
+    assert _breaks(stage) == []
 
-    stage.after(60).account(300)
+    _read(stage, 300, times=1)
 
-    assert _notes(stage) == ["HPG: +300 shares that no order here explains"]
-    assert "HPG" in stage.engine.status().halted_symbols
-    stage.after(60).account(300)
-    assert len(_notes(stage)) == 1
+    text = "HPG in all: expected 0, found 300: +300 shares that no order explains"
+    assert _breaks(stage) == [text]
+    assert stage.engine.status().halted_symbols == {"HPG": f"B-0001: {text}"}
+    _read(stage, 300)
+    assert len(_breaks(stage)) == 1
 
 
 @pytest.mark.parametrize(("before", "after", "change"), [(0, 300, "+300"), (300, 0, "-300")])
@@ -194,7 +201,8 @@ def test_shares_that_come_from_nowhere_or_go_are_a_difference_without_a_position
     def read(shares):
         held = {"HPG": Holding("HPG", shares, shares, 0, 20_000)} if shares else {}
         snapshot = AccountSnapshot(stage.now, ACCOUNT, 10**8, 10**8, held)
-        stage.after(60).handle(AccountRead(stage.now, snapshot))
+        stage.after(60).book()
+        stage.handle(AccountRead(stage.now, replace(snapshot, at=stage.now)))
 
     stage = Stage(is_open=False)
     read(before)
@@ -203,36 +211,34 @@ def test_shares_that_come_from_nowhere_or_go_are_a_difference_without_a_position
     for _ in range(2):
         read(after)
 
-    assert _notes(stage) == [f"HPG: {change} shares that no order here explains"]
+    [text] = _breaks(stage)
+    assert text.endswith(f"{change} shares that no order explains")
 
 
-def test_a_symbol_with_shares_of_the_owner_is_noted_and_trades_on():
+def test_a_symbol_with_shares_of_the_owner_is_a_break_and_trades_on():
     stage = Stage(sellable=1_000)
 
-    for _ in range(2):
-        stage.after(60).account(900)
+    _read(stage, 900)
 
-    assert _notes(stage) == ["HPG: -100 shares that no order here explains"]
+    assert len(_breaks(stage)) == 1
     assert stage.engine.status().halted_symbols == {}
 
 
 def test_halting_on_drift_is_a_setting():
     stage = Stage(settings=EngineSettings(halt_on_drift=False))
 
-    for _ in range(2):
-        stage.after(60).account(300)
+    _read(stage, 300)
 
-    assert (len(_notes(stage)), stage.engine.status().halted_symbols) == (1, {})
+    assert (len(_breaks(stage)), stage.engine.status().halted_symbols) == (1, {})
 
 
 def test_an_order_that_is_being_filled_is_no_drift():
     stage = Stage()
     stage.working(500)
 
-    for _ in range(3):
-        stage.after(60).account(200)
+    _read(stage, 200, times=3)
 
-    assert _notes(stage) == []
+    assert _breaks(stage) == []
 
 
 def test_an_account_that_was_never_read_buys_nothing():

@@ -37,10 +37,18 @@ class Broker:
             now = self.stage.after(60).now
             holding = Holding("HPG", self.total, self.sellable, self.total - self.sellable, 27_000)
             snapshot = AccountSnapshot(now, ACCOUNT, self.cash, self.cash, {"HPG": holding})
+            self.stage.book()
             self.stage.handle(AccountRead(now, snapshot, rights))
 
     def notes(self) -> list[str]:
-        return [note.text for note in self.stage.all(Note) if note.kind == "RECONCILE"]
+        """What was noted, and the breaks, without their names and what to do about them."""
+        return [
+            note.text.partition(" ")[2].split(". ")[0].split(" (orders")[0]
+            if note.numbers.get("alert") == "BREAK"
+            else note.text
+            for note in self.stage.all(Note)
+            if note.kind == "RECONCILE" or note.numbers.get("alert") == "BREAK"
+        ]
 
 
 def having_bought(*, shown_cash: int = 100_000_000 - COST, **settings: int) -> Broker:
@@ -67,7 +75,7 @@ def test_what_our_fills_explain_is_no_difference():
     assert broker.notes() == []
 
 
-def test_cash_that_no_order_explains_is_noted_once_with_its_numbers():
+def test_cash_that_no_order_explains_is_a_break_with_its_numbers():
     broker = having_bought()
 
     broker.read(cash=broker.cash - 12_345)
@@ -75,14 +83,11 @@ def test_cash_that_no_order_explains_is_noted_once_with_its_numbers():
     broker.read(3)
 
     expected = 100_000_000 - COST
-    (note,) = (note for note in broker.stage.all(Note) if note.kind == "RECONCILE")
+    [found] = broker.stage.engine.reconciliation().breaks
     shown = f"expected {expected:,}, found {expected - 12_345:,}"
-    assert note.text == f"cash: {shown}: -12,345 VND that no order here explains"
-    assert note.numbers == {
-        "expected": expected,
-        "found": expected - 12_345,
-        "difference": -12_345,
-    }
+    text = f"cash: {shown}: -12,345 VND that no order explains"
+    assert (found.text, found.rests_on) == (text, ("ORD1",))
+    assert (found.symbol, found.ours, found.theirs) == (None, expected, expected - 12_345)
     assert broker.stage.engine.status().state is RunState.RUNNING
 
 
@@ -95,14 +100,14 @@ def test_above_the_limit_cash_that_no_order_explains_stops_entries(lost, state):
     assert broker.stage.engine.status().state == state
 
 
-def test_after_a_note_the_brokers_number_is_the_base():
+def test_after_a_break_the_brokers_number_is_the_base():
     broker = having_bought()
     broker.read(2, cash=broker.cash - 12_345)
 
     broker.read(2, cash=broker.cash + 5)
 
     assert len(broker.notes()) == 2
-    assert broker.notes()[1].endswith("+5 VND that no order here explains")
+    assert broker.notes()[1].endswith("+5 VND that no order explains")
 
 
 def test_shares_that_are_not_released_when_they_settle_are_noted():
@@ -112,7 +117,7 @@ def test_shares_that_are_not_released_when_they_settle_are_noted():
     broker.read(2)
 
     assert broker.notes() == [
-        "HPG sellable: expected 200, found 0: -200 shares that no order here explains"
+        "HPG sellable: expected 200, found 0: -200 shares that no order explains"
     ]
 
 
@@ -165,7 +170,7 @@ def test_a_cash_dividend_is_named():
 
     assert broker.notes() == ["cash dividend HPG 500 VND/share: +475,000 after tax"]
     broker.read(2, cash=broker.cash + 475_000)
-    assert broker.notes()[1].endswith("+475,000 VND that no order here explains")
+    assert broker.notes()[1].endswith("+475,000 VND that no order explains")
 
 
 def test_an_old_dividend_of_the_same_amount_explains_nothing():
@@ -174,7 +179,7 @@ def test_an_old_dividend_of_the_same_amount_explains_nothing():
 
     broker.read(2, cash=broker.cash + 475_000)
 
-    assert broker.notes()[0].endswith("+475,000 VND that no order here explains")
+    assert broker.notes()[0].endswith("+475,000 VND that no order explains")
 
 
 def test_a_stock_dividend_is_named_and_halts_the_symbol_that_a_strategy_holds():

@@ -1,0 +1,129 @@
+"""`bot reconcile`: journal, day order book and account beside one another, and what does not fit.
+
+A running bot shows what it read last; without one the broker is asked here. Neither changes
+anything. What is accepted is journalled with its reason by the running bot, which a break keeps
+from beginning a day, but not from running.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from time import sleep
+from typing import Final
+
+import click
+
+from bot.cli.command import Invocation, define_command
+from bot.cli.operating import LOOK_AT_ORDERS_EVERY_S, OPERATOR
+from bot.cli.options import reason_option, timeout_option
+from bot.cli.show import aligned, print_json, print_lines, say, width, write_line
+from bot.cli.target import Fields, ask_bot, find_bot, readable, which_bot
+from bot.cli.telling.wording import clock_of, counted
+from bot.clock import monotonic_s
+from bot.config.problems import ExitCode, OperatorMistake
+
+HEADS: Final = ("ACCOUNT", "WHAT", "STRATEGIES", "JOURNAL", "BROKER", "DIFFERENCE")
+
+
+@define_command("reconcile", example="bot reconcile --apply")
+@click.option("--apply", "does_apply", is_flag=True, help="Read now, merge, and compare again.")
+@click.option("--accept", "accepted", metavar="ID", help="Let a break stand; needs --reason.")
+@reason_option
+@timeout_option
+@click.pass_obj
+def command(
+    invocation: Invocation, does_apply: bool, accepted: str | None, reason: str, timeout: float
+) -> ExitCode:
+    """Compare the journal with the broker's order book, shares and cash.
+
+    A difference that nothing explains is a break, B-…: until it is accepted the next day does not
+    begin. Orders made elsewhere are listed; the bot never touches them. Exit code 12 while
+    something does not fit.
+    """
+    if does_apply and accepted:
+        raise click.UsageError("--apply and --accept are two things: one at a time")
+    invocation.does_change = does_apply or accepted is not None
+    if accepted is not None:
+        if not reason.strip():
+            raise click.UsageError("a break is accepted with a reason: --reason TEXT")
+        ask_bot(invocation, "accept", break_id=accepted, reason=reason, by=OPERATOR)
+        found = _wait(invocation, timeout, lambda now: accepted not in _names(now))
+    elif does_apply:
+        asked_at = ask_bot(invocation, "read_all", by=OPERATOR).text("asked_at")
+        found = _wait(invocation, timeout, lambda now: _is_read(now, asked_at))
+    else:
+        reply = find_bot(invocation, "reconcile")
+        found = _without_bot(invocation) if reply is None else reply.inner("compared")
+    if invocation.json:
+        print_json(found)
+    else:
+        if invocation.does_change:
+            done = "read and merged" if does_apply else f"{accepted} accepted: {reason}"
+            write_line(f"{which_bot(invocation)}: {done}")
+        print_lines(_lines(found))
+    fits = not (found.each("breaks") or found.words("doubts"))
+    if fits and not any(row.whole("difference") for row in found.each("numbers")):
+        say(invocation, "all of it agrees")
+        return ExitCode.DONE
+    return ExitCode.DIFFERS
+
+
+def _without_bot(invocation: Invocation) -> Fields:
+    # The client and the strategies are slow to import, and a running bot needs neither here.
+    from bot.runtime.comparison import compare_without_bot
+    from bot.runtime.journal_file import journal_errors
+
+    loaded = readable(invocation)
+    say(invocation, "no bot runs: the broker is asked from here")
+    with journal_errors(loaded.origin_of("journal.url")):
+        return Fields(asyncio.run(compare_without_bot(loaded)))
+
+
+def _names(found: Fields) -> set[str]:
+    return {row.text("break_id") for row in found.each("breaks")}
+
+
+def _is_read(found: Fields, asked_at: str) -> bool:
+    read = (found.text("book_read_at"), found.text("account_read_at"))
+    return min(read) >= asked_at and not found.words("doubts")
+
+
+def _wait(invocation: Invocation, timeout: float, is_done: Callable[[Fields], bool]) -> Fields:
+    """Look until it is done: a difference needs a second read before it counts."""
+    deadline = monotonic_s() + timeout
+    while True:
+        found = ask_bot(invocation, "reconcile").inner("compared")
+        if is_done(found):
+            return found
+        if monotonic_s() >= deadline:
+            doubts = f": {'; '.join(found.words('doubts'))}" if found.words("doubts") else ""
+            message = f"not done after {timeout:g} s{doubts}"
+            raise OperatorMistake.of("E-ASK-002", message, ExitCode.TIMED_OUT)
+        sleep(LOOK_AT_ORDERS_EVERY_S)
+
+
+def _lines(found: Fields) -> Iterator[str]:
+    rows = [
+        (
+            *(row.text("account"), row.text("symbol") or "cash", row.whole("own") or None),
+            *(row.whole("ours"), row.whole("theirs"), f"{row.whole('difference'):+,}"),
+        )
+        for row in found.each("numbers")
+    ]
+    yield from aligned(HEADS, rows, limit=width())
+    read = (found.instant("book_read_at"), found.instant("account_read_at"))
+    book, account = (clock_of(at) if at else "never" for at in read)
+    yield f"order book read {book}, account {account}"
+    for row in found.each("breaks"):
+        orders = ", ".join(row.words("rests_on"))
+        yield f"break {row.text('break_id')}  {row.text('text')}{f' ({orders})' if orders else ''}"
+    for text in found.words("doubts"):
+        yield f"in doubt  {text}: it is read again"
+    for text in found.words("unsettled"):
+        yield f"unknown   {text}"
+    for row in found.each("external"):
+        size = f"{row.text('side')} {row.whole('quantity'):,} {row.text('symbol')}"
+        done = f"{row.whole('executed'):,} executed, {row.text('state')}"
+        yield f"elsewhere {row.text('order_id')} {size}: {done}"
+    if breaks := found.each("breaks"):
+        name = breaks[0].text("break_id")
+        yield f'{counted(len(breaks), "break")}: bot reconcile --accept {name} --reason "…"'

@@ -1,0 +1,145 @@
+"""Breaks: what journal and broker do not agree on, to the share and the VND, and nothing explains.
+
+A break has a name, is journalled and alerted, and keeps the next day from beginning until a person
+has accepted it with a reason. Until then cancels and reads work, and the symbol it is about is
+halted where the settings say so. A difference that a corporate action explains is only noted.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import timedelta
+from typing import Final
+
+from bot.domain.account import AccountSnapshot, Break
+from bot.domain.asked import BreakAccepted
+from bot.domain.entry import RunState, StateChanged
+from bot.domain.message import ReadAccount, ReadTodaysOrders
+from bot.engine import gate
+from bot.engine.risk.ledgers import IN_ALL, LOOK_AGAIN, Difference, explanation, own_shares
+from bot.engine.state import BY_ENGINE, State
+
+SCOPE: Final = "break:"
+"""How the scope begins under which the journal keeps a break; the rest is its id."""
+ASK_AGAIN: Final = timedelta(seconds=15)
+"""How long an answer to another look is waited for."""
+
+
+def judge(state: State, snapshot: AccountSnapshot, found: Sequence[Difference]) -> None:
+    """Make a break of each certain difference, or note what explains it."""
+    account, own = snapshot.account, own_shares(state, snapshot.account)
+    totals = {each.symbol for each in found if each.what == IN_ALL}
+    for each in found:
+        symbol, facts = (
+            each.symbol,
+            {
+                "expected": each.expected,
+                "found": each.found,
+                "difference": each.amount,
+            },
+        )
+        is_number = symbol is None or each.what == IN_ALL
+        named = explanation(state, account, symbol, each.amount) if is_number else ""
+        held = own.get(symbol, 0) if symbol is not None else 0
+        if named or not is_number:
+            if symbol not in totals or is_number:
+                state.note("RECONCILE", named or each.text, facts, symbol=symbol)
+            if named and held > 0 and symbol is not None:
+                state.halt_symbol(symbol, named)
+            continue
+        found_one = begin(state, each.text, symbol, ours=each.expected, theirs=each.found)
+        if symbol is not None:
+            of_owner = each.expected - held
+            settings = state.settings
+            if settings.halt_on_drift_of_external if of_owner else settings.halt_on_drift:
+                state.halt_symbol(symbol, f"{found_one.break_id}: {each.text}")
+        else:
+            limit = state.settings.pause_on_cash_difference
+            if limit is not None and abs(each.amount) > limit:
+                gate.close(state, RunState.PAUSED, each.text, "engine")
+
+
+def begin(
+    state: State, text: str, symbol: str | None, *, ours: int | None, theirs: int | None
+) -> Break:
+    """Name a break, journal it and alert."""
+    name = f"B-{state.reconciling.next_number:04d}"
+    state.reconciling.next_number += 1
+    rows = [each.row for each in state.orders.values() if symbol in {None, each.row.symbol}]
+    rests_on = tuple(row.order_id for row in rows if row.trading_date == state.trading_date)
+    found = Break(name, text, state.now, symbol, ours, theirs, rests_on)
+    state.reconciling.breaks[name] = found
+    halted = StateChanged(
+        state.now, RunState.RUNNING, RunState.HALTED, text, BY_ENGINE, scope=f"{SCOPE}{name}"
+    )
+    state.record(halted)
+    facts = {
+        "break": name,
+        "symbol": symbol,
+        "ours": ours,
+        "theirs": theirs,
+        "rests_on": ", ".join(rests_on),
+    }
+    state.alert("BREAK", f"{_words(found)}. {_advice(name)}", facts, about=name, symbol=symbol)
+    return found
+
+
+def on_accepted(state: State, event: BreakAccepted) -> None:
+    """A person has looked at a break and gives the reason why it may stand."""
+    if refused := objection(state, event):
+        state.note("ALERT", f"{refused}; nothing was changed")
+        return
+    found = state.reconciling.breaks.pop(event.break_id)
+    scope = f"{SCOPE}{event.break_id}"
+    state.record(
+        StateChanged(
+            state.now, RunState.HALTED, RunState.RUNNING, event.reason, event.by, scope=scope
+        )
+    )
+    numbers = {"break": event.break_id, "by": event.by}
+    text = f"{event.break_id} accepted: {event.reason} ({found.text})"
+    state.note("RECONCILE", text, numbers, symbol=found.symbol)
+
+
+def objection(state: State, event: BreakAccepted) -> str:
+    """Return why a break can't be accepted; empty: it can."""
+    if event.break_id not in state.reconciling.breaks:
+        known = ", ".join(state.reconciling.breaks) or "none"
+        return f"there is no break '{event.break_id}' (open: {known})"
+    return "" if event.reason.strip() else f"{event.break_id}: a break is accepted with a reason"
+
+
+def look_again(state: State) -> None:
+    """Read orders and account once more where a read differs: only a second one is believed."""
+    is_in_doubt = any(ledger.doubts for ledger in state.ledgers.values())
+    if not is_in_doubt and state.reconciling.closing_since is None:
+        state.reconciling.look_again_at = None
+    elif state.reconciling.look_again_at is None:
+        state.reconciling.look_again_at = state.now + LOOK_AGAIN
+    elif state.reconciling.look_again_at <= state.now:
+        state.reconciling.look_again_at = state.now + ASK_AGAIN
+        state.command(ReadTodaysOrders("a second look at a difference"))
+        state.command(ReadAccount("a second look at a difference"))
+
+
+def doubts(state: State) -> Iterator[str]:
+    """Yield what a read has shown otherwise and none has confirmed yet."""
+    for ledger in state.ledgers.values():
+        for (symbol, what), (found, _) in ledger.doubts.items():
+            yield f"{'' if symbol is None else f'{symbol} '}{what}: {found:,} at the broker"
+
+
+def alerts(state: State) -> Iterable[str]:
+    """Yield the breaks that nobody has accepted yet."""
+    for each in state.reconciling.breaks.values():
+        yield f"{_words(each)}. {_advice(each.break_id)}"
+
+
+def _words(found: Break) -> str:
+    rests_on = f" (orders {', '.join(found.rests_on)})" if found.rests_on else ""
+    return f"{found.break_id} {found.text}{rests_on}"
+
+
+def _advice(name: str) -> str:
+    return (
+        "The next day will not begin before somebody accepts it; cancels work. Compare with the "
+        f'broker, then: bot reconcile --accept {name} --reason "…"'
+    )

@@ -1,0 +1,52 @@
+"""Compares journal and broker where no bot runs, by reads of our own.
+
+The engine of a bot compares: it takes what the journal knows and what the broker shows now, and
+nothing of what it would do is done. So both ways show the same.
+"""
+
+from dataclasses import replace
+from datetime import date
+from functools import partial
+
+from bot.broker.errors import BrokerError
+from bot.clock import SystemClock
+from bot.config.rulebook import rulebook_of
+from bot.config.settings.load import Loaded
+from bot.config.strategies.load import load_strategies
+from bot.domain.instrument import EXCHANGE_TZ
+from bot.domain.message import AccountRead, Recovered, TodaysOrdersRead
+from bot.domain.recovery import Recovery
+from bot.engine.engine import unguarded
+from bot.engine.wake import never
+from bot.journal.recovering import read_recovery
+from bot.journal.schema import reading_current
+from bot.runtime.api import own_broker
+from bot.runtime.assemble import choose_account, make_engine, unreachable
+from bot.runtime.control.shapes import Fields
+from bot.runtime.control.status import comparison_fields
+
+
+async def compare_without_bot(loaded: Loaded) -> Fields:
+    """Ask the broker of a configuration and compare. Raises OperatorMistake where that can't be."""
+    now = SystemClock().now()
+    recovery = _recovery(loaded.journal_url, now.astimezone(EXCHANGE_TZ).date())
+    settings = loaded.settings
+    try:
+        async with own_broker(loaded) as broker:
+            account = await choose_account(broker.client, settings.broker.account)
+            book = await broker.client.todays_orders(account, now)
+            snapshot = await broker.client.account_snapshot(account, now)
+    except BrokerError as error:
+        raise unreachable(error) from error
+    rows = partial(TodaysOrdersRead, now, account.extended_id, book.reports, now)
+    of_account = partial(replace, account=account.extended_id)
+    strategies = [replace(each, plan=of_account(each.plan)) for each in load_strategies(loaded)]
+    engine = make_engine(settings, rulebook_of(loaded), strategies, unguarded, never)
+    for event in (Recovered(now, recovery), rows(book.set_aside), AccountRead(now, snapshot)):
+        engine.handle(event)
+    return comparison_fields(engine.reconciliation())
+
+
+def _recovery(url: str, today: date) -> Recovery:
+    with reading_current(url) as connection:
+        return read_recovery(connection, today)

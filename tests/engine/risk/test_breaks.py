@@ -1,0 +1,389 @@
+"""Journal and broker agree to the share and the VND, or a person accepts where they do not."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+
+import pytest
+
+from bot.domain.account import AccountSnapshot, Break, Holding, ShareholderRight
+from bot.domain.asked import Action, BreakAccepted, CancelAsked, OperatorActed, ReconcileAsked
+from bot.domain.days import TradingDayEnded
+from bot.domain.entry import Note, RunState, StateChanged
+from bot.domain.message import (
+    AccountRead,
+    CancelOrder,
+    PlaceOrder,
+    ReadAccount,
+    ReadOrderToCancel,
+    ReadTodaysOrders,
+    Reconciled,
+    TradingDayStarted,
+)
+from bot.domain.order import OrderState, SendState, Side
+from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
+from tests.engine.stage import ACCOUNT, DAY, RULEBOOK, Stage, report_of
+
+NEXT_DAY = date(2026, 11, 20)
+CLOSED = datetime.fromisoformat("2026-11-19T15:15+07:00")
+CASH = 100_000_000
+YESTERDAYS = AccountSnapshot(CLOSED - timedelta(days=1), ACCOUNT, CASH, CASH, {})
+
+
+@dataclass
+class Broker:
+    """The broker's numbers, as a stage reads them."""
+
+    stage: Stage
+    cash: int = CASH
+    shares: int = 0
+
+    def read(self, *, times: int = 1, seconds: float = 6) -> "Broker":
+        for _ in range(times):
+            now = self.stage.after(seconds).now
+            self.stage.book()
+            held = {"HPG": Holding("HPG", self.shares, self.shares, 0, 27_000)}
+            holdings = held if self.shares else {}
+            snapshot = AccountSnapshot(now, ACCOUNT, self.cash, self.cash, holdings)
+            self.stage.handle(AccountRead(now, snapshot))
+        return self
+
+
+def _breaks(stage: Stage) -> Mapping[str, str]:
+    return {each.break_id: each.text for each in stage.engine.reconciliation().breaks}
+
+
+def _next_morning(stage: Stage) -> None:
+    stage.after(86_400).handle(TradingDayStarted(stage.now, NEXT_DAY))
+
+
+def _state(stage: Stage) -> RunState:
+    return stage.engine.status().state
+
+
+def _accept(stage: Stage, name: str, reason: str = "a fee of the broker's") -> None:
+    stage.handle(BreakAccepted(stage.now, name, reason, "me"))
+
+
+# ------------------------------------------------------------------------------- what is certain
+
+
+@pytest.mark.parametrize("off", [1, -1])
+def test_one_vnd_is_a_break(off: int) -> None:
+    stage = Stage()
+    broker = Broker(stage)
+
+    broker.cash += off
+    broker.read(times=2)
+
+    text = f"cash: expected {CASH:,}, found {CASH + off:,}: {off:+,} VND that no order explains"
+    assert _breaks(stage) == {"B-0001": text}
+    [kept] = [each for each in stage.all(StateChanged) if each.scope == "break:B-0001"]
+    assert (kept.to_state, kept.reason) == (RunState.HALTED, text)
+    [alert] = [n for n in stage.all(Note) if n.numbers.get("alert") == "BREAK"]
+    assert (alert.numbers["ours"], alert.numbers["theirs"]) == (CASH, CASH + off)
+    assert "bot reconcile --accept B-0001" in stage.engine.status().alerts[0]
+
+
+def test_an_account_that_is_empty_once_is_not_flat() -> None:
+    stage = Stage(sellable=1_000)
+    broker = Broker(stage, cash=0, shares=0)
+
+    broker.read()
+    assert stage.engine._state.accounts[ACCOUNT].holdings["HPG"].total == 1_000
+    broker.cash, broker.shares = CASH, 1_000
+    broker.read(times=2)
+
+    assert _breaks(stage) == {}
+    assert stage.engine.status().halted_symbols == {}
+
+
+def test_two_reads_within_five_seconds_may_be_the_same_old_answer() -> None:
+    stage = Stage()
+    broker = Broker(stage, cash=CASH - 5)
+
+    broker.read(times=3, seconds=2)
+
+    assert _breaks(stage) == {}
+
+
+def test_a_difference_is_looked_at_again_without_waiting_for_the_next_round() -> None:
+    stage = Stage()
+    Broker(stage, cash=CASH - 5).read()
+
+    asked = stage.pass_time(5)
+
+    assert {type(one) for one in asked} >= {ReadTodaysOrders, ReadAccount}
+    assert stage.due() <= stage.now + timedelta(seconds=15)
+
+
+def test_without_a_newer_day_order_book_a_difference_is_not_certain() -> None:
+    stage = Stage()
+    stage.book()
+    for _ in range(3):
+        now = stage.after(60).now
+        stage.handle(AccountRead(now, AccountSnapshot(now, ACCOUNT, CASH - 5, CASH, {})))
+
+    assert _breaks(stage) == {}
+
+
+# -------------------------------------------------------------------------------- what is explained
+
+
+def test_an_order_made_elsewhere_explains_its_shares_and_its_money() -> None:
+    stage = Stage()
+    broker = Broker(stage)
+    row = report_of(Stage().buy(200, 26_900), "APP1", executed=200, state=OrderState.FILLED)
+    cost = 200 * 26_900
+    broker.cash, broker.shares = CASH - cost - RULEBOOK.fee(cost), 200
+
+    for _ in range(3):
+        now = stage.after(6).now
+        stage.book(row)
+        held = {"HPG": Holding("HPG", 200, 0, 200, 26_900)}
+        stage.handle(AccountRead(now, AccountSnapshot(now, ACCOUNT, broker.cash, 0, held)))
+
+    assert _breaks(stage) == {}
+    [elsewhere] = stage.engine.reconciliation().external
+    assert (elsewhere.order_id, elsewhere.intent_id) == ("APP1", None)
+    assert stage.engine.status().positions == ()
+
+
+def test_an_order_made_elsewhere_is_never_cancelled_not_even_by_a_halt() -> None:
+    stage = Stage()
+    stage.after(1).book(report_of(Stage().buy(), "APP1"))
+
+    stage.handle(CancelAsked(stage.now, "APP1", "me", "by hand"))
+    stage.handle(OperatorActed(stage.now, Action.HALT, "look", "me"))
+    stage.pass_time(60)
+
+    assert stage.all(CancelOrder) == []
+    assert stage.all(ReadOrderToCancel) == []
+
+
+def test_shares_that_a_right_explains_are_no_break() -> None:
+    stage = Stage(sellable=200)
+    broker = Broker(stage, shares=200).read()
+    right = ShareholderRight("000002", "HPG", "STOCK_DIVIDEND", "100:15", 200, 0, 30)
+    stage.engine._state.rights[ACCOUNT] = (right,)
+
+    broker.shares = 230
+    broker.read(times=2)
+
+    assert _breaks(stage) == {}
+
+
+# ------------------------------------------------------------------------------ what a break holds
+
+
+def test_a_break_holds_the_next_day_until_it_is_accepted_with_a_reason() -> None:
+    stage = Stage()
+    broker = Broker(stage, cash=CASH + 1).read(times=2)
+    assert _state(stage) is RunState.RUNNING
+    _next_morning(stage)
+    broker.read()
+
+    stage.handle(Reconciled(stage.now))
+    assert _state(stage) is RunState.STARTING
+    assert "B-0001" in stage.engine.status().reason
+    stage.handle(OperatorActed(stage.now, Action.RESUME, "go", "me"))
+    stage.quote()
+    stage.request(lambda s: s.buy(100, limit=27_000))
+    assert stage.new(PlaceOrder) == []
+
+    _accept(stage, "B-0001", " ")
+    assert _state(stage) is RunState.STARTING
+    _accept(stage, "B-0001")
+    assert _state(stage) is RunState.RUNNING
+    assert _breaks(stage) == {}
+    stage.request(lambda s: s.buy(100, limit=27_000))
+    assert len(stage.new(PlaceOrder)) == 1
+
+
+def test_a_start_that_a_break_holds_takes_cancels() -> None:
+    before = Stage()
+    intent = before.working(500)
+    held = Recovery(
+        DAY,
+        2,
+        1,
+        intents=(StoredIntent(intent, SendState.ACKED, "ORD1", None),),
+        orders=(before.entries_of_order(),),
+        breaks=(Break("B-0007", "cash: 1 VND"),),
+        next_break_number=8,
+    )
+    stage = Stage(recovery=held)
+    assert _state(stage) is RunState.STARTING
+
+    stage.handle(CancelAsked(stage.now, "ORD1", "me", "by hand"))
+    stage.row(report_of(intent))
+
+    assert [one.order_id for one in stage.all(CancelOrder)] == ["ORD1"]
+
+
+def test_a_start_waits_for_the_second_read_of_what_differs() -> None:
+    stage = Stage(recovery=Recovery(DAY, bases=(YESTERDAYS,)), is_open=False)
+    broker = Broker(stage, cash=CASH - 7).read()
+
+    stage.handle(Reconciled(stage.now))
+    assert _state(stage) is RunState.STARTING
+    assert "read again" in stage.engine.status().reason
+    broker.read()
+
+    assert list(_breaks(stage)) == ["B-0001"]
+    assert _state(stage) is RunState.STARTING
+
+
+def test_a_start_goes_on_when_the_second_read_shows_that_the_first_was_wrong() -> None:
+    stage = Stage(recovery=Recovery(DAY, bases=(YESTERDAYS,)), is_open=False)
+    broker = Broker(stage, cash=0).read()
+    stage.handle(Reconciled(stage.now))
+
+    broker.cash = CASH
+    broker.read()
+
+    assert (_state(stage), _breaks(stage)) == (RunState.RUNNING, {})
+
+
+def test_what_the_journal_holds_and_the_broker_does_not_is_a_break_at_the_first_start() -> None:
+    held = RecoveredStrategy({"HPG": (300, 8_100_000)}, 0, 0, 0, "on")
+    stage = Stage(recovery=Recovery(DAY, strategies={"test": held}), is_open=False)
+
+    Broker(stage).read(times=2)
+    stage.handle(Reconciled(stage.now))
+
+    assert "expected 300, found 0" in _breaks(stage)["B-0001"]
+    assert "HPG" in stage.engine.status().halted_symbols
+    assert _state(stage) is RunState.STARTING
+
+
+def test_a_break_that_is_not_there_is_not_accepted() -> None:
+    stage = Stage()
+
+    _accept(stage, "B-0009")
+
+    assert "no break 'B-0009' (open: none)" in stage.last(Note).text
+
+
+def test_asked_to_reconcile_the_bot_reads_orders_and_account() -> None:
+    stage = Stage()
+
+    asked = stage.handle(ReconcileAsked(stage.now, "me"))
+
+    assert {type(one) for one in asked} == {ReadTodaysOrders, ReadAccount}
+
+
+# ------------------------------------------------------------------------------------ the day's end
+
+
+def _end_day(stage: Stage) -> None:
+    stage.now = CLOSED
+    stage.handle(TradingDayEnded(stage.now, DAY))
+
+
+def _closing_words(stage: Stage) -> list[str]:
+    kinds = {"DAY_UNSETTLED", "BREAK", "DAY_NOT_COMPARED"}
+    return [
+        str(note.numbers.get("alert") or note.kind)
+        for note in stage.all(Note)
+        if note.numbers.get("alert") in kinds or note.kind == "RECONCILE"
+    ]
+
+
+def test_a_day_that_agrees_ends_with_a_note() -> None:
+    stage = Stage()
+
+    _end_day(stage)
+    assert {type(one) for one in stage.done} == {ReadTodaysOrders, ReadAccount}
+    Broker(stage).read()
+
+    assert stage.last(Note).text.endswith("journal, day order book, shares and cash agree")
+
+
+def test_the_days_end_finds_a_difference_though_an_order_is_still_shown_as_open() -> None:
+    stage = Stage()
+    intent = stage.working(500, 26_000)
+    _end_day(stage)
+
+    for _ in range(2):
+        stage.after(6).book(report_of(intent))
+        snapshot = AccountSnapshot(stage.now, ACCOUNT, CASH - 3, CASH, {})
+        stage.handle(AccountRead(stage.now, snapshot))
+
+    assert _closing_words(stage) == ["BREAK", "DAY_UNSETTLED"]
+    assert "ORD1 is shown as SENT" in stage.last(Note).text
+
+
+def test_the_days_end_names_an_open_unknown() -> None:
+    stage = Stage()
+    intent = stage.buy()
+    stage.send(intent)
+
+    _end_day(stage)
+    Broker(stage).read()
+
+    assert "L-0001 is SENDING" in stage.last(Note).text
+
+
+def test_an_order_of_ours_that_the_days_book_does_not_show_is_a_break() -> None:
+    stage = Stage()
+    intent = stage.working(100)
+    stage.after(1).book(report_of(intent, cancelled=100, remaining=0, state=OrderState.CANCELLED))
+
+    _end_day(stage)
+    Broker(stage).read()
+
+    assert "ORD1 (BUY HPG) is in no row" in _breaks(stage)["B-0001"]
+
+
+def test_a_day_that_no_good_read_ended_is_said_the_next_morning() -> None:
+    stage = Stage()
+    _end_day(stage)
+
+    _next_morning(stage)
+
+    assert _closing_words(stage) == ["DAY_NOT_COMPARED"]
+
+
+def test_a_day_without_trading_is_not_ended() -> None:
+    stage = Stage()
+
+    assert stage.handle(TradingDayEnded(stage.now, date(2026, 11, 22))) == []
+
+
+def test_a_sale_comes_to_cash_when_it_settles_and_is_no_break() -> None:
+    stage = Stage(
+        sellable=200,
+        recovery=Recovery(
+            DAY, strategies={"test": RecoveredStrategy({"HPG": (200, 1)}, 0, 0, 0, "on")}
+        ),
+    )
+    stage.request(lambda s: s.sell(200, limit=27_000))
+    intent = stage.last(PlaceOrder).intent
+    assert intent.side is Side.SELL
+    stage.accept(intent)
+    stage.after(1).book(report_of(intent, executed=200, state=OrderState.FILLED))
+    broker = Broker(stage).read(times=2)
+    amount = 200 * 27_000
+    net = amount - RULEBOOK.fee(amount) - RULEBOOK.sale_tax(amount)
+
+    stage.now = datetime.fromisoformat("2026-11-23T13:01+07:00")
+    broker.cash = CASH + net
+    broker.read(times=2)
+
+    assert _breaks(stage) == {}
+
+
+def test_numbers_of_an_earlier_run_that_agreed_count_from_there() -> None:
+    first = Stage()
+    broker = Broker(first).read()
+    [kept, *_] = [each for each in first.all(StateChanged) if each.scope == f"base:{ACCOUNT}"]
+    base = first.engine._state.ledgers[ACCOUNT].base
+    assert kept.at <= base.at
+
+    stage = Stage(recovery=Recovery(DAY, bases=(base,)), is_open=False)
+    broker.stage, broker.shares = stage, 100
+    stage.now = first.now
+    broker.read(times=2)
+
+    assert "expected 0, found 100" in _breaks(stage)["B-0001"]

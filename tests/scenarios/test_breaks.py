@@ -1,0 +1,105 @@
+"""What journal and broker do not agree on holds a start, and a person accepts it by the command."""
+
+import asyncio
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bot.config.settings.load import load_settings
+from bot.domain.entry import Entry, StateChanged
+from bot.domain.recovery import Recovery
+from bot.runtime.control.socket import ask
+from bot.runtime.run import run_bot
+from bot.runtime.run_controls import RunOptions
+from tests.story import Shown, Story, in_process, once, tell, write_project
+
+SCENARIO = {
+    "day": "2026-11-17",
+    "start": "09:20:00",
+    "quota": "PRO",
+    "symbols": [{"symbol": "HPG", "exchange": "HOSE", "reference": 27_000, "swing_ticks": 0}],
+}
+
+
+@dataclass
+class Waiting(Shown):
+    """A screen that says when the gate is held by a break, and when it opens."""
+
+    is_held: asyncio.Event = field(default_factory=asyncio.Event)
+    is_open: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def entry(self, entry: Entry) -> None:
+        super().entry(entry)
+        if isinstance(entry, StateChanged) and (entry.scope, entry.to_state) == ("all", "RUNNING"):
+            self.is_open.set()
+
+    def recovered(self, recovery: Recovery) -> None:
+        super().recovered(recovery)
+        if recovery.breaks:
+            self.is_held.set()
+
+
+async def _begun(folder: Path) -> Story:
+    config = write_project(folder, scenario=SCENARIO, strategies=[once()])
+    return await tell(config, minutes=3)
+
+
+def _scopes(story: Story) -> list[str]:
+    return [each.scope for each in story.shown.all(StateChanged) if each.scope != "all"]
+
+
+async def test_a_day_that_agrees_goes_on_after_a_restart_without_a_break(tmp_path: Path) -> None:
+    story = await _begun(tmp_path)
+    assert "base:120C900001.1" in _scopes(story)
+
+    again = await tell(tmp_path / "bot.yaml", minutes=6)
+
+    assert [scope for scope in _scopes(again) if scope.startswith("break:")] == []
+    states = [each.to_state for each in again.shown.all(StateChanged) if each.scope == "all"]
+    assert states == ["RUNNING", "STOPPING"]
+
+
+async def _answer(state_dir: Path, request: Mapping[str, object]) -> Mapping[str, object]:
+    return await asyncio.to_thread(ask, state_dir, request)
+
+
+OFF_BY_ONE = {
+    "match": {"verb": "GET", "path": "*/summary", "at": "09:24", "until": "15:00", "times": 0},
+    "action": {"do": "set_fields", "fields": {"ci_balance": 99_999_999}},
+}
+
+
+async def test_one_vnd_holds_the_next_start_until_somebody_accepts_it(tmp_path: Path) -> None:
+    scenario = {**SCENARIO, "faults": [OFF_BY_ONE]}
+    watching = once(mode="watch")
+    config = write_project(tmp_path, scenario=scenario, strategies=[watching])
+    first = await tell(config, minutes=7)
+    assert [scope for scope in _scopes(first) if scope.startswith("break:")] == ["break:B-0001"]
+    slow = {"scenario": "story.yaml", "speed": 1, "port": 0}
+    write_project(tmp_path, scenario=scenario, strategies=[watching], sandbox=slow)
+    loaded, shown = load_settings(config), Waiting()
+    running = asyncio.create_task(run_bot(loaded, RunOptions(), shown, make=in_process))
+
+    await asyncio.wait_for(shown.is_held.wait(), 5)
+    held = await _answer(loaded.state_dir, {"do": "status"})
+    compared = await _answer(loaded.state_dir, {"do": "reconcile"})
+    wrong = await _answer(loaded.state_dir, {"do": "accept", "break_id": "B-7", "reason": "x"})
+    silent = await _answer(loaded.state_dir, {"do": "accept", "break_id": "B-0001"})
+    taken = await _answer(
+        loaded.state_dir, {"do": "accept", "break_id": "B-0001", "reason": "interest", "by": "me"}
+    )
+    await asyncio.wait_for(shown.is_open.wait(), 5)
+    await _answer(loaded.state_dir, {"do": "stop", "reason": "", "by": "me"})
+    await asyncio.wait_for(running, 15)
+
+    assert held["status"]["state"] == "STARTING"  # type: ignore[index]
+    assert "B-0001" in str(held["status"])
+    assert [each["break_id"] for each in compared["compared"]["breaks"]] == ["B-0001"]  # type: ignore[index]
+    assert (wrong["ok"], silent["ok"], taken["ok"]) == (False, False, True)
+    with sqlite3.connect(loaded.state_dir / "journal.db") as connection:
+        rows = connection.execute(
+            "select to_state, reason, by_whom from halts where scope = 'break:B-0001' order by seq"
+        ).fetchall()
+    assert [row[0] for row in rows] == ["HALTED", "RUNNING"]
+    assert rows[1][1:] == ("interest", "me")
