@@ -19,13 +19,14 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OperatorActed:
-    """An operator's command to the bot, or to one `strategy`."""
+    """An operator's command to the bot, or to one `strategy`; a resume also to one `symbol`."""
 
     at: datetime
     action: Action
     reason: str
     by: str
     strategy: str | None = None
+    symbol: str | None = None
     cancel_open: bool = False
 
 

@@ -7,7 +7,7 @@ from bot.domain.asked import Action, OperatorActed
 from bot.domain.entry import RunState, StateChanged
 from bot.domain.message import StopRunning
 from bot.domain.order import SendState
-from bot.engine import gate, halts, wake
+from bot.engine import belief, gate, halts, wake
 from bot.engine.orders import cancels, sends
 from bot.engine.risk.accounts import note_holdings
 from bot.engine.state import BY_ENGINE, State
@@ -22,6 +22,9 @@ _IN_FLIGHT: Final = frozenset({SendState.READY, SendState.SENDING, SendState.UNK
 
 def on_operator(state: State, event: OperatorActed) -> None:
     """Do what an operator asks for."""
+    if event.symbol is not None:
+        _resume_symbol(state, event, event.symbol)
+        return
     if event.strategy is None:
         ACTIONS[event.action](state, event)
         return
@@ -38,6 +41,22 @@ def on_operator(state: State, event: OperatorActed) -> None:
         for symbol in strategy.instances:
             for order in state.working_orders(strategy.plan.name, symbol):
                 cancels.request(state, order, strategy.sweeps)
+
+
+def _resume_symbol(state: State, event: OperatorActed, symbol: str) -> None:
+    """Let one symbol trade again that was halted, or whose market data was not believed."""
+    facts = {"action": event.action, "symbol": symbol}
+    if event.action is not Action.RESUME or not event.reason.strip():
+        text = f"{event.action} {symbol}: only a resume takes a symbol, with a reason; nothing done"
+        state.alert("SYMBOL_RESUME", text, facts, symbol=symbol)
+        return
+    is_released = belief.resume(state, symbol, event.reason)
+    is_halted = symbol in state.halted_symbols
+    if is_halted:
+        state.resume_symbols(event.reason, event.by, only=symbol)
+    if not is_released and not is_halted:
+        text = f"resume {symbol}: it is not halted and its data is believed; nothing was changed"
+        state.alert("SYMBOL_RESUME", text, facts, symbol=symbol)
 
 
 def _pause(state: State, event: OperatorActed) -> None:

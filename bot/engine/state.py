@@ -234,12 +234,12 @@ class State:
             self._switch_symbol(symbol, RunState.HALTED, reason, "engine")
             self.note("ALERT", f"{symbol} halted: {reason}", symbol=symbol)
 
-    def resume_symbols(self, reason: str, by: str) -> None:
-        """Let every halted symbol trade again."""
-        for symbol in sorted(self.halted_symbols):
+    def resume_symbols(self, reason: str, by: str, *, only: str | None = None) -> None:
+        """Let every halted symbol trade again, or one."""
+        for symbol in sorted(self.halted_symbols) if only is None else [only]:
+            del self.halted_symbols[symbol]
             self._switch_symbol(symbol, RunState.RUNNING, reason, by)
             self.note("RESUME", f"{symbol} trades again: {reason}", symbol=symbol)
-        self.halted_symbols.clear()
 
     def _switch_symbol(self, symbol: str, to: RunState, reason: str, by: str) -> None:
         """Journal it under a scope of its own: a restart keeps it, a send is checked against it."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from bot.domain.asked import Action, OperatorActed
 from bot.domain.entry import Decision, Note, Verdict
 from bot.domain.instrument import Exchange, Phase
 from bot.domain.message import (
@@ -15,6 +16,7 @@ from bot.domain.message import (
     PlaceOrder,
     QuoteReceived,
     Reconciled,
+    TradingDayStarted,
 )
 from bot.domain.order import Side
 from bot.domain.quote import ClosesRead, Depth, DepthLevel, LastClose, Quote
@@ -383,4 +385,105 @@ def test_limit_up_and_limit_down_are_believed():
     for last in (28_850, 25_150):
         show(stage.after(1), replace(QUOTE, last=last))
 
+    assert stage.engine.status().alerts == ()
+
+
+# ------------------------------------------------------------------------------- a person decides
+
+
+def resumed(stage: Stage, symbol: str = "HPG", reason: str = "seen in the app") -> None:
+    stage.handle(OperatorActed(stage.now, Action.RESUME, reason, "operator", symbol=symbol))
+
+
+def test_who_resumes_a_symbol_says_that_its_new_level_is_right():
+    split = replace(QUOTE, last=13_500, reference=13_500, ceiling=14_400, floor=12_600)
+    stage = staged()
+    show(stage.after(1), split)
+    held = ask(stage)
+
+    resumed(stage)
+    show(stage.after(1), split)
+    show(stage.after(1), times(split, 10))
+
+    assert held == (Verdict.BLOCKED, "HELD_DATA")
+    seen = stage.engine.symbol_status("HPG").quote
+    assert seen is not None
+    assert seen.quote.last == 13_500
+    assert stage.last(Decision).numbers["kind"] == "REFERENCE"
+    assert [note.numbers["kind"] for note in alerts(stage)] == ["REFERENCE", "JUMP"]
+
+
+def test_a_kind_that_a_person_has_accepted_is_not_held_again_today():
+    stage = staged()
+    special = replace(QUOTE, ceiling=32_400, floor=21_600)
+    show(stage.after(1), special)
+
+    resumed(stage)
+    show(stage.after(1), special)
+
+    assert ask(stage) == (Verdict.PASSED, "OK")
+
+
+def test_a_halted_symbol_alone_is_resumed():
+    recovery = Recovery(DAY, halted_symbols={"HPG": "shares moved", "FPT": "shares moved"})
+    stage = Stage(recovery=recovery)
+
+    resumed(stage)
+
+    assert stage.engine.status().halted_symbols == {"FPT": "shares moved"}
+    assert ask(stage) == (Verdict.PASSED, "OK")
+
+
+@pytest.mark.parametrize(("symbol", "reason"), [("HPG", " "), ("FPT", "a reason")])
+def test_a_resume_of_a_symbol_that_changes_nothing_says_so(symbol, reason):
+    stage = staged()
+    show(stage.after(1), times(QUOTE, 10))
+    known = len(alerts(stage))
+
+    resumed(stage, symbol, reason)
+
+    assert len(alerts(stage)) == known + 1
+    assert "nothing" in alerts(stage)[-1].text
+    assert ask(stage) == (Verdict.BLOCKED, "HELD_DATA")
+
+
+def test_an_approved_entry_does_not_leave_when_the_data_turns_bad():
+    stage = staged()
+    show(stage.after(1))
+    intent = stage.buy()
+
+    show(stage.after(1), times(QUOTE, 10))
+
+    reason = stage.engine.reason_not_to_send(intent)
+    assert reason is not None
+    assert reason.startswith(
+        "HPG: its quote is not believed: a price of 270,500, more than 5 times"
+    )
+
+
+# --------------------------------------------------------------------------------- from day to day
+
+
+def test_the_close_of_a_day_confirms_the_next_ones_prices():
+    stage = staged()
+    show(stage.after(1), replace(QUOTE, last=28_850))
+    stage.phase(Phase.CLOSED)
+    noted = [note for note in stage.all(Note) if note.kind == "CLOSE"]
+
+    stage.now = datetime(2026, 11, 20, 2, 30, tzinfo=UTC)
+    stage.handle(TradingDayStarted(stage.now, date(2026, 11, 20)))
+    stage.phase(Phase.PROGRESS)
+    tomorrow = replace(
+        QUOTE, last=28_900, reference=28_850, ceiling=30_850, floor=26_850, updated_at=stage.now
+    )
+    stage.handle(QuoteReceived(stage.now, times(tomorrow, 10)))
+    slipped = stage.engine.status().alerts
+    for _ in range(3):
+        quote = replace(tomorrow, updated_at=stage.after(1).now)
+        stage.handle(QuoteReceived(stage.now, quote))
+
+    assert [(note.symbol, dict(note.numbers)) for note in noted] == [
+        ("HPG", {"day": "2026-11-19", "close": 28_850})
+    ]
+    assert "more than 5 times" in slipped[0]
     assert stage.engine.status().alerts == ()

@@ -21,7 +21,7 @@ from bot.domain.message import (
 )
 from bot.domain.order import Intent, OrderState, SendState
 from bot.domain.outcome import Accepted, NotSent, Refused, Unknown
-from bot.engine import gate, requests
+from bot.engine import belief, gate, requests
 from bot.engine.gate import ENGINE_FAULT
 from bot.engine.orders import cancels, orders, set_aside
 from bot.engine.orders.merging import report_of
@@ -54,6 +54,8 @@ def reason_not_to_send(state: State, intent: Intent) -> str | None:
     held = set_aside.hold(state, intent.account, symbol, intent.side)
     if held is not None:
         return held
+    if (doubt := belief.objection(state, symbol, intent.side)) is not None:
+        return f"{symbol}: {doubt[0]}"
     strategy = state.strategies.get(intent.strategy)
     return gate.objection(strategy, intent.side) if strategy is not None else None
 

@@ -65,13 +65,14 @@ class Operations:
 
     async def act(self, action: Action, request: Request) -> Reply:
         """Pause, resume, halt or stop the bot, or one strategy."""
-        strategy = request.get("strategy")
+        strategy, symbol = request.get("strategy"), request.get("symbol")
         acted = OperatorActed(
             at=self._now(),
             action=action,
             reason=str(request.get("reason") or ""),
             by=str(request.get("by") or "operator"),
             strategy=str(strategy) if strategy else None,
+            symbol=str(symbol).upper() if symbol else None,
             cancel_open=bool(request.get("cancel_open")),
         )
         return {"ok": True} if self.parts.inbox.ask(acted) else _TOO_MANY
