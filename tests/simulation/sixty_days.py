@@ -4,11 +4,11 @@
 
 The real run (engine, order manager, client, journal) trades against one sandbox that lives through
 all the days: some minutes in the morning and some after 13:00, when what was traded two days before
-is delivered. Answers are lost, late, doubled; requests meet 429, 5xx and refusals; rows are
-hidden. Each run is a process of its own that may die at any commit or request and is started again;
-the sandbox goes on here, from the lines that its ledger got meanwhile. At the end the broker's
-account, its ledger of orders and the bot's journal must agree, and the engine's own account must
-never have found a difference.
+is delivered. Answers are lost, late, doubled, and up to 30 s old; requests meet 429, 5xx and
+refusals; rows are hidden. Each run is a process of its own that may die at any commit or request
+and is started again; the sandbox goes on here, from the lines that its ledger got meanwhile. At the
+end the broker's account, its ledger of orders and the bot's journal must agree, no symbol may have
+been halted, and the engine's own account must never have found a difference.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ from bot.sandbox.house.ledger import read_ledger
 from bot.sandbox.sandbox import Sandbox
 from tests.simulation.oracle import faults_in, outcome_of
 from tests.simulation.test_storms import KILLED, POINTS_MAX, Trap, in_child
-from tests.simulation.weather import Exchange, Message, Weather
+from tests.simulation.weather import Weather
 from tests.story import Shown, write_project
 
 FIRST_DAY: Final = date(2026, 8, 24)
@@ -72,15 +72,6 @@ class Busy(Strategy):
 """
 
 
-class SteadyWeather(Weather):
-    """Bad, but nobody answers from an older state: a row that goes back in time halts its symbol
-    until an operator resumes, and here is none.
-    """
-
-    async def _stale(self, exchange: Exchange) -> list[Message]:
-        return await self._fine(exchange)
-
-
 class Lasting(SandboxEnvironment):
     """The sandbox of all days, behind weather and a trap."""
 
@@ -98,7 +89,7 @@ class Lasting(SandboxEnvironment):
     async def open(self, _: AsyncExitStack, /) -> Access:
         days = self._days
         given = days.sandbox.credentials
-        weather = SteadyWeather(days.sandbox.app, days.clock, days.fine_from, days.random)
+        weather = Weather(days.sandbox.app, days.clock, days.fine_from, days.random)
         key, secret = Secret(given.api_key), Secret(given.api_secret)
         return Access("http://127.0.0.1:1", key, secret, self._trap.around(weather))
 
@@ -197,7 +188,11 @@ class SixtyDays:
             "fills": len(fills),
             "comparisons": len(outcome.rows("select taken_at from account_snapshots")),
         }
-        found = [*faults_in(outcome), *(str(note["text"]) for note in notes)]
+        halts = outcome.rows(
+            "select text from notes where kind = 'ALERT' and text like '% halted: %'"
+        )
+        self.counts["halts"] = len(halts)
+        found = [*faults_in(outcome), *(str(note["text"]) for note in (*notes, *halts))]
         return found + self._money(fills) + self._shares(fills)
 
     def _account(self) -> Any:

@@ -132,7 +132,7 @@ class Weather:
         """Another node answers from what it knew a while ago."""
         known = self.seen.get(exchange.path, [])
         asked = self.clock.now()
-        recent = [answer for at, answer in known if asked - at <= timedelta(seconds=20)]
+        recent = [answer for at, answer in known if asked - at <= timedelta(seconds=30)]
         return self.dice.choice(recent) if recent else await self._fine(exchange)
 
     async def _strange(self, exchange: Exchange) -> list[Message]:

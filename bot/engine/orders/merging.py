@@ -5,13 +5,20 @@ row that was asked for last; an ended order stays ended; a row that is not there
 any order of arrival of the same rows ends in the same picture.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import combinations
+from typing import Final
 
 from bot.domain.entry import OrderUpdated
 from bot.domain.order import TERMINAL_STATES, Intent, OrderReport, OrderResult
 from bot.domain.order_status import settled, shown_state
+
+PARTS_MAX: Final = 3
+"""As many rows may an order have become: board lots, odd lots, and what an exchange's maximum cuts
+off."""
+ROWS_TRIED: Final = 30
 
 
 def merged(row: OrderUpdated, report: OrderReport, *, is_newer: bool) -> OrderUpdated:
@@ -117,6 +124,19 @@ def contradiction(order: OrderUpdated, report: OrderReport, totals: Collection[i
     if executed and abs(amount - executed * report.average_price) >= executed:
         return f"its amount {amount:,} is not {executed:,} x {report.average_price:,}"
     return None
+
+
+def parts_of(quantity: int, rows: Sequence[OrderReport]) -> tuple[OrderReport, ...]:
+    """Return the rows that a broker may have made of one order: several of one price whose
+    quantities sum to it, the fewest; empty when there are none. `rows` agree with the order in all
+    but that.
+    """
+    for count in range(2, min(len(rows), PARTS_MAX) + 1):
+        for parts in combinations(rows[:ROWS_TRIED], count):
+            is_one_price = len({part.price for part in parts}) == 1
+            if is_one_price and sum(part.quantity for part in parts) == quantity:
+                return parts
+    return ()
 
 
 def report_of(result: OrderResult, requested_at: datetime) -> OrderReport:

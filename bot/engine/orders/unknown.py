@@ -15,6 +15,7 @@ went out may have been answered after it.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import date, timedelta
 from typing import Final
 
@@ -25,6 +26,7 @@ from bot.domain.outcome import Resolution
 from bot.engine import halts
 from bot.engine.gate import guarded
 from bot.engine.orders import orders, set_aside
+from bot.engine.orders.merging import parts_of
 from bot.engine.orders.orders import move_intent, move_unplaced
 from bot.engine.orders.question_words import facts_of, order_words, question_text, time_words
 from bot.engine.settings import UnknownPolicy
@@ -140,6 +142,10 @@ def match(state: State, event: TodaysOrdersRead, rows: Sequence[OrderReport]) ->
             waiting += group
             continue
         fitting = [row for row in rows if is_alike(state, group[0], row)]
+        if not fitting:
+            whole = group[0].intent.quantity
+            like = [r for r in rows if is_alike(state, group[0], replace(r, quantity=whole))]
+            fitting = list(parts_of(whole, like))
         taken = list[OrderReport]()
         where = f"the rows of {group[0].intent.intent_id}"
         guarded(state, where, _assign, state, group, fitting, taken)
@@ -186,6 +192,8 @@ def _assign(
     ours = ", ".join(tracked.intent.intent_id for tracked in group)
     if fresh and in_time:
         why = f"{ids} is there although the nonce was unused"
+    elif any(row.quantity != group[0].intent.quantity for row in rows):
+        why = f"{ids} together are its {group[0].intent.quantity:,} shares"
     elif len(rows) > 1:
         why = f"{len(rows)} equal rows"
     elif in_time:

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.domain.entry import Fill
-from bot.domain.order import TERMINAL_STATES, OrderState, Side
+from bot.domain.entry import Fill, IntentMoved
+from bot.domain.order import TERMINAL_STATES, OrderState, SendState, Side
 from bot.domain.outcome import Unknown
-from bot.engine.orders.merging import belongs, contradiction, merged
+from bot.engine.orders.merging import belongs, contradiction, merged, parts_of
 from tests.engine.stage import START, Stage, report_of
 
 S = OrderState
@@ -147,6 +147,54 @@ def test_an_older_row_of_an_ended_order_is_no_news():
     stage.after(1).book(report_of(intent, status="SENT"), asked_at=asked)
 
     assert stage.engine.status().halted_symbols == {}
+
+
+# ---------------------------------------------------------------------------- an order in parts
+
+
+def _parts(intent, *quantities, **changes):
+    return [
+        report_of(intent, f"ORD{number}", quantity=quantity, **changes)
+        for number, quantity in enumerate(quantities, 1)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("quantities", "found"),
+    [
+        ((100, 50), (100, 50)),
+        ((50, 100, 70), (50, 100)),
+        ((100, 30, 20), (100, 30, 20)),
+        ((150, 100, 50), (100, 50)),
+        ((100, 40), ()),
+        ((150,), ()),
+        ((), ()),
+    ],
+)
+def test_rows_that_sum_to_an_order_may_be_its_parts(quantities, found):
+    rows = _parts(Stage().buy(), *quantities)
+
+    assert tuple(part.quantity for part in parts_of(150, rows)) == found
+
+
+def test_parts_have_one_price():
+    intent = Stage().buy()
+    rows = [*_parts(intent, 100), *_parts(intent, 50, price=27_050)]
+
+    assert parts_of(150, rows) == ()
+
+
+def test_an_order_that_the_broker_has_split_is_for_a_person_to_judge():
+    stage = Stage()
+    intent = stage.buy(300)
+    stage.send(intent)
+    stage.answer(intent, Unknown("reset"))
+
+    stage.after(1).book(*_parts(intent, 200, 100))
+
+    assert stage.last(IntentMoved).to_state is SendState.AMBIGUOUS
+    assert stage.last(IntentMoved).reason == "ORD1, ORD2 together are its 300 shares"
+    assert stage.all(Fill) == []
 
 
 # ---------------------------------------------------------------------- any order of arrival
