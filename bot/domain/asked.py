@@ -53,6 +53,19 @@ class CancelAsked:
 
 
 @dataclass(frozen=True, slots=True)
+class VerdictAsked:
+    """Somebody says what became of an order that nobody knows about: the broker's order of that id,
+    or `order_id` None: it was never placed.
+    """
+
+    at: datetime
+    intent_id: str
+    order_id: str | None
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class BreakAccepted:
     """Somebody has looked at a difference between journal and broker, and lets it stand."""
 
@@ -70,4 +83,4 @@ class ReconcileAsked:
     by: str
 
 
-Asked = OperatorActed | AmendAsked | CancelAsked | BreakAccepted | ReconcileAsked
+Asked = OperatorActed | AmendAsked | CancelAsked | VerdictAsked | BreakAccepted | ReconcileAsked

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final, Never
 
 from bot.domain import asked, days, message
-from bot.domain.asked import AmendAsked, BreakAccepted, CancelAsked
+from bot.domain.asked import AmendAsked, BreakAccepted, CancelAsked, VerdictAsked
 from bot.domain.entry import CheckResult, RunState
 from bot.domain.instrument import Instrument
 from bot.domain.message import Command, Event, FaultFound, PlaceAnswered, ReadTodaysOrders
@@ -23,7 +23,17 @@ from bot.domain.rulebook import Rulebook
 from bot.engine import belief, clocks, comparing, day, gate, market, operator, wake
 from bot.engine.comparing import Reconciliation
 from bot.engine.gate import ENGINE_FAULT, guarded
-from bot.engine.orders import amends, asks, cancels, doubts, recover, reports, sends, unknown
+from bot.engine.orders import (
+    amends,
+    asks,
+    cancels,
+    doubts,
+    recover,
+    reports,
+    sends,
+    unknown,
+    verdicts,
+)
 from bot.engine.risk import breaks
 from bot.engine.settings import (
     EngineSettings,
@@ -83,6 +93,7 @@ HANDLERS: Final[Mapping[type[Event], Callable[[State, Never], None]]] = {
     asked.OperatorActed: operator.on_operator,
     asked.AmendAsked: amends.on_amend_asked,
     asked.CancelAsked: asks.on_cancel_asked,
+    asked.VerdictAsked: verdicts.on_verdict_asked,
     asked.BreakAccepted: day.on_break_accepted,
     asked.ReconcileAsked: day.on_reconcile_asked,
     FaultFound: gate.on_fault_found,
@@ -183,8 +194,10 @@ class Engine:
             return min(found, default=None)
         return state.now + AFTER_A_FAULT
 
-    def objection(self, ask: AmendAsked | CancelAsked) -> CheckResult | None:
+    def objection(self, ask: AmendAsked | CancelAsked | VerdictAsked) -> CheckResult | None:
         """Return why an ask would be refused now; None when it would be taken. Nothing changes."""
+        if isinstance(ask, VerdictAsked):
+            return verdicts.objection(self._state, ask)
         return asks.objection(self._state, ask)
 
     def objection_to_accept(self, ask: BreakAccepted) -> str:

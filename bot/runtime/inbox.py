@@ -48,6 +48,7 @@ URGENCY: Final[Mapping[type[Event], Urgency]] = {
     asked.OperatorActed: Urgency.OPERATOR,
     asked.AmendAsked: Urgency.OPERATOR,
     asked.CancelAsked: Urgency.OPERATOR,
+    asked.VerdictAsked: Urgency.OPERATOR,
     asked.BreakAccepted: Urgency.OPERATOR,
     asked.ReconcileAsked: Urgency.OPERATOR,
     message.FaultFound: Urgency.OPERATOR,

@@ -1,12 +1,20 @@
-"""`bot order ID`: one order, and with `--timeline` everything that happened to it."""
+"""`bot order ID`: one order, and with `--timeline` everything that happened to it.
+
+With `--not-placed` or `--is` a person says what became of an order that nobody knows about: the
+running bot takes it or refuses it, and journals it with what was known.
+"""
+
+import sys
 
 import click
 
 from bot.cli.command import Invocation, define_command
 from bot.cli.commands.orders import find_order, order_fields, reason_of, rest_of, status_of
+from bot.cli.operating import OPERATOR, wait_until
+from bot.cli.options import reason_option
 from bot.cli.rows import fields_of, paper_line
-from bot.cli.show import print_json, print_lines, width
-from bot.cli.target import open_journal
+from bot.cli.show import confirm, print_json, print_lines, width, write_line
+from bot.cli.target import ask_bot, open_journal, running_status, which_bot
 from bot.cli.telling.order_story import raw_story, story
 from bot.cli.telling.wording import day_and_clock_of, order_in
 from bot.domain.account import masked_account
@@ -16,9 +24,34 @@ from bot.domain.account import masked_account
 @click.argument("reference", metavar="ID")
 @click.option("--timeline", is_flag=True, help="Everything that happened, in order.")
 @click.option("--raw", is_flag=True, help="With the requests and answers as they were (masked).")
+@click.option("--not-placed", is_flag=True, help="Say that it never reached the broker.")
+@click.option("--is", "order_id", metavar="ORD…", help="Say which order of the broker it is.")
+@click.option("--yes", is_flag=True, help="Do not ask before saying so.")
+@reason_option
 @click.pass_obj
-def command(invocation: Invocation, reference: str, timeline: bool, raw: bool) -> None:
-    """Show one order. ID is ORD…, L-…, a unique part of either, or 'last'."""
+def command(
+    invocation: Invocation,
+    reference: str,
+    timeline: bool,
+    raw: bool,
+    not_placed: bool,
+    order_id: str | None,
+    yes: bool,
+    reason: str,
+) -> None:
+    """Show one order. ID is ORD…, L-…, a unique part of either, or 'last'.
+
+    Of an order that nobody knows about (bot status) say what became of it, when you have looked in
+    the broker's app: --not-placed or --is, with a --reason.
+    """
+    if not_placed or order_id is not None:
+        if not_placed and order_id is not None:
+            raise click.UsageError("it is either --not-placed or --is an order: say one")
+        if not reason.strip():
+            raise click.UsageError('say how you know: --reason "…"')
+        invocation.does_change = True
+        _give_verdict(invocation, reference, order_id, reason, is_sure=yes)
+        return
     with open_journal(invocation) as reader:
         row = find_order(reader, reference)
         paper = paper_line(reader)
@@ -51,3 +84,26 @@ def command(invocation: Invocation, reference: str, timeline: bool, raw: bool) -
         lines += story(events, row, limit=width())
         lines.append("every step, request and answer: --raw · as JSON: --json")
     print_lines([*lines, *paper])
+
+
+def _give_verdict(
+    invocation: Invocation, reference: str, order_id: str | None, reason: str, *, is_sure: bool
+) -> None:
+    """Have the running bot take a verdict, and show the order as it is a moment later."""
+    running_status(invocation)
+    with open_journal(invocation) as reader:
+        row = find_order(reader, reference)
+        name = row.local_id or row.id
+        told = "was never placed" if order_id is None else f"is {order_id}"
+        if not is_sure and not invocation.no_input and sys.stdin.isatty():
+            which = which_bot(invocation)
+            if not confirm(f"Tell {which} that {name} ({order_in(row)}) {told}?"):
+                raise click.Abort
+        request = {"intent_id": name, "order_id": order_id, "reason": reason, "by": OPERATOR}
+        ask_bot(invocation, "verdict", **request)
+        wait_until(invocation, lambda now: name not in now.words("unknown"))
+        row = reader.order(name)
+    if invocation.json:
+        print_json(order_fields(row))
+        return
+    write_line(f"{which_bot(invocation)}: {name} {told}: {status_of(row)}")

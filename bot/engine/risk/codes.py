@@ -131,6 +131,9 @@ ASK_CODES: Final[Mapping[str, CheckCode]] = {
     "ABOVE_EXECUTED": CheckCode("quantity {quantity} is not above the {executed} shares filled"),
     "SAME_LOT": CheckCode("a round lot can't become an odd lot, nor the reverse"),
     "ROW_ALLOWS": CheckCode("the broker does not let it be changed now ({status})"),
+    "VERDICT_REASON": CheckCode("a verdict on {intent_id} needs a reason"),
+    "VERDICT_OPEN": CheckCode("{intent_id} is {state}"),
+    "VERDICT_ROW": CheckCode("{order_id} is {why}"),
     "ROW_READ": CheckCode("the broker's row did not come within {seconds} s"),
 }
 """The checks of an ask to change or cancel an order, beside those above."""

@@ -15,6 +15,7 @@ from bot.domain.asked import (
     CancelAsked,
     OperatorActed,
     ReconcileAsked,
+    VerdictAsked,
 )
 from bot.domain.entry import RunState
 from bot.protocol.secret import Secret
@@ -37,6 +38,7 @@ _BY_HAND: Final = "by hand"
 _GET_ONE: Final = "Have one mailed: bot otp request"
 WORDS: Final = (
     *("status", "modify", "cancel", "quote", "api", "phases", "reconcile", "read_all", "accept"),
+    "verdict",
     *("otp_state", "otp_request", "otp_submit", "otp_token", "otp_forget"),
 )
 """What is asked of a bot beside its actions: the names of the methods that answer."""
@@ -102,7 +104,19 @@ class Operations:
             )
         )
 
-    def _ask(self, ask: AmendAsked | CancelAsked) -> Reply:
+    async def verdict(self, request: Request) -> Reply:
+        """Take a person's word on what became of an order that nobody knows about."""
+        return self._ask(
+            VerdictAsked(
+                at=self._now(),
+                intent_id=str(request.get("intent_id") or ""),
+                order_id=str(request.get("order_id") or "") or None,
+                by=str(request.get("by") or "operator"),
+                reason=str(request.get("reason") or ""),
+            )
+        )
+
+    def _ask(self, ask: AmendAsked | CancelAsked | VerdictAsked) -> Reply:
         """Hand it over, refused or not: the engine journals both. Answer as it will judge."""
         check = self.parts.engine.objection(ask)
         if not self.parts.inbox.ask(ask):

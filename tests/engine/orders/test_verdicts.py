@@ -1,0 +1,151 @@
+"""What a person may say of an order that nobody knows about, and what becomes of it."""
+
+from datetime import timedelta
+
+import pytest
+
+from bot.domain.asked import VerdictAsked
+from bot.domain.entry import Decision, Fill, IntentMoved, Note, Verdict
+from bot.domain.message import NonceBurnt
+from bot.domain.order import SendState, Side
+from bot.domain.outcome import Resolution, Unknown
+from tests.engine.stage import START, Stage, report_of
+from tests.rows import every_row
+
+
+def _lost(stage, *, is_reached=True):
+    intent = stage.buy()
+    stage.send(intent)
+    stage.after(1).answer(intent, Unknown("deadline"))
+    if is_reached:
+        burnt = NonceBurnt(
+            stage.now, intent.intent_id, Resolution.REACHED, "the nonce had been used"
+        )
+        stage.handle(burnt)
+    return intent
+
+
+def _say(stage, order_id=None, *, reason="I have looked", intent_id="L-0001"):
+    ask = VerdictAsked(stage.now, intent_id, order_id, "operator", reason)
+    check = stage.engine.objection(ask)
+    stage.handle(ask)
+    return check
+
+
+def _state(stage):
+    return stage.last(IntentMoved).to_state
+
+
+def test_a_person_ends_a_question_without_a_row_as_never_placed_and_it_is_journalled():
+    stage = Stage()
+    _lost(stage)
+    stage.after(5).book()
+
+    assert _say(stage) is None
+
+    move = stage.last(IntentMoved)
+    assert (move.to_state, move.proof) == (SendState.NOT_PLACED, "operator says: I have looked")
+    note = next(note for note in stage.all(Note) if note.kind == "VERDICT")
+    assert note.text == (
+        "BUY 100 HPG LIMIT 27,000 (L-0001): never placed, says operator: I have looked"
+    )
+    evidence = {"nonce": "the nonce had been used", "state": "REACHED", "by": "operator"}
+    assert evidence.items() <= note.numbers.items()
+    assert stage.told[-1][1].code == "NOT_PLACED"
+    status = stage.engine.status()
+    assert (status.unknown, status.alerts) == ((), ())
+
+
+def test_a_person_names_the_row_and_it_goes_on_as_ours_with_its_fills():
+    stage = Stage()
+    intent = _lost(stage)
+    rows = report_of(intent, "ORD1"), report_of(intent, "ORD2", executed=100)
+    stage.after(1).book(*rows)
+    assert _state(stage) is SendState.AMBIGUOUS
+
+    assert _say(stage, "ORD2") is None
+
+    assert _state(stage) is SendState.MATCHED
+    assert stage.last(Fill).quantity == 100
+    assert stage.entries_of_order("ORD2").intent_id == "L-0001"
+    note = next(note for note in stage.all(Note) if note.kind == "VERDICT")
+    assert (note.numbers["row ORD1"], note.numbers["row ORD2"]) == ("ACCEPTED 0", "FILLED 100")
+    assert stage.engine.status().alerts == ()
+
+
+def test_a_row_that_was_said_to_be_ours_is_polled_and_cancelled_like_any_other():
+    stage = Stage()
+    intent = _lost(stage)
+    late = report_of(intent, "ORD1", placed_at=START + timedelta(hours=1))
+    stage.after(1).book(late)
+
+    _say(stage, "ORD1")
+    stage.after(1).book(report_of(intent, "ORD1", executed=100))
+
+    assert stage.last(Fill).order_id == "ORD1"
+
+
+def test_what_the_bot_still_finds_out_is_not_a_persons_to_say():
+    stage = Stage()
+    _lost(stage, is_reached=False)
+
+    check = _say(stage)
+
+    assert check is not None
+    assert check.text.startswith("L-0001 is UNKNOWN and still being found out: its nonce is tried")
+    assert _state(stage) is SendState.UNKNOWN
+
+
+@every_row(
+    ("ask", "code"),
+    [
+        ({"reason": " "}, "VERDICT_REASON"),
+        ({"intent_id": "L-0099"}, "VERDICT_OPEN"),
+        ({"order_id": "ORD9"}, "VERDICT_ROW"),
+        ({"order_id": "ORD5"}, "VERDICT_ROW"),
+        ({"order_id": "ORD6"}, "VERDICT_ROW"),
+        ({"order_id": "ORD7"}, "VERDICT_ROW"),
+        ({"order_id": "ORD8"}, "VERDICT_ROW"),
+    ],
+)
+def test_a_wrong_verdict_is_refused_and_changes_nothing(ask, code):
+    stage = Stage()
+    ours = stage.working(quantity=200, limit=26_000, order_id="ORD5")
+    stage.after(70).quote()
+    older = report_of(ours, "ORD6", quantity=100, price=27_000)
+    stage.book(report_of(ours, "ORD5", executed=200), older)
+    stage.quote()
+    intent = _lost(stage)
+    rows = [
+        report_of(ours, "ORD5", executed=200),
+        older,
+        report_of(intent, "ORD7", side=Side.SELL),
+        report_of(intent, "ORD8", quantity=300),
+    ]
+    stage.after(1).book(*rows)
+    before, moves = stage.engine.status(), stage.all(IntentMoved)
+
+    name = ask.get("intent_id", intent.intent_id)
+    check = _say(
+        stage, ask.get("order_id"), reason=ask.get("reason", "I have looked"), intent_id=name
+    )
+
+    assert check is not None
+    assert check.code == code
+    assert stage.engine.status() == before
+    assert stage.all(IntentMoved) == moves
+    refused = stage.last(Decision)
+    assert (refused.verdict, refused.code) == (Verdict.BLOCKED, code)
+
+
+@pytest.mark.parametrize("order_id", [None, "ORD1"])
+def test_a_verdict_is_given_once(order_id):
+    stage = Stage()
+    intent = _lost(stage)
+    stage.after(1).book(report_of(intent, "ORD1"), report_of(intent, "ORD2"))
+    _say(stage, order_id)
+
+    check = _say(stage, order_id)
+
+    assert check is not None
+    assert check.code == "VERDICT_OPEN"

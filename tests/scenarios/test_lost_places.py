@@ -1,0 +1,77 @@
+"""Stories of a place that got lost while what would explain it is broken too, and stays broken."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+
+from bot.domain.entry import IntentMoved, Note
+from bot.domain.order import SendState
+from tests.by_hand import Ask, tell_by_hand
+from tests.staging import QUIET
+from tests.story import Story, once, tell, write_project
+
+NEVER_ARRIVES = {
+    "match": {"verb": "POST", "path": "*/orders"},
+    "point": "accept",
+    "action": {"do": "rst"},
+}
+
+
+def _no_user_until(until: str) -> Mapping[str, object]:
+    match = {"verb": "GET", "path": "*/users/me", "at": "09:20:04", "until": until, "times": 0}
+    return {"match": match, "action": {"do": "status", "status": 500}}
+
+
+def _states(story: Story) -> list[SendState]:
+    return [move.to_state for move in story.shown.all(IntentMoved)]
+
+
+def _alerts(story: Story) -> list[object]:
+    notes = story.shown.all(Note)
+    return [note.numbers["alert"] for note in notes if "alert" in note.numbers]
+
+
+async def test_a_place_whose_nonce_cannot_be_tried_ends_by_a_persons_verdict(
+    tmp_path: Path,
+) -> None:
+    faults = [NEVER_ARRIVES, _no_user_until("11:00:00")]
+    config = write_project(tmp_path, scenario={**QUIET, "faults": faults}, strategies=[once()])
+    verdict = {"do": "verdict", "intent_id": "L-0001", "reason": "not in the app"}
+
+    told = await tell_by_hand(
+        config,
+        Ask(timedelta(minutes=1), verdict),
+        Ask(timedelta(minutes=6), {"do": "status"}),
+        Ask(timedelta(minutes=6, seconds=1), verdict),
+        Ask(timedelta(minutes=6, seconds=20), {"do": "status"}),
+        minutes=7,
+    )
+
+    too_early, before, taken, after = told.replies
+    assert too_early["ok"] is False
+    assert "still being found out" in str(too_early["message"])
+    assert "--not-placed" in str(before["status"])
+    assert taken["ok"] is True
+    status = after["status"]
+    assert isinstance(status, Mapping)
+    assert (status["unknown"], status["alerts"]) == ([], [])
+    story = told.story
+    wanted = [SendState.UNKNOWN, SendState.REACHED, SendState.NOT_PLACED]
+    assert _states(story)[-3:] == wanted
+    assert _alerts(story) == ["UNKNOWN_OPEN", "ORDER_REACHED"]
+    assert story.posts() == ["L-0001"]
+
+
+async def test_a_restart_goes_on_trying_the_nonce_where_the_last_run_ended(
+    tmp_path: Path,
+) -> None:
+    faults = [NEVER_ARRIVES, _no_user_until("09:22:40")]
+    config = write_project(tmp_path, scenario={**QUIET, "faults": faults}, strategies=[once()])
+
+    first = await tell(config, minutes=1, stop_grace_s=0)
+    second = await tell(config, minutes=5)
+
+    assert _states(first)[-1] is SendState.UNKNOWN
+    assert _states(second)[:2] == [SendState.FRESH, SendState.NOT_PLACED]
+    assert second.posts() == ["L-0001", "L-0002"]  # its strategy has asked anew
+    assert len(second.broker_orders()) == 1
