@@ -116,6 +116,20 @@ async def tick_to_trade(base_url: str, folder: Path, rounds: int) -> dict[str, f
     }
 
 
+async def watched(base_url: str, _: Path, rounds: int) -> dict[str, float]:
+    """Measure ticks to trades with the invariants of an order, and with none, in turns."""
+    bot = await project.start(base_url, symbols=["FPT"])
+    project.watch(bot)
+
+    async def without() -> float:
+        with project.without_invariants():
+            return await project.tick_to_trade(bot)
+
+    ours, bare = await rounds_of(rounds, CYCLES, lambda: project.tick_to_trade(bot), without)
+    await bot.stop()
+    return {"invariants": statistics.median(ours) / statistics.median(bare)}
+
+
 async def crowded(base_url: str, _: Path, rounds: int) -> dict[str, float]:
     """Measure an order while many polls wake strategies, against the same bot without a poll."""
     medians = []
@@ -248,6 +262,7 @@ async def served(_: str, __: Path, rounds: int) -> dict[str, float]:
 
 MEASURES: Final[Sequence[Callable[[str, Path, int], Awaitable[dict[str, float]]]]] = (
     tick_to_trade,
+    watched,
     crowded,
     poll_cpu,
     durable,

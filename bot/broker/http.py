@@ -29,6 +29,7 @@ from bot.broker.link import (
     too_long,
 )
 from bot.clock import performance_s
+from bot.domain.invariants import require
 from bot.protocol.answer import Answer, NoAnswer
 
 # Its command line would bring rich and Pygments along where they happen to be installed: 4 MB and
@@ -141,7 +142,7 @@ class HttpxLink:
     ) -> httpx.Request:
         target = request.target.encode("ascii")
         url = self._origin.copy_with(raw_path=target)
-        assert url.raw_path == target, "the target on the wire is the target that was signed"
+        require(url.raw_path == target, "I18", "the target on the wire is not the one signed")
         timeout = httpx.Timeout(bounds.deadline_s, connect=bounds.connect_s).as_dict()
         return httpx.Request(
             request.method,

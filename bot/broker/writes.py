@@ -8,7 +8,6 @@ have connections of their own, so that no slow read holds one up.
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from functools import partial
 from typing import Final
 
 from bot.broker.channel import Channel, Objection, is_limit, nothing_against
@@ -18,11 +17,13 @@ from bot.broker.link import BURN_BOUNDS, ORDER_BOUNDS, Bounds, HttpRequest
 from bot.broker.signer import SignedRequest, Signer
 from bot.broker.two_factor import TwoFactor
 from bot.domain.account import SubAccount
+from bot.domain.invariants import require
 from bot.domain.order import Intent
 from bot.protocol.answer import Answer, NoAnswer
 from bot.protocol.bodies import encode_amend, encode_cancel, encode_place
 from bot.protocol.endpoints.endpoint import Endpoint, Lane, build_target
 from bot.protocol.endpoints.trading import AMEND_ORDER, CANCEL_ORDER, PLACE_ORDER, USER
+from bot.protocol.signing import body_sha256
 
 __all__ = ["DryWriter", "Objection", "OrderWriter", "SignedRequest", "nothing_against"]
 
@@ -84,6 +85,8 @@ class OrderWriter:
         if self._offset.blocks_writes:
             seconds = self._offset.value.total_seconds()
             return NoAnswer(f"our clock is {seconds:+.0f} s off the broker's", is_sent=False)
+        is_whole = body_sha256(signed.body) == signed.body_sha256
+        require(is_whole, "I18", f"the body of a {signed.method} is not the one signed")
         return await self._send(signed.endpoint, lambda: signed, self._bounds, objection)
 
     async def burn(self, nonce: str) -> Answer | NoAnswer:
@@ -91,7 +94,14 @@ class OrderWriter:
 
         Source: broker open API, signing (a nonce is remembered 300 s per key, whatever the path).
         """
-        sign = partial(self._signer.sign_read, USER, build_target(USER), nonce=nonce)
+        target = build_target(USER)
+
+        def sign() -> HttpRequest:
+            request = self._signer.sign_read(USER, target, nonce=nonce)
+            is_harmless = (request.method, request.target, request.body) == ("GET", target, b"")
+            require(is_harmless, "I16", f"it is a {request.method} of {request.target}")
+            return request
+
         return await self._send(_BURN, sign, self._burn_bounds, nothing_against)
 
     async def _send(

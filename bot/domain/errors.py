@@ -49,10 +49,11 @@ class Fault:
 
     Equal faults have one `kind`: the exception's type and the line of code. `error` is one line,
     `trace` the whole traceback; neither holds a secret. `report` is the file that keeps the trace;
-    empty when none could be written.
+    empty when none could be written. `invariant` is the code of one that is broken.
     """
 
     kind: str
     error: str
     trace: str
     report: str = ""
+    invariant: str = ""

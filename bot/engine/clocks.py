@@ -20,7 +20,7 @@ from bot.domain.message import (
 )
 from bot.engine import gate
 from bot.engine.state import State
-from bot.engine.tracked import Standstill
+from bot.engine.watched import Standstill
 
 STANDSTILL = "standstill"
 """Who keeps orders back meanwhile."""
@@ -28,7 +28,7 @@ STANDSTILL = "standstill"
 
 def on_clock_stepped(state: State, event: ClockStepped) -> None:
     """Say which clock the bot goes by."""
-    state.wall_is_ahead_by = event.ahead
+    state.machine.wall_is_ahead_by = event.ahead
     if event.ahead:
         ahead_s = round(event.ahead.total_seconds(), 1)
         state.alert("CLOCK_STEPPED", _stepped(state), {"ahead_s": ahead_s, "now": _local(state)})
@@ -46,28 +46,28 @@ def on_stood_still(state: State, event: StoodStill) -> None:
         "Nothing to do, but look at the open orders: bot status"
     )
     state.alert("STOOD_STILL", text, {"span_s": round(span_s, 1), "now": _local(state)})
-    state.standstill = Standstill(state.now, due=state.now)
+    state.machine.standstill = Standstill(state.now, due=state.now)
     why = f"stood still for {span_s:.0f} s; reading orders and account"
     gate.degrade(state, STANDSTILL, why, is_over=False)
 
 
 def heard(state: State, event: Event) -> None:
     """Take note of what was read, if it was asked for since."""
-    still = state.standstill
+    still = state.machine.standstill
     assert still is not None, "asked after a standstill"
     if isinstance(event, TodaysOrdersRead) and event.requested_at >= still.ended_at:
         still.has_orders = True
     elif isinstance(event, AccountRead) and event.snapshot.at >= still.ended_at:
         still.has_account = True
     if still.has_orders and still.has_account:
-        state.standstill = None
+        state.machine.standstill = None
         why = "orders and account were read after the standstill"
         gate.degrade(state, STANDSTILL, why, is_over=True)
 
 
 def advance(state: State) -> None:
     """Ask for what is still to be read, again and again."""
-    still = state.standstill
+    still = state.machine.standstill
     assert still is not None, "asked after a standstill"
     if still.due > state.now:
         return
@@ -80,11 +80,11 @@ def advance(state: State) -> None:
 
 def alerts(state: State) -> Iterable[str]:
     """Return that the machine's clock is not the one that the bot goes by, while it is so."""
-    return [_stepped(state)] if state.wall_is_ahead_by else []
+    return [_stepped(state)] if state.machine.wall_is_ahead_by else []
 
 
 def _stepped(state: State) -> str:
-    ahead_s = state.wall_is_ahead_by.total_seconds()
+    ahead_s = state.machine.wall_is_ahead_by.total_seconds()
     back_or_on = "ahead" if ahead_s > 0 else "back"
     return (
         f"the machine's clock was set {back_or_on} by {abs(ahead_s):.1f} s. The bot goes on by the "

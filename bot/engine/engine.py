@@ -16,11 +16,11 @@ from bot.domain import asked, days, message
 from bot.domain.asked import AmendAsked, BreakAccepted, CancelAsked, VerdictAsked
 from bot.domain.entry import CheckResult, RunState
 from bot.domain.instrument import Instrument
-from bot.domain.message import Command, Event, FaultFound, PlaceAnswered, ReadTodaysOrders
+from bot.domain.message import Command, Event, FaultFound, PlaceAnswered, ReadTodaysOrders, Record
 from bot.domain.order import Intent
 from bot.domain.quote import ClosesRead
 from bot.domain.rulebook import Rulebook
-from bot.engine import belief, clocks, comparing, day, gate, market, operator, wake
+from bot.engine import belief, clocks, comparing, day, gate, invariants, market, operator, wake
 from bot.engine.comparing import Reconciliation
 from bot.engine.gate import ENGINE_FAULT, guarded
 from bot.engine.orders import (
@@ -143,12 +143,12 @@ class Engine:
         if state.due_hooks and not is_behind:
             wake.call_hooks(state, self._must_yield)
         event = state.chains.received(event)
-        handler: Callable[..., None] = HANDLERS[type(event)]
-        is_done = guarded(state, type(event).__name__, handler, state, event)
+        is_done = guarded(state, type(event).__name__, _take_in, state, event)
         if not is_done and isinstance(event, PlaceAnswered):
             guarded(state, "a lost answer", sends.doubt, state, event)
-        if state.standstill is not None:
+        if state.machine.standstill is not None:
             guarded(state, "what was read since a standstill", clocks.heard, state, event)
+        invariants.of_all(state, event)
         return self.go_on()
 
     @property
@@ -171,7 +171,7 @@ class Engine:
             guarded(state, "amendments", amends.advance, state)
         if index.order_polls or index.intent_polls:
             guarded(state, "polls", _poll, state)
-        if state.standstill is not None:
+        if state.machine.standstill is not None:
             guarded(state, "the end of a standstill", clocks.advance, state)
         if index.pending:
             guarded(state, "open questions", unknown.advance, state)
@@ -184,7 +184,10 @@ class Engine:
             guarded(state, "another look", breaks.look_again, state)
         if RunState.STOPPING in state.gate.causes:
             guarded(state, "the stop", operator.stop_if_settled, state)
-        return state.drain()
+        commands = invariants.of_decided(state, state.drain())
+        if more := state.drain():  # the records of a halt
+            commands = sorted([*more, *commands], key=lambda one: not isinstance(one, Record))
+        return commands
 
     def next_due(self) -> datetime | None:
         """Return the earliest deadline still ahead: send `TimePassed` then."""
@@ -241,6 +244,12 @@ class Engine:
         return symbol_status_of(self._state, symbol)
 
 
+def _take_in(state: State, event: Event) -> None:
+    invariants.of_answer(state, event)
+    handler: Callable[..., None] = HANDLERS[type(event)]
+    handler(state, event)
+
+
 def _poll(state: State) -> None:
     """Read the day order book once for all that is due, unless an answer is still awaited.
 
@@ -270,7 +279,7 @@ def _deadlines(state: State) -> Iterator[datetime | None]:
         yield tracked.alert_due
     for cancel in () if state.gate.lacks_token else state.cancels.values():
         yield cancel.due
-    if state.standstill is not None:
-        yield state.standstill.due
+    if state.machine.standstill is not None:
+        yield state.machine.standstill.due
     yield state.reconciling.look_again_at
     yield state.bars.next_end(state.now)

@@ -244,6 +244,20 @@ def halt(state: State, where: str, fault: Fault) -> None:
         f"{fault.error} (in {where}). This is a bug of ours: no new order is sent until you resume"
         f" with a reason; open orders stay, and can be cancelled.{kept}"
     )
+    if fault.invariant:
+        text = _broken_words(fault, kept)
+        facts = {"invariant": fault.invariant, "found": fault.error, "report": fault.report}
+        state.alert("INVARIANT_BROKEN", text, facts)
     state.note("FAULT", text, {"where": where, "kind": fault.kind, "trace": fault.trace})
     if RunState.HALTED not in state.gate.causes:
-        close(state, RunState.HALTED, ENGINE_FAULT, BY_ENGINE)
+        close(state, RunState.HALTED, ENGINE_FAULT, BY_ENGINE, fault.invariant)
+
+
+def _broken_words(fault: Fault, kept: str) -> str:
+    found = fault.error.partition(": ")[2] or fault.error
+    return (
+        f"invariant {found}. What the bot believes contradicts itself, by a bug of ours or because "
+        "something else writes its data: no new order is sent; open orders stay, cancels go on. "
+        "Compare the open orders with the broker's app (bot orders), cancel what you do not want, "
+        f"keep the report, then: bot resume --reason …{kept}"
+    )

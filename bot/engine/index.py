@@ -17,6 +17,7 @@ from itertools import count
 from types import MappingProxyType
 from typing import Final, Generic, TypeVar
 
+from bot.domain.invariants import require
 from bot.domain.order import Intent, OrderType, SendState, Side
 from bot.domain.rulebook import Rulebook
 from bot.engine.tracked import AmendStage, TrackedAmend, TrackedIntent, TrackedOrder, Watched
@@ -226,7 +227,7 @@ class Index:
     def track_intent(self, tracked: TrackedIntent) -> None:
         """Keep an intent. There is none of its id yet."""
         intent = tracked.intent
-        assert intent.intent_id not in self._intents, "an intent is approved once"
+        require(intent.intent_id not in self._intents, "I2", f"{intent.intent_id} is there already")
         tracked.number = next(self._numbers)
         self._intents[intent.intent_id] = tracked
         self._alike.put(tracked, fingerprint_of(intent))

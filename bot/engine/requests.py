@@ -12,7 +12,7 @@ from bot.domain.instrument import EXCHANGE_TZ, Phase
 from bot.domain.message import PlaceOrder
 from bot.domain.order import Intent, OrderState, SendState
 from bot.domain.plan import StrategyMode
-from bot.engine import belief, gate
+from bot.engine import belief, gate, invariants
 from bot.engine.orders import cancels, set_aside
 from bot.engine.risk.accounts import (
     NEVER,
@@ -189,6 +189,7 @@ def _approve(state: State, strategy: StrategyState, intent: Intent) -> None:
             source="engine",
         )
     )
+    invariants.of_approved(state, strategy, intent)
     state.command(PlaceOrder(intent))
 
 

@@ -27,7 +27,6 @@ from bot.engine.tracked import (
     HookCall,
     Instance,
     Reconciling,
-    Standstill,
     StrategyState,
     TrackedAmend,
     TrackedCancel,
@@ -35,6 +34,7 @@ from bot.engine.tracked import (
     TrackedIntent,
     TrackedOrder,
 )
+from bot.engine.watched import Checked, MachineTime
 from bot.strategy import Context
 
 PRIORITY: Final = (
@@ -151,8 +151,8 @@ class State:
         self.alerted: set[str] = set()
         self.next_intent_number = self.next_fill_number = 1
         self.day_order_book_asked_at: datetime | None = None
-        self.wall_is_ahead_by = timedelta()
-        self.standstill: Standstill | None = None
+        self.machine = MachineTime()
+        self.checked = Checked()
         self.counts: Counter[str] = Counter()
         self.due_hooks: deque[HookCall] = deque()
         self.early_news: list[HookCall] = []

@@ -301,16 +301,6 @@ class TrackedFault:
     count: int = 1
 
 
-@dataclass(slots=True)
-class Standstill:
-    """The bot stood still until `ended_at`. What it has read since; `due` is when it asks again."""
-
-    ended_at: datetime
-    due: datetime
-    has_orders: bool = False
-    has_account: bool = False
-
-
 @dataclass(frozen=True, slots=True)
 class HookCall:
     """A hook of an instance that is due; it is called when the event's state has settled.

@@ -10,6 +10,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from bot.domain.entry import AttemptStarted, Entry, RunState
+from bot.domain.invariants import require
 from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS
 from bot.journal import tables
 from bot.journal.batch import Batch
@@ -65,7 +66,7 @@ def reason_against(batch: Batch, send: Send) -> str | None:
     if batch.epoch != send.epoch:
         return str(LeaseLost(stored=batch.epoch, ours=send.epoch))
     started = [entry for entry in send.entries if isinstance(entry, AttemptStarted)]
-    assert len(started) == 1, "a send has exactly one attempt"
+    require(len(started) == 1, "I2", f"a send has {len(started)} attempts")
     attempt = started[0]
     if attempt.verb == "DELETE":
         return None

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
 from bot.domain.entry import Entry
+from bot.domain.invariants import require
 from bot.journal import tables
 from bot.journal.batch import COUNTER, Batch, Memory, lock_heads
 from bot.journal.connections import WriterConnection, connect
@@ -227,7 +228,8 @@ class Store:
                 raise LeaseLost(stored=int(epoch or 0), ours=self._epoch)
             if self._doubt is not None:
                 doubt, self._doubt = self._doubt, None
-                assert last in {doubt.before, doubt.after}, "only this writer moves the counter"
+                found = f"entry {last} is the last after {doubt.before} or {doubt.after}"
+                require(last in {doubt.before, doubt.after}, "I17", found)
                 if last == doubt.after:
                     self._done.extend(doubt.done)
             memory = self._memory

@@ -19,6 +19,7 @@ from bot.config.problems import OperatorMistake
 from bot.config.strategies.invoke import words_of
 from bot.domain.entry import Entry
 from bot.domain.errors import Fault
+from bot.domain.invariants import InvariantBroken
 from bot.domain.visible import visible
 from bot.journal.errors import JournalError
 from bot.protocol.redact import redact
@@ -81,11 +82,12 @@ class FaultGuard:
         """Describe an exception; the first one of its kind gets a report."""
         frames = traceback.extract_tb(error.__traceback__)
         place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "?"
-        kind = f"{type(error).__name__} at {place}"
+        invariant = error.code if isinstance(error, InvariantBroken) else ""
+        kind = f"invariant {invariant}" if invariant else f"{type(error).__name__} at {place}"
         trace = redact("".join(traceback.format_exception(error)))
         if kind not in self._reports and len(self._reports) < REPORTS_MAX:
             self._reports[kind] = str(keep_report(self._folder, "fault", trace) or "")
-        return Fault(kind, words_of(error), trace, self._reports.get(kind, ""))
+        return Fault(kind, words_of(error), trace, self._reports.get(kind, ""), invariant)
 
 
 def ends_the_run(error: BaseException) -> bool:

@@ -24,6 +24,7 @@ from bot.broker.writes import Objection, OrderWriter, SignedRequest, nothing_aga
 from bot.clock import Clock, boot_id, boottime_ns
 from bot.domain.account import SubAccount
 from bot.domain.entry import AttemptFinished, AttemptStarted, Entry, IntentMoved, Transition
+from bot.domain.invariants import require
 from bot.domain.message import (
     AmendAnswered,
     AmendOrder,
@@ -295,6 +296,7 @@ class OrderManager:
     async def _send_once(
         self, signed: SignedRequest, commit: Committed, objection: Objection
     ) -> Answer | NoAnswer:
+        require(commit.is_stored, "I1", f"the {signed.method} of an attempt that is not stored")
         if commit.reason:
             return NoAnswer(commit.reason, is_sent=False, latency_ms=0)
         return await self._writer.send(signed, objection)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from bot.domain.entry import Fill, IntentMoved, OrderResultSeen, OrderUpdated, Transition
+from bot.domain.invariants import require
 from bot.domain.message import ReadAccount
 from bot.domain.order import (
     ORDER_MOVES,
@@ -45,7 +46,8 @@ def move_intent(
     """Move an intent's send state. Raises IllegalMove; NOT_PLACED needs its proof."""
     if to not in SEND_MOVES[tracked.state]:
         raise IllegalMove(tracked.intent.intent_id, tracked.state, to)
-    assert proof is not None or to is not SendState.NOT_PLACED, "a verdict carries its proof"
+    is_proved = proof is not None or to is not SendState.NOT_PLACED
+    require(is_proved, "I5", f"{tracked.name} is to be NOT_PLACED without one")
     state.record(IntentMoved(state.now, tracked.intent.intent_id, tracked.state, to, reason, proof))
     tracked.state = to
 

@@ -12,6 +12,7 @@ from bot.domain.entry import (
     OrderUpdated,
     Transition,
 )
+from bot.domain.invariants import InvariantBroken
 from bot.domain.message import (
     AmendAnswered,
     PlaceAnswered,
@@ -316,7 +317,7 @@ def test_order_moves_are_the_tables_and_no_others(from_state):
 
 
 def test_a_verdict_without_proof_is_our_bug():
-    with pytest.raises(AssertionError, match="proof"):
+    with pytest.raises(InvariantBroken, match="proof"):
         move_intent(_state(), _tracked(SendState.FRESH), SendState.NOT_PLACED, "never placed")
 
 

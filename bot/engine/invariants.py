@@ -1,0 +1,290 @@
+"""The invariants of the engine's own state: what an event did is checked with it, all now and then.
+
+What an event decided is checked before its commands leave the engine: this costs by what it
+decided. What only a look at everything can show, such as an index that has lost an order, is looked
+for after each read of the account and at most every `WHOLE_EVERY`, not while a strategy waits.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import timedelta
+from itertools import islice
+from typing import Any, Final, ParamSpec
+
+from bot.domain.entry import IntentMoved, OrderUpdated
+from bot.domain.invariants import InvariantBroken, require
+from bot.domain.message import (
+    AccountRead,
+    AmendOrder,
+    CancelOrder,
+    Command,
+    Event,
+    PlaceAnswered,
+    Record,
+    TimePassed,
+)
+from bot.domain.order import (
+    SEND_MOVES,
+    TERMINAL_STATES,
+    UNRESOLVED_SENDS,
+    Intent,
+    OrderResult,
+    SendState,
+    Side,
+)
+from bot.domain.outcome import Accepted
+from bot.engine.gate import guarded
+from bot.engine.index import fingerprint_of
+from bot.engine.risk.ledgers import expected_at
+from bot.engine.state import State
+from bot.engine.tracked import StrategyState, TrackedIntent, TrackedOrder
+
+WHOLE_EVERY: Final = timedelta(seconds=30)
+DUMPED_MAX: Final = 200
+"""So many lines of a state are kept with a report."""
+
+P = ParamSpec("P")
+
+
+def of_answer(state: State, event: Event) -> None:
+    """Before an answer is taken in (I13). What raises here leaves its order unknown."""
+    if isinstance(event, PlaceAnswered) and isinstance(event.outcome, Accepted):
+        _look(state, _require_echo, state, event.intent_id, event.outcome.result)
+
+
+def of_approved(state: State, strategy: StrategyState, intent: Intent) -> None:
+    """Before an approved order is commanded to leave (I2, I9, I10, I11). What raises here keeps it
+    back.
+    """
+    _look(state, _require_leave, state, strategy, intent)
+
+
+def of_decided(state: State, commands: Sequence[Command]) -> list[Command]:
+    """What an event decided (I5 to I7, I11, I12); return what may leave the engine.
+
+    Records always may: what happened stays told. A command that breaks one is kept back.
+    """
+    kept = []
+    for command in commands:
+        about = command.entry if isinstance(command, Record) else command
+        check = _OF_COMMANDS.get(type(about))
+        holds = check is None or _holds(state, check, state, about)
+        if holds or isinstance(command, Record):
+            kept.append(command)
+    return kept
+
+
+def of_all(state: State, event: Event) -> None:
+    """Look at everything, after an event that leaves the time for it (I3, I8, I19, I20)."""
+    if isinstance(event, AccountRead):
+        _holds(state, _require_portfolio, state, event)
+    elif not isinstance(event, TimePassed) or state.now - state.checked.looked_at < WHOLE_EVERY:
+        return
+    state.checked.looked_at = state.now
+    orders = [order for order in state.orders.values() if order.row.state not in TERMINAL_STATES]
+    waiting = [one for one in state.intents.values() if one.state in _PENDING]
+    for check in (_require_one_order, _require_reserved, _require_apart):
+        _holds(state, check, state, orders, waiting)
+    for key in [key for key in state.checked.executed if key[1] not in state.orders]:
+        del state.checked.executed[key]
+
+
+def _look(state: State, check: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
+    try:
+        check(*args, **kwargs)
+    except InvariantBroken as broken:
+        broken.add_note("\n".join(islice(_dump(state), DUMPED_MAX)))
+        raise
+
+
+def _holds(state: State, check: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> bool:
+    return guarded(state, "the invariants", _look, state, check, *args, **kwargs)  # type: ignore[arg-type]
+
+
+# --------------------------------------------------------------------------------- what is decided
+
+
+def _require_echo(state: State, intent_id: str, result: OrderResult) -> None:
+    tracked = state.intents.get(intent_id)
+    if tracked is None:
+        return
+    intent = tracked.intent
+    for name, sent, echo in (
+        ("account", intent.account, result.account),
+        ("symbol", intent.symbol, result.symbol),
+        ("side", intent.side, result.side),
+        ("quantity", intent.quantity, result.quantity),
+        ("limit price", intent.limit_price, result.limit_price),
+    ):
+        found = f"the answer to {intent_id} has {name} {echo}, sent was {sent}"
+        require(sent == echo, "I13", found if name != "account" else f"{intent_id}: account")
+
+
+def _require_leave(state: State, strategy: StrategyState, intent: Intent) -> None:
+    name, gate, limits = intent.intent_id, state.gate, strategy.limits
+    number = int(name.rpartition("-")[2])
+    require(number > state.checked.last_number, "I2", f"{name} is to be sent again")
+    state.checked.last_number = number
+    is_free = not gate.is_asleep and intent.symbol not in state.halted_symbols
+    require(is_free, "I11", f"{name} in {intent.symbol} leaves while the bot is {gate.state}")
+    fingerprint = fingerprint_of(intent)
+    waiting = state.index.pending_in.of(intent.symbol)
+    equal = [one.name for one in waiting if fingerprint_of(one.intent) == fingerprint]
+    require(equal == [name], "I10", f"{', '.join(equal)} are equal")
+    if (most := limits.max_orders_per_day) is not None:
+        count = strategy.orders_today
+        require(count <= most, "I9", f"{name} is order {count:,} of {most:,} today")
+    if (most := limits.max_position) is not None and intent.side is Side.BUY:
+        shares = strategy.position(intent.symbol).shares
+        shares += sum(
+            one.intent.quantity
+            for one in waiting
+            if one.intent.side is Side.BUY and one.intent.strategy == intent.strategy
+        )
+        require(shares <= most, "I9", f"{name} makes {shares:,} shares of {most:,}")
+
+
+def _require_move(_state: State, moved: IntentMoved) -> None:
+    name = moved.intent_id
+    is_proved = moved.to_state is not SendState.NOT_PLACED or moved.proof is not None
+    require(is_proved, "I5", f"{name} is NOT_PLACED without one")
+    is_legal = moved.to_state in SEND_MOVES[moved.from_state]
+    require(is_legal, "I6", f"{name} went from {moved.from_state} to {moved.to_state}")
+
+
+def _require_executed(state: State, row: OrderUpdated) -> None:
+    key = (row.trading_date, row.order_id)
+    before, executed = state.checked.executed.get(key, 0), row.executed_quantity
+    state.checked.executed[key] = max(before, executed)
+    found = f"{row.order_id} has {executed:,} of {row.quantity:,}, and had {before:,}"
+    require(before <= executed <= row.quantity, "I7", found)
+
+
+def _require_today(state: State, command: CancelOrder | AmendOrder) -> None:
+    order = state.orders.get(state.chains.first(command.order_id))
+    if order is not None:
+        day = order.row.trading_date
+        found = f"{command.order_id} is of {day}, today is {state.trading_date}"
+        require(day == state.trading_date, "I12", found)
+
+
+def _require_amend(state: State, command: AmendOrder) -> None:
+    _require_today(state, command)
+    found = f"{command.order_id} is to be amended while the bot is {state.gate.state}"
+    require(not state.gate.is_asleep, "I11", found)
+
+
+_OF_COMMANDS: Final[Mapping[type, Callable[[State, Any], None]]] = {
+    IntentMoved: _require_move,
+    OrderUpdated: _require_executed,
+    CancelOrder: _require_today,
+    AmendOrder: _require_amend,
+}
+
+
+# -------------------------------------------------------------------------------------- everything
+
+_PENDING: Final = UNRESOLVED_SENDS | {SendState.READY}
+
+
+def _require_one_order(
+    _state: State, orders: Sequence[TrackedOrder], _waiting: Sequence[TrackedIntent]
+) -> None:
+    counts = Counter(order.row.intent_id for order in orders if order.row.intent_id)
+    for name, count in counts.items():
+        require(count == 1, "I3", f"{name} has {count}")
+
+
+def _require_reserved(
+    state: State, orders: Sequence[TrackedOrder], waiting: Sequence[TrackedIntent]
+) -> None:
+    filed = {order.name for order in state.open_orders()}
+    lost = {order.name for order in orders} ^ filed
+    lost |= {one.name for one in waiting} ^ {one.name for one in state.pending_intents()}
+    require(not lost, "I8", f"the index differs in {', '.join(sorted(lost))}")
+    wanted: Counter[str] = Counter()
+    for order in orders:
+        price = order.prices[-1]
+        if order.is_own and order.row.side is Side.BUY and price is not None:
+            amount = order.open_quantity * price
+            wanted[order.row.account] += amount + state.rulebook.fee(amount)
+    for one in waiting:
+        intent = one.intent
+        if intent.side is Side.BUY and intent.limit_price is not None:
+            amount = intent.quantity * intent.limit_price
+            wanted[intent.account] += amount + state.rulebook.fee(amount)
+    for account, amount in wanted.items():
+        reserved = state.index.reserved.of(account)
+        require(reserved == amount, "I8", f"{reserved:,} VND are reserved of {amount:,}")
+
+
+def _require_apart(
+    _state: State, orders: Sequence[TrackedOrder], waiting: Sequence[TrackedIntent]
+) -> None:
+    found: dict[tuple[str, Side], list[tuple[float, str]]] = {}
+    for order in orders:
+        if order.is_own:
+            prices = found.setdefault((order.row.symbol, order.row.side), [])
+            prices += [(_limit(price, order.row.side), order.name) for price in order.prices]
+    for one in waiting:
+        intent = one.intent
+        prices = found.setdefault((intent.symbol, intent.side), [])
+        prices.append((_limit(intent.limit_price, intent.side), one.name))
+    for (symbol, side), prices in found.items():
+        others = found.get((symbol, Side.SELL), ())
+        if side is Side.BUY and others:
+            (bid, buyer), (ask, seller) = max(prices), min(others)
+            require(
+                bid < ask, "I20", f"{buyer} buys {symbol} at {bid:,}, {seller} sells at {ask:,}"
+            )
+
+
+def _limit(price: int | None, side: Side) -> float:
+    """The worst that an order takes; at the market, anything."""
+    if price is None:
+        return math.inf if side is Side.BUY else -math.inf
+    return price
+
+
+def _require_portfolio(state: State, event: AccountRead) -> None:
+    """What a symbol's orders still move, or a second read may explain, is left for the next one."""
+    snapshot = event.snapshot
+    ledger = state.ledgers.get(snapshot.account)
+    if ledger is None:
+        return
+    known = {symbol for symbol, _ in ledger.doubts}
+    known |= {each.symbol for each in state.reconciling.breaks.values()}
+    known |= {order.row.symbol for order in state.open_orders() if order.is_own}
+    known |= {one.intent.symbol for one in state.pending_intents()}
+    known |= state.flows.symbols_since(snapshot.at) | state.halted_symbols.keys()
+    ours, theirs = expected_at(ledger, snapshot.at).holdings, snapshot.holdings
+    for symbol in {*ours, *theirs} - known:
+        here, there = ours.get(symbol), theirs.get(symbol)
+        expected, total = here.total if here else 0, there.total if there else 0
+        found = f"{symbol} has {total:,} shares, {expected:,} are known"
+        require(expected == total, "I19", found)
+
+
+def _dump(state: State) -> Iterator[str]:
+    """The state in lines, what is under way first; no account, no secret."""
+    yield f"state at {state.now.isoformat()}, day {state.trading_date}, gate {state.gate.state}"
+    yield f"counts {dict(state.counts)}"
+    yield f"halted {state.halted_symbols}"
+    for one in state.pending_intents():
+        intent = one.intent
+        what = f"{intent.side} {intent.quantity} {intent.symbol} at {intent.limit_price}"
+        yield f"intent {one.name} {one.state} {what} order {one.order_id}"
+    for order in state.open_orders():
+        row = order.row
+        what = (
+            f"{row.side} {row.quantity} {row.symbol} at {row.price}, {row.executed_quantity} done"
+        )
+        yield f"order {row.order_id} of {row.intent_id} {row.state} ({row.broker_status}) {what}"
+    for cancel in state.cancels.values():
+        yield f"cancel {cancel.order_id} {cancel.stage} tries {cancel.tries} due {cancel.due}"
+    for amend in state.amends.values():
+        yield f"amend {amend.name} {amend.stage} {amend.old} to {amend.new}"
+    for strategy in state.strategies.values():
+        held = {symbol: one.shares for symbol, one in strategy.positions.items() if one.shares}
+        yield f"strategy {strategy.plan.name} {strategy.state} today {strategy.orders_today} {held}"

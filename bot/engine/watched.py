@@ -1,0 +1,35 @@
+"""What the engine remembers of itself and of its machine, beside the orders it has under way."""
+
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+
+from bot.engine.tracked import BEGINNING
+
+
+@dataclass(slots=True)
+class Checked:
+    """What the invariants remember: the number of the last intent that was to leave, the executed
+    quantity of each order, and when everything was looked at.
+    """
+
+    last_number: int = 0
+    executed: dict[tuple[date, str], int] = field(default_factory=dict)
+    looked_at: datetime = BEGINNING
+
+
+@dataclass(slots=True)
+class Standstill:
+    """The bot stood still until `ended_at`. What it has read since; `due` is when it asks again."""
+
+    ended_at: datetime
+    due: datetime
+    has_orders: bool = False
+    has_account: bool = False
+
+
+@dataclass(slots=True)
+class MachineTime:
+    """By how much the machine's wall clock was set, and a standstill that is not over yet."""
+
+    wall_is_ahead_by: timedelta = timedelta()
+    standstill: Standstill | None = None
