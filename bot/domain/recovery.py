@@ -78,6 +78,8 @@ class Recovery:
     breaks: tuple[Break, ...] = ()
     """Differences that nobody has accepted yet; they hold the start."""
     next_break_number: int = 1
+    damage: tuple[str, ...] = ()
+    """What is wrong with the journal itself; it holds the start like a break."""
     halted_symbols: Mapping[str, str] = field(default_factory=dict)
     """symbol -> why no order goes out in it until an operator resumes"""
     halted_scopes: Mapping[str, str] = field(default_factory=dict)

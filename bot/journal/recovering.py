@@ -196,14 +196,13 @@ def _breaks(connection: sa.Connection) -> tuple[list[Break], int]:
     """Return the breaks that nobody has accepted, and the number of the next one."""
     prefix = "break:"
     rows = list(_rows(connection, tables.halts, tables.halts.c.scope.startswith(prefix)))
-    begun = [row for row in rows if row["to_state"] == RunState.HALTED]
-    accepted = {row["scope"] for row in rows if row["to_state"] == RunState.RUNNING}
+    newest = {row["scope"]: row for row in rows}
     found = [
-        Break(row["scope"].removeprefix(prefix), row["reason"], instant_of(row["at"]))
-        for row in begun
-        if row["scope"] not in accepted
+        Break(scope.removeprefix(prefix), row["reason"], instant_of(row["at"]))
+        for scope, row in newest.items()
+        if row["to_state"] == RunState.HALTED
     ]
-    return found, len({row["scope"] for row in begun}) + 1
+    return found, len(newest) + 1
 
 
 def _halted(connection: sa.Connection, prefix: str) -> dict[str, str]:

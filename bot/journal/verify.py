@@ -26,6 +26,7 @@ PROBLEMS_MAX: Final = 100
 """How many problems are reported; a broken chain would fill the screen."""
 ROWS_AT_ONCE: Final = 500
 _NO_HEAD: Final = Head(0, 0, "")
+_BEGINNING: Final = Head(0, 0, tables.GENESIS)
 _RUNS: Final = sa.select(tables.runs.c.run_id, tables.runs.c.heads, tables.runs.c.ended_at).where(
     tables.runs.c.heads.is_not(None)
 )
@@ -123,9 +124,9 @@ def _problems(
     if missing := missing_guards(connection):
         yield f"triggers that keep rows from being changed are missing: {', '.join(missing)}"
     for table in tables.CHAINED:
-        yield from _chain_problems(connection, table, heads.get(table.name), comparison)
+        yield from chain_problems(connection, table, heads.get(table.name), comparison)
     for table in tables.SEALED:
-        yield from _seal_problems(connection, table, heads.get(seals_of(table)))
+        yield from seal_problems(connection, table, heads.get(seals_of(table)))
     # Each run took an epoch of the lease, which only grows.
     newest = connection.execute(sa.select(sa.func.max(tables.runs.c.epoch))).scalar() or 0
     now = connection.execute(sa.select(sa.func.max(tables.lease.c.epoch))).scalar() or 0
@@ -137,11 +138,11 @@ def _problems(
     counter = heads.get(COUNTER, _NO_HEAD)
     if counter.last_seq != counter.row_count or taken > counter.last_seq:
         yield f"chains: {counter.last_seq} entries were counted, {taken} rows are there"
-    yield from _balance_problems(connection)
+    yield from balance_problems(connection)
     attempts = tables.attempts
     posted = sa.select(attempts.c.intent_id).where(attempts.c.verb == "POST")
     twice = posted.group_by(attempts.c.intent_id).having(sa.func.count() > 1)
-    for row in _stream(connection, twice):
+    for row in stream(connection, twice):
         yield f"intent {row['intent_id']}: was sent more than once"
 
 
@@ -152,12 +153,17 @@ def missing_guards(connection: sa.Connection) -> list[str]:
     return sorted(GUARDS[kind] - set(found))
 
 
-def _chain_problems(
-    connection: sa.Connection, table: sa.Table, head: Head | None, comparison: Comparison
+def chain_problems(
+    connection: sa.Connection,
+    table: sa.Table,
+    head: Head | None,
+    comparison: Comparison,
+    since: Head = _BEGINNING,
 ) -> Iterator[str]:
-    """Walk one chain; after a break, go on from the row that breaks it."""
-    before, count, seq = tables.GENESIS, 0, 0
-    for row in _stream(connection, sa.select(table).order_by(table.c.seq)):
+    """Walk one chain, the whole of it or what is after a head; after a break, go on from there."""
+    before, count, seq = since.head_hash, since.row_count, since.last_seq
+    later = sa.select(table).where(table.c.seq > seq).order_by(table.c.seq)
+    for row in stream(connection, later):
         seq, count = int(row["seq"] or 0), count + 1
         if row["prev_hash"] != before:
             yield f"{table.name} {seq}: the chain is broken before this row"
@@ -171,10 +177,10 @@ def _chain_problems(
         yield f"{table.name}: {count} rows do not end where the chain did"
 
 
-def _seal_problems(connection: sa.Connection, table: sa.Table, head: Head | None) -> Iterator[str]:
+def seal_problems(connection: sa.Connection, table: sa.Table, head: Head | None) -> Iterator[str]:
     """Take every seal again, and add them up."""
     count, sum_of_seals = 0, tables.GENESIS
-    for row in _stream(connection, sa.select(table)):
+    for row in stream(connection, sa.select(table)):
         untouched = row["seal"] is None and table.name == "attempts"
         expected = None if untouched else rows.seal_of(table, row)
         is_blank = not untouched or all(row[name] is None for name in tables.MUTABLE["attempts"])
@@ -187,7 +193,7 @@ def _seal_problems(connection: sa.Connection, table: sa.Table, head: Head | None
         yield f"{table.name}: the seals of {count} rows do not add up to their sum in chains"
 
 
-def _balance_problems(connection: sa.Connection) -> Iterator[str]:
+def balance_problems(connection: sa.Connection) -> Iterator[str]:
     """Every order of ours, and every order with fills, has executed what its fills add up to."""
     orders, fills = tables.orders, tables.fills
     key = ("account", "trading_date", "order_id")
@@ -205,15 +211,15 @@ def _balance_problems(connection: sa.Connection) -> Iterator[str]:
     differs = (orders.c.executed_quantity != quantity) | (orders.c.executed_amount != amount)
     ours = orders.c.intent_id.is_not(None) | summed.c.quantity.is_not(None)
     query = sa.select(orders, quantity.label("filled"), amount.label("paid"))
-    for row in _stream(connection, query.outerjoin_from(orders, summed, same).where(ours, differs)):
+    for row in stream(connection, query.outerjoin_from(orders, summed, same).where(ours, differs)):
         executed = f"executed {row['executed_quantity']} for {row['executed_amount']}"
         yield f"order {row['order_id']}: {executed}, fills {row['filled']} for {row['paid']}"
     lost = sa.select(summed.c.order_id).outerjoin_from(summed, orders, same)
-    for row in _stream(connection, lost.where(orders.c.order_id.is_(None))):
+    for row in stream(connection, lost.where(orders.c.order_id.is_(None))):
         yield f"order {row['order_id']}: has fills and no row"
 
 
-def _stream(connection: sa.Connection, query: sa.Executable) -> Iterator[Stored]:
+def stream(connection: sa.Connection, query: sa.Executable) -> Iterator[Stored]:
     options = {"yield_per": ROWS_AT_ONCE}
     for row in connection.execute(query, execution_options=options).mappings():
         yield {str(name): value for name, value in row.items()}

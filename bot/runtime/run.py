@@ -60,7 +60,14 @@ from bot.runtime.pulse import Trouble
 from bot.runtime.reads import DayOrderBook, Health, Reads
 from bot.runtime.run_controls import RunControls, RunOptions, Screen
 from bot.runtime.second_factor import SecondFactor, codes_asked
-from bot.runtime.starting import BrokerRetry, EarlyHalt, handlers_of, has_open_work, lost_places
+from bot.runtime.starting import (
+    BrokerRetry,
+    EarlyHalt,
+    damage_at_start,
+    handlers_of,
+    has_open_work,
+    lost_places,
+)
 from bot.runtime.state_dir import make_state_dir
 from bot.runtime.supervisor import Supervisor
 from bot.runtime.worlds.choice import MakeEnvironment, make_environment
@@ -126,6 +133,7 @@ class Run:
         self._rulebook = rulebook_of(loaded)
         self._emergency = EmergencyJournal(loaded.state_dir)
         self._codes_asked: list[datetime] = []
+        self._damage: tuple[str, ...] = ()
         self._strategies = load_strategies(loaded, only=options.only)
         self._files = hashes_of(self._strategies)
         self._fields = {"mode": loaded.settings.mode, "journal": masked_url(loaded.journal_url)}
@@ -163,7 +171,7 @@ class Run:
             )
             run_id = await ask(starting)
             today = _date_of(self.environment.market.now())
-            recovery = await ask(journal.recover(today))
+            recovery = replace(await ask(journal.recover(today)), damage=self._damage)
             self._codes_asked += await ask(in_time(partial(codes_asked, loaded.journal_url, today)))
         self._screen.recovered(recovery)
         parts = self._put_together(commits, epoch, broker, account)
@@ -213,6 +221,8 @@ class Run:
         lease = await ask(in_time(partial(acquire, url, holder)))
         self._stack.callback(lease.release)
         await ask(in_time(partial(require_unmixed, url, self._loaded.settings.mode)))
+        if state != "new":
+            self._damage = await damage_at_start(url, self._loaded.state_dir, lease.epoch)
         loop, trouble = asyncio.get_running_loop(), self._screen.trouble
 
         def report(text: str) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bot.config.settings.load import load_settings
-from bot.domain.entry import Entry, StateChanged
+from bot.domain.entry import Entry, Note, StateChanged
 from bot.domain.recovery import Recovery
 from bot.runtime.control.socket import ask
 from bot.runtime.run import run_bot
@@ -103,3 +103,23 @@ async def test_one_vnd_holds_the_next_start_until_somebody_accepts_it(tmp_path: 
         ).fetchall()
     assert [row[0] for row in rows] == ["HALTED", "RUNNING"]
     assert rows[1][1:] == ("interest", "me")
+
+
+async def test_an_older_copy_of_the_journal_holds_the_start(tmp_path: Path) -> None:
+    config = write_project(tmp_path, scenario=SCENARIO, strategies=[once()])
+    await tell(config, minutes=1)
+    journal = tmp_path / "state" / "journal.db"
+    older = journal.read_bytes()
+    second = await tell(config, minutes=4)
+    assert second.shown.all(StateChanged)[-2].to_state == "RUNNING"
+    journal.write_bytes(older)
+    for name in ("journal.db-wal", "journal.db-shm"):
+        journal.with_name(name).unlink(missing_ok=True)
+
+    third = await tell(config, minutes=6)
+
+    [alert] = [n for n in third.shown.all(Note) if n.numbers.get("alert") == "JOURNAL_DAMAGED"]
+    assert "older copy" in alert.text
+    assert "bot journal verify" in alert.text
+    states = [each.to_state for each in third.shown.all(StateChanged) if each.scope == "all"]
+    assert "RUNNING" not in states

@@ -18,6 +18,7 @@ from bot.engine.index import SeenIds
 from bot.engine.orders import amends, sends
 from bot.engine.orders.orders import move_intent, move_unplaced
 from bot.engine.orders.unknown import NONCE_UNUSED
+from bot.engine.risk import breaks
 from bot.engine.risk.accounts import flow_of, restore
 from bot.engine.state import BY_ENGINE, LASTING, State
 from bot.engine.tracked import BackOff, Position, TrackedIntent, TrackedOrder
@@ -68,6 +69,8 @@ def on_recovered(state: State, event: Recovered) -> None:
         guarded(state, f"the account {base.account[-5:]}", restore, state, base)
     state.reconciling.breaks = {each.break_id: each for each in recovery.breaks}
     state.reconciling.next_number = recovery.next_break_number
+    if recovery.damage:
+        breaks.begin_damage(state, recovery.damage)
     state.command(ReadTodaysOrders("start"))
     state.command(ReadAccount("start"))
 

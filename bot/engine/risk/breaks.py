@@ -11,7 +11,7 @@ from typing import Final
 
 from bot.domain.account import AccountSnapshot, Break
 from bot.domain.asked import BreakAccepted
-from bot.domain.entry import RunState, StateChanged
+from bot.domain.entry import Numbers, RunState, StateChanged
 from bot.domain.message import ReadAccount, ReadTodaysOrders
 from bot.engine import gate
 from bot.engine.risk.ledgers import IN_ALL, LOOK_AGAIN, Difference, explanation, own_shares
@@ -19,6 +19,8 @@ from bot.engine.state import BY_ENGINE, State
 
 SCOPE: Final = "break:"
 """How the scope begins under which the journal keeps a break; the rest is its id."""
+DAMAGE: Final = "JOURNAL"
+"""The name of the break that stands for the journal itself."""
 ASK_AGAIN: Final = timedelta(seconds=15)
 """How long an answer to another look is waited for."""
 
@@ -66,20 +68,26 @@ def begin(
     rows = [each.row for each in state.orders.values() if symbol in {None, each.row.symbol}]
     rests_on = tuple(row.order_id for row in rows if row.trading_date == state.trading_date)
     found = Break(name, text, state.now, symbol, ours, theirs, rests_on)
-    state.reconciling.breaks[name] = found
-    halted = StateChanged(
-        state.now, RunState.RUNNING, RunState.HALTED, text, BY_ENGINE, scope=f"{SCOPE}{name}"
-    )
-    state.record(halted)
-    facts = {
-        "break": name,
-        "symbol": symbol,
-        "ours": ours,
-        "theirs": theirs,
-        "rests_on": ", ".join(rests_on),
-    }
-    state.alert("BREAK", f"{_words(found)}. {_advice(name)}", facts, about=name, symbol=symbol)
+    facts = {"ours": ours, "theirs": theirs, "rests_on": ", ".join(rests_on)}
+    _keep(state, found, "BREAK", facts)
     return found
+
+
+def begin_damage(state: State, damage: Sequence[str]) -> None:
+    """The journal itself is damaged, or an older copy: nothing is sent because of what it says."""
+    text = f"the journal is damaged, or an older copy of it: {'; '.join(damage)}"
+    found = Break(DAMAGE, text, state.now)
+    _keep(state, found, "JOURNAL_DAMAGED", {"found": "; ".join(damage)})
+
+
+def _keep(state: State, found: Break, code: str, facts: Numbers) -> None:
+    name = found.break_id
+    state.reconciling.breaks[name] = found
+    running, halted, scope = RunState.RUNNING, RunState.HALTED, f"{SCOPE}{name}"
+    state.record(StateChanged(state.now, running, halted, found.text, BY_ENGINE, scope=scope))
+    facts = {"break": name, "symbol": found.symbol, **facts}
+    text = f"{_words(found)}. {_advice(name)}"
+    state.alert(code, text, facts, about=name, symbol=found.symbol)
 
 
 def on_accepted(state: State, event: BreakAccepted) -> None:
@@ -139,7 +147,14 @@ def _words(found: Break) -> str:
 
 
 def _advice(name: str) -> str:
+    accept = f'bot reconcile --accept {name} --reason "…"'
+    if name == DAMAGE:
+        return (
+            "Orders are read and can be cancelled, none is sent. See what is wrong: bot journal "
+            "verify. Put the newest copy back, or compare orders and holdings with the broker's "
+            f"(bot reconcile), then: {accept}"
+        )
     return (
         "The next day will not begin before somebody accepts it; cancels work. Compare with the "
-        f'broker, then: bot reconcile --accept {name} --reason "…"'
+        f"broker, then: {accept}"
     )
