@@ -7,13 +7,13 @@ quote, depth and band along is seen too. Where no close can be had nothing confi
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from statistics import median
 from typing import Final
 
 from bot.domain.errors import NoRule
-from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument, Phase
+from bot.domain.instrument import EXCHANGE_TZ, Exchange, Instrument, InstrumentKind, Phase
 from bot.domain.prices import Band, TickTable
 from bot.domain.quote import Depth, Quote
 from bot.domain.rulebook import Rulebook
@@ -97,7 +97,8 @@ class Belief:
 
     `price` is the last believed one, in the beginning the close. `is_asked`: the shell has looked
     for a close; without one nothing confirms a price then. `excused` are kinds of findings that a
-    person has accepted for today.
+    person has accepted for today. `has_supposed_kind`: no table says whether it is a share or an
+    ETF.
     """
 
     symbol: str
@@ -111,6 +112,7 @@ class Belief:
     quotes: Source = field(default_factory=lambda: Source("quote"))
     depths: Source = field(default_factory=lambda: Source("depth"))
     excused: set[str] = field(default_factory=set)
+    has_supposed_kind: bool = False
 
     @property
     def sources(self) -> tuple[Source, Source]:
@@ -312,6 +314,10 @@ def frame_around(
         or today in belief.ex_dates
         or (belief.close is not None and today - belief.close_day > LONG_PAUSE)
     )
+    grids = rulebook.venues[instrument.exchange].ticks
+    if belief.has_supposed_kind and InstrumentKind.ETF in grids:
+        # The ticks of ETFs are the finer ones: what is on either grid is on theirs.
+        instrument = replace(instrument, kind=InstrumentKind.ETF)
     try:
         band = rulebook.band(instrument, reference, special=is_special)
         return Frame(reference, band, rulebook.ticks_of(instrument))

@@ -32,6 +32,8 @@ BAR_PHASES: Final = frozenset({Phase.PROGRESS, Phase.PRE_CLOSED, Phase.CA})
 def on_instruments(state: State, event: InstrumentsRead) -> None:
     """Learn where each symbol trades today; what the table of symbols knows beyond that stays."""
     for listed in event.instruments:
+        is_new = listed.symbol not in state.instruments
+        belief.of(state, listed.symbol).has_supposed_kind |= is_new
         known = state.instruments.get(listed.symbol, listed)
         state.instruments[listed.symbol] = replace(known, exchange=listed.exchange)
 

@@ -9,7 +9,7 @@ import pytest
 
 from bot.domain.asked import Action, OperatorActed
 from bot.domain.entry import Decision, Note, Verdict
-from bot.domain.instrument import Exchange, Phase
+from bot.domain.instrument import Exchange, Instrument, Phase
 from bot.domain.message import (
     DepthReceived,
     InstrumentsRead,
@@ -378,6 +378,17 @@ def test_on_an_ex_date_the_reference_may_be_anywhere_near():
 
     assert stage.engine.status().alerts == ()
     assert ask(stage) == (Verdict.PASSED, "OK")
+
+
+def test_a_symbol_that_no_table_knows_may_be_an_etf():
+    stage = Stage(is_open=False)
+    stage.handle(InstrumentsRead(stage.now, (Instrument("FUEVN100", Exchange.HOSE),)))
+    stage.handle(ClosesRead(stage.now, (LastClose("FUEVN100", 24_370, YESTERDAY),)))
+    etf = replace(QUOTE, symbol="FUEVN100", last=24_380, reference=24_370)
+
+    stage.handle(QuoteReceived(stage.now, replace(etf, ceiling=26_070, floor=22_670)))
+
+    assert stage.engine.status().alerts == ()
 
 
 def test_limit_up_and_limit_down_are_believed():

@@ -1,19 +1,22 @@
 """What the engine continues from is what was written, whatever cut the last run off."""
 
 from dataclasses import replace
-from datetime import date
+from datetime import date, timedelta
 
 from bot.domain.entry import (
+    CLOSE_NOTE,
     AttemptStarted,
     Fill,
     IntentMoved,
     IntentRecorded,
+    Note,
     RunState,
     StateChanged,
     StrategySwitched,
     Verdict,
 )
 from bot.domain.order import OrderState, SendState, Side
+from bot.domain.quote import LastClose
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredAmend, StoredIntent
 from bot.journal.journal import Journal
 from bot.journal.recovering import SETTLEMENT_LASTS
@@ -259,3 +262,14 @@ async def test_the_ids_that_amendments_gave_come_back_in_their_order(journal: Jo
 
     assert (await journal.recover(DAY)).later_ids == {story.order_id: ("ORD9", "ORD5")}
     assert (await journal.recover(NEXT_DAY)).later_ids == {}
+
+
+async def test_the_newest_close_of_before_today_comes_back(journal: Journal) -> None:
+    days = {DAY - timedelta(days=2): 26_000, DAY - timedelta(days=1): 27_000, DAY: 28_000}
+    for day, price in days.items():
+        numbers: dict[str, int | str] = {"day": day.isoformat(), "close": price}
+        await journal.write([Note(after(1), CLOSE_NOTE, "", numbers, "HPG")])
+
+    recovery = await journal.recover(DAY)
+
+    assert recovery.closes == (LastClose("HPG", 27_000, DAY - timedelta(days=1)),)

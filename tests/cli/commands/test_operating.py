@@ -144,6 +144,17 @@ def test_one_strategy_pauses_alone(running: RunningBot) -> None:
     assert [line for line in lines if " still open: " not in line] == ["sma-fpt on"]  # the other's
 
 
+def test_a_symbol_is_resumed_alone_and_with_a_reason(running: RunningBot) -> None:
+    assert running.call("resume", "HPG").code == ExitCode.REFUSED
+    both = running.call("resume", "HPG", "--strategy", "sma-fpt", "--reason", "seen")
+    assert both.code == ExitCode.USAGE
+
+    resumed = running.call("resume", "hpg", "--reason", "seen in the app")
+
+    assert resumed.code == ExitCode.DONE
+    assert running.state() == "RUNNING"
+
+
 def test_an_unknown_strategy_is_a_wrong_command_line(running: RunningBot) -> None:
     ran = running.call("pause", "--strategy", "nope")
 

@@ -1,0 +1,114 @@
+"""Where the closes come from that confirm a price."""
+
+from dataclasses import replace
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+from bot.config.rulebook import load_rulebook
+from bot.domain.instrument import Exchange, Instrument
+from bot.domain.quote import ClosesRead, LastClose
+from bot.runtime.closes import Closes
+from tests.staging import DAY, Stage, scenario, set_stage
+
+YESTERDAY = DAY - timedelta(days=1)
+TRADED = {
+    "HPG": Instrument("HPG", Exchange.HOSE),
+    "SHS": Instrument("SHS", Exchange.HNX),
+}
+
+
+def closes_of(stage: Stage, *known: LastClose) -> Closes:
+    return Closes(
+        client=stage.broker.client,
+        market=stage.clock,
+        rulebook=load_rulebook(),
+        post=stage.events.append,
+        known={each.symbol: each for each in known},
+    )
+
+
+async def told(folder: Path, url: str, *known: LastClose, **more: Any) -> tuple[LastClose, ...]:
+    """What is posted when a day begins."""
+    stage = await set_stage(folder, url, scenario(**more))
+    await closes_of(stage, *known).read(TRADED)
+    [event] = stage.events
+    await stage.strike()
+    assert isinstance(event, ClosesRead)
+    return event.closes
+
+
+def prices(closes: tuple[LastClose, ...]) -> dict[str, tuple[int | None, date]]:
+    return {each.symbol: (each.price, each.day) for each in closes}
+
+
+async def test_without_a_journal_the_history_tells(tmp_path: Path, sqlite_url: str) -> None:
+    found = await told(tmp_path, sqlite_url)
+
+    assert prices(found) == {"HPG": (27_000, YESTERDAY), "SHS": (18_500, YESTERDAY)}
+    assert all(each.average_volume for each in found)
+
+
+async def test_a_history_in_thousands_is_read_in_vnd(tmp_path: Path, sqlite_url: str) -> None:
+    found = await told(tmp_path, sqlite_url, switches={"history_scale": "thousand"})
+
+    assert prices(found) == {"HPG": (27_000, YESTERDAY), "SHS": (18_500, YESTERDAY)}
+
+
+async def test_what_the_journal_knows_of_yesterday_is_not_asked_for(
+    tmp_path: Path, sqlite_url: str
+) -> None:
+    ours = LastClose("HPG", 26_500, YESTERDAY)
+    older = LastClose("SHS", 17_000, YESTERDAY - timedelta(days=7))
+
+    found = await told(tmp_path, sqlite_url, ours, older)
+
+    assert prices(found) == {"HPG": (26_500, YESTERDAY), "SHS": (18_500, YESTERDAY)}
+
+
+async def test_known_ex_dates_come_along(tmp_path: Path, sqlite_url: str) -> None:
+    dividend = {
+        "do": "cash_dividend",
+        "symbol": "HPG",
+        "vnd_per_share": 2_000,
+        "ex_date": DAY.isoformat(),
+        "pays_on": "2026-12-10",
+    }
+
+    found = await told(tmp_path, sqlite_url, corporate_actions=[dividend])
+
+    assert [DAY in each.ex_dates for each in found] == [True, False]
+
+
+async def test_a_history_that_fails_is_asked_for_again(tmp_path: Path, sqlite_url: str) -> None:
+    fault = {
+        "match": {"path": "*/history", "times": 2},
+        "action": {"do": "status", "status": 404, "body": "{}"},
+    }
+    stage = await set_stage(tmp_path, sqlite_url, scenario(faults=[fault]))
+    closes = closes_of(stage, LastClose("HPG", 26_900, YESTERDAY - timedelta(days=7)))
+
+    await closes.read(TRADED)
+    was_missing = closes.are_missing
+    await closes.read_missing()
+
+    first, second = stage.events
+    assert isinstance(first, ClosesRead)
+    assert isinstance(second, ClosesRead)
+    assert was_missing
+    assert not closes.are_missing
+    assert [each.price for each in first.closes] == [26_900, None]
+    assert prices(second.closes) == {"HPG": (27_000, YESTERDAY), "SHS": (18_500, YESTERDAY)}
+    await stage.strike()
+
+
+async def test_a_symbol_without_a_history_has_no_close(tmp_path: Path, sqlite_url: str) -> None:
+    fault = {
+        "match": {"path": "*/HPG/history", "times": 0},
+        "action": {"do": "set_fields", "fields": {"series": []}},
+    }
+
+    found = await told(tmp_path, sqlite_url, faults=[fault])
+
+    assert prices(found) == {"HPG": (None, date.min), "SHS": (18_500, YESTERDAY)}
+    assert replace(found[0], ex_dates=frozenset()) == LastClose("HPG", None, date.min)
