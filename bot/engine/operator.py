@@ -8,7 +8,7 @@ from bot.domain.entry import RunState, StateChanged
 from bot.domain.message import StopRunning
 from bot.domain.order import SendState
 from bot.engine import belief, gate, halts, wake
-from bot.engine.orders import cancels, sends
+from bot.engine.orders import cancels, doubts, sends
 from bot.engine.risk.accounts import note_holdings
 from bot.engine.state import BY_ENGINE, State
 
@@ -79,6 +79,8 @@ def _resume(state: State, event: OperatorActed) -> None:
     state.faults.clear()
     state.resume_symbols(event.reason, event.by)
     halts.resume(state, event.reason, event.by)
+    if event.reason.strip():
+        doubts.accept(state)
 
 
 def _halt(state: State, event: OperatorActed) -> None:

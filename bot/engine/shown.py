@@ -17,7 +17,8 @@ class Shown:
 
     `totals` are the quantities that the order may have: what was ordered, and what our own
     amendments asked for. `doubt` says why its newest row is not taken for its own, empty while
-    there is none: until a row belongs to it again nothing is bought in its symbol.
+    there is none: until a row belongs to it again nothing is bought in its symbol. `doubted` is the
+    quantity that such a row shows and that a person may say is right, 0 for none.
 
     `rows` are the different rows that were taken, `taken_at` is when the newest came. `old_since`
     is since when every newer row goes back behind it, None while none does; `back` is the first of
@@ -30,6 +31,7 @@ class Shown:
 
     totals: set[int] = field(default_factory=set)
     doubt: str = ""
+    doubted: int = 0
     rows: tuple[Figures, ...] = ()
     taken_at: datetime | None = None
     old_since: datetime | None = None

@@ -6,9 +6,9 @@ may still be meant for it: nothing of it is taken, nothing is bought in the symb
 asked for by its id, until a row belongs to it again.
 
 A row that goes back is an old one, as a node that lags shows it: it is counted and changes nothing.
-It is a correction, and halts the symbol, when a second look shows the same again, no row between
-them went on from where the order was, and the second was asked for later than any node may lag. A
-row that had been taken before is old, whatever comes after.
+It is a correction, and halts the symbol once, when a second look shows the same again, no row
+between them went on from where the order was, and the second was asked for later than any node may
+lag. A row that had been taken before is old, whatever comes after.
 """
 
 from collections.abc import Iterator, Sequence
@@ -59,8 +59,9 @@ def judge(state: State, order: TrackedOrder, report: OrderReport, source: str) -
         move = move_of(before, report.status) if shown.rows else Move.TOLERATED
         why = _goes_back(order, report, move)
         if why:
-            _set_back(state, order, report, why)
-            return Trust.NOTHING
+            # What is certain is taken, but for what was executed: its most is kept.
+            is_certain = _is_confirmed(state, order, report, why)
+            return Trust.WHOLE if is_certain and order.is_open else Trust.NOTHING
         trust, shown.taken_at, shown.old_since, shown.back = Trust.WHOLE, state.now, None, None
         if order.look is not None:
             order.look = None
@@ -102,6 +103,9 @@ def _is_foreign(state: State, order: TrackedOrder, report: OrderReport) -> bool:
         return False
     if is_newest and order.is_open and order.is_own:
         shown.doubt = strange
+        is_only_quantity = strange == belongs(row, report, shown.totals)
+        is_only_quantity = is_only_quantity and belongs(row, report, {report.quantity}) is None
+        shown.doubted = report.quantity if is_only_quantity else 0
         _alert(state, "ROW_AMBIGUOUS", _ambiguous(order), row, report, strange)
     return True
 
@@ -130,8 +134,10 @@ def _goes_back(order: TrackedOrder, report: OrderReport, move: Move) -> str:
     return "it shows what was there before an amendment" if was_taken else ""
 
 
-def _set_back(state: State, order: TrackedOrder, report: OrderReport, why: str) -> None:
-    """Count an old row; the second that agrees, with no sign of being one, is a correction."""
+def _is_confirmed(state: State, order: TrackedOrder, report: OrderReport, why: str) -> bool:
+    """Count an old row; the second that agrees, with no sign of being one, is a correction. It is
+    told of and halts once, and is as good as taken then.
+    """
     shown, figures, asked_at = order.shown, _figures_of(report), report.requested_at
     state.counts["stale_rows"] += 1
     text = (
@@ -143,17 +149,20 @@ def _set_back(state: State, order: TrackedOrder, report: OrderReport, why: str) 
         shown.old_since = state.now
     shown.taken_at = shown.taken_at or state.now
     if figures in shown.rows:
-        return
+        return False
     if shown.back is None or shown.back[0] != figures:
         shown.back = figures, asked_at
     else:
         is_late = asked_at - shown.taken_at >= LAG_MAX
         if is_late and asked_at - shown.back[1] >= SECOND_LOOK:
             _contradict(state, "ROW_CORRECTED", order, report, why)
-            return
+            shown.remember(figures)
+            shown.back = None
+            return True
     if order.look is None:
         due = max(shown.back[1] + SECOND_LOOK, shown.taken_at + LAG_MAX)
         order.look = BackOff(max(due, state.now))
+    return False
 
 
 def _figures_of(report: OrderReport) -> Figures:
@@ -178,6 +187,18 @@ def _is_former_and_foreign(state: State, report: OrderReport) -> bool:
     if wrong is not None:
         _contradict(state, "ROW_CONTRADICTS", order, report, wrong)
     return wrong is not None
+
+
+def accept(state: State) -> None:
+    """A person has looked: the quantities that are shown are what the orders have by now."""
+    for order in state.open_orders():
+        shown, row = order.shown, order.row
+        if shown.doubt and shown.doubted > 0:
+            shown.totals.add(shown.doubted)
+            text = f"{words_of(row)}: a quantity of {shown.doubted:,} is taken for its own"
+            shown.doubt, shown.doubted = "", 0
+            state.note("RESUME", text, symbol=row.symbol)
+            state.command(ReadOrder(row.order_id, "its quantity is right"))
 
 
 def ask_again(state: State, order: TrackedOrder) -> None:
@@ -215,7 +236,8 @@ def _ambiguous(order: TrackedOrder) -> str:
     return (
         f"{words_of(row)}: the broker's row under its id may be another order's:"
         f" {order.shown.doubt}. Nothing of it is taken and nothing is bought in {row.symbol} until"
-        " a row is its own again. If you changed this order elsewhere, cancel it there."
+        " a row is its own again. If you changed this order elsewhere, say so: bot resume --reason"
+        " …, and its rows are taken again."
     )
 
 
@@ -260,12 +282,13 @@ def _contradict(
 ) -> None:
     """Halt the symbol of a row that can't be put together with what is known."""
     row = order.row
-    is_corrected = code == "ROW_CORRECTED"
-    what = "shows again" if is_corrected else "can't be true"
+    what = f"can't be true: {wrong}. Nothing of it is taken"
+    if code == "ROW_CORRECTED":
+        what = f"shows again: {wrong}. Shares that were counted stay counted"
     text = (
-        f"{words_of(row)}: the broker's row under its id {what}: {wrong}. Nothing of it is taken"
-        f" and no new order goes out in {row.symbol}. Compare order and holding with what the"
-        " broker shows elsewhere, then resume."
+        f"{words_of(row)}: the broker's row under its id {what}, and no new order goes out in"
+        f" {row.symbol}. Compare order and holding with what the broker shows elsewhere, then"
+        " resume."
     )
     _alert(state, code, text, row, report, wrong)
     state.halt_symbol(row.symbol, f"{row.order_id}: {wrong}")

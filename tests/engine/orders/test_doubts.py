@@ -4,6 +4,7 @@ from datetime import date, timedelta
 
 import pytest
 
+from bot.domain.asked import Action, OperatorActed
 from bot.domain.entry import Decision, Fill, Note, OrderUpdated, Transition
 from bot.domain.message import CancelOrder, PlaceOrder, ReadOrder
 from bot.domain.order import OrderState, Side
@@ -88,6 +89,34 @@ def test_an_unexplained_row_is_asked_about_and_holds_buys_until_one_is_its_own(o
     stage.account()
     stage.request(lambda s: s.buy(200, limit=27_000, why="more"))
     assert stage.last(PlaceOrder).intent.quantity == 200
+
+
+def test_a_person_says_that_a_changed_quantity_is_right() -> None:
+    stage = Stage()
+    intent = stage.working()
+    stage.after(1).book(report_of(intent, quantity=200, executed=150))  # more than was ordered
+    stage.after(1).book(report_of(intent, quantity=200))
+    assert "an order of 200" in stage.engine.status().alerts[0]
+
+    stage.handle(OperatorActed(stage.now, Action.RESUME, reason="changed it in the app", by="me"))
+    stage.after(1).book(report_of(intent, quantity=200, executed=200))
+
+    assert stage.engine.status().alerts == ()
+    row = stage.entries_of_order()
+    assert (row.state, row.quantity, row.executed_quantity) == (S.FILLED, 200, 200)
+
+
+def test_a_person_cannot_make_a_row_of_another_day_ours() -> None:
+    stage = Stage()
+    intent = stage.working()
+    other = report_of(intent, executed=100, trading_date=DAY - timedelta(days=1))
+    stage.after(1).book(other)
+
+    stage.handle(OperatorActed(stage.now, Action.RESUME, reason="seen", by="me"))
+    stage.after(1).book(other)
+
+    assert stage.all(Fill) == []
+    assert len(stage.engine.status().alerts) == 1
 
 
 def test_a_detail_under_another_id_is_not_the_order_s() -> None:

@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from bot.domain.asked import Action, OperatorActed
 from bot.domain.entry import Fill, Note, Transition
 from bot.domain.message import ReadOrder, TodaysOrdersRead
 from bot.domain.order import OrderReport, OrderState
@@ -63,14 +64,33 @@ def test_a_row_that_goes_back_changes_nothing_and_is_told_once(changes):
 @pytest.mark.parametrize("changes", BACK)
 def test_a_second_look_that_agrees_is_a_correction_and_halts(changes):
     stage, intent = _partly_filled()
-    before = stage.entries_of_order()
     stage.after(1).book(report_of(intent, **changes))
 
     stage.after(LAG_S).book(report_of(intent, **changes))
 
     assert _halted(stage)
     assert _alerts(stage)[:2] == ["STALE_ROW", "ROW_CORRECTED"]
-    assert stage.entries_of_order() == before
+    row = stage.entries_of_order()
+    assert (row.state, row.executed_quantity) == (S.PARTIALLY_FILLED, 200)
+
+
+def test_a_correction_that_stays_halts_once_and_its_order_ends_with_what_was_counted():
+    stage, intent = _partly_filled()
+    for _ in range(2):
+        stage.after(LAG_S).book(report_of(intent, executed=100))
+    resume = OperatorActed(stage.now, Action.RESUME, reason="seen", by="operator")
+    stage.handle(resume)
+
+    for _ in range(5):
+        stage.after(LAG_S).book(report_of(intent, executed=100))
+    assert not _halted(stage)
+
+    ended = report_of(intent, executed=100, cancelled=400, state=S.CANCELLED, status="CANCELLED")
+    for _ in range(2):
+        stage.after(LAG_S).book(ended)
+    row = stage.entries_of_order()
+    assert (row.state, row.executed_quantity) == (S.CANCELLED, 200)
+    assert _halted(stage)
 
 
 def test_an_ended_order_that_works_again_is_looked_at_again_and_then_halts():
@@ -179,10 +199,41 @@ def test_the_same_end_by_another_name_is_no_step_back():
 
     for _ in range(3):
         stage.after(LAG_S).book(report_of(intent, executed=500, status="SENT"))
+        assert stage.entries_of_order().broker_status == "MATCHED_ALL"
     stage.after(1).book(replace(filled, status="COMPLETED"))
 
     assert (_alerts(stage), _halted(stage)) == ([], False)
     assert stage.entries_of_order().broker_status == "COMPLETED"
+
+
+def test_another_end_than_ours_leaves_the_status_that_ended_it():
+    stage, intent = _cancelled()
+
+    lapsed = report_of(intent, cancelled=500, state=S.EXPIRED, status="EXPIRED")
+    stage.after(1).book(lapsed)
+
+    row = stage.entries_of_order()
+    assert (row.state, row.broker_status) == (S.CANCELLED, "CANCELLED")
+
+
+def test_a_name_of_an_end_that_ended_nothing_is_none_to_fall_behind():
+    stage, intent = _partly_filled()
+    stage.after(1).book(report_of(intent, executed=200, status="MATCHED_ALL", state=S.FILLED))
+
+    for _ in range(3):
+        stage.after(LAG_S).book(report_of(intent, executed=300))
+
+    assert (_alerts(stage), _halted(stage)) == ([], False)
+    assert stage.entries_of_order().executed_quantity == 300
+
+
+def test_two_rows_that_go_back_and_differ_confirm_nothing():
+    stage, intent = _partly_filled()
+    stage.after(LAG_S).book(report_of(intent, executed=100))
+
+    stage.after(LAG_S).book(report_of(intent, executed=50))
+
+    assert not _halted(stage)
 
 
 def test_an_impossible_move_is_told_once_and_its_fills_are_counted():
