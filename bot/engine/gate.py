@@ -51,6 +51,11 @@ BY_LIMIT: Final = "limit"
 WARN_OFFSET: Final = timedelta(seconds=5)
 """A clock that is further off than this is told of: so far are orders sent, but it gets worse."""
 ENGINE_FAULT: Final = "engine fault"
+DENIED_JOURNAL: Final = "DENIED_JOURNAL"
+"""The code of a request that is refused because nothing can be written."""
+JOURNAL_LOST_MAX: Final = 3
+JOURNAL_LOST_SPAN: Final = timedelta(minutes=30)
+"""A journal that is lost so often in so long halts entries."""
 
 
 class EngineError(Exception):
@@ -71,7 +76,9 @@ class IllegalMove(EngineError):
 def refusal(state: State) -> tuple[str, str]:
     """Return code and reason of a closed gate."""
     run_state = state.gate.state
-    return REFUSAL_CODES[run_state], state.gate.causes[run_state].reason
+    cause = state.gate.causes[run_state]
+    is_unwritten = cause.by == BY_JOURNAL or cause.code == DENIED_JOURNAL
+    return DENIED_JOURNAL if is_unwritten else REFUSAL_CODES[run_state], cause.reason
 
 
 def close(state: State, run_state: RunState, reason: str, by: str, code: str = "") -> None:
@@ -137,8 +144,28 @@ def on_broker_health(state: State, event: BrokerHealthChanged) -> None:
 
 
 def on_journal_health(state: State, event: JournalHealthChanged) -> None:
-    """No new orders while nothing can be written: none leaves that is not in the journal."""
+    """No new orders while nothing can be written: none leaves that is not in the journal. What
+    fails again and again is left to a person.
+    """
+    lost = state.gate.journal_lost
+    if not event.is_healthy and BY_JOURNAL not in state.gate.troubles:
+        lost[:] = [at for at in lost if state.now - at < JOURNAL_LOST_SPAN] + [state.now]
     degrade(state, BY_JOURNAL, event.detail, is_over=event.is_healthy)
+    if len(lost) >= JOURNAL_LOST_MAX and RunState.HALTED not in state.gate.causes:
+        minutes = round(JOURNAL_LOST_SPAN.total_seconds() / 60)
+        text = (
+            f"the journal could not be written {len(lost)} times in {minutes} minutes, the last "
+            f"time because {event.detail}. No new order is sent any more; open orders stay; "
+            "cancels and halt work. Find out what is wrong with disk or database (bot db check), "
+            "then: bot resume --reason …"
+        )
+        detail = event.detail
+        state.alert(
+            "JOURNAL_LOST", text, {"times": len(lost), "minutes": minutes, "detail": detail}
+        )
+        why = f"the journal could not be written {len(lost)} times"
+        close(state, RunState.HALTED, why, BY_ENGINE, DENIED_JOURNAL)
+        lost.clear()
 
 
 def on_clock_offset(state: State, event: ClockOffsetChanged) -> None:

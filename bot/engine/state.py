@@ -92,6 +92,7 @@ class Gate:
     missed: int = 0
     has_stopped: bool = False
     sweeps: str = ""
+    journal_lost: list[datetime] = field(default_factory=list)
     skew: timedelta | None = None
 
     @property

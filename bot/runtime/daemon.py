@@ -98,8 +98,15 @@ class Parts:
 
 def unanswered(parts: Parts) -> tuple[str, ...]:
     """Return, in words, what was sent or is about to be, and has no trusted answer yet."""
-    unknown = map(order_words, parts.engine.status().unknown)
-    return tuple(dict.fromkeys((*parts.orders.under_way, *unknown)))
+    status = parts.engine.status()
+    rows = {f"({row.intent_id})": row for row in status.open_orders if row.intent_id}
+    found = [*parts.orders.under_way, *map(order_words, status.unknown)]
+    named = dict.fromkeys(found)
+    for words in found:  # a cancel or a change says which order it is of
+        row = rows.get(words.rpartition(" ")[2])
+        if row is not None and row.order_id in words:
+            named[words] = f"{words}: {row.side} {row.quantity:,} {row.symbol}"
+    return tuple(each or words for words, each in named.items())
 
 
 class Daemon:

@@ -283,7 +283,8 @@ class OrderManager:
         objection: Objection,
     ) -> tuple[Outcome, AttemptFinished | None]:
         assert started.order_id is not None, "a change names its order"
-        self._changing[started.nonce] = f"{started.verb} of {started.order_id}"
+        named = f"{started.verb} of {started.order_id} ({started.intent_id})"
+        self._changing[started.nonce] = named
         commit = await committing
         if not commit.is_stored:
             del self._changing[started.nonce]

@@ -227,6 +227,43 @@ def test_a_degraded_broker_blocks_until_it_is_well():
     assert _state(stage) is RunState.RUNNING
 
 
+def test_a_request_that_meets_a_journal_out_of_reach_says_so():
+    stage = Stage()
+
+    stage.handle(JournalHealthChanged(stage.now, is_healthy=False, detail="the disk is full"))
+    stage.request(lambda s: s.buy(100, limit=27_000))
+
+    assert stage.decided() == (Verdict.BLOCKED, "DENIED_JOURNAL")
+
+
+def test_a_journal_that_is_lost_three_times_halts_entries_until_a_person_has_looked():
+    stage, states = Stage(), []
+
+    for _ in range(3):
+        stage.after(60).handle(JournalHealthChanged(stage.now, False, "it hangs"))
+        stage.handle(JournalHealthChanged(stage.now, False, "it hangs"))
+        stage.handle(JournalHealthChanged(stage.now, True, "well again"))
+        states.append(_state(stage))
+    stage.quote()
+    stage.request(lambda s: s.buy(100, limit=27_000))
+    alerts = [one.numbers["alert"] for one in stage.all(Note) if one.kind == "ALERT"]
+    _act(stage, Action.RESUME, "a new disk")
+
+    assert states == [RunState.RUNNING, RunState.RUNNING, RunState.HALTED]
+    assert (alerts, stage.all(PlaceOrder)) == (["JOURNAL_LOST"], [])
+    assert _state(stage) is RunState.RUNNING
+
+
+def test_a_journal_that_is_lost_seldom_halts_nothing():
+    stage = Stage()
+
+    for _ in range(5):
+        stage.after(20 * 60).handle(JournalHealthChanged(stage.now, False, "it hangs"))
+        stage.handle(JournalHealthChanged(stage.now, True, "well again"))
+
+    assert _state(stage) is RunState.RUNNING
+
+
 @pytest.mark.parametrize("first", [BrokerHealthChanged, JournalHealthChanged])
 def test_the_end_of_one_trouble_is_not_the_end_of_the_other(first):
     stage = Stage()

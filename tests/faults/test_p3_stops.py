@@ -1,0 +1,41 @@
+"""P3: a stop waits for an answer that may still come, for as long as an order may take."""
+
+import asyncio
+import sqlite3
+import time
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.faults.hanging import WITHIN_S, trading
+
+pytestmark = [pytest.mark.wire, pytest.mark.process, pytest.mark.timeout(120)]
+
+LATE = [
+    {
+        "match": {"verb": "POST", "path": "*/orders", "times": 0},
+        "point": "after_apply",
+        "action": {"do": "delay", "seconds": 9.2},
+    }
+]
+
+
+async def test_answers_of_nine_seconds_are_journalled_before_the_end(tmp_path: Path) -> None:
+    async with trading(tmp_path, faults=LATE, is_signed_in=False) as hanging:
+        await hanging.give_token()
+        give_up = time.monotonic() + WITHIN_S
+        while len(hanging.orders()) < 2:
+            assert time.monotonic() < give_up
+            await asyncio.sleep(0.02)
+        code, out, err, took_s = await hanging.end()
+
+    with closing(sqlite3.connect(hanging.state_dir / "journal.db")) as journal:
+        attempts = Counter(journal.execute("select verb, outcome from attempts"))
+        states = journal.execute("select distinct state from intents").fetchall()
+    assert (code, "Traceback" in out + err) == (0, False)
+    assert took_s < 12.5
+    assert attempts == {("POST", "ACCEPTED"): 2}
+    assert states == [("ACKED",)]
+    assert "BUY 100 HPG (L-0001)" in err
