@@ -1,0 +1,139 @@
+"""Seeded stories of one order that is amended again and again, judged by the ledger.
+
+Twelve modes: the id stays, or is new and its count goes on or begins at zero; the order is matched
+meanwhile or not; answers to PUTs are heard or lost on either way. `AMEND_SEEDS=7 pytest …` tells one
+again, `0-199` many.
+"""
+
+import asyncio
+import itertools
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from bot.config.scenario_file import load_scenario
+from bot.runtime.worlds.environment import Access, EnvironmentSpec
+from bot.runtime.worlds.sandbox import wake_sandbox
+from tests.by_hand import Ask, tell_by_hand
+from tests.simulation.oracle import Outcome, faults_in, outcome_of
+from tests.simulation.test_storms import in_child
+from tests.simulation.weather import Lost
+from tests.story import InProcessEnvironment, once, write_project
+
+pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
+
+IDS: Mapping[str, Mapping[str, str]] = {
+    "inplace": {"modify_id": "same"},
+    "carried": {"modify_id": "new", "modify_executed": "carried"},
+    "restarts": {"modify_id": "new", "modify_executed": "restarts"},
+}
+MODES = list(itertools.product(IDS, ("matched", "unmatched"), ("heard", "lost")))
+MINUTES = 4
+ASKS = 6
+NEAR, FAR = 27_000, 25_500
+
+
+def _seeds() -> list[int]:
+    first, _, last = os.environ.get("AMEND_SEEDS", "0-1").partition("-")
+    return list(range(int(first), int(last or first) + 1))
+
+
+class Amended(InProcessEnvironment):
+    """The sandbox behind a line that loses PUTs and their answers."""
+
+    def __init__(self, spec: EnvironmentSpec, dice: Random, *, loses: bool) -> None:
+        script = load_scenario(spec.loaded.settings.sandbox.scenario, spec.loaded.base_dir)
+        super().__init__(*wake_sandbox(spec, script), spec)
+        self._dice, self._loses = dice, loses
+
+    async def open(self, stack: AsyncExitStack, /) -> Access:
+        access = await super().open(stack)
+        assert access.app is not None
+        return replace(access, app=self._losing(access.app))
+
+    def _losing(self, app: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
+        async def losing(scope: Mapping[str, Any], receive: Any, send: Any) -> None:
+            if scope.get("method") != "PUT":
+                await app(scope, receive, send)
+                return
+            fate = self._dice.choice(["heard", "lost", "never"]) if self._loses else "heard"
+            if fate == "heard":
+                await app(scope, receive, send)
+                return
+            if fate == "lost":
+                await app(scope, receive, _to_nobody)
+            raise Lost(str(scope["path"]))
+
+        return losing
+
+
+async def _to_nobody(_message: object) -> None:
+    pass
+
+
+def _project(folder: Path, seed: int, ids: str, matching: str) -> tuple[Path, list[Ask]]:
+    dice, is_near = Random(f"amends {seed} {ids} {matching}"), matching == "matched"
+    base = NEAR if is_near else FAR
+    symbol = {"symbol": "HPG", "exchange": "HOSE", "reference": NEAR, "level_volume": 200}
+    scenario = {
+        "day": "2026-11-19",
+        "start": "09:20:00",
+        "symbols": [symbol],
+        "quota": "PRO",
+        "seed": seed,
+        "accounts": [{"id": "0009000011", "cash": 900_000_000}],
+        "switches": {**IDS[ids], "partial_status": dice.choice(["SENT", "MATCHED"])},
+    }
+    order = {"size": {"shares": 100}, "type": "LIMIT", "price": "ask", "expire": "150s"}
+    strategy = once(params={"price": base, "shares": 500}, order=order)
+    config = write_project(
+        folder, scenario=scenario, strategies=[strategy], risk={"allow_amend": True}
+    )
+    asks = []
+    for _ in range(ASKS):
+        change: dict[str, object] = {"limit": base + 50 * dice.randint(-4, 4)}
+        if dice.random() < 0.5:
+            change = {"quantity": 100 * dice.randint(2, 12)}
+        request = {"do": "modify", "order_id": "L-0001", **change}
+        asks.append(Ask(timedelta(seconds=dice.randint(8, 140)), request))
+    return config, asks
+
+
+def _tell(config: Path, asks: list[Ask], make: Callable[[EnvironmentSpec], Amended]) -> None:
+    asyncio.run(tell_by_hand(config, *asks, minutes=MINUTES, place_in=make, may_fault=True))
+
+
+def _wrong(outcome: Outcome) -> list[str]:
+    """Everything that breaks a promise, and an order that is not as the broker has it."""
+    found = list(faults_in(outcome))
+    for row in outcome.rows("select * from orders"):
+        truth = outcome.orders[row["order_id"]]
+        ours, theirs = (row["quantity"], row["price"]), (truth["quantity"], truth["price"])
+        found += [f"{row['order_id']} is {ours}, in the ledger {theirs}"] * (ours != theirs)
+    halts = outcome.rows("select scope, reason from halts where to_state = 'HALTED'")
+    return found + [f"{one['scope']} halted: {one['reason']}" for one in halts]
+
+
+@pytest.mark.parametrize(("ids", "matching", "answers"), MODES)
+@pytest.mark.parametrize("seed", _seeds())
+def test_an_order_that_is_amended_counts_as_the_brokers_ledger(
+    tmp_path: Path, seed: int, ids: str, matching: str, answers: str
+) -> None:
+    config, asks = _project(tmp_path, seed, ids, matching)
+    dice = Random(f"line {seed} {ids} {matching} {answers}")
+    make = partial(Amended, dice=dice, loses=answers == "lost")
+
+    code = in_child(lambda: _tell(config, asks, make))
+
+    assert code == 0
+    outcome = outcome_of(tmp_path / "state")
+    assert _wrong(outcome) == []
+    assert outcome.rows("select * from attempts where verb = 'PUT'")
