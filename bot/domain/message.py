@@ -178,7 +178,9 @@ class AmendAnswered:
 
 @dataclass(frozen=True, slots=True)
 class NonceBurnt:
-    """The nonce of a POST was tried with harmless reads: unused, or reached, or given up."""
+    """The nonce of a POST, or of a PUT by the id of its attempt, was tried with harmless reads:
+    unused, or reached, or given up.
+    """
 
     at: datetime
     intent_id: str
@@ -331,7 +333,7 @@ class AmendOrder:
 
 @dataclass(frozen=True, slots=True)
 class BurnNonce:
-    """Sign a harmless read with the nonce of an unknown POST."""
+    """Sign a harmless read with the nonce of an unknown POST, or of a PUT by its attempt's id."""
 
     intent_id: str
 

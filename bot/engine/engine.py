@@ -82,7 +82,7 @@ HANDLERS: Final[Mapping[type[Event], Callable[[State, Never], None]]] = {
     message.PlaceAnswered: sends.on_place_answered,
     message.CancelAnswered: cancels.on_cancel_answered,
     message.AmendAnswered: amends.on_amend_answered,
-    message.NonceBurnt: unknown.on_nonce_burnt,
+    message.NonceBurnt: amends.on_nonce_burnt,
     message.TwoFactorReady: sends.on_two_factor_ready,
     message.TwoFactorMissing: gate.on_two_factor_missing,
     message.BrokerHealthChanged: gate.on_broker_health,
@@ -233,7 +233,8 @@ class Engine:
 
     def is_asked_after(self, intent_id: str) -> bool:
         """Return whether it matters what the nonce of a POST shows. Nothing changes."""
-        return unknown.is_asked_after(self._state, intent_id)
+        state = self._state
+        return amends.is_asked_after(state, intent_id) and unknown.is_asked_after(state, intent_id)
 
     def status(self) -> BotStatus:
         """Return how the bot is."""

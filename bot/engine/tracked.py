@@ -158,7 +158,7 @@ class TrackedAmend(Watched):
     `old` is the value in the row that was read before the PUT. Rows asked for before `since` say
     nothing; `hopeless_at` is when the PUT can no longer arrive, None while its answer is awaited,
     `renamed_until` when the row of a new id can no longer be late. `keeps_id`: it is known under
-    which id the order works on.
+    which id the order works on. `attempt_id` names its PUT, once something came of it.
     """
 
     WATCHED = frozenset({"stage"})
@@ -173,6 +173,7 @@ class TrackedAmend(Watched):
     renamed_until: datetime | None = None
     is_refused: bool = False
     keeps_id: bool = False
+    attempt_id: str = ""
     code: str = ""
     verdict: AmendVerdict | None = None
     text: str = ""

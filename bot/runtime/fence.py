@@ -34,8 +34,14 @@ TRIES_S: Final = (0.0, 1.0, 3.0, 10.0, 30.0, 60.0, 90.0, 120.0, 150.0, 180.0, 21
 """When a nonce is tried, counted from the first try; those that the window leaves time for."""
 
 
+def name_of(attempt: AttemptStarted) -> str:
+    """Return what an attempt is asked after by: a place by its intent, which has but one POST."""
+    return attempt.intent_id if attempt.verb == "POST" else attempt.attempt_id
+
+
 class Fence:
-    """The places without a trusted answer, of this run and of an earlier one, by their intents.
+    """The places and amendments without a trusted answer, of this run and of an earlier one: a
+    place by its intent, an amendment by its attempt.
 
     `wire` is as near to the broker's time as we know. `is_asked` says whether it still matters what
     a nonce shows.
@@ -59,8 +65,8 @@ class Fence:
         self.is_asked: Callable[[str], bool] = lambda _: True
 
     def hold(self, attempt: AttemptStarted) -> None:
-        """Keep a place that is about to leave."""
-        self._open[attempt.intent_id] = attempt
+        """Keep a place that is about to leave, or an amendment without a trusted answer."""
+        self._open[name_of(attempt)] = attempt
 
     def release(self, intent_id: str) -> None:
         """Forget a place that has its answer."""
@@ -77,12 +83,12 @@ class Fence:
         """
         for attempt in attempts:
             self.hold(attempt)
-            verdict = await self._try(attempt)
+            verdict, name = await self._try(attempt), name_of(attempt)
             if verdict is not None:
-                self._known[attempt.intent_id] = verdict
+                self._known[name] = verdict
             else:
-                self._under_way.add(attempt.intent_id)
-                spawn(self._go_on(attempt.intent_id), f"burn {attempt.intent_id}")
+                self._under_way.add(name)
+                spawn(self._go_on(name), f"burn {name}")
 
     async def burn(self, intent_id: str) -> None:
         """Find out whether the nonce of a lost place was ever used, and post it."""
@@ -136,7 +142,7 @@ class Fence:
 
     async def _try(self, attempt: AttemptStarted) -> NonceBurnt | None:
         """Try a nonce once; None: that has settled nothing."""
-        intent_id = attempt.intent_id
+        intent_id = name_of(attempt)
         if self.age_s(attempt) >= BURN_WINDOW_S:
             return self._too_old(intent_id)
         verdict = classify_burn(await self._writer.burn(attempt.nonce))

@@ -292,6 +292,8 @@ class OrderManager:
         answer = await self._send_once(signed, commit, objection)
         del self._changing[started.nonce]
         outcome = classify(started.order_id, answer)
+        if started.verb == "PUT" and isinstance(outcome, Unknown):
+            self._fence.hold(started)
         return outcome, finished(started, outcome, answer, self._now())
 
     async def _send_once(

@@ -54,9 +54,13 @@ def has_open_work(recovery: Recovery) -> bool:
 
 
 def lost_places(recovery: Recovery) -> list[AttemptStarted]:
-    """Return the POSTs of which the journal does not know what their nonces show."""
+    """Return the POSTs of which the journal does not know what their nonces show, and the PUTs
+    without a trusted answer.
+    """
     asked = {SendState.SENDING, SendState.UNKNOWN}
-    return [one.attempt for one in recovery.intents if one.attempt and one.state in asked]
+    posts = [one.attempt for one in recovery.intents if one.attempt and one.state in asked]
+    puts = [one.attempt for one in recovery.amends if one.outcome in {None, "UNKNOWN"}]
+    return [*posts, *puts]
 
 
 @dataclass(slots=True)

@@ -18,6 +18,7 @@ from bot.domain.entry import (
 from bot.domain.message import (
     AmendAnswered,
     AmendOrder,
+    BurnNonce,
     CancelOrder,
     ReadOrder,
     ReadOrderToCancel,
@@ -416,6 +417,7 @@ def test_an_amendment_that_may_have_left_before_a_restart_is_followed():
     stage.row(_later(row, 1, quantity=350), "ORD1-1")
 
     assert ReadOrder("ORD1", "after amend") in asked
+    assert BurnNonce("a-1") in stage.commands
     assert held == 600 - 200
     assert stage.engine.status().amends[-1].verdict == AmendVerdict.DONE
     order = stage.entries_of_order()

@@ -1,8 +1,8 @@
 """Seeded stories of one order that is amended again and again, judged by the ledger.
 
 Twelve modes: the id stays, or is new and its count goes on or begins at zero; the order is matched
-meanwhile or not; answers to PUTs are heard or lost on either way. `AMEND_SEEDS=7 pytest …` tells one
-again, `0-199` many.
+meanwhile or not; answers to PUTs are heard or lost on either way. `AMEND_SEEDS=7 pytest …` tells
+one again, `0-199` many.
 """
 
 import asyncio

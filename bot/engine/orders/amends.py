@@ -16,15 +16,16 @@ from typing import Final
 
 from bot.domain.asked import AmendAsked
 from bot.domain.entry import CheckResult, Decision, Numbers, OrderResultSeen, Transition, Verdict
-from bot.domain.message import AmendAnswered, AmendOrder, ReadOrder
+from bot.domain.message import AmendAnswered, AmendOrder, BurnNonce, NonceBurnt, ReadOrder
 from bot.domain.order import OrderReport, OrderState
-from bot.domain.outcome import Accepted, NotSent, Refused
+from bot.domain.outcome import Accepted, NotSent, Refused, Resolution, Unknown
 from bot.domain.recovery import StoredAmend
-from bot.engine import gate
+from bot.engine import gate, halts
 from bot.engine.gate import guarded
-from bot.engine.orders import cancels, sends
+from bot.engine.orders import cancels, sends, unknown
 from bot.engine.orders.asks import find_order, judge_amend
 from bot.engine.risk.codes import judged
+from bot.engine.settings import UnknownPolicy
 from bot.engine.state import State
 from bot.engine.tracked import AmendStage, AmendVerdict, TrackedAmend, TrackedOrder
 
@@ -192,7 +193,39 @@ def on_amend_answered(state: State, event: AmendAnswered) -> None:
             amend.code = f"{code} {reason}".strip()
         case other:
             amend.code = other.reason
+            if isinstance(other, Unknown) and event.finished is not None:
+                amend.attempt_id = event.finished.attempt_id
+                state.command(BurnNonce(amend.attempt_id))
     _look_again(state, amend, order)
+
+
+def on_nonce_burnt(state: State, event: NonceBurnt) -> None:
+    """The nonce of a lost PUT was tried: unused, it can't arrive any more, and the next row says
+    what there is. Of a place, it is the place's.
+    """
+    amend = _named(state, event.intent_id)
+    if amend is None:
+        unknown.on_nonce_burnt(state, event)
+        return
+    is_trusted = state.settings.unknown_policy is UnknownPolicy.FENCE
+    is_trusted &= halts.NONCES not in state.halted_scopes
+    order = state.orders.get(amend.name)
+    if amend.stage is AmendStage.CONFIRMING and order is not None:
+        text = f"{amend.name} {_words(amend)}: {event.detail}"
+        state.note("AMEND", text, {"resolution": event.resolution}, symbol=order.row.symbol)
+        if event.resolution is Resolution.FRESH and is_trusted:
+            amend.hopeless_at = amend.renamed_until = state.now
+            _look_again(state, amend, order)
+
+
+def is_asked_after(state: State, attempt_id: str) -> bool:
+    """Whether it matters what the nonce of a PUT shows; of one that is not known yet it may."""
+    amend = _named(state, attempt_id)
+    return amend is None or amend.stage is not AmendStage.OVER
+
+
+def _named(state: State, attempt_id: str) -> TrackedAmend | None:
+    return next((one for one in state.amends.values() if one.attempt_id == attempt_id), None)
 
 
 def take_over(state: State, stored: StoredAmend) -> None:
@@ -208,7 +241,10 @@ def take_over(state: State, stored: StoredAmend) -> None:
     amend.old = _value(amend, order) if stored.old is None else stored.old
     amend.is_refused = stored.outcome in {"REFUSED", "NOT_SENT"}
     amend.keeps_id = stored.outcome == "ACCEPTED"
+    amend.attempt_id = stored.attempt.attempt_id
     _set_hopeless(state, amend, at)
+    if stored.outcome in {None, "UNKNOWN"}:
+        state.command(BurnNonce(amend.attempt_id))
     state.amends[stored.order_id] = order.change = amend
     state.index.track_amend(amend)
 

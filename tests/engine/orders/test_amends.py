@@ -22,17 +22,20 @@ from bot.domain.instrument import Phase
 from bot.domain.message import (
     AmendAnswered,
     AmendOrder,
+    BurnNonce,
     CancelOrder,
     DropToken,
+    NonceBurnt,
     ReadOrder,
     ReadOrderToCancel,
     TimePassed,
 )
 from bot.domain.order import OrderState, OrderType, SendState
-from bot.domain.outcome import Accepted, NotSent, Refused, Unknown
+from bot.domain.outcome import Accepted, NotSent, Refused, Resolution, Unknown
 from bot.domain.recovery import Recovery, StoredIntent
 from bot.engine.engine import EngineSettings
 from bot.engine.risk.accounts import means_of
+from bot.engine.settings import UnknownPolicy
 from tests.engine.stage import ACCOUNT, DAY, PLAN, Stage, limited, report_of, result_of
 from tests.rows import every_row
 
@@ -610,3 +613,54 @@ def test_a_missing_token_keeps_an_amendment_back():
 
 def test_an_order_that_nobody_knows_is_not_amended():
     assert _stage().engine.reason_not_to_amend("L-0009") == "L-0009 is not known"
+
+
+# ------------------------------------------------------------------------------- a lost PUT's nonce
+
+
+TRUSTING = replace(ON, unknown_policy=UnknownPolicy.FENCE)
+
+
+def _lost(settings):
+    """An amendment whose answer was lost."""
+    stage = Stage(settings=settings)
+    intent = stage.working(500, 27_000)
+    row = report_of(intent)
+    _ask(stage.after(1), price=26_900)
+    stage.row(row)
+    _answer(stage.after(1), Unknown("timeout", None))
+    return stage, row
+
+
+def test_the_nonce_of_a_lost_amendment_is_tried():
+    stage, _ = _lost(ON)
+
+    assert stage.new(BurnNonce) == [BurnNonce("a-1")]
+    assert stage.engine.is_asked_after("a-1")
+
+
+@pytest.mark.parametrize(
+    ("settings", "resolution", "is_over"),
+    [
+        (TRUSTING, Resolution.FRESH, True),
+        (TRUSTING, Resolution.REACHED, False),
+        (ON, Resolution.FRESH, False),  # by default the horizon has to pass too
+    ],
+)
+def test_an_unused_nonce_shows_that_an_amendment_never_passed(settings, resolution, is_over):
+    stage, row = _lost(settings)
+
+    stage.after(1).handle(NonceBurnt(stage.now, "a-1", resolution, "a test"))
+    stage.after(1).row(row)
+
+    assert (_amended(stage).verdict == "NOT_DONE") is is_over
+    assert stage.engine.is_asked_after("a-1") is not is_over
+
+
+def test_an_unused_nonce_does_not_settle_what_a_row_shows_done():
+    stage, row = _lost(TRUSTING)
+
+    stage.after(1).handle(NonceBurnt(stage.now, "a-1", Resolution.FRESH, "a test"))
+    stage.after(1).row(replace(row, price=26_900))
+
+    assert _amended(stage).verdict == "DONE"
