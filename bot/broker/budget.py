@@ -116,7 +116,13 @@ class RequestBudget:
 
     def opens_at(self, lane: Lane) -> datetime:
         """When a request of this lane could leave if it were made now."""
-        return self._opens_at(lane, len(self._line[lane]), self._waiter.now())
+        return self._opens_at(lane, self._before(lane) + len(self._line[lane]), self._waiter.now())
+
+    def _before(self, lane: Lane) -> int:
+        """How many wait in the lanes that go first: nobody takes the place that one of them waits
+        for.
+        """
+        return sum(len(line) for other, line in self._line.items() if _RANK[other] < _RANK[lane])
 
     async def take(self, lane: Lane, call: str, *, wait_max: timedelta) -> None:
         """Return when a request may leave, and count it; at once when there is room.
@@ -124,14 +130,14 @@ class RequestBudget:
         Raises RateLimited as soon as it is clear that the wait would be longer than `wait_max`.
         """
         line, ticket, now = self._line[lane], object(), self._waiter.now()
-        if not line and self._opens_at(lane, 0, now) <= now:
+        if not line and self._opens_at(lane, self._before(lane), now) <= now:
             self._granted.append(now)
             return
         give_up_at = now + wait_max
         line.append(ticket)
         try:
             for _ in range(WAITS_MAX):
-                ahead = line.index(ticket)
+                ahead = self._before(lane) + line.index(ticket)
                 opens_at = self._opens_at(lane, ahead, now)
                 if opens_at <= now:
                     self._granted.append(now)
@@ -164,7 +170,7 @@ class RequestBudget:
         elif excess >= 0:
             opens_at = max(opens_at, self._granted[excess] + WINDOW)
         if self._granted and now < self._paced_until:
-            opens_at = max(opens_at, self._granted[-1] + pace * (1 + ahead))
+            opens_at = max(opens_at, self._granted[-1] + pace) + pace * ahead
         return opens_at
 
     def _forget(self, now: datetime) -> None:

@@ -278,3 +278,38 @@ async def test_a_full_window_is_announced_once_and_not_for_every_request():
     await waiter.run(tasks)
 
     assert told == [(START + WINDOW, 1, "call")]
+
+
+async def test_nobody_takes_the_place_that_a_cancel_waits_for():
+    waiter = SteppingWaiter()
+    budget = budget_of(60, waiter)
+    await take(budget, Lane.QUOTE)
+    budget.note_limit(START + timedelta(seconds=5), "stock_quote", tries=1)
+    opens_at = budget.opens_at(Lane.CANCEL)
+    cancel = asyncio.create_task(take(budget, Lane.CANCEL))
+    await asyncio.sleep(0)
+
+    waiter.clock.advance_to(opens_at)  # a poll is there before the cancel has woken
+    with pytest.raises(RateLimited):
+        await budget.take(Lane.QUOTE, "stock_quote", wait_max=timedelta())
+    await waiter.run([cancel])
+
+    assert cancel.exception() is None
+    assert waiter.now() - START < timedelta(seconds=7)
+
+
+async def test_after_a_429_cancels_go_first_however_many_polls_come():
+    waiter = SteppingWaiter()
+    budget = budget_of(60, waiter)
+    await take(budget, Lane.QUOTE, count=30)
+    budget.note_limit(START + timedelta(seconds=5), "stock_quote", tries=1)
+    gone: list[Lane] = []
+
+    async def ask(lane: Lane) -> None:
+        await take(budget, lane)
+        gone.append(lane)
+
+    lanes = [*[Lane.QUOTE] * 20, *[Lane.ORDER_POLL] * 5, *[Lane.CANCEL] * 10]
+    await waiter.run([asyncio.create_task(ask(lane)) for lane in lanes])
+
+    assert gone[:10] == [Lane.CANCEL] * 10
