@@ -61,7 +61,7 @@ UNCACHED: Final = (("cache-control", "NOCACHE"),)
 """The broker may answer these from a cache unless asked not to (open API, account data)."""
 ECHOED: Final = ("symbol", "code", "indicator")
 """What an answer names as its subject under the name by which it was asked for."""
-_ORDER_TO_CANCEL: Final = replace(trading.ORDER_DETAIL, lane=Lane.CANCEL)
+_ORDER_TO_CANCEL: Final = replace(trading.ORDER_DETAIL, lane=Lane.BOOK)
 _USER_HOLE: Final = "user_id"
 _CODES_USED_UP: Final = "OTP_RATE_LIMIT_EXCEEDED"
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
@@ -188,7 +188,7 @@ class BrokerClient:
     async def order_to_cancel(
         self, account: SubAccount, order_id: str, asked_at: datetime
     ) -> OrderReport | None:
-        """Read it in the cancels' lane, behind no poll: a DELETE waits for it."""
+        """Read it behind no poll, and before no DELETE: one waits for it, for a moment."""
         return await self._order(_ORDER_TO_CANCEL, account, order_id, asked_at)
 
     async def _order(

@@ -79,10 +79,11 @@ class OrderWriter:
         """Send a prepared write once; goes on to its end when the caller is cancelled.
 
         Not sent for certain: when our clock is too far off the broker's, when the request budget
-        has no room within 10 s, and when `objection`, asked after that wait, returns one. A 429 is
-        noted for the budget and returned.
+        has no room within 10 s, and when `objection`, asked after that wait, returns one. A cancel
+        is sent whatever our clock: its signature has the broker's time. A 429 is noted for the
+        budget and returned.
         """
-        if self._offset.blocks_writes:
+        if self._offset.blocks_writes and signed.endpoint.lane is not Lane.CANCEL:
             seconds = self._offset.value.total_seconds()
             return NoAnswer(f"our clock is {seconds:+.0f} s off the broker's", is_sent=False)
         is_whole = body_sha256(signed.body) == signed.body_sha256

@@ -86,3 +86,5 @@ class Recovery:
     """The same of an account (`account:…`), and of trust in nonces (`fence:`)"""
     closes: tuple[LastClose, ...] = ()
     """What this bot saw last of each symbol on the last day on which it saw its close."""
+    cancels: Mapping[str, str] = field(default_factory=dict)
+    """intent of today -> why its order is to be cancelled; most of these have ended"""

@@ -278,8 +278,8 @@ def _deadlines(state: State) -> Iterator[datetime | None]:
         yield amend.due
     for tracked in state.pending_intents() if index.pending else ():
         yield tracked.alert_due
-    for cancel in () if state.gate.lacks_token else state.cancels.values():
-        yield cancel.due
+    yield from cancels.deadlines(state)
+    yield operator.stop_deadline(state)
     if state.machine.standstill is not None:
         yield state.machine.standstill.due
     yield state.reconciling.look_again_at

@@ -1,14 +1,16 @@
 """What an operator does to the bot: pause, resume, halt, stop; the whole bot or one strategy."""
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Final
 
 from bot.domain.asked import Action, OperatorActed
-from bot.domain.entry import RunState, StateChanged
+from bot.domain.entry import Numbers, RunState, StateChanged
 from bot.domain.message import StopRunning
 from bot.domain.order import SendState
 from bot.engine import belief, gate, halts, wake
-from bot.engine.orders import cancels, doubts, sends
+from bot.engine.cancelling import CancelStage
+from bot.engine.orders import cancels, doubts, late_cancels, sends
 from bot.engine.risk.accounts import note_holdings
 from bot.engine.state import BY_ENGINE, State
 
@@ -30,17 +32,15 @@ def on_operator(state: State, event: OperatorActed) -> None:
         return
     strategy = state.strategies.get(event.strategy)
     if strategy is None or event.action not in _SWITCHES:
-        state.note("ALERT", f"{event.action} {event.strategy}: no such strategy or switch")
+        text = f"{event.action} {event.strategy}: there is no such strategy; nothing was changed"
+        facts: Numbers = {"action": event.action, "strategy": event.strategy}
+        state.alert("NO_SUCH_STRATEGY", text, facts)
         return
     gate.switch(state, strategy, _SWITCHES[event.action], event.reason, event.by)
-    strategy.sweeps = ""
     if event.action is Action.HALT:
         sends.expire_held(state, at_once="halted", code="HALTED", strategy=event.strategy)
     if event.action is Action.HALT or event.cancel_open:
-        strategy.sweeps = event.reason or event.action
-        for symbol in strategy.instances:
-            for order in state.working_orders(strategy.plan.name, symbol):
-                cancels.request(state, order, strategy.sweeps)
+        cancels.request_all(state, event.reason or event.action, strategy.plan.name)
 
 
 def _resume_symbol(state: State, event: OperatorActed, symbol: str) -> None:
@@ -71,11 +71,11 @@ def _resume(state: State, event: OperatorActed) -> None:
         state.halted_symbols or state.halted_scopes
     )
     if is_halted and not event.reason.strip():
-        state.note("ALERT", "resume after a halt needs a reason; nothing was changed")
+        text = "resume after a halt needs a reason; nothing was changed: bot resume --reason TEXT"
+        state.alert("RESUME_NEEDS_REASON", text, {})
         return
     gate.lift(state, RunState.PAUSED, event.reason, event.by)
     gate.lift(state, RunState.HALTED, event.reason, event.by)
-    state.gate.sweeps = ""
     state.faults.clear()
     state.resume_symbols(event.reason, event.by)
     halts.resume(state, event.reason, event.by)
@@ -93,10 +93,6 @@ def _halt(state: State, event: OperatorActed) -> None:
         state.record(StateChanged(state.now, halted, halted, event.reason, event.by))
     sends.expire_held(state, at_once="halted", code="HALTED")
     cancels.request_all(state, "halt")
-    blocked = cancels.blocked(state)
-    if blocked:
-        text = f"can't be cancelled without a 2FA token: {', '.join(blocked)}"
-        state.note("ALERT", text, {"orders": len(blocked)})
 
 
 def _stop(state: State, event: OperatorActed) -> None:
@@ -123,17 +119,38 @@ ACTIONS: Final[Mapping[Action, Callable[[State, OperatorActed], None]]] = {
 
 def stop_if_settled(state: State) -> None:
     """Say once that the shell may end."""
-    causes = state.gate.causes
-    if RunState.STOPPING not in causes or state.gate.has_stopped or state.due_hooks:
+    if RunState.STOPPING not in state.gate.causes or state.gate.has_stopped or state.due_hooks:
         return
     is_in_flight = any(tracked.state in _IN_FLIGHT for tracked in state.pending_intents())
-    now_cancelling = [one for one in state.cancels.values() if one.queued_until is None]
-    is_cancelling = bool(now_cancelling) and not state.gate.lacks_token
-    if not is_in_flight and not is_cancelling:
+    if not is_in_flight and not _is_cancelling(state):
         state.gate.has_stopped = True
+        state.command(StopRunning(state.gate.causes[RunState.STOPPING].reason))
         if state.cancels:
-            # What waits for a token or a phase goes on working without the bot.
-            ids = ", ".join(sorted(state.cancels))
-            text = f"stopped before these could be cancelled: {ids}"
-            state.note("ALERT", text, {"orders": len(state.cancels)})
-        state.command(StopRunning(causes[RunState.STOPPING].reason))
+            names = "; ".join(late_cancels.sentences(state))
+            text = (
+                f"stopped before these were cancelled: {names}. They"
+                " go on working at the broker without the bot; its next start of today goes on"
+                f" cancelling them. {late_cancels.IN_THE_APP}"
+            )
+            facts: Numbers = {"orders": len(state.cancels), "ids": " ".join(sorted(state.cancels))}
+            state.alert("STOP_LEAVES_OPEN", text, facts)
+
+
+def _is_cancelling(state: State) -> bool:
+    """Whether a cancel is under way that is worth waiting for: not for ever, and not for one that
+    waits for a token or a phase. The answer to a DELETE that has left is waited for in any case.
+    """
+    over_at = stop_deadline(state)
+    is_over = over_at is not None and over_at <= state.now
+    return any(
+        cancel.stage is CancelStage.SENT
+        or not (is_over or state.gate.lacks_token or cancel.queued_until is not None)
+        for cancel in state.cancels.values()
+    )
+
+
+def stop_deadline(state: State) -> datetime | None:
+    """When a stop waits for the rows of its cancels no longer."""
+    stopping = state.gate.causes.get(RunState.STOPPING)
+    since = stopping.since if stopping is not None else None
+    return since + late_cancels.LATE_AFTER if since is not None else None

@@ -13,6 +13,7 @@ from bot.domain.message import Command, ReadOrder, Record, TodaysOrdersRead
 from bot.domain.plan import Limits
 from bot.domain.rulebook import Rulebook
 from bot.engine.bars import Bars
+from bot.engine.cancelling import TrackedCancel
 from bot.engine.chains import Chains
 from bot.engine.findings import Belief, Rules
 from bot.engine.flows import Flows
@@ -29,7 +30,6 @@ from bot.engine.tracked import (
     Reconciling,
     StrategyState,
     TrackedAmend,
-    TrackedCancel,
     TrackedFault,
     TrackedIntent,
     TrackedOrder,
@@ -74,9 +74,9 @@ class Gate:
     """What keeps orders back: the causes, and `state`, that of the strongest one.
 
     `kept` is the state that a restart would begin with, `missed` counts the signals refused for
-    want of a token. `sweeps` is why an order that was still on its way is cancelled when it turns
-    up; empty: it is not. `troubles` are why the bot is DEGRADED, by who found it so. `skew` is how
-    far our clock is off, where that is worth a word.
+    want of a token. `troubles` are why the bot is DEGRADED, by who found it so. `skew` is how far
+    our clock is off, where that is worth a word. `wished` is, by intent, why its order is cancelled
+    when it turns up.
     """
 
     troubles: dict[str, str] = field(default_factory=dict)
@@ -91,8 +91,8 @@ class Gate:
     is_unproven: bool = False
     missed: int = 0
     has_stopped: bool = False
-    sweeps: str = ""
     journal_lost: list[datetime] = field(default_factory=list)
+    wished: dict[str, str] = field(default_factory=dict)
     skew: timedelta | None = None
 
     @property

@@ -11,7 +11,7 @@ from bot.domain.instrument import Exchange, Phase
 from bot.domain.order import Intent, OrderState, SendState
 from bot.engine import belief, clocks, halts
 from bot.engine import gate as the_gate
-from bot.engine.orders import doubts, listing, set_aside, unknown
+from bot.engine.orders import doubts, late_cancels, listing, set_aside, unknown
 from bot.engine.risk import breaks
 from bot.engine.risk.accounts import day_result, unrealised
 from bot.engine.seen import DepthSeen, QuoteSeen
@@ -70,12 +70,15 @@ class HeldOrder:
 
 @dataclass(frozen=True, slots=True)
 class CancelStatus:
-    """A cancel under way; `queued_until` is when its exchange takes cancels again."""
+    """A cancel under way; `queued_until` is when its exchange takes cancels again, `why` why the
+    order is still open and when the next thing is done about it.
+    """
 
     order_id: str
     reason: str
     tries: int
     queued_until: datetime | None
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +147,7 @@ class BotStatus:
 
 
 STANDING: Final[tuple[Callable[[State], Iterable[str]], ...]] = (
+    late_cancels.alerts,
     unknown.alerts,
     halts.alerts,
     the_gate.alerts,
@@ -177,10 +181,7 @@ def status_of(state: State) -> BotStatus:
         strategies=tuple(strategies),
         positions=tuple(_positions(state)),
         open_orders=tuple(order.row for order in state.open_orders()),
-        cancels=tuple(
-            CancelStatus(each.order_id, each.reason, each.tries, each.queued_until)
-            for each in state.cancels.values()
-        ),
+        cancels=tuple(_cancels(state)),
         amends=tuple(_amend(each) for each in state.amends.values()),
         held=tuple(
             HeldOrder(each.intent, each.held_until, each.refusal_code)
@@ -197,7 +198,7 @@ def status_of(state: State) -> BotStatus:
             for each in state.faults.values()
         ),
         halted_symbols=dict(state.halted_symbols),
-        alerts=tuple(text for find in STANDING for text in find(state)),
+        alerts=tuple(text for find in STANDING for text in _standing(state, find)),
         phases={exchange: seen.phase for exchange, seen in state.phases.items()},
         counts=dict(state.counts),
         orders_today=_orders_today(state),
@@ -231,6 +232,19 @@ def _strategy(state: State, strategy: StrategyState) -> StrategyStatus:
         fees_today=strategy.fees_today,
         day_result=day_result(state, strategy),
     )
+
+
+def _standing(state: State, find: Callable[[State], Iterable[str]]) -> list[str]:
+    """What one of STANDING says; a fault of ours in it leaves the others alone."""
+    found: list[str] = []
+    fault = state.guard(lambda: found.extend(find(state)))
+    return found if fault is None else [*found, f"{fault.error}: a bug of ours, in this list"]
+
+
+def _cancels(state: State) -> Iterator[CancelStatus]:
+    for each in state.cancels.values():
+        why = late_cancels.why(state, each)
+        yield CancelStatus(each.order_id, each.reason, each.tries, each.queued_until, why)
 
 
 def _positions(state: State) -> Iterator[PositionStatus]:

@@ -270,8 +270,7 @@ class Instance:
 class StrategyState:
     """A strategy with its instances, its switch and its counters of the day.
 
-    `limits` are the tighter of its file's and the bot's; `sweeps` is, as in the gate, why its
-    orders on their way are cancelled when they turn up.
+    `limits` are the tighter of its file's and the bot's.
     """
 
     plan: StrategyPlan
@@ -280,7 +279,6 @@ class StrategyState:
     state: str = "on"
     state_by: str = ""
     state_reason: str = ""
-    sweeps: str = ""
     faults: int = 0
     orders_today: int = 0
     realised_today: int = 0
@@ -314,30 +312,6 @@ class HookCall:
     hook: str
     argument: object | None
     round: int
-
-
-class CancelStage(StrEnum):
-    """How far a cancel is: wanted, row being read, DELETE sent, its end looked for."""
-
-    WANTED = "wanted"
-    READING = "reading"
-    SENT = "sent"
-    CONFIRMING = "confirming"
-
-
-@dataclass(slots=True)
-class TrackedCancel:
-    """A cancel of an order, followed until a row shows its end. Of its `tries`, `unsent`
-    never reached the broker's door: they only make the distance grow.
-    """
-
-    order_id: str
-    reason: str
-    due: datetime
-    stage: CancelStage = CancelStage.WANTED
-    tries: int = 0
-    unsent: int = 0
-    queued_until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from bot.domain.entry import (
     Note,
     OrderUpdated,
     RunState,
+    Verdict,
 )
 from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS, Intent, SendState
 from bot.domain.quote import LastClose
@@ -86,6 +87,7 @@ def read_recovery(connection: sa.Connection, trading_date: date) -> Recovery:
             for name, reason in _halted(connection, prefix).items()
         },
         closes=_closes(connection, day),
+        cancels=_cancels(connection, day),
     )
 
 
@@ -203,6 +205,27 @@ def _breaks(connection: sa.Connection) -> tuple[list[Break], int]:
         if row["to_state"] == RunState.HALTED
     ]
     return found, len(newest) + 1
+
+
+def _cancels(connection: sa.Connection, day: str) -> dict[str, str]:
+    """Why each order of today that was to be cancelled was: by the decision, else by a DELETE."""
+    intents, decisions, attempts = tables.intents, tables.decisions, tables.attempts
+    is_wish = (decisions.c.code == "CANCEL") & (decisions.c.verdict == Verdict.PASSED)
+    wishes = sa.select(intents.c.intent_id, decisions.c.why).join(
+        decisions, decisions.c.request_id == intents.c.intent_id
+    )
+    deletes = sa.select(intents.c.intent_id).join(
+        attempts, attempts.c.intent_id == intents.c.intent_id
+    )
+    today = intents.c.trading_date == day
+    found = dict.fromkeys(
+        connection.execute(deletes.where(today, attempts.c.verb == "DELETE")).scalars(), "cancel"
+    )
+    for intent_id, why in connection.execute(
+        wishes.where(today, is_wish).order_by(decisions.c.seq)
+    ):
+        found[intent_id] = why
+    return found
 
 
 def _halted(connection: sa.Connection, prefix: str) -> dict[str, str]:

@@ -12,7 +12,7 @@ from datetime import date, datetime, timedelta
 from typing import Final, TypeVar
 
 from bot.broker.client import BrokerClient
-from bot.broker.errors import BrokerError, Malformed
+from bot.broker.errors import BrokerError
 from bot.clock import Clock
 from bot.domain.account import AccountSnapshot, ShareholderRight, SubAccount
 from bot.domain.instrument import EXCHANGE_TZ, Exchange
@@ -214,16 +214,16 @@ class Reads:
         await self._order(f"order {order_id}", order_id, self.client.order)
 
     async def order_to_cancel(self, order_id: str) -> None:
-        """Read it in the cancels' lane; a poll of it that waits for the quota is not waited for."""
+        """Read it before a cancel; a poll of it that waits for the quota is not waited for."""
         await self._order(f"order {order_id} to cancel", order_id, self.client.order_to_cancel)
 
     async def _order(self, key: str, order_id: str, read: ReadRow) -> None:
-        """Post the row; one that can't be read keeps no cancel waiting."""
+        """Post the row, or that it can't be read: whatever the cause, no cancel waits for it."""
 
         async def ask(asked_at: datetime) -> OrderReport | None:
             try:
                 return await read(self.sub_account, order_id, asked_at)
-            except Malformed:
+            except BrokerError:
                 self.post(OrderRead(asked_at, order_id, None, is_unreadable=True))
                 raise
 

@@ -12,6 +12,7 @@ from bot.broker.signer import Credentials, random_nonce
 from bot.clock import wire_ms
 from bot.domain.instrument import Exchange
 from bot.domain.order import Intent, OrderType, Side
+from bot.engine.orders.cancels import LOOKS_MAX
 from bot.protocol.answer import Answer, NoAnswer
 from bot.protocol.endpoints.endpoint import Lane
 from bot.protocol.secret import Secret
@@ -189,7 +190,7 @@ async def test_places_leave_a_fifth_of_the_budget_for_cancels():
     assert isinstance(cancel, Answer)
 
 
-async def test_no_write_leaves_while_our_clock_is_twenty_seconds_off():
+async def test_no_place_leaves_while_our_clock_is_twenty_seconds_off():
     bench = ready(Reply({"error_code": "0", "data": {"user_id": 1}}, headers=AHEAD))
     for _ in range(3):
         await bench.broker.client.user()
@@ -200,6 +201,19 @@ async def test_no_write_leaves_while_our_clock_is_twenty_seconds_off():
     assert not answer.is_sent
     assert answer.reason == "our clock is +40 s off the broker's"
     assert len(bench.played.asked) == 3
+
+
+async def test_a_cancel_leaves_however_far_our_clock_is_off():
+    bench = ready(Reply({"error_code": "0", "data": {"user_id": 1}}, headers=AHEAD))
+    for _ in range(3):
+        await bench.broker.client.user()
+
+    await bench.broker.writer.send(bench.broker.writer.prepare_cancel(ACCOUNT, "ORD1"))
+
+    asked = bench.played.asked[-1]
+    assert (asked.method, len(bench.played.asked)) == ("DELETE", 4)
+    at = bench.clock.now() + timedelta(seconds=40)
+    assert abs(int(asked.headers["x-fh-timestamp"]) - wire_ms(at)) <= 1_000
 
 
 async def test_a_burn_is_a_read_of_the_user_with_the_nonce_given_and_a_new_timestamp():
@@ -236,12 +250,27 @@ async def test_ten_cancels_and_the_reads_before_them_leave_at_once_beside_polls_
     for _ in range(39):  # as many polls as may fill the window
         await bench.broker.budget.take(Lane.QUOTE, "stock_quote", wait_max=timedelta())
 
-    for number in range(10):
-        name = f"ORD{number}"
-        await client.order_to_cancel(ACCOUNT, name, START)
-        await writer.send(writer.prepare_cancel(ACCOUNT, name))
+    for _ in range(LOOKS_MAX):
+        await client.order_to_cancel(ACCOUNT, "ORD1", START)
+    for _ in range(10):
+        await writer.send(writer.prepare_cancel(ACCOUNT, "ORD1"))
 
-    assert [asked.method for asked in bench.played.asked] == ["GET", "DELETE"] * 10
+    asked = [one.method for one in bench.played.asked]
+    assert asked == ["GET"] * LOOKS_MAX + ["DELETE"] * 10
     assert bench.waiter.waits == []
     with pytest.raises(RateLimited):
         await bench.broker.budget.take(Lane.ORDER_POLL, "order_detail", wait_max=timedelta())
+
+
+async def test_a_cancel_leaves_at_once_where_the_read_before_it_would_wait():
+    bench = ready(OK, per_minute=60)
+    await bench.broker.budget.take(Lane.CANCEL, "cancel_order", wait_max=timedelta())
+    for _ in range(56):
+        await bench.broker.budget.take(Lane.BOOK, "todays_orders", wait_max=timedelta())
+
+    with pytest.raises(RateLimited):
+        await bench.broker.budget.take(Lane.BOOK, "order_detail", wait_max=timedelta())
+    await bench.broker.writer.send(bench.broker.writer.prepare_cancel(ACCOUNT, "ORD1"))
+
+    assert [asked.method for asked in bench.played.asked] == ["DELETE"]
+    assert bench.waiter.waits == []

@@ -206,7 +206,7 @@ def test_time_goes_on_when_the_next_deadline_is_not_known():
 
     assert stage.due() == stage.now + timedelta(seconds=1)
     stage.pass_time(1)
-    assert stage.engine.status().reason == "engine fault"
+    assert stage.engine._state.gate.reason == "engine fault"
 
 
 # -------------------------------------------------------------------------- what was on its way

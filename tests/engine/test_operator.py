@@ -4,8 +4,7 @@ import pytest
 
 from bot.domain.asked import Action, OperatorActed
 from bot.domain.days import EarlierOrdersRead
-from bot.domain.entry import Note, RunState, StateChanged, StrategySwitched, Verdict
-from bot.domain.instrument import Phase
+from bot.domain.entry import Decision, Note, RunState, StateChanged, StrategySwitched, Verdict
 from bot.domain.message import (
     BrokerHealthChanged,
     CancelAnswered,
@@ -23,7 +22,7 @@ from bot.domain.order import OrderState
 from bot.domain.outcome import Accepted, NotSent, Unknown
 from bot.domain.plan import Limits
 from bot.engine.engine import EngineSettings
-from tests.engine.stage import DAY, Stage, limited, report_of, result_of
+from tests.engine.stage import DAY, START, Stage, limited, report_of, result_of
 
 
 def _act(stage, action, reason="why", **more):
@@ -179,8 +178,21 @@ def test_a_halt_without_a_token_names_what_it_could_not_cancel():
 
     _act(stage, Action.HALT)
 
-    assert stage.last(Note).text == "can't be cancelled without a 2FA token: ORD1"
+    assert stage.last(Note).text == (
+        "no 2FA token: these orders can't be cancelled before there is one: ORD1 (L-0001, BUY 100"
+        " HPG at 26,900). The cancels go out first then. Get a token: bot otp. Until then only the"
+        " broker's own app can cancel"
+    )
     assert stage.new(ReadOrder) == []
+    words = "there is no 2FA token; the cancel goes out when there is one: bot otp"
+    order = "ORD1 (L-0001, BUY 100 HPG at 26,900) is still open (halt)"
+    assert stage.engine.status().alerts == (f"{order}: {words}",)
+    assert stage.due() > stage.now
+    stage.pass_time(60)
+    assert len(stage.new(Note)) == 0
+    stage.token()
+    assert [one.order_id for one in stage.new(ReadOrder)] == ["ORD1"]
+    assert stage.engine.status().alerts == ()
 
 
 def test_a_resume_lets_halted_symbols_trade_again():
@@ -426,6 +438,17 @@ def test_a_lost_order_found_after_a_halt_is_cancelled():
     assert [one.order_id for one in stage.all(CancelOrder)] == ["ORD7"]
 
 
+def test_what_is_asked_of_an_order_on_its_way_is_journalled():
+    stage = Stage()
+    intent = stage.buy()
+    stage.send(intent)
+
+    _act(stage, Action.PAUSE, cancel_open=True)
+
+    decision = stage.last(Decision)
+    assert (decision.code, decision.why, decision.request_id) == ("CANCEL", "why", "L-0001")
+
+
 def test_an_order_on_its_way_at_a_stop_that_cancels_is_cancelled_before_the_end():
     stage = Stage()
     intent = stage.buy()
@@ -452,156 +475,47 @@ def test_after_a_resume_new_orders_work_again():
 
 def test_a_stop_does_not_wait_for_a_cancel_that_the_exchange_takes_only_later():
     stage = Stage()
-    intent = stage.working(500)
-    stage.phase(Phase.BREAK)
+    stage.working(500)
+    stage.after(2.5 * 3_600)
 
     _act(stage, Action.STOP, cancel_open=True)
 
     assert stage.new(StopRunning) != []
-    assert "ORD1" in stage.last(Note).text
-    assert intent.intent_id == "L-0001"
+    assert stage.last(Note).text == (
+        "stopped before these were cancelled: ORD1 (L-0001, BUY 500 HPG at 27,000) is still open"
+        " (stop): the exchange cancels nothing now (lunch break); the cancel goes out at 13:00:00."
+        " They go on working at the broker without the bot; its next start of today goes on"
+        " cancelling them. If it must end now, cancel it in the broker's own app"
+    )
 
 
-# ------------------------------------------------------------------ what a restart begins with
-
-
-def _kept(stage):
-    """The newest lasting word under any scope that is about all of the bot."""
-    lasting = {RunState.HALTED, RunState.PAUSED, RunState.RUNNING}
-    said = [one for one in stage.all(StateChanged) if one.scope in {"all", "operator"}]
-    return [one.to_state for one in said if one.to_state in lasting][-1]
-
-
-def test_a_pause_under_a_stronger_state_is_journalled_too():
+def test_a_stop_names_the_cancel_that_is_not_through_and_ends_after_eight_seconds():
     stage = Stage()
-    stage.handle(BrokerHealthChanged(stage.now, False, "reads fail"))
+    intent = stage.working()
 
-    _act(stage, Action.PAUSE)
+    _act(stage, Action.STOP, cancel_open=True)
+    stage.row(report_of(intent))
+    stage.pass_time(8)
+    assert stage.new(StopRunning) == []  # a DELETE is on its way
+    stage.handle(CancelAnswered(stage.now, "ORD1", Unknown("deadline"), None))
 
-    assert _state(stage) is RunState.DEGRADED
-    assert _kept(stage) is RunState.PAUSED
-    _act(stage, Action.RESUME)
-    assert (_state(stage), _kept(stage)) == (RunState.DEGRADED, RunState.RUNNING)
+    assert len(stage.new(StopRunning)) == 1
+    said = stage.last(Note)
+    assert said.numbers == {"alert": "STOP_LEAVES_OPEN", "orders": 1, "ids": "ORD1"}
+    assert "no answer that can be trusted: deadline" in said.text
 
 
-def test_the_end_of_a_halt_under_another_state_is_journalled_too():
+def test_a_stop_whose_cancels_get_no_further_ends_by_itself():
     stage = Stage()
-    _act(stage, Action.HALT)
-    stage.handle(BrokerHealthChanged(stage.now, False, "reads fail"))
+    intent = stage.working()
+    _act(stage, Action.STOP, cancel_open=True)
+    stage.row(report_of(intent))
+    stage.handle(CancelAnswered(stage.now, "ORD1", NotSent("no connection"), None))
 
-    _act(stage, Action.RESUME, "looked")
+    while not stage.new(StopRunning):
+        stage.now = stage.due()
+        stage.pass_time(0)
+        if stage.new(CancelOrder):
+            stage.handle(CancelAnswered(stage.now, "ORD1", NotSent("no connection"), None))
 
-    assert (_state(stage), _kept(stage)) == (RunState.DEGRADED, RunState.RUNNING)
-
-
-def test_a_pause_that_is_shown_is_journalled_once():
-    stage = Stage()
-
-    _act(stage, Action.PAUSE)
-    _act(stage, Action.PAUSE)
-
-    assert [one.scope for one in stage.all(StateChanged)].count("operator") == 0
-
-
-def test_a_halted_symbol_is_journalled_and_so_is_its_end():
-    stage = Stage()
-    intent = stage.working(500)
-    stage.after(1).book(report_of(intent, executed=-1))
-    _act(stage, Action.RESUME, "checked")
-
-    said = [one for one in stage.all(StateChanged) if one.scope == "symbol:HPG"]
-
-    assert [one.to_state for one in said] == [RunState.HALTED, RunState.RUNNING]
-    assert "negative" in said[0].reason
-
-
-# ------------------------------------------------------------------------------ what is journalled
-
-
-def test_a_pause_without_a_reason_has_none_made_up():
-    stage = Stage()
-
-    _act(stage, Action.PAUSE, "")
-    stage.request(lambda s: s.buy(100))
-
-    assert stage.all(StateChanged)[-1].reason == ""
-    assert stage.decided() == (Verdict.BLOCKED, "PAUSED")
-
-
-def test_every_cause_is_shown_with_who_and_since_when():
-    stage = Stage()
-    _act(stage, Action.PAUSE, "lunch")
-    paused_at = stage.now
-    stage.after(60).handle(TwoFactorMissing(stage.now, "OTP_SESSION_EXPIRED", "over"))
-
-    status = stage.engine.status()
-
-    assert status.state is RunState.NEEDS_2FA
-    assert [(c.state, c.by, c.reason, c.since) for c in status.causes] == [
-        (RunState.NEEDS_2FA, "2fa", "needs 2FA (OTP_SESSION_EXPIRED)", stage.now),
-        (RunState.PAUSED, "me", "lunch", paused_at),
-    ]
-
-
-def test_a_pause_that_is_renewed_keeps_its_beginning():
-    stage = Stage()
-    _act(stage, Action.PAUSE, "lunch")
-    began = stage.now
-
-    _act(stage.after(60), Action.PAUSE, "still lunch")
-
-    [cause] = stage.engine.status().causes
-    assert (cause.reason, cause.since) == ("still lunch", began)
-
-
-def _holding(stage):
-    bought = stage.working(100)
-    stage.after(1).book(report_of(bought, executed=100))
-    stage.after(1).quote(27_500)
-    return stage
-
-
-def _held(stage):
-    return [note.text for note in stage.all(Note) if note.kind == "HOLDS"]
-
-
-def test_a_stop_names_the_position_that_is_left_over():
-    stage = _holding(Stage())
-
-    _act(stage, Action.STOP)
-
-    assert _held(stage) == ["still open: HPG 100, unrealised +50,000"]
-
-
-def test_the_end_of_the_day_names_the_position_that_is_left_over():
-    stage = _holding(Stage())
-
-    stage.phase(Phase.BREAK)
-    stage.phase(Phase.CLOSED)
-
-    assert _held(stage) == ["still open: HPG 100, unrealised +50,000"]
-
-
-def test_an_end_without_a_position_names_none():
-    stage = Stage()
-
-    _act(stage, Action.STOP)
-
-    assert _held(stage) == []
-
-
-def test_the_orders_of_the_day_are_counted_by_what_became_of_them():
-    stage = Stage(limited(max_order_value=10_000_000), sellable=1_000)
-    filled = stage.working(100)
-    stage.after(1).book(report_of(filled, executed=100))
-    stage.request(lambda s: s.buy(200, limit=27_000))
-    cut = stage.last(PlaceOrder).intent
-    stage.accept(cut, "ORD2")
-    stage.after(1).book(report_of(cut, "ORD2", executed=100, cancelled=100))
-    stage.request(lambda s: s.buy(500, limit=27_000))
-
-    assert stage.engine.status().orders_today == {
-        "filled": 1,
-        "partly filled": 1,
-        "blocked": 1,
-    }
+    assert stage.now - START == timedelta(seconds=8)

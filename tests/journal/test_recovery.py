@@ -273,3 +273,18 @@ async def test_the_newest_close_of_before_today_comes_back(journal: Journal) -> 
     recovery = await journal.recover(DAY)
 
     assert recovery.closes == (LastClose("HPG", 27_000, DAY - timedelta(days=1)),)
+
+
+async def test_what_was_to_be_cancelled_comes_back_with_its_reason(journal: Journal) -> None:
+    wished, sent, neither = Story(1), Story(2, price=27_100), Story(3, price=27_150)
+    for story in (wished, sent, neither):
+        for entries in story.placed():
+            await journal.write(entries)
+    by_hand = but(wished.decision, code="CANCEL", why="by hand", request_id=wished.local_id)
+    refused = but(by_hand, verdict=Verdict.BLOCKED, request_id=neither.local_id)
+    delete = but(sent.started, attempt_id="d", nonce="d", verb="DELETE", order_id=sent.order_id)
+    await journal.write([by_hand, refused, delete])
+
+    found = (await journal.recover(DAY)).cancels
+    assert found == {wished.local_id: "by hand", sent.local_id: "cancel"}
+    assert (await journal.recover(NEXT_DAY)).cancels == {}

@@ -1,7 +1,10 @@
 """Reads as background work."""
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
+
+import pytest
 
 from bot.clock import SimulatedClock
 from bot.domain.message import Event, OrderRead, TodaysOrdersRead
@@ -25,6 +28,23 @@ async def test_the_read_before_a_cancel_waits_for_no_poll_of_the_same_order() ->
 
     assert posted == [OrderRead(bench.clock.now(), "ORD1", None)]
     assert len(bench.played.asked) == 1
+
+
+@pytest.mark.parametrize("answer", [Reply({}, 500), Reply({"error_code": "1"}, 400)])
+async def test_whatever_keeps_a_row_from_being_read_is_told_to_the_cancel_that_waits(
+    answer: Reply,
+) -> None:
+    posted: list[Event] = []
+    bench = desk(answer)
+    health, way = Health(bench.clock, posted.append), RightOfWay(hold_s=0)
+    reads = Reads(bench.broker.client, ACCOUNT, bench.clock, health, posted.append, way)
+    at = bench.clock.now()
+
+    await reads.order_to_cancel("ORD1")
+
+    assert [replace(one, at=at) for one in posted] == [
+        OrderRead(at, "ORD1", None, is_unreadable=True)
+    ]
 
 
 async def test_a_poll_of_the_market_lets_an_order_go_first() -> None:

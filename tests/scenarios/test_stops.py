@@ -62,15 +62,20 @@ def _expiring(**changes: object) -> Mapping[str, object]:
     return once(params={"price": 26_000}, order=order, **changes)
 
 
-async def test_a_stop_ends_although_a_cancel_can_never_be_read_before(tmp_path: Path) -> None:
-    deaf = {"match": {"verb": "GET", "path": "*/order-book/*", "times": 0}, "action": {"do": "rst"}}
+async def test_a_stop_ends_although_no_row_shows_the_end_of_its_cancel(tmp_path: Path) -> None:
+    blind = {"verb": "GET", "path": "*/order-book*", "at": "09:20:30", "times": 0}
+    deaf = {"match": blind, "action": {"do": "rst"}}
     config = write_project(tmp_path, scenario={**QUIET, "faults": [deaf]}, strategies=[_expiring()])
     started = time.monotonic()
 
     story = await tell(config, minutes=2, stop_grace_s=0.5)
 
     assert time.monotonic() - started < 20
-    assert [order["status"] for order in story.broker_orders().values()] == ["SENT"]
+    assert [order["status"] for order in story.broker_orders().values()] == ["CANCELLED"]
+    [left] = [
+        one for one in story.shown.all(Note) if one.numbers.get("alert") == "STOP_LEAVES_OPEN"
+    ]
+    assert "ORD10000001 (L-0001, BUY 100 HPG at 26,000) is still open" in left.text
 
 
 @dataclass

@@ -1,25 +1,54 @@
-"""Cancels: the row is read first, then one DELETE goes out, then a row says what became of it.
+"""Cancels: one DELETE after the other leaves until a row shows that the order has ended.
 
     WANTED ─► READING ─► SENT ─► CONFIRMING ─► (a row shows the end) done
-       ▲          └─────────────┴──────┘ not ended: again, at growing distances, at most 5 times
+       ▲          └─────────────┴──────┘ still open: again, at growing distances, without an end
 
-An answer to a DELETE is never a verdict. In auctions and over lunch the exchange cancels nothing:
-the cancel waits for the first second in which it may go. Without a 2FA token it waits for the
-token.
+Before a DELETE the order's detail row is asked for, since a DELETE for what has ended is one in
+vain. What cannot be read holds no cancel back: after 2 s it goes by a row of the day order book
+that is at most 10 s old, or by none. Nor does anything else but what the broker or the exchange
+would refuse for certain: no 2FA token, a phase in which nothing is cancelled, a fresh row that says
+no. Such a cancel waits for the first second in which it may go, and says so.
+
+An answer to a DELETE is never a verdict. After five of them a person is told, and they go on.
 """
 
-from datetime import timedelta
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
 from typing import Final
 
 from bot.domain.entry import Decision, OrderResultSeen, Verdict
-from bot.domain.message import CancelAnswered, CancelOrder, ReadOrder, ReadOrderToCancel
+from bot.domain.instrument import PHASE_WORDS
+from bot.domain.message import (
+    CancelAnswered,
+    CancelOrder,
+    OrderRead,
+    ReadOrder,
+    ReadOrderToCancel,
+)
 from bot.domain.order import OrderState
-from bot.domain.outcome import Accepted, NotSent, Refused
+from bot.domain.outcome import Accepted, NotSent, Outcome, Refused, Unknown
 from bot.engine import gate
+from bot.engine.cancelling import CancelStage, Hindrance, TrackedCancel
 from bot.engine.gate import guarded
+from bot.engine.orders.late_cancels import BY_RULE, IN_THE_APP, LATE_AFTER, is_late, name_of, tell
 from bot.engine.state import State
-from bot.engine.tracked import CancelStage, TrackedCancel, TrackedOrder
+from bot.engine.tracked import TrackedIntent, TrackedOrder
 
+LOOK_PATIENCE: Final = timedelta(seconds=2)
+"""How long a cancel waits for the row before it."""
+LOOKS_MAX: Final = 5
+"""Rows that are awaited at once; with more orders to cancel the quota is the DELETEs' own."""
+ROW_AGE_MAX: Final = timedelta(seconds=10)
+"""An older row says nothing about whether an order may be cancelled."""
+STUCK_EVERY: Final = timedelta(seconds=30)
+"""From one DELETE to the next once a person has been told; also how long our guess from a state
+holds one back."""
+NOT_SENT_MAX: Final = timedelta(seconds=5)
+"""From one try to the next while none can leave: as late as that a quota may be found open."""
+QUOTA_MAX: Final = timedelta(seconds=120)
+"""A reset of the quota further away is not believed."""
+PHASES_MAX: Final = 20
+"""Phases that are looked through for the next one with cancels: more than two days have."""
 _NOT_CANCELLABLE: Final = frozenset({OrderState.PENDING_CANCEL, OrderState.PENDING_REPLACE})
 
 
@@ -31,7 +60,7 @@ def request(state: State, order: TrackedOrder, reason: str) -> None:
     row = order.row
     if not order.is_open or not order.is_own or row.order_id in state.cancels:
         return
-    state.cancels[row.order_id] = TrackedCancel(row.order_id, reason, state.now)
+    _begin(state, order, reason)
     state.record(
         Decision(
             at=state.now,
@@ -50,19 +79,64 @@ def request(state: State, order: TrackedOrder, reason: str) -> None:
     )
 
 
-def request_all(state: State, reason: str) -> None:
-    """Want every own open order cancelled, those on their way too when they turn up."""
-    state.gate.sweeps = reason
+def _begin(state: State, order: TrackedOrder, reason: str) -> None:
+    order_id = order.row.order_id
+    state.cancels[order_id] = TrackedCancel(order_id, reason, since=state.now, due=state.now)
+
+
+def request_all(state: State, reason: str, strategy: str | None = None) -> None:
+    """Want every own open order cancelled, or a strategy's; those on their way too when they turn
+    up.
+    """
+    for tracked in state.pending_intents():
+        if strategy in {None, tracked.intent.strategy}:
+            _wish(state, tracked, reason)
     for order in state.open_orders():
-        request(state, order, reason)
+        if strategy in {None, order.row.strategy}:
+            request(state, order, reason)
+
+
+def _wish(state: State, tracked: TrackedIntent, reason: str) -> None:
+    """Want an order cancelled that the broker may have, or may get, under an id yet unknown."""
+    intent = tracked.intent
+    if intent.intent_id in state.gate.wished:
+        return
+    state.gate.wished[intent.intent_id] = reason
+    state.record(
+        Decision(
+            at=state.now,
+            strategy=intent.strategy,
+            symbol=intent.symbol,
+            verdict=Verdict.PASSED,
+            code="CANCEL",
+            why=reason,
+            numbers={"send": tracked.state},
+            request_id=intent.intent_id,
+            side=intent.side,
+            quantity=intent.quantity,
+            order_type=intent.order_type,
+            price=intent.limit_price,
+        )
+    )
 
 
 def sweep(state: State, order: TrackedOrder) -> None:
-    """Cancel an order that has just turned up, when those before it were all cancelled."""
-    strategy = state.strategies.get(order.row.strategy or "")
-    reason = state.gate.sweeps or (strategy.sweeps if strategy else "")
-    if reason:
+    """Cancel an order that has just turned up, when that was asked for before."""
+    reason = state.gate.wished.get(order.row.intent_id or "")
+    if reason is not None:
         request(state, order, reason)
+
+
+def take_up(state: State, wished: Mapping[str, str]) -> None:
+    """Go on with the cancels that an earlier run of the day had begun: why, by intent."""
+    state.gate.wished.update(wished)
+    for order in state.open_orders():
+        reason, order_id = state.gate.wished.get(order.row.intent_id or ""), order.row.order_id
+        is_todays = order.row.trading_date == state.trading_date
+        if reason is not None and is_todays and order_id not in state.cancels:
+            _begin(state, order, reason)
+            text = f"{order_id} was to be cancelled before the restart, and still is: {reason}"
+            state.note("CANCEL", text, symbol=order.row.symbol)
 
 
 def request_expired(state: State) -> None:
@@ -80,63 +154,155 @@ def request_expired(state: State) -> None:
 
 
 def advance(state: State) -> None:
-    """Take every cancel that is due one step on."""
-    if state.gate.lacks_token:
-        return
-    due = [cancel for cancel in state.cancels.values() if cancel.due <= state.now]
-    for cancel in due:
-        guarded(state, f"the cancel of {cancel.order_id}", _advance, state, cancel)
+    """Take every cancel that is due one step on, and name those that are late."""
+    blocked: list[TrackedCancel] = []
+    for cancel in tuple(state.cancels.values()):
+        guarded(state, f"the cancel of {cancel.order_id}", _step, state, cancel, blocked)
+    if blocked:
+        names = ", ".join(name_of(state, cancel) for cancel in blocked)
+        text = (
+            f"no 2FA token: these orders can't be cancelled before there is one: {names}. The"
+            " cancels go out first then. Get a token: bot otp. Until then only the broker's own app"
+            " can cancel"
+        )
+        ids = " ".join(cancel.order_id for cancel in blocked)
+        state.alert("CANCEL_NEEDS_TOKEN", text, {"orders": len(blocked), "ids": ids})
+
+
+def deadlines(state: State) -> Iterator[datetime]:
+    """Yield when a cancel is due, and when it is late."""
+    for cancel in state.cancels.values():
+        if not (state.gate.lacks_token and cancel.hindrance is Hindrance.TWO_FACTOR):
+            yield cancel.due
+            yield cancel.since + LATE_AFTER
+
+
+def _step(state: State, cancel: TrackedCancel, blocked: list[TrackedCancel]) -> None:
+    """Nothing can be written without a token: then it is kept for the second in which one comes."""
+    if not state.gate.lacks_token:
+        if _is_due(state, cancel):
+            _advance(state, cancel)
+    elif cancel.due <= state.now and cancel.hindrance is not Hindrance.TWO_FACTOR:
+        cancel.stage, cancel.hindrance = CancelStage.WANTED, Hindrance.TWO_FACTOR
+        cancel.queued_until = None
+        blocked.append(cancel)
+    if is_late(state, cancel) and not cancel.is_told:
+        cancel.is_told = True
+        tell(state, "CANCEL_LATE", cancel, f"The bot goes on. {IN_THE_APP}")
+
+
+def _is_due(state: State, cancel: TrackedCancel) -> bool:
+    """Also when a row has come that does not say no any more."""
+    if cancel.due <= state.now:
+        return True
+    if cancel.stage is not CancelStage.WANTED or cancel.hindrance is not Hindrance.FORBIDDEN:
+        return False
+    return _has_row(state, cancel) and not _is_forbidden(state, cancel)
 
 
 def _advance(state: State, cancel: TrackedCancel) -> None:
-    """Read the row, now if the exchange takes cancels, else when it does."""
-    row, order_id = state.orders[cancel.order_id].row, cancel.order_id
-    if not state.orders[order_id].is_open:
-        del state.cancels[order_id]
-        return
-    if cancel.tries - cancel.unsent >= state.settings.cancel_tries:
-        del state.cancels[order_id]
-        text = f"{order_id} is still open after {cancel.tries} cancels ({cancel.reason})"
-        state.alert_once(f"cancel {order_id}", text, symbol=row.symbol)
-        return
-    phase = state.phase_of(row.exchange).phase if row.exchange is not None else None
-    if row.exchange is None or phase is None or state.rulebook.may_cancel(row.exchange, phase):
-        cancel.stage, cancel.queued_until = CancelStage.READING, None
-        cancel.due = state.now + state.settings.read_patience
-        state.command(ReadOrderToCancel(order_id, f"before cancel: {cancel.reason}"))
-        return
-    until = state.rulebook.next_phase_change(row.exchange, state.now).at
-    cancel.stage, cancel.due = CancelStage.WANTED, until
-    if cancel.queued_until is None:
-        text = f"{row.order_id} can't be cancelled in this phase; the cancel waits"
-        state.note("CANCEL", text, {"until": until.isoformat()}, symbol=row.symbol)
-    cancel.queued_until = until
-
-
-def on_row(state: State, order_id: str) -> None:
-    """The detail row has been merged: send the DELETE if one was being prepared and it may go."""
-    cancel, order = state.cancels.get(order_id), state.orders.get(order_id)
-    if cancel is None or order is None or cancel.stage is not CancelStage.READING:
-        return
-    may_go = order.may_cancel  # the row's own flag outranks a guess from the state
-    if may_go is None:
-        may_go = order.is_open and order.row.state not in _NOT_CANCELLABLE
-    if not may_go:
-        _wait(state, cancel)
-        return
-    cancel.stage = CancelStage.SENT
-    cancel.due = state.now + 2 * state.settings.read_patience
+    """Ask for the row, or send the DELETE that waited for it; in its time, else queue it."""
+    order = state.orders[cancel.order_id]
     row = order.row
-    assert row.intent_id is not None, "only own orders are cancelled"
-    state.command(CancelOrder(order_id, row.intent_id, row.account, cancel.reason))
+    if not order.is_open or row.trading_date < state.trading_date:
+        del state.cancels[cancel.order_id]  # nothing is ever written to an id of an earlier day
+        return
+    if cancel.stage is CancelStage.SENT:
+        cancel.tries, cancel.waits = cancel.tries + 1, 0
+        cancel.hindrance, cancel.detail = Hindrance.NO_ANSWER, ""
+    legal_at = _legal_at(state, order)
+    if legal_at > state.now:
+        _queue(state, cancel, legal_at)
+        return
+    if cancel.hindrance in BY_RULE:
+        cancel.since, cancel.hindrance, cancel.queued_until = state.now, None, None
+        cancel.is_told = False
+    if cancel.tries >= state.settings.cancel_tries:
+        go_on = f"The bot sends another every {STUCK_EVERY.seconds} s while it is open"
+        tell(state, "CANCEL_STUCK", cancel, f"{go_on}. {IN_THE_APP}")
+    looking = sum(each.stage is CancelStage.READING for each in state.cancels.values())
+    has_looked = cancel.stage is CancelStage.READING or cancel.hindrance is Hindrance.NOT_SENT
+    if not has_looked and looking < LOOKS_MAX:
+        cancel.stage, cancel.looked_at = CancelStage.READING, state.now
+        cancel.due = state.now + LOOK_PATIENCE
+        state.command(ReadOrderToCancel(cancel.order_id, f"before cancel: {cancel.reason}"))
+    elif _is_forbidden(state, cancel):
+        cancel.stage, cancel.hindrance = CancelStage.WANTED, Hindrance.FORBIDDEN
+        cancel.detail, cancel.waits = row.broker_status or "?", cancel.waits + 1
+        _wait(state, cancel)
+    else:
+        cancel.stage, cancel.sent_at = CancelStage.SENT, state.now
+        cancel.due = state.now + 2 * state.settings.read_patience
+        assert row.intent_id is not None, "only own orders are cancelled"
+        state.command(CancelOrder(row.order_id, row.intent_id, row.account, cancel.reason))
 
 
-def _wait(state: State, cancel: TrackedCancel) -> None:
-    """Count a try and come back to the cancel later."""
-    distances = state.settings.cancel_backoff
-    cancel.stage = CancelStage.CONFIRMING
-    cancel.due = state.now + distances[min(cancel.tries, len(distances) - 1)]
-    cancel.tries += 1
+def _legal_at(state: State, order: TrackedOrder) -> datetime:
+    """When the exchange takes a cancel of it, by its own timetable; `now`: at once.
+
+    What the broker has said about the phase last may be of before the phase.
+    """
+    at, exchange = state.now, order.row.exchange
+    if exchange is None:
+        return at
+    rulebook = state.rulebook
+    for _ in range(PHASES_MAX):
+        if rulebook.may_cancel(exchange, rulebook.phase_at(exchange, at), at):
+            break
+        at = rulebook.next_phase_change(exchange, at).at
+    return at
+
+
+def _queue(state: State, cancel: TrackedCancel, until: datetime) -> None:
+    cancel.stage, cancel.hindrance = CancelStage.WANTED, Hindrance.PHASE
+    cancel.due = cancel.queued_until = until
+    exchange = state.orders[cancel.order_id].row.exchange
+    assert exchange is not None, "without an exchange nothing is queued"
+    cancel.detail = PHASE_WORDS[state.rulebook.phase_at(exchange, state.now)]
+    tell(state, "CANCEL_QUEUED", cancel, "There is nothing to do", until.isoformat())
+
+
+def _is_forbidden(state: State, cancel: TrackedCancel) -> bool:
+    """Whether a row of just now says that the order can't be cancelled.
+
+    Its own flag outranks a guess from its state, which holds nothing back for long.
+    """
+    order = state.orders[cancel.order_id]
+    if not _has_row(state, cancel):
+        return False
+    if order.may_cancel is not None:
+        return not order.may_cancel
+    is_changing = order.row.state in _NOT_CANCELLABLE and order.change is None
+    return is_changing and state.now < max(cancel.since, cancel.sent_at) + STUCK_EVERY
+
+
+def _has_row(state: State, cancel: TrackedCancel) -> bool:
+    return state.now - state.orders[cancel.order_id].requested_at <= ROW_AGE_MAX
+
+
+def _wait(state: State, cancel: TrackedCancel, most: timedelta = STUCK_EVERY) -> None:
+    """Come back to a cancel later, the more of it was in vain."""
+    distances = (*state.settings.cancel_backoff, STUCK_EVERY)
+    step = (cancel.waits or cancel.tries) - 1
+    cancel.due = state.now + min(distances[min(step, len(distances) - 1)], most)
+
+
+# ---------------------------------------------------------------------------------- what comes back
+
+
+def on_row(state: State, event: OrderRead) -> None:
+    """The detail row has been merged, or can't be read: go on if a cancel has waited for it.
+
+    Where there is none, the day order book is to show soon what has become of the order.
+    """
+    cancel, order = state.cancels.get(event.order_id), state.orders.get(event.order_id)
+    if cancel is None or order is None:
+        return
+    if event.report is None:
+        order.poll = state.first_poll()
+    is_awaited = cancel.stage is CancelStage.READING and event.at >= cancel.looked_at
+    if is_awaited and not state.gate.lacks_token:
+        _advance(state, cancel)
 
 
 def on_cancel_answered(state: State, event: CancelAnswered) -> None:
@@ -144,7 +310,6 @@ def on_cancel_answered(state: State, event: CancelAnswered) -> None:
     if event.finished is not None:
         state.record(event.finished)
     cancel, outcome = state.cancels.get(event.order_id), event.outcome
-    retry_after_s = outcome.retry_after_s if isinstance(outcome, Refused) else None
     if isinstance(outcome, Refused) and outcome.needs_two_factor:
         intent_id = event.finished.intent_id if event.finished else None
         gate.close_for_two_factor(state, outcome.code, outcome.reason, intent_id)
@@ -154,12 +319,35 @@ def on_cancel_answered(state: State, event: CancelAnswered) -> None:
     if isinstance(outcome, Accepted):
         note_taken(state, event.order_id, outcome, "cancel")
     if cancel is not None:
-        _wait(state, cancel)
-        # Not sent at all, or refused by the quota: nothing that looks at the order has seen it.
-        cancel.unsent += isinstance(outcome, NotSent) or retry_after_s is not None
-        if retry_after_s is not None:
-            cancel.due = max(cancel.due, state.now + timedelta(seconds=retry_after_s))
-    state.command(ReadOrder(event.order_id, "after cancel"))
+        _learn(state, cancel, outcome)
+    if not isinstance(outcome, NotSent):
+        state.command(ReadOrder(event.order_id, "after cancel"))
+
+
+def _learn(state: State, cancel: TrackedCancel, outcome: Outcome) -> None:
+    """Take in what came of a DELETE; one that nobody looked at the order for is not counted."""
+    cancel.stage, cancel.detail = CancelStage.CONFIRMING, ""
+    match outcome:
+        case NotSent(reason):
+            cancel.hindrance, cancel.detail = Hindrance.NOT_SENT, reason
+            cancel.waits += 1
+            _wait(state, cancel, NOT_SENT_MAX)
+            return
+        case Refused(http_status=429, retry_after_s=retry_after_s):
+            cancel.hindrance = Hindrance.QUOTA
+            cancel.waits += 1
+            _wait(state, cancel)
+            reset = min(timedelta(seconds=retry_after_s or 0), QUOTA_MAX)
+            cancel.due = max(cancel.due, state.now + reset)
+            return
+        case Refused(code, reason):
+            cancel.hindrance, cancel.detail = Hindrance.REFUSED, f"{code}: {reason}"
+        case Unknown(reason):
+            cancel.hindrance, cancel.detail = Hindrance.NO_ANSWER, reason
+        case Accepted():
+            cancel.hindrance = Hindrance.NOT_SHOWN
+    cancel.tries, cancel.waits = cancel.tries + 1, 0
+    _wait(state, cancel)
 
 
 def note_taken(state: State, order_id: str, outcome: Accepted, source: str) -> None:
@@ -170,8 +358,3 @@ def note_taken(state: State, order_id: str, outcome: Accepted, source: str) -> N
     gate.prove(state, order_id, intent_id)
     if order is not None:
         order.requested_at = max(order.requested_at, state.now)
-
-
-def blocked(state: State) -> list[str]:
-    """Return the ids of the orders whose cancel waits for a 2FA token."""
-    return sorted(state.cancels) if state.gate.lacks_token else []

@@ -15,7 +15,7 @@ from bot.domain.recovery import Recovery, StoredIntent
 from bot.engine import gate
 from bot.engine.gate import guarded
 from bot.engine.index import SeenIds
-from bot.engine.orders import amends, sends
+from bot.engine.orders import amends, cancels, sends
 from bot.engine.orders.orders import move_intent, move_unplaced
 from bot.engine.orders.unknown import NONCE_UNUSED
 from bot.engine.risk import breaks
@@ -71,6 +71,7 @@ def on_recovered(state: State, event: Recovered) -> None:
     state.reconciling.next_number = recovery.next_break_number
     if recovery.damage:
         breaks.begin_damage(state, recovery.damage)
+    guarded(state, "cancels at the start", cancels.take_up, state, recovery.cancels)
     state.command(ReadTodaysOrders("start"))
     state.command(ReadAccount("start"))
 

@@ -59,7 +59,7 @@ def _is_reused(order: TrackedOrder, report: OrderReport) -> bool:
 def on_order(state: State, event: OrderRead) -> None:
     """Merge one detail row; a cancel or an amendment that waited for it goes on.
 
-    A cancel goes on without a row that cannot be read: waiting would not better it.
+    A cancel goes on without a row too, where there is none: waiting would not better it.
     """
     order, report = state.orders.get(event.order_id), event.report
     if report is not None and doubts.own_rows(state, [report]):
@@ -72,7 +72,6 @@ def on_order(state: State, event: OrderRead) -> None:
         has_ended = report is not None and shown_state(report) is OrderState.CANCELLED
         if is_gone or (has_ended and order.may_be_renamed(event.at)):
             state.command(ReadTodaysOrders(f"{event.order_id} is gone or cancelled: another id"))
-    if not is_gone:
-        cancels.on_row(state, event.order_id)
+    cancels.on_row(state, event)
     if report is not None and whole is not None:
         amends.on_row(state, event.order_id, whole)

@@ -1,13 +1,17 @@
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
+from bot.domain.asked import CancelAsked
 from bot.domain.entry import Note
 from bot.domain.instrument import Phase
 from bot.domain.message import (
     CancelAnswered,
     CancelOrder,
+    OrderRead,
+    PlaceOrder,
     ReadOrder,
     ReadOrderToCancel,
     TimePassed,
@@ -15,10 +19,13 @@ from bot.domain.message import (
 from bot.domain.order import OrderState
 from bot.domain.outcome import Accepted, NotSent, Refused, Unknown
 from bot.domain.plan import OrderPlan
+from bot.engine.orders.cancels import LOOKS_MAX
 from tests.engine.stage import ACCOUNT, PLAN, START, Stage, report_of, result_of
 
 EXPIRING = replace(PLAN, order=OrderPlan(expire_after=timedelta(minutes=3)))
 WHY = "expire 3m"
+NOON = START.replace(hour=5, minute=0)
+"""12:00 local."""
 
 
 def _expired():
@@ -27,6 +34,10 @@ def _expired():
     stage.after(90).book(report_of(intent, executed=200))
     stage.pass_time(90)
     return stage, intent
+
+
+def _alerts(stage):
+    return [note for note in stage.all(Note) if note.kind == "ALERT"]
 
 
 def _answered(stage, intent, outcome=None):
@@ -87,24 +98,48 @@ def test_the_rows_own_flag_outranks_the_state():
     assert stage.new(CancelOrder) == []
 
 
-@pytest.mark.parametrize(
-    "outcome", [Refused("400", "no", 400), Unknown("deadline"), Refused("429", "slow", 429)]
-)
-def test_an_ambiguous_answer_is_tried_again_up_to_five_times(outcome):
+@pytest.mark.parametrize("outcome", [Refused("400", "no", 400), Unknown("deadline")])
+def test_a_cancel_goes_on_after_five_tries_and_a_person_is_told(outcome):
     stage, intent = _expired()
     row = report_of(intent, executed=200)
-    sent = 0
-    for _ in range(200):
+    sent_s = []
+    for second in range(200):
         if stage.new(ReadOrder):
             stage.row(row)
         if stage.new(CancelOrder):
-            sent += 1
+            sent_s.append(second)
             _answered(stage, intent, outcome)
         stage.pass_time(1)
 
-    assert sent == 5
-    alert = [note.text for note in stage.all(Note) if note.kind == "ALERT"]
-    assert alert == ["ORD1 is still open after 5 cancels (expire 3m)"]
+    assert sent_s == [0, 1, 3, 7, 15, 30, 60, 90, 120, 150, 180]
+    late, stuck = _alerts(stage)
+    said = {"400": "the broker refused the cancel: 400: no"}.get(
+        getattr(outcome, "code", ""), "the cancel had no answer that can be trusted: deadline"
+    )
+    order = "ORD1 (L-0001, BUY 300 HPG at 27,050) is still open after"
+    app = "If it must end now, cancel it in the broker's own app"
+    first = f"{order} 4 cancels (expire 3m): {said}; next try at 09:33:15. The bot goes on. {app}"
+    assert late.text == first
+    assert stuck.text == (
+        f"{order} 5 cancels (expire 3m): {said}; next try at 09:33:30. The bot sends another every"
+        f" 30 s while it is open. {app}"
+    )
+    assert (stuck.symbol, stuck.numbers) == (
+        "HPG",
+        {
+            "alert": "CANCEL_STUCK",
+            "order": "ORD1",
+            "intent": "L-0001",
+            "side": "BUY",
+            "quantity": 300,
+            "price": 27_050,
+            "reason": "expire 3m",
+            "tries": 5,
+            "hindrance": "REFUSED" if isinstance(outcome, Refused) else "NO_ANSWER",
+            "detail": "400: no" if isinstance(outcome, Refused) else "deadline",
+            "next": "2026-11-19T02:33:30+00:00",
+        },
+    )
 
 
 def test_a_429_waits_as_long_as_the_broker_says():
@@ -121,34 +156,107 @@ def test_a_429_waits_as_long_as_the_broker_says():
     assert len(stage.new(ReadOrder)) == 1
 
 
-def test_an_unanswered_read_is_asked_again():
+@pytest.mark.parametrize("is_unreadable", [True, False])
+def test_a_row_that_cannot_be_read_or_is_not_there_holds_no_cancel_back(is_unreadable):
     stage, _ = _expired()
 
-    stage.pass_time(15)
+    stage.handle(OrderRead(stage.now, "ORD1", None, is_unreadable=is_unreadable))
 
-    assert len(stage.new(ReadOrder)) == 1
+    assert len(stage.new(CancelOrder)) == 1
 
 
-@pytest.mark.parametrize("phase", [Phase.OPEN, Phase.BREAK, Phase.PRE_CLOSED])
-def test_in_an_auction_or_over_lunch_the_cancel_waits(phase):
-    stage = Stage(EXPIRING)
+def test_a_row_that_does_not_come_holds_a_cancel_back_for_two_seconds():
+    stage, _ = _expired()
+
+    stage.pass_time(1.9)
+    assert stage.new(CancelOrder) == []
+    assert stage.due() == stage.now + timedelta(seconds=0.1)
+    stage.pass_time(0.1)
+
+    assert len(stage.new(CancelOrder)) == 1
+
+
+def test_a_row_that_was_asked_for_before_the_cancel_is_not_the_one_it_waits_for():
+    stage, intent = _expired()
+
+    old = replace(report_of(intent), requested_at=stage.now - timedelta(seconds=3))
+    stage.handle(OrderRead(stage.now - timedelta(seconds=3), "ORD1", old))
+
+    assert stage.new(CancelOrder) == []
+
+
+@pytest.mark.parametrize(("age_s", "sent"), [(10, 0), (11, 1)])
+def test_without_a_detail_row_one_of_the_day_order_book_counts_for_ten_seconds(age_s, sent):
+    stage = Stage()
+    intent = stage.working()
+    stage.book(report_of(intent, may_cancel=False))
+    stage.after(age_s).handle(CancelAsked(stage.now, "ORD1", "me", "by hand"))
+
+    stage.row(None)
+
+    assert len(stage.new(CancelOrder)) == sent
+
+
+def _sell(limit, strategy):
+    strategy.sell(100, limit=limit)
+
+
+def test_of_many_cancels_a_few_wait_for_rows_and_the_others_leave_at_once():
+    stage = Stage(sellable=1_000)
+    stage.after(1).book(report_of(stage.working(1_000), executed=1_000))
+    stage.request(*(partial(_sell, 27_000 + 50 * number) for number in range(8)))
+    for number, place in enumerate(stage.new(PlaceOrder)):
+        stage.accept(place.intent, f"ORD1{number}")
+
+    stage.after(15).handle(CancelAsked(stage.now, None, "me", "all"))
+
+    assert len(stage.new(ReadOrderToCancel)) == LOOKS_MAX
+    assert len(stage.new(CancelOrder)) == 8 - LOOKS_MAX
+    stage.pass_time(2)
+    assert len(stage.all(CancelOrder)) == 8
+
+
+def test_over_lunch_the_cancel_waits_for_the_first_legal_second():
+    stage = Stage()
     intent = stage.working(500, 27_050)
-    stage.phase(phase)
+    stage.now = NOON
 
-    stage.pass_time(180)
+    stage.handle(CancelAsked(stage.now, "ORD1", "me", "halt"))
     stage.pass_time(1)
 
     assert stage.all(ReadOrder) == []
-    notes = [note for note in stage.all(Note) if note.kind == "CANCEL"]
-    assert len(notes) == 1
-    due = START.replace(hour=4, minute=30)  # 11:30 local, the rulebook's next change
-    assert notes[0].numbers["until"] == due.isoformat()
-    stage.now = due
-    stage.phase(Phase.PROGRESS)
-    stage.handle(TimePassed(due))
-    assert len(stage.all(ReadOrder)) == 1
+    words = (
+        "ORD1 (L-0001, BUY 500 HPG at 27,050) is still open (halt): the exchange cancels nothing"
+        " now (lunch break); the cancel goes out at 13:00:00"
+    )
+    assert [note.text for note in _alerts(stage)] == [f"{words}. There is nothing to do"]
+    assert stage.engine.status().alerts == (words,)
+    stage.now = NOON.replace(hour=6)
+    stage.handle(TimePassed(stage.now))  # the broker has not been asked for the phase yet
     stage.row(report_of(intent))
     assert len(stage.new(CancelOrder)) == 1
+    assert stage.engine.status().alerts == ()
+
+
+def test_after_the_last_phase_with_cancels_the_order_is_said_to_lapse():
+    stage = Stage()
+    stage.working(500, 27_050)
+    stage.now = NOON + timedelta(hours=2, minutes=31)
+
+    stage.handle(CancelAsked(stage.now, "ORD1", "me", "halt"))
+
+    [alert] = _alerts(stage)
+    assert "cancels nothing any more today (closing auction (ATC)); it lapses then" in alert.text
+
+
+def test_a_phase_that_the_broker_said_long_ago_holds_no_cancel_back():
+    stage = Stage()
+    stage.working()
+    stage.phase(Phase.BREAK)  # and the route of the phases is dead since
+
+    stage.handle(CancelAsked(stage.now, "ORD1", "me", "halt"))
+
+    assert len(stage.new(ReadOrderToCancel)) == 1
 
 
 def test_asked_twice_it_is_one_cancel():
@@ -168,28 +276,100 @@ def test_a_strategy_without_an_order_has_nothing_to_cancel():
     assert stage.decided() == ("SKIPPED", "NOTHING_TO_CANCEL")
 
 
-def test_a_detail_that_is_not_there_yet_is_asked_again():
-    stage, _ = _expired()
-
-    stage.row(None)
-    stage.pass_time(15)
-
-    assert len(stage.new(ReadOrder)) == 1
-
-
 @pytest.mark.parametrize(
-    "outcome", [NotSent("no connection"), Refused("RATE", "429", 429, retry_after_s=30.0)]
+    ("outcome", "words"),
+    [
+        (NotSent("no connection"), "the cancel could not be sent: no connection"),
+        (
+            Refused("RATE", "429", 429, retry_after_s=3.0),
+            "the broker's request quota is used up (429)",
+        ),
+    ],
 )
-def test_a_cancel_that_never_reached_the_desk_is_never_given_up(outcome):
+def test_a_cancel_that_nobody_looked_at_is_no_try_and_is_sent_every_few_seconds(outcome, words):
     stage, intent = _expired()
+    stage.row(report_of(intent, executed=200))
 
-    for _ in range(20):
-        stage.row(report_of(intent, executed=200))
-        _answered(stage, intent, outcome)
-        stage.pass_time(31)
+    sent = 0
+    for _ in range(120):
+        if stage.new(CancelOrder):
+            sent += 1
+            _answered(stage, intent, outcome)
+        elif stage.new(ReadOrderToCancel):
+            stage.row(report_of(intent, executed=200))
+            continue
+        stage.pass_time(1)
 
-    assert len(stage.all(CancelOrder)) == 20
-    assert [note for note in stage.all(Note) if "is still open" in note.text] == []
+    assert sent >= (24 if isinstance(outcome, NotSent) else 8)
+    assert [one.numbers["alert"] for one in _alerts(stage)] == ["CANCEL_LATE"]
+    [told] = stage.engine.status().alerts
+    assert f"(expire 3m): {words}" in told
+    assert stage.engine.status().cancels[0].tries == 0
+
+
+def test_a_cancel_that_was_not_sent_spends_no_more_of_the_quota_on_rows():
+    stage, intent = _expired()
+    stage.row(report_of(intent, executed=200))
+
+    _answered(stage, intent, NotSent("no room"))
+    stage.pass_time(1)
+
+    assert (len(stage.new(CancelOrder)), stage.new(ReadOrder)) == (1, [])
+
+
+def test_a_row_that_says_no_is_looked_at_again_and_is_no_try():
+    stage, intent = _expired()
+    no, looks = report_of(intent, executed=200, may_cancel=False), 0
+    for _ in range(600):
+        if stage.new(ReadOrderToCancel):
+            looks += 1
+            stage.row(no)
+        stage.pass_time(1)
+
+    assert stage.all(CancelOrder) == []
+    assert 20 <= looks <= 30
+    [told] = stage.engine.status().alerts
+    assert "(expire 3m): the broker's row says that it can't be cancelled now (status SENT)" in told
+    assert [one.numbers["alert"] for one in _alerts(stage)] == ["CANCEL_LATE"]
+
+
+def test_a_day_order_book_that_says_no_more_lets_the_cancel_go_at_once():
+    stage, intent = _expired()
+    for _ in range(100):
+        if stage.new(ReadOrderToCancel):
+            stage.row(report_of(intent, executed=200, may_cancel=False))
+        stage.pass_time(1)
+
+    stage.book(report_of(intent, executed=200, may_cancel=True))
+    stage.row(report_of(intent, executed=200, may_cancel=True))
+
+    assert len(stage.new(CancelOrder)) == 1
+
+
+def test_a_guess_from_the_state_holds_a_cancel_back_for_half_a_minute_only():
+    stage, intent = _expired()
+    row = report_of(intent, executed=200, state=OrderState.PENDING_CANCEL, may_cancel=None)
+    sent_s = []
+    for second in range(100):
+        if stage.new(ReadOrderToCancel):
+            stage.row(row)
+        if stage.new(CancelOrder):
+            sent_s.append(second)
+            _answered(stage, intent, Unknown("deadline"))
+        stage.pass_time(1)
+
+    assert sent_s == [30, 61, 93]
+
+
+def test_an_answer_that_never_comes_is_one_try_and_the_next_leaves():
+    stage, intent = _expired()
+    stage.row(report_of(intent, executed=200))
+
+    stage.pass_time(30)
+    stage.row(report_of(intent, executed=200))
+
+    assert len(stage.all(CancelOrder)) == 2
+    assert stage.engine.status().cancels[0].tries == 1
 
 
 @pytest.mark.parametrize(

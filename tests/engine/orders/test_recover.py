@@ -5,13 +5,14 @@ import pytest
 
 from bot.domain.asked import Action, OperatorActed
 from bot.domain.days import EarlierOrdersRead
-from bot.domain.entry import Fill, IntentMoved, RunState, Transition
+from bot.domain.entry import Decision, Fill, IntentMoved, Note, RunState, Transition
 from bot.domain.message import (
     BurnNonce,
     CancelOrder,
     NonceBurnt,
     PlaceOrder,
     ReadAccount,
+    ReadOrderToCancel,
     ReadTodaysOrders,
 )
 from bot.domain.order import OrderState, SendState, Side
@@ -332,3 +333,53 @@ def test_a_question_that_an_earlier_run_had_begun_is_asked_on(state):
     stage.pass_time(60)
 
     assert [one.why for one in stage.new(ReadTodaysOrders)] == ["poll L-0001"]
+
+
+# ------------------------------------------------------------------------------ cancels under way
+
+
+def _open_order(state=OrderState.ACCEPTED, **changes):
+    earlier = Stage()
+    intent = earlier.working()
+    row = replace(earlier.entries_of_order(), state=state, **changes)
+    return row, StoredIntent(intent, SendState.ACKED, "ORD1", None)
+
+
+def test_a_cancel_that_was_asked_for_before_a_restart_goes_on_at_once():
+    row, stored = _open_order()
+
+    stage = Stage(
+        recovery=Recovery(DAY, intents=(stored,), orders=(row,), cancels={"L-0001": "by hand"}),
+        is_open=False,
+    )
+
+    assert stage.new(ReadOrderToCancel) == [ReadOrderToCancel("ORD1", "before cancel: by hand")]
+    stage.row(None)
+    assert [one.reason for one in stage.new(CancelOrder)] == ["by hand"]
+    assert stage.all(Decision) == []
+    text = "ORD1 was to be cancelled before the restart, and still is: by hand"
+    assert [note.text for note in stage.all(Note)] == [text]
+
+
+@pytest.mark.parametrize(
+    "changes", [{"state": OrderState.FILLED}, {"trading_date": DAY - timedelta(days=1)}]
+)
+def test_what_has_ended_meanwhile_is_not_cancelled_after_a_restart(changes):
+    row, stored = _open_order(**changes)
+
+    stage = Stage(
+        recovery=Recovery(DAY, intents=(stored,), orders=(row,), cancels={"L-0001": "by hand"})
+    )
+    stage.pass_time(60)
+
+    assert stage.all(ReadOrderToCancel) == stage.all(CancelOrder) == []
+
+
+def test_a_lost_order_that_was_to_be_cancelled_is_when_it_turns_up_after_a_restart():
+    stored = _stored(SendState.REACHED)
+    stage = Stage(recovery=Recovery(DAY, intents=(stored,), cancels={"L-0001": "pause"}))
+
+    stage.after(1).book(report_of(stored.intent, "ORD7"))
+    stage.row(report_of(stored.intent, "ORD7"), "ORD7")
+
+    assert [(one.order_id, one.reason) for one in stage.all(CancelOrder)] == [("ORD7", "pause")]

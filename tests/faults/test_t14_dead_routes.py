@@ -1,0 +1,66 @@
+"""T14: a route that is dead for the rest of the day. A halt leaves no order open, or says why."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.domain.entry import Note
+from tests.by_hand import Ask, HandStory, tell_by_hand
+from tests.simulation.oracle import faults_in, outcome_of
+from tests.staging import QUIET
+from tests.story import once, write_project
+
+DETAILS = "/trading/*/order-book/*"
+BOOK = "/trading/*/order-book"
+BOTH = "/trading/*/order-book*"
+DEAD: dict[str, dict[str, Any]] = {
+    "500": {"action": {"do": "status", "status": 500}},
+    "404": {"action": {"do": "status", "status": 404}},
+}
+RESTING = once(params={"price": 26_000})
+HALT = Ask(timedelta(seconds=40), {"do": "halt", "reason": "by hand", "by": "me"})
+TEN_SECONDS_LATER = Ask(timedelta(seconds=50), {"do": "status"})
+
+
+async def _told(folder: Path, path: str, how: str, *more: Ask, **scenario: object) -> HandStory:
+    dead = {"match": {"verb": "GET", "path": path, "at": "09:20:30", "times": 0}, **DEAD[how]}
+    config = write_project(
+        folder, scenario={**QUIET, "faults": [dead], **scenario}, strategies=[RESTING]
+    )
+    return await tell_by_hand(config, HALT, TEN_SECONDS_LATER, *more, minutes=4)
+
+
+def _open_after_ten_seconds(told: HandStory) -> tuple[list[Any], list[str]]:
+    status = told.replies[1]["status"]
+    assert isinstance(status, dict)
+    return status["open_orders"], status["alerts"]
+
+
+@pytest.mark.parametrize("how", DEAD)
+@pytest.mark.parametrize("path", [DETAILS, BOOK])
+async def test_one_dead_route_of_rows_keeps_no_halt_from_cancelling(
+    tmp_path: Path, path: str, how: str
+) -> None:
+    told = await _told(tmp_path, path, how)
+
+    orders = told.story.broker_orders().values()
+    assert [order["status"] for order in orders] == ["CANCELLED"]
+    assert _open_after_ten_seconds(told)[0] == []
+    assert faults_in(outcome_of(told.story.loaded.state_dir)) == []
+
+
+@pytest.mark.parametrize("how", DEAD)
+async def test_without_any_row_the_cancel_leaves_and_what_cannot_be_seen_is_named(
+    tmp_path: Path, how: str
+) -> None:
+    told = await _told(tmp_path, BOTH, how)
+
+    orders = told.story.broker_orders().values()
+    assert [order["status"] for order in orders] == ["CANCELLED"]
+    still_open, alerts = _open_after_ten_seconds(told)
+    assert len(still_open) == 1
+    assert any("(L-0001, BUY 100 HPG at 26,000) is still open after" in each for each in alerts)
+    said = [note.numbers.get("alert") for note in told.story.shown.all(Note)]
+    assert {"CANCEL_LATE", "CANCEL_STUCK"} <= set(said)
