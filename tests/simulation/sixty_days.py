@@ -180,7 +180,7 @@ class SixtyDays:
         """Return all that is not explained; nothing when all is well."""
         outcome = outcome_of(self.folder / "state")
         fills = outcome.rows("select * from fills")
-        notes = outcome.rows("select text from notes where kind = 'RECONCILE'")
+        notes = outcome.rows("select text from notes where numbers like '%\"BREAK\"%'")
         self.counts = {
             "kills": self.kills,
             "intents": len(outcome.rows("select intent_id from intents")),

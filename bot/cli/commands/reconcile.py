@@ -60,6 +60,9 @@ def command(
             done = "read and merged" if does_apply else f"{accepted} accepted: {reason}"
             write_line(f"{which_bot(invocation)}: {done}")
         print_lines(_lines(found))
+    if not (found.text("book_read_at") and found.text("account_read_at")):
+        say(invocation, "orders or account have not been read yet: ask again, or: --apply")
+        return ExitCode.DIFFERS
     fits = not (found.each("breaks") or found.words("doubts"))
     if fits and not any(row.whole("difference") for row in found.each("numbers")):
         say(invocation, "all of it agrees")
