@@ -169,7 +169,10 @@ class Daemon:
         time = self._parts.environment.watch_time(self._parts.inbox.post)
         timing = asyncio.create_task(self._supervisor.guard(time))
         try:
-            async with clock_held(self._parts.environment, self._parts.tasks):
+            # A start may last: what is open is polled and cancelled by its deadlines all the same.
+            async with clock_held(
+                self._parts.environment, self._parts.tasks, self._time_passed
+            ) as self._driver:
                 reading = self._supervisor.guard(self._begin())
                 await self._supervisor.unless_stopped(reading)
             self._supervisor.is_up.set()
@@ -205,7 +208,7 @@ class Daemon:
             replace(job, fire=partial(self._fire, job))
             for job in feeds.jobs(parts.plans, start=environment.market.now())
         ]
-        self._driver = environment.drive(jobs, lambda at: post(TimePassed(at)), self._report)
+        self._driver = environment.drive(jobs, self._time_passed, self._report)
         self._driver.wake_at(parts.engine.next_due())
         await self._driver.run(self._supervisor.stopping)
 
@@ -289,6 +292,9 @@ class Daemon:
         fault = self._parts.guard(lambda: job.fire(due))
         if fault is not None:
             self._parts.inbox.post(FaultFound(due, f"the job {job.name}", fault))
+
+    def _time_passed(self, at: datetime) -> None:
+        self._parts.inbox.post(TimePassed(at))
 
     def _wake_at(self, instant: datetime | None) -> None:
         if self._driver is not None:

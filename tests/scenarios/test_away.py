@@ -28,10 +28,14 @@ FOR_EVER = 10**9
 
 
 class Away(InProcessEnvironment):
-    """An environment whose broker answers neither of the first `silent` requests to a path."""
+    """An environment whose broker answers neither of the first `silent` requests to a path.
+
+    `meanwhile` are the paths that it is asked for until it answers.
+    """
 
     silent = 0
     path = ""
+    meanwhile: list[str]
 
     async def open(self, stack: AsyncExitStack, /) -> Access:
         access = await super().open(stack)
@@ -41,6 +45,8 @@ class Away(InProcessEnvironment):
         async def dead(scope: Mapping[str, Any], *rest: Any) -> None:
             nonlocal asked
             asked += self.path in scope["path"]
+            if asked <= self.silent:
+                self.meanwhile.append(scope["path"])
             if self.path in scope["path"] and asked <= self.silent:
                 raise ConnectionResetError
             await app(scope, *rest)
@@ -59,13 +65,16 @@ class Listening(Shown):
         self.has_trouble.set()
 
 
-def _run(config: Path, shown: Shown, path: str, silent: int) -> "asyncio.Task[RunEnd]":
+def _run(
+    config: Path, shown: Shown, path: str, silent: int, meanwhile: list[str] | None = None
+) -> "asyncio.Task[RunEnd]":
     loaded = load_settings(config)
 
     def make(spec: EnvironmentSpec) -> Away:
         script = load_scenario("story.yaml", spec.loaded.base_dir)
         environment = Away(*wake_sandbox(spec, script), spec)
         environment.silent, environment.path = silent, path
+        environment.meanwhile = [] if meanwhile is None else meanwhile
         return environment
 
     # Waits take no real time: a run that is to be asked and stopped must not be over before.
@@ -116,6 +125,15 @@ async def test_no_quote_is_waited_for_while_an_order_is_open(tmp_path: Path) -> 
     assert end.reason == "3 min are over"
     assert shown.troubles[0].startswith("HPG has no quote (")
     shown.require_no_fault()
+
+
+async def test_what_is_open_is_followed_while_a_start_waits_for_its_broker(tmp_path: Path) -> None:
+    config, meanwhile = await _with_an_open_order(tmp_path), list[str]()
+
+    await _run(config, Shown(), "/portfolio", 30, meanwhile)
+
+    books = [path for path in meanwhile if path.endswith("/order-book")]
+    assert len(books) > 10
 
 
 @pytest.mark.parametrize("path", ["/users/me", "/portfolio", "/order-book"])

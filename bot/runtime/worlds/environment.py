@@ -125,17 +125,20 @@ class Environment(Protocol):
 
 
 @asynccontextmanager
-async def clock_held(environment: Environment, tasks: Tasks) -> AsyncIterator[None]:
+async def clock_held(
+    environment: Environment, tasks: Tasks, on_due: Fire = lambda _: None
+) -> AsyncIterator[Driver]:
     """Hold the turn, and with it a stepped clock, while everything is read for the first time.
 
-    The clock moves only when a request has to wait for the rate limit, so that the wait can end.
+    The clock moves only when a request has to wait for the rate limit, or is made again later, so
+    that the wait can end; what has a deadline meanwhile is woken by `on_due`.
     """
     done = asyncio.Event()
-    driver = environment.drive((), lambda _: None, lambda _, __: None)
+    driver = environment.drive((), on_due, lambda _, __: None)
     driving = asyncio.create_task(driver.run(done))
     try:
         async with tasks.part():
-            yield
+            yield driver
             done.set()
     finally:
         done.set()
