@@ -1,0 +1,97 @@
+"""`bot reconcile`: to a bot that runs (a real process), and to the broker where none does."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bot.config.problems import ExitCode
+from tests.cli.stage import Ran, call
+from tests.processes import BotProcess
+from tests.staging import QUIET
+from tests.story import once, write_project
+
+START_S_MAX = 50.0
+ELSEWHERE = {
+    "match": {"verb": "GET", "path": "*/summary", "nth": 3, "times": 0},
+    "action": {"do": "set_fields", "fields": {"ci_balance": 99_999_999}},
+}
+
+
+class WatchingBot:
+    """A bot in a process of its own that orders nothing; its broker's cash is 1 VND off later."""
+
+    def __init__(self, folder: Path) -> None:
+        self._config = write_project(
+            folder,
+            scenario={**QUIET, "faults": [ELSEWHERE]},
+            strategies=[once(mode="watch")],
+            sandbox={"scenario": "story.yaml", "speed": 20, "port": 0},
+        )
+        self._process = BotProcess("run", "-c", str(self._config), BOT_SANDBOX__PORT="0")
+
+    def call(self, *arguments: str) -> Ran:
+        return call(*arguments, "-c", str(self._config))
+
+    def wait_for(self, word: str, *arguments: str) -> Ran:
+        give_up = time.monotonic() + START_S_MAX
+        while word not in (ran := self.call(*arguments)).out:
+            assert time.monotonic() < give_up, (ran, self._process.poll())
+            time.sleep(0.1)
+        return ran
+
+    def end(self) -> None:
+        self._process.end()
+
+
+@pytest.fixture(scope="module")
+def bot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WatchingBot]:
+    running = WatchingBot(tmp_path_factory.mktemp("reconcile"))
+    try:
+        running.wait_for("RUNNING", "status", "--json")
+        yield running
+    finally:
+        running.end()
+
+
+@pytest.mark.process
+def test_a_break_is_shown_with_its_numbers_and_accepted_with_a_reason(bot: WatchingBot) -> None:
+    shown = bot.wait_for("B-0001", "reconcile")
+    fields = json.loads(bot.call("reconcile", "--json").out)
+
+    assert shown.code == ExitCode.DIFFERS
+    assert "expected 100,000,000, found 99,999,999: -1 VND that no order explains" in shown.out
+    assert 'bot reconcile --accept B-0001 --reason "…"' in shown.out
+    assert [(each["symbol"], each["ours"], each["theirs"]) for each in fields["breaks"]] == [
+        (None, 100_000_000, 99_999_999)
+    ]
+    assert "B-0001" in bot.call("status").out
+    assert bot.call("reconcile", "--accept", "B-0001").code == ExitCode.USAGE
+    assert bot.call("reconcile", "--accept", "B-0009", "--reason", "x").code == ExitCode.REFUSED
+
+    done = bot.call("reconcile", "--accept", "B-0001", "--reason", "a bank fee")
+
+    assert done.code == ExitCode.DONE
+    assert "(sandbox, account …001.1): B-0001 accepted: a bank fee" in done.out.splitlines()[0]
+    assert "B-0001" not in bot.call("status").out
+    assert bot.call("reconcile", "--apply").code == ExitCode.DONE
+
+
+def test_without_a_bot_the_broker_is_asked_or_what_it_needs_is_said(tmp_path: Path) -> None:
+    config = write_project(tmp_path, scenario=QUIET, strategies=[once()])
+
+    told = call("reconcile", "-c", str(config))
+
+    assert told.code == ExitCode.CONFIG
+    assert "no bot runs: the broker is asked from here" in told.err
+    assert "no broker to ask" in told.err
+
+
+def test_two_things_are_not_asked_at_once(tmp_path: Path) -> None:
+    config = write_project(tmp_path, scenario=QUIET, strategies=[once()])
+
+    told = call("reconcile", "--apply", "--accept", "B-1", "-c", str(config))
+
+    assert told.code == ExitCode.USAGE
