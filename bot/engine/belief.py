@@ -9,7 +9,7 @@ answer. Orders that work already stay, and can be cancelled.
 """
 
 from collections.abc import Iterator
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Final
 
 from bot.domain.entry import CLOSE_NOTE, Numbers
@@ -101,9 +101,7 @@ def takes_quote(state: State, event: QuoteReceived) -> bool:
     at, quote = event.at, event.quote
     belief = of(state, quote.symbol)
     source = belief.quotes
-    source.heard_at = event.answered_at or at
-    if source.watched_since is LONG_AGO:
-        source.watched_since = at
+    _hear(state, source, event)
     instrument = state.instruments.get(quote.symbol) or Instrument(quote.symbol, quote.exchange)
     phase = state.phase_of(instrument.exchange)
     for finding in of_quote(state.rules, belief, instrument, phase, at, quote):
@@ -126,9 +124,7 @@ def takes_depth(state: State, event: DepthReceived) -> bool:
     at, depth = event.at, event.depth
     belief = of(state, depth.symbol)
     source = belief.depths
-    source.heard_at = event.answered_at or at
-    if source.watched_since is LONG_AGO:
-        source.watched_since = at
+    _hear(state, source, event)
     instrument = state.instruments.get(depth.symbol)
     phase = state.phase_of(instrument.exchange) if instrument else _NOWHERE
     for finding in of_depth(state.rules, belief, instrument, phase, at, depth):
@@ -144,6 +140,17 @@ def takes_depth(state: State, event: DepthReceived) -> bool:
         return False
     _keep_time(source, phase, at, depth.updated_at)
     return True
+
+
+def _hear(state: State, source: Source, event: QuoteReceived | DepthReceived) -> None:
+    """Note when an answer came. While our clock is behind the broker's, an honest one is ahead."""
+    source.heard_at = event.answered_at or event.at
+    settings, skew = state.settings, state.gate.skew
+    source.ahead_max = settings.max_source_ahead
+    if skew is not None and skew > timedelta(0):
+        source.ahead_max += settings.clock_max_offset
+    if source.watched_since is LONG_AGO:
+        source.watched_since = event.at
 
 
 def _is_late(source: Source, at: datetime, stamp: datetime | None) -> bool:

@@ -70,11 +70,13 @@ class Held:
 class Source:
     """The quotes or the depths of a symbol. `stamp` is the own time of the last one believed,
     `gaps` are the seconds between those of today, as far as they were watched.
+    The last answer was `heard_at`; its own time may be so much later as `ahead_max` says.
     """
 
     name: str
     asked_at: datetime = LONG_AGO
     heard_at: datetime = LONG_AGO
+    ahead_max: timedelta = timedelta(0)
     watched_since: datetime = LONG_AGO
     stamp: datetime = LONG_AGO
     gaps: deque[float] = field(default_factory=lambda: deque(maxlen=GAPS_KEPT))
@@ -209,10 +211,10 @@ def _of_time(
     settings, age, ahead = rules.settings, at - stamp, stamp - source.heard_at
     is_quote = source.name == "quote"
     limit = settings.max_quote_source_age if is_quote else settings.max_depth_source_age
-    if ahead <= settings.max_source_ahead and age <= min(limit, _OF_TODAY):
+    if ahead <= source.ahead_max and age <= min(limit, _OF_TODAY):
         return
     own = f"{stamp.astimezone(EXCHANGE_TZ):%Y-%m-%d %H:%M:%S}"
-    if ahead > settings.max_source_ahead:
+    if ahead > source.ahead_max:
         seconds = round(ahead.total_seconds())
         text = f"its own time {own} is {seconds:,} s ahead of ours"
         yield Finding("AHEAD", text, {"own_time": own, "ahead_s": seconds})

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from random import Random
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from bot.domain.asked import Action, OperatorActed
 from bot.domain.entry import Decision, Note, Verdict
 from bot.domain.instrument import Exchange, Instrument, Phase
 from bot.domain.message import (
+    ClockOffsetChanged,
     DepthReceived,
     InstrumentsRead,
     PlaceOrder,
@@ -332,6 +334,37 @@ def test_a_depth_that_stands_still_is_noticed_sooner():
     stage.after(62).handle(DepthReceived(stage.now, replace(DEPTH, updated_at=START)))
 
     assert [note.numbers["kind"] for note in alerts(stage)] == ["STALE"]
+
+
+def test_while_our_clock_is_behind_the_brokers_an_honest_answer_is_ahead():
+    stage = staged()
+    stage.handle(ClockOffsetChanged(stage.now, timedelta(seconds=15)))
+    show(stage.after(1), replace(QUOTE, updated_at=START + timedelta(seconds=15)))
+    believed = stage.engine.status().alerts
+
+    show(stage.after(1), replace(QUOTE, updated_at=START + timedelta(seconds=26)))
+
+    assert [text for text in believed if text.startswith("HPG")] == []
+    assert alerts(stage)[-1].numbers["kind"] == "AHEAD"
+    assert alerts(stage)[-1].numbers["ahead_s"] == 26
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_whatever_the_order_of_the_answers_the_newest_stands(seed):
+    stage = staged()
+    seconds = [(asked, Random(asked).randint(0, 5)) for asked in range(400)]
+    Random(seed).shuffle(seconds)
+    for asked, behind in seconds:
+        at, own = START + timedelta(seconds=asked), START + timedelta(seconds=asked - behind)
+        price = 27_000 + 50 * (asked % 30)
+        quote = replace(QUOTE, last=price, updated_at=own, volume=asked)
+        stage.handle(QuoteReceived(at, quote, START + timedelta(seconds=asked + 1)))
+
+    seen = stage.engine.symbol_status("HPG").quote
+    newest = max((asked - behind, asked) for asked, behind in seconds)
+    assert seen is not None
+    assert seen.quote.updated_at == START + timedelta(seconds=newest[0])
+    assert stage.engine.status().alerts == ()
 
 
 def test_over_lunch_nothing_grows_old():
