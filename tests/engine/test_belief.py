@@ -296,7 +296,7 @@ def test_an_older_answer_never_takes_the_place_of_a_newer_one():
 def test_a_book_may_be_crossed_in_an_auction_and_for_a_moment_after_it():
     stage = staged()
     stage.phase(Phase.PRE_CLOSED)
-    show_depth(stage.after(1), swapped(DEPTH))
+    show_depth(stage.after(60), swapped(DEPTH))
     in_auction = stage.engine.symbol_status("HPG").depth
     stage.phase(Phase.POST_SESSION)
     show_depth(stage.after(1), swapped(DEPTH))
@@ -397,8 +397,8 @@ def test_before_its_first_trade_a_symbol_waits_in_silence():
 def test_the_reference_of_upcom_is_an_average():
     stage = Stage(is_open=False)
     stage.handle(ClosesRead(stage.now, (LastClose("VEA", 38_700, YESTERDAY),)))
-    quote = replace(QUOTE, symbol="VEA", exchange=Exchange.UPCOM, last=45_000)
-    quote = replace(quote, reference=45_000, ceiling=51_700, floor=38_300)
+    quote = replace(QUOTE, symbol="VEA", exchange=Exchange.UPCOM, last=46_500)
+    quote = replace(quote, reference=46_500, ceiling=53_400, floor=39_600)
 
     stage.handle(QuoteReceived(stage.now, quote))
 
@@ -509,7 +509,7 @@ def test_an_approved_entry_does_not_leave_when_the_data_turns_bad():
 
 
 def test_the_close_of_a_day_confirms_the_next_ones_prices():
-    stage = staged()
+    stage = staged(close=replace(CLOSE, price=26_500))
     show(stage.after(1), replace(QUOTE, last=28_850))
     stage.phase(Phase.CLOSED)
     noted = [note for note in stage.all(Note) if note.kind == "CLOSE"]
