@@ -29,7 +29,7 @@ def settled(
             return _S.FILLED
         if said in _ENDED_EARLY:
             return said
-        if remaining <= 0 and cancelled > 0 and executed + cancelled >= quantity > 0:
+        if remaining <= 0 and executed + cancelled >= quantity > 0:
             return _S.CANCELLED
         if said in _PENDING:
             return said

@@ -68,6 +68,24 @@ def test_a_row_that_is_gone_has_the_day_book_read():
     assert len(stage.new(ReadTodaysOrders)) == 1
 
 
+@pytest.mark.parametrize(
+    "changes", [{"symbol": "SSI"}, {"account": "120C999999.1"}, {"executed": 600}]
+)
+def test_a_row_of_the_former_id_about_another_order_adds_nothing(changes):
+    stage, _, new = _renamed()
+    from_zero = replace(new, quantity=300, remaining_quantity=300)
+    stage.after(1).book(from_zero)
+    intent = stage.last(IntentRecorded).intent
+    ended = {"remaining": 0, "state": OrderState.CANCELLED, "status": "CANCELLED"}
+    foreign = report_of(intent, **{"executed": 200, "cancelled": 300, **ended, **changes})
+
+    stage.after(1).book(foreign, from_zero)
+    stage.after(30).book(foreign, from_zero)
+
+    assert stage.all(Fill) == []
+    assert "HPG" in stage.engine.status().halted_symbols
+
+
 def test_the_order_under_its_new_id_is_ours_and_its_amendment_done():
     stage, _, new = _renamed()
 

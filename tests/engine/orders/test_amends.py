@@ -66,6 +66,17 @@ def _sent(*, price=None, quantity=None, executed=0, **more):
     return stage, intent, row
 
 
+def test_a_row_about_another_order_sends_no_amendment():
+    stage = _stage()
+    intent = stage.working(500, 27_000)
+    stage.after(1).book(report_of(intent))
+    _ask(stage.after(1), price=26_900)
+
+    stage.row(report_of(intent, quantity=900, may_amend=True))
+
+    assert stage.all(AmendOrder) == []
+
+
 def _answer(stage, outcome):
     finished = AttemptFinished(stage.now, "a-1", "L-0001", "?", 200, None, "", "{}", 1)
     return stage.handle(AmendAnswered(stage.now, "ORD1", outcome, finished))

@@ -113,6 +113,7 @@ def test_a_person_cannot_make_a_row_of_another_day_ours() -> None:
     stage.after(1).book(other)
 
     stage.handle(OperatorActed(stage.now, Action.RESUME, reason="seen", by="me"))
+    assert len(stage.engine.status().alerts) == 1
     stage.after(1).book(other)
 
     assert stage.all(Fill) == []

@@ -139,6 +139,16 @@ def test_a_row_that_goes_on_between_two_that_go_back_says_that_they_are_old():
     assert not _halted(stage)
 
 
+def test_a_row_that_goes_on_makes_the_next_that_goes_back_the_first_again():
+    stage, intent = _partly_filled()
+    stage.after(1).book(report_of(intent, executed=100))
+    stage.after(1).book(report_of(intent, executed=200))
+
+    stage.after(LAG_S).book(report_of(intent, executed=100))
+
+    assert not _halted(stage)
+
+
 def test_a_row_that_was_taken_before_is_old_whatever_comes_after():
     stage, intent = _cancelled()
 
