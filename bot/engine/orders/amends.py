@@ -10,6 +10,7 @@ good for 30 s (broker open API, signing), clocks may differ. The code -701111 me
 unmatched part was changed: done. One PUT per ask, ever.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
@@ -22,7 +23,7 @@ from bot.domain.outcome import Accepted, NotSent, Refused, Resolution, Unknown
 from bot.domain.recovery import StoredAmend
 from bot.engine import gate, halts
 from bot.engine.gate import guarded
-from bot.engine.orders import cancels, sends, unknown
+from bot.engine.orders import cancels, doubts, sends, unknown
 from bot.engine.orders.asks import find_order, judge_amend
 from bot.engine.risk.codes import judged
 from bot.engine.settings import UnknownPolicy
@@ -266,16 +267,38 @@ def _end(
         _move(state, order, to, f"{_words(amend)}: {amend.text}")
     if order.poll is not None:
         order.poll = state.first_poll()
-    if verdict is not AmendVerdict.DONE or code:  # else the order's own row says it all
-        kind = "ALERT" if verdict is AmendVerdict.DIFFERS else "AMEND"
-        numbers: Numbers = {
-            "old": amend.old,
-            "new": amend.new,
-            "verdict": verdict,
-            "code": amend.code,
-        }
-        text = f"{row.order_id} {_words(amend)}: {amend.text}"
-        state.note(kind, text, numbers, symbol=row.symbol)
+    if verdict is AmendVerdict.DONE and not code:
+        return  # the order's own row says it all
+    change: Numbers = {"old": amend.old, "new": amend.new, "verdict": verdict, "code": amend.code}
+    if verdict is AmendVerdict.DIFFERS:
+        said = (
+            f"{doubts.words_of(row)}: its {_words(amend)} was asked for, and {amend.text}, neither"
+        )
+        text = f"{said}. The bot goes on with what the row shows. Compare it with the broker's app"
+        facts = {**doubts.facts_of(row), **change}
+        state.alert("AMEND_DIFFERS", text, facts, symbol=row.symbol)
+        return
+    state.note("AMEND", f"{row.order_id} {_words(amend)}: {amend.text}", change, symbol=row.symbol)
+
+
+def alerts(state: State) -> Iterator[str]:
+    """Say which amendments have no verdict though it is time, and what works under two ids."""
+    for amend in state.index.amending.of(True):
+        order, late_from = state.orders.get(amend.name), amend.hopeless_at
+        if order and late_from and state.now > late_from + state.settings.read_patience:
+            yield (
+                f"{doubts.words_of(order.row)}: no row says what became of its {_words(amend)}. It"
+                " counts with the larger of both values and is asked for again and again. Look in"
+                " the broker's app"
+            )
+    for order in state.open_orders():
+        if order.also_open:
+            ids = ", ".join(state.chains.ids(order.row.order_id))
+            yield (
+                f"{doubts.words_of(order.row)} works under two of its ids ({ids}): both count, with"
+                f" {order.open_quantity:,} open. Cancel the one that should be gone in the broker's"
+                " app"
+            )
 
 
 def _block(

@@ -675,3 +675,24 @@ def test_an_unused_nonce_does_not_settle_what_a_row_shows_done():
     stage.after(1).row(replace(row, price=26_900))
 
     assert _amended(stage).verdict == "DONE"
+
+
+def test_an_amendment_that_no_row_tells_of_stays_on_the_screen_until_one_does():
+    stage, row = _lost(ON)
+
+    stage.pass_time(200)
+    [alert] = stage.engine.status().alerts
+    stage.row(row)
+
+    assert "no row says what became of its price 27,000 to 26,900" in alert
+    assert stage.engine.status().alerts == ()
+
+
+def test_a_value_that_nobody_asked_for_is_an_alert_with_its_numbers():
+    stage, row = _lost(ON)
+
+    stage.after(1).row(replace(row, price=26_950))
+
+    [alert] = [one for one in stage.all(Note) if one.kind == "ALERT"]
+    facts = ("alert", "order_id", "old", "new")
+    assert [alert.numbers[each] for each in facts] == ["AMEND_DIFFERS", "ORD1", 27_000, 26_900]
