@@ -64,3 +64,41 @@ async def test_without_any_row_the_cancel_leaves_and_what_cannot_be_seen_is_name
     assert any("(L-0001, BUY 100 HPG at 26,000) is still open after" in each for each in alerts)
     said = [note.numbers.get("alert") for note in told.story.shown.all(Note)]
     assert {"CANCEL_LATE", "CANCEL_STUCK"} <= set(said)
+
+
+ALWAYS = """
+from bot import Strategy
+
+
+class Always(Strategy):
+    def on_start(self):
+        self.asked = 0
+
+    def again(self, *_):
+        self.cancel(why="always")
+        if self.asked < 5:
+            self.asked += 1
+            self.buy(100, limit=26_000 + 50 * self.asked, why="always")
+
+    on_quote = on_depth = on_fill = on_reject = on_session = on_stop = again
+"""
+
+
+@pytest.mark.parametrize("path", [DETAILS, BOTH])
+async def test_a_plug_in_that_cancels_in_every_hook_loses_and_doubles_nothing(
+    tmp_path: Path, path: str
+) -> None:
+    dead = {"match": {"verb": "GET", "path": path, "at": "09:20:30", "times": 0}, **DEAD["500"]}
+    always = once("always", use="always", params={}, wake={"quote": "2s", "depth": "3s"})
+    config = write_project(
+        tmp_path, scenario={**QUIET, "faults": [dead]}, strategies=[always, once()]
+    )
+    (tmp_path / "strategies" / "always.py").write_text(ALWAYS)
+
+    told = await tell_by_hand(config, HALT, minutes=3)
+
+    state = {order["status"] for order in told.story.broker_orders().values()}
+    assert state <= {"CANCELLED", "MATCHED_ALL"}
+    posts = told.story.posts()
+    assert len(posts) > 1
+    assert len(posts) == len(set(posts)) == len(told.story.broker_orders())
