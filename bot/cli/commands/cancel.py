@@ -23,7 +23,7 @@ from bot.cli.target import (
     running_status,
     which_bot,
 )
-from bot.cli.telling.wording import counted, minute_of
+from bot.cli.telling.wording import counted
 from bot.clock import monotonic_s
 from bot.config.problems import ExitCode, OperatorMistake
 from bot.domain.entry import RunState
@@ -106,12 +106,8 @@ def _wait_for_ends(
             message = f"{', '.join(still_open)}: the cancel waits for a 2FA token: bot otp"
             raise OperatorMistake.of("E-2FA-004", message, ExitCode.NEEDS_2FA)
         if monotonic_s() >= deadline:
-            cancels = found.each("cancels")
-            until = {row.text("order_id"): row.instant("queued_until") for row in cancels}
-            whys = [
-                f"{order_id} (waits until {minute_of(queued)})" if queued else order_id
-                for order_id, queued in ((name, until.get(name)) for name in still_open)
-            ]
-            message = f"still open after {timeout:g} s: {', '.join(whys)}"
+            why = {row.text("order_id"): row.text("why") for row in found.each("cancels")}
+            whys = [f"{order_id} ({why.get(order_id) or 'no cancel'})" for order_id in still_open]
+            message = f"still open after {timeout:g} s, the bot goes on: {'; '.join(whys)}"
             raise OperatorMistake.of("E-ASK-002", message, ExitCode.TIMED_OUT)
         sleep(LOOK_AT_ORDERS_EVERY_S)

@@ -21,6 +21,7 @@ from bot.domain.entry import RunState
 
 CANCELS_S: Final = 8.0
 """How long to wait for the ends of the cancelled orders."""
+_UNKNOWN_WHY: Final = "its cancel is over, and no row has shown it yet: bot orders"
 
 
 @define_command("halt", example='bot halt --yes --reason "wrong prices"', changes=True)
@@ -48,18 +49,21 @@ def command(invocation: Invocation, yes: bool, reason: str) -> None:
     if invocation.json:
         print_json(found)
         return
-    still = _open(found)
+    still, whys = _open(found), why_open(found)
     if not asked | still:
         return
     if found.inner("trouble"):  # it may be the journal: it is not waited for
-        listed = ", ".join(still) or "none"
-        write_line(f"still open: {listed}; the rest: bot orders, when the trouble is over")
+        for order_id in still:
+            write_line(f"{order_id} STILL OPEN: {whys.get(order_id) or _UNKNOWN_WHY}")
+        write_line(
+            f"{counted(len(still), 'order')} open; all: bot orders, when the trouble is over"
+        )
         return
     try:
         with open_journal(invocation) as reader:
             for order_id in asked | still:
                 if order_id in still:
-                    write_line(f"{order_id} STILL OPEN: bot order {order_id} --timeline")
+                    write_line(f"{order_id} STILL OPEN: {whys.get(order_id) or _UNKNOWN_WHY}")
                 else:
                     write_line(ended_words(reader.order(order_id)))
     except OperatorMistake as unread:
@@ -71,6 +75,11 @@ def how_many_open(found: Fields) -> str:
     if "open_orders" not in found:
         return "the broker has not been read yet; whatever is open there will be cancelled then"
     return f"{counted(len(_open(found)), 'order')} open"
+
+
+def why_open(found: Fields) -> dict[str, str]:
+    """Why each order that is being cancelled is still open, and when its next cancel goes."""
+    return {row.text("order_id"): row.text("why") for row in found.each("cancels")}
 
 
 def _open(found: Fields) -> dict[str, Fields]:
