@@ -18,6 +18,7 @@ from bot.domain.days import EarlierOrdersRead, TradingDayEnded
 from bot.domain.entry import AttemptFinished, Entry
 from bot.domain.errors import Fault
 from bot.domain.instrument import Exchange, Instrument, Phase
+from bot.domain.machine import ClockStepped, DiskSeen, StoodStill
 from bot.domain.order import Intent, OrderReport, OrderType, UnreadRow
 from bot.domain.outcome import Outcome, Resolution
 from bot.domain.quote import Bar, ClosesRead, Depth, Quote
@@ -230,24 +231,6 @@ class ClockOffsetChanged:
 
 
 @dataclass(frozen=True, slots=True)
-class ClockStepped:
-    """The machine's wall clock was set: it is `ahead` of ours now, behind if negative; zero: no
-    longer. Our own has not moved.
-    """
-
-    at: datetime
-    ahead: timedelta
-
-
-@dataclass(frozen=True, slots=True)
-class StoodStill:
-    """The machine was suspended, or the process was stopped, for so long until now."""
-
-    at: datetime
-    span: timedelta
-
-
-@dataclass(frozen=True, slots=True)
 class FaultFound:
     """Something outside the engine has raised; `where` names it. Entries are halted."""
 
@@ -285,6 +268,7 @@ Event = (
     | ClockOffsetChanged
     | ClockStepped
     | StoodStill
+    | DiskSeen
     | FaultFound
     | Noted
     | Seen

@@ -9,13 +9,12 @@ account were read again, by a request that began after it.
 from collections.abc import Iterable
 
 from bot.domain.instrument import EXCHANGE_TZ
+from bot.domain.machine import ClockStepped, StoodStill
 from bot.domain.message import (
     AccountRead,
-    ClockStepped,
     Event,
     ReadAccount,
     ReadTodaysOrders,
-    StoodStill,
     TodaysOrdersRead,
 )
 from bot.engine import gate

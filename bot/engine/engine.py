@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final, Never
 
-from bot.domain import asked, days, message
+from bot.domain import asked, days, machine, message
 from bot.domain.asked import AmendAsked, BreakAccepted, CancelAsked, VerdictAsked
 from bot.domain.entry import CheckResult, RunState
 from bot.domain.instrument import Instrument
@@ -20,7 +20,18 @@ from bot.domain.message import Command, Event, FaultFound, PlaceAnswered, ReadTo
 from bot.domain.order import Intent
 from bot.domain.quote import ClosesRead
 from bot.domain.rulebook import Rulebook
-from bot.engine import belief, clocks, comparing, day, gate, invariants, market, operator, wake
+from bot.engine import (
+    belief,
+    clocks,
+    comparing,
+    day,
+    disk,
+    gate,
+    invariants,
+    market,
+    operator,
+    wake,
+)
 from bot.engine.comparing import Reconciliation
 from bot.engine.gate import ENGINE_FAULT, guarded
 from bot.engine.orders import (
@@ -88,8 +99,9 @@ HANDLERS: Final[Mapping[type[Event], Callable[[State, Never], None]]] = {
     message.BrokerHealthChanged: gate.on_broker_health,
     message.JournalHealthChanged: gate.on_journal_health,
     message.ClockOffsetChanged: gate.on_clock_offset,
-    message.ClockStepped: clocks.on_clock_stepped,
-    message.StoodStill: clocks.on_stood_still,
+    machine.ClockStepped: clocks.on_clock_stepped,
+    machine.StoodStill: clocks.on_stood_still,
+    machine.DiskSeen: disk.on_disk_seen,
     asked.OperatorActed: operator.on_operator,
     asked.AmendAsked: amends.on_amend_asked,
     asked.CancelAsked: asks.on_cancel_asked,

@@ -29,7 +29,10 @@ class Standstill:
 
 @dataclass(slots=True)
 class MachineTime:
-    """By how much the machine's wall clock was set, and a standstill that is not over yet."""
+    """By how much the machine's wall clock was set, a standstill that is not over yet, and the room
+    on the journal's disk while it is little.
+    """
 
     wall_is_ahead_by: timedelta = timedelta()
     standstill: Standstill | None = None
+    disk_free: int | None = None

@@ -15,6 +15,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Final, TypeVar
 
 from bot.clock import boottime_s
@@ -89,6 +90,11 @@ class Commits:
     def is_cut(self) -> bool:
         """Whether the journal is out of reach."""
         return self._cut.is_set()
+
+    @property
+    def folder(self) -> Path:
+        """Where the emergency journal is."""
+        return self._emergency.path.parent
 
     @property
     def beside(self) -> Sequence[Entry]:

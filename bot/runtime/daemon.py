@@ -47,6 +47,7 @@ from bot.runtime.activity import Tasks, TimeSlice
 from bot.runtime.closes import Closes
 from bot.runtime.commits import Commits
 from bot.runtime.day_start import DayStart
+from bot.runtime.disk_watch import DiskWatch
 from bot.runtime.feeds import Feeds, PollWatch
 from bot.runtime.fence import Fence
 from bot.runtime.inbox import Inbox
@@ -165,9 +166,10 @@ class Daemon:
     async def run(self) -> None:
         """Run until stopped. Raises what ended it when that was no clean stop."""
         loop = asyncio.create_task(self._supervisor.guard(self._loop.run(self._supervisor.stopped)))
-        watching = asyncio.create_task(self._supervisor.guard(self._parts.commits.watch()))
-        time = self._parts.environment.watch_time(self._parts.inbox.post)
-        timing = asyncio.create_task(self._supervisor.guard(time))
+        parts, environment = self._parts, self._parts.environment
+        disk = DiskWatch(parts.commits.folder, parts.inbox.post, environment.market.now)
+        watches = (parts.commits.watch(), environment.watch_time(parts.inbox.post), disk.run())
+        watching = [asyncio.create_task(self._supervisor.guard(watch)) for watch in watches]
         try:
             # A start may last: what is open is polled and cancelled by its deadlines all the same.
             async with clock_held(
@@ -179,10 +181,9 @@ class Daemon:
             await self._drive()
             await self._settle(loop)
         finally:
-            loop.cancel()
-            watching.cancel()
-            timing.cancel()
-            await asyncio.gather(loop, watching, timing, return_exceptions=True)
+            for task in (loop, *watching):
+                task.cancel()
+            await asyncio.gather(loop, *watching, return_exceptions=True)
         self._supervisor.raise_failure()
 
     async def _drive(self) -> None:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from bot.domain import asked, days, message
+from bot.domain import asked, days, machine, message
 from bot.domain.asked import Action, OperatorActed
 from bot.domain.message import Event
 from bot.domain.quote import ClosesRead
@@ -54,8 +54,9 @@ URGENCY: Final[Mapping[type[Event], Urgency]] = {
     message.FaultFound: Urgency.OPERATOR,
     message.JournalHealthChanged: Urgency.OPERATOR,
     message.ClockOffsetChanged: Urgency.ANSWER,
-    message.ClockStepped: Urgency.OPERATOR,
-    message.StoodStill: Urgency.OPERATOR,
+    machine.ClockStepped: Urgency.OPERATOR,
+    machine.StoodStill: Urgency.OPERATOR,
+    machine.DiskSeen: Urgency.OPERATOR,
     message.SendStarted: Urgency.ANSWER,
     message.PlaceAnswered: Urgency.ANSWER,
     message.CancelAnswered: Urgency.ANSWER,

@@ -4,13 +4,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 from bot.domain.entry import Note, RunState, Verdict
-from bot.domain.message import (
-    ClockStepped,
-    PlaceOrder,
-    ReadAccount,
-    ReadTodaysOrders,
-    StoodStill,
-)
+from bot.domain.machine import ClockStepped, StoodStill
+from bot.domain.message import PlaceOrder, ReadAccount, ReadTodaysOrders
 from tests.engine.stage import Stage
 
 SPAN = timedelta(minutes=10)

@@ -18,7 +18,7 @@ from tests.faults.hanging import WITHIN_S, Hanging, locked, trading
 
 pytestmark = [pytest.mark.wire, pytest.mark.process, pytest.mark.timeout(120)]
 
-DISK_BYTES = 16_777_216
+DISK_BYTES = 104_857_600
 SLOW: Sequence[Mapping[str, Any]] = [
     {
         "match": {"verb": "POST", "path": "*/orders", "times": 0},
@@ -119,6 +119,7 @@ async def test_answers_that_meet_a_full_disk_are_owned_after_a_kill(
         problems = verify(f"sqlite:///{hanging.state_dir / 'journal.db'}").problems
 
     assert "full" in degraded["trouble"]["text"]
+    assert any(text.startswith("the disk of the journal has") for text in degraded["alerts"])
     assert found["unknown"] == []
     assert attempts == {("POST", "ACCEPTED"): 2}
     assert len(hanging.orders()) == 2

@@ -3,7 +3,8 @@
 from datetime import timedelta
 
 from bot.clock import SteadyClock
-from bot.domain.message import ClockStepped, Event, StoodStill
+from bot.domain.machine import ClockStepped, StoodStill
+from bot.domain.message import Event
 from bot.runtime.time_watch import LOOK_S, TimeWatch
 from tests.test_clock import START, Machine
 
