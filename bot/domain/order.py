@@ -147,7 +147,7 @@ ORDER_MOVES: Final[Mapping[OrderState, frozenset[OrderState]]] = {
 _N = SendState
 SEND_MOVES: Final[Mapping[SendState, frozenset[SendState]]] = {
     _N.DENIED: frozenset(),
-    _N.READY: frozenset({_N.SENDING, _N.EXPIRED_LOCAL, _N.NOT_SENT}),
+    _N.READY: frozenset({_N.SENDING, _N.EXPIRED_LOCAL, _N.NOT_SENT, _N.HELD}),
     _N.EXPIRED_LOCAL: frozenset(),
     _N.SENDING: frozenset({_N.ACKED, _N.REFUSED, _N.NOT_SENT, _N.UNKNOWN, _N.HELD}),
     _N.HELD: frozenset({_N.REFUSED, _N.EXPIRED_LOCAL}),
@@ -163,7 +163,8 @@ SEND_MOVES: Final[Mapping[SendState, frozenset[SendState]]] = {
     _N.EOD_ABSENT: frozenset(),
 }
 """Allowed send moves. HELD is a place that a 403 OTP code refused for certain and that may go out
-again, checked in full, as another intent; SENDING to HELD and HELD to REFUSED is that path."""
+again, checked in full, as another intent; SENDING to HELD and HELD to REFUSED is that path. What
+was waiting to be sent then is held too, from READY."""
 
 UNRESOLVED_SENDS: Final = frozenset({_N.SENDING, _N.UNKNOWN, _N.FRESH, _N.REACHED, _N.AMBIGUOUS})
 """In these an intent's fingerprint is locked and its full size stays reserved."""

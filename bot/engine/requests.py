@@ -12,7 +12,7 @@ from bot.domain.instrument import EXCHANGE_TZ, Phase
 from bot.domain.message import PlaceOrder
 from bot.domain.order import Intent, OrderState, SendState
 from bot.domain.plan import StrategyMode
-from bot.engine import belief, gate, invariants
+from bot.engine import belief, gate, halts, invariants
 from bot.engine.orders import cancels, set_aside
 from bot.engine.risk.accounts import (
     NEVER,
@@ -54,6 +54,8 @@ def _consider_order(
         state.gate.missed += state.gate.lacks_token
         code, reason = gate.refusal(state)
         numbers = {"state": state.gate.state, "reason": reason}
+    elif (halted := halts.objection(state, strategy.plan.account)) is not None:
+        code, numbers = "HALTED", {"state": "HALTED", "reason": halted}
     elif (objection := gate.objection(strategy, side)) is not None:
         code, numbers = strategy.state.upper(), {"state": strategy.state, "reason": objection}
     elif symbol not in state.instruments:

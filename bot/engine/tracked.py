@@ -270,7 +270,7 @@ class Instance:
 class StrategyState:
     """A strategy with its instances, its switch and its counters of the day.
 
-    `limits` are the tighter of its file's and the bot's.
+    `limits` are the tighter of its file's and the bot's; `refusals` are the broker's, in a row.
     """
 
     plan: StrategyPlan
@@ -280,6 +280,7 @@ class StrategyState:
     state_by: str = ""
     state_reason: str = ""
     faults: int = 0
+    refusals: int = 0
     orders_today: int = 0
     realised_today: int = 0
     fees_today: int = 0

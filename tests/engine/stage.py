@@ -191,10 +191,14 @@ class Stage:
     def send(self, intent: Intent) -> None:
         self.handle(SendStarted(self.now, intent.intent_id))
 
-    def answer(self, intent: Intent, outcome: Outcome) -> list[Command]:
-        finished = AttemptFinished(
-            self.now, f"a-{intent.intent_id}", intent.intent_id, "?", 200, None, "", "{}", 1
-        )
+    def finished_of(self, intent: Intent) -> AttemptFinished:
+        name = intent.intent_id
+        return AttemptFinished(self.now, f"a-{name}", name, "?", 200, None, "", "{}", 1)
+
+    def answer(
+        self, intent: Intent, outcome: Outcome, finished: AttemptFinished | None = None
+    ) -> list[Command]:
+        finished = finished or self.finished_of(intent)
         return self.handle(PlaceAnswered(self.now, intent.intent_id, outcome, finished))
 
     def accept(self, intent: Intent, order_id: str = "ORD1") -> list[Command]:

@@ -128,13 +128,14 @@ def test_an_exit_asked_for_in_a_fill_that_meets_the_loss_limit_is_sent():
     assert stage.engine.reason_not_to_send(place.intent) is None
 
 
-def test_an_order_approved_before_may_still_meet_the_broker_without_a_token():
+def test_an_order_approved_before_does_not_leave_without_a_token():
     stage = Stage()
     intent = stage.working()
 
     stage.handle(TwoFactorMissing(stage.now, "OTP_SESSION_REQUIRED", "no token"))
 
-    assert stage.engine.reason_not_to_send(intent) is None
+    reason = stage.engine.reason_not_to_send(intent)
+    assert reason == "TWO_FACTOR: needs 2FA (OTP_SESSION_REQUIRED)"
 
 
 def test_an_order_in_a_symbol_that_is_halted_meanwhile_must_not_leave():

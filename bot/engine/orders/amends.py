@@ -23,7 +23,7 @@ from bot.domain.outcome import Accepted, NotSent, Refused, Resolution, Unknown
 from bot.domain.recovery import StoredAmend
 from bot.engine import gate, halts
 from bot.engine.gate import guarded
-from bot.engine.orders import cancels, doubts, sends, unknown
+from bot.engine.orders import cancels, doubts, refusals, sends, unknown
 from bot.engine.orders.asks import find_order, judge_amend
 from bot.engine.risk.codes import judged
 from bot.engine.settings import UnknownPolicy
@@ -169,6 +169,7 @@ def on_amend_answered(state: State, event: AmendAnswered) -> None:
     """Note the answer and look at the row: an amendment is what the row shows."""
     if event.finished is not None:
         state.record(event.finished)
+    refusals.note_redirect(state, event.finished)
     order_id, outcome = event.order_id, event.outcome
     intent_id = event.finished.intent_id if event.finished else None
     if isinstance(outcome, Accepted):

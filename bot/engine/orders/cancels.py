@@ -30,6 +30,7 @@ from bot.domain.outcome import Accepted, NotSent, Outcome, Refused, Unknown
 from bot.engine import gate
 from bot.engine.cancelling import CancelStage, Hindrance, TrackedCancel
 from bot.engine.gate import guarded
+from bot.engine.orders import refusals
 from bot.engine.orders.late_cancels import BY_RULE, IN_THE_APP, LATE_AFTER, is_late, name_of, tell
 from bot.engine.state import State
 from bot.engine.tracked import TrackedIntent, TrackedOrder
@@ -309,6 +310,7 @@ def on_cancel_answered(state: State, event: CancelAnswered) -> None:
     """Look at the row: what it shows is the verdict."""
     if event.finished is not None:
         state.record(event.finished)
+    refusals.note_redirect(state, event.finished)
     cancel, outcome = state.cancels.get(event.order_id), event.outcome
     if isinstance(outcome, Refused) and outcome.needs_two_factor:
         intent_id = event.finished.intent_id if event.finished else None

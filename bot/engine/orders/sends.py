@@ -21,9 +21,9 @@ from bot.domain.message import (
 )
 from bot.domain.order import Intent, OrderState, SendState
 from bot.domain.outcome import Accepted, NotSent, Refused, Unknown
-from bot.engine import belief, gate, requests
+from bot.engine import belief, gate, halts, requests
 from bot.engine.gate import ENGINE_FAULT
-from bot.engine.orders import cancels, orders, set_aside
+from bot.engine.orders import cancels, orders, refusals, set_aside
 from bot.engine.orders.merging import report_of
 from bot.engine.orders.orders import move_intent, move_unplaced
 from bot.engine.orders.unknown import ALERT_AFTER
@@ -34,21 +34,25 @@ from bot.engine.tracked import TrackedIntent
 
 TOO_MANY_REQUESTS: Final = 429
 """The quota looks before the nonce does: a copy of a place that a proxy has made may be refused
-by it while the first one went through. So the day order book is read at once, for a ghost."""
+by it while the first one went through. So the day order book is read at once, for a ghost, and the
+nonce is tried when the quota lets it."""
+NO_TOKEN: Final = gate.REFUSAL_CODES[RunState.NEEDS_2FA]
+"""How the reason begins for which an order that only lacks a token was not sent."""
 _UNANSWERED: Final = frozenset({SendState.READY, SendState.SENDING})
 
 
 def reason_not_to_send(state: State, intent: Intent) -> str | None:
     """Return why an approved order must not leave after all; None: it may.
 
-    A missing token is no reason: the broker refuses without it for certain, and what it refuses
-    is held. The others are certain only as long as nothing is sent.
+    What only lacks a token is held, as what the broker has refused for want of one is.
     """
     causes, symbol = state.gate.causes, intent.symbol
     for closing in PRIORITY:
-        if closing in causes and closing is not RunState.NEEDS_2FA:
+        if closing in causes:
             reason = causes[closing].reason
             return f"{gate.REFUSAL_CODES[closing]}{f': {reason}' if reason else ''}"
+    if (halted := halts.objection(state, intent.account)) is not None:
+        return halted
     if symbol in state.halted_symbols:
         return f"{symbol} is halted: {state.halted_symbols[symbol]}"
     held = set_aside.hold(state, intent.account, symbol, intent.side)
@@ -72,6 +76,7 @@ def on_place_answered(state: State, event: PlaceAnswered) -> None:
     """Settle the intent, or find out that only the day order book can."""
     if event.finished is not None:
         state.record(event.finished)
+    refusals.note_redirect(state, event.finished)
     tracked = state.intents.get(event.intent_id)
     if tracked is None or tracked.state not in _UNANSWERED:
         state.note("ALERT", f"an answer to {event.intent_id}, which was not waiting for one")
@@ -81,14 +86,17 @@ def on_place_answered(state: State, event: PlaceAnswered) -> None:
             report = report_of(result, tracked.sent_at or state.now)
             move_intent(state, tracked, SendState.ACKED, f"accepted as {result.order_id}")
             gate.prove(state, result.order_id, event.intent_id)
+            refusals.note_accepted(state, tracked)
             # A day order book read while the answer was under way showed the row as nobody's.
             state.index.forget_order(result.order_id)
             orders.own_order(state, tracked, report, "place")
-        case Refused() if event.outcome.needs_two_factor:
-            _hold(state, tracked, event.outcome)
+        case Refused(code, reason) if event.outcome.needs_two_factor:
+            gate.close_for_two_factor(state, code, reason, event.intent_id)
+            _hold(state, tracked, code, reason)
         case Refused(code, reason, http_status, result):
             tracked.refusal_code = code
             move_intent(state, tracked, SendState.REFUSED, f"{code} {reason}".strip())
+            refusals.note_refused(state, tracked, event.outcome)
             if result is not None and result.order_id:
                 report = report_of(result, tracked.sent_at or state.now)
                 orders.own_order(state, tracked, report, "place", code)
@@ -96,6 +104,9 @@ def on_place_answered(state: State, event: PlaceAnswered) -> None:
             _end_unplaced(state, tracked, OrderState.REJECTED, code, reason)
             if http_status == TOO_MANY_REQUESTS:
                 state.command(ReadTodaysOrders(f"quota refused {event.intent_id}"))
+                state.command(BurnNonce(event.intent_id))
+        case NotSent(reason) if reason.startswith(NO_TOKEN):
+            _hold_unsent(state, tracked, reason)
         case NotSent(reason):
             _not_sent(state, tracked, reason)
         case Unknown(reason):
@@ -148,17 +159,29 @@ def ask_after(state: State, tracked: TrackedIntent, doubt: str) -> None:
 # --------------------------------------------------------------------------------------- no token
 
 
-def _hold(state: State, tracked: TrackedIntent, outcome: Refused) -> None:
+def _hold_unsent(state: State, tracked: TrackedIntent, reason: str) -> None:
+    """The gate has closed for want of a token while the order waited for its turn."""
+    strategy = state.strategies.get(tracked.intent.strategy)
+    if strategy is None or strategy.plan.hold_2fa is None:
+        _not_sent(state, tracked, reason)
+        return
+    closed = state.gate.causes.get(RunState.NEEDS_2FA)
+    _hold(state, tracked, closed.code if closed is not None else NO_TOKEN, reason)
+    if closed is None:  # a token has come meanwhile
+        tracked.is_waiting_to_resume = True
+        _resume(state, tracked)
+
+
+def _hold(state: State, tracked: TrackedIntent, code: str, why: str) -> None:
     """A 403 OTP code is a certain refusal: hold the order for a while, or drop it."""
-    intent, code = tracked.intent, outcome.code
-    gate.close_for_two_factor(state, code, outcome.reason, intent.intent_id)
+    intent = tracked.intent
     tracked.refusal_code = code
     strategy = state.strategies.get(intent.strategy)
     hold = strategy.plan.hold_2fa if strategy else None
     if hold is None:
         reason = f"{code}: dropped, as the strategy file says"
         move_intent(state, tracked, SendState.REFUSED, reason)
-        _end_unplaced(state, tracked, OrderState.REJECTED, code, outcome.reason)
+        _end_unplaced(state, tracked, OrderState.REJECTED, code, why)
         return
     move_intent(state, tracked, SendState.HELD, f"{code}: held")
     move_unplaced(state, tracked, OrderState.REJECTED, source="place", note=code)

@@ -619,7 +619,8 @@ def test_a_missing_token_keeps_an_amendment_back():
 
     _answer(stage, Refused("OTP_SESSION_EXPIRED", "no token", 403))
 
-    assert stage.engine.reason_not_to_amend(intent.intent_id) == "TWO_FACTOR"
+    reason = stage.engine.reason_not_to_amend(intent.intent_id)
+    assert reason == "TWO_FACTOR: needs 2FA (OTP_SESSION_EXPIRED)"
 
 
 def test_an_order_that_nobody_knows_is_not_amended():

@@ -318,7 +318,8 @@ def test_a_place_refused_by_the_quota_is_looked_for_at_once_as_a_copy_may_have_p
 
     stage.answer(intent, Refused("RATE_LIMIT_EXCEEDED", "too many", 429, retry_after_s=7.0))
 
-    assert [type(one) for one in stage.done if not isinstance(one, Record)] == [ReadTodaysOrders]
+    commands = [type(one) for one in stage.done if not isinstance(one, Record)]
+    assert commands == [ReadTodaysOrders, BurnNonce]
     stage.after(1).book(report_of(intent, "ORD9"))
     assert "looks like L-0001" in stage.engine.status().halted_symbols["HPG"]
 

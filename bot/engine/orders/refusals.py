@@ -1,0 +1,91 @@
+"""What refusals say beyond the one order: three alike in a row stop what goes on being refused.
+
+An error of the order API itself (a header or field that is asked for now, a path that has moved)
+meets every order: it halts the orders of the account. A strategy whose orders the broker refuses,
+for whatever reason, is paused. An order that is redirected has met an address that is not the
+broker's. Reads and cancels go on in all cases.
+"""
+
+import re
+from typing import Final
+
+from bot.domain.entry import AttemptFinished, Number, Numbers
+from bot.domain.outcome import Refused
+from bot.engine import gate, halts
+from bot.engine.state import BY_ENGINE, State
+from bot.engine.tracked import TrackedIntent
+
+REFUSALS_MAX: Final = 3
+_OF_THE_API: Final = frozenset({400, 404, 405, 422})
+_PASSING: Final = frozenset({401, 429})
+"""The key and the quota have breakers of their own."""
+_OWN_REASON: Final = re.compile(r"-[0-9]+")
+"""The form of an order's own code, such as too little cash: the API has understood it."""
+_RESUME: Final = 'then: bot resume --reason "…"'
+
+
+def note_accepted(state: State, tracked: TrackedIntent) -> None:
+    """The order API works, and takes this strategy's orders."""
+    state.refusals.pop(tracked.intent.account, None)
+    strategy = state.strategies.get(tracked.intent.strategy)
+    if strategy is not None:
+        strategy.refusals = 0
+
+
+def note_refused(state: State, tracked: TrackedIntent, refused: Refused) -> None:
+    """Count a refusal of the API itself, or of a strategy's order."""
+    intent, status = tracked.intent, refused.http_status
+    if status in _PASSING:
+        return
+    said = f"{refused.code} {refused.reason}".strip()
+    if status in _OF_THE_API and not _OWN_REASON.fullmatch(refused.code):
+        code = f"HTTP {status} {refused.code}"
+        before, count = state.refusals.get(intent.account, ("", 0))
+        count = count + 1 if before == code else 1
+        state.refusals[intent.account] = code, count
+        if count >= REFUSALS_MAX:
+            del state.refusals[intent.account]
+            text = (
+                f"API changed? {count} orders in a row were refused with {code}: {refused.reason}"
+            )
+            _halt(state, tracked, "API_CHANGED", text, {"code": code, "said": said, "count": count})
+            return
+    else:
+        state.refusals.pop(intent.account, None)
+    strategy = state.strategies.get(intent.strategy)
+    if strategy is None:
+        return
+    strategy.refusals += 1
+    if strategy.refusals >= REFUSALS_MAX and strategy.state == gate.ON:
+        strategy.refusals = 0
+        why = f"the broker has refused {REFUSALS_MAX} of its orders in a row, the last with {said}"
+        text = (
+            f"{intent.strategy} is paused: {why}. Its open orders stay, other strategies go on. "
+            f"Look at bot orders, then: bot resume --strategy {intent.strategy}"
+        )
+        facts: dict[str, Number] = {
+            "strategy": intent.strategy,
+            "said": said,
+            "count": REFUSALS_MAX,
+        }
+        state.alert("STRATEGY_REFUSED", text, facts, symbol=intent.symbol)
+        gate.switch(state, strategy, gate.PAUSED, why, BY_ENGINE)
+
+
+def note_redirect(state: State, finished: AttemptFinished | None) -> None:
+    """An order, cancel or amendment that is answered with another address has missed the API."""
+    status = finished.http_status if finished is not None else None
+    tracked = state.intents.get(finished.intent_id) if finished is not None else None
+    if tracked is not None and status is not None and 300 <= status < 400:
+        text = (
+            f"configuration: an order was answered with a redirect (HTTP {status}), which is never "
+            "followed. Look at broker.base_url, and for a proxy or a portal in between"
+        )
+        _halt(state, tracked, "ORDER_REDIRECTED", text, {"http_status": status})
+
+
+def _halt(state: State, tracked: TrackedIntent, code: str, text: str, facts: Numbers) -> None:
+    intent = tracked.intent
+    whole = f"{text}. No order is sent any more; reads and cancels go on. Mend it, {_RESUME}"
+    state.alert(code, whole, {"intent_id": intent.intent_id, **facts}, symbol=intent.symbol)
+    halts.halt(state, halts.account_scope(intent.account), text)

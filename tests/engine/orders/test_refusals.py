@@ -1,0 +1,154 @@
+"""What refusals stop: three alike the orders of an account, three of any kind a strategy."""
+
+from dataclasses import replace
+
+import pytest
+
+from bot.domain.asked import Action, OperatorActed
+from bot.domain.entry import IntentMoved, Note, Verdict
+from bot.domain.message import BurnNonce, NonceBurnt, PlaceOrder
+from bot.domain.order import SendState
+from bot.domain.outcome import NotSent, Refused, Resolution, Unknown
+from bot.domain.recovery import Recovery
+from tests.engine.stage import ACCOUNT, DAY, Stage
+
+HEADER = Refused("400", "missing header x-new", 400)
+CASH = Refused("-100013", "not enough cash", 400)
+
+
+def _place(stage, number):
+    """Place an order that no other looks like."""
+    stage.after(70).quote()
+    places = len(stage.all(PlaceOrder))
+    stage.request(lambda s: s.buy(100 * number, limit=26_000, why="as asked"))
+    placed = stage.all(PlaceOrder)[places:]
+    return placed[0].intent if placed else None
+
+
+def _refuse(stage, *answers):
+    for number, answer in enumerate(answers, 1):
+        intent = _place(stage, number)
+        assert intent is not None
+        stage.send(intent)
+        stage.answer(intent, answer)
+
+
+def _told(stage):
+    notes = [note for note in stage.all(Note) if note.kind == "ALERT"]
+    return [note.numbers.get("alert") for note in notes]
+
+
+def test_three_refusals_of_the_api_halt_orders_and_name_what_it_misses():
+    stage = Stage()
+
+    _refuse(stage, HEADER, HEADER, HEADER)
+
+    assert _told(stage) == ["API_CHANGED"]
+    [text] = stage.engine.status().alerts
+    assert "API changed? 3 orders in a row were refused with HTTP 400 400" in text
+    assert "missing header x-new" in text
+    assert _place(stage, 9) is None
+    assert stage.decided() == (Verdict.BLOCKED, "HALTED")
+    assert stage.engine.status().strategies[0].state == "on"
+
+
+def test_orders_go_on_when_a_person_resumes_with_a_reason():
+    stage = Stage()
+    _refuse(stage, HEADER, HEADER, HEADER)
+
+    stage.handle(OperatorActed(stage.now, Action.RESUME, "the header is sent now", "operator"))
+
+    assert stage.engine.status().alerts == ()
+    assert _place(stage, 9) is not None
+
+
+def test_a_restart_keeps_what_refusals_have_halted():
+    kept = {f"account:{ACCOUNT}": "API changed?"}
+
+    stage = Stage(recovery=Recovery(DAY, halted_scopes=kept))
+
+    assert _place(stage, 1) is None
+    assert len(stage.engine.status().alerts) == 1
+
+
+@pytest.mark.parametrize("other", [CASH, replace(HEADER, code="404", http_status=404)])
+def test_refusals_of_different_kinds_do_not_add_up_for_the_account(other):
+    stage = Stage()
+
+    _refuse(stage, HEADER, HEADER, other)
+
+    assert "API_CHANGED" not in _told(stage)
+
+
+def test_three_refusals_of_its_orders_pause_a_strategy_with_the_reason():
+    stage = Stage()
+
+    _refuse(stage, CASH, CASH, CASH)
+
+    [strategy] = stage.engine.status().strategies
+    assert strategy.state == "paused"
+    assert strategy.reason.endswith("the last with -100013 not enough cash")
+    assert _told(stage) == ["STRATEGY_REFUSED"]
+
+
+def test_the_quota_and_the_key_count_against_nobody():
+    stage = Stage()
+
+    _refuse(stage, *[Refused("RATE_LIMIT_EXCEEDED", "too many", 429)] * 4)
+
+    assert (_told(stage), stage.engine.status().strategies[0].state) == ([], "on")
+
+
+def test_a_redirected_order_halts_entries_and_says_configuration():
+    stage = Stage()
+    intent = _place(stage, 1)
+    stage.send(intent)
+    outcome = Unknown("HTTP 307", 307)
+    finished = replace(stage.finished_of(intent), http_status=307)
+
+    stage.answer(intent, outcome, finished)
+
+    assert stage.last(IntentMoved).to_state is SendState.UNKNOWN
+    assert _told(stage) == ["ORDER_REDIRECTED"]
+    assert "configuration" in stage.engine.status().alerts[0]
+    assert stage.engine.reason_not_to_send(intent) is not None
+
+
+def test_the_nonce_of_an_order_refused_by_the_quota_is_tried_and_a_used_one_told_of():
+    stage = Stage()
+    intent = stage.buy()
+    stage.send(intent)
+    stage.answer(intent, Refused("RATE_LIMIT_EXCEEDED", "too many", 429))
+    assert stage.new(BurnNonce) == [BurnNonce(intent.intent_id)]
+
+    stage.handle(NonceBurnt(stage.now, intent.intent_id, Resolution.REACHED, "x", is_proved=False))
+    assert _told(stage) == []
+    stage.handle(NonceBurnt(stage.now, intent.intent_id, Resolution.REACHED, "used"))
+
+    assert _told(stage) == ["REFUSED_AND_REACHED"]
+    assert stage.last(IntentMoved).to_state is SendState.REFUSED
+
+
+def test_what_waited_to_be_sent_when_the_token_was_refused_is_held_and_not_sent():
+    stage = Stage()
+    first = stage.buy()
+    stage.after(70).quote()
+    second = replace(first, intent_id="L-0002")
+    assert stage.engine.reason_not_to_send(second) is None
+    stage.block_for_token(first)
+
+    reason = stage.engine.reason_not_to_send(second)
+
+    assert reason == "TWO_FACTOR: needs 2FA (OTP_SESSION_EXPIRED)"
+    assert stage.last(IntentMoved).to_state is SendState.HELD
+
+
+def test_an_order_kept_back_for_want_of_a_token_is_held_until_it_comes():
+    stage = Stage()
+    intent = stage.buy()
+
+    stage.answer(intent, NotSent("TWO_FACTOR: needs 2FA (OTP_SESSION_EXPIRED)"))
+
+    moves = [move.to_state for move in stage.all(IntentMoved)]
+    assert moves == [SendState.HELD, SendState.REFUSED]  # a token is there: it is asked for anew
+    assert len(stage.all(PlaceOrder)) == 2
