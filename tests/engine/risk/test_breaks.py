@@ -98,6 +98,17 @@ def test_an_account_that_is_empty_once_is_not_flat() -> None:
     assert stage.engine.status().halted_symbols == {}
 
 
+def test_reads_that_differ_from_one_another_are_certain_of_nothing() -> None:
+    stage = Stage()
+    broker = Broker(stage)
+
+    for off in (5, 7, 5, 7):
+        broker.cash = CASH - off
+        broker.read()
+
+    assert _breaks(stage) == {}
+
+
 def test_two_reads_within_five_seconds_may_be_the_same_old_answer() -> None:
     stage = Stage()
     broker = Broker(stage, cash=CASH - 5)
