@@ -189,7 +189,9 @@ def _order(row: Fields) -> str:
     )
     done = f"{row.whole('executed'):,} filled" if row.whole("executed") else "nothing filled yet"
     later = ", waits for the next session" if row.text("broker_status") == _WAITS else ""
-    return f"{row.text('order_id')} {order}, {done}{later}"
+    is_own = row.get("intent_id", "") is not None
+    elsewhere = "" if is_own else ", made elsewhere: the bot leaves it alone"
+    return f"{row.text('order_id')} {order}, {done}{later}{elsewhere}"
 
 
 def _second_factor(state: Fields) -> str:

@@ -173,3 +173,11 @@ def test_polls_that_the_quota_slows_down_are_said_with_their_numbers() -> None:
         "polls come 4.4 times less often than the files ask for: they would need 132 a minute, the "
         "quota leaves them 30"
     )
+
+
+def test_an_order_made_elsewhere_is_told_apart() -> None:
+    order = {**RUNNING["open_orders"][0], "intent_id": None}
+    lines = list(lines_of({**RUNNING, "open_orders": [order]}, WHICH))
+
+    [shown] = [each for each in lines if each.startswith("open ")]
+    assert shown.endswith("made elsewhere: the bot leaves it alone")
