@@ -373,6 +373,18 @@ def test_what_has_ended_meanwhile_is_not_cancelled_after_a_restart(changes):
     stage.pass_time(60)
 
     assert stage.all(ReadOrderToCancel) == stage.all(CancelOrder) == []
+    assert [one for one in stage.all(Note) if "was to be cancelled" in one.text] == []
+
+
+def test_nothing_is_written_to_an_order_of_an_earlier_day_that_is_not_settled_yet():
+    row, stored = _open_order(trading_date=DAY - timedelta(days=1))
+    stage = Stage(recovery=Recovery(DAY, intents=(stored,), orders=(row,)), is_open=False)
+    assert [one.order_id for one in stage.engine.status().open_orders] == ["ORD1"]
+
+    stage.handle(OperatorActed(stage.now, Action.HALT, "why", "me"))
+    stage.pass_time(60)
+
+    assert stage.all(ReadOrderToCancel) == stage.all(CancelOrder) == []
 
 
 def test_a_lost_order_that_was_to_be_cancelled_is_when_it_turns_up_after_a_restart():
