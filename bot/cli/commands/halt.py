@@ -55,9 +55,8 @@ def command(invocation: Invocation, yes: bool, reason: str) -> None:
     if found.inner("trouble"):  # it may be the journal: it is not waited for
         for order_id in still:
             write_line(f"{order_id} STILL OPEN: {whys.get(order_id) or _UNKNOWN_WHY}")
-        write_line(
-            f"{counted(len(still), 'order')} open; all: bot orders, when the trouble is over"
-        )
+        listed = ", ".join(still) or "none"
+        write_line(f"still open: {listed}; the rest: bot orders, when the trouble is over")
         return
     try:
         with open_journal(invocation) as reader:
