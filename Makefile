@@ -32,6 +32,7 @@ prove: setup
 	@env -u PYTHONDONTWRITEBYTECODE STORM_SEEDS=0-199 .venv/bin/pytest -q -n 2 \
 		--timeout 300 tests/simulation/test_storms.py
 	@.venv/bin/python -m tests.simulation.sixty_days 20 3
+	@.venv/bin/python -m tests.crash.kills 50 1
 	@.venv/bin/python -m tests.sandbox.exchange.test_sixty_days 60 4
 	@.venv/bin/python -m tests.sandbox.exchange.test_long_run 100000 4
 	@.venv/bin/python -m tests.engine.test_rulebook_agreement 100000 4

@@ -1,11 +1,12 @@
 """Judges a finished story: the bot's journal against the broker's ledger, which it never reads."""
 
-import sqlite3
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import sqlalchemy as sa
 
 from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS, SendState
 from bot.journal.verify import verify
@@ -19,24 +20,22 @@ UNSETTLED = (UNRESOLVED_SENDS | {SendState.READY, SendState.HELD}) - {SendState.
 class Outcome:
     """What is left of a story in a state directory."""
 
-    journal: Path
+    journal: str
+    """the URL of its database"""
     orders: Mapping[str, Mapping[str, Any]]
     """order id -> the last word of the broker's ledger on it"""
 
     def rows(self, query: str) -> list[dict[str, Any]]:
-        connection = sqlite3.connect(self.journal)
-        connection.row_factory = sqlite3.Row
-        try:
-            return [dict(row) for row in connection.execute(query)]
-        finally:
-            connection.close()
+        engine = sa.create_engine(self.journal, poolclass=sa.NullPool)
+        with engine.connect() as connection:
+            return [dict(row) for row in connection.execute(sa.text(query)).mappings()]
 
 
-def outcome_of(state_dir: Path) -> Outcome:
-    """Read both sides."""
+def outcome_of(state_dir: Path, journal: str | None = None) -> Outcome:
+    """Read both sides; the journal is the one in the folder unless its URL is given."""
     lines = read_ledger(state_dir / "sandbox.jsonl")
     orders = {str(line["order"]): line for line in lines if line["kind"] == "order"}
-    return Outcome(state_dir / "journal.db", orders)
+    return Outcome(journal or f"sqlite:///{state_dir / 'journal.db'}", orders)
 
 
 def faults_in(outcome: Outcome) -> Sequence[str]:
@@ -120,7 +119,7 @@ def _positions(outcome: Outcome) -> list[str]:
 
 
 def _chain(outcome: Outcome) -> list[str]:
-    report = verify(f"sqlite:///{outcome.journal}")
+    report = verify(outcome.journal)
     return [str(each) for each in report.problems]
 
 

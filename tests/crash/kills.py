@@ -1,0 +1,132 @@
+"""kill -9 at random moments of a bot under load; nothing is lost, doubled, or counted wrong.
+
+    python -m tests.crash.kills [kills] [seed] [--db sqlite|postgres]      50 kills, seed 1
+
+A plug-in trades four symbols, a person amends and cancels, answers come late or never; the process
+dies while it starts or trades, and is started again. After each 50 kills all is left to settle and
+the bot's journal is compared with the broker's ledger.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from random import Random
+from typing import Final
+
+from tests.crash.harness import BAD_WEATHER, LOOK_S, Crashing, counted, crashing, databases
+
+KILLS_OF_A_STORY: Final = 50
+EARLY: Final = 0.25
+"""How often it dies before it is up."""
+EARLY_S, LIFE_S = 0.6, 1.2
+"""How long it lives at most: started and not waited for, and once it trades."""
+
+
+@dataclass
+class Tally:
+    """What many stories came to. `points`: the last entry that a killed bot had journalled."""
+
+    kills: int = 0
+    points: Counter[str] = field(default_factory=Counter)
+    sent: Counter[str] = field(default_factory=Counter)
+    """requests in the journals, by verb and outcome"""
+    ends: Counter[str] = field(default_factory=Counter)
+    """intents in the journals, by the state in which they were left"""
+    orders: int = 0
+    problems: list[str] = field(default_factory=list)
+    ready_s: list[float] = field(default_factory=list)
+
+    def lines(self) -> Sequence[str]:
+        """The table at the end."""
+        wrong, ready = counted(self.problems), sorted(self.ready_s)
+        shares = {f"p{share}": ready[(len(ready) - 1) * share // 100] for share in (50, 99)}
+        rows = {
+            "kills": self.kills,
+            "orders at the broker": self.orders,
+            **{f"killed after {name}": count for name, count in self.points.most_common()},
+            **{f"requests {name}": count for name, count in sorted(self.sent.items())},
+            **{f"intents {name}": count for name, count in sorted(self.ends.items())},
+            **{kind: wrong[kind] for kind in ("lost", "doubled", "orphans", "wrong fills")},
+            "other problems": wrong["other"],
+            "starts that came up": len(ready),
+            **{f"ready after, {name} (s)": round(value, 2) for name, value in shares.items()},
+        }
+        return [f"{name:<36}{value:>10,}" for name, value in rows.items()]
+
+
+def kill_once(story: Crashing, dice: Random) -> str:
+    """Start the bot, kill it at a random moment; return the last entry that it has journalled."""
+    if dice.random() < EARLY:
+        story.start("--json")
+        time.sleep(dice.uniform(0, EARLY_S))
+        return _last(story.kill(), "a start")
+    story.start_up("--json")
+    ends_at = time.monotonic() + dice.uniform(0, LIFE_S)
+    while (left := ends_at - time.monotonic()) > 0:
+        if dice.random() < 0.3:
+            story.meddle(dice)
+        time.sleep(min(left, LOOK_S))
+    return _last(story.kill(), "a start")
+
+
+def kill_often(
+    kills: int, seed: int, new_journal: AbstractContextManager[str | None], tally: Tally
+) -> None:
+    """Tell one story of so many kills, and add what it came to."""
+    dice = Random(f"kills {seed}")
+    with new_journal as url, crashing(url, seed=seed, faults=BAD_WEATHER) as story:
+        story.asked.touch()
+        for _ in range(kills):
+            tally.points[kill_once(story, dice)] += 1
+            tally.kills += 1
+            _show(f"{tally.kills} kills")
+        story.come_to_rest()
+        tally.ready_s += story.ready_s
+        tally.problems += [f"seed {seed}: {each}" for each in story.judge()]
+        for row in story.rows("select verb, coalesce(outcome, 'unheard') outcome from attempts"):
+            tally.sent[f"{row['verb']} {row['outcome']}"] += 1
+        for row in story.rows("select state from intents"):
+            tally.ends[row["state"]] += 1
+        tally.orders += len(story.rows("select order_id from orders"))
+
+
+def _last(said: str, nothing: str) -> str:
+    lines = [line for line in said.splitlines() if line.endswith("}")]
+    if not lines:
+        return nothing
+    entry = json.loads(lines[-1])
+    return " ".join(filter(None, [entry["entry"], entry.get("verb"), entry.get("to_state")]))
+
+
+def _show(text: str) -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r{text}")
+        sys.stderr.flush()
+
+
+def main() -> int:
+    """Kill as often as the command line says; the exit code tells whether all was well."""
+    parser = argparse.ArgumentParser(prog="python -m tests.crash.kills")
+    parser.add_argument("kills", type=int, nargs="?", default=50)
+    parser.add_argument("seed", type=int, nargs="?", default=1)
+    parser.add_argument("--db", choices=("sqlite", "postgres"), default="sqlite")
+    asked = parser.parse_args()
+    started, tally, seed = time.monotonic(), Tally(), asked.seed
+    with databases(asked.db) as new:
+        while tally.kills < asked.kills:
+            kill_often(min(KILLS_OF_A_STORY, asked.kills - tally.kills), seed, new(), tally)
+            seed += 1
+    _show("")
+    title = f"random kills of the daemon, journal on {asked.db}, seeds {asked.seed} to {seed - 1}"
+    took = f"{time.monotonic() - started:.0f} s"
+    sys.stdout.write("\n".join((title, *tally.lines(), *tally.problems, took, "")))
+    return 1 if tally.problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
