@@ -1,11 +1,12 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test check prove figures lock setup
+.PHONY: help demo test check prove simulate figures lock setup
 
 help:
 	@echo "make demo    trades against the built-in sandbox broker"
 	@echo "make test    all tests, on loopback only"
 	@echo "make check   lint, format, types, import contracts"
 	@echo "make prove   long runs: every interleaving of a send, storms of faults and kills, many days"
+	@echo "make simulate  SEEDS=200: so many stories of faults, each from one number; SEED=7: that one"
 	@echo "make figures fails when the way to an order is half as quick as it was (bench/README.md)"
 	@echo "make lock    resolves the dependencies again into requirements.lock"
 
@@ -29,13 +30,19 @@ check: setup
 # Each run names its seed; what it counted is printed, and any disagreement ends it.
 prove: setup
 	@.venv/bin/python -W ignore -m tests.model.explore
-	@env -u PYTHONDONTWRITEBYTECODE STORM_SEEDS=0-199 .venv/bin/pytest -q -n 2 \
+	@.venv/bin/python -W ignore -m tests.simulation.simulate 200
+	@env -u PYTHONDONTWRITEBYTECODE STORM_SEEDS=0-59 .venv/bin/pytest -q -n 2 \
 		--timeout 300 tests/simulation/test_storms.py
 	@.venv/bin/python -m tests.simulation.sixty_days 20 3
 	@.venv/bin/python -m tests.crash.kills 50 1
 	@.venv/bin/python -m tests.sandbox.exchange.test_sixty_days 60 4
 	@.venv/bin/python -m tests.sandbox.exchange.test_long_run 100000 4
 	@.venv/bin/python -m tests.engine.test_rulebook_agreement 100000 4
+
+# SEEDS=200: the first so many; SEEDS=40-59: those; SEED=7: one, with all that happened in it.
+SEEDS ?= 200
+simulate: setup
+	@.venv/bin/python -W ignore -m tests.simulation.simulate $(if $(SEED),--seed $(SEED) $(LEFT_OUT),$(SEEDS))
 
 # Ratios of medians in one run: noise is far from a factor of two.
 figures: setup

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,9 @@ from bot.journal.verify import verify
 from bot.sandbox.house.ledger import read_ledger
 
 HAS_ORDER = frozenset({SendState.ACKED, SendState.MATCHED})
-UNSETTLED = (UNRESOLVED_SENDS | {SendState.READY, SendState.HELD}) - {SendState.REACHED}
+FOR_A_PERSON = frozenset({SendState.REACHED, SendState.AMBIGUOUS})
+"""Open until the day's end, or until a person says: only the broker knows more."""
+UNSETTLED = (UNRESOLVED_SENDS | {SendState.READY, SendState.HELD}) - FOR_A_PERSON
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,17 @@ class Outcome:
     """the URL of its database"""
     orders: Mapping[str, Mapping[str, Any]]
     """order id -> the last word of the broker's ledger on it"""
+    by_hand: frozenset[str] = frozenset()
+    """The orders that somebody placed elsewhere."""
+
+    def doubtful(self) -> frozenset[str]:
+        """Return the orders of which the bot has said that it cannot know whose they are."""
+        query = """
+            select order_id from orders natural join (
+                select symbol, side, quantity from intents where state = 'AMBIGUOUS'
+            ) where intent_id is null
+        """
+        return frozenset(row["order_id"] for row in self.rows(query))
 
     def rows(self, query: str) -> list[dict[str, Any]]:
         engine = sa.create_engine(self.journal, poolclass=sa.NullPool)
@@ -38,8 +51,12 @@ def outcome_of(state_dir: Path, journal: str | None = None) -> Outcome:
     return Outcome(journal or f"sqlite:///{state_dir / 'journal.db'}", orders)
 
 
-def faults_in(outcome: Outcome) -> Sequence[str]:
-    """Return everything that breaks a promise; nothing when all is well."""
+def faults_in(outcome: Outcome, *, by_hand: frozenset[str] = frozenset()) -> Sequence[str]:
+    """Return everything that breaks a promise; nothing when all is well.
+
+    `by_hand` are the orders that somebody placed elsewhere: they are shown, and nobody's.
+    """
+    outcome = replace(outcome, by_hand=by_hand)
     return [
         *_posts(outcome),
         *_ownership(outcome),
@@ -63,16 +80,22 @@ def _ownership(outcome: Outcome) -> list[str]:
     owners = {row["order_id"]: row["intent_id"] for row in rows}
     found = [f"{key} is not in the journal" for key in outcome.orders if key not in owners]
     found += [f"{key} is in no ledger" for key in owners if key not in outcome.orders]
-    found += [f"{key} has no intent" for key, intent in owners.items() if intent is None]
+    alone = {key for key, intent in owners.items() if intent is None}
+    nobodys = outcome.by_hand | outcome.doubtful()
+    found += [f"{key} has no intent" for key in sorted(alone - nobodys)]
+    found += [
+        f"{key} was placed by hand and is ours" for key in outcome.by_hand & owners.keys() - alone
+    ]
     counted = Counter(intent for intent in owners.values() if intent is not None)
     return found + [f"{key} has {count} orders" for key, count in counted.items() if count > 1]
 
 
 def _intents(outcome: Outcome) -> list[str]:
-    """Each intent that was sent is an order, or is certainly none. REACHED stays a question until
-    the day's end: its POST got past the door, and what the desk said was lost.
+    """Each intent that was sent is an order, or is certainly none, or a person was told of it:
+    its POST got past the door and no row shows it, or more rows than intents do.
     """
     found = []
+    alerts = [row["text"] for row in outcome.rows("select text from notes where kind = 'ALERT'")]
     owned = {row["intent_id"] for row in outcome.rows("select intent_id from orders")}
     for row in outcome.rows("select intent_id, state, proof from intents"):
         state, key = SendState(row["state"]), row["intent_id"]
@@ -80,6 +103,8 @@ def _intents(outcome: Outcome) -> list[str]:
             found.append(f"{key} is {state} without an order")
         if state in UNSETTLED:
             found.append(f"{key} is still {state}")
+        if state in FOR_A_PERSON and not any(key in text for text in alerts):
+            found.append(f"{key} is {state} and nobody was told")
         if state is SendState.NOT_PLACED and not row["proof"]:
             found.append(f"{key} is NOT_PLACED without a proof")
     return found
@@ -111,10 +136,11 @@ def _positions(outcome: Outcome) -> list[str]:
             "select order_id, sum(quantity) quantity, sum(amount) amount from fills group by 1"
         )
     }
+    nobodys = outcome.by_hand | outcome.doubtful()
     return [
         f"{key}: fills {sums.get(key)} of {truth['executed']}, {truth['amount']}"
         for key, truth in outcome.orders.items()
-        if sums.get(key, (0, 0)) != (truth["executed"], truth["amount"])
+        if key not in nobodys and sums.get(key, (0, 0)) != (truth["executed"], truth["amount"])
     ]
 
 

@@ -36,8 +36,10 @@ from bot.runtime.worlds.sandbox import SandboxEnvironment
 from bot.sandbox.house.ledger import read_ledger
 from bot.sandbox.sandbox import Sandbox
 from tests.simulation.oracle import faults_in, outcome_of
-from tests.simulation.test_storms import KILLED, POINTS_MAX, Trap, in_child
+from tests.simulation.simulate import in_child
+from tests.simulation.test_storms import POINTS_MAX
 from tests.simulation.weather import Weather
+from tests.simulation.world import KILLED, Trap
 from tests.story import Shown, write_project
 
 FIRST_DAY: Final = date(2026, 8, 24)

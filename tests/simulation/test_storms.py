@@ -6,27 +6,21 @@ one again, `STORM_SEEDS=0-200` many.
 """
 
 import asyncio
-import gc
 import math
 import os
-import sys
-import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from random import Random
 
 import pytest
-import sqlalchemy as sa
-from sqlalchemy.pool import Pool
 
 from bot.broker.link import AsgiApp
 from bot.config.scenario_file import load_scenario
 from bot.config.settings.load import load_settings
-from bot.engine.state import State
 from bot.runtime.activity import AllAtOnce
 from bot.runtime.inbox import BY_URGENCY
 from bot.runtime.run import run_bot
@@ -35,142 +29,27 @@ from bot.runtime.schedule import Fire, Job, Report
 from bot.runtime.worlds.environment import STEPPED, Access, Driver, EnvironmentSpec
 from bot.runtime.worlds.sandbox import wake_sandbox
 from bot.runtime.worlds.stepped import SteppedWaiter
-from bot.sandbox.library.library import Library
-from tests.engine.plain_scan import require_equal
 from tests.simulation.oracle import faults_in, outcome_of
+from tests.simulation.simulate import in_child
+from tests.simulation.traders import write_plugins
 from tests.simulation.weather import Weather
+from tests.simulation.world import DETOUR_MAX, KILLED, Scanned, Trap
 from tests.story import InProcessEnvironment, Shown, write_project
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 
 BAD_MINUTES, MINUTES = 4, 10
-KILLED = 137
 POINTS_MAX = 260
 CROWDED = 0.5
 """How often requests overlap as they do in live, instead of taking turns."""
-DETOUR_MAX = 40
-LOADED_LATE = (Library,)
-"""What a run loads when it first asks for it: here once, instead of in every child."""
-BUSY = """
-from random import Random
-
-from bot import Strategy
-
-
-class Busy(Strategy):
-    seed: int
-
-    def on_quote(self, quote):
-        if self.now.minute >= 25:
-            return
-        dice = Random(f"{self.seed}|{self.now}|{quote.symbol}")
-        roll, tick = dice.random(), 50 if quote.symbol == "HPG" else 100
-        if roll < 0.35:
-            limit = quote.last + tick * dice.randint(-3, 3)
-            self.buy(100 * dice.randint(1, 4), limit=limit, why="dice")
-        elif roll < 0.45:
-            self.close(why="dice")
-        elif roll < 0.6:
-            self.cancel(why="dice")
-"""
-"""Acts on the market alone: what seeds with an even number have."""
-EAGER = (
-    BUSY
-    + """
-
-class Eager(Busy):
-    def again(self, why):
-        if self.now.minute < 25:
-            dice = Random(f"{self.seed}|{self.now}|{self.symbol}|{why}")
-            last = self.quote.last if self.quote else 20_000
-            dice.choice([self.buy, self.sell])(100, limit=last + 100 * dice.randint(-2, 1), why=why)
-
-    def on_reject(self, rejection):
-        limit = (rejection.limit_price or 20_000) - 100
-        self.buy(rejection.quantity, limit=limit, why=f"again after {rejection.code}")
-
-    def on_fill(self, fill):
-        self.again("on_fill")
-        self.cancel(why="on_fill")
-
-    def on_start(self):
-        self.again("on_start")
-
-    def on_stop(self):
-        self.again("on_stop")
-
-    def on_session(self, phase):
-        self.again("on_session")
-
-    def on_bar(self, bar):
-        self.again("on_bar")
-
-    def on_depth(self, book):
-        self.again("on_depth")
-
-    def on_timer(self, timer):
-        self.again("on_timer")
-"""
-)
-"""Acts in every hook, and buys again whatever was refused: what odd ones have."""
+OVER = datetime(2026, 11, 19, 2, 25, tzinfo=UTC)
+"""From then on (09:25 local) no strategy acts."""
 
 
 def _seeds() -> list[int]:
     asked = os.environ.get("STORM_SEEDS", "0-9")
     first, _, last = asked.partition("-")
     return list(range(int(first), int(last or first) + 1))
-
-
-@dataclass
-class Trap:
-    """Kills the process at its `at`th step; never when `at` is 0."""
-
-    at: int
-    steps: int = 0
-
-    def step(self, *_: object) -> None:
-        self.steps += 1
-        if self.steps == self.at:
-            os._exit(KILLED)
-
-    def watch_commits(self) -> None:
-        """Step before each commit, and after it when its connection comes back."""
-        sa.event.listen(sa.Engine, "commit", self.step)
-        sa.event.listen(Pool, "checkin", self.step)
-
-    def around(self, app: AsgiApp) -> AsgiApp:
-        """Step before and after each request."""
-
-        async def stepping(*call: object) -> None:
-            self.step()
-            await app(*call)
-            self.step()
-
-        return stepping
-
-
-class Scanned:
-    """A driver that compares the engine's index with a plain scan after every event.
-
-    A run hands its engine to nobody; in a child that has one run it is the one State there is.
-    """
-
-    def __init__(self, driver: Driver) -> None:
-        self._driver = driver
-        self._states: list[State] = []
-
-    def wake_at(self, instant: datetime | None) -> None:
-        """The loop says so when it has carried out what came of an event."""
-        if not self._states:
-            # All objects would be too many: a tuple that the journal's thread is making breaks.
-            self._states = [one for one in gc.get_referrers(State) if isinstance(one, State)]
-            assert self._states, "an object refers to its class"
-        for state in self._states:
-            require_equal(state)
-        self._driver.wake_at(instant)
-
-    async def run(self, stopping: asyncio.Event) -> None:
-        await self._driver.run(stopping)
 
 
 class Stormy(InProcessEnvironment):
@@ -234,8 +113,7 @@ def _project(folder: Path, seed: int) -> Path:
         "switches": {"partial_status": dice.choice(["SENT", "MATCHED"])},
     }
     config = write_project(folder, scenario=scenario, strategies=[_strategy(seed)])
-    (folder / "strategies" / "busy.py").write_text(BUSY)
-    (folder / "strategies" / "eager.py").write_text(EAGER)
+    write_plugins(folder)
     return config
 
 
@@ -258,7 +136,7 @@ def _strategy(seed: int) -> dict[str, object]:
         "name": "busy",
         "use": "strategies/eager.py:Eager" if is_eager else "busy",
         "symbols": ["HPG", "SHS"],
-        "params": {"seed": seed},
+        "params": {"seed": seed, "until": round(OVER.timestamp())},
         "wake": {"quote": "10s", **(more if is_eager else {})},
         "order": {"size": {"shares": 100}, "type": "LIMIT", "price": "ask", "expire": "45s"},
         "limits": {"max_order_value": 500_000_000},
@@ -274,21 +152,6 @@ def _run(config: Path, trap: Trap, dice: Random) -> None:
         return Stormy(spec, trap, dice)
 
     asyncio.run(run_bot(load_settings(config), options, Shown(), make=make))
-
-
-def in_child(work: Callable[[], None]) -> int:
-    """Do it in a process of its own, which may die of it; return its exit code."""
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            work()
-            code = 0
-        except BaseException:  # noqa: BLE001 (whatever it is, only its trace leaves the child)
-            traceback.print_exc(file=sys.__stderr__)
-        finally:
-            os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 @pytest.mark.parametrize("seed", _seeds())

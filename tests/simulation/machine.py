@@ -1,0 +1,166 @@
+"""A machine that is simulated too: its time, its threads and its journal's disk.
+
+What asyncio's timers wait for takes no time: where nothing is left to do, the machine's clock goes
+on to the next timer. `bot/clock.py` reads this clock. The journal's work is done between two steps
+of the loop instead of on a thread, and a disk that hangs is work that is done later. So one seed is
+one story, and ten seconds of a deadline cost nothing.
+"""
+
+import asyncio
+import os
+import selectors
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeVar
+
+import bot.clock
+import bot.journal.journal
+from bot.clock import monotonic_s
+from bot.journal.storing import Store
+from bot.journal.thread import ENTRIES_MAX, Job, WriterThread
+
+BOOTED_S: Final = 1_000.0
+WAIT_FOR_THREADS_S: Final = 0.002
+IDLE_MAX: Final = 400
+STUCK: Final = 4
+"""The code of a process in which everything waits."""
+BACKGROUND: Final = frozenset({"MainThread", "heads"})
+"""Threads that nobody waits for. Any other has an answer to give: until then no time passes."""
+
+T = TypeVar("T")
+
+
+class MachineLoop(asyncio.SelectorEventLoop):
+    """The loop, whose time is the machine's."""
+
+    def __init__(self) -> None:
+        self.seconds = BOOTED_S
+        super().__init__(_Selector(self))
+
+    def time(self) -> float:
+        return self.seconds
+
+    def run_in_executor(
+        self, _: object, func: Callable[..., T], *args: object
+    ) -> asyncio.Future[T]:
+        """Do it at once: there are no other threads to do it meanwhile."""
+        done: asyncio.Future[T] = self.create_future()
+        try:
+            done.set_result(func(*args))
+        except Exception as error:  # noqa: BLE001 (whoever waits gets it)
+            done.set_exception(error)
+        return done
+
+
+class _Selector(selectors.DefaultSelector):
+    """Never sleeps: with nothing to do, the machine's clock goes on."""
+
+    def __init__(self, loop: MachineLoop) -> None:
+        super().__init__()
+        self._loop = loop
+        self._idle = 0
+
+    def select(self, timeout: float | None = None) -> Any:
+        found = super().select(0)
+        if found or (timeout is not None and timeout <= 0):
+            self._idle = 0
+            return found
+        others = {thread.name for thread in threading.enumerate()} - BACKGROUND
+        if others or timeout is None:
+            self._idle += not others
+            if self._idle > IDLE_MAX:
+                self._tell_who_waits()
+            return super().select(WAIT_FOR_THREADS_S)
+        self._loop.seconds += timeout
+        return found
+
+    def _tell_who_waits(self) -> None:
+        """End the process: no timer is set, and nothing will ever come."""
+        sys.stderr.write("everything waits, and nothing will come\n")
+        for task in asyncio.all_tasks(self._loop):
+            waiting: Any = task.get_coro()
+            while waiting is not None and (frame := getattr(waiting, "cr_frame", None)):
+                sys.stderr.write(f"  {frame.f_code.co_qualname} {frame.f_lineno}\n")
+                waiting = waiting.cr_await
+            sys.stderr.write(f"  for {waiting}\n")
+        sys.stderr.flush()
+        os._exit(STUCK)
+
+
+class MachineTime:
+    """Stands in for the module `time` in `bot/clock.py`."""
+
+    CLOCK_BOOTTIME = time.CLOCK_BOOTTIME
+
+    def __init__(self, loop: MachineLoop) -> None:
+        self._loop = loop
+
+    def monotonic(self) -> float:
+        return self._loop.seconds
+
+    perf_counter = monotonic
+
+    def clock_gettime_ns(self, _: int) -> int:
+        return round(self._loop.seconds * 1e9)
+
+
+class Disk(WriterThread):
+    """The journal's writer, without a thread. Until `hangs_until` (machine's time) nothing that it
+    is asked for is done.
+    """
+
+    hangs_until = 0.0
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self._jobs: deque[Job] = deque()
+        self._is_due = False
+
+    def _put(self, job: Job) -> asyncio.Future[Any]:
+        assert not self._is_closed, "the journal is closed"
+        self._is_closed = job.is_last
+        self._waiting.append(monotonic_s())
+        self._jobs.append(job)
+        if not self._is_due:
+            self._is_due = True
+            loop = asyncio.get_running_loop()
+            loop.call_at(max(loop.time(), Disk.hangs_until), self._work)
+        return job.done
+
+    def _work(self) -> None:
+        """Do what waits: writes that follow one another are one transaction."""
+        loop = asyncio.get_running_loop()
+        if loop.time() < Disk.hangs_until:
+            loop.call_at(Disk.hangs_until, self._work)
+            return
+        self._is_due = False
+        while self._jobs:
+            job = self._jobs.popleft()
+            if job.write is None:
+                self._hand_over([job], [self._outcome(job)])
+                continue
+            jobs, writes, size = [job], [job.write], job.write.size
+            while size < ENTRIES_MAX and self._jobs and self._jobs[0].write is not None:
+                more = self._jobs.popleft()
+                assert more.write is not None, "just looked at"
+                jobs.append(more)
+                writes.append(more.write)
+                size += more.write.size
+            self._hand_over(jobs, self._outcomes(writes))
+
+    def join(self, timeout_s: float) -> None:
+        """Return: there is no thread."""
+
+
+def run_on_machine(work: Coroutine[Any, Any, T]) -> T:
+    """Run it on a machine of its own; only for a process that has nothing else to do."""
+    with asyncio.Runner(loop_factory=MachineLoop) as runner:
+        loop = runner.get_loop()
+        assert isinstance(loop, MachineLoop)
+        # The one seam of time, and the one place where a thread is made that outlives a call.
+        setattr(bot.clock, "time", MachineTime(loop))  # noqa: B010
+        setattr(bot.journal.journal, "WriterThread", Disk)  # noqa: B010
+        return runner.run(work)

@@ -1,0 +1,414 @@
+"""Deterministic simulation of the whole program: one integer is one story.
+
+    make simulate SEEDS=200          seeds 0 to 199        SEEDS=40-59    those
+    make simulate SEED=7             one, with what happened in it
+
+A story is a day, or the stretch of one that something depends on, with a busy bot on a simulated
+machine against the sandbox: faults that pass and faults that stay, rows about other orders, a clock
+that is off, a disk that hangs, plug-ins that act in every hook, a person and a stranger who act,
+and kills. When all is mended the bot's journal is judged by the broker's ledger, which it never
+reads. A failure prints the command that tells it again, and the shortest list of what is needed.
+
+Left out of the hash of a story, as no seed decides it: nonces and the ids and hashes made of them,
+signing times to the millisecond and latencies, the system's date at the start.
+"""
+
+import faulthandler
+import json
+import os
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from functools import partial
+from hashlib import sha256
+from itertools import islice
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from bot.broker.errors import BrokerError
+from bot.config.problems import OperatorMistake
+from bot.config.settings.load import load_settings
+from bot.runtime.run import run_bot
+from bot.runtime.run_controls import RunOptions
+from bot.runtime.worlds.environment import EnvironmentSpec
+from bot.sandbox.house.ledger import read_ledger
+from tests.simulation.machine import STUCK, run_on_machine
+from tests.simulation.oracle import Outcome, faults_in, outcome_of
+from tests.simulation.plan import DAY, FAIR, Plan, plan_of
+from tests.simulation.traders import strategies_of, write_plugins
+from tests.simulation.world import BY_HAND, KILLED, LOADED_LATE, Simulated, Trap
+from tests.story import Shown, write_project
+
+ACCOUNT: Final = {"id": "0009000011", "cash": 900_000_000, "holdings": {"HPG": 2_000}}
+STORY_S_MAX: Final = 90
+"""A run that takes longer than this of the wall has hung."""
+FAILURES_SHOWN: Final = 3
+NO_START: Final = 3
+STARTS_MAX: Final = 60
+DOWN_S: Final = (5, 5, 30, 30, 60)
+"""How long the bot is down before it is started again; as long as systemd waits, or a person."""
+WORKERS: Final = 2
+MEMORY: Final = "/dev/shm"
+"""Where stories lie when there is such a place: a sync costs nothing there."""
+assert LOADED_LATE, "imported by those who run it in children"
+
+
+ACCEPTED: Final = {
+    "was placed by hand and is ours": "of two equal rows no client can know which is whose",
+}
+"""What a promise costs that no client of this API can keep (order safety, section 9), by its words.
+"""
+NOT_YET: Final[Mapping[str, str]] = {
+    "everything waits for ever": "an event that is told before the run has begun holds the stepped "
+    "clock, and the start waits for it to move: in the sandbox alone",
+}
+"""What is known to fail and is being mended, by its words."""
+_EXCUSED: Final = (*ACCEPTED, *NOT_YET)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of a story."""
+
+    seed: int
+    found: Sequence[str]
+    digest: str
+    struck: Counter[str]
+    """How often each kind of fault struck."""
+    lasting: int
+    """How many faults that last struck."""
+    market_s: float
+    cpu_s: float
+    kills: int
+    starts: int
+    intents: int
+    lines: Sequence[str] = field(default=(), repr=False)
+
+    @property
+    def excused(self) -> Sequence[str]:
+        """What was found and is accepted, or is not mended yet."""
+        return [each for each in self.found if any(words in each for words in _EXCUSED)]
+
+    @property
+    def faults(self) -> Sequence[str]:
+        """What breaks a promise; nothing when all is well."""
+        return [each for each in self.found if each not in self.excused]
+
+
+def run_seed(seed: int) -> Result:
+    return run_plan(plan_of(seed))
+
+
+def run_plan(plan: Plan) -> Result:
+    """Tell a story to its end and judge it."""
+    shelf = MEMORY if Path(MEMORY).is_dir() else None
+    with TemporaryDirectory(dir=shelf, prefix="story") as name:
+        folder, begun = Path(name), _cpu_s()
+        config, found = _project(folder, plan), []
+        codes = list(_live(config, plan))
+        if codes[-1] == STUCK:
+            return _stuck(plan, codes, _cpu_s() - begun)
+        if codes[-1] != 0:
+            found.append(f"run {len(codes)} ended with {codes[-1]}: {_last_words(folder)}")
+        outcome = outcome_of(folder / "state")
+        if not outcome.journal.exists():
+            raise AssertionError("\n".join(found))
+        by_hand = folder / "state" / BY_HAND
+        ids = map(json.loads, by_hand.read_text().splitlines()) if by_hand.exists() else ()
+        found += faults_in(outcome, by_hand=frozenset(ids))
+        struck, lasting = _struck(folder, plan)
+        cpu_s = _cpu_s() - begun
+        rows = list(_rows(outcome))
+        digest = sha256("\n".join(rows).encode()).hexdigest()[:16]
+        return Result(
+            seed=plan.seed,
+            found=found,
+            digest=digest,
+            struck=struck,
+            lasting=lasting,
+            market_s=plan.day.length.total_seconds(),
+            cpu_s=cpu_s,
+            kills=codes.count(KILLED),
+            starts=len(codes),
+            intents=len(outcome.rows("select intent_id from intents")),
+            lines=rows,
+        )
+
+
+def _stuck(plan: Plan, codes: Sequence[int], cpu_s: float) -> Result:
+    """A story in which nothing goes on has no end to be judged by."""
+    return Result(
+        seed=plan.seed,
+        found=["everything waits for ever"],
+        digest="",
+        struck=Counter(),
+        lasting=0,
+        market_s=0.0,
+        cpu_s=cpu_s,
+        kills=codes.count(KILLED),
+        starts=len(codes),
+        intents=0,
+    )
+
+
+def _live(config: Path, plan: Plan) -> Iterator[int]:
+    """Run the bot, and start it again for as long as it dies; give the code of each end.
+
+    A bot that finds no broker at its start ends with a word of it, and is started again as systemd
+    would.
+    """
+    dice = Random(f"lives {plan.seed}")
+    traps = [at for n, at in enumerate(plan.kills) if f"k{n}" not in plan.left_out]
+    for part in range(STARTS_MAX):
+        trap = Trap(traps.pop(0) if traps else 0)
+        down_s = dice.choice(DOWN_S) if part else 0
+        code = in_child(partial(_run, config, plan, trap, part, down_s))
+        yield code
+        if code not in {KILLED, NO_START}:
+            return
+
+
+def _project(folder: Path, plan: Plan) -> Path:
+    dice = Random(f"scenario {plan.seed}")
+    scenario = {
+        "day": DAY.isoformat(),
+        "start": plan.day.start.isoformat(),
+        "symbols": [
+            {"symbol": "HPG", "exchange": "HOSE", "reference": 27_000, "level_volume": 300},
+            {"symbol": "SHS", "exchange": "HNX", "reference": 18_500, "level_volume": 300},
+        ],
+        "quota": "PRO",
+        "seed": plan.seed,
+        "faults": plan.rules(),
+        "accounts": [ACCOUNT],
+        "switches": {"partial_status": dice.choice(["SENT", "MATCHED"])},
+    }
+    end = plan.at((plan.day.length - FAIR).total_seconds())
+    until = round(end.timestamp())
+    strategies = strategies_of(plan.seed, until=until, is_eager=plan.is_eager, pest=plan.pest)
+    config = write_project(
+        folder, scenario=scenario, strategies=strategies, risk={"allow_amend": plan.may_amend}
+    )
+    write_plugins(folder)
+    return config
+
+
+def _run(config: Path, plan: Plan, trap: Trap, part: int, down_s: int) -> None:
+    trap.watch_commits()
+    options = RunOptions(run_for=plan.day.length, answer_otp_after=timedelta(seconds=20))
+
+    def make(spec: EnvironmentSpec) -> Simulated:
+        dice = Random(f"ways {plan.seed} {part}")
+        return Simulated(spec, plan, trap, dice, timedelta(seconds=down_s))
+
+    sys.stderr = (config.parent / "words.txt").open("a")
+    faulthandler.dump_traceback_later(STORY_S_MAX, exit=True, file=sys.stderr)
+    run_on_machine(run_bot(load_settings(config), options, Shown(), make=make))
+
+
+def _cpu_s() -> float:
+    """What this process and its children have used of a core, in seconds."""
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
+
+
+def in_child(work: Callable[[], None]) -> int:
+    """Do it in a process of its own, which may die of it; return its exit code."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            work()
+            code = 0
+        except (OperatorMistake, BrokerError) as error:
+            code = NO_START
+            sys.stderr.write(f"{error}\n")
+        except BaseException:  # noqa: BLE001 (whatever it is, only its trace leaves the child)
+            traceback.print_exc(file=sys.stderr)
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def _last_words(folder: Path) -> str:
+    """Return the end of what the children said."""
+    file = folder / "words.txt"
+    return file.read_text()[-4_000:] if file.exists() else ""
+
+
+# --------------------------------------------------------------------------------- what happened
+
+
+def _struck(folder: Path, plan: Plan) -> tuple[Counter[str], int]:
+    """Count the strikes of each kind, and the faults that last among those that struck."""
+    lines = read_ledger(folder / "state" / "sandbox.jsonl")
+    last = {line["rule"]: int(str(line["struck"])) for line in lines if line["kind"] == "fault"}
+    struck: Counter[str] = Counter()
+    for rule, count in last.items():
+        struck[plan.faults[int(str(rule))].name] += count
+    return struck, sum(plan.faults[int(str(rule))].lasts for rule, count in last.items() if count)
+
+
+_TABLES: Final = {
+    "intents": "intent_id strategy symbol side quantity order_type limit_price why created_at "
+    "state state_at state_reason proof order_id follows",
+    "attempts": "seq at intent_id verb order_id outcome http_status code reason finished_at",
+    "orders": "order_id intent_id symbol side quantity price state broker_status executed_quantity "
+    "executed_amount cancelled_quantity fee tax at note",
+    "transitions": "seq at intent_id order_id from_state to_state broker_status source note",
+    "fills": "at order_id quantity price amount fee tax",
+    "decisions": "seq at strategy symbol verdict code why numbers",
+    "halts": "seq at scope from_state to_state reason by",
+    "notes": "seq at kind symbol text",
+}
+
+
+def _rows(outcome: Outcome) -> Iterator[str]:
+    """Give every row of the journal in its order, without what no seed decides."""
+    for table, columns in _TABLES.items():
+        known = {
+            row["name"] for row in outcome.rows(f"select name from pragma_table_info('{table}')")
+        }
+        names = [name for name in columns.split() if name in known]
+        for row in outcome.rows(f"select {', '.join(names)} from {table} order by rowid"):
+            yield f"{table} {json.dumps(row, ensure_ascii=False)}"
+
+
+# --------------------------------------------------------------------------------- the command
+
+
+def shrink(plan: Plan, tell: Callable[[Plan], Result] = run_plan) -> Plan:
+    """Leave out whatever is not needed for the failure: by halves, then one by one."""
+    needed = [part for part in plan.parts if part not in plan.left_out]
+    size = max(len(needed) // 2, 1)
+    while True:
+        for begin in range(0, len(needed), size):
+            smaller = plan.without(needed[begin : begin + size])
+            if tell(smaller).faults:
+                plan = smaller
+                needed = [part for part in needed if part not in plan.left_out]
+                break
+        else:
+            if size == 1:
+                return plan
+            size = max(size // 2, 1)
+
+
+def seeds_of(text: str) -> range:
+    """Read `200` (the first so many) or `40-59`."""
+    first, dash, last = text.partition("-")
+    return range(int(first), int(last) + 1) if dash else range(int(first))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Tell the stories asked for; 0 when all is well."""
+    if arguments[:1] == ["--seed"]:
+        return _tell_one(int(arguments[1]), arguments[2:])
+    seeds, begun = seeds_of(arguments[0] if arguments else "200"), time.perf_counter()
+    struck: Counter[str] = Counter()
+    excused: Counter[str] = Counter()
+    failed: list[Result] = []
+    figures = Figures()
+    for result in _each(seeds):
+        struck += result.struck
+        excused.update(words for each in result.excused for words in _EXCUSED if words in each)
+        figures.take(result)
+        if result.faults:
+            failed.append(result)
+            _say(f"seed {result.seed} FAILED: {result.faults[0][:300]}")
+        if sys.stdout.isatty():
+            _say(f"\r{figures.count} of {len(seeds)}", end="")
+    _say(f"\n{figures.words(time.perf_counter() - begun)}")
+    for name, count in sorted(struck.items()):
+        _say(f"  {name:32} {count:9,}")
+    for name, count in excused.items():
+        _say(f"  {count} x {name}: {ACCEPTED.get(name) or NOT_YET[name]}")
+    for result in failed[:FAILURES_SHOWN]:
+        _tell_failure(result)
+    return 1 if failed else 0
+
+
+def _each(seeds: range) -> Iterator[Result]:
+    """Run seeds on some processes; no more of them are under way than can be remembered."""
+    waiting = iter(seeds)
+    with ProcessPoolExecutor(WORKERS, max_tasks_per_child=None) as pool:
+        running = {pool.submit(_light, seed) for seed in islice(waiting, 4 * WORKERS)}
+        while running:
+            done = next(as_completed(running))
+            running.remove(done)
+            running |= {pool.submit(_light, seed) for seed in islice(waiting, 1)}
+            yield done.result()
+
+
+def _light(seed: int) -> Result:
+    return replace(run_seed(seed), lines=())
+
+
+@dataclass
+class Figures:
+    """What is printed of many stories."""
+
+    count: int = 0
+    market_s: float = 0.0
+    cpu_s: float = 0.0
+    kills: int = 0
+    intents: int = 0
+    least: int = 1_000_000
+    least_lasting: int = 1_000_000
+
+    def take(self, result: Result) -> None:
+        self.count += 1
+        self.market_s += result.market_s
+        self.cpu_s += result.cpu_s
+        self.kills += result.kills
+        self.intents += result.intents
+        if result.struck:
+            self.least = min(self.least, result.struck.total())
+            self.least_lasting = min(self.least_lasting, result.lasting)
+
+    def words(self, seconds: float) -> str:
+        speed = self.market_s / max(self.cpu_s, 0.001)
+        return (
+            f"{self.count:,} seeds in {seconds:.0f} s: {self.market_s / 3600:,.1f} h of market, "
+            f"{speed:,.0f} times real time a core; {self.kills:,} kills, {self.intents:,} intents; "
+            f"least faults struck in a seed {self.least}, lasting ones {self.least_lasting}"
+        )
+
+
+def _tell_one(seed: int, left_out: Sequence[str]) -> int:
+    """Tell one story with everything in it."""
+    plan = plan_of(seed).without(left_out)
+    _say(f"seed {seed}: {plan.day.name}, pest {plan.pest}, eager {plan.is_eager}")
+    _say("\n".join(f"  {plan.words(part)}" for part in plan.parts if part not in plan.left_out))
+    result = run_plan(plan)
+    _say("\n".join(result.lines))
+    _say(f"hash {result.digest}, {result.kills} kills, {result.struck.total()} faults struck")
+    _say("\n".join(f"NOT AS IT SHOULD BE {each}" for each in result.faults) or "all is well")
+    return 1 if result.faults else 0
+
+
+def _tell_failure(result: Result) -> None:
+    _say(f"\nseed {result.seed}:")
+    _say("\n".join(f"  {each}" for each in result.faults))
+    plan = shrink(plan_of(result.seed))
+    left = [part for part in plan.parts if part not in plan.left_out]
+    _say(f"  it needs no more than, on the {plan.day.name} with pest {plan.pest}:")
+    _say("\n".join(f"    {plan.words(part)}" for part in left) or "    nothing")
+    _say(f"  again: make simulate SEED={result.seed} LEFT_OUT='{' '.join(sorted(plan.left_out))}'")
+
+
+def _say(text: str, end: str = "\n") -> None:
+    sys.stdout.write(text + end)
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,75 @@
+"""Some seeds of the simulation, and that it is one; many: make simulate SEEDS=200."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from tests.simulation.plan import LASTING_FAULTS, SHORT_FAULTS, plan_of
+from tests.simulation.simulate import Result, run_seed, seeds_of, shrink
+
+pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
+
+ALIKE = 3
+"""A story with a kill in it, in a crowd."""
+
+
+@pytest.mark.parametrize("seed", [1, 3, 5, 6])
+def test_a_story_of_faults_that_stay_breaks_no_promise(seed: int) -> None:
+    result = run_seed(seed)
+
+    assert not result.faults, f"make simulate SEED={seed}\n" + "\n".join(result.faults)
+    assert result.intents
+    assert result.struck.total() >= 20
+    assert result.lasting
+
+
+def test_the_same_seed_is_the_same_story() -> None:
+    assert run_seed(ALIKE).digest == run_seed(ALIKE).digest
+
+
+def test_a_story_has_twenty_faults_and_five_that_last() -> None:
+    for seed in range(50):
+        plan = plan_of(seed)
+        assert len(plan.faults) == SHORT_FAULTS + LASTING_FAULTS >= 20
+        assert sum(fault.lasts for fault in plan.faults) == LASTING_FAULTS >= 5
+
+
+def test_what_is_left_out_changes_nothing_about_the_rest() -> None:
+    plan = plan_of(ALIKE)
+
+    smaller = plan.without(["f2", "a0"])
+
+    rules, left = plan.rules(), smaller.rules()
+    assert left[2]["match"] == {"verb": "GET", "path": "/nowhere"}
+    assert [rule for n, rule in enumerate(left) if n != 2] == rules[:2] + rules[3:]
+
+
+def test_a_failure_shrinks_to_what_it_needs() -> None:
+    def needs_two(plan) -> Result:
+        fails = not {"f3", "k0"} & plan.left_out
+        return replace(_RESULT, found=["two at once"] if fails else [])
+
+    plan = replace(plan_of(0), kills=(5,))
+
+    small = shrink(plan, needs_two)
+
+    assert [part for part in small.parts if part not in small.left_out] == ["f3", "k0"]
+
+
+def test_seeds_are_a_number_or_a_span() -> None:
+    assert (seeds_of("3"), seeds_of("40-42")) == (range(3), range(40, 43))
+
+
+_RESULT = Result(
+    seed=0,
+    found=(),
+    digest="",
+    struck=Counter(),
+    lasting=0,
+    market_s=0.0,
+    cpu_s=0.0,
+    kills=0,
+    starts=0,
+    intents=0,
+)
