@@ -66,7 +66,8 @@ class SteppedWaiter:
         try:
             await future
         except asyncio.CancelledError:
-            self._activity.begin()
+            if future.cancelled():  # else it has been woken, and counts
+                self._activity.begin()
             raise
         finally:
             await self._turn.take()
@@ -79,8 +80,8 @@ class SteppedWaiter:
         """End the waits that are over; their tasks count as under way again at once."""
         while self._waiting and self._waiting[0][0] <= now:
             _, _, future = heappop(self._waiting)
-            self._activity.begin()
             if not future.done():
+                self._activity.begin()
                 future.set_result(None)
 
 

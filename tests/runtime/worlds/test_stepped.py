@@ -144,6 +144,17 @@ async def test_a_cut_off_waiter_leaves_the_count_and_the_turn_right() -> None:
     await asyncio.wait_for(stand.turn.take(), 1)
 
 
+async def test_the_end_of_a_wait_that_was_cut_off_counts_nothing() -> None:
+    stand = Stand()
+    stand.tasks.spawn(stand.waiter.sleep_until(START + timedelta(days=1)), "for ever")
+    await stand.activity.idle()
+    await stand.tasks.drain(0.01)
+
+    stand.waiter.wake_due(START + timedelta(days=1))
+
+    assert stand.activity.is_idle
+
+
 async def test_the_walk_ends_when_told_even_while_something_is_under_way() -> None:
     stand = Stand()
     stand.activity.begin()
