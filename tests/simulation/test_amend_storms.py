@@ -24,7 +24,7 @@ from bot.runtime.worlds.environment import Access, EnvironmentSpec
 from bot.runtime.worlds.sandbox import wake_sandbox
 from tests.by_hand import Ask, tell_by_hand
 from tests.simulation.oracle import Outcome, faults_in, outcome_of
-from tests.simulation.test_storms import in_child
+from tests.simulation.simulate import in_child
 from tests.simulation.weather import Lost
 from tests.story import InProcessEnvironment, once, write_project
 
