@@ -23,7 +23,7 @@ from sqlalchemy.pool import Pool
 from bot.broker.link import AsgiApp
 from bot.clock import SimulatedClock
 from bot.config.scenario_file import load_scenario
-from bot.domain.message import ClockStepped, StoodStill
+from bot.domain.machine import ClockStepped, StoodStill
 from bot.engine.state import State
 from bot.runtime.activity import AllAtOnce, Post
 from bot.runtime.control.socket import SOCKET, control_folder
