@@ -118,7 +118,7 @@ def run_plan(plan: Plan) -> Result:
         if codes[-1] != 0:
             found.append(f"run {len(codes)} ended with {codes[-1]}: {_last_words(folder)}")
         outcome = outcome_of(folder / "state")
-        if not outcome.journal.exists():
+        if not (folder / "state" / "journal.db").exists():
             raise AssertionError("\n".join(found))
         by_hand = folder / "state" / BY_HAND
         ids = map(json.loads, by_hand.read_text().splitlines()) if by_hand.exists() else ()
