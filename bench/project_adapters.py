@@ -188,7 +188,12 @@ def write_configuration(
         "mode": "sandbox",
         "state_dir": "state",
         "broker": {"requests_per_minute": 6000, "base_url": base_url},
-        "risk": {"duplicate_window_s": 0, "max_quote_age_s": 3600, "signal_ttl_s": 60},
+        "risk": {
+            "duplicate_window_s": 0,
+            "max_quote_age_s": 3600,
+            "max_source_age_s": {"quote": 3600, "depth": 3600},
+            "signal_ttl_s": 60,
+        },
     }
     if (url := os.environ.get("P_JOURNAL")) is not None:
         facts["journal"] = {"url": url}
@@ -249,7 +254,18 @@ async def start(
         await asyncio.sleep(0.01)
     runs.Daemon, assemble.connect_broker = own, connect
     await bot.idle()
+    await believe(bot)
     return bot
+
+
+async def believe(bot: Bot) -> None:
+    """Say as an operator that the prices are right: a mock has no history that confirms them."""
+    for symbol in sorted(bot.parts.engine._state.beliefs):
+        now = bot.market.now()
+        bot.inbox.ask(OperatorActed(now, Action.RESUME, "a mock", "bench", symbol=symbol))
+        await bot.idle()
+        await bot.parts.reads.quote(symbol)
+    await bot.idle()
 
 
 def stamp_exchanges(link: Any, bot: Bot) -> None:
