@@ -223,6 +223,17 @@ class JournalHealthChanged(BrokerHealthChanged):
 
 
 @dataclass(frozen=True, slots=True)
+class ReadHealthChanged(BrokerHealthChanged):
+    """One kind of read fails again and again, or works again, whatever the others do.
+
+    `kind` is in words, as `the quote`; `about` is its symbol or exchange, empty where it has none.
+    """
+
+    kind: str
+    about: str
+
+
+@dataclass(frozen=True, slots=True)
 class ClockOffsetChanged:
     """The broker's time minus ours: worth a word, enough to stop orders, or good again."""
 
@@ -265,6 +276,7 @@ Event = (
     | TwoFactorMissing
     | BrokerHealthChanged
     | JournalHealthChanged
+    | ReadHealthChanged
     | ClockOffsetChanged
     | ClockStepped
     | StoodStill

@@ -30,6 +30,7 @@ from bot.engine import (
     invariants,
     market,
     operator,
+    reading,
     wake,
 )
 from bot.engine.comparing import Reconciliation
@@ -98,6 +99,7 @@ HANDLERS: Final[Mapping[type[Event], Callable[[State, Never], None]]] = {
     message.TwoFactorMissing: gate.on_two_factor_missing,
     message.BrokerHealthChanged: gate.on_broker_health,
     message.JournalHealthChanged: gate.on_journal_health,
+    message.ReadHealthChanged: reading.on_read_health,
     message.ClockOffsetChanged: gate.on_clock_offset,
     machine.ClockStepped: clocks.on_clock_stepped,
     machine.StoodStill: clocks.on_stood_still,

@@ -30,7 +30,16 @@ from bot.domain.message import (
     TwoFactorMissing,
 )
 from bot.domain.order import Side
-from bot.engine.state import BY_CLOCK, BY_ENGINE, BY_JOURNAL, LASTING, PRIORITY, Cause, State
+from bot.engine.state import (
+    BY_BROKER,
+    BY_CLOCK,
+    BY_ENGINE,
+    BY_JOURNAL,
+    LASTING,
+    PRIORITY,
+    Cause,
+    State,
+)
 from bot.engine.tracked import StrategyState, TrackedFault
 
 REFUSAL_CODES: Final = {
@@ -140,7 +149,7 @@ def prove(state: State, order_id: str, intent_id: str | None) -> None:
 
 def on_broker_health(state: State, event: BrokerHealthChanged) -> None:
     """No new orders while reads fail: the market and account they would meet are not known."""
-    degrade(state, "broker", event.detail, is_over=event.is_healthy)
+    degrade(state, BY_BROKER, event.detail, is_over=event.is_healthy)
 
 
 def on_journal_health(state: State, event: JournalHealthChanged) -> None:

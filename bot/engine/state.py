@@ -52,6 +52,8 @@ BY_ENGINE: Final = "engine"
 """Who closed the gate when the engine's own fault did: open orders stay, then and at a restart."""
 BY_CLOCK: Final = "clock"
 """Who closed it when our clock was too far from the broker's."""
+BY_BROKER: Final = "broker"
+"""Who closed it when no read worked."""
 BY_JOURNAL: Final = "journal"
 """Who closed it when nothing could be written."""
 
@@ -153,6 +155,7 @@ class State:
         self.next_intent_number = self.next_fill_number = 1
         self.day_order_book_asked_at: datetime | None = None
         self.machine = MachineTime()
+        self.failing_reads: dict[str, dict[str, str]] = {}
         self.checked = Checked()
         self.counts: Counter[str] = Counter()
         self.due_hooks: deque[HookCall] = deque()

@@ -9,7 +9,7 @@ from typing import Final
 from bot.domain.entry import OrderUpdated, RunState
 from bot.domain.instrument import Exchange, Phase
 from bot.domain.order import Intent, OrderState, SendState
-from bot.engine import belief, clocks, disk, halts
+from bot.engine import belief, clocks, disk, halts, reading
 from bot.engine import gate as the_gate
 from bot.engine.orders import amends, doubts, late_cancels, listing, set_aside, unknown
 from bot.engine.risk import breaks
@@ -151,6 +151,7 @@ STANDING: Final[tuple[Callable[[State], Iterable[str]], ...]] = (
     unknown.alerts,
     halts.alerts,
     the_gate.alerts,
+    reading.alerts,
     breaks.alerts,
     doubts.alerts,
     amends.alerts,

@@ -76,6 +76,7 @@ URGENCY: Final[Mapping[type[Event], Urgency]] = {
     ClosesRead: Urgency.READ,
     message.OrderRead: Urgency.READ,
     message.BrokerHealthChanged: Urgency.READ,
+    message.ReadHealthChanged: Urgency.READ,
     message.TimePassed: Urgency.READ,
     message.QuoteReceived: Urgency.MARKET,
     message.DepthReceived: Urgency.MARKET,

@@ -2,7 +2,8 @@
 failure.
 
 A failed read changes nothing in the engine's picture; three failures in a row of any reads make the
-broker unhealthy, the next success makes it healthy again.
+broker unhealthy, the next success makes it healthy again. What fails alone, again and again, is
+named by itself. The row of a single order is left out of both: the day order book shows it too.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ from datetime import date, datetime, timedelta
 from typing import Final, TypeVar
 
 from bot.broker.client import BrokerClient
-from bot.broker.errors import BrokerError
+from bot.broker.errors import BrokerError, NotNow
 from bot.clock import Clock
 from bot.domain.account import AccountSnapshot, ShareholderRight, SubAccount
 from bot.domain.instrument import EXCHANGE_TZ, Exchange
@@ -24,6 +25,7 @@ from bot.domain.message import (
     OrderRead,
     PhaseChanged,
     QuoteReceived,
+    ReadHealthChanged,
     TodaysOrdersRead,
 )
 from bot.domain.order import OrderReport
@@ -31,6 +33,12 @@ from bot.runtime.activity import Post, RightOfWay
 from bot.runtime.worlds.environment import Elapsed
 
 FAILURES_MAX: Final = 3
+BOOK: Final = "the day order book"
+ACCOUNT: Final = "the account"
+NAMED_FROM: Final = 2
+"""A read that fails so often in a row is named."""
+NAMED_AT_ONCE: Final = frozenset({BOOK, ACCOUNT})
+"""They are read three times a minute at least: a second failure would come too late."""
 ROW_TIMES_STEP: Final = timedelta(seconds=1)
 """Rows tell their time to the second."""
 MORNING: Final = timedelta(hours=8)
@@ -49,20 +57,35 @@ class Health:
         self._post = post
         self._failures = 0
         self._is_healthy = True
+        self._failing: dict[tuple[str, str], int] = {}
 
-    def succeeded(self) -> None:
-        """A read worked."""
+    def succeeded(self, kind: str = "", about: str = "") -> None:
+        """A read worked. A kind is the words for it, as `the quote`, `about` VNM."""
         self._failures = 0
+        if self._failing.pop((kind, about), 0) >= _named_from(kind):
+            news = ReadHealthChanged(self._clock.now(), True, "it works again", kind, about)
+            self._post(news)
         if not self._is_healthy:
             self._is_healthy = True
             self._post(BrokerHealthChanged(self._clock.now(), True, "reads work again"))
 
-    def failed(self, error: BrokerError) -> None:
-        """A read failed."""
+    def failed(self, error: BrokerError, kind: str, about: str = "") -> None:
+        """A read failed; one that is named already says nothing about the others."""
+        if not isinstance(error, NotNow):
+            count = self._failing[kind, about] = self._failing.get((kind, about), 0) + 1
+            if count == _named_from(kind):
+                at = self._clock.now()
+                self._post(ReadHealthChanged(at, False, error.reason, kind, about))
+            elif count > FAILURES_MAX:
+                return
         self._failures += 1
         if self._is_healthy and self._failures >= FAILURES_MAX:
             self._is_healthy = False
             self._post(BrokerHealthChanged(self._clock.now(), False, str(error)))
+
+
+def _named_from(kind: str) -> int:
+    return 1 if kind in NAMED_AT_ONCE else NAMED_FROM
 
 
 @dataclass(eq=False, slots=True)
@@ -122,10 +145,10 @@ class DayOrderBook:
         try:
             found = await self.client.todays_orders(self.account, asked_at)
         except BrokerError as error:
-            self.health.failed(error)
+            self.health.failed(error, BOOK)
             self._failure = str(error)
             return
-        self.health.succeeded()
+        self.health.succeeded(BOOK)
         self._read_s, self._failure = asked_s, ""
         day = asked_at.astimezone(EXCHANGE_TZ).date()
         if day != self._day:  # the broker may give out the ids of another day again
@@ -162,8 +185,12 @@ class Reads:
         key: str,
         ask: Callable[[datetime], Awaitable[Value]],
         event: Callable[[datetime, Value], Event],
+        named: tuple[str, str] | None,
     ) -> BrokerError | None:
-        """Ask, and post what came as an event of the time it was asked at; return a failure."""
+        """Ask, and post what came as an event of the time it was asked at; return a failure.
+
+        `named` is what a failure is counted as: its kind, and what it is about.
+        """
         if key in self._under_way:
             return None
         self._under_way.add(key)
@@ -171,10 +198,11 @@ class Reads:
         try:
             self.post(event(asked_at, await ask(asked_at)))
         except BrokerError as error:
-            self.health.failed(error)
+            if named is not None:
+                self.health.failed(error, *named)
             return error
         else:
-            self.health.succeeded()
+            self.health.succeeded(*named or ())
             return None
         finally:
             self._under_way.discard(key)
@@ -190,6 +218,7 @@ class Reads:
             f"quote {symbol}",
             lambda _: self.client.quote(symbol),
             lambda at, quote: QuoteReceived(at, quote, self.clock.now()),
+            ("the quote", symbol),
         )
 
     async def depth(self, symbol: str) -> None:
@@ -199,6 +228,7 @@ class Reads:
             f"depth {symbol}",
             lambda _: self.client.depth(symbol),
             lambda at, depth: DepthReceived(at, depth, self.clock.now()),
+            ("the depth", symbol),
         )
 
     async def phase(self, exchange: Exchange) -> None:
@@ -207,6 +237,7 @@ class Reads:
             f"phase {exchange}",
             lambda _: self.client.market_phase(exchange),
             lambda at, found: PhaseChanged(at, exchange, found.phase, found.available),
+            ("the phase", exchange.value),
         )
 
     async def order(self, order_id: str) -> None:
@@ -227,7 +258,7 @@ class Reads:
                 self.post(OrderRead(asked_at, order_id, None, is_unreadable=True))
                 raise
 
-        await self._once(key, ask, lambda at, report: OrderRead(at, order_id, report))
+        await self._once(key, ask, lambda at, report: OrderRead(at, order_id, report), None)
 
     async def account(self) -> None:
         """Poll cash and holdings."""
@@ -258,4 +289,5 @@ class Reads:
             except BrokerError:
                 return snapshot, None
 
-        return await self._once(key, ask, lambda at, found: AccountRead(at, *found))
+        named = (ACCOUNT, "")
+        return await self._once(key, ask, lambda at, found: AccountRead(at, *found), named)

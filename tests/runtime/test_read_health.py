@@ -1,0 +1,64 @@
+"""One kind of read that fails is named by itself; when all of them fail, the broker is."""
+
+from bot.broker.errors import BrokerError, RateLimited
+from bot.clock import SimulatedClock
+from bot.domain.message import BrokerHealthChanged, Event, ReadHealthChanged
+from bot.runtime.reads import ACCOUNT, BOOK, Health
+from tests.engine.stage import START
+
+FAILED = BrokerError("quote", "HTTP 500")
+
+
+def health() -> tuple[Health, list[Event]]:
+    posted: list[Event] = []
+    return Health(SimulatedClock(START), posted.append), posted
+
+
+def named(is_healthy: bool, kind: str, about: str = "") -> ReadHealthChanged:
+    return ReadHealthChanged(
+        START, is_healthy, "it works again" if is_healthy else "HTTP 500", kind, about
+    )
+
+
+def test_a_quote_that_fails_twice_while_others_work_is_named_until_it_comes() -> None:
+    judge, posted = health()
+
+    for _ in range(20):
+        judge.failed(FAILED, "the quote", "VNM")
+        judge.succeeded("the quote", "HPG")
+    judge.succeeded("the quote", "VNM")
+    judge.succeeded("the quote", "VNM")
+
+    assert posted == [named(False, "the quote", "VNM"), named(True, "the quote", "VNM")]
+
+
+def test_order_book_and_account_are_named_at_the_first_failure() -> None:
+    judge, posted = health()
+
+    judge.failed(FAILED, BOOK)
+    judge.failed(FAILED, ACCOUNT)
+    judge.succeeded(BOOK)
+
+    assert posted == [named(False, BOOK), named(False, ACCOUNT), named(True, BOOK)]
+
+
+def test_one_dead_route_does_not_make_the_broker_look_ill_again_and_again() -> None:
+    judge, posted = health()
+
+    for _ in range(20):
+        for _ in range(4):
+            judge.failed(FAILED, BOOK)
+        judge.succeeded("the quote", "HPG")
+
+    news = [type(one) for one in posted]
+    assert news == [ReadHealthChanged, BrokerHealthChanged, BrokerHealthChanged]
+
+
+def test_the_wait_for_the_quota_names_no_read() -> None:
+    judge, posted = health()
+    waits = RateLimited("quote", "the request quota is used up", START)
+
+    for _ in range(3):
+        judge.failed(waits, "the quote", "VNM")
+
+    assert [type(one) for one in posted] == [BrokerHealthChanged]
