@@ -86,7 +86,8 @@ def refusal(state: State) -> tuple[str, str]:
     """Return code and reason of a closed gate."""
     run_state = state.gate.state
     cause = state.gate.causes[run_state]
-    is_unwritten = cause.by == BY_JOURNAL or cause.code == DENIED_JOURNAL
+    is_degraded = run_state is RunState.DEGRADED  # a halt or pause taken over has the same author
+    is_unwritten = (is_degraded and cause.by == BY_JOURNAL) or cause.code == DENIED_JOURNAL
     return DENIED_JOURNAL if is_unwritten else REFUSAL_CODES[run_state], cause.reason
 
 

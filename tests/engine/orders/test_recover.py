@@ -147,6 +147,14 @@ def test_a_restart_ends_no_halt_and_no_pause(kept, state):
     assert stage.engine.status().state is state
 
 
+def test_a_pause_of_before_the_restart_is_not_told_as_a_journal_that_cannot_be_written():
+    stage = Stage(recovery=Recovery(DAY, run_state=RunState.PAUSED, run_state_reason="look first"))
+
+    stage.request(lambda s: s.buy(100, limit=27_000))
+
+    assert stage.decided() == ("BLOCKED", "PAUSED")
+
+
 def test_a_burn_of_an_earlier_run_still_counts():
     stage = _recovered(SendState.SENDING)
 
