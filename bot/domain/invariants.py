@@ -25,7 +25,10 @@ INVARIANTS: Final[Mapping[str, Invariant]] = {
     ),
     "I2": Invariant("an intent is sent by one POST, ever", "bot/engine/invariants.py"),
     "I3": Invariant("an intent has at most one open order", "bot/engine/invariants.py"),
-    "I4": Invariant("no nonce and no order of a day is stored twice", "bot/journal/tables.py"),
+    "I4": Invariant(
+        "no nonce and no order of a day is stored twice, nor is one given to two intents",
+        "bot/journal/tables.py",
+    ),
     "I5": Invariant(
         "that an order was never placed is said with its proof", "bot/engine/orders/orders.py"
     ),

@@ -260,7 +260,6 @@ class Engine:
 
 
 def _take_in(state: State, event: Event) -> None:
-    invariants.of_answer(state, event)
     handler: Callable[..., None] = HANDLERS[type(event)]
     handler(state, event)
 

@@ -33,7 +33,7 @@ from bot.domain.order import (
     SendState,
     Side,
 )
-from bot.domain.outcome import Accepted
+from bot.domain.outcome import Accepted, Refused
 from bot.engine.gate import guarded
 from bot.engine.index import fingerprint_of
 from bot.engine.risk.ledgers import expected_at
@@ -47,10 +47,13 @@ DUMPED_MAX: Final = 200
 P = ParamSpec("P")
 
 
-def of_answer(state: State, event: Event) -> None:
-    """Before an answer is taken in (I13). What raises here leaves its order unknown."""
-    if isinstance(event, PlaceAnswered) and isinstance(event.outcome, Accepted):
-        _look(state, _require_echo, state, event.intent_id, event.outcome.result)
+def of_answer(state: State, event: PlaceAnswered) -> None:
+    """Before an answer is taken in (I4, I13). What raises here leaves its order unknown."""
+    outcome, name = event.outcome, event.intent_id
+    if isinstance(outcome, Accepted | Refused) and outcome.result is not None:
+        _look(state, _require_new, state, name, outcome.result)
+    if isinstance(outcome, Accepted):
+        _look(state, _require_echo, state, name, outcome.result)
 
 
 def of_approved(state: State, strategy: StrategyState, intent: Intent) -> None:
@@ -103,6 +106,14 @@ def _holds(state: State, check: Callable[P, None], *args: P.args, **kwargs: P.kw
 
 
 # --------------------------------------------------------------------------------- what is decided
+
+
+def _require_new(state: State, intent_id: str, result: OrderResult) -> None:
+    """An order of ours would be lost if another one took its id."""
+    order = state.orders.get(state.chains.first(result.order_id))
+    if order is not None and order.row.trading_date == state.trading_date:
+        found = f"the answer to {intent_id} has {result.order_id}, which is {order.name}'s"
+        require(order.row.intent_id in {None, intent_id}, "I4", found)
 
 
 def _require_echo(state: State, intent_id: str, result: OrderResult) -> None:

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from bot.domain.asked import Action, CancelAsked, OperatorActed
-from bot.domain.entry import IntentMoved, Note, RunState
+from bot.domain.entry import AttemptFinished, IntentMoved, Note, RunState
 from bot.domain.errors import Fault
 from bot.domain.invariants import INVARIANTS, InvariantBroken
 from bot.domain.message import AccountRead, AmendOrder, CancelOrder, PlaceOrder, TimePassed
 from bot.domain.order import Intent, SendState, Side
-from bot.domain.outcome import Accepted
+from bot.domain.outcome import Accepted, Outcome, Refused
 from bot.engine import invariants
 from bot.engine.gate import guarded
 from bot.engine.state import State
@@ -100,6 +100,23 @@ def test_i3_a_second_open_order_of_an_intent_is_seen():
     look(stage)
 
     assert "I3" in broken(stage)
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_i4_an_answer_with_the_id_of_another_order_of_ours_takes_nothing_from_it(is_refused):
+    stage, state = staged()
+    first = stage.working()
+    stage.after(1).book(report_of(first, executed=100, remaining=0, status="MATCHED_ALL"))
+    second = stage.buy(200, 26_000)
+    stage.send(second)
+
+    result = result_of(second, "ORD1")
+    outcome: Outcome = Refused("-5", "no", 200, result) if is_refused else Accepted(result)
+    stage.answer(second, outcome)
+
+    assert broken(stage) == ["I4"]
+    assert state.orders["ORD1"].row.intent_id == first.intent_id
+    assert state.intents[second.intent_id].state is SendState.UNKNOWN
 
 
 def test_i5_a_verdict_without_its_proof_is_seen():
@@ -226,6 +243,7 @@ def test_i13_an_answer_that_repeats_another_order_leaves_ours_unknown(changed):
     assert broken(stage) == ["I13"]
     assert state.intents[intent.intent_id].state is SendState.UNKNOWN
     assert dict(state.orders) == {}
+    assert stage.all(AttemptFinished) == [stage.finished_of(intent)]
 
 
 def test_i19_shares_that_nobody_has_compared_are_seen():

@@ -23,7 +23,12 @@ from bot.engine.gate import IllegalMove
 from bot.engine.orders import cancels, doubts
 from bot.engine.orders.doubts import Trust
 from bot.engine.orders.merging import merged
-from bot.engine.risk.accounts import add_external, add_flow, pause_after_loss
+from bot.engine.risk.accounts import (
+    add_external,
+    add_flow,
+    pause_after_loss,
+    take_back_external,
+)
 from bot.engine.state import State
 from bot.engine.tracked import (
     Instance,
@@ -138,6 +143,29 @@ def own_order(
         order.row = replace(row, state=OrderState.ACCEPTED, broker_status=status)
         _record(state, order.row, row.state, report, source)
     cancels.sweep(state, order)
+
+
+def claim(state: State, report: OrderReport) -> OrderReport:
+    """An order that counted as nobody's is ours: forget it as that, with what it has moved. Return
+    its row with all that was known to be executed, which a row of before may not show.
+    """
+    order = state.orders.get(report.order_id)
+    if order is None:
+        return report
+    known = order.row
+    take_back_external(state, known)
+    state.index.forget_order(report.order_id)
+    more = known.executed_quantity - report.executed_quantity
+    if more <= 0 or order.is_own:
+        return report
+    executed, amount = known.executed_quantity, known.executed_amount
+    return replace(
+        report,
+        executed_quantity=executed,
+        executed_amount=amount,
+        average_price=amount // executed,
+        remaining_quantity=max(0, report.remaining_quantity - more),
+    )
 
 
 def external_order(state: State, report: OrderReport, note: str) -> None:

@@ -21,7 +21,7 @@ from bot.domain.message import (
 )
 from bot.domain.order import Intent, OrderState, SendState
 from bot.domain.outcome import Accepted, NotSent, Refused, Unknown
-from bot.engine import belief, gate, halts, requests
+from bot.engine import belief, gate, halts, invariants, requests
 from bot.engine.gate import ENGINE_FAULT
 from bot.engine.orders import cancels, orders, refusals, set_aside
 from bot.engine.orders.merging import report_of
@@ -76,6 +76,7 @@ def on_place_answered(state: State, event: PlaceAnswered) -> None:
     """Settle the intent, or find out that only the day order book can."""
     if event.finished is not None:
         state.record(event.finished)
+    invariants.of_answer(state, event)
     refusals.note_redirect(state, event.finished)
     tracked = state.intents.get(event.intent_id)
     if tracked is None or tracked.state not in _UNANSWERED:
@@ -88,8 +89,7 @@ def on_place_answered(state: State, event: PlaceAnswered) -> None:
             gate.prove(state, result.order_id, event.intent_id)
             refusals.note_accepted(state, tracked)
             # A day order book read while the answer was under way showed the row as nobody's.
-            state.index.forget_order(result.order_id)
-            orders.own_order(state, tracked, report, "place")
+            orders.own_order(state, tracked, orders.claim(state, report), "place")
         case Refused(code, reason) if event.outcome.needs_two_factor:
             gate.close_for_two_factor(state, code, reason, event.intent_id)
             _hold(state, tracked, code, reason)
@@ -99,7 +99,7 @@ def on_place_answered(state: State, event: PlaceAnswered) -> None:
             refusals.note_refused(state, tracked, event.outcome)
             if result is not None and result.order_id:
                 report = report_of(result, tracked.sent_at or state.now)
-                orders.own_order(state, tracked, report, "place", code)
+                orders.own_order(state, tracked, orders.claim(state, report), "place", code)
                 return
             _end_unplaced(state, tracked, OrderState.REJECTED, code, reason)
             if http_status == TOO_MANY_REQUESTS:

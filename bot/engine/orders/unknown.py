@@ -156,6 +156,8 @@ def match(state: State, event: TodaysOrdersRead, rows: Sequence[OrderReport]) ->
             continue
         if tracked.sent_at is None or event.requested_at <= tracked.sent_at:
             continue
+        if any(is_alike(state, tracked, row) for row in rows):
+            continue  # its row is there, and could not be dealt with
         tracked.absent_reads += 1
         waited, reads = event.requested_at - tracked.sent_at, tracked.absent_reads
         is_over = waited > state.settings.horizon and reads >= state.settings.absent_reads

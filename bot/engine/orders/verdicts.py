@@ -10,7 +10,7 @@ from typing import Final
 from bot.domain.asked import VerdictAsked
 from bot.domain.entry import CheckResult, Decision, Verdict
 from bot.domain.order import OrderReport, SendState
-from bot.engine.orders import unknown
+from bot.engine.orders import orders, unknown
 from bot.engine.orders.question_words import facts_of, order_words
 from bot.engine.risk.codes import judged
 from bot.engine.state import State
@@ -40,7 +40,7 @@ def on_verdict_asked(state: State, event: VerdictAsked) -> None:
     if row is None:
         unknown.release(state, tracked, SendState.NOT_PLACED, "never placed", proof=said)
     else:
-        state.index.forget_order(row.order_id)  # it was nobody's so far
+        row = orders.claim(state, row)  # it was nobody's so far
         unknown.take_over(state, tracked, row, f"{row.order_id}, {said}")
 
 

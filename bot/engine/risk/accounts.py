@@ -6,7 +6,7 @@ place whose outcome is unknown, is reserved at its full open size and worst pric
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from typing import Final
 
@@ -139,10 +139,7 @@ def add_flow(state: State, fill: Fill) -> None:
     """Remember what a fill moves until the broker's own numbers contain it."""
     flow = flow_of(state, fill, state.trading_date)
     if flow is not None:
-        state.flows.add(flow)
-        # Before the first base the fill waits: the broker's numbers will contain it.
-        ledger = state.ledgers.get(flow.account)
-        (state.early_flows if ledger is None else ledger.flows).append(flow)
+        _add(state, flow)
 
 
 def add_external(state: State, before: OrderUpdated | None, row: OrderUpdated) -> None:
@@ -151,9 +148,31 @@ def add_external(state: State, before: OrderUpdated | None, row: OrderUpdated) -
     quantity, amount = row.executed_quantity - executed, row.executed_amount - amount
     if row.intent_id is not None or quantity <= 0:
         return
-    flow = _flow(state, row, quantity, amount)
+    _add(state, _flow(state, row, quantity, amount))
+
+
+def take_back_external(state: State, row: OrderUpdated) -> None:
+    """Take back what an order has moved that counted as somebody else's and is ours: its own fills
+    tell it from here on.
+    """
+    if row.intent_id is not None or not row.executed_quantity:
+        return
+    flow = _flow(state, row, row.executed_quantity, row.executed_amount)
+    back = replace(
+        flow,
+        at=state.now,
+        cash_out=-flow.cash_out,
+        cash_in=-flow.cash_in,
+        shares_out=-flow.shares_out,
+        shares_in=-flow.shares_in,
+    )
+    _add(state, back)
+
+
+def _add(state: State, flow: Flow) -> None:
     state.flows.add(flow)
-    ledger = state.ledgers.get(row.account)
+    # Before the first base the fill waits: the broker's numbers will contain it.
+    ledger = state.ledgers.get(flow.account)
     (state.early_flows if ledger is None else ledger.flows).append(flow)
 
 

@@ -9,7 +9,7 @@ from bot.domain.entry import Decision, Fill, IntentMoved, Note, Verdict
 from bot.domain.message import NonceBurnt
 from bot.domain.order import SendState, Side
 from bot.domain.outcome import Resolution, Unknown
-from tests.engine.stage import START, Stage, report_of
+from tests.engine.stage import RULEBOOK, START, Stage, report_of
 from tests.rows import every_row
 
 
@@ -149,3 +149,35 @@ def test_a_verdict_is_given_once(order_id):
 
     assert check is not None
     assert check.code == "VERDICT_OPEN"
+
+
+@every_row("cash_read", [False, True])
+def test_what_a_row_has_traded_counts_once_when_it_is_said_to_be_ours(cash_read):
+    stage = Stage()
+    intent = _lost(stage)
+    rows = report_of(intent, "ORD1"), report_of(intent, "ORD2", executed=100)
+    stage.after(1).book(*rows)
+    stage.cash -= 2_700_000 + RULEBOOK.fee(2_700_000)
+    if cash_read:
+        stage.after(1).account(100)
+
+    _say(stage, "ORD2")
+    for _ in range(2):
+        stage.after(10).book(*rows)
+        stage.after(1).account(100)
+
+    assert [note.text for note in stage.all(Note) if note.numbers.get("alert") == "BREAK"] == []
+    assert stage.engine.reconciliation().breaks == ()
+
+
+def test_a_row_of_before_does_not_take_back_what_was_seen_executed_when_it_is_said_to_be_ours():
+    stage = Stage()
+    intent = _lost(stage)
+    rows = [report_of(intent, name, executed=50) for name in ("ORD1", "ORD2")]
+    stage.after(1).book(*rows)
+    stage.after(1).book(rows[0], report_of(intent, "ORD2", executed=20))
+
+    _say(stage, "ORD2")
+
+    assert stage.last(Fill).quantity == 50
+    assert stage.entries_of_order("ORD2").executed_quantity == 50
