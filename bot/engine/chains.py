@@ -209,6 +209,7 @@ class Chains:
             change.keeps_id = True  # from now on under this one
             chain.total = row.quantity if change.is_of_price else change.new
         chain.since, chain.matched = now, (row.executed_quantity, row.executed_amount)
+        order.shown.rows = ()  # a new id's status follows none: held for a phase, it may wait again
         chain.ids.append(report.order_id)
         self._first[report.order_id] = first
 

@@ -299,6 +299,37 @@ def test_a_former_id_that_the_broker_has_forgotten_counts_with_what_was_known():
     assert _counted(stage) == (600, 300, 300 * PRICE)
 
 
+def _alerts(stage):
+    return [one.text for one in stage.all(Note) if one.kind == "ALERT"]
+
+
+@pytest.mark.parametrize("quantity", [300, 500])
+def test_a_new_id_that_is_filled_at_once_shows_what_was_asked_for(quantity):
+    stage, row, new = _renamed(executed=200)
+    stage.row(replace(_ended(row), status="CANCELLED", state=OrderState.CANCELLED))
+    shown = replace(new, quantity=quantity, executed_quantity=quantity, remaining_quantity=0)
+    amount = quantity * 26_900 if quantity == 300 else 200 * PRICE + 300 * 26_900
+    full = replace(shown, executed_amount=amount, average_price=amount // quantity)
+
+    stage.after(1).book(_ended(row), replace(full, status="MATCHED_ALL", state=OrderState.FILLED))
+
+    order = stage.entries_of_order()
+    assert (order.state, order.quantity, order.price) == (OrderState.FILLED, 500, 26_900)
+    assert _counted(stage) == (500, 500, 200 * PRICE + 300 * 26_900)
+    assert _alerts(stage) == []
+
+
+def test_a_new_id_that_waits_for_a_phase_is_no_old_row():
+    stage, row, new = _renamed()
+    waits = replace(new, status="WAITING_TO_SEND")
+
+    stage.after(1).book(_ended(row), waits)
+
+    order = stage.entries_of_order()
+    assert (order.broker_status, order.price) == ("WAITING_TO_SEND", 26_900)
+    assert _alerts(stage) == []
+
+
 @pytest.mark.parametrize("restarts", [True, False])
 def test_an_amended_order_is_amended_again(restarts):
     stage, row = _resized()
