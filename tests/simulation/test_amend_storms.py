@@ -1,8 +1,8 @@
 """Seeded stories of one order that is amended again and again, judged by the ledger.
 
 Twelve modes: the id stays, or is new and its count goes on or begins at zero; the order is matched
-meanwhile or not; answers to PUTs are heard or lost on either way. `AMEND_SEEDS=7 pytest …` tells
-one again, `0-199` many.
+meanwhile or not; answers to PUTs are heard or lost on either way. Each is told to its end, and with
+kills. `AMEND_SEEDS=7 pytest …` tells one again, `0-199` many.
 """
 
 import asyncio
@@ -20,12 +20,15 @@ from typing import Any
 import pytest
 
 from bot.config.scenario_file import load_scenario
+from bot.runtime.state_dir import LEDGER
 from bot.runtime.worlds.environment import Access, EnvironmentSpec
 from bot.runtime.worlds.sandbox import wake_sandbox
+from bot.sandbox.house.ledger import begun_at, resumed_at
 from tests.by_hand import Ask, tell_by_hand
 from tests.simulation.oracle import Outcome, faults_in, outcome_of
 from tests.simulation.simulate import in_child
 from tests.simulation.weather import Lost
+from tests.simulation.world import KILLED, Trap
 from tests.story import InProcessEnvironment, once, write_project
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
@@ -38,26 +41,28 @@ IDS: Mapping[str, Mapping[str, str]] = {
 MODES = list(itertools.product(IDS, ("matched", "unmatched"), ("heard", "lost")))
 MINUTES = 4
 ASKS = 6
+KILLS_MAX = 3
+POINTS_MAX = 260
 NEAR, FAR = 27_000, 25_500
 
 
 def _seeds() -> list[int]:
-    first, _, last = os.environ.get("AMEND_SEEDS", "0-1").partition("-")
+    first, _, last = os.environ.get("AMEND_SEEDS", "0").partition("-")
     return list(range(int(first), int(last or first) + 1))
 
 
 class Amended(InProcessEnvironment):
-    """The sandbox behind a line that loses PUTs and their answers."""
+    """The sandbox behind a line that loses PUTs and their answers, and a trap."""
 
-    def __init__(self, spec: EnvironmentSpec, dice: Random, *, loses: bool) -> None:
+    def __init__(self, spec: EnvironmentSpec, dice: Random, trap: Trap, *, loses: bool) -> None:
         script = load_scenario(spec.loaded.settings.sandbox.scenario, spec.loaded.base_dir)
         super().__init__(*wake_sandbox(spec, script), spec)
-        self._dice, self._loses = dice, loses
+        self._dice, self._trap, self._loses = dice, trap, loses
 
     async def open(self, stack: AsyncExitStack, /) -> Access:
         access = await super().open(stack)
         assert access.app is not None
-        return replace(access, app=self._losing(access.app))
+        return replace(access, app=self._trap.around(self._losing(access.app)))
 
     def _losing(self, app: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
         async def losing(scope: Mapping[str, Any], receive: Any, send: Any) -> None:
@@ -107,8 +112,18 @@ def _project(folder: Path, seed: int, ids: str, matching: str) -> tuple[Path, li
     return config, asks
 
 
-def _tell(config: Path, asks: list[Ask], make: Callable[[EnvironmentSpec], Amended]) -> None:
-    asyncio.run(tell_by_hand(config, *asks, minutes=MINUTES, place_in=make, may_fault=True))
+def _tell(config: Path, asks: list[Ask], trap: Trap, dice: Random, *, loses: bool) -> None:
+    """Tell the story on from where it was cut off; what was asked until then was heard or not."""
+    trap.watch_commits()
+    ledger = config.parent / "state" / LEDGER
+    begun = begun_at(ledger)
+    past = (resumed_at(ledger) or begun) - begun if begun else timedelta()
+    left = [Ask(one.after - past, one.request) for one in asks if one.after > past]
+
+    def make(spec: EnvironmentSpec) -> Amended:
+        return Amended(spec, dice, trap, loses=loses)
+
+    asyncio.run(tell_by_hand(config, *left, minutes=MINUTES, place_in=make, may_fault=True))
 
 
 def _wrong(outcome: Outcome) -> list[str]:
@@ -122,18 +137,23 @@ def _wrong(outcome: Outcome) -> list[str]:
     return found + [f"{one['scope']} halted: {one['reason']}" for one in halts]
 
 
+@pytest.mark.parametrize("is_killed", [False, True], ids=["whole", "killed"])
 @pytest.mark.parametrize(("ids", "matching", "answers"), MODES)
 @pytest.mark.parametrize("seed", _seeds())
 def test_an_order_that_is_amended_counts_as_the_brokers_ledger(
-    tmp_path: Path, seed: int, ids: str, matching: str, answers: str
+    tmp_path: Path, seed: int, ids: str, matching: str, answers: str, is_killed: bool
 ) -> None:
     config, asks = _project(tmp_path, seed, ids, matching)
-    dice = Random(f"line {seed} {ids} {matching} {answers}")
-    make = partial(Amended, dice=dice, loses=answers == "lost")
+    mode = f"{seed} {ids} {matching} {answers}"
+    dice, code = Random(f"kills {mode}"), KILLED
+    points = [dice.randint(1, POINTS_MAX) for _ in range(dice.randint(1, KILLS_MAX))]
+    for part, at in enumerate([*(points if is_killed else []), 0]):
+        line, trap = Random(f"line {mode} {part}"), Trap(at)
+        code = in_child(partial(_tell, config, asks, trap, line, loses=answers == "lost"))
+        assert code in {KILLED, 0} if at else code == 0
+        if code == 0:
+            break
 
-    code = in_child(lambda: _tell(config, asks, make))
-
-    assert code == 0
     outcome = outcome_of(tmp_path / "state")
     assert _wrong(outcome) == []
-    assert outcome.rows("select * from attempts where verb = 'PUT'")
+    assert is_killed or outcome.rows("select * from attempts where verb = 'PUT'")
