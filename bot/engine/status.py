@@ -11,7 +11,7 @@ from bot.domain.instrument import Exchange, Phase
 from bot.domain.order import Intent, OrderState, SendState
 from bot.engine import belief, clocks, disk, halts, reading
 from bot.engine import gate as the_gate
-from bot.engine.orders import amends, doubts, late_cancels, listing, set_aside, unknown
+from bot.engine.orders import amends, doubts, late_cancels, listing, set_aside, successors, unknown
 from bot.engine.risk import breaks
 from bot.engine.risk.accounts import day_result, unrealised
 from bot.engine.seen import DepthSeen, QuoteSeen
@@ -155,6 +155,7 @@ STANDING: Final[tuple[Callable[[State], Iterable[str]], ...]] = (
     breaks.alerts,
     doubts.alerts,
     amends.alerts,
+    successors.alerts,
     listing.alerts,
     set_aside.alerts,
     belief.alerts,

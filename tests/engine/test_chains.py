@@ -373,6 +373,124 @@ def test_an_order_whose_newest_id_has_ended_works_on_under_an_older_one():
     assert stage.engine._state.orders["ORD1"].is_open
 
 
+# --------------------------------------------------------------------------- a row without a root
+
+
+def _rootless(new, **changes):
+    return replace(new, order_id="ORD9", root_order_id="ORD9", **changes)
+
+
+def _codes(stage):
+    notes = [one for one in stage.all(Note) if one.kind == "ALERT"]
+    return [note.numbers.get("alert") for note in notes]
+
+
+@pytest.mark.parametrize("root", ["", "ORD9"])
+def test_a_row_without_a_root_that_fits_an_amendment_may_be_the_order(root):
+    stage, row, new = _renamed(executed=200)
+
+    stage.after(1).book(_ended(row), replace(_rootless(new), root_order_id=root))
+
+    assert _codes(stage) == ["AMEND_AMBIGUOUS"]
+    [said] = _alerts(stage)
+    assert "ORD9, BUY 500 HPG at 26,900" in said
+    assert "may be that order under a new id" in said
+    assert "L-0001 (ORD1)" in said
+    assert stage.engine.status().alerts == (said,)
+    theirs = stage.entries_of_order("ORD9")
+    assert (theirs.intent_id, theirs.note) == (None, "may be amended ORD1")
+    assert stage.entries_of_order("ORD1").state is OrderState.PENDING_REPLACE
+
+
+FITS = [
+    ({"total": 600}, {"quantity": 600, "executed": 200}, True),
+    ({"total": 600}, {"quantity": 400}, True),
+    ({"total": 600}, {"quantity": 100}, True),  # 300 more were matched during the modify
+    ({"total": 600}, {"quantity": 99}, False),
+    ({"total": 600}, {"quantity": 401}, False),
+    ({"total": 600}, {"quantity": 400, "price": 26_900}, False),
+    ({"total": 400}, {"quantity": 200}, True),
+    ({"total": 400}, {"quantity": 300}, False),
+]
+
+
+@pytest.mark.parametrize(("asked", "shown", "is_like"), FITS)
+def test_what_fits_is_the_new_total_or_what_was_open_of_it(asked, shown, is_like):
+    stage, row = _resized(**asked)
+    like = _rootless(_later(row, 9, **shown))
+
+    stage.after(1).book(_ended(row), replace(like, price=shown.get("price", PRICE)))
+
+    assert _codes(stage) == ["AMEND_AMBIGUOUS"] * is_like
+
+
+@pytest.mark.parametrize("changes", [{"price": 26_950}, {"account": "120C999999.1"}])
+def test_a_row_that_shows_something_else_is_somebody_elses(changes):
+    stage, row, new = _renamed()
+
+    stage.after(1).book(row, _rootless(new, **changes))
+
+    assert _codes(stage) == []
+    assert stage.entries_of_order("ORD9").note == "not placed here"
+
+
+def test_after_the_verdict_a_row_that_fits_is_somebody_elses():
+    stage, row, new = _renamed()
+    stage.row(replace(row, price=26_900))
+
+    stage.after(1).book(replace(row, price=26_900), _rootless(new))
+
+    assert _codes(stage) == []
+
+
+def test_a_verdict_under_the_own_id_says_that_the_other_row_is_not_ours():
+    stage, row, new = _renamed()
+    stage.after(1).book(row, _rootless(new))
+    shown = stage.engine.status().alerts
+
+    stage.row(replace(row, price=26_900))
+
+    assert shown
+    assert stage.engine.status().alerts == ()
+    assert stage.entries_of_order("ORD9").note == "not placed here"
+
+
+def test_when_the_old_id_has_ended_the_row_that_fits_is_named_for_good():
+    stage, row, new = _renamed()
+    stage.after(1).book(_ended(row), _rootless(new))
+
+    stage.after(120).book(_ended(row), _rootless(new))
+
+    assert stage.entries_of_order("ORD1").state is OrderState.CANCELLED
+    [said] = stage.engine.status().alerts
+    assert "ORD9" in said
+    restarted = Stage(
+        settings=ON, recovery=Recovery(DAY, 2, orders=(stage.entries_of_order("ORD9"),))
+    )
+    [again] = restarted.engine.status().alerts
+    assert "ORD9" in again
+
+
+def test_a_halt_names_what_it_does_not_cancel():
+    stage, row, new = _renamed()
+    stage.after(1).book(_ended(row), _rootless(new))
+
+    stage.handle(OperatorActed(stage.now, Action.HALT, "by hand", "operator"))
+
+    assert _codes(stage).count("CANCEL_LEAVES") == 1
+    assert "ORD9" in _alerts(stage)[-1]
+    assert "ORD9" not in {one.order_id for one in stage.all(CancelOrder)}
+
+
+def test_a_cancel_names_what_it_does_not_reach():
+    stage, row, new = _renamed()
+    stage.after(1).book(row, _rootless(new))
+
+    stage.handle(CancelAsked(stage.now, "ORD1", "operator", "by hand"))
+
+    assert _codes(stage) == ["AMEND_AMBIGUOUS", "CANCEL_LEAVES"]
+
+
 # ------------------------------------------------------------------------------------- the others
 
 

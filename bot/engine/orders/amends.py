@@ -23,7 +23,7 @@ from bot.domain.outcome import Accepted, NotSent, Refused, Resolution, Unknown
 from bot.domain.recovery import StoredAmend
 from bot.engine import gate, halts
 from bot.engine.gate import guarded
-from bot.engine.orders import cancels, doubts, refusals, sends, unknown
+from bot.engine.orders import cancels, doubts, refusals, sends, successors, unknown
 from bot.engine.orders.asks import find_order, judge_amend
 from bot.engine.risk.codes import judged
 from bot.engine.settings import UnknownPolicy
@@ -268,6 +268,8 @@ def _end(
         _move(state, order, to, f"{_words(amend)}: {amend.text}")
     if order.poll is not None:
         order.poll = state.first_poll()
+    if verdict is not AmendVerdict.ENDED:
+        successors.settle(state, order)
     if verdict is AmendVerdict.DONE and not code:
         return  # the order's own row says it all
     change: Numbers = {"old": amend.old, "new": amend.new, "verdict": verdict, "code": amend.code}

@@ -30,7 +30,7 @@ from bot.domain.outcome import Accepted, NotSent, Outcome, Refused, Unknown
 from bot.engine import gate
 from bot.engine.cancelling import CancelStage, Hindrance, TrackedCancel
 from bot.engine.gate import guarded
-from bot.engine.orders import refusals
+from bot.engine.orders import refusals, successors
 from bot.engine.orders.late_cancels import BY_RULE, IN_THE_APP, LATE_AFTER, is_late, name_of, tell
 from bot.engine.state import State
 from bot.engine.tracked import TrackedIntent, TrackedOrder
@@ -62,6 +62,7 @@ def request(state: State, order: TrackedOrder, reason: str) -> None:
     if not order.is_open or not order.is_own or row.order_id in state.cancels:
         return
     _begin(state, order, reason)
+    successors.tell_left(state, reason, row.order_id)
     state.record(
         Decision(
             at=state.now,
@@ -95,6 +96,8 @@ def request_all(state: State, reason: str, strategy: str | None = None) -> None:
     for order in state.open_orders():
         if strategy in {None, order.row.strategy}:
             request(state, order, reason)
+    if strategy is None:
+        successors.tell_left(state, reason)
 
 
 def _wish(state: State, tracked: TrackedIntent, reason: str) -> None:

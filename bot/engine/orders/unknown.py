@@ -25,7 +25,7 @@ from bot.domain.order import ORDER_TYPES, OrderReport, OrderState, OrderType, Se
 from bot.domain.outcome import Resolution
 from bot.engine import halts
 from bot.engine.gate import guarded
-from bot.engine.orders import orders, set_aside
+from bot.engine.orders import orders, set_aside, successors
 from bot.engine.orders.merging import parts_of
 from bot.engine.orders.orders import move_intent, move_unplaced
 from bot.engine.orders.question_words import facts_of, order_words, question_text, time_words
@@ -303,13 +303,18 @@ def candidates(state: State, tracked: TrackedIntent) -> list[str]:
 
 def adopt(state: State, row: OrderReport) -> None:
     """Count an order of somebody else. One that looks like an order of ours that is dead by all
-    that was known halts its symbol, whatever that order died of once its bytes may have left.
+    that was known halts its symbol, whatever that order died of once its bytes may have left. One
+    that shows what an amendment under way asked for may be ours.
     """
     look = row.account, row.trading_date, row.symbol, row.side, row.quantity
     dead = state.index.not_placed.of(look)
     ghost = next((tracked for tracked in dead if is_alike(state, tracked, row)), None)
     if ghost is None:
-        orders.external_order(state, row, "not placed here")
+        ours = successors.predecessor_of(state, row)
+        note = successors.note_for(ours) if ours else "not placed here"
+        orders.external_order(state, row, note)
+        if ours is not None and state.orders[row.order_id].is_open:
+            successors.tell(state, ours, state.orders[row.order_id].row)
         return
     intent, looks = ghost.intent, f"looks like {ghost.intent.intent_id}"
     orders.external_order(state, row, looks)
