@@ -140,6 +140,29 @@ class Chains:
         chain = self._of.get(first)
         return tuple(chain.ids) if chain is not None else (first,)
 
+    def later_ids(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the ids of each order after its first one, the oldest first."""
+        return {first: tuple(chain.ids[1:]) for first, chain in self._of.items()}
+
+    def ended(
+        self, first: str, reports: Mapping[str, OrderReport], now: datetime
+    ) -> OrderReport | None:
+        """Return how an order of an earlier day ended, by what the history says of each of its ids;
+        None where one is missing that matters: a count that goes on needs no other.
+        """
+        chain = self._of.get(first)
+        if chain is None:
+            return reports.get(first)
+        for order_id in chain.ids:
+            if order_id in reports:
+                self.keep(reports[order_id])
+        newest = chain.ids[-1]
+        if newest not in reports or chain.current != newest:
+            return None
+        whole = chain.whole(now)
+        is_by_itself = whole is chain.rows[newest]
+        return whole if is_by_itself or not chain.unread else None
+
     def forget_all_but(self, kept: Container[str]) -> None:
         """Forget the others: an id means its order on its own day only."""
         self._of = {first: chain for first, chain in self._of.items() if first in kept}

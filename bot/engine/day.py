@@ -81,9 +81,8 @@ def _end_earlier_days(state: State, reports: tuple[OrderReport, ...]) -> None:
     by_id = {report.order_id: report for report in reports}
     for order in left_open(state):
         row = order.row
-        where, report = f"{row.order_id} of an earlier day", by_id.get(row.order_id)
-        if len(state.chains.ids(row.order_id)) > 1:
-            report = None  # the history tells of its first id alone: what the later ones matched
+        where = f"{row.order_id} of an earlier day"
+        report = state.chains.ended(row.order_id, by_id, state.now)
         is_taken = report is not None and guarded(
             state, where, orders.apply, state, order, report, "detail"
         )

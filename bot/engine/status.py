@@ -131,6 +131,7 @@ class BotStatus:
     strategies: tuple[StrategyStatus, ...]
     positions: tuple[PositionStatus, ...]
     open_orders: tuple[OrderUpdated, ...]
+    later_ids: Mapping[str, tuple[str, ...]]
     cancels: tuple[CancelStatus, ...]
     amends: tuple[AmendStatus, ...]
     held: tuple[HeldOrder, ...]
@@ -185,6 +186,7 @@ def status_of(state: State) -> BotStatus:
         strategies=tuple(strategies),
         positions=tuple(_positions(state)),
         open_orders=tuple(order.row for order in state.open_orders()),
+        later_ids=state.chains.later_ids(),
         cancels=tuple(_cancels(state)),
         amends=tuple(_amend(each) for each in state.amends.values()),
         held=tuple(

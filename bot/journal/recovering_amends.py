@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import sqlalchemy as sa
 
 from bot.domain.entry import AttemptStarted
-from bot.domain.order import OrderState
+from bot.domain.order import TERMINAL_STATES, OrderState
 from bot.domain.recovery import StoredAmend
 from bot.journal import tables
 from bot.journal.encoding import made
@@ -53,15 +53,17 @@ def unsettled_amends(connection: sa.Connection, day: str) -> Iterator[StoredAmen
 
 
 def later_ids(connection: sa.Connection, day: str) -> dict[str, tuple[str, ...]]:
-    """The ids that today's orders were shown under after their first one, the oldest first."""
-    is_todays = _ORDERS.c.trading_date == day
-    first = connection.execute(sa.select(sa.func.min(_ORDERS.c.seq)).where(is_todays)).scalar()
+    """The ids that orders of today, and those that an earlier day left open, were shown under after
+    their first one, the oldest first.
+    """
+    is_meant = (_ORDERS.c.trading_date == day) | _ORDERS.c.state.not_in(TERMINAL_STATES)
+    first = connection.execute(sa.select(sa.func.min(_ORDERS.c.seq)).where(is_meant)).scalar()
     if first is None:
         return {}
     shown = (
         sa.select(_ORDERS.c.order_id, _RESULTS.c.order_id.label("later"))
         .join(_RESULTS, _RESULTS.c.intent_id == _ORDERS.c.intent_id)
-        .where(is_todays, _RESULTS.c.seq > first, _RESULTS.c.order_id != _ORDERS.c.order_id)
+        .where(is_meant, _RESULTS.c.seq > first, _RESULTS.c.order_id != _ORDERS.c.order_id)
         .group_by(_ORDERS.c.order_id, _RESULTS.c.order_id)
         .order_by(sa.func.min(_RESULTS.c.seq))
     )

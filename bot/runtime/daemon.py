@@ -48,6 +48,7 @@ from bot.runtime.closes import Closes
 from bot.runtime.commits import Commits
 from bot.runtime.day_start import DayStart
 from bot.runtime.disk_watch import DiskWatch
+from bot.runtime.earlier_days import KnownOrders
 from bot.runtime.feeds import Feeds, PollWatch
 from bot.runtime.fence import Fence
 from bot.runtime.inbox import Inbox
@@ -243,9 +244,10 @@ class Daemon:
 
     async def _begin(self) -> None:
         """Go on from the journal, and read all that a run begins with."""
-        parts, orders = self._parts, self._recovery.orders
+        parts = self._parts
+        known = KnownOrders(self._recovery.orders, self._recovery.later_ids)
         parts.inbox.post(Recovered(parts.environment.market.now(), self._recovery))
-        self._instruments = dict(await self._day_start.after_start(orders))
+        self._instruments = dict(await self._day_start.after_start(known))
         parts.second_factor.report()
         self._day_start.reconciled()
         parts.inbox.rank(parts.environment.pace.ranking)
@@ -315,7 +317,9 @@ class Daemon:
         parts = self._parts
         parts.inbox.post(TradingDayStarted(due, due.astimezone(EXCHANGE_TZ).date()))
         parts.second_factor.report()
-        parts.tasks.spawn(self._day_start.after_night(parts.engine.status().open_orders), "the day")
+        status = parts.engine.status()
+        known = KnownOrders(status.open_orders, status.later_ids)
+        parts.tasks.spawn(self._day_start.after_night(known), "the day")
 
     def _end_day(self, due: datetime) -> None:
         self._parts.inbox.post(TradingDayEnded(due, due.astimezone(EXCHANGE_TZ).date()))

@@ -8,7 +8,7 @@ may be open, so the bot stays, cancels and listens; nothing is sent before all o
 halted. A start reads the market, too; what orders need comes first.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -19,7 +19,7 @@ from bot.clock import Clock
 from bot.config.strategies.load import UnknownSymbols
 from bot.domain.account import SubAccount
 from bot.domain.days import EarlierOrdersRead
-from bot.domain.entry import Note, OrderUpdated
+from bot.domain.entry import Note
 from bot.domain.instrument import EXCHANGE_TZ, Instrument
 from bot.domain.message import (
     InstrumentsRead,
@@ -33,7 +33,7 @@ from bot.domain.quote import Quote
 from bot.runtime.activity import Post
 from bot.runtime.assemble import unreachable
 from bot.runtime.closes import Closes
-from bot.runtime.earlier_days import earlier_ends, left_open
+from bot.runtime.earlier_days import KnownOrders, earlier_ends, left_open
 from bot.runtime.pulse import quote_note
 from bot.runtime.reads import DayOrderBook, Reads
 from bot.runtime.starting import BrokerRetry
@@ -59,13 +59,13 @@ class DayStart:
     listed: Mapping[str, Instrument]
     closes: Closes
 
-    async def after_start(self, orders: Iterable[OrderUpdated]) -> Mapping[str, Instrument]:
+    async def after_start(self, known: KnownOrders) -> Mapping[str, Instrument]:
         """Read all that a run begins with; return its instruments, by their symbols.
 
         Raises OperatorMistake where nothing is open and the broker does not answer.
         """
         try:
-            await self._orders_and_account(orders)
+            await self._orders_and_account(known)
             quotes = await self._quotes()
         except BrokerError as error:
             raise unreachable(error) from error
@@ -81,12 +81,12 @@ class DayStart:
             self.post(Noted(at, quote_note(quote, at)))
         return instruments
 
-    async def after_night(self, orders: Iterable[OrderUpdated]) -> None:
+    async def after_night(self, known: KnownOrders) -> None:
         """Read what a day begins with in a bot that runs, for as long as it takes."""
         is_read = False
         while not is_read:
             try:
-                await self._orders_and_account(orders)
+                await self._orders_and_account(known)
                 is_read = True
             except BrokerError as error:
                 self.retry.tell(f"the broker refuses the reads of a new day ({error})", REFUSED_S)
@@ -99,14 +99,15 @@ class DayStart:
         """Say that all has been read."""
         self.post(Reconciled(self.market.now()))
 
-    async def _orders_and_account(self, orders: Iterable[OrderUpdated]) -> None:
-        self.post(EarlierOrdersRead(self.market.now(), await self._earlier(orders)))
+    async def _orders_and_account(self, known: KnownOrders) -> None:
+        self.post(EarlierOrdersRead(self.market.now(), await self._earlier(known)))
         await self.retry.ask(self.day_order_book.read_first)
         await self.retry.ask(self.reads.account_first)
 
-    async def _earlier(self, orders: Iterable[OrderUpdated]) -> tuple[OrderReport, ...]:
+    async def _earlier(self, known: KnownOrders) -> tuple[OrderReport, ...]:
         now = self.market.now()
-        left = left_open(orders, self.account, now.astimezone(EXCHANGE_TZ).date())
+        today = now.astimezone(EXCHANGE_TZ).date()
+        left = left_open(known, self.account, today)
         if not left:
             return ()
         ask = partial(earlier_ends, self.client, self.account, left, now=now)

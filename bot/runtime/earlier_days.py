@@ -1,10 +1,12 @@
 """How orders ended that a day before today's has left open, while no bot ran or while one did.
 
-Today's day order book does not list them; the order history does. What it says is merged before
+Today's day order book does not list them; the order history does, under each of their ids. What it
+says is merged before
 their day is closed, so that a fill of the hours in which no bot ran is a fill in the journal too.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime
 
 from bot.broker.client import BrokerClient
@@ -18,17 +20,26 @@ from bot.protocol.strict_json import compact
 from bot.protocol.values.account import PastOrder
 
 
-def left_open(
-    rows: Iterable[OrderUpdated], account: SubAccount, today: date
-) -> dict[str, OrderUpdated]:
-    """Return, by their ids, our own orders of an account that are open and of an earlier day."""
+@dataclass(frozen=True, slots=True)
+class KnownOrders:
+    """Orders as the bot has them; `later_ids` are those that they had after the first, by that."""
+
+    rows: Iterable[OrderUpdated]
+    later_ids: Mapping[str, Sequence[str]]
+
+
+def left_open(known: KnownOrders, account: SubAccount, today: date) -> dict[str, OrderUpdated]:
+    """Return our own orders of an account that are open and of an earlier day, by every id that
+    they have had.
+    """
     return {
-        row.order_id: row
-        for row in rows
+        order_id: row
+        for row in known.rows
         if row.intent_id is not None
         and row.account == account.extended_id
         and row.trading_date < today
         and row.state not in TERMINAL_STATES
+        for order_id in (row.order_id, *known.later_ids.get(row.order_id, ()))
     }
 
 
@@ -68,7 +79,7 @@ def _report_of(row: OrderUpdated | None, past: PastOrder, now: datetime) -> Orde
     }
     quantity = past.quantity or row.quantity
     return OrderReport(
-        order_id=row.order_id,
+        order_id=past.order_id,
         root_order_id=row.order_id,
         account=row.account,
         trading_date=row.trading_date,

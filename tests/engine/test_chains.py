@@ -539,15 +539,63 @@ def test_an_id_that_is_given_out_again_on_another_day_is_another_order():
     assert stage.engine.status().amends == ()
 
 
-def test_the_history_of_a_first_id_alone_does_not_end_an_amended_order():
-    stage, row = _resized()
-    stage.after(1).book(_ended(row), _later(row, 1, quantity=400))
-    past = replace(_ended(row), state=OrderState.CANCELLED, status="CANCELLED")
-
+def _next_day(stage, *past):
     stage.after(86_400).handle(TradingDayStarted(stage.now, DAY + timedelta(days=1)))
-    stage.handle(EarlierOrdersRead(stage.now, (past,)))
+    ends = tuple(replace(one, requested_at=stage.now) for one in past)
+    stage.handle(EarlierOrdersRead(stage.now, ends))
+    return stage.entries_of_order()
 
-    assert stage.entries_of_order().state is OrderState.EXPIRED
+
+def _reborn(stage):
+    """The engine of a new start, whose journal knows the order and its second id."""
+    later = {"ORD1": ("ORD1-1",)}
+    orders = (stage.entries_of_order(),)
+    return Stage(settings=ON, recovery=Recovery(DAY, 2, orders=orders, later_ids=later))
+
+
+def _lapsed(row, executed):
+    return replace(_ended(row, executed), state=OrderState.EXPIRED, status="EXPIRED")
+
+
+@pytest.mark.parametrize("restarts", [True, False])
+@pytest.mark.parametrize("is_restarted", [True, False])
+def test_the_history_of_every_id_ends_an_amended_order(restarts, is_restarted):
+    stage, row = _resized()
+    new = _later(row, 1, quantity=400 if restarts else 600, executed=0 if restarts else 200)
+    stage.after(1).book(_ended(row), new)
+    stage.row(new, "ORD1-1")
+    if is_restarted:
+        stage = _reborn(stage)
+
+    order = _next_day(stage, _ended(row), _lapsed(new, 150 if restarts else 350))
+
+    assert (order.state, order.quantity) == (OrderState.EXPIRED, 600)
+    assert (order.executed_quantity, order.executed_amount) == (350, 350 * PRICE)
+    assert not stage.engine.status().halted_symbols
+
+
+def test_a_count_that_went_on_needs_no_other_id_in_the_history():
+    stage, row = _resized()
+    new = _later(row, 1, quantity=600, executed=200)
+    stage.after(1).book(new)
+    stage = _reborn(stage)
+
+    order = _next_day(stage, _lapsed(new, 350))
+
+    assert (order.state, order.executed_quantity) == (OrderState.EXPIRED, 350)
+    assert not stage.engine.status().halted_symbols
+
+
+@pytest.mark.parametrize("told", [0, 1])
+def test_one_id_alone_in_the_history_does_not_end_an_amended_order(told):
+    stage, row = _resized()
+    new = _later(row, 1, quantity=400)
+    stage.after(1).book(_ended(row), new)
+    stage = _reborn(stage)
+
+    order = _next_day(stage, (_ended(row), _lapsed(new, 150))[told])
+
+    assert (order.state, order.executed_quantity) == (OrderState.EXPIRED, 200)
     assert "HPG" in stage.engine.status().halted_symbols
 
 

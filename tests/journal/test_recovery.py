@@ -261,6 +261,8 @@ async def test_the_ids_that_amendments_gave_come_back_in_their_order(journal: Jo
     await journal.write(shown)
 
     assert (await journal.recover(DAY)).later_ids == {story.order_id: ("ORD9", "ORD5")}
+    assert (await journal.recover(NEXT_DAY)).later_ids == {story.order_id: ("ORD9", "ORD5")}
+    await journal.write([but(story.accepted, state=OrderState.CANCELLED)])
     assert (await journal.recover(NEXT_DAY)).later_ids == {}
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bot.domain.entry import OrderUpdated
 from bot.domain.order import OrderReport, OrderState
-from bot.runtime.earlier_days import earlier_ends, left_open
+from bot.runtime.earlier_days import KnownOrders, earlier_ends, left_open
 from tests.staging import DAY, Stage, intent, scenario, set_stage
 
 NIGHT = timedelta(hours=23)
@@ -41,8 +41,9 @@ async def left_overnight(
     return stage, row
 
 
-async def ends_of(stage: Stage, row: OrderUpdated) -> tuple[OrderReport, ...]:
-    left = left_open([row], stage.account, DAY + timedelta(days=1))
+async def ends_of(stage: Stage, row: OrderUpdated, *later: str) -> tuple[OrderReport, ...]:
+    known = KnownOrders([row], {row.order_id: later})
+    left = left_open(known, stage.account, DAY + timedelta(days=1))
     return await earlier_ends(stage.broker.client, stage.account, left, now=stage.clock.now())
 
 
@@ -97,4 +98,22 @@ async def test_a_row_that_does_not_say_what_was_executed_is_not_taken_for_nothin
     found = await ends_of(stage, row)
 
     assert found == ()
+    await stage.strike()
+
+
+async def test_every_id_of_a_renamed_order_is_looked_up(tmp_path: Path, sqlite_url: str) -> None:
+    figures = {"symbol": "HPG", "order_status": "SENT", "order_quantity": 100}
+    rows = [
+        {**figures, "order_id": order_id, "execute_quantity": executed}
+        for order_id, executed in (("ORD10000001-1", 60), ("ORD10000001", 40), ("ORD7", 10))
+    ]
+    body = json.dumps({"error_code": "0", "result": {"data": rows}})
+    match = {"verb": "GET", "path": "/trading/sub-accounts/*/orders*", "times": 0}
+    fault = {"match": match, "action": {"do": "status", "status": 200, "body": body}}
+    stage, row = await left_overnight(tmp_path, sqlite_url, limit_price=ABOVE, faults=[fault])
+
+    found = await ends_of(stage, row, "ORD10000001-1")
+
+    told = {each.order_id: each.executed_quantity for each in found}
+    assert told == {"ORD10000001-1": 60, "ORD10000001": 40}
     await stage.strike()

@@ -102,6 +102,14 @@ class DayOrderBook:
         """Return the orders of all accounts and days, oldest first."""
         return tuple(self._orders.values())
 
+    def rows(self) -> tuple[OrderRecord, ...]:
+        """Return what each id of every order shows, oldest first, as that id counts it."""
+        return tuple(
+            each.as_counted()
+            for order in self._orders.values()
+            for each in (*self._former.get(order.order_id, ()), order)
+        )
+
     def find(self, order_id: str) -> OrderRecord | None:
         """Return what an id names, of any account and day, else None: the row of a former id has
         ended, though the order works on under its newest.

@@ -138,7 +138,7 @@ class AccountAnswers:
         switches = self.house.scenario.switches
         found = [
             order
-            for order in reversed(self.house.day_order_book.every())
+            for order in reversed(self.house.day_order_book.rows())
             if order.account.id == script.id
             and first <= local_day(order.placed_at) <= last
             and not order.is_hidden(asked.at)
@@ -149,6 +149,7 @@ class AccountAnswers:
         page = [
             order.row(
                 values.PastOrder,
+                order_id=order.shown_id,
                 account_id=order.account.extended_id,
                 transaction_date=local_day(order.placed_at),
                 status=order.status(switches),
