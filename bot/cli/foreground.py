@@ -20,6 +20,7 @@ from bot.cli.code_prompt import CodePrompt
 from bot.cli.command import Invocation
 from bot.cli.rows import fields_of
 from bot.cli.show import cut, is_attended, say, steer, wants_color, width, write_json, write_line
+from bot.cli.telling.languages import ENGLISH
 from bot.cli.telling.narrator import Narrator
 from bot.cli.telling.wording import LINE_MAX
 from bot.domain.entry import Entry
@@ -48,7 +49,7 @@ def run_in_foreground(invocation: Invocation, loaded: "Loaded", options: "RunOpt
     # All of the daemon: imported by a run, not by the help page of one.
     from bot.runtime.run import run_bot
 
-    screen = TerminalScreen(invocation, loaded.settings.mode)
+    screen = TerminalScreen(invocation, loaded.settings.mode, loaded.settings.language)
     prompt = CodePrompt(partial(write_line, err=True) if invocation.quiet else screen.talk)
     if options.answer_otp_after is None and is_attended(invocation):
         options = replace(options, ask_code=prompt)
@@ -78,10 +79,10 @@ def with_free_port(invocation: Invocation, loaded: "Loaded") -> "Loaded":
 class TerminalScreen:
     """Shows one run. `mode` is the word of the status line."""
 
-    def __init__(self, invocation: Invocation, mode: str) -> None:
+    def __init__(self, invocation: Invocation, mode: str, language: str = ENGLISH) -> None:
         self._invocation = invocation
         self._mode = mode
-        self._narrator = Narrator()
+        self._narrator = Narrator(language)
         self._is_colored = wants_color(invocation, sys.stdout)
         is_hidden = invocation.json or invocation.quiet or not wants_color(invocation, sys.stderr)
         is_terminal = sys.stdout.isatty() and sys.stderr.isatty()

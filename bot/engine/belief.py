@@ -33,6 +33,7 @@ from bot.engine.findings import (
 )
 from bot.engine.seen import LONG_AGO, PhaseSeen
 from bot.engine.state import State
+from bot.engine.watched import Standing
 
 GOOD_ANSWERS: Final = 3
 """So many in a row, and what was held is believed again."""
@@ -213,10 +214,9 @@ def _hold(
         return
     held.is_told = True
     symbol = belief.symbol
-    facts = {"source": source.name, "kind": kind, **finding.numbers}
     text = f"{symbol}: {_words(source, held)}. {_follows(state, symbol)}"
-    about = f"{symbol} {source.name} {kind}"
-    state.alert("HELD_DATA", text, {**facts, "reason": finding.text}, about=about, symbol=symbol)
+    about, facts = f"{symbol} {source.name} {kind}", _facts(state, symbol, source.name, finding)
+    state.alert("HELD_DATA", text, facts, about=about, symbol=symbol)
 
 
 def _release(state: State, belief: Belief, source: Source, why: str) -> None:
@@ -270,7 +270,7 @@ def doubt(state: State, symbol: str) -> tuple[str, Figures] | None:
     return None
 
 
-def alerts(state: State) -> Iterator[str]:
+def alerts(state: State) -> Iterator[Standing]:
     """Yield what is held now, and what follows from it."""
     for symbol in sorted(state.beliefs):
         for source in state.beliefs[symbol].sources:
@@ -278,7 +278,15 @@ def alerts(state: State) -> Iterator[str]:
                 since = f"{source.held.since.astimezone(EXCHANGE_TZ):%H:%M:%S}"
                 count = f"{source.held.count:,} held since {since}"
                 words = f"{_words(source, source.held)} ({count})"
-                yield f"{symbol}: {words}. {_follows(state, symbol)}"
+                facts = _facts(state, symbol, source.name, source.held.finding)
+                text = f"{symbol}: {words}. {_follows(state, symbol)}"
+                yield Standing("HELD_DATA", text, facts)
+
+
+def _facts(state: State, symbol: str, source: str, finding: Finding) -> Numbers:
+    do_exits = state.settings.exit_on_held_data
+    facts = {"symbol": symbol, "source": source, "kind": finding.kind, **finding.numbers}
+    return {**facts, "reason": finding.text, "do_exits_leave": do_exits, "good": GOOD_ANSWERS}
 
 
 def _words(source: Source, held: Held) -> str:

@@ -8,6 +8,7 @@ account were read again, by a request that began after it.
 
 from collections.abc import Iterable
 
+from bot.domain.entry import Numbers
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.machine import ClockStepped, StoodStill
 from bot.domain.message import (
@@ -19,7 +20,7 @@ from bot.domain.message import (
 )
 from bot.engine import gate
 from bot.engine.state import State
-from bot.engine.watched import Standstill
+from bot.engine.watched import Standing, Standstill
 
 STANDSTILL = "standstill"
 """Who keeps orders back meanwhile."""
@@ -29,8 +30,8 @@ def on_clock_stepped(state: State, event: ClockStepped) -> None:
     """Say which clock the bot goes by."""
     state.machine.wall_is_ahead_by = event.ahead
     if event.ahead:
-        ahead_s = round(event.ahead.total_seconds(), 1)
-        state.alert("CLOCK_STEPPED", _stepped(state), {"ahead_s": ahead_s, "now": _local(state)})
+        told = _stepped(state)
+        state.alert(told.code, told.text, told.facts)
     else:
         state.note("RESUME", "the machine's clock agrees with the bot's again")
 
@@ -77,20 +78,22 @@ def advance(state: State) -> None:
         state.command(ReadAccount("after a standstill"))
 
 
-def alerts(state: State) -> Iterable[str]:
+def alerts(state: State) -> Iterable[Standing]:
     """Return that the machine's clock is not the one that the bot goes by, while it is so."""
     return [_stepped(state)] if state.machine.wall_is_ahead_by else []
 
 
-def _stepped(state: State) -> str:
+def _stepped(state: State) -> Standing:
     ahead_s = state.machine.wall_is_ahead_by.total_seconds()
     back_or_on = "ahead" if ahead_s > 0 else "back"
-    return (
+    text = (
         f"the machine's clock was set {back_or_on} by {abs(ahead_s):.1f} s. The bot goes on by the "
         f"time that it started with ({_local(state)} now): orders, polls and signatures do not "
         "notice. If the new time is the right one, restart the bot when the market is closed; else "
         "set the machine's clock right: timedatectl"
     )
+    facts: Numbers = {"ahead_s": round(ahead_s, 1), "now": _local(state)}
+    return Standing("CLOCK_STEPPED", text, facts)
 
 
 def _local(state: State) -> str:

@@ -42,7 +42,7 @@ def on_trading_day(state: State, event: TradingDayStarted) -> None:
         state.reconciling.closing_since = None
         text = f"{state.trading_date} was not compared with the broker after its close"
         facts = {"day": state.trading_date.isoformat()}
-        advice = "no good answer came. It is compared now, before the new day begins"
+        advice = "no good answer came. It is compared now, before the new day begins. Nothing to do"
         state.alert("DAY_NOT_COMPARED", f"{text}: {advice}", facts)
     belief.begin_day(state, ended=state.trading_date)
     state.trading_date = event.trading_date

@@ -10,6 +10,7 @@ from typing import Final
 from bot.domain.machine import DiskSeen
 from bot.engine import gate
 from bot.engine.state import State
+from bot.engine.watched import Standing
 
 LOW_BYTES: Final = 512 * 1024 * 1024
 """Less is told: a trading day with thirty symbols writes some 100 MB."""
@@ -23,28 +24,30 @@ def on_disk_seen(state: State, event: DiskSeen) -> None:
     before, now = state.machine.disk_free, event.free_bytes
     state.machine.disk_free = now if now < LOW_BYTES else None
     if now < LOW_BYTES and _level(before) != _level(now):
-        facts = {"free_mb": now // 1024**2, "reserve_mb": RESERVE_BYTES // 1024**2}
-        state.alert("DISK_LOW", _words(now), facts)
+        told = _low(now)
+        state.alert(told.code, told.text, told.facts)
     elif before is not None and now >= LOW_BYTES:
         state.note("RESUME", f"the journal's disk has {now // 1024**2:,} MB again")
     text = f"the journal's disk has {now // 1024**2:,} MB left"
     gate.degrade(state, DISK, text, is_over=now >= RESERVE_BYTES)
 
 
-def alerts(state: State) -> Iterable[str]:
+def alerts(state: State) -> Iterable[Standing]:
     """Return how much room there is, while it is little."""
     free = state.machine.disk_free
-    return () if free is None else (_words(free),)
+    return () if free is None else (_low(free),)
 
 
 def _level(free: int | None) -> int:
     return 0 if free is None else 1 if free >= RESERVE_BYTES else 2
 
 
-def _words(free: int) -> str:
-    reserve = f"{RESERVE_BYTES // 1024**2} MB"
-    does = f"below {reserve} no order leaves" if free >= RESERVE_BYTES else "no order leaves"
-    return (
+def _low(free: int) -> Standing:
+    reserve, is_full = f"{RESERVE_BYTES // 1024**2} MB", free < RESERVE_BYTES
+    does = "no order leaves" if is_full else f"below {reserve} no order leaves"
+    text = (
         f"the disk of the journal has {free // 1024**2:,} MB left: {does}; the last {reserve} are "
         "for answers, cancels and halts. Make room on it: df, du"
     )
+    facts = {"free_mb": free // 1024**2, "reserve_mb": RESERVE_BYTES // 1024**2}
+    return Standing("DISK_LOW", text, {**facts, "are_orders_held": is_full})

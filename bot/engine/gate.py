@@ -41,6 +41,7 @@ from bot.engine.state import (
     State,
 )
 from bot.engine.tracked import StrategyState, TrackedFault
+from bot.engine.watched import Standing
 
 REFUSAL_CODES: Final = {
     RunState.STOPPING: "STOPPING",
@@ -181,31 +182,33 @@ def on_journal_health(state: State, event: JournalHealthChanged) -> None:
 def on_clock_offset(state: State, event: ClockOffsetChanged) -> None:
     """No new orders while our clock is so far off that a lost one could not be told by its time."""
     offset, most, before = event.offset, state.settings.clock_max_offset, state.gate.skew
-    seconds, most_s = round(offset.total_seconds()), round(most.total_seconds())
+    seconds = round(offset.total_seconds())
     state.gate.skew = offset if abs(offset) >= WARN_OFFSET else None
     if state.gate.skew is not None:
-        facts = {"offset_s": seconds, "limit_s": most_s}
-        state.alert("CLOCK_OFFSET", _skew_words(offset, most), facts)
+        told = _skew(offset, most)
+        state.alert(told.code, told.text, told.facts)
     elif before is not None:
         state.note("RESUME", "our clock agrees with the broker's again", {"offset_s": seconds})
     text = f"our clock is {seconds:+} s off the broker's"
     degrade(state, BY_CLOCK, text, is_over=abs(offset) < most)
 
 
-def alerts(state: State) -> Iterable[str]:
+def alerts(state: State) -> Iterable[Standing]:
     """Return how wrong our clock is, where it is."""
     skew = state.gate.skew
-    return () if skew is None else (_skew_words(skew, state.settings.clock_max_offset),)
+    return () if skew is None else (_skew(skew, state.settings.clock_max_offset),)
 
 
-def _skew_words(offset: timedelta, most: timedelta) -> str:
+def _skew(offset: timedelta, most: timedelta) -> Standing:
     seconds, most_s = round(offset.total_seconds()), round(most.total_seconds())
     is_over = abs(offset) >= most
     now_is = "no order is sent and cancels go on" if is_over else "orders still go on"
-    return (
+    text = (
         f"our clock is {seconds:+} s off the broker's: {now_is} (from {most_s} s on none is sent). "
         "Set the clock of this machine, find out why it is not synchronised, and restart the bot"
     )
+    facts = {"offset_s": seconds, "limit_s": most_s, "are_orders_held": is_over}
+    return Standing("CLOCK_OFFSET", text, facts)
 
 
 def degrade(state: State, by: str, detail: str, *, is_over: bool) -> None:
@@ -285,7 +288,9 @@ def halt(state: State, where: str, fault: Fault) -> None:
         text = _broken_words(fault, kept)
         facts = {"invariant": fault.invariant, "found": fault.error, "report": fault.report}
         state.alert("INVARIANT_BROKEN", text, facts)
-    state.note("FAULT", text, {"where": where, "kind": fault.kind, "trace": fault.trace})
+    facts = {"where": where, "error": fault.error, "report": fault.report}
+    facts |= {"kind": fault.kind, "trace": fault.trace, "invariant": fault.invariant}
+    state.note("FAULT", text, {"alert": "ENGINE_FAULT", **facts})
     if RunState.HALTED not in state.gate.causes:
         close(state, RunState.HALTED, ENGINE_FAULT, BY_ENGINE, fault.invariant)
 

@@ -4,11 +4,12 @@ Each is journalled under a scope of its own, so that a restart keeps it, and end
 resumes with a reason. Reads and cancels go on.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import Final
 
 from bot.domain.entry import ACCOUNT_SCOPE, FENCE_SCOPE, RunState, StateChanged
 from bot.engine.state import BY_ENGINE, State
+from bot.engine.watched import Standing
 
 NONCES: Final = f"{FENCE_SCOPE}nonces"
 """Halted: an unused nonce is no proof by itself."""
@@ -39,14 +40,16 @@ def objection(state: State, account: str) -> str | None:
     return state.halted_scopes.get(account_scope(account)) if state.halted_scopes else None
 
 
-def alerts(state: State) -> Iterable[str]:
-    """Return what is halted, what goes on, and how it ends."""
+def alerts(state: State) -> Iterator[Standing]:
+    """Yield what is halted, what goes on, and how it ends."""
     end = 'When it is mended: bot resume --reason "…"'
     for scope, reason in state.halted_scopes.items():
         if scope == NONCES:
-            yield f"nonces are not trusted: {reason}. Orders are looked for longer. {end}"
+            text = f"nonces are not trusted: {reason}. Orders are looked for longer. {end}"
+            yield Standing("NONCES_NOT_TRUSTED", text, {"why": reason})
         else:
-            yield f"no order is sent: {reason}. Reads and cancels go on. {end}"
+            text = f"no order is sent: {reason}. Reads and cancels go on. {end}"
+            yield Standing("ORDERS_HALTED", text, {"why": reason})
 
 
 def _record(state: State, scope: str, before: RunState, to: RunState, reason: str, by: str) -> None:

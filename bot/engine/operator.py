@@ -32,7 +32,8 @@ def on_operator(state: State, event: OperatorActed) -> None:
         return
     strategy = state.strategies.get(event.strategy)
     if strategy is None or event.action not in _SWITCHES:
-        text = f"{event.action} {event.strategy}: there is no such strategy; nothing was changed"
+        no_such = f"{event.action} {event.strategy}: there is no such strategy"
+        text = f"{no_such}; nothing was changed. See: bot status"
         facts: Numbers = {"action": event.action, "strategy": event.strategy}
         state.alert("NO_SUCH_STRATEGY", text, facts)
         return
@@ -47,16 +48,19 @@ def _resume_symbol(state: State, event: OperatorActed, symbol: str) -> None:
     """Let one symbol trade again that was halted, or whose market data was not believed."""
     facts = {"action": event.action, "symbol": symbol}
     if event.action is not Action.RESUME or not event.reason.strip():
-        text = f"{event.action} {symbol}: only a resume takes a symbol, with a reason; nothing done"
-        state.alert("SYMBOL_RESUME", text, facts, symbol=symbol)
+        why = "only a resume takes a symbol, with a reason"
+        end = f'nothing was changed: bot resume {symbol} --reason "…"'
+        text = f"{event.action} {symbol}: {why}; {end}"
+        state.alert("SYMBOL_RESUME", text, {**facts, "why": why}, symbol=symbol)
         return
     is_released = belief.resume(state, symbol, event.reason)
     is_halted = symbol in state.halted_symbols
     if is_halted:
         state.resume_symbols(event.reason, event.by, only=symbol)
     if not is_released and not is_halted:
-        text = f"resume {symbol}: it is not halted and its data is believed; nothing was changed"
-        state.alert("SYMBOL_RESUME", text, facts, symbol=symbol)
+        why = "it is not halted and its data is believed"
+        text = f"resume {symbol}: {why}; nothing was changed. See: bot status"
+        state.alert("SYMBOL_RESUME", text, {**facts, "why": why}, symbol=symbol)
 
 
 def _pause(state: State, event: OperatorActed) -> None:

@@ -9,6 +9,7 @@ from typing import Final
 
 from bot.domain.message import ReadHealthChanged
 from bot.engine.state import BY_BROKER, State
+from bot.engine.watched import Standing
 
 SHOWN_MAX: Final = 5
 """So many are named; of more the number is said."""
@@ -36,23 +37,26 @@ def on_read_health(state: State, event: ReadHealthChanged) -> None:
         return
     is_first, failing[event.about] = not failing, event.detail
     if is_first and BY_BROKER not in state.gate.troubles:
-        facts = {"read": event.kind, "about": event.about, "detail": event.detail}
-        state.alert("READ_FAILS", _words(event.kind, failing), facts)
+        told = _standing(event.kind, failing)
+        state.alert(told.code, told.text, told.facts)
 
 
-def alerts(state: State) -> Iterable[str]:
+def alerts(state: State) -> Iterable[Standing]:
     """Return what can't be read now, a sentence a kind."""
     if BY_BROKER in state.gate.troubles:
         return  # nothing can be read, which is what the state says
     for kind, failing in state.failing_reads.items():
         if failing:
-            yield _words(kind, failing)
+            yield _standing(kind, failing)
 
 
-def _words(kind: str, failing: Mapping[str, str]) -> str:
+def _standing(kind: str, failing: Mapping[str, str]) -> Standing:
     names, more = sorted(filter(None, failing)), ""
     if len(names) > SHOWN_MAX:
         names, more = names[:SHOWN_MAX], f" and {len(names) - SHOWN_MAX} more"
     of = f" of {', '.join(names)}{more}" if names else ""
     detail = list(failing.values())[-1]
-    return f"{kind}{of} can't be read ({detail}); it is asked for again and again: {WITHOUT[kind]}"
+    now_is = f"it is asked for again and again: {WITHOUT[kind]}"
+    text = f"{kind}{of} can't be read ({detail}); {now_is}. If it lasts, ask the broker"
+    facts = {"read": kind, "without": kind, "about": f"{', '.join(names)}{more}", "detail": detail}
+    return Standing("READ_FAILS", text, facts)

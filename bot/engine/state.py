@@ -225,18 +225,16 @@ class State:
             self.alerted.add(key)
             self.note("ALERT", text, {"alert": code, **facts}, symbol=symbol)
 
-    def alert_once(self, key: str, text: str, *, symbol: str | None = None) -> None:
-        """Journal an alert, the first time only."""
-        if key not in self.alerted:
-            self.alerted.add(key)
-            self.note("ALERT", text, symbol=symbol)
-
     def halt_symbol(self, symbol: str, reason: str) -> None:
         """Take no new order in a symbol until an operator resumes."""
         if symbol not in self.halted_symbols:
             self.halted_symbols[symbol] = reason
             self._switch_symbol(symbol, RunState.HALTED, reason, "engine")
-            self.note("ALERT", f"{symbol} halted: {reason}", symbol=symbol)
+            text = (
+                f"{symbol} halted: {reason}. No new order goes out in it, cancels go on. When it is"
+                f' clear: bot resume {symbol} --reason "…"'
+            )
+            self.alert("SYMBOL_HALTED", text, {"symbol": symbol, "why": reason}, symbol=symbol)
 
     def resume_symbols(self, reason: str, by: str, *, only: str | None = None) -> None:
         """Let every halted symbol trade again, or one."""

@@ -20,6 +20,7 @@ from bot.engine.tracked import (
     StrategyState,
     TrackedAmend,
 )
+from bot.engine.watched import Standing
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,16 +139,21 @@ class BotStatus:
     unknown: tuple[Intent, ...]
     faults: tuple[FaultStatus, ...]
     halted_symbols: Mapping[str, str]
-    alerts: tuple[str, ...]
-    """What stays wrong, or waits for a person, as long as it does: a sentence each."""
+    standing: tuple[Standing, ...]
+    """What stays wrong, or waits for a person, as long as it does."""
     phases: Mapping[Exchange, Phase]
     counts: Mapping[str, int]
     orders_today: Mapping[str, int]
     """What has become of the orders of the day, also of those of an earlier run."""
     day_result: int
 
+    @property
+    def alerts(self) -> tuple[str, ...]:
+        """What stays wrong, a sentence each."""
+        return tuple(each.text for each in self.standing)
 
-STANDING: Final[tuple[Callable[[State], Iterable[str]], ...]] = (
+
+STANDING: Final[tuple[Callable[[State], Iterable[Standing]], ...]] = (
     late_cancels.alerts,
     unknown.alerts,
     halts.alerts,
@@ -204,7 +210,7 @@ def status_of(state: State) -> BotStatus:
             for each in state.faults.values()
         ),
         halted_symbols=dict(state.halted_symbols),
-        alerts=tuple(text for find in STANDING for text in _standing(state, find)),
+        standing=tuple(each for find in STANDING for each in _standing(state, find)),
         phases={exchange: seen.phase for exchange, seen in state.phases.items()},
         counts=dict(state.counts),
         orders_today=_orders_today(state),
@@ -240,11 +246,14 @@ def _strategy(state: State, strategy: StrategyState) -> StrategyStatus:
     )
 
 
-def _standing(state: State, find: Callable[[State], Iterable[str]]) -> list[str]:
+def _standing(state: State, find: Callable[[State], Iterable[Standing]]) -> list[Standing]:
     """What one of STANDING says; a fault of ours in it leaves the others alone."""
-    found: list[str] = []
+    found: list[Standing] = []
     fault = state.guard(lambda: found.extend(find(state)))
-    return found if fault is None else [*found, f"{fault.error}: a bug of ours, in this list"]
+    if fault is None:
+        return found
+    text = f"{fault.error}: a bug of ours, in this list. Report it; what else is wrong is below"
+    return [*found, Standing("STATUS_FAULT", text, {"error": fault.error})]
 
 
 def _cancels(state: State) -> Iterator[CancelStatus]:

@@ -3,7 +3,17 @@
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 
+from bot.domain.entry import Numbers
 from bot.engine.tracked import BEGINNING
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What stays wrong now: the sentence in English, and what another language says it from."""
+
+    code: str
+    text: str
+    facts: Numbers
 
 
 @dataclass(slots=True)

@@ -372,6 +372,7 @@ class Run:
         facts = Facts(
             broker=broker,
             mode=self._loaded.settings.mode,
+            language=self._loaded.settings.language,
             is_dry_run=self._options.dry_run,
             started_at=self.environment.market.now(),
             journal=masked_url(self._loaded.journal_url),

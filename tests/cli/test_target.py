@@ -41,6 +41,7 @@ NOT_CHANGING = """
     bot db, bot db check, bot db migrate, bot decisions, bot demo, bot docs, bot fills,
     bot init, bot journal, bot journal export, bot journal head, bot journal verify, bot order,
     bot orders, bot paper, bot paper serve, bot positions, bot quote, bot run, bot session,
+    bot reconcile,
     bot status, bot strategy, bot strategy check, bot strategy list, bot strategy new,
     bot strategy schema, bot strategy show, bot version
 """

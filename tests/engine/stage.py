@@ -6,9 +6,10 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 from bot import testing
+from bot.cli.telling.languages import catalogue
 from bot.config.rulebook import load_rulebook
 from bot.domain.account import AccountSnapshot, Holding
-from bot.domain.entry import AttemptFinished, AttemptStarted, Decision, OrderUpdated
+from bot.domain.entry import AttemptFinished, AttemptStarted, Decision, Note, OrderUpdated
 from bot.domain.instrument import Exchange, Instrument, Phase
 from bot.domain.message import (
     AccountRead,
@@ -146,6 +147,10 @@ class Stage:
         self.done = self.engine.handle(event)
         self.commands += self.done
         self.entries += [one.entry for one in self.done if isinstance(one, Record)]
+        for note in self.new(Note):
+            code = note.numbers.get("alert")
+            assert (note.kind in {"ALERT", "FAULT"}) is (code is not None), note
+            assert code is None or catalogue("vi").told(str(code), note.numbers), note
         return self.done
 
     def after(self, seconds: float) -> "Stage":

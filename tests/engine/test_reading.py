@@ -27,7 +27,7 @@ def test_a_quote_that_cant_be_read_is_named_and_the_bot_goes_on() -> None:
     [standing] = stage.engine.status().alerts
     assert standing == (
         "the quote of VNM can't be read (HTTP 500); it is asked for again and again: no order goes "
-        "by an old one, and it wakes no strategy"
+        "by an old one, and it wakes no strategy. If it lasts, ask the broker"
     )
     assert told(stage) == [("ALERT", "READ_FAILS")]
 

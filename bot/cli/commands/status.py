@@ -11,6 +11,7 @@ from bot.cli.command import Invocation, define_command
 from bot.cli.options import timeout_option, watch_option
 from bot.cli.show import json_text, print_lines, watch, width
 from bot.cli.target import Fields, find_status, no_bot, which_bot
+from bot.cli.telling.languages import ENGLISH, told
 from bot.cli.telling.wording import (
     by_words,
     counted,
@@ -118,7 +119,7 @@ def lines_of(status: Mapping[str, object], which: str) -> Iterator[str]:
         yield from _rows("unknown", [news])
     for symbol, reason in found.inner("halted_symbols").items():
         yield from _rows("halted", [f"{symbol}: {reason}"])
-    yield from _rows("alert", found.words("alerts"))
+    yield from _rows("alert", list(alerts_of(found)))
     yield from _rows("2FA", [_second_factor(found.inner("two_factor"))])
     yield from _rows("journal", [found.text("journal")])
     yield from _rows("requests", list(_rate(found.inner("rate"))))
@@ -129,6 +130,13 @@ def lines_of(status: Mapping[str, object], which: str) -> Iterator[str]:
             was = f" (was {row.text('was')})" if row.text("was") else ""
             shown.append(f"{row.text('call')} {row.text('field')} {row.text('change')}{was}")
         yield from _rows("drift", [", ".join(shown)])
+
+
+def alerts_of(status: Fields) -> Iterator[str]:
+    """Yield what stays wrong, in the bot's language."""
+    for row in status.each("standing"):
+        language = status.text("language") or ENGLISH
+        yield told(language, row.text("text"), row.text("code"), row.inner("facts"))
 
 
 def _trouble(trouble: Fields) -> Iterator[str]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
+from bot.cli.telling.languages import ENGLISH
 from bot.cli.telling.wording import LINE_MAX, clock_of
 from bot.domain.entry import (
     AttemptFinished,
@@ -108,6 +109,7 @@ class Memory:
     `paused_at` the start of a pause that lasts.
     """
 
+    language: str = ENGLISH
     status_line: StatusLine = field(default_factory=StatusLine)
     answers: dict[str, AttemptFinished] = field(default_factory=dict)
     intents: dict[str, Intent] = field(default_factory=dict)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from bot.cli.telling.decisions import decision_lines
+from bot.cli.telling.languages import ENGLISH
 from bot.cli.telling.memory import INDENT, Lines, Memory, StatusLine, more
 from bot.cli.telling.orders import (
     fill_lines,
@@ -57,8 +58,8 @@ _LINES: Final[Mapping[type, Callable[..., Lines]]] = {
 class Narrator:
     """Remembers just enough of earlier entries to put the next one into a line."""
 
-    def __init__(self) -> None:
-        self._memory = Memory()
+    def __init__(self, language: str = ENGLISH) -> None:
+        self._memory = Memory(language)
 
     @property
     def status_line(self) -> StatusLine:

@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 from typing import Final
 
+from bot.cli.telling.languages import told
 from bot.cli.telling.memory import Lines, Memory, line, more
 from bot.cli.telling.wording import LINE_MAX, by_words, clock_of, counted, order_words, span_of
 from bot.domain.entry import CLOSE_NOTE, AuthEvent, Note, RunState, StateChanged, StrategySwitched
@@ -108,7 +109,8 @@ def switch_lines(_memory: Memory, entry: StrategySwitched) -> Lines:
 
 def note_lines(memory: Memory, entry: Note) -> Lines:
     """The lines of a note; quotes and short waits have one now and then only."""
-    kind, text = NOTE_KINDS.get(entry.kind, entry.kind), entry.text
+    kind, code = NOTE_KINDS.get(entry.kind, entry.kind), str(entry.numbers.get("alert") or "")
+    text = told(memory.language, entry.text, code, entry.numbers)
     if entry.kind == CLOSE_NOTE:  # kept for the next start
         return []
     if entry.kind == "QUOTE":

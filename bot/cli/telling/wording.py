@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from bot.journal.values import OrderRow
 
 LINE_MAX: Final = 100
-LINES_MAX: Final = 3
+LINES_MAX: Final = 8
 _ACTORS: Final = {"operator": "by you", "journal": "as before the restart"}
 PHRASES: Final = {
     "biên độ": "price outside the day's band",
@@ -133,7 +133,7 @@ def rejection_words(code: str | None, reason: str | None) -> str:
 
 
 def folded(line: str, *, indent: int, limit: int = LINE_MAX) -> list[str]:
-    """Fold a line to `limit` columns, the further ones indented; past 300 characters it is cut.
+    """Fold a line to `limit` columns, the further ones indented; past 800 characters it is cut.
 
     Only a word longer than a line is cut in its middle. What a text from outside holds is made
     visible before it is measured.

@@ -17,6 +17,7 @@ from bot.protocol.secret import Secret
 from bot.sandbox.markets.mirror.model import FillName
 
 Mode = Literal["sandbox", "paper", "live"]
+Language = Literal["en", "vi"]
 
 _DEVICE_ID: Final = "1 to 64 letters, digits and signs (ASCII only, no blanks), like my-server-01"
 _ACCOUNT: Final = text(
@@ -168,6 +169,8 @@ class Settings(FileModel):
 
     mode: Mode = "sandbox"
     """sandbox: all simulated; paper: real prices, orders matched here; live: real orders."""
+    language: Language = "en"
+    """Of the alerts on the screen and in bot status: en is English, vi Vietnamese."""
     broker: BrokerSettings = BrokerSettings()
     journal: JournalSettings = JournalSettings()
     strategies: Annotated[tuple[str, ...], texts] = ("strategies/*.yaml",)

@@ -29,6 +29,7 @@ from bot.engine.risk.codes import judged
 from bot.engine.settings import UnknownPolicy
 from bot.engine.state import State
 from bot.engine.tracked import AmendStage, AmendVerdict, TrackedAmend, TrackedOrder
+from bot.engine.watched import Standing
 
 _AMENDABLE: Final = frozenset({OrderState.ACCEPTED, OrderState.PARTIALLY_FILLED})
 
@@ -278,30 +279,35 @@ def _end(
             f"{doubts.words_of(row)}: its {_words(amend)} was asked for, and {amend.text}, neither"
         )
         text = f"{said}. The bot goes on with what the row shows. Compare it with the broker's app"
-        facts = {**doubts.facts_of(row), **change}
+        facts = {**doubts.facts_of(row), **change, "field": _field(amend), "found": amend.text}
         state.alert("AMEND_DIFFERS", text, facts, symbol=row.symbol)
         return
     state.note("AMEND", f"{row.order_id} {_words(amend)}: {amend.text}", change, symbol=row.symbol)
 
 
-def alerts(state: State) -> Iterator[str]:
+def alerts(state: State) -> Iterator[Standing]:
     """Say which amendments have no verdict though it is time, and what works under two ids."""
     for amend in state.index.amending.of(True):
         order, late_from = state.orders.get(amend.name), amend.hopeless_at
         if order and late_from and state.now > late_from + state.settings.read_patience:
-            yield (
+            text = (
                 f"{doubts.words_of(order.row)}: no row says what became of its {_words(amend)}. It"
                 " counts with the larger of both values and is asked for again and again. Look in"
                 " the broker's app"
             )
+            facts = {**doubts.facts_of(order.row), "field": _field(amend)}
+            facts |= {"old": amend.old, "new": amend.new}
+            yield Standing("AMEND_OPEN", text, facts)
     for order in state.open_orders():
         if order.also_open:
             ids = ", ".join(state.chains.ids(order.row.order_id))
-            yield (
+            text = (
                 f"{doubts.words_of(order.row)} works under two of its ids ({ids}): both count, with"
                 f" {order.open_quantity:,} open. Cancel the one that should be gone in the broker's"
                 " app"
             )
+            facts = {**doubts.facts_of(order.row), "ids": ids, "open": order.open_quantity}
+            yield Standing("AMEND_TWO_IDS", text, facts)
 
 
 def _block(
@@ -372,5 +378,8 @@ def _value(amend: TrackedAmend, order: TrackedOrder) -> int:
 
 
 def _words(amend: TrackedAmend) -> str:
-    field = "price" if amend.is_of_price else "quantity"
-    return f"{field} {amend.old:,} to {amend.new:,}"
+    return f"{_field(amend)} {amend.old:,} to {amend.new:,}"
+
+
+def _field(amend: TrackedAmend) -> str:
+    return "price" if amend.is_of_price else "quantity"

@@ -25,6 +25,7 @@ from bot.engine.orders.merging import belongs, contradiction
 from bot.engine.shown import Figures
 from bot.engine.state import State
 from bot.engine.tracked import BackOff, TrackedOrder
+from bot.engine.watched import Standing
 
 SECOND_LOOK: Final = timedelta(seconds=5)
 """A row that goes back is looked for again at least this long after it was first asked for."""
@@ -217,18 +218,22 @@ def look_again(state: State) -> None:
         state.command(ReadOrder(order.row.order_id, "a second look"))
 
 
-def alerts(state: State) -> Iterator[str]:
+def alerts(state: State) -> Iterator[Standing]:
     """Yield which orders the broker shows in a way that can't be taken."""
     for order in state.orders.values():
         since = order.shown.old_since
         if order.shown.doubt and order.is_open:
-            yield _ambiguous(order)
+            facts = {**facts_of(order.row), "why": order.shown.doubt}
+            yield Standing("ROW_AMBIGUOUS", _ambiguous(order), facts)
         if since is not None and state.now - since >= OLD_FOR:
-            yield (
-                f"{words_of(order.row)}: it is {order.row.state} here, and for"
-                f" {round((state.now - since).total_seconds())} s the broker has shown an earlier"
-                " state of it. Compare it with the broker's app."
+            seconds = round((state.now - since).total_seconds())
+            text = (
+                f"{words_of(order.row)}: it is {order.row.state} here, and for {seconds} s the"
+                " broker has shown an earlier state of it. That changes nothing here. Compare it"
+                " with the broker's app."
             )
+            facts = {**facts_of(order.row), "state": order.row.state, "seconds": seconds}
+            yield Standing("ROWS_STAY_OLD", text, facts)
 
 
 def _ambiguous(order: TrackedOrder) -> str:
@@ -287,8 +292,8 @@ def _contradict(
         what = f"shows again: {wrong}. Shares that were counted stay counted"
     text = (
         f"{words_of(row)}: the broker's row under its id {what}, and no new order goes out in"
-        f" {row.symbol}. Compare order and holding with what the broker shows elsewhere, then"
-        " resume."
+        f" {row.symbol}. Compare order and holding with what the broker shows elsewhere, then: bot"
+        f' resume {row.symbol} --reason "…"'
     )
     _alert(state, code, text, row, report, wrong)
     state.halt_symbol(row.symbol, f"{row.order_id}: {wrong}")

@@ -12,7 +12,9 @@ from bot.domain.entry import Numbers
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.order import type_word
 from bot.engine.cancelling import CancelStage, Hindrance, TrackedCancel
+from bot.engine.orders import doubts
 from bot.engine.state import State
+from bot.engine.watched import Standing
 
 LATE_AFTER: Final = timedelta(seconds=8)
 """When a cancel that is not through is named, on the screen and in the status."""
@@ -26,11 +28,11 @@ def is_late(state: State, cancel: TrackedCancel) -> bool:
     return cancel.hindrance not in BY_RULE and state.now >= cancel.since + LATE_AFTER
 
 
-def alerts(state: State) -> Iterator[str]:
+def alerts(state: State) -> Iterator[Standing]:
     """Yield each cancel that waits by rule, or is not through in time, and why."""
     for cancel in state.cancels.values():
         if cancel.hindrance in BY_RULE or is_late(state, cancel):
-            yield _sentence(state, cancel)
+            yield Standing("CANCEL_OPEN", _sentence(state, cancel), facts_of(state, cancel))
 
 
 def sentences(state: State) -> list[str]:
@@ -45,7 +47,7 @@ def why(state: State, cancel: TrackedCancel) -> str:
         case Hindrance.TWO_FACTOR:
             return "there is no 2FA token; the cancel goes out when there is one: bot otp"
         case Hindrance.PHASE:
-            if cancel.due.astimezone(EXCHANGE_TZ).date() > state.trading_date:
+            if _lapses(state, cancel):
                 return f"the exchange cancels nothing any more today ({detail}); it lapses then"
             return f"the exchange cancels nothing now ({detail}); the cancel goes out at {next_at}"
         case Hindrance.FORBIDDEN:
@@ -80,23 +82,31 @@ def _sentence(state: State, cancel: TrackedCancel) -> str:
     return f"{now_is}: {why(state, cancel)}"
 
 
-def tell(state: State, code: str, cancel: TrackedCancel, what_next: str, about: str = "") -> None:
+def facts_of(state: State, cancel: TrackedCancel) -> Numbers:
+    """Return the numbers and names of which a message about a cancel is made."""
     order = state.orders[cancel.order_id]
-    row = order.row
-    facts: Numbers = {
-        "order": row.order_id,
-        "intent": row.intent_id,
-        "side": row.side,
+    is_over = cancel.hindrance is Hindrance.PHASE and _lapses(state, cancel)
+    return {
+        **doubts.facts_of(order.row),
         "quantity": order.open_quantity,
-        "price": row.price,
         "reason": cancel.reason,
         "tries": cancel.tries,
-        "hindrance": cancel.hindrance,
+        "hindrance": "DAY_OVER" if is_over else cancel.hindrance,
         "detail": cancel.detail,
         "next": cancel.due.isoformat(),
     }
+
+
+def tell(state: State, code: str, cancel: TrackedCancel, what_next: str, about: str = "") -> None:
+    """Alert, once for an order and what it is `about`."""
+    row, facts = state.orders[cancel.order_id].row, facts_of(state, cancel)
     text = f"{_sentence(state, cancel)}. {what_next}"
     state.alert(code, text, facts, about=f"{row.order_id} {about}", symbol=row.symbol)
+
+
+def _lapses(state: State, cancel: TrackedCancel) -> bool:
+    """Whether the exchange takes no cancel any more today."""
+    return cancel.due.astimezone(EXCHANGE_TZ).date() > state.trading_date
 
 
 def _clock(at: datetime) -> str:

@@ -14,6 +14,7 @@ from bot.domain.message import ReadOrder, TodaysOrdersRead
 from bot.engine.orders.doubts import facts_of, words_of
 from bot.engine.state import State
 from bot.engine.tracked import BackOff, TrackedOrder
+from bot.engine.watched import Standing
 
 NOT_LISTED_AFTER: Final = timedelta(seconds=45)
 """Long enough for most rows that hide; the next list, at most 15 s later, tells of the order."""
@@ -69,11 +70,16 @@ def on_absent(state: State, order: TrackedOrder) -> None:
     order.look = BackOff(state.now + ABSENT_LOOKS[tries], step=len(ABSENT_LOOKS))
 
 
-def alerts(state: State) -> Iterator[str]:
+def alerts(state: State) -> Iterator[Standing]:
     """Yield the orders that are accepted and not listed."""
     for order in state.open_orders():
         if order.shown.is_missing:
-            yield _text(order)
+            listed_at = order.shown.listed_at or state.now
+            facts = {
+                **facts_of(order.row),
+                "seconds": round((state.now - listed_at).total_seconds()),
+            }
+            yield Standing("ACCEPTED_NOT_LISTED", _text(order), facts)
 
 
 def _text(order: TrackedOrder) -> str:

@@ -9,9 +9,10 @@ broker's. Reads and cancels go on in all cases.
 import re
 from typing import Final
 
-from bot.domain.entry import AttemptFinished, Number, Numbers
+from bot.domain.entry import AttemptFinished, Numbers
 from bot.domain.outcome import Refused
 from bot.engine import gate, halts
+from bot.engine.orders.question_words import facts_of, order_words
 from bot.engine.state import BY_ENGINE, State
 from bot.engine.tracked import TrackedIntent
 
@@ -60,14 +61,12 @@ def note_refused(state: State, tracked: TrackedIntent, refused: Refused) -> None
         strategy.refusals = 0
         why = f"the broker has refused {REFUSALS_MAX} of its orders in a row, the last with {said}"
         text = (
-            f"{intent.strategy} is paused: {why}. Its open orders stay, other strategies go on. "
-            f"Look at bot orders, then: bot resume --strategy {intent.strategy}"
+            f"{intent.strategy} is paused: {why}, for {order_words(intent)}. Its open orders stay, "
+            "other strategies go on. Look at bot orders, then: bot resume --strategy "
+            f"{intent.strategy}"
         )
-        facts: dict[str, Number] = {
-            "strategy": intent.strategy,
-            "said": said,
-            "count": REFUSALS_MAX,
-        }
+        facts: Numbers = {"strategy": intent.strategy, "said": said, "count": REFUSALS_MAX}
+        facts = {**facts_of(tracked), **facts}
         state.alert("STRATEGY_REFUSED", text, facts, symbol=intent.symbol)
         gate.switch(state, strategy, gate.PAUSED, why, BY_ENGINE)
 
@@ -86,6 +85,7 @@ def note_redirect(state: State, finished: AttemptFinished | None) -> None:
 
 def _halt(state: State, tracked: TrackedIntent, code: str, text: str, facts: Numbers) -> None:
     intent = tracked.intent
-    whole = f"{text}. No order is sent any more; reads and cancels go on. Mend it, {_RESUME}"
-    state.alert(code, whole, {"intent_id": intent.intent_id, **facts}, symbol=intent.symbol)
+    now_is = "No order is sent any more; reads and cancels go on"
+    whole = f"{text}. The last was {order_words(intent)}. {now_is}. Mend it, {_RESUME}"
+    state.alert(code, whole, {**facts_of(tracked), **facts}, symbol=intent.symbol)
     halts.halt(state, halts.account_scope(intent.account), text)

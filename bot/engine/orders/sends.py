@@ -80,7 +80,11 @@ def on_place_answered(state: State, event: PlaceAnswered) -> None:
     refusals.note_redirect(state, event.finished)
     tracked = state.intents.get(event.intent_id)
     if tracked is None or tracked.state not in _UNANSWERED:
-        state.note("ALERT", f"an answer to {event.intent_id}, which was not waiting for one")
+        text = (
+            f"{event.intent_id}: an answer came, and it was not waiting for one. It changes"
+            f" nothing. Look at the order: bot order {event.intent_id}"
+        )
+        state.alert("ANSWER_NOT_AWAITED", text, {"intent_id": event.intent_id})
         return
     match event.outcome:
         case Accepted(result):

@@ -6,10 +6,13 @@ neither ends nor changes, and an order that was lost is not taken for absent. An
 row is asked for by its id.
 """
 
+from collections.abc import Iterator
+
 from bot.domain.message import ReadOrder, TodaysOrdersRead
 from bot.domain.order import Side, UnreadRow
 from bot.engine.state import State
 from bot.engine.tracked import TrackedIntent, TrackedOrder
+from bot.engine.watched import Standing
 
 
 def learn(state: State, event: TodaysOrdersRead) -> None:
@@ -20,18 +23,20 @@ def learn(state: State, event: TodaysOrdersRead) -> None:
     state.set_aside[event.account] = event
     for row in event.set_aside:
         order, symbol = _order_of(state, row), _symbol_of(state, row)
-        facts = {"order_id": row.order_id, "symbol": symbol, "why": row.reason, "row": row.raw}
-        about = row.order_id or symbol or "a row without an id"
-        state.alert("ROW_UNREADABLE", _alert(state, row), facts, about=about, symbol=symbol)
+        told, about = _standing(state, row), row.order_id or symbol or "a row without an id"
+        facts = {**told.facts, "row": row.raw}
+        state.alert(told.code, told.text, facts, about=about, symbol=symbol)
         if order is not None and order.is_open and order.row.intent_id is not None:
             state.command(ReadOrder(order.row.order_id, "the day order book's row can't be read"))
     if before is not None and before.set_aside and not event.set_aside:
         state.note("RESUME", "every row of the day order book can be read again")
 
 
-def alerts(state: State) -> tuple[str, ...]:
-    """Return what is set aside now and what waits for it, in words."""
-    return tuple(_alert(state, row) for read in state.set_aside.values() for row in read.set_aside)
+def alerts(state: State) -> Iterator[Standing]:
+    """Yield what is set aside now and what waits for it."""
+    for read in state.set_aside.values():
+        for row in read.set_aside:
+            yield _standing(state, row)
 
 
 def hold(state: State, account: str, symbol: str, side: Side) -> str | None:
@@ -59,9 +64,14 @@ def may_hide(state: State, event: TodaysOrdersRead, tracked: TrackedIntent) -> b
     )
 
 
-def _alert(state: State, row: UnreadRow) -> str:
-    held = _symbol_of(state, row) or "anything"
-    return f"{_unread(row)}: nothing is bought in {held} until it can"
+def _standing(state: State, row: UnreadRow) -> Standing:
+    symbol = _symbol_of(state, row)
+    text = (
+        f"{_unread(row)}: nothing is bought in {symbol or 'anything'} until it can. If it stays so,"
+        " look in the broker's app what order that is"
+    )
+    facts = {"order_id": row.order_id, "symbol": symbol, "why": row.reason}
+    return Standing("ROW_UNREADABLE", text, facts)
 
 
 def _unread(row: UnreadRow) -> str:

@@ -16,6 +16,7 @@ from bot.domain.order import OrderReport
 from bot.engine.orders import doubts
 from bot.engine.state import State
 from bot.engine.tracked import TrackedOrder
+from bot.engine.watched import Standing
 
 _MAY_BE: Final = "may be amended "
 IN_THE_APP: Final = (
@@ -79,10 +80,10 @@ def settle(state: State, order: TrackedOrder) -> None:
             state.note("AMEND", text, _facts(row), symbol=row.symbol)
 
 
-def alerts(state: State) -> Iterator[str]:
+def alerts(state: State) -> Iterator[Standing]:
     """Yield what may be an order of ours, as long as it is open."""
     for first, row in _open(state):
-        yield _text(state, first, row)
+        yield Standing("AMEND_AMBIGUOUS", _text(state, first, row), _facts(row))
 
 
 def _open(state: State) -> Iterator[tuple[str, OrderUpdated]]:

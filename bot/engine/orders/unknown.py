@@ -14,7 +14,7 @@ anything any more. When a read was asked for says nothing: one that was under wa
 went out may have been answered after it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
 from typing import Final
@@ -32,6 +32,7 @@ from bot.engine.orders.question_words import facts_of, order_words, question_tex
 from bot.engine.settings import UnknownPolicy
 from bot.engine.state import State
 from bot.engine.tracked import TrackedIntent
+from bot.engine.watched import Standing
 
 NONCE_UNUSED: Final = "nonce unused"
 """How a proof by the nonce begins."""
@@ -41,6 +42,11 @@ _S = SendState
 OPEN_QUESTIONS: Final = frozenset({_S.UNKNOWN, _S.FRESH, _S.REACHED, _S.AMBIGUOUS})
 _ASK_THE_NONCE: Final = frozenset({_S.SENDING, _S.UNKNOWN, _S.AMBIGUOUS, _S.REFUSED})
 _MAY_BE_FRESH: Final = frozenset({_S.UNKNOWN, _S.FRESH})
+_QUESTION_CODES: Final[Mapping[SendState, str]] = {
+    _S.UNKNOWN: "UNKNOWN_OPEN",
+    _S.REACHED: "ORDER_REACHED",
+    _S.AMBIGUOUS: "ORDER_AMBIGUOUS",
+}
 
 
 def on_nonce_burnt(state: State, event: NonceBurnt) -> None:
@@ -107,12 +113,14 @@ def advance(state: State) -> None:
                 _alert(state, tracked, "UNKNOWN_OPEN")
 
 
-def alerts(state: State) -> Iterable[str]:
-    """Return what nobody knows about, and what a person can do, as long as it is so."""
+def alerts(state: State) -> Iterator[Standing]:
+    """Yield what nobody knows about, and what a person can do, as long as it is so."""
     for tracked in state.pending_intents():
         is_old = tracked.state is _S.UNKNOWN and tracked.alert_due is None
         if is_old or tracked.state in {_S.REACHED, _S.AMBIGUOUS}:
-            yield question_text(tracked, candidates(state, tracked))
+            rows = candidates(state, tracked)
+            text, facts = question_text(tracked, rows), facts_of(tracked, rows)
+            yield Standing(_QUESTION_CODES[tracked.state], text, facts)
 
 
 def _alert(state: State, tracked: TrackedIntent, code: str) -> None:

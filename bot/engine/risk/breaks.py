@@ -16,6 +16,7 @@ from bot.domain.message import ReadAccount, ReadTodaysOrders
 from bot.engine import gate
 from bot.engine.risk.ledgers import IN_ALL, LOOK_AGAIN, Difference, explanation, own_shares
 from bot.engine.state import BY_ENGINE, State
+from bot.engine.watched import Standing
 
 SCOPE: Final = "break:"
 """How the scope begins under which the journal keeps a break; the rest is its id."""
@@ -68,32 +69,32 @@ def begin(
     rows = [each.row for each in state.orders.values() if symbol in {None, each.row.symbol}]
     rests_on = tuple(row.order_id for row in rows if row.trading_date == state.trading_date)
     found = Break(name, text, state.now, symbol, ours, theirs, rests_on)
-    facts = {"ours": ours, "theirs": theirs, "rests_on": ", ".join(rests_on)}
-    _keep(state, found, "BREAK", facts)
+    _keep(state, found)
     return found
 
 
 def begin_damage(state: State, damage: Sequence[str]) -> None:
     """The journal itself is damaged, or an older copy: nothing is sent because of what it says."""
     text = f"the journal is damaged, or an older copy of it: {'; '.join(damage)}"
-    found = Break(DAMAGE, text, state.now)
-    _keep(state, found, "JOURNAL_DAMAGED", {"found": "; ".join(damage)})
+    _keep(state, Break(DAMAGE, text, state.now))
 
 
-def _keep(state: State, found: Break, code: str, facts: Numbers) -> None:
+def _keep(state: State, found: Break) -> None:
     name = found.break_id
     state.reconciling.breaks[name] = found
     running, halted, scope = RunState.RUNNING, RunState.HALTED, f"{SCOPE}{name}"
     state.record(StateChanged(state.now, running, halted, found.text, BY_ENGINE, scope=scope))
-    facts = {"break": name, "symbol": found.symbol, **facts}
-    text = f"{_words(found)}. {_advice(name)}"
-    state.alert(code, text, facts, about=name, symbol=found.symbol)
+    told = _standing(found)
+    state.alert(told.code, told.text, told.facts, about=name, symbol=found.symbol)
 
 
 def on_accepted(state: State, event: BreakAccepted) -> None:
     """A person has looked at a break and gives the reason why it may stand."""
     if refused := objection(state, event):
-        state.note("ALERT", f"{refused}; nothing was changed")
+        facts = {"break": event.break_id, "why": refused}
+        state.alert(
+            "BREAK_NOT_ACCEPTED", f"{refused}; nothing was changed. See bot reconcile", facts
+        )
         return
     found = state.reconciling.breaks.pop(event.break_id)
     scope = f"{SCOPE}{event.break_id}"
@@ -135,10 +136,23 @@ def doubts(state: State) -> Iterator[str]:
             yield f"{'' if symbol is None else f'{symbol} '}{what}: {found:,} at the broker"
 
 
-def alerts(state: State) -> Iterable[str]:
+def alerts(state: State) -> Iterable[Standing]:
     """Yield the breaks that nobody has accepted yet."""
     for each in state.reconciling.breaks.values():
-        yield f"{_words(each)}. {_advice(each.break_id)}"
+        yield _standing(each)
+
+
+def _standing(found: Break) -> Standing:
+    facts: Numbers = {
+        "break": found.break_id,
+        "symbol": found.symbol,
+        "found": found.text,
+        "ours": found.ours,
+        "theirs": found.theirs,
+        "rests_on": ", ".join(found.rests_on),
+    }
+    code = "JOURNAL_DAMAGED" if found.break_id == DAMAGE else "BREAK"
+    return Standing(code, f"{_words(found)}. {_advice(found.break_id)}", facts)
 
 
 def _words(found: Break) -> str:

@@ -1,6 +1,6 @@
 """`bot status` of a running bot: one dictionary with stable keys, made from the engine's status."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -10,6 +10,7 @@ from bot.domain.account import masked_account
 from bot.domain.entry import OrderUpdated
 from bot.engine.comparing import Compared, Reconciliation
 from bot.engine.status import StrategyStatus
+from bot.engine.watched import Standing
 from bot.runtime.control.shapes import Fields, fields_of, instant
 from bot.runtime.daemon import Parts
 from bot.runtime.inbox import Urgency
@@ -21,6 +22,7 @@ class Facts:
 
     broker: Broker
     mode: str
+    language: str
     is_dry_run: bool
     started_at: datetime
     journal: str
@@ -32,6 +34,7 @@ def status_of(parts: Parts, facts: Facts) -> Fields:
     """Return all that an operator may want to see. Money is VND, instants are UTC."""
     status, broker = parts.engine.status(), facts.broker
     trouble = {"text": parts.trouble.text, "since": instant(parts.trouble.since)}
+    standing = [*_waiting(parts.retry.trouble), *status.standing]
     return {
         "trouble": trouble if parts.trouble.text else None,
         "state": status.state,
@@ -69,7 +72,9 @@ def status_of(parts: Parts, facts: Facts) -> Fields:
         "unknown": [intent.intent_id for intent in status.unknown],
         "faults": [fields_of(each) for each in status.faults],
         "halted_symbols": dict(status.halted_symbols),
-        "alerts": [*filter(None, [parts.retry.trouble]), *status.alerts],
+        "language": facts.language,
+        "alerts": [each.text for each in standing],
+        "standing": [fields_of(each) for each in standing],
         "counts": dict(status.counts),
         "orders_today": dict(status.orders_today),
         "day_result": status.day_result,
@@ -82,6 +87,15 @@ def status_of(parts: Parts, facts: Facts) -> Fields:
         },
         "drift": [fields_of(each) for each in broker.drift.seen],
     }
+
+
+def _waiting(why: str) -> Iterator[Standing]:
+    if why:
+        text = (
+            f"{why}. The bot has not begun and asks again. If it lasts, look at the network; to end"
+            " it: bot stop"
+        )
+        yield Standing("START_WAITS", text, {"why": why})
 
 
 def _rate(parts: Parts, broker: Broker) -> Fields:

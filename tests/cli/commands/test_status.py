@@ -60,6 +60,13 @@ RUNNING: Final[dict[str, Any]] = {
     "unknown": ["L-0008"],
     "halted_symbols": {"VNM": "executed more than ordered"},
     "alerts": ["the day order book's row ORD9 can't be read"],
+    "standing": [
+        {
+            "code": "ROW_UNREADABLE",
+            "text": "the day order book's row ORD9 can't be read",
+            "facts": {"order_id": "ORD9", "symbol": "HPG", "why": "no status"},
+        }
+    ],
     "counts": {"orders": 3, "filled": 2, "cancelled": 1, "skips": 40},
     "orders_today": {"filled": 8, "rejected": 1, "partly filled": 2, "never placed": 1, "open": 0},
     "rate": {"used": 12, "per_minute": 60, "waiting": 7, "is_degraded": False, "starved": ""},

@@ -1,0 +1,80 @@
+"""Alerts in the language that the settings ask for, from their code and facts alone.
+
+The journal keeps the English text, the code and the facts. Where a template or one of its facts is
+missing the English text is shown: an alert in the wrong language is better than none.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from bot.cli.telling.wording import clock_of
+from bot.domain.order import type_word
+
+Facts = Mapping[str, object]
+ENGLISH: Final = "en"
+_NOTHING: Final = "-"
+_DEPTH_MAX: Final = 3
+"""A part may name parts, so deep."""
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """The templates of one language. `parts` are what several templates share, `words` are what the
+    values of a fact are called, `times` the facts that are instants.
+    """
+
+    alerts: Mapping[str, str]
+    parts: Mapping[str, str]
+    words: Mapping[str, Mapping[str, str]]
+    times: tuple[str, ...]
+
+    def told(self, code: str, facts: Facts) -> str | None:
+        """Return an alert in whole sentences; None where its template or a fact is missing."""
+        template = self.template(code)
+        if template is None:
+            return None
+        shown = {name: self._shown(name, value, facts) for name, value in facts.items()}
+        try:
+            for name, value in facts.items():
+                if (word := self.words.get(name, {}).get(str(value))) is not None:
+                    shown[name] = word.format_map(shown)
+            return template.format_map(shown)
+        except KeyError:
+            return None
+
+    def template(self, code: str) -> str | None:
+        """Return the template of a code with its parts put in, None where there is none."""
+        text = self.alerts.get(code)
+        for _ in range(_DEPTH_MAX):
+            for name, part in self.parts.items():
+                text = text and text.replace("{" + name + "}", part)
+        return text
+
+    def _shown(self, name: str, value: object, facts: Facts) -> str:
+        if name == "price" and value is None:
+            return type_word(str(facts.get("order_type") or _NOTHING))
+        if value is None or value == "":
+            return _NOTHING
+        if name in self.times:
+            return clock_of(datetime.fromisoformat(str(value)))
+        return f"{value:,}" if isinstance(value, int | float) else str(value)
+
+
+@cache
+def catalogue(language: str) -> Catalogue:
+    """Read the templates of a language; of English there are none, its text is the alert's own."""
+    from ruamel.yaml import YAML  # read only by who asks for another language: it slows a start
+
+    data = YAML(typ="safe").load(Path(__file__).with_name(f"{language}.yaml").read_text("utf-8"))
+    return Catalogue(data["alerts"], data["parts"], data["words"], tuple(data["times"]))
+
+
+def told(language: str, text: str, code: str, facts: Facts) -> str:
+    """Return an alert in a language; its English text where it can't be said in it."""
+    if language == ENGLISH or not code:
+        return text
+    return catalogue(language).told(code, facts) or text
