@@ -187,7 +187,8 @@ class RequestBudget:
         """
         now = self._waiter.now()
         is_news = now >= self._closed_until
-        self._refusals += is_news
+        # What left before the first 429 may be served after it, and another refused after that.
+        self._refusals = max(self._refusals + is_news, 1)
         jitter = timedelta(milliseconds=self._jitter.randint(*JITTER_MS))
         until = self._believable(reset_at, now) + jitter
         self._closed_until = max(until, self._closed_until)

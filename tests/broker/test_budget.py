@@ -267,6 +267,16 @@ def test_one_429_to_six_calls_under_way_is_announced_once():
     assert (len(told), budget.is_degraded) == (2, True)
 
 
+def test_an_answer_between_two_429s_of_one_stretch_breaks_nothing():
+    budget = budget_of(60, SteppingWaiter())
+    first = budget.note_limit(START + timedelta(seconds=30), "stock_quote", tries=1)
+
+    budget.note_served()
+    again = budget.note_limit(START + timedelta(seconds=1), "order_book", tries=1)
+
+    assert again == first
+
+
 async def test_a_full_window_is_announced_once_and_not_for_every_request():
     waiter = SteppingWaiter()
     told: list[tuple[datetime, int, str]] = []
