@@ -26,14 +26,20 @@ from tests.memory import roomy_memory
 from tests.postgres_database import administer, own_database
 from tests.postgres_server import private_postgres
 from tests.processes import ROOT, BotProcess
-from tests.simulation.oracle import faults_in, outcome_of
+from tests.simulation.oracle import Outcome, faults_in, outcome_of
 from tests.story import write_project
 
 SPEED: Final = 20.0
-READY_S_MAX: Final = 30.0
-QUIET_S_MAX: Final = 60.0
+READY_S_MAX: Final = 120.0
+QUIET_S_MAX: Final = 120.0
+MORNING_S: Final = 6_600.0
+"""Market seconds from the start of a story to 11:10: cancels need an open market too."""
 LOOK_S: Final = 0.02
-SYMBOLS: Final = {"HPG": 27_000, "SSI": 33_000, "SHS": 18_500, "FPT": 132_000}
+ASK_AGAIN_S: Final = 2.0
+SYMBOLS: Final = {
+    "HPG": 27_000, "SSI": 33_000, "SHS": 18_500, "FPT": 132_000, "MBB": 24_000, "VCB": 61_000,
+    "ACB": 25_000, "TCB": 38_000, "STB": 54_000, "VNM": 63_000, "MWG": 82_000, "VIC": 99_000,
+}  # fmt: skip
 TRADER: Final = """
 from pathlib import Path
 from random import Random
@@ -51,7 +57,7 @@ class Trader(Strategy):
         dice = Random(f"{self.seed}|{self.now}|{quote.symbol}")
         roll, tick = dice.random(), 100
         if roll < 0.7:
-            limit = (quote.last // tick + dice.randint(-4, 2)) * tick
+            limit = (quote.last // tick + dice.randint(-2, 2)) * tick
             self.buy(100 * dice.randint(1, 4), limit=limit, why="dice")
         elif roll < 0.8:
             self.close(why="dice")
@@ -66,10 +72,11 @@ class Once(Strategy):
     def on_quote(self, quote):
         file = Path(self.asked)
         if file.exists():
+            share = int(file.read_text())
             file.unlink()
             number = self.now.hour * 3600 + self.now.minute * 60 + self.now.second
-            limit = (quote.last * 96 // 10_000 - number % 10) * 100
-            self.buy(100 * (number % 97 + 1), limit=limit, why="asked")
+            limit = (quote.last * share // 100_000 - number % 7) * 100
+            self.buy(100 * (number % 20 + 1), limit=limit, why="asked")
 """
 """Trades at random while a file is there; or makes one order that rests, and takes it away."""
 BAD_WEATHER: Final = (
@@ -105,6 +112,9 @@ class Crashing:
     given: Mapping[str, Any]
     journal: str
     bot: BotProcess | None = None
+    home: str = STATE
+    """The state directory of the bot of the moment; another one's is a bot on another machine."""
+    began_at: float = field(default_factory=time.monotonic)
     ready_s: list[float] = field(default_factory=list)
     """How long each start took until the bot ran, with the process forked already."""
 
@@ -116,12 +126,24 @@ class Crashing:
     def asked(self) -> Path:
         return self.folder / "asked"
 
+    @property
+    def is_late(self) -> bool:
+        """Whether the market's morning is nearly over, and the story should come to its end."""
+        return (time.monotonic() - self.began_at) * SPEED > MORNING_S
+
+    def ask_for(self, price: str) -> None:
+        """Have the plug-in place an order, at a price in parts of 1,000 of the last."""
+        whole = self.asked.with_suffix(".new")
+        whole.write_text(price)
+        whole.rename(self.asked)
+
     def start(self, *options: str) -> BotProcess:
         """Start the bot, and do not wait for it."""
         secrets = {
             "BOT_BROKER__API_KEY": self.given["api_key"],
             "BOT_BROKER__API_SECRET": self.given["api_secret"],
         }
+        secrets["BOT_STATE_DIR"] = str(self.folder / self.home)
         self.bot = BotProcess("run", "-c", str(self.config), *options, **secrets)
         return self.bot
 
@@ -144,7 +166,7 @@ class Crashing:
     def ask(self, do: str, **request: object) -> Mapping[str, Any]:
         """Ask the bot; it may be dead, or not yet listening."""
         try:
-            return ask(self.state_dir, {"do": do, **request}, timeout_s=5)
+            return ask(self.folder / self.home, {"do": do, **request}, timeout_s=5)
         except (NoBotRunning, OperatorMistake, TimeoutError, OSError):
             return {}
 
@@ -190,17 +212,7 @@ class Crashing:
             self.start_up("-q")
         assert self.bot is not None
         self._end_faults()
-        asked_at = 0.0
-
-        def is_quiet(found: Mapping[str, Any]) -> bool:
-            nonlocal asked_at
-            if found.get("open_orders") and time.monotonic() - asked_at > 2:
-                asked_at = time.monotonic()
-                self.ask("cancel", all=True)
-            counts = ("open_orders", "held", "cancels")
-            return not any(found.get(each, True) for each in counts) and not self._unsettled(found)
-
-        self.until(is_quiet, QUIET_S_MAX)
+        self.until_nothing_is_open()
         self.bot.send_signal(signal.SIGTERM)
         out, err = self.bot.communicate()
         assert (self.bot.returncode, "Traceback" in out + err) == (0, False), out + err
@@ -209,9 +221,35 @@ class Crashing:
         """Return everything that breaks a promise."""
         return faults_in(outcome_of(self.state_dir, self.journal))
 
+    def broker_orders(self) -> Mapping[str, Mapping[str, Any]]:
+        """The last word of the broker's ledger on each order."""
+        return outcome_of(self.state_dir, self.journal).orders
+
     def rows(self, query: str) -> list[dict[str, Any]]:
         """What the journal says."""
-        return outcome_of(self.state_dir, self.journal).rows(query)
+        return Outcome(self.journal, {}).rows(query)
+
+    def until_nothing_is_open(self) -> None:
+        """Cancel all, again where it is needed, and wait until nothing is open or unknown."""
+        asked_at = 0.0
+
+        def is_quiet(found: Mapping[str, Any]) -> bool:
+            nonlocal asked_at
+            if found.get("open_orders") and time.monotonic() - asked_at > ASK_AGAIN_S:
+                asked_at = time.monotonic()
+                self.ask("cancel", all=True)
+            kinds = ("open_orders", "held", "cancels")
+            return not any(found.get(each, True) for each in kinds) and not self._unsettled(found)
+
+        self.until(is_quiet, QUIET_S_MAX)
+
+    def until_settled(self) -> None:
+        """Wait until the bot runs and knows of every order what became of it."""
+
+        def is_so(found: Mapping[str, Any]) -> bool:
+            return found["state"] == "RUNNING" and not self._unsettled(found)
+
+        self.until(is_so, QUIET_S_MAX)
 
     def _unsettled(self, found: Mapping[str, Any]) -> bool:
         """Whether a send may still be settled; REACHED stays a question until the day's end."""
@@ -319,7 +357,7 @@ def _project(
         "use": f"strategies/trader.py:{plugin}",
         "symbols": list(SYMBOLS) if plugin == "Trader" else ["HPG"],
         "params": {"asked": str(folder / "asked"), "seed": seed},
-        "wake": {"quote": "1s"},
+        "wake": {"quote": "4s" if plugin == "Trader" else "1s"},
         "order": {"size": {"shares": 100}, "type": "LIMIT", "price": "ask"},
         "limits": {"max_order_value": 5_000_000_000, "max_orders_per_day": 10_000},
         "on_2fa": "hold 60s",

@@ -82,6 +82,8 @@ def kill_often(
     with new_journal as url, crashing(url, seed=seed, faults=BAD_WEATHER) as story:
         story.asked.touch()
         for _ in range(kills):
+            if story.is_late:
+                break
             tally.points[kill_once(story, dice)] += 1
             tally.kills += 1
             _show(f"{tally.kills} kills")
@@ -104,8 +106,8 @@ def _last(said: str, nothing: str) -> str:
 
 
 def _show(text: str) -> None:
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\r{text}")
+    if sys.stderr.isatty() or text.endswith("\n"):
+        sys.stderr.write(f"\r\x1b[K{text}" if sys.stderr.isatty() else text)
         sys.stderr.flush()
 
 
@@ -120,6 +122,7 @@ def main() -> int:
     with databases(asked.db) as new:
         while tally.kills < asked.kills:
             kill_often(min(KILLS_OF_A_STORY, asked.kills - tally.kills), seed, new(), tally)
+            _show(f"seed {seed}: {tally.kills} kills, {len(tally.problems)} problems\n")
             seed += 1
     _show("")
     title = f"random kills of the daemon, journal on {asked.db}, seeds {asked.seed} to {seed - 1}"

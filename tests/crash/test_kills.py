@@ -8,7 +8,7 @@ from tests.crash.kills import Tally, kill_often
 
 pytestmark = [pytest.mark.wire, pytest.mark.process, pytest.mark.timeout(120)]
 
-KILLS = 4
+KILLS = 2
 
 
 def test_a_bot_that_is_killed_again_and_again_loses_and_doubles_nothing() -> None:

@@ -1,0 +1,117 @@
+"""ENOSPC and EIO at every write and sync of the journal: no order without its committed attempt.
+
+    python -m tests.crash.disks FLOW [--step N]      FLOW: place, amend, cancel or all; SQLite
+
+From its Nth call on, once or for good, the disk of the journal refuses what the journal's thread
+writes; the flow is begun meanwhile. Then the bot is killed, the disk is mended, and it is started
+again. An answer that the journal could not take has to be known without asking: the emergency
+journal had it, whose disk is well.
+"""
+
+import argparse
+import itertools
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Final
+
+from bot.journal.emergency import FILE
+from tests.crash.harness import Crashing, crashing
+from tests.crash.points import FLOWS, carry_out, prepare, show
+from tests.crash.strikes import NOT_HERE, WRITES, Strike, may_strike, struck, threads_of
+
+ERRORS: Final = ("ENOSPC", "EIO")
+MANNERS: Final = ("", "+")
+"""Once, at the Nth call, or at each from there on."""
+FAULT_S: Final = 1.0
+"""How long a flow is watched under the fault."""
+MISSES_MAX: Final = 2
+
+
+@dataclass
+class Refused:
+    """What came of one flow. `ends`: how the bots took it."""
+
+    flow: str
+    strikes: Counter[str] = field(default_factory=Counter)
+    ends: Counter[str] = field(default_factory=Counter)
+    answers: Counter[str] = field(default_factory=Counter)
+    """requests in the journal, by outcome"""
+    problems: list[str] = field(default_factory=list)
+
+    def lines(self) -> list[str]:
+        """The table of the flow."""
+        rows = {**self.strikes, **self.ends, **self.answers, "problems": len(self.problems)}
+        table = [f"    {name:<44}{count:>6,}" for name, count in rows.items()]
+        return [f"{self.flow}:", *table, *self.problems]
+
+
+def refuse_all(flow: str, *, step: int = 1, first: int = 1) -> Refused:
+    """Refuse every `step`th write of the journal in each manner, and judge."""
+    found = Refused(flow)
+    with crashing(plugin="Once") as story:
+        story.start_up("-q")
+        for error, manner in itertools.product(ERRORS, MANNERS):
+            at, misses = first, 0
+            while misses < MISSES_MAX:
+                show(f"{flow} {error}{manner} at {at}")
+                if refuse(story, flow, f"error={error}", f"{at}{manner}", found):
+                    found.strikes[f"{error} {'for good' if manner else 'once'}"] += 1
+                    at, misses = at + step, 0
+                else:
+                    misses += 1
+        story.come_to_rest()
+        found.problems += story.judge()
+        for row in story.rows("select verb, outcome from attempts"):
+            found.answers[f"{row['verb']} {row['outcome'] or 'unheard'}"] += 1
+    return found
+
+
+def refuse(story: Crashing, flow: str, error: str, when: str, found: Refused) -> bool:
+    """Let the disk refuse while the flow runs, then kill. Return whether it came to that."""
+    prepare(story, flow)
+    assert story.bot is not None
+    journal, log = story.state_dir / "journal.db", story.folder / "strace"
+    files = [journal, journal.with_name("journal.db-wal"), journal.with_name("journal.db-shm")]
+    thread = threads_of(story.bot.pid)[1]
+    with struck(thread, Strike(WRITES, error, when, files), log):
+        carry_out(story, flow, within_s=FAULT_S)
+        ended, state = story.bot.poll() is not None, story.status().get("state", "no answer")
+        story.bot.kill()  # before the disk is well again
+    _, err = story.bot.communicate()
+    if "Traceback" in err:
+        found.problems.append(err)
+    kept = story.state_dir / FILE
+    has_answer = kept.exists() and "AttemptFinished" in kept.read_text()
+    story.start_up("-q")
+    if "INJECTED" not in log.read_text():
+        return False
+    found.ends["bot ended" if ended else f"bot went on, {state}"] += 1
+    found.ends["answer in the emergency journal"] += has_answer
+    return True
+
+
+def main() -> int:
+    """Refuse as the command line says; the exit code tells whether all was well."""
+    parser = argparse.ArgumentParser(prog="python -m tests.crash.disks")
+    flows = [flow for flow, verb in FLOWS.items() if verb]
+    parser.add_argument("flow", choices=(*flows, "all"))
+    parser.add_argument("--step", type=int, default=1)
+    asked = parser.parse_args()
+    if not may_strike():
+        sys.stdout.write(f"{NOT_HERE}\n")
+        return 2
+    started, problems = time.monotonic(), 0
+    for flow in flows if asked.flow == "all" else [asked.flow]:
+        found = refuse_all(flow, step=asked.step)
+        problems += len(found.problems)
+        show("")
+        sys.stdout.write("\n".join((*found.lines(), "")))
+        sys.stdout.flush()
+    sys.stdout.write(f"{time.monotonic() - started:.0f} s\n")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

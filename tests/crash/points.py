@@ -1,0 +1,210 @@
+"""kill -9 at every I/O call of one place, amend, cancel or poll, thread by thread.
+
+    python -m tests.crash.points FLOW [--db sqlite|postgres] [--step N]     FLOW: or all
+
+For N = 1, 2, 3 … the bot is let come to rest, strace is attached to one of its threads, the flow
+is begun, and the bot dies before the thread's Nth call; it is started again and has to come to
+rest. That goes on until the flow is over before the Nth call comes, and then with the next thread.
+At the end the bot's journal is compared with the broker's ledger.
+"""
+
+import argparse
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tests.crash.harness import LOOK_S, QUIET_S_MAX, Crashing, counted, crashing, databases
+from tests.crash.strikes import CALLS, NOT_HERE, Strike, may_strike, struck, struck_at, threads_of
+
+FLOWS: Final[Mapping[str, str | None]] = {
+    "place": "POST",
+    "amend": "PUT",
+    "cancel": "DELETE",
+    "poll": None,
+}
+"""The request whose answer ends a flow; polls have none."""
+FLOW_S_MAX: Final = 30.0
+POLL_S: Final = 0.6
+SETTLE_S: Final = 0.1
+"""How long after its answer a flow still has something to write, and how long polls are watched."""
+THREADS: Final = 2
+"""The main thread and the journal's: no other carries anything out in a flow."""
+MISSES_MAX: Final = 2
+"""How often a flow has to be over before the Nth call until that is believed: polls interfere."""
+RESTING, NEAR = "970", "1000"
+"""Prices in parts of 1,000 of the last: rests at the broker, or is filled sooner or later."""
+
+
+@dataclass
+class Reached:
+    """What came of one flow. `points`: the calls before which the bot was killed."""
+
+    flow: str
+    points: Counter[str] = field(default_factory=Counter)
+    threads: Counter[int] = field(default_factory=Counter)
+    """points of each thread: the main one, the journal's"""
+    problems: list[str] = field(default_factory=list)
+    ready_s: list[float] = field(default_factory=list)
+
+    def lines(self) -> list[str]:
+        """The table of the flow."""
+        wrong, ready, kills = counted(self.problems), sorted(self.ready_s), self.threads.total()
+        shares = {share: ready[(len(ready) - 1) * share // 100] for share in (50, 99)}
+        return [
+            f"{self.flow}: {kills} points, {self.threads[0]} of the main thread and "
+            f"{self.threads[1]} of the journal's; "
+            + ", ".join(f"{wrong[kind]} {kind}" for kind in ("lost", "doubled", "orphans"))
+            + f", {wrong['wrong fills']} wrong fills, {wrong['other']} other problems; "
+            + f"ready after p50 {shares[50]:.2f} s, p99 {shares[99]:.2f} s",
+            *(f"    {count:>5} before {call}" for call, count in self.points.most_common()),
+            *self.problems,
+        ]
+
+
+def go_through(
+    flow: str, new: Callable[[], AbstractContextManager[str | None]], *, step: int = 1
+) -> Reached:
+    """Kill at every `step`th call of each thread, and judge. A story lasts for a market's morning:
+    there may be several, each with a journal of its own.
+    """
+    reached, place = Reached(flow), Place()
+    while not place.is_over:
+        with new() as url, crashing(url, plugin="Once") as story:
+            story.start_up("-q")
+            while not (story.is_late or place.is_over):
+                _kill_at(story, place, step, reached)
+            story.come_to_rest()
+            reached.ready_s += story.ready_s
+            reached.problems += story.judge()
+    return reached
+
+
+@dataclass
+class Place:
+    """How far it is: the thread, and the call before which it dies next."""
+
+    thread: int = 0
+    at: int = 1
+    misses: int = 0
+
+    @property
+    def is_over(self) -> bool:
+        return self.thread >= THREADS
+
+    def missed(self) -> None:
+        """The flow was over before: after some of these, the thread has no more."""
+        self.misses += 1
+        if self.misses >= MISSES_MAX:
+            self.thread, self.at, self.misses = self.thread + 1, 1, 0
+
+
+def _kill_at(story: Crashing, place: Place, step: int, reached: Reached) -> None:
+    """Carry the flow out once, to be killed in it, and start the bot again."""
+    prepare(story, reached.flow)
+    assert story.bot is not None
+    thread, log = threads_of(story.bot.pid)[place.thread], story.folder / "strace"
+    with struck(thread, Strike(CALLS, "signal=KILL", str(place.at)), log):
+        carry_out(story, reached.flow)
+    if "killed by SIGKILL" not in log.read_text():
+        place.missed()
+        return
+    _, err = story.bot.communicate()
+    assert "Traceback" not in err, err
+    reached.threads[place.thread] += 1
+    reached.points[struck_at(log)] += 1
+    place.at, place.misses = place.at + step, 0
+    show(f"{reached.flow}: thread {place.thread}, call {place.at}")
+    story.start_up("-q")
+
+
+def prepare(story: Crashing, flow: str) -> None:
+    """Let the bot come to rest, with an order at the broker where the flow is about one."""
+    story.until_settled()
+    if flow == "place":  # a strategy with an open order asks for no second one
+        story.until_nothing_is_open()
+        return
+    if flow == "poll" and story.status()["open_orders"]:
+        return
+    if _untouched(story) is None:
+        story.ask_for(NEAR if flow == "poll" else RESTING)
+        story.until(lambda _: _untouched(story) is not None, QUIET_S_MAX)
+
+
+def carry_out(story: Crashing, flow: str, *, within_s: float | None = None) -> None:
+    """Begin the flow, and return when it is over, or the bot is dead; or when it is not over in a
+    stated time.
+    """
+    assert story.bot is not None
+    verb = FLOWS[flow]
+    if verb is None:
+        time.sleep(POLL_S)
+        return
+    before = _answers(story, verb)
+    if flow == "place":
+        story.ask_for(RESTING)
+    elif flow == "amend":
+        row = _untouched(story)
+        if row is not None:
+            story.ask("modify", order_id=row["order_id"], quantity=row["quantity"] + 100)
+    else:
+        row = _untouched(story)
+        if row is not None:
+            story.ask("cancel", order_id=row["order_id"])
+    give_up = time.monotonic() + (within_s or FLOW_S_MAX)
+    while story.bot.poll() is None and _answers(story, verb) == before:
+        if time.monotonic() > give_up:
+            assert within_s, story.rows("select * from attempts order by seq")[-3:]
+            return
+        time.sleep(LOOK_S)
+    time.sleep(SETTLE_S)
+
+
+def _answers(story: Crashing, verb: str) -> int:
+    query = f"select attempt_id from attempts where verb = '{verb}' and outcome is not null"
+    return len(story.rows(query))
+
+
+def _untouched(story: Crashing) -> Mapping[str, Any] | None:
+    """The newest open order that is neither changed nor cancelled now."""
+    found = story.status()
+    touched = {one["order_id"] for one in found.get("cancels", ())}
+    touched |= {one["order_id"] for one in found.get("amends", ()) if not one["verdict"]}
+    rows = [one for one in found.get("open_orders", ()) if one["order_id"] not in touched]
+    return rows[-1] if rows else None
+
+
+def show(text: str) -> None:
+    """Show how far it is, on a terminal."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.flush()
+
+
+def main() -> int:
+    """Go through the flows of the command line; the exit code tells whether all was well."""
+    parser = argparse.ArgumentParser(prog="python -m tests.crash.points")
+    parser.add_argument("flow", choices=(*FLOWS, "all"))
+    parser.add_argument("--db", choices=("sqlite", "postgres"), default="sqlite")
+    parser.add_argument("--step", type=int, default=1)
+    asked = parser.parse_args()
+    if not may_strike():
+        sys.stdout.write(f"{NOT_HERE}\n")
+        return 2
+    flows = list(FLOWS) if asked.flow == "all" else [asked.flow]
+    started, found = time.monotonic(), []
+    with databases(asked.db) as new:
+        for flow in flows:
+            found.append(go_through(flow, new, step=asked.step))
+            show("")
+            sys.stdout.write("\n".join((*found[-1].lines(), "")))
+            sys.stdout.flush()
+    sys.stdout.write(f"journal on {asked.db}, {time.monotonic() - started:.0f} s\n")
+    return 1 if any(each.problems for each in found) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

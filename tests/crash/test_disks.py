@@ -1,0 +1,28 @@
+"""D2: the disk of the journal refuses while a place is answered, and the bot dies of something."""
+
+import pytest
+
+from tests.crash.disks import Refused, refuse
+from tests.crash.harness import crashing
+from tests.crash.strikes import NOT_HERE, may_strike
+
+pytestmark = [pytest.mark.wire, pytest.mark.process, pytest.mark.timeout(120)]
+
+IN_THE_ANSWER = "70+"
+"""The journal's first calls of a place commit the attempt, the rest what came of it."""
+
+
+def test_an_answer_that_a_broken_disk_did_not_take_is_known_after_a_kill() -> None:
+    if not may_strike():
+        pytest.skip(NOT_HERE)
+    found = Refused("place")
+
+    with crashing(plugin="Once") as story:
+        story.start_up("-q")
+        is_struck = refuse(story, "place", "error=EIO", IN_THE_ANSWER, found)
+        story.come_to_rest()
+        sent = story.rows("select outcome from attempts where verb = 'POST'")
+        problems = story.judge()
+
+    assert (is_struck, [*found.problems, *problems]) == (True, [])
+    assert sent == [{"outcome": "ACCEPTED"}]

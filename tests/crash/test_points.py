@@ -1,0 +1,32 @@
+"""P2, D3: the daemon dies before an I/O call of a place, or its COMMIT is cut in the middle."""
+
+from contextlib import nullcontext
+
+import pytest
+
+from tests.crash.commits import break_often
+from tests.crash.points import go_through
+from tests.crash.strikes import NOT_HERE, may_strike
+
+pytestmark = [pytest.mark.wire, pytest.mark.process, pytest.mark.timeout(120)]
+
+STEP = 45
+BREAKS = 2
+
+
+def test_a_place_that_is_cut_off_at_a_call_is_one_order_or_none() -> None:
+    if not may_strike():
+        pytest.skip(NOT_HERE)
+
+    reached = go_through("place", nullcontext, step=STEP)
+
+    assert reached.problems == []
+    assert min(reached.threads[0], reached.threads[1]) > 0
+
+
+@pytest.mark.postgres
+def test_a_commit_that_is_cut_in_the_middle_is_asked_about(own_postgres_url: str) -> None:
+    counts, problems = break_often(own_postgres_url, BREAKS, 2)
+
+    assert problems == []
+    assert sum(count for what, count in counts.items() if "," in what) == BREAKS
