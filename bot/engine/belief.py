@@ -229,6 +229,12 @@ def _release(state: State, belief: Belief, source: Source, why: str) -> None:
         )
 
 
+def is_held(state: State, symbol: str) -> bool:
+    """Whether any market data of the symbol is not believed now."""
+    belief = state.beliefs.get(symbol)
+    return belief is not None and any(each.held is not None for each in belief.sources)
+
+
 def resume(state: State, symbol: str, reason: str) -> bool:
     """A person says that a symbol's data is right; False when none of it was held.
 

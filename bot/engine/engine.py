@@ -221,6 +221,10 @@ class Engine:
         """Return why a break would not be accepted now; empty: it would. Nothing changes."""
         return breaks.objection(self._state, ask)
 
+    def objection_to_resume(self, symbol: str) -> str:
+        """Return why there is nothing to resume in a symbol; empty: there is. Nothing changes."""
+        return operator.objection_to_resume(self._state, symbol)
+
     def reconciliation(self) -> Reconciliation:
         """Return how journal, day order book and account compare now."""
         return comparing.reconciliation_of(self._state)

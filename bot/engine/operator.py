@@ -63,6 +63,16 @@ def _resume_symbol(state: State, event: OperatorActed, symbol: str) -> None:
         state.alert("SYMBOL_RESUME", text, {**facts, "why": why}, symbol=symbol)
 
 
+def objection_to_resume(state: State, symbol: str) -> str:
+    """Return why there is nothing to resume in a symbol, empty where there is."""
+    if symbol in state.halted_symbols or belief.is_held(state, symbol):
+        return ""
+    if symbol not in state.instruments:
+        known = ", ".join(sorted(state.instruments))
+        return f"no strategy trades '{symbol}' (they trade {known})"
+    return f"{symbol} is not halted and its market data is believed"
+
+
 def _pause(state: State, event: OperatorActed) -> None:
     gate.close(state, RunState.PAUSED, event.reason, event.by)
     if event.cancel_open:

@@ -79,7 +79,7 @@ def _older(
 ) -> Iterator[str]:
     """Say where the journal lacks what was written down of it."""
     if kept.epoch is not None and epoch <= kept.epoch:
-        text = f"the lease is {epoch}, and was {kept.epoch} in {kept}"
+        text = f"this would be its run {epoch}, and run {kept.epoch} is in {kept}"
         yield f"{text}: this is an older copy of the journal"
     for name, head in sorted(kept.heads.items()):
         now, table = heads.get(name), tables.metadata.tables.get(name)

@@ -21,6 +21,8 @@ from bot.cli.telling.wording import clock_of, counted
 from bot.clock import monotonic_s
 from bot.config.problems import ExitCode, OperatorMistake
 
+ORDERS_MAX: Final = 5
+"""So many orders of a break are named; --json has all of them."""
 HEADS: Final = ("ACCOUNT", "WHAT", "STRATEGIES", "JOURNAL", "BROKER", "DIFFERENCE")
 
 
@@ -117,7 +119,9 @@ def _lines(found: Fields) -> Iterator[str]:
     book, account = (clock_of(at) if at else "never" for at in read)
     yield f"order book read {book}, account {account}"
     for row in found.each("breaks"):
-        orders = ", ".join(row.words("rests_on"))
+        named = row.words("rests_on")
+        more = f" and {len(named) - ORDERS_MAX} more" if len(named) > ORDERS_MAX else ""
+        orders = ", ".join(named[:ORDERS_MAX]) + more
         yield f"break {row.text('break_id')}  {row.text('text')}{f' ({orders})' if orders else ''}"
     for text in found.words("doubts"):
         yield f"in doubt  {text}: it is read again"

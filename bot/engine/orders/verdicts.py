@@ -4,7 +4,7 @@ It ends a question that the bot cannot settle (REACHED, AMBIGUOUS) and is journa
 was known when it was given. What the bot still finds out by itself is not a person's to say.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from bot.domain.asked import VerdictAsked
@@ -20,6 +20,25 @@ _ANSWERABLE: Final = frozenset({SendState.REACHED, SendState.AMBIGUOUS})
 _STILL_TRIED: Final = (
     "and still being found out: its nonce is tried for at most 270 s, and the day order book read"
 )
+
+_NOW: Final[Mapping[SendState, str]] = {
+    SendState.READY: "not sent yet",
+    SendState.HELD: "waiting for a 2FA token, and not sent",
+    SendState.SENDING: "being sent",
+    SendState.ACKED: "accepted by the broker: its rows say what becomes of it",
+    SendState.MATCHED: "found in the day order book: its rows say what becomes of it",
+    SendState.REFUSED: "refused by the broker, so there is none",
+    SendState.DENIED: "refused by a check of the bot, so there is none",
+    SendState.NOT_SENT: "not sent, so there is none",
+    SendState.EXPIRED_LOCAL: "not sent in time, so there is none",
+    SendState.NOT_PLACED: "settled as never placed",
+    SendState.EOD_ABSENT: "settled: its day ended without a row of it",
+    SendState.UNKNOWN: f"of unknown outcome {_STILL_TRIED}",
+    SendState.FRESH: f"of unknown outcome {_STILL_TRIED}",
+    SendState.REACHED: "possibly at the broker",
+    SendState.AMBIGUOUS: "one of several rows, or of none",
+}
+"""What an order is whose verdict is refused."""
 
 
 def on_verdict_asked(state: State, event: VerdictAsked) -> None:
@@ -52,9 +71,7 @@ def objection(state: State, ask: VerdictAsked) -> CheckResult | None:
 def _checks(state: State, ask: VerdictAsked) -> Iterator[CheckResult]:
     yield judged("VERDICT_REASON", bool(ask.reason.strip()), intent_id=ask.intent_id)
     tracked = state.intents.get(ask.intent_id)
-    now_is = "no order of today" if tracked is None else str(tracked.state)
-    if tracked is not None and tracked.state in {SendState.UNKNOWN, SendState.FRESH}:
-        now_is = f"{now_is} {_STILL_TRIED}"
+    now_is = "no order of today" if tracked is None else _NOW[tracked.state]
     is_open = tracked is not None and tracked.state in _ANSWERABLE
     yield judged("VERDICT_OPEN", is_open, intent_id=ask.intent_id, state=now_is)
     if tracked is None or ask.order_id is None:

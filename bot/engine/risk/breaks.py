@@ -14,6 +14,7 @@ from bot.domain.asked import BreakAccepted
 from bot.domain.entry import Numbers, RunState, StateChanged
 from bot.domain.message import ReadAccount, ReadTodaysOrders
 from bot.engine import gate
+from bot.engine.risk.codes import percent
 from bot.engine.risk.ledgers import IN_ALL, LOOK_AGAIN, Difference, explanation, own_shares
 from bot.engine.state import BY_ENGINE, State
 from bot.engine.watched import Standing
@@ -22,6 +23,10 @@ SCOPE: Final = "break:"
 """How the scope begins under which the journal keeps a break; the rest is its id."""
 DAMAGE: Final = "JOURNAL"
 """The name of the break that stands for the journal itself."""
+SHOWN_MAX: Final = 5
+"""So many orders of a break are named in a message; all of them are journalled."""
+FEE_OF_MOST: Final = 200
+"""No broker takes more than a two-hundredth of what is traded."""
 ASK_AGAIN: Final = timedelta(seconds=15)
 """How long an answer to another look is waited for."""
 
@@ -48,7 +53,8 @@ def judge(state: State, snapshot: AccountSnapshot, found: Sequence[Difference]) 
             if named and held > 0 and symbol is not None:
                 state.halt_symbol(symbol, named)
             continue
-        found_one = begin(state, each.text, symbol, ours=each.expected, theirs=each.found)
+        hint = "" if symbol is not None else _fee_hint(state, each.amount)
+        found_one = begin(state, each.text + hint, symbol, ours=each.expected, theirs=each.found)
         if symbol is not None:
             of_owner = each.expected - held
             settings = state.settings
@@ -60,6 +66,20 @@ def judge(state: State, snapshot: AccountSnapshot, found: Sequence[Difference]) 
                 gate.close(state, RunState.PAUSED, each.text, "engine")
 
 
+def _fee_hint(state: State, amount: int) -> str:
+    """Name the setting that a difference of cash is like, where it is small beside what was traded:
+    one that is wrong makes a break every day.
+    """
+    today = (each.row for each in state.orders.values() if each.is_own)
+    traded = sum(row.executed_amount for row in today if row.trading_date == state.trading_date)
+    if not 0 < abs(amount) * FEE_OF_MOST <= traded:
+        return ""
+    rate = state.rulebook.fee_ppm
+    return (
+        f". It may be a fee: does the broker take {percent(rate)}, as risk.fee_ppm ({rate:,}) says?"
+    )
+
+
 def begin(
     state: State, text: str, symbol: str | None, *, ours: int | None, theirs: int | None
 ) -> Break:
@@ -67,7 +87,11 @@ def begin(
     name = f"B-{state.reconciling.next_number:04d}"
     state.reconciling.next_number += 1
     rows = [each.row for each in state.orders.values() if symbol in {None, each.row.symbol}]
-    rests_on = tuple(row.order_id for row in rows if row.trading_date == state.trading_date)
+    rests_on = tuple(
+        row.order_id
+        for row in rows
+        if row.trading_date == state.trading_date and row.executed_quantity > 0
+    )
     found = Break(name, text, state.now, symbol, ours, theirs, rests_on)
     _keep(state, found)
     return found
@@ -75,7 +99,8 @@ def begin(
 
 def begin_damage(state: State, damage: Sequence[str]) -> None:
     """The journal itself is damaged, or an older copy: nothing is sent because of what it says."""
-    text = f"the journal is damaged, or an older copy of it: {'; '.join(damage)}"
+    more = f"; {len(damage) - 1} findings more" if len(damage) > 1 else ""
+    text = f"the journal is damaged, or an older copy of it: {damage[0]}{more}"
     _keep(state, Break(DAMAGE, text, state.now))
 
 
@@ -156,7 +181,9 @@ def _standing(found: Break) -> Standing:
 
 
 def _words(found: Break) -> str:
-    rests_on = f" (orders {', '.join(found.rests_on)})" if found.rests_on else ""
+    more = len(found.rests_on) - SHOWN_MAX
+    names = ", ".join(found.rests_on[:SHOWN_MAX]) + (f" and {more} more" if more > 0 else "")
+    rests_on = f" (orders {names})" if names else ""
     return f"{found.break_id} {found.text}{rests_on}"
 
 

@@ -77,6 +77,8 @@ class Operations:
             symbol=str(symbol).upper() if symbol else None,
             cancel_open=bool(request.get("cancel_open")),
         )
+        if acted.symbol and (refusal := self.parts.engine.objection_to_resume(acted.symbol)):
+            return refused("E-ASK-004", f"{refusal}; nothing was changed")
         return {"ok": True} if self.parts.inbox.ask(acted) else _TOO_MANY
 
     async def modify(self, request: Request) -> Reply:

@@ -149,10 +149,14 @@ def test_a_symbol_is_resumed_alone_and_with_a_reason(running: RunningBot) -> Non
     both = running.call("resume", "HPG", "--strategy", "sma-fpt", "--reason", "seen")
     assert both.code == ExitCode.USAGE
 
-    resumed = running.call("resume", "hpg", "--reason", "seen in the app")
 
-    assert resumed.code == ExitCode.DONE
-    assert running.state() == "RUNNING"
+def test_a_symbol_that_nothing_holds_is_not_resumed(running: RunningBot) -> None:
+    free = running.call("resume", "hpg", "--reason", "seen in the app")
+    unknown = running.call("resume", "HGP", "--reason", "seen in the app")
+
+    assert (free.code, unknown.code) == (ExitCode.REFUSED, ExitCode.REFUSED)
+    assert "HPG is not halted and its market data is believed; nothing was changed" in free.err
+    assert "no strategy trades 'HGP' (they trade FPT, HPG, VNM)" in unknown.err
 
 
 def test_an_unknown_strategy_is_a_wrong_command_line(running: RunningBot) -> None:

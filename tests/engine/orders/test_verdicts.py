@@ -9,6 +9,7 @@ from bot.domain.entry import Decision, Fill, IntentMoved, Note, Verdict
 from bot.domain.message import NonceBurnt
 from bot.domain.order import SendState, Side
 from bot.domain.outcome import Resolution, Unknown
+from bot.engine.orders import verdicts
 from tests.engine.stage import RULEBOOK, START, Stage, report_of
 from tests.rows import every_row
 
@@ -92,7 +93,9 @@ def test_what_the_bot_still_finds_out_is_not_a_persons_to_say():
     check = _say(stage)
 
     assert check is not None
-    assert check.text.startswith("L-0001 is UNKNOWN and still being found out: its nonce is tried")
+    assert check.text.startswith(
+        "L-0001 is of unknown outcome and still being found out: its nonce is tried"
+    )
     assert _state(stage) is SendState.UNKNOWN
 
 
@@ -149,6 +152,11 @@ def test_a_verdict_is_given_once(order_id):
 
     assert check is not None
     assert check.code == "VERDICT_OPEN"
+    assert check.text.startswith("L-0001 is settled as" if order_id is None else "L-0001 is found")
+
+
+def test_every_state_has_words_for_a_verdict_that_is_refused():
+    assert set(verdicts._NOW) == set(SendState)
 
 
 @every_row("cash_read", [False, True])

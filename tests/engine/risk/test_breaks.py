@@ -22,6 +22,7 @@ from bot.domain.message import (
 )
 from bot.domain.order import OrderState, SendState, Side
 from bot.domain.recovery import RecoveredStrategy, Recovery, StoredIntent
+from bot.engine.risk import breaks
 from tests.engine.stage import ACCOUNT, DAY, RULEBOOK, Stage, report_of
 
 NEXT_DAY = date(2026, 11, 20)
@@ -268,6 +269,15 @@ def test_what_the_journal_holds_and_the_broker_does_not_is_a_break_at_the_first_
     assert _state(stage) is RunState.STARTING
 
 
+def test_a_damaged_journal_is_told_with_its_first_finding_and_what_to_do() -> None:
+    stage = Stage()
+
+    breaks.begin_damage(stage.engine._state, ("a page does not add up", "a row is gone", "another"))
+
+    [standing] = stage.engine.status().alerts
+    assert "a page does not add up; 2 findings more. Orders are read" in standing
+
+
 def test_a_break_that_is_not_there_is_not_accepted() -> None:
     stage = Stage()
 
@@ -323,6 +333,22 @@ def test_the_days_end_finds_a_difference_though_an_order_is_still_shown_as_open(
 
     assert _closing_words(stage) == ["BREAK", "DAY_UNSETTLED"]
     assert "ORD1 is shown as SENT" in stage.last(Note).text
+
+
+def test_a_break_of_cash_names_the_orders_that_filled_and_not_all_of_the_day() -> None:
+    stage = Stage()
+    rows = []
+    for number in range(1, 9):
+        stage.after(70).quote()
+        intent = stage.working(order_id=f"ORD{number}")
+        rows.append(report_of(intent, f"ORD{number}", executed=100 if number < 8 else 0))
+        stage.after(1).book(*rows)
+
+    breaks.begin(stage.engine._state, "cash: 9 VND", None, ours=9, theirs=0)
+
+    [standing] = stage.engine.status().alerts
+    named = "(orders ORD1, ORD2, ORD3, ORD4, ORD5 and 2 more)"
+    assert standing.startswith(f"B-0001 cash: 9 VND {named}. The next day")
 
 
 def test_the_days_end_names_an_open_unknown() -> None:

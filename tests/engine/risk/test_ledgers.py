@@ -78,17 +78,29 @@ def test_what_our_fills_explain_is_no_difference():
 def test_cash_that_no_order_explains_is_a_break_with_its_numbers():
     broker = having_bought()
 
-    broker.read(cash=broker.cash - 12_345)
+    broker.read(cash=broker.cash - 123_456)
     assert broker.notes() == []
     broker.read(3)
 
     expected = 100_000_000 - COST
     [found] = broker.stage.engine.reconciliation().breaks
-    shown = f"expected {expected:,}, found {expected - 12_345:,}"
-    text = f"cash: {shown}: -12,345 VND that no order explains"
+    shown = f"expected {expected:,}, found {expected - 123_456:,}"
+    text = f"cash: {shown}: -123,456 VND that no order explains"
     assert (found.text, found.rests_on) == (text, ("ORD1",))
-    assert (found.symbol, found.ours, found.theirs) == (None, expected, expected - 12_345)
+    assert (found.symbol, found.ours, found.theirs) == (None, expected, expected - 123_456)
     assert broker.stage.engine.status().state is RunState.RUNNING
+
+
+def test_cash_that_looks_like_another_fee_names_the_setting():
+    broker = having_bought()
+
+    broker.read(4, cash=broker.cash - 2_700)
+
+    [found] = broker.stage.engine.reconciliation().breaks
+    assert found.text.endswith(
+        "-2,700 VND that no order explains. It may be a fee: does the broker take 0.15%, as "
+        "risk.fee_ppm (1,500) says?"
+    )
 
 
 @pytest.mark.parametrize(("lost", "state"), [(10_000, "RUNNING"), (10_001, "PAUSED")])
