@@ -345,6 +345,8 @@ def _learn(state: State, cancel: TrackedCancel, outcome: Outcome) -> None:
             reset = min(timedelta(seconds=retry_after_s or 0), QUOTA_MAX)
             cancel.due = max(cancel.due, state.now + reset)
             return
+        case Refused(code, reason) if cancel.hindrance is Hindrance.NOT_SHOWN:
+            cancel.detail = f"{code}: {reason}"  # it took one before: most likely that has ended it
         case Refused(code, reason):
             cancel.hindrance, cancel.detail = Hindrance.REFUSED, f"{code}: {reason}"
         case Unknown(reason):

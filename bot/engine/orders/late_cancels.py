@@ -62,6 +62,7 @@ def why(state: State, cancel: TrackedCancel) -> str:
             said = f"the broker refused the cancel: {detail}"
         case Hindrance.NOT_SHOWN:
             said = "the broker took the cancel, but no row shows the end of the order"
+            said += f" (a later one was refused: {detail})" if detail else ""
         case _:
             said = "the cancel has no answer yet"
     return said if cancel.stage is CancelStage.SENT else f"{said}; next try at {next_at}"

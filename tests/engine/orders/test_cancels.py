@@ -399,3 +399,18 @@ def test_a_cancel_that_was_taken_proves_the_token():
     _answered(stage, intent)
 
     assert not stage.engine.status().is_unproven
+
+
+def test_a_cancel_that_was_taken_is_not_said_to_be_refused_when_the_next_one_is():
+    stage, intent = _expired()
+    _answered(stage, intent)
+    for _ in range(40):
+        stage.pass_time(1)
+        if stage.new(CancelOrder):
+            _answered(stage, intent, Refused("FAILED", "it has ended", 200))
+
+    assert " still open after " in _alerts(stage)[-1].text
+    assert (
+        "the broker took the cancel, but no row shows the end of the order (a later one was "
+        "refused: FAILED: it has ended); next try at"
+    ) in _alerts(stage)[-1].text
