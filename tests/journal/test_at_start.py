@@ -2,6 +2,7 @@
 
 import random
 import shutil
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,24 @@ def test_an_older_copy_is_known_by_the_epoch_of_the_lease(url: str) -> None:
     assert damage_of(url, kept, 8) == ()
     [found] = damage_of(url, kept, 7)
     assert "older copy of the journal" in found
+
+
+def test_an_index_that_misses_a_row_is_damage(url: str, tmp_path: Path) -> None:
+    file, kept = tmp_path / "journal.db", _kept(url)
+    with sqlite3.connect(file) as connection:
+        where = connection.execute(
+            "SELECT rootpage FROM sqlite_master WHERE name = 'intents_by_order'"
+        ).fetchone()[0]
+        size = connection.execute("PRAGMA page_size").fetchone()[0]
+    pages = bytearray(file.read_bytes())
+    end = where * size
+    pages[end - 3] ^= 1  # in the cells, which fill a page from its end
+    file.write_bytes(pages)
+
+    found = damage_of(url, kept, 1)
+
+    assert found
+    assert "intents_by_order" in found[0]
 
 
 def test_a_file_with_bytes_that_were_flipped_is_damaged(url: str, tmp_path: Path) -> None:
