@@ -66,6 +66,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "config": ("set up", "Check and show the configuration."),
     "paper": ("set up", "The sandbox broker as a server."),
     "conformance": ("set up", "Check a server against the document."),
+    "drill": ("set up", "Break things on purpose; see what it does."),
     "docs": ("set up", "The pages of the documentation."),
     "version": ("set up", "The version."),
 }

@@ -9,10 +9,10 @@ from typing import Any
 
 from bot.cli.commands.status import lines_of
 from bot.domain.entry import Note, OrderUpdated
+from bot.drill.oracle import outcome_of
 from bot.runtime.worlds.environment import Access, EnvironmentSpec
 from tests.by_hand import Ask, tell_by_hand
 from tests.conformance.server import changed
-from tests.simulation.oracle import outcome_of
 from tests.story import InProcessEnvironment, in_process, once, write_project
 
 SCENARIO: Mapping[str, object] = {

@@ -20,13 +20,13 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from bot.config.problems import OperatorMistake
+from bot.drill.oracle import Outcome, faults_in, outcome_of
 from bot.runtime.control.socket import NoBotRunning, ask
 from tests.crash.broker import SCENARIO, STATE
 from tests.memory import roomy_memory
 from tests.postgres_database import administer, own_database
 from tests.postgres_server import private_postgres
 from tests.processes import ROOT, BotProcess
-from tests.simulation.oracle import Outcome, faults_in, outcome_of
 from tests.story import write_project
 
 SPEED: Final = 20.0

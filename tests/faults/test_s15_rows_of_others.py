@@ -11,7 +11,7 @@ import pytest
 
 from bot.domain.entry import Fill, Note, Transition
 from bot.domain.order import TERMINAL_STATES
-from tests.simulation.oracle import faults_in, outcome_of
+from bot.drill.oracle import faults_in, outcome_of
 from tests.staging import QUIET
 from tests.story import Story, once, tell, write_project
 

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from bot.domain.entry import Note
-from tests.simulation.oracle import faults_in, outcome_of
+from bot.drill.oracle import faults_in, outcome_of
 from tests.story import Story, tell, write_project
 
 ROWS = {"verb": "GET", "path": "/trading/*/order-book*", "prob": 0.02, "times": 0}

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.simulation.oracle import faults_in, outcome_of
+from bot.drill.oracle import faults_in, outcome_of
 from tests.staging import QUIET
 from tests.story import Story, once, tell, write_project
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from bot.domain.entry import Note
+from bot.drill.oracle import faults_in, outcome_of
 from tests.by_hand import Ask, HandStory, tell_by_hand
-from tests.simulation.oracle import faults_in, outcome_of
 from tests.staging import QUIET
 from tests.story import once, write_project
 

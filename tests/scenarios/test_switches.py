@@ -16,10 +16,10 @@ from typing import Final
 
 import pytest
 
+from bot.drill.oracle import Outcome, faults_in, outcome_of
 from bot.sandbox.scenario import Switches
 from tests.by_hand import Ask, HandStory, tell_by_hand
 from tests.sandbox.switch_table import choices
-from tests.simulation.oracle import Outcome, faults_in, outcome_of
 from tests.staging import QUIET
 from tests.story import once, write_project
 

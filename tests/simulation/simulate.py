@@ -35,12 +35,12 @@ from typing import Final
 from bot.broker.errors import BrokerError
 from bot.config.problems import OperatorMistake
 from bot.config.settings.load import load_settings
+from bot.drill.oracle import Outcome, faults_in, outcome_of
 from bot.runtime.run import run_bot
 from bot.runtime.run_controls import RunOptions
 from bot.runtime.worlds.environment import EnvironmentSpec
 from bot.sandbox.house.ledger import read_ledger
 from tests.simulation.machine import STUCK, run_on_machine
-from tests.simulation.oracle import Outcome, faults_in, outcome_of
 from tests.simulation.plan import DAY, FAIR, Plan, plan_of
 from tests.simulation.traders import strategies_of, write_plugins
 from tests.simulation.world import BY_HAND, KILLED, LOADED_LATE, Simulated, Trap

@@ -27,6 +27,7 @@ from bot.config.rulebook import load_rulebook
 from bot.config.scenario_file import load_scenario
 from bot.config.settings.load import load_settings
 from bot.domain.instrument import EXCHANGE_TZ
+from bot.drill.oracle import faults_in, outcome_of
 from bot.protocol.secret import Secret
 from bot.runtime.run import run_bot
 from bot.runtime.run_controls import RunOptions
@@ -35,7 +36,6 @@ from bot.runtime.worlds.environment import Access, EnvironmentSpec
 from bot.runtime.worlds.sandbox import SandboxEnvironment
 from bot.sandbox.house.ledger import read_ledger
 from bot.sandbox.sandbox import Sandbox
-from tests.simulation.oracle import faults_in, outcome_of
 from tests.simulation.simulate import in_child
 from tests.simulation.test_storms import POINTS_MAX
 from tests.simulation.weather import Weather

@@ -20,12 +20,12 @@ from typing import Any
 import pytest
 
 from bot.config.scenario_file import load_scenario
+from bot.drill.oracle import Outcome, faults_in, outcome_of
 from bot.runtime.state_dir import LEDGER
 from bot.runtime.worlds.environment import Access, EnvironmentSpec
 from bot.runtime.worlds.sandbox import wake_sandbox
 from bot.sandbox.house.ledger import begun_at, resumed_at
 from tests.by_hand import Ask, tell_by_hand
-from tests.simulation.oracle import Outcome, faults_in, outcome_of
 from tests.simulation.simulate import in_child
 from tests.simulation.weather import Lost
 from tests.simulation.world import KILLED, Trap

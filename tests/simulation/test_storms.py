@@ -21,6 +21,7 @@ import pytest
 from bot.broker.link import AsgiApp
 from bot.config.scenario_file import load_scenario
 from bot.config.settings.load import load_settings
+from bot.drill.oracle import faults_in, outcome_of
 from bot.runtime.activity import AllAtOnce
 from bot.runtime.inbox import BY_URGENCY
 from bot.runtime.run import run_bot
@@ -29,7 +30,6 @@ from bot.runtime.schedule import Fire, Job, Report
 from bot.runtime.worlds.environment import STEPPED, Access, Driver, EnvironmentSpec
 from bot.runtime.worlds.sandbox import wake_sandbox
 from bot.runtime.worlds.stepped import SteppedWaiter
-from tests.simulation.oracle import faults_in, outcome_of
 from tests.simulation.simulate import in_child
 from tests.simulation.traders import write_plugins
 from tests.simulation.weather import Weather

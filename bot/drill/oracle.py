@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import sqlalchemy as sa
-
 from bot.domain.order import TERMINAL_STATES, UNRESOLVED_SENDS, SendState
+from bot.journal.engines import reading
 from bot.journal.verify import verify
 from bot.sandbox.house.ledger import read_ledger
 
@@ -39,9 +38,9 @@ class Outcome:
         return frozenset(row["order_id"] for row in self.rows(query))
 
     def rows(self, query: str) -> list[dict[str, Any]]:
-        engine = sa.create_engine(self.journal, poolclass=sa.NullPool)
-        with engine.connect() as connection:
-            return [dict(row) for row in connection.execute(sa.text(query)).mappings()]
+        """What the journal says; it is opened for reading alone."""
+        with reading(self.journal) as connection:
+            return [dict(row) for row in connection.exec_driver_sql(query).mappings()]
 
 
 def outcome_of(state_dir: Path, journal: str | None = None) -> Outcome:

@@ -1,0 +1,70 @@
+"""What is broken in a drill, as `exercises.yaml` says it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import TypeAdapter
+
+from bot.config.yaml_file import read_yaml
+from bot.sandbox.scenario import SymbolScript
+
+FILE: Final = Path(__file__).with_name("exercises.yaml")
+KILLS: Final = "kills"
+HALT: Final = "halt"
+SYMBOL: Final = "SYMBOL"
+"""In a fault's path: the symbol that the drill's own strategy trades."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exercise:
+    """One fault, and what it takes to pass. Spans are seconds.
+
+    `names` is what the bot has to say of a fault that stays, as a regular expression, within
+    `named_within_s`; empty: it need not, where it can do without. `slip` multiplies every price of
+    the symbol, `skew_s` puts the broker's clock behind ours, `lock_s` has another program hold the
+    journal; they come beside the `faults`.
+    """
+
+    name: str
+    broken: str
+    stays: bool = False
+    faults: tuple[dict[str, Any], ...] = ()
+    names: str = ""
+    named_within_s: int = 10
+    slip: int = 0
+    skew_s: int = 0
+    lock_s: int = 0
+    answers_code: bool = field(default=False)
+
+    def rules(self, symbol: SymbolScript) -> list[dict[str, Any]]:
+        """Return the faults of the scenario, about that symbol."""
+        found = [
+            {**fault, "match": {**fault["match"], "path": _path(fault["match"], symbol.symbol)}}
+            for fault in self.faults
+        ]
+        if not self.slip:
+            return found
+        price = symbol.reference * self.slip
+        prices = {"price": price, "reference": price}
+        prices |= {"ceiling": price * 107 // 100, "floor": price * 93 // 100}
+        action = {"do": "set_fields", "fields": prices}
+        return [{**rule, "action": action} for rule in found]
+
+
+def _path(match: dict[str, Any], symbol: str) -> str:
+    return str(match.get("path", "*")).replace(SYMBOL, symbol)
+
+
+@cache
+def exercises() -> Sequence[Exercise]:
+    """Return the faults of a drill, in their order."""
+    rows = read_yaml(FILE).data["exercises"]
+    return TypeAdapter(tuple[Exercise, ...]).validate_python(rows)
+
+
+def names() -> list[str]:
+    """Return what a drill is made of: each fault, the kills and the halt."""
+    return [*(each.name for each in exercises()), KILLS, HALT]

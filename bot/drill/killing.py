@@ -1,0 +1,270 @@
+"""The kills and the halt: real processes, a broker that outlives the bot, and SIGKILL.
+
+The broker's market runs by itself, `SPEED` times as fast as the wall, and the bot's request quota
+with it. The bot dies at random moments, while it starts or while it trades, and is started again;
+at the end all is left to settle, and journal and ledger are compared.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from time import sleep
+from typing import Any, Final
+
+from bot.clock import monotonic_s
+from bot.config.problems import OperatorMistake
+from bot.drill.broker import SCENARIO, STATE
+from bot.drill.exercise import HALT, KILLS
+from bot.drill.oracle import Outcome, faults_in, outcome_of
+from bot.drill.project import Project
+from bot.drill.row import Row
+from bot.drill.story import HALT as ASK_HALT
+from bot.drill.story import REST
+from bot.runtime.control.socket import NoBotRunning, ask
+
+KILLS_COUNT: Final = 20
+SPEED: Final = 20
+PER_MINUTE_MAX: Final = 6_000
+BEAT_S: Final = 2
+EARLY: Final = 0.25
+"""How often the bot dies before it is up."""
+EARLY_S: Final = 1.5
+LIFE_S: Final = 1.5
+"""How long it lives at most: started and not waited for, and once it trades."""
+READY_S_MAX: Final = 30.0
+QUIET_S_MAX: Final = 40.0
+STOP_S_MAX: Final = 20.0
+LOOK_S: Final = 0.05
+STILL_S: Final = 1.5
+"""How long nothing may leave after the restart of a bot that was halted."""
+WEATHER: Final = (
+    {"match": {"verb": "POST", "path": "*/orders", "prob": 0.1}, "point": "after_apply",
+     "action": {"do": "rst"}},
+    {"match": {"verb": "POST", "path": "*/orders", "prob": 0.3}, "point": "after_apply",
+     "action": {"do": "delay", "seconds": 0.3}},
+)  # fmt: skip
+"""Answers that are lost or late, so that a kill meets orders under way."""
+
+Progress = Callable[[str], None]
+
+
+class Stuck(Exception):
+    """The bot did not come up, or not to rest."""
+
+
+@dataclass
+class Process:
+    """The bot's process of the moment, and the broker beside it."""
+
+    project: Project
+    folder: Path
+    environment: Mapping[str, str]
+    given: Mapping[str, Any]
+    bot: subprocess.Popen[str] | None = None
+    ready_s: list[float] = field(default_factory=list)
+
+    @property
+    def outcome(self) -> Outcome:
+        """What journal and ledger say now."""
+        return outcome_of(self.folder / STATE)
+
+    def start(self) -> None:
+        """Start the bot, and do not wait for it."""
+        words = ["run", "-q", "--no-input", "-c", str(self.project.config)]
+        self.bot = subprocess.Popen(  # noqa: S603 - ourselves
+            [sys.executable, "-m", "bot", *words],
+            env=dict(self.environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            process_group=0,  # Ctrl-C is for the drill, which ends the rest
+        )
+
+    def start_up(self, state: str = "RUNNING") -> None:
+        """Start the bot and wait until it is in a state. Raises Stuck."""
+        started = monotonic_s()
+        self.start()
+        self.until(lambda it: it["state"] == state, READY_S_MAX, f"to be {state}")
+        self.ready_s.append(monotonic_s() - started)
+
+    def kill(self) -> None:
+        """End the bot as a power cut would."""
+        if self.bot is not None:
+            self.bot.kill()
+            self.bot.communicate()
+            self.bot = None
+
+    def stop(self) -> str:
+        """End the bot in good order; return what it said that it should not have."""
+        assert self.bot is not None
+        self.bot.send_signal(signal.SIGTERM)
+        try:
+            _, said = self.bot.communicate(timeout=STOP_S_MAX)
+        except subprocess.TimeoutExpired:
+            return f"the bot did not stop within {STOP_S_MAX:g} s"
+        code, self.bot = self.bot.returncode, None
+        return "" if code == 0 else f"the bot stopped with exit code {code}: {said.strip()}"
+
+    def ask(self, request: Mapping[str, object]) -> Mapping[str, Any]:
+        """Ask the bot; it may be dead, or not yet listening."""
+        with suppress(NoBotRunning, OperatorMistake, TimeoutError, OSError):
+            return ask(self.folder / STATE, request, timeout_s=5)
+        return {}
+
+    def status(self) -> Mapping[str, Any]:
+        """What it says of itself; nothing where nobody answers. A code is given where one lacks."""
+        found = self.ask({"do": "status"}).get("status", {})
+        assert isinstance(found, dict)
+        if found.get("state") == "NEEDS_2FA":
+            self.ask({"do": "otp_request"})
+            self.ask({"do": "otp_submit", "code": self.given["otp"]})
+        return found
+
+    def until(
+        self, is_so: Callable[[Mapping[str, Any]], object], seconds: float, what: str
+    ) -> None:
+        """Look at the status until it is so. Raises Stuck."""
+        give_up, found = monotonic_s() + seconds, self.status()
+        while monotonic_s() < give_up:
+            found = self.status()
+            if found and is_so(found):
+                return
+            if self.bot is not None and self.bot.poll() is not None:
+                _, said = self.bot.communicate()
+                raise Stuck(f"the bot ended while it was waited for {what}: {said.strip()}")
+            sleep(LOOK_S)
+        raise Stuck(f"waited {seconds:g} s for the bot {what}; it is {found.get('state')}")
+
+    def come_to_rest(self) -> None:
+        """Take no new order, cancel all, wait until nothing is open. Raises Stuck."""
+        self.ask(REST)
+
+        def is_quiet(found: Mapping[str, Any]) -> bool:
+            if found.get("open_orders") or found.get("cancels") or found.get("held"):
+                return False
+            states = self.outcome.rows("select intent_id, state from intents")
+            unknown = found.get("unknown", ())
+            return not any(
+                row["state"] != "REACHED" for row in states if row["intent_id"] in unknown
+            )
+
+        self.until(is_quiet, QUIET_S_MAX, "to come to rest")
+
+
+@contextmanager
+def beside_a_broker(project: Project, folder: Path) -> Iterator[Process]:
+    """Yield a bot that has not been started, beside a broker that runs; both end here."""
+    script = project.scenario(WEATHER, speed=SPEED)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    secrets = {"api_key": script.key_text, "api_secret": script.secret_text}
+    text = json.loads(script.model_dump_json(exclude_unset=True))
+    (folder / SCENARIO).write_text(json.dumps({**text, **secrets, "otp_code": "424242"}))
+    (folder / STATE).mkdir(mode=0o700, exist_ok=True)
+    broker = subprocess.Popen(  # noqa: S603 - ourselves
+        [sys.executable, "-m", "bot.drill.broker", str(folder)],
+        env=dict(os.environ),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        process_group=0,
+    )
+    try:
+        assert broker.stdout is not None
+        given = json.loads(broker.stdout.readline())
+        quota = project.loaded.settings.broker.requests_per_minute * SPEED
+        laid = project.lay(
+            folder,
+            script,
+            given["base_url"],
+            beat_s=BEAT_S,
+            BOT_BROKER__REQUESTS_PER_MINUTE=str(min(quota, PER_MINUTE_MAX)),
+        )
+        process = Process(project, folder, laid, given)
+        try:
+            yield process
+        finally:
+            process.kill()
+    finally:
+        broker.kill()
+        broker.communicate()
+
+
+def kill_often(project: Project, folder: Path, progress: Progress, kills: int = KILLS_COUNT) -> Row:
+    """Kill the bot again and again; nothing may be lost, doubled or miscounted."""
+    started, dice = monotonic_s(), Random(f"kills {project.seed}")
+    broken = f"the bot is killed (SIGKILL) {kills} times at random moments"
+    problems: list[str] = []
+    with beside_a_broker(project, folder) as process:
+        try:
+            for number in range(1, kills + 1):
+                _kill_once(process, dice)
+                progress(f"kill {number} of {kills}")
+            process.start_up()
+            process.come_to_rest()
+            problems += filter(None, [process.stop()])
+        except Stuck as error:
+            problems.append(str(error))
+        process.kill()
+        problems += faults_in(process.outcome)
+        orders, ready = len(process.outcome.orders), sorted(process.ready_s)
+    if not orders:
+        problems.append("nothing was ordered")
+    shown = f"{orders} orders at the broker; ready again after"
+    span = f"{ready[len(ready) // 2]:.1f} s, at most {ready[-1]:.1f} s" if ready else "never"
+    return Row(KILLS, broken, f"{shown} {span}", problems, monotonic_s() - started)
+
+
+def _kill_once(process: Process, dice: Random) -> None:
+    if dice.random() < EARLY:
+        process.start()
+        sleep(dice.uniform(0, EARLY_S))
+    else:
+        process.start_up()
+        sleep(dice.uniform(0, LIFE_S))
+    process.kill()
+
+
+def halt_once(project: Project, folder: Path, progress: Progress) -> Row:
+    """Halt a bot with open orders: none is left, none goes out, and a restart keeps it."""
+    started, problems, did = monotonic_s(), list[str](), list[str]()
+    with beside_a_broker(project, folder) as process:
+        try:
+            progress("waiting for open orders")
+            process.start_up()
+            open_now = list[int]()
+
+            def has_open(found: Mapping[str, Any]) -> bool:
+                open_now.append(len(found["open_orders"]))
+                return bool(found["open_orders"])
+
+            process.until(has_open, QUIET_S_MAX, "to have an open order")
+            asked = monotonic_s()
+            process.ask(ASK_HALT)
+            sent = _posts(process)
+            process.until(lambda it: not it["open_orders"], QUIET_S_MAX, "to cancel all")
+            did.append(f"{open_now[-1]} open, none left in {monotonic_s() - asked:.1f} s")
+            process.kill()
+            process.start_up("HALTED")
+            did.append("killed and started again: still halted")
+            sleep(STILL_S)
+            if more := _posts(process) - sent:
+                problems.append(f"{more} orders left after the halt")
+            problems += filter(None, [process.stop()])
+        except Stuck as error:
+            problems.append(str(error))
+        process.kill()
+        problems += faults_in(process.outcome)
+    broken = "bot halt with open orders, then a kill"
+    return Row(HALT, broken, "; ".join(did), problems, monotonic_s() - started)
+
+
+def _posts(process: Process) -> int:
+    return len(process.outcome.rows("select attempt_id from attempts where verb = 'POST'"))

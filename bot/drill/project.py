@@ -1,0 +1,178 @@
+"""A user's bot, put beside a broker that we play: settings and strategies theirs, all else ours.
+
+The settings are the user's file with variables of ours over it, as the environment outranks a file.
+So it is the very configuration, and yet neither its broker nor its journal nor its key is opened.
+"""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any, Final
+
+from bot.config.problems import OperatorMistake
+from bot.config.rulebook import load_symbols
+from bot.config.scenario_file import load_scenario
+from bot.config.settings.load import Loaded, load_settings
+from bot.config.settings.sources import process_environment
+from bot.config.strategies.load import load_plans
+from bot.domain.instrument import Exchange
+from bot.sandbox.scenario import Scenario, SymbolScript
+
+DAY: Final = date(2026, 11, 19)
+START: Final = "09:30:00"
+TRADER: Final = "drill-trader"
+KNOWN_PRICES: Final = "market"
+"""The shipped scenario from which a symbol's price is taken where the user's own has none."""
+PRICE: Final = 25_000
+"""Of a symbol that neither knows."""
+CASH: Final = 100_000_000_000
+SHARES: Final = 10_000
+NOWHERE: Final = "http://127.0.0.1:1"
+_NOT_READ: Final = frozenset(
+    {"CREDENTIALS_DIRECTORY", "BOT_BROKER__API_KEY", "BOT_BROKER__API_SECRET"}
+)
+
+
+@dataclass(frozen=True)
+class Project:
+    """The user's bot. `names`: their strategies; `symbols`: what those trade, as we play it."""
+
+    config: Path
+    folder: Path
+    seed: int
+    loaded: Loaded
+    names: tuple[str, ...]
+    symbols: tuple[SymbolScript, ...]
+
+    @property
+    def traded(self) -> SymbolScript:
+        """The symbol that the drill's own strategy trades."""
+        return self.symbols[0]
+
+    def scenario(self, faults: Sequence[object] = (), *, speed: float = 1.0) -> Scenario:
+        """Return the broker's day, with these faults."""
+        return Scenario.model_validate(
+            {
+                "name": "drill",
+                "day": DAY,
+                "start": START,
+                "seed": self.seed,
+                "speed": speed,
+                "quota": "ENTERPRISE",
+                "accounts": [_account(self.loaded.settings.broker.account, self.symbols)],
+                "symbols": [each.model_dump() for each in self.symbols],
+                "faults": list(faults),
+            }
+        )
+
+    def lay(
+        self, story: Path, script: Scenario, base_url: str = NOWHERE, *, beat_s: int, **also: str
+    ) -> Mapping[str, str]:
+        """Lay what a story needs into a folder; return the environment of its bot."""
+        story.mkdir(mode=0o700, parents=True, exist_ok=True)
+        secrets = _keep_key(story, script.key_text, script.secret_text)
+        trader = story / "trader.yaml"
+        trader.write_text(json.dumps(_trader(self.traded.symbol, beat_s)))
+        strategies = ",".join([*map(str, self.loaded.strategy_patterns), str(trader)])
+        return {
+            **_environment(story, base_url, secrets),
+            "BOT_STRATEGIES": strategies,
+            "BOT_SANDBOX__SEED": str(self.seed),
+            **also,
+        }
+
+    def load(self, environment: Mapping[str, str]) -> Loaded:
+        """Return the settings of a story."""
+        return load_settings(self.config, environment=environment)
+
+
+def project_of(config: Path, folder: Path, seed: int) -> Project:
+    """Read the user's configuration and strategies. Raises OperatorMistake."""
+    secrets = _keep_key(folder, "none", "none")
+    loaded = load_settings(config, environment=_environment(folder, NOWHERE, secrets))
+    plans = [each.plan for each in load_plans(loaded)]
+    symbols = dict.fromkeys(symbol for plan in plans for symbol in plan.symbols)
+    scripts = _scripts(tuple(symbols), loaded)
+    return Project(config, folder, seed, loaded, tuple(plan.name for plan in plans), scripts)
+
+
+def _keep_key(folder: Path, key: str, secret: str) -> Path:
+    """Write the played broker's key where the bot looks for one, in place of the user's."""
+    file = folder / "secrets.yaml"
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as opened:
+        json.dump({"api_key": key, "api_secret": secret}, opened)
+    return file
+
+
+def _environment(story: Path, base_url: str, secrets: Path) -> dict[str, str]:
+    ours = {
+        "BOT_MODE": "sandbox",
+        "BOT_STATE_DIR": str(story / "state"),
+        "BOT_JOURNAL__URL": f"sqlite:///{story / 'state' / 'journal.db'}",
+        "BOT_BROKER__BASE_URL": base_url,
+        "BOT_BROKER__SECRETS_FILE": str(secrets),
+        "BOT_SANDBOX__SPEED": "max",
+    }
+    left_out = _NOT_READ | ours.keys()
+    given = process_environment().items()
+    return {**{name: text for name, text in given if name.upper() not in left_out}, **ours}
+
+
+def _scripts(symbols: Sequence[str], loaded: Loaded) -> tuple[SymbolScript, ...]:
+    """Say how each symbol is played: the price of a scenario that knows it, a calm market."""
+    known: dict[str, SymbolScript] = {}
+    for name in (KNOWN_PRICES, loaded.settings.sandbox.scenario):
+        with suppress(OperatorMistake):
+            known |= {each.symbol: each for each in load_scenario(name, loaded.base_dir).symbols}
+    table = load_symbols()
+    found = []
+    for symbol in symbols:
+        script, listed = known.get(symbol), table.instrument(symbol, DAY)
+        exchange = listed.exchange if listed else Exchange.HOSE
+        found.append(
+            SymbolScript(
+                symbol=symbol,
+                exchange=script.exchange if script else exchange,
+                reference=script.reference if script else PRICE,
+                swing_ticks=2,
+                level_volume=100_000,
+            )
+        )
+    return tuple(found)
+
+
+def _account(wanted: str, symbols: Sequence[SymbolScript]) -> dict[str, Any]:
+    """Return the account that the configuration names, however it does."""
+    found: dict[str, Any] = {
+        "id": "0009000011",
+        "cash": CASH,
+        "holdings": {each.symbol: SHARES for each in symbols},
+    }
+    depository, _, suffix = wanted.rpartition(".")
+    if suffix.isdigit() and "." in wanted:
+        found["suffix"] = f".{suffix[-1]}"
+        if len(depository) == len("120C900001"):
+            found["depository_number"] = depository
+    elif wanted.lower() == "margin":
+        found |= {"suffix": ".6", "type": "Margin"}
+    elif wanted.lower() != "normal":
+        found["id"] = wanted
+    return found
+
+
+def _trader(symbol: str, beat_s: int) -> dict[str, Any]:
+    return {
+        "name": TRADER,
+        "use": "drill_trader",
+        "symbols": [symbol],
+        "params": {"beat_s": beat_s},
+        "wake": {"quote": "5s", "depth": "10s"},
+        "order": {"size": {"shares": 100}, "type": "LIMIT", "price": "ask"},
+        "limits": {"max_order_value": 500_000_000, "max_orders_per_day": 10_000},
+        "on_2fa": "hold 60s",
+    }

@@ -1,0 +1,29 @@
+"""A whole drill: every exercise in turn, each in a folder of its own."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+
+from bot.drill.exercise import HALT, KILLS, Exercise, exercises
+from bot.drill.killing import halt_once, kill_often
+from bot.drill.project import Project
+from bot.drill.row import Row
+from bot.drill.story import drill
+
+Progress = Callable[[str], None]
+KINDS = {KILLS: kill_often, HALT: halt_once}
+
+
+def run(project: Project, only: Sequence[str], progress: Progress) -> Iterator[Row]:
+    """Do the exercises, those named in `only` or all; yield each row as it comes.
+
+    `progress` is told what is going on. Raises Interrupted when a signal has ended one.
+    """
+    by_name: dict[str, Exercise] = {each.name: each for each in exercises()}
+    for name in only or (*by_name, *KINDS):
+        folder = project.folder / name
+        if name in by_name:
+            progress(by_name[name].broken)
+            yield asyncio.run(drill(project, by_name[name], folder))
+        else:
+            progress(name)
+            yield KINDS[name](project, folder, progress)

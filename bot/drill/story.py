@@ -1,0 +1,227 @@
+"""One fault, told as a story: the whole program in this process, on a stepped clock.
+
+Orders go out from the start, something breaks after a minute. What passes has to be settled at the
+end, and orders to go out again. What stays has to be named in `bot status`, and a halt under it has
+to end with no order open, or with the reason.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from bot.clock import performance_s
+from bot.config.settings.load import Loaded
+from bot.domain.entry import Entry, Note
+from bot.domain.recovery import Recovery
+from bot.drill.environment import LOCK, Act, Asked, DrillEnvironment
+from bot.drill.exercise import SYMBOL, Exercise
+from bot.drill.oracle import Outcome, faults_in, outcome_of
+from bot.drill.project import Project
+from bot.drill.row import Row
+from bot.runtime.run import RunEnd, run_bot
+from bot.runtime.run_controls import CTRL_C, RunOptions
+from bot.runtime.state_dir import LEDGER
+from bot.runtime.worlds.environment import EnvironmentSpec
+from bot.sandbox.house.ledger import read_ledger
+
+BREAKS: Final = timedelta(minutes=1)
+LOOK_EVERY: Final = timedelta(seconds=2)
+HALTS: Final = timedelta(minutes=4)
+HALTED: Final = timedelta(minutes=5)
+RESTS: Final = timedelta(minutes=6)
+ENDS: Final = timedelta(minutes=8)
+GRACE: Final = timedelta(seconds=30)
+"""After the last fault that passes: by then orders have to go out again."""
+CODE_AFTER: Final = timedelta(seconds=10)
+BEAT_S: Final = 10
+HALT: Final[Mapping[str, object]] = {"do": "halt", "reason": "the drill halts", "by": "bot drill"}
+REST: Final[Mapping[str, object]] = {
+    "do": "pause",
+    "reason": "the drill rests",
+    "by": "bot drill",
+    "cancel_open": True,
+}
+STATUS: Final[Mapping[str, object]] = {"do": "status"}
+
+
+class Interrupted(Exception):
+    """A signal has ended the run of an exercise."""
+
+
+@dataclass
+class Kept:
+    """A screen that shows nothing and keeps what a row tells."""
+
+    notes: list[Note] = field(default_factory=list)
+    troubles: list[str] = field(default_factory=list)
+
+    def entry(self, entry: Entry) -> None:
+        """Keep what was noted."""
+        if isinstance(entry, Note):
+            self.notes.append(entry)
+
+    def recovered(self, recovery: Recovery) -> None:
+        """Nothing was before."""
+
+    def row(self, name: str, text: str) -> None:
+        """Show nothing of the start."""
+
+    def trouble(self, text: str) -> None:
+        """Keep it."""
+        self.troubles.append(text)
+
+
+@dataclass(frozen=True)
+class Told:
+    """A story that is over."""
+
+    exercise: Exercise
+    symbol: str
+    end: RunEnd
+    kept: Kept
+    asked: Asked
+    outcome: Outcome
+    state_dir: Path
+    start: datetime
+
+    def statuses(self) -> list[tuple[timedelta, Mapping[str, object]]]:
+        """When the bot was looked at, and what it said of itself."""
+        found = []
+        for after, reply in self.asked.replies:
+            status = reply.get("status")
+            if isinstance(status, Mapping):
+                found.append((after, status))
+        return found
+
+
+async def drill(project: Project, exercise: Exercise, story: Path) -> Row:
+    """Tell the story of one fault and judge it. Raises Interrupted."""
+    started = performance_s()
+    told = await tell(project, exercise, story)
+    problems, did = judge(told)
+    return Row(exercise.name, exercise.broken, did, problems, performance_s() - started)
+
+
+async def tell(project: Project, exercise: Exercise, story: Path) -> Told:
+    """Run the bot through one fault. Raises Interrupted."""
+    script = project.scenario(exercise.rules(project.traded))
+    loaded: Loaded = project.load(project.lay(story, script, beat_s=BEAT_S))
+    asked, kept = Asked(_acts(exercise)), Kept()
+
+    def make(spec: EnvironmentSpec) -> DrillEnvironment:
+        return DrillEnvironment(spec, script, timedelta(seconds=exercise.skew_s), asked)
+
+    code = CODE_AFTER if exercise.answers_code else None
+    options = RunOptions(run_for=ENDS, answer_otp_after=code)
+    end = await run_bot(loaded, options, kept, make=make)
+    if end.reason in {CTRL_C, "SIGTERM", "SIGHUP"}:
+        raise Interrupted(end.reason)
+    outcome = outcome_of(loaded.state_dir, loaded.journal_url)
+    start = script.starts_at + timedelta(seconds=exercise.skew_s)
+    symbol = project.traded.symbol
+    return Told(exercise, symbol, end, kept, asked, outcome, loaded.state_dir, start)
+
+
+def _acts(exercise: Exercise) -> Sequence[Act]:
+    if exercise.stays:
+        looks = [BREAKS + n * LOOK_EVERY for n in range(-1, (HALTS - BREAKS) // LOOK_EVERY)]
+        seen = [Act(at, STATUS) for at in looks]
+        return [*seen, Act(HALTS, HALT), Act(HALTED, STATUS), Act(ENDS - LOOK_EVERY, STATUS)]
+    broken = [Act(BREAKS, {LOCK: exercise.lock_s})] if exercise.lock_s else []
+    return [*broken, Act(RESTS, REST), Act(ENDS - LOOK_EVERY, STATUS)]
+
+
+# ------------------------------------------------------------------------------------ the judgement
+
+
+def judge(told: Told) -> tuple[Sequence[str], str]:
+    """Return everything that breaks a promise, and what the bot did in a few words."""
+    problems = list(faults_in(told.outcome))
+    sent = told.outcome.rows(
+        "select signed_ms, outcome from attempts where verb = 'POST' order by signed_ms"
+    )
+    counted = Counter(str(row["outcome"]).lower().replace("_", " ") for row in sent)
+    did = [f"{len(sent)} orders: " + ", ".join(f"{n} {word}" for word, n in counted.items())]
+    if not sent:
+        problems.append("nothing was ordered: " + _why_not(told.outcome))
+    if _struck(told) == 0:
+        problems.append("the fault never struck: no request met it")
+    after = [told.start + BREAKS + GRACE] if not told.exercise.stays else []
+    is_back = any(
+        row["outcome"] == "ACCEPTED" and row["signed_ms"] >= at.timestamp() * 1000
+        for row in sent
+        for at in after
+    )
+    if told.exercise.stays:
+        found, words = _under_it(told, [row["signed_ms"] for row in sent])
+        problems += found
+        did += words
+    elif not is_back:
+        problems.append("no order went out again after the fault")
+    else:
+        did.append("orders go out again")
+    return problems, "; ".join(did)
+
+
+def _under_it(told: Told, sent_ms: Sequence[int]) -> tuple[list[str], list[str]]:
+    """A fault that stays: is it named, and does a halt under it end as it should?"""
+    problems, did = [], list[str]()
+    named = _named(told)
+    if told.exercise.names and named is None:
+        problems.append("neither bot status nor an alert named it")
+    elif named is not None:
+        after_s, text = named
+        did.append(f"named after {after_s:g} s: {text}")
+        if after_s > told.exercise.named_within_s:
+            problems.append(f"it was named only after {after_s:g} s")
+    at_halt = (told.start + HALTS).timestamp() * 1000
+    if late := sum(ms > at_halt for ms in sent_ms):
+        problems.append(f"{late} orders left after the halt")
+    halted = next((status for after, status in told.statuses() if after == HALTED), {})
+    left = halted.get("open_orders")
+    if not isinstance(left, list):
+        problems.append("bot status did not answer after the halt")
+    elif left and not halted.get("alerts"):
+        problems.append(f"the halt left {len(left)} orders open and said nothing")
+    else:
+        did.append(f"halt: {len(left)} open" + (", said why" if left else ""))
+    return problems, did
+
+
+def _named(told: Told) -> tuple[float, str] | None:
+    """When the bot first named the fault, in seconds after it, and in which words."""
+    pattern = told.exercise.names.replace(SYMBOL, re.escape(told.symbol))
+    said = [(after, text) for after, status in told.statuses() for text in _said(status)]
+    said += [(note.at - told.start, note.text) for note in told.kept.notes if note.kind == "ALERT"]
+    found = [
+        ((after - BREAKS).total_seconds(), text)
+        for after, text in said
+        if BREAKS <= after <= HALTS and re.search(pattern, text, re.IGNORECASE)
+    ]
+    return min(found, default=None) if told.exercise.names else None
+
+
+def _said(status: Mapping[str, object]) -> list[str]:
+    """What the bot says is wrong: its alerts, and the symbols that it has stopped."""
+    alerts, halted = status.get("alerts"), status.get("halted_symbols")
+    found = [str(each) for each in alerts] if isinstance(alerts, list) else []
+    if isinstance(halted, Mapping):
+        found += [f"{symbol}: {reason}" for symbol, reason in halted.items()]
+    return found
+
+
+def _struck(told: Told) -> int | None:
+    """How often the broker's faults struck; None where what was broken is no rule of it."""
+    if not told.exercise.faults:
+        return None
+    lines = read_ledger(told.state_dir / LEDGER)
+    return sum(1 for line in lines if line["kind"] == "fault" and line["struck"])
+
+
+def _why_not(outcome: Outcome) -> str:
+    rows = outcome.rows("select verdict, code from decisions order by rowid desc limit 1")
+    return str(rows[0]) if rows else "no strategy asked"

@@ -1,0 +1,96 @@
+"""The drill, for real: a fault that passes, one that stays, and a bot that a drill must fail."""
+
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from bot.config.shipped import DEMO, shipped
+from bot.drill.exercise import Exercise, exercises
+from bot.drill.project import Project, project_of
+from bot.drill.story import Told, judge, tell
+
+pytestmark = [pytest.mark.wire, pytest.mark.timeout(120)]
+
+
+def the(name: str) -> Exercise:
+    return next(each for each in exercises() if each.name == name)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return project_of(shipped(DEMO), tmp_path, 7)
+
+
+async def told_of(project: Project, name: str) -> Told:
+    return await tell(project, the(name), project.folder / name)
+
+
+def change(told: Told, *statements: str) -> None:
+    """Change a journal behind the bot's back."""
+    with closing(sqlite3.connect(told.state_dir / "journal.db")) as connection:
+        connection.execute("pragma foreign_keys = off")
+        for statement in statements:
+            connection.execute(statement)
+        connection.commit()
+
+
+async def test_a_lost_answer_is_settled_and_what_is_done_to_the_journal_fails(
+    project: Project,
+) -> None:
+    told = await told_of(project, "answer-lost")
+
+    problems, did = judge(told)
+
+    assert problems == []
+    assert "1 unknown; orders go out again" in did
+
+    first, *others = sorted(told.outcome.orders)
+    intent = "(select intent_id from orders where order_id = '{}')"
+    change(
+        told,
+        "drop trigger if exists orders_no_change",
+        f"update orders set intent_id = {intent.format(first)} where order_id = '{others[0]}'",
+    )
+    doubled, _ = judge(told)
+    assert any("has 2 orders" in each for each in doubled)
+
+    lost = replace(
+        told.outcome, orders={**told.outcome.orders, "ORD-x": told.outcome.orders[first]}
+    )
+    missing, _ = judge(replace(told, outcome=lost))
+    assert "ORD-x is not in the journal" in missing
+
+
+async def test_a_fault_that_stays_is_named_and_a_silent_bot_fails(project: Project) -> None:
+    told = await told_of(project, "unit-slip")
+
+    problems, did = judge(told)
+
+    assert problems == []
+    assert "its quote is not believed" in did
+    assert "halt: 0 open" in did
+
+    replies = list[tuple[timedelta, Mapping[str, object]]]()
+    for after, reply in told.asked.replies:
+        replies.append((after, {**reply, "status": {**_of(reply), "alerts": []}}))
+    silent = replace(told, asked=replace(told.asked, replies=replies), kept=type(told.kept)())
+    assert "neither bot status nor an alert named it" in judge(silent)[0]
+
+
+async def test_a_fault_that_met_no_request_is_no_pass(project: Project) -> None:
+    fault = {"match": {"path": "/nowhere", "at": "09:31:00"}, "action": {"do": "rst"}}
+    away = replace(the("answer-lost"), faults=(fault,))
+
+    told = await tell(project, away, project.folder / "away")
+
+    assert judge(told)[0] == ["the fault never struck: no request met it"]
+
+
+def _of(reply: object) -> dict[str, object]:
+    found = reply.get("status") if isinstance(reply, dict) else None
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,21 @@
+"""The halt and a kill, with real processes."""
+
+from pathlib import Path
+
+import pytest
+
+from bot.config.shipped import DEMO, shipped
+from bot.drill.killing import halt_once, kill_often
+from bot.drill.project import project_of
+
+pytestmark = [pytest.mark.wire, pytest.mark.process, pytest.mark.timeout(180)]
+
+
+def test_a_killed_bot_loses_nothing_and_a_halted_one_stays_halted(tmp_path: Path) -> None:
+    project = project_of(shipped(DEMO), tmp_path, 7)
+
+    halted = halt_once(project, tmp_path / "halt", lambda _: None)
+    killed = kill_often(project, tmp_path / "kills", lambda _: None, kills=1)
+
+    assert (halted.problems, killed.problems) == ([], [])
+    assert "still halted" in halted.did
