@@ -23,6 +23,10 @@ from bot.journal.errors import Contradicted, Corrupt, Unreachable, UnusableUrl
 CONNECT_TIMEOUT_S: Final = 5
 STATEMENT_TIMEOUT_MS: Final = 30_000
 BUSY_TIMEOUT_MS: Final = 5_000
+IDLE_MAX_MS: Final = 10_000
+"""When PostgreSQL ends a transaction of the writer that nobody goes on with, so that a stopped
+process locks nobody out.
+"""
 READERS_MAX: Final = 4
 """How many journals of a kind a process reads by turns without making an engine again."""
 BEGIN_WRITING: Final = "BEGIN IMMEDIATE"
@@ -76,7 +80,7 @@ def file_of(url: str) -> Path:
 def writing_engine(url: str) -> sa.Engine:
     """An engine of one connection that writes durably. Makes no connection yet."""
     if not is_sqlite(url):
-        settings = "-c synchronous_commit=on"
+        settings = f"-c synchronous_commit=on -c idle_in_transaction_session_timeout={IDLE_MAX_MS}"
         return _postgres(url, settings, pool_size=1, max_overflow=0, pool_pre_ping=True)
     engine = sa.create_engine(
         "sqlite://",

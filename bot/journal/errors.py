@@ -80,11 +80,11 @@ class NeedsMigration(JournalError):
 
 
 class LeaseLost(JournalError):
-    """Another bot has taken the lease since; nothing is stored."""
+    """Another bot has taken the lease since, `holder` where it is known; nothing is stored."""
 
-    def __init__(self, *, stored: int, ours: int) -> None:
+    def __init__(self, *, stored: int, ours: int, holder: Holder | None = None) -> None:
         super().__init__(f"another bot has taken the lease: epoch {stored}, ours is {ours}")
-        self.stored, self.ours = stored, ours
+        self.stored, self.ours, self.holder = stored, ours, holder
 
 
 class WrittenByAnother(JournalError):

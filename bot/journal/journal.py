@@ -87,6 +87,14 @@ class Journal:
         """How long the oldest unfinished work has been waiting for the database; 0 with none."""
         return self._thread.stalled_s()
 
+    async def beat(self) -> None:
+        """Renew the lease where another could take it. Raises what `write` raises."""
+        await self._thread.do(self._store.beat)
+
+    def is_lease_doubtful(self) -> bool:
+        """Whether another may have the lease by now, and write."""
+        return self._store.is_doubtful()
+
     async def recover(self, trading_date: date) -> Recovery:
         """Read everything that the engine goes on from."""
         read = partial(read_recovery, trading_date=trading_date)

@@ -2,7 +2,38 @@
 
 SQLite: an exclusive lock on a file beside the journal; PostgreSQL: an advisory lock on a connection
 of its own. Both are let go by the system when the process dies, however it dies. Each holder gets a
-new epoch, which the journal asserts before an order is sent: one who lost the lease sends no more.
+new epoch, which every transaction of the journal asserts under a lock on its row: one who lost the
+lease stores nothing more, and what is not stored is not sent.
+
+On PostgreSQL a holder can be stalled and keep its lock: a process that is stopped, a network that
+is cut. So it renews the lease with its transactions, at least every `BEAT_S`, and one that has not
+for `LEASE_LIFE_S` is relieved of it by a bot that waits (`standby.py`). Whose clock judges what:
+
+- `until_ms` is written and compared by the database's clock alone. No two machines' clocks are ever
+  compared.
+- That clock may be set ahead, so the one who waits must also have seen the same `until_ms` for
+  LEASE_LIFE_S by its own steady clock, and have seen it throughout.
+- The holder judges its own age by its steady clock, which counts suspension, from before the
+  renewal was asked for: it always thinks the lease shorter than the database does.
+
+The line is the epoch, raised in one UPDATE that names the epoch and the `until_ms` it has seen. It
+waits for a transaction of the old holder that is under way, which the server ends when nobody
+goes on with it (`IDLE_MAX_MS`). Before that line an order may be stored by the old holder alone,
+after it by the new one alone. What was stored before the line and has not left yet does not leave
+after it: its transaction found, or made, a renewal at most BEAT_S old; the line comes at least
+LEASE_LIFE_S after that one; and a place or an amendment leaves at most 15 s after it was signed,
+which is before its transaction. 2 s + 15 s are less than 20 s; the rest is for clocks that run
+unevenly. A cancel has no such age: it leaves only while the last renewal is younger than
+LEASE_LIFE_S, once it is known that somebody waits. A process that is stopped between its last look
+at the clock and the system call may still send afterwards: the attempt is in the journal without an
+answer, and the new holder has used up its nonce by then.
+
+A lock that is free is taken at once, as by any start: its holder has ended, or the server has
+ended its connection. If it lives all the same, it finds the new epoch within BEAT_S and ends; what
+it had stored and not sent is a lost order to the new holder, as after a kill.
+
+From a stall to the line it takes at most LEASE_LIFE_S and two looks, so that the new holder sends
+within 25 s of it.
 """
 
 import sqlite3
@@ -32,7 +63,21 @@ NAME: Final = "writer"
 SUFFIX: Final = ".lease"
 LOCK: Final = 0x766E_626F_7401
 """Key of the advisory lock in a journal's PostgreSQL database."""
+WATCH: Final = LOCK + 1
+"""Key of the one that everybody who waits for the lease holds, shared: so the holder knows."""
+BEAT_S: Final = 2.0
+"""How often the holder renews the lease, at least."""
+LEASE_LIFE_S: Final = 20.0
+"""How long it holds without being renewed: longer than a signed order may still leave."""
 _LOCKED: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+
+NOW_MS: Final = sa.literal_column(
+    "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)", sa.BigInteger()
+)
+"""The clock of a PostgreSQL server, also within a transaction."""
+UNTIL_MS: Final = NOW_MS + sa.literal_column(str(round(LEASE_LIFE_S * 1000)))
+RENEW: Final = lease.update().where(lease.c.name == NAME).values(until_ms=UNTIL_MS)
+"""For a transaction that has found its own epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +88,11 @@ class Lease:
     release: Callable[[], None]
 
 
-def acquire(url: str, holder: Holder) -> Lease:
-    """Take the lease at once, or raise LeaseHeld. Also raises Unreachable and NeedsMigration."""
+def acquire(url: str, holder: Holder, *, seen: int | None = None) -> Lease:
+    """Take the lease at once, or raise LeaseHeld. Also raises Unreachable and NeedsMigration.
+
+    With `seen`, only when that is still its epoch: nobody has taken it in between.
+    """
     let_go = _lock_file(url) if is_sqlite(url) else _lock_database(url)
     with ExitStack() as undo:
         undo.callback(let_go)
@@ -52,19 +100,43 @@ def acquire(url: str, holder: Holder) -> Lease:
             require_schema(connection)
             mine = lease.c.name == NAME
             old = connection.execute(sa.select(lease.c.epoch).where(mine).with_for_update())
-            epoch: int = old.scalar_one() + 1
-            name = {"pid": holder.pid, "host": holder.host, "since": holder.since.isoformat()}
-            connection.execute(lease.update().where(mine).values(epoch=epoch, **name))
+            before: int = old.scalar_one()
+            if seen is not None and before != seen:
+                raise LeaseHeld(holder_of(connection))
+            taken = held_by(holder, is_renewed=not is_sqlite(url))
+            connection.execute(lease.update().where(mine).values(epoch=before + 1, **taken))
         undo.pop_all()
-    return Lease(epoch, let_go)
+    return Lease(before + 1, let_go)
+
+
+def rows_of(key: int) -> str:
+    """The rows of `pg_locks` that are about an advisory lock of this database."""
+    ours = "database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    its = f"classid = {key >> 32} AND objid = {key & 0xFFFF_FFFF} AND objsubid = 1"
+    return f"locktype = 'advisory' AND granted AND {its} AND {ours}"
+
+
+def count_of(key: int) -> sa.Select[int]:
+    """How many hold an advisory lock of this database."""
+    rows = sa.text("pg_locks")
+    return sa.select(sa.func.count()).select_from(rows).where(sa.text(rows_of(key)))
+
+
+def held_by(holder: Holder, *, is_renewed: bool) -> dict[str, object]:
+    """What the row says of its holder."""
+    name = {"pid": holder.pid, "host": holder.host, "since": holder.since.isoformat()}
+    return {**name, "until_ms": UNTIL_MS if is_renewed else None}
 
 
 def holder_of(connection: sa.Connection) -> Holder | None:
     """Who took the lease last."""
     row = connection.execute(sa.select(lease).where(lease.c.name == NAME)).one()
-    if row.pid is None:
-        return None
-    return Holder(row.pid, row.host, datetime.fromisoformat(row.since))
+    return holder_in(row.pid, row.host, row.since)
+
+
+def holder_in(pid: int | None, host: str, since: str) -> Holder | None:
+    """Who is named in a row of the lease; None before the first one."""
+    return None if pid is None else Holder(pid, host, datetime.fromisoformat(since))
 
 
 def _lock_file(url: str) -> Callable[[], None]:

@@ -14,16 +14,17 @@ from typing import Final, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
+from bot.clock import boottime_s
 from bot.domain.entry import Entry
 from bot.domain.invariants import require
 from bot.journal import tables
 from bot.journal.batch import COUNTER, Batch, Memory, lock_heads
 from bot.journal.connections import WriterConnection, connect
 from bot.journal.encoding import Plain, json_text
-from bot.journal.engines import database_errors, reason_of, unreachable
+from bot.journal.engines import database_errors, is_sqlite, reason_of, unreachable
 from bot.journal.errors import JournalError, LeaseLost, OutcomeUnknown, WrittenByAnother
 from bot.journal.heads import HeadsKeeper, plain_heads
-from bot.journal.lease import NAME
+from bot.journal.lease import BEAT_S, LEASE_LIFE_S, NAME, RENEW, WATCH, count_of, holder_in
 from bot.journal.sends import Send, reason_against
 
 SETTLE_TRIES: Final = 3
@@ -38,6 +39,10 @@ _LEFT: Final = (
     .with_for_update()
 )
 
+_HOLDER: Final = sa.select(tables.lease.c.pid, tables.lease.c.host, tables.lease.c.since).where(
+    tables.lease.c.name == NAME
+)
+_WATCHERS: Final = count_of(WATCH)
 _LAST_RUN: Final = sa.select(sa.func.max(tables.runs.c.run_id))
 
 T = TypeVar("T")
@@ -100,6 +105,10 @@ class Store:
         self._run: int | None = None
         self._has_begun = False
         self._undo = _Undo(self._take_back)
+        self._is_renewed = epoch is not None and not is_sqlite(url)
+        self._renewed_s = boottime_s() - BEAT_S
+        """When the last renewal of the lease was asked for, by the clock that counts suspension."""
+        self._is_watched = False
 
     def has_begun(self) -> bool:
         """Whether the last transaction got as far as its writes."""
@@ -117,12 +126,14 @@ class Store:
                 with self._transaction() as batch:
                     left = batch.last_seq
                     verdicts = [self._put(batch, write) for write in writes]
+                    renewed_s = self._renew(batch)
                     batch.finish()
                     if batch.has_changed:
                         done = tuple(zip(writes, verdicts, strict=True))
                         self._doubt = Doubt(done, left, batch.last_seq)
                     batch.connection.commit()
                     self._doubt = None
+                    self._renewed_s = renewed_s
             except DBAPIError as error:
                 if self._doubt is None or not self._has_begun:
                     if any(map(self._may_be_stored, writes)):
@@ -138,10 +149,29 @@ class Store:
         """Make a change that is no entry, in a transaction of its own."""
         with database_errors(self._url), self._transaction() as batch:
             done = change(batch)
+            renewed_s = self._renew(batch)
             batch.finish()
             batch.connection.commit()
+            self._renewed_s = renewed_s
         self._show()
         return done
+
+    def beat(self) -> None:
+        """Renew the lease unless that was done just now, and see whether somebody waits for it."""
+        if not self._is_renewed:
+            return
+
+        def look(batch: Batch) -> bool:
+            [[watchers]] = batch.connection.rows(_WATCHERS, {})
+            return bool(watchers)
+
+        self._is_watched = self.change(look)
+
+    def is_doubtful(self) -> bool:
+        """Whether another may have the lease by now: somebody waits for it, and we could not renew
+        it in time. May be asked from any thread.
+        """
+        return self._is_watched and boottime_s() - self._renewed_s >= LEASE_LIFE_S
 
     def read(self, read: Callable[[sa.Connection], T]) -> T:
         """Look at what is stored."""
@@ -179,6 +209,14 @@ class Store:
         self._engine.dispose()
 
     # -------------------------------------------------------------------------- one transaction
+
+    def _renew(self, batch: Batch) -> float:
+        """Renew the lease in a transaction if it is time; return when it was done last, then."""
+        now_s = boottime_s()
+        if not self._is_renewed or now_s - self._renewed_s < BEAT_S:
+            return self._renewed_s
+        batch.connection.put(RENEW, {})
+        return now_s
 
     def _put(self, batch: Batch, write: Write) -> Verdicts:
         for done in self._done:
@@ -225,7 +263,9 @@ class Store:
         with self._undo:
             [[epoch, last]] = connection.begin(_LEFT)
             if self._epoch is not None and epoch != self._epoch:
-                raise LeaseLost(stored=int(epoch or 0), ours=self._epoch)
+                [[pid, host, since]] = connection.rows(_HOLDER, {})
+                holder = holder_in(None if pid is None else int(pid), str(host), str(since))
+                raise LeaseLost(stored=int(epoch or 0), ours=self._epoch, holder=holder)
             if self._doubt is not None:
                 doubt, self._doubt = self._doubt, None
                 found = f"entry {last} is the last after {doubt.before} or {doubt.after}"

@@ -20,7 +20,7 @@ from bot.domain.entry import RunState, Verdict
 from bot.domain.instrument import Exchange
 from bot.domain.order import OrderState, OrderType, SendState, Side
 
-SCHEMA: Final = "0005"
+SCHEMA: Final = "0006"
 """The newest migration, which this program reads and writes."""
 
 GENESIS: Final = "0" * 64
@@ -217,7 +217,7 @@ daily_closes: Final = _chain(
 lease: Final = _table(
     "lease",
     sa.Column("name", Words, primary_key=True),
-    *_columns("#epoch #pid? host? since?"),
+    *_columns("#epoch #pid? host? since? #until_ms?"),
 )
 
 chains: Final = _table(

@@ -25,6 +25,7 @@ from bot.domain.message import JournalHealthChanged
 from bot.journal.emergency import EmergencyJournal, must_survive
 from bot.journal.errors import JournalError, OutcomeUnknown, Unreachable
 from bot.journal.journal import Journal
+from bot.journal.lease import LEASE_LIFE_S
 from bot.journal.sends import Send
 from bot.journal.thread import in_time
 from bot.runtime.activity import Post
@@ -35,6 +36,10 @@ DOUBT_PAUSE_S: Final = 0.1
 """How long a commit may stay in doubt: after that the run ends."""
 WATCH_S: Final = 0.25
 """How often it is looked whether a write hangs."""
+MAYBE_TAKEN: Final = (
+    f"the journal was out of reach for {LEASE_LIFE_S:g} s and a standby waits for it: that one may "
+    "have our orders by now. Cancel there, or at the broker's own app"
+)
 KEEP_S: Final = 2.0
 """How long the disk of the emergency journal may take; after that nothing leaves on its account."""
 
@@ -143,7 +148,7 @@ class Commits:
                     return Committed(is_stored=False, reason=str(refusal))
                 else:
                     return Committed(is_stored=True)
-        if why := await self._keep([entry]):
+        if why := self.objection() or await self._keep([entry]):
             return Committed(is_stored=False, reason=why)
         if self.is_cut:
             self._beside.append(entry)
@@ -153,6 +158,10 @@ class Commits:
         except JournalError as refusal:
             return Committed(is_stored=False, reason=str(refusal))
         return Committed(is_stored=True)
+
+    def objection(self) -> str | None:
+        """Say why not even a cancel may leave: another bot may have our orders by now."""
+        return MAYBE_TAKEN if self._journal.is_lease_doubtful() else None
 
     # --------------------------------------------------------------------- the journal out of reach
 
@@ -166,6 +175,8 @@ class Commits:
             is_late = self._journal.stalled_s() >= self._timeout_s - WATCH_S
             if is_late and was_late:
                 self._lose_patience()
+            if self.is_cut and (why := self.objection()):
+                self._trouble.begin(f"{why}. Nothing leaves here until the journal answers")
             was_late = is_late
 
     def _lose_patience(self) -> None:

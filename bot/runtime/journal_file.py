@@ -120,7 +120,10 @@ def journal_errors(origin: str, *, what_to_do: str = CHECK) -> Iterator[None]:
     try:
         yield
     except LeaseHeld as error:
-        text = f"{error}. One bot at a time: bot stop, or another journal.url"
+        text = (
+            f"{error}. One bot at a time: bot stop, or another journal.url. On PostgreSQL this one "
+            "may wait for it: bot run --standby"
+        )
         raise OperatorMistake.of("E-DB-004", text, ExitCode.NOT_RUNNING) from error
     except (LeaseLost, WrittenByAnother) as error:
         raise taken_over(error) from error
@@ -207,6 +210,7 @@ def taken_over(error: LeaseLost | WrittenByAnother) -> OperatorMistake:
     if isinstance(error, LeaseLost):
         what = (
             f"another bot has taken this journal over (lease {error.stored}, ours was {error.ours})"
+            f"{f': {error.holder}' if error.holder else ''}"
         )
     text = (
         f"{what}. This one has ended and sends nothing more; orders it left open are the other "

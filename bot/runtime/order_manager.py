@@ -20,7 +20,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Final
 
-from bot.broker.writes import Objection, OrderWriter, SignedRequest, nothing_against
+from bot.broker.writes import Objection, OrderWriter, SignedRequest
 from bot.clock import Clock, boot_id, boottime_ns
 from bot.domain.account import SubAccount
 from bot.domain.entry import AttemptFinished, AttemptStarted, Entry, IntentMoved, Transition
@@ -252,7 +252,11 @@ class OrderManager:
         signed = self._writer.prepare_cancel(self._account, command.order_id)
         started = self._started(signed, command.intent_id, command.order_id)
         change = self._change(
-            signed, started, self._commits.protect(started), classify_cancel, nothing_against
+            signed,
+            started,
+            self._commits.protect(started),
+            classify_cancel,
+            self._commits.objection,
         )
         self._post(CancelAnswered(self._now(), command.order_id, *await change))
 

@@ -1,14 +1,13 @@
 """One run of the bot, from checked settings to a clean end: the place where all parts meet.
 
 Order of the start: plans → journal and its lease → broker → account → engine → the daemon. A second
-bot on the same journal is refused before any request is made.
+bot on the same journal is refused before any request is made, or waits as its standby.
 """
 
 import asyncio
-import os
-import socket
 import sys
-from contextlib import AsyncExitStack, suppress
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import partial
@@ -24,15 +23,14 @@ from bot.config.settings.load import Loaded
 from bot.config.strategies.load import UnknownSymbols, load_strategies
 from bot.config.strategies.source_files import hashes_of
 from bot.domain.account import SubAccount
+from bot.domain.entry import Entry
 from bot.domain.errors import Fault
 from bot.domain.instrument import EXCHANGE_TZ
 from bot.domain.message import FaultFound
 from bot.domain.recovery import Recovery
 from bot.journal.emergency import EmergencyJournal
-from bot.journal.errors import Holder, LeaseLost, Unreachable, WrittenByAnother
-from bot.journal.heads import HeadsKeeper
+from bot.journal.errors import LeaseLost, Unreachable, WrittenByAnother
 from bot.journal.journal import Journal
-from bot.journal.lease import acquire
 from bot.journal.thread import in_time
 from bot.runtime.activity import Activity, RightOfWay, Tasks, TimeSlice
 from bot.runtime.assemble import make_engine, meet_broker
@@ -47,14 +45,12 @@ from bot.runtime.inbox import Inbox
 from bot.runtime.journal_file import (
     TO_RUN,
     answer,
-    begin_journal,
     journal_errors,
     left_unwritten,
-    prepare_journal,
-    require_unmixed,
     take_over,
     taken_over,
 )
+from bot.runtime.opening import keep_lease, open_journal, take_lease, wait_for_lease
 from bot.runtime.order_manager import OrderManager
 from bot.runtime.pulse import Trouble
 from bot.runtime.reads import DayOrderBook, Health, Reads
@@ -74,15 +70,10 @@ from bot.runtime.worlds.choice import MakeEnvironment, make_environment
 from bot.runtime.worlds.environment import EnvironmentSpec
 
 SWITCH_S: Final = 0.000_5
-"""How long a thread may keep the interpreter while another waits for it. The journal's thread asks
-for it after every statement: with Python's own 5 ms a commit beside a busy loop takes 4 times as
-long.
+"""How long a thread may keep the interpreter from another. The journal's asks for it after every
+statement: with Python's own 5 ms a commit beside a busy loop takes 4 times as long.
 """
 END_S: Final = 2.0
-CLOSE_S: Final = 3.0
-"""How long the database may take when all is written already."""
-HUNG_S: Final = 0.5
-"""The same of one that does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +98,7 @@ async def run_bot(
         sys.setswitchinterval(SWITCH_S)
         run = Run(loaded, options, screen, stack, make)
         reason = await run.to_its_end()
-        return RunEnd(reason, run.environment.market.now(), performance_s() - started)
+        return RunEnd(reason, run.now(), performance_s() - started)
 
 
 class Run:
@@ -134,6 +125,7 @@ class Run:
         self._emergency = EmergencyJournal(loaded.state_dir)
         self._codes_asked: list[datetime] = []
         self._damage: tuple[str, ...] = ()
+        self._commits: Commits | None = None
         self._strategies = load_strategies(loaded, only=options.only)
         self._files = hashes_of(self._strategies)
         self._fields = {"mode": loaded.settings.mode, "journal": masked_url(loaded.journal_url)}
@@ -144,22 +136,28 @@ class Run:
         ask = partial(answer, loaded.journal_url)
         make_state_dir(loaded.state_dir)
         self._show_config()
+        server = ControlServer(loaded.state_dir, handlers_of(self._fields), {"bot": loaded.bot})
         with journal_errors(origin, what_to_do=TO_RUN):
-            journal, epoch = await self._open_journal()
+            opened = await self._open_journal(server)
+            if isinstance(opened, str):
+                return opened
+            journal, epoch = opened
             if words := await take_over(journal, self._emergency, ask):
                 self._screen.row("emergency", words)
         # From here on the socket shows the bot: the lease has proved that it is the only one.
-        server = ControlServer(loaded.state_dir, handlers_of(self._fields), {"bot": loaded.bot})
-        await server.start()
+        if not self._options.is_standby:
+            await server.start()
         self._stack.push_async_callback(server.stop)
         self._enter_environment()
-        commits = self._commits_of(journal)
-        self._halt = EarlyHalt(commits, self._now)
+        commits = self._commits = self._commits_of(journal)
+        self._halt = EarlyHalt(commits, self.now)
         server.serve(handlers_of(self._fields, halt=self._halt), {"bot": loaded.bot})
         with journal_errors(origin):
             left = await ask(journal.recover(_date_of(SystemClock().now())))
         met = await self._meet_broker(server, left)
         if met is None:
+            with journal_errors(origin):
+                self._supervisor.raise_failure()
             return self._controls.reason
         broker, account = met
         with journal_errors(origin):
@@ -184,59 +182,62 @@ class Run:
                 await self._controls.around(daemon.run(), parts)
             except (LeaseLost, WrittenByAnother) as error:
                 raise taken_over(error) from error
+        return await self._write_end(journal, run_id, parts, [*commits.beside, *daemon.unwritten])
+
+    async def _write_end(
+        self, journal: Journal, run_id: int, parts: Parts, left: Sequence[Entry]
+    ) -> str:
+        """Record why the run ended, and return it."""
         reason = self._controls.reason
         if missing := unanswered(parts):
             reason = f"{reason}; without the answer to {', '.join(missing)}"
-        unwritten = left_unwritten(reason, [*commits.beside, *daemon.unwritten])
-        if commits.is_cut:
+        unwritten = left_unwritten(reason, left)
+        if parts.commits.is_cut:
             raise unwritten
-        with journal_errors(origin):
+        with journal_errors(self._loaded.origin_of("journal.url")):
             try:  # the journal keeps the order of what it is asked: with this it has all before
                 ending = journal.end_run(run_id, reason, at=self.environment.market.now())
-                await ask(ending, END_S)
+                await answer(self._loaded.journal_url, ending, END_S)
             except Unreachable as error:
                 raise unwritten from error
         return reason
 
-    def _now(self) -> datetime:
+    def _lose(self, why: str) -> None:
+        if self._commits is not None:
+            self._commits.lose(why)
+
+    def now(self) -> datetime:
         """Market time, of the clock that there is now: a served one is found later."""
-        return self.environment.market.now()
+        return self.environment.market.now() if self._commits else SystemClock().now()
 
     def _commits_of(self, journal: Journal) -> Commits:
-        self._trouble = Trouble(self._now, self._screen.trouble)
+        self._trouble = Trouble(self.now, self._screen.trouble)
         return Commits(
             journal,
             self._emergency,
             timeout_s=self._loaded.settings.journal.write_timeout_s,
-            now=self._now,
+            now=self.now,
             post=self._inbox.post,
             trouble=self._trouble,
         )
 
-    async def _open_journal(self) -> tuple[Journal, int]:
-        """Return the journal and the epoch of our lease on it."""
-        url, ask = self._loaded.journal_url, partial(answer, self._loaded.journal_url)
-        state = await ask(in_time(partial(prepare_journal, url, begin_journal(url))))
-        holder = Holder(os.getpid(), socket.gethostname(), SystemClock().now())
-        lease = await ask(in_time(partial(acquire, url, holder)))
+    async def _open_journal(self, server: ControlServer) -> tuple[Journal, int] | str:
+        """Return the journal and the epoch of our lease on it, or why the wait for it was ended."""
+        loaded, url, state = self._loaded, self._loaded.journal_url, "kept"
+        if self._options.is_standby:
+            self._stack.push_async_callback(server.stop)
+            lease = await wait_for_lease(loaded, server, self._screen, self._fields)
+            if isinstance(lease, str):
+                return lease
+            server.serve(handlers_of(self._fields), {"bot": loaded.bot})
+        else:
+            lease, state = await take_lease(url)
         self._stack.callback(lease.release)
-        await ask(in_time(partial(require_unmixed, url, self._loaded.settings.mode)))
+        journal = await open_journal(loaded, lease, self._screen, self._stack)
+        beating = self._supervisor.guard(keep_lease(journal, url, self._lose))
+        self._stack.callback(asyncio.create_task(beating).cancel)
         if state != "new":
-            self._damage = await damage_at_start(url, self._loaded.state_dir, lease.epoch)
-        loop, trouble = asyncio.get_running_loop(), self._screen.trouble
-
-        def report(text: str) -> None:
-            with suppress(RuntimeError):  # the loop has ended: nobody is there to read it
-                loop.call_soon_threadsafe(trouble, text)
-
-        keeper = HeadsKeeper(self._loaded.state_dir, url, SystemClock(), report)
-        opening = partial(Journal.open, url, epoch=lease.epoch, keeper=keeper)
-        journal = await ask(in_time(opening))
-
-        async def close() -> None:
-            await journal.close(HUNG_S if journal.stalled_s() else CLOSE_S)
-
-        self._stack.push_async_callback(close)
+            self._damage = await damage_at_start(url, loaded.state_dir, lease.epoch)
         self._screen.row("journal", f"{masked_url(url)} ({state})")
         return journal, lease.epoch
 

@@ -60,6 +60,7 @@ class RunOptions:
     """What a command line adds to the settings. Spans are market time, seconds the wall's."""
 
     dry_run: bool = False
+    is_standby: bool = False
     only: tuple[str, ...] = ()
     run_for: timedelta | None = None
     answer_otp_after: timedelta | None = None

@@ -24,6 +24,7 @@ from bot.journal.heads import read_heads_file
 from bot.journal.thread import in_time
 from bot.runtime.commits import Commits
 from bot.runtime.control.socket import Handler, Reply, Request, refused
+from bot.runtime.standby import Standby
 
 RETRY_S: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 """Waits before the broker is asked again; the last one repeats until the bot is stopped."""
@@ -133,11 +134,12 @@ def handlers_of(
     fields: Mapping[str, object],
     *,
     halt: EarlyHalt | None = None,
-    retry: BrokerRetry | None = None,
+    retry: BrokerRetry | Standby | None = None,
     stop: Callable[[str, str], None] | None = None,
 ) -> Mapping[str, Handler]:
     """Return what answers until the engine does: the state, with why it takes so long; the halt,
-    where there is a journal; and a `stop` where the broker is waited for. All else is refused.
+    where there is a journal; and a `stop` where the broker or, by a standby, the journal is waited
+    for. All else is refused.
     """
 
     async def status(_: Request) -> Reply:
@@ -156,6 +158,8 @@ def handlers_of(
         return {"ok": True}
 
     async def not_yet(_: Request) -> Reply:
+        if isinstance(retry, Standby):
+            return refused("E-CTL-005", f"{retry.trouble}. This one sends nothing: ask that one")
         text = "the bot is STARTING and sends nothing yet; ask again when it runs"
         return refused("E-CTL-005", f"{text}: bot status --wait RUNNING")
 

@@ -110,6 +110,7 @@ async def trading(
     url: str | None = None,
     *,
     faults: Sequence[Mapping[str, object]] = (),
+    strategies: Sequence[Mapping[str, object]] = RESTING,
     is_signed_in: bool = True,
 ) -> AsyncIterator[Hanging]:
     """Yield a bot that has its two orders resting at the broker, or waits for its token."""
@@ -126,7 +127,7 @@ async def trading(
         config = write_project(
             folder,
             scenario="quiet",
-            strategies=RESTING,
+            strategies=strategies,
             broker={"base_url": base_url, "requests_per_minute": 3000},
             **({} if url is None else {"journal_url": url}),
         )

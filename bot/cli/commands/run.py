@@ -9,9 +9,14 @@ from bot import __version__
 from bot.cli.command import Invocation, define_command
 from bot.cli.foreground import run_in_foreground, with_free_port
 from bot.cli.show import say
-from bot.cli.target import load, require_none_running
+from bot.cli.target import load, require_none_running, runs
 from bot.cli.telling.wording import span_of
+from bot.config.problems import ExitCode, OperatorMistake
 
+OWN_FOLDER: Final = (
+    "a bot is already running on {state_dir}, and a standby beside it needs a state_dir of its "
+    "own: set BOT_STATE_DIR, or state_dir in its configuration"
+)
 _PLAYED: Final = {"paper": timedelta(seconds=5)}
 """Modes with a simulated second factor: nobody has to give a code each morning."""
 
@@ -19,8 +24,11 @@ _PLAYED: Final = {"paper": timedelta(seconds=5)}
 @define_command("run", example="bot run -c config/bot.yaml --dry-run")
 @click.option("--dry-run", is_flag=True, help="Decide, sign and journal, but send no order.")
 @click.option("--only", multiple=True, metavar="NAME", help="Only this strategy (repeatable).")
+@click.option(
+    "--standby", is_flag=True, help="Wait for the journal of another bot, and take over from it."
+)
 @click.pass_obj
-def command(invocation: Invocation, dry_run: bool, only: tuple[str, ...]) -> None:
+def command(invocation: Invocation, dry_run: bool, only: tuple[str, ...], standby: bool) -> None:
     """Run the bot until SIGTERM or Ctrl-C, which end it cleanly.
 
     A second Ctrl-C ends it at once. The configuration's `mode` says which broker it trades
@@ -30,12 +38,18 @@ def command(invocation: Invocation, dry_run: bool, only: tuple[str, ...]) -> Non
     from bot.runtime.run_controls import RunOptions
 
     loaded = load(invocation)
+    if standby and runs(loaded.state_dir):
+        raise OperatorMistake.of(
+            "E-RUN-004", OWN_FOLDER.format(state_dir=loaded.state_dir), ExitCode.NOT_RUNNING
+        )
     require_none_running(loaded.state_dir)
     loaded = with_free_port(invocation, loaded)
     mode = loaded.settings.mode
     money = "REAL ORDERS" if mode == "live" else "nothing here is real money"
     tail = " · dry run, nothing is sent" if dry_run else ""
     say(invocation, f"vnbot {__version__} run · {mode.upper()} · {money}{tail}")
-    options = RunOptions(dry_run=dry_run, only=only, answer_otp_after=_PLAYED.get(mode))
+    options = RunOptions(
+        dry_run=dry_run, only=only, is_standby=standby, answer_otp_after=_PLAYED.get(mode)
+    )
     end = run_in_foreground(invocation, loaded, options)
     say(invocation, f"stopped by {end.reason} after {span_of(timedelta(seconds=end.seconds))}")

@@ -58,9 +58,10 @@ class ControlServer:
         self._handlers, self._sender = handlers, sender
 
     async def stop(self) -> None:
-        """Listen no more and remove the socket."""
+        """Listen no more and remove the socket; once, for the next one there is another's."""
         if self._server is not None:
             self._server.close()
+            self._server = None
             (self._state_dir / FOLDER / SOCKET).unlink(missing_ok=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

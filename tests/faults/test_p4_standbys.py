@@ -1,0 +1,134 @@
+"""P4: a second bot waits for the journal and takes over; the one that it relieves sends nothing."""
+
+import asyncio
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.faults.hanging import trading
+from tests.faults.standbys import busy, posts, rows, sends, standby_of, waits
+from tests.journal.breaking_proxy import breaking_proxy
+
+pytestmark = [
+    pytest.mark.wire,
+    pytest.mark.process,
+    pytest.mark.postgres,
+    pytest.mark.timeout(180),
+]
+TAKES_OVER_S = 25.0
+OF_THE_FIRST = [("L-0001", 1, 1), ("L-0002", 1, 1)]
+
+
+async def test_a_standby_goes_on_with_the_orders_of_a_bot_that_was_killed(
+    tmp_path: Path, own_postgres_url: str
+) -> None:
+    url = own_postgres_url
+    async with trading(tmp_path, url) as first, standby_of(first, url) as second:
+        waiting = await second.status()
+        killed = time.monotonic()
+        await first.kill()
+        await second.until(sends)
+        took_s = time.monotonic() - killed
+        await second.sign_in()
+        code, out, err, _ = await second.end()
+
+    assert waiting["reason"].startswith("standby: ")
+    assert f"pid {first.bot.pid} holds the journal since " in waiting["reason"]
+    assert took_s < 8
+    assert (code, "Traceback" in out + err) == (0, False)
+    assert "it has ended" in err
+    assert posts(own_postgres_url) == OF_THE_FIRST
+    assert len(first.orders()) == 2
+    assert rows(own_postgres_url, "select count(distinct epoch) from runs") == [(2,)]
+
+
+async def test_a_bot_that_was_stopped_sends_nothing_once_another_has_its_journal(
+    tmp_path: Path, own_postgres_url: str
+) -> None:
+    url = own_postgres_url
+    async with trading(tmp_path, url, strategies=busy(tmp_path), is_signed_in=False) as first:
+        await first.give_token()
+        async with standby_of(first, url) as second:
+            await first.until(lambda _: len(posts(url)) > 3)
+            stopped = time.monotonic()
+            first.bot.send_signal(signal.SIGSTOP)
+            await second.until(sends)
+            took_s = time.monotonic() - stopped
+            before = len(posts(url))
+            await second.give_token()
+            await second.until(lambda _: len(posts(url)) > before + 3)
+            first.bot.send_signal(signal.SIGCONT)
+            _, told = await asyncio.to_thread(first.bot.communicate, 10.0)
+            after = len(posts(url))
+            await second.until(lambda _: len(posts(url)) > after)
+            code, out, err, _ = await second.end()
+
+    assert took_s < TAKES_OVER_S
+    assert first.bot.returncode == 10
+    assert "another bot has taken this journal over (lease 2, ours was 1)" in told
+    assert f"pid {second.bot.pid} on " in told
+    assert (code, "Traceback" in out + err + told) == (0, False)
+    assert "it gave no heartbeat for 2" in err
+    ours = posts(url)
+    assert {count for _, count, _ in ours} == {1}
+    epochs = [epoch for _, _, epoch in ours]
+    assert epochs == sorted(epochs)
+    assert len(first.orders()) == len(rows(url, "select distinct order_id from orders"))
+
+
+async def test_a_bot_cut_off_from_its_journal_cancels_nothing_that_a_standby_may_have(
+    tmp_path: Path, own_postgres_url: str
+) -> None:
+    with breaking_proxy(own_postgres_url) as (proxy, url):
+        direct = own_postgres_url
+        async with trading(tmp_path, url) as first, standby_of(first, direct) as second:
+            await first.until(lambda it: it["trouble"] is None)
+            await asyncio.sleep(3)
+            cut = time.monotonic()
+            proxy.flows.clear()
+            await first.until(lambda it: it["state"] == "DEGRADED")
+            await second.until(sends)
+            took_s = time.monotonic() - cut
+            await first.until(lambda it: "standby" in (it["trouble"] or {}).get("text", ""))
+            await first.ask("halt", reason="wrong prices")
+            await asyncio.sleep(2)
+            still_open = set(first.orders().values())
+            await second.sign_in()
+            proxy.flows.set()
+            _, told = await asyncio.to_thread(first.bot.communicate, 10.0)
+            code, out, err, _ = await second.end()
+
+    assert took_s < TAKES_OVER_S
+    assert still_open == {"SENT"}
+    assert (first.bot.returncode, code, "Traceback" in out + err + told) == (10, 0, False)
+    assert "another bot has taken this journal over" in told
+    assert posts(own_postgres_url) == OF_THE_FIRST
+    assert rows(own_postgres_url, "select verb from attempts where verb = 'DELETE'") == []
+
+
+async def test_of_two_bots_at_a_database_that_hung_one_has_the_journal_afterwards(
+    tmp_path: Path, own_postgres_url: str
+) -> None:
+    with breaking_proxy(own_postgres_url) as (proxy, url):
+        async with trading(tmp_path, url) as first, standby_of(first, url) as second:
+            proxy.flows.clear()
+            await first.until(lambda it: it["state"] == "DEGRADED")
+            said = await second.until(lambda it: "does not answer" in it["reason"])
+            await asyncio.sleep(25)
+            meanwhile = (await second.status(), len(first.orders()))
+            proxy.flows.set()
+            await first.until(lambda it: it["trouble"] is None)
+            await second.until(waits)
+            await asyncio.sleep(3)
+            both = ((await first.status())["state"], (await second.status())["state"])
+            ends = [await second.end(), await first.end()]
+
+    assert said["reason"].startswith("standby: since ")
+    assert (meanwhile[0]["state"], meanwhile[1]) == ("STARTING", 2)
+    assert both == ("RUNNING", "STARTING")
+    assert [code for code, *_ in ends] == [0, 0]
+    assert not any("Traceback" in out + err for _, out, err, _ in ends)
+    assert posts(own_postgres_url) == OF_THE_FIRST
+    assert rows(own_postgres_url, "select epoch from lease") == [(1,)]

@@ -1,0 +1,33 @@
+"""Where a standby makes no sense it is refused, and the refusal says what to change."""
+
+from pathlib import Path
+
+import pytest
+
+from bot.config.problems import OperatorMistake
+from bot.config.settings.load import load_settings
+from bot.runtime.standby import require_possible
+from tests.story import once, write_project
+
+URL = "postgresql://bot@127.0.0.1/journal"
+
+
+def refusal(folder: Path, **settings: object) -> str:
+    config = write_project(folder, scenario="quiet", strategies=[once()], **settings)  # type: ignore[arg-type]
+    with pytest.raises(OperatorMistake) as refused:
+        require_possible(load_settings(config, environment={}))
+    return str(refused.value)
+
+
+def test_a_journal_in_a_file_has_no_standby(tmp_path: Path) -> None:
+    said = refusal(tmp_path, broker={"base_url": "http://127.0.0.1:1"})
+
+    assert "a standby needs a journal in PostgreSQL" in said
+    assert "run without --standby" in said
+
+
+def test_a_broker_inside_one_bot_has_no_standby(tmp_path: Path) -> None:
+    said = refusal(tmp_path, journal_url=URL)
+
+    assert "a standby needs a broker that both bots reach" in said
+    assert "broker.base_url" in said
