@@ -54,7 +54,7 @@ BY_CLOCK: Final = "clock"
 """Who closed it when our clock was too far from the broker's."""
 BY_BROKER: Final = "broker"
 """Who closed it when no read worked."""
-BY_JOURNAL: Final = "journal"
+BY_JOURNAL: Final = "database"
 """Who closed it when nothing could be written."""
 
 

@@ -14,6 +14,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
+from bot.domain.account import masked_account
 from bot.journal import rows, tables
 from bot.journal.batch import COUNTER, Head, read_heads, seals_of
 from bot.journal.comparing import Comparison
@@ -177,6 +178,11 @@ def chain_problems(
         yield f"{table.name}: {count} rows do not end where the chain did"
 
 
+def _shown(row: Mapping[str, object], column: str) -> str:
+    text = str(row[column])
+    return masked_account(text) if column == "account" else text
+
+
 def seal_problems(connection: sa.Connection, table: sa.Table, head: Head | None) -> Iterator[str]:
     """Take every seal again, and add them up."""
     count, sum_of_seals = 0, tables.GENESIS
@@ -185,7 +191,7 @@ def seal_problems(connection: sa.Connection, table: sa.Table, head: Head | None)
         expected = None if untouched else rows.seal_of(table, row)
         is_blank = not untouched or all(row[name] is None for name in tables.MUTABLE["attempts"])
         if row["seal"] != expected or not is_blank:
-            key = ", ".join(str(row[column.name]) for column in table.primary_key)
+            key = ", ".join(_shown(row, column.name) for column in table.primary_key)
             yield f"{table.name} {key}: the row was changed"
         if row["seal"] is not None:
             count, sum_of_seals = count + 1, summed(sum_of_seals, plus=str(row["seal"]))

@@ -113,3 +113,15 @@ def test_a_file_with_bytes_that_were_flipped_is_damaged(url: str, tmp_path: Path
             missed.append(page)
 
     assert missed == []
+
+
+def test_an_account_is_named_as_it_may_be_shown(url: str) -> None:
+    with without_guards(url) as connection:
+        account = connection.execute(sa.select(tables.orders.c.account)).scalar()
+        connection.execute(tables.orders.update().values(symbol="XXX"))
+
+    told = "; ".join(damage_of(url, None, 1))
+
+    assert account is not None
+    assert "the row was changed" in told
+    assert account not in told

@@ -76,7 +76,8 @@ def _fee_hint(state: State, amount: int) -> str:
         return ""
     rate = state.rulebook.fee_ppm
     return (
-        f". It may be a fee: does the broker take {percent(rate)}, as risk.fee_ppm ({rate:,}) says?"
+        f". It may be a fee: see whether the broker takes {percent(rate)}, as risk.fee_ppm "
+        f"({rate:,}) says"
     )
 
 

@@ -98,8 +98,8 @@ def test_cash_that_looks_like_another_fee_names_the_setting():
 
     [found] = broker.stage.engine.reconciliation().breaks
     assert found.text.endswith(
-        "-2,700 VND that no order explains. It may be a fee: does the broker take 0.15%, as "
-        "risk.fee_ppm (1,500) says?"
+        "-2,700 VND that no order explains. It may be a fee: see whether the broker takes "
+        "0.15%, as risk.fee_ppm (1,500) says"
     )
 
 
