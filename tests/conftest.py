@@ -12,6 +12,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from tests.faults.strikes import StrikeCounter
 from tests.memory import roomy_memory
 from tests.postgres_database import ReusedDatabase, Spoilt, administer, own_database
 from tests.postgres_server import private_postgres
@@ -24,8 +25,11 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 LONGEST = ("tests/scenarios/", "tests/simulation/", "tests/faults/")
 
 
-def pytest_configure() -> None:
-    """Put the folders of `tmp_path` into memory, unless PYTEST_DEBUG_TEMPROOT says where."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Put the folders of `tmp_path` into memory, unless PYTEST_DEBUG_TEMPROOT says where; count how
+    often each fault strikes.
+    """
+    config.pluginmanager.register(StrikeCounter(), "strikes")
     if memory := roomy_memory():
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
 

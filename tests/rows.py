@@ -22,6 +22,8 @@ Case = dict[str, Any]
 _FAILURES = (Exception, pytest.fail.Exception, pytest.skip.Exception)
 _TIME_IS_UP = "from pytest-timeout"
 _TABLES = "tables_of_rows"
+CHECKED = "rows_checked"
+"""The attribute of a test that says how many rows its last run has checked."""
 _VALUE_LENGTH_MAX = 300
 _FAILURE_LINES_MAX = 15
 
@@ -55,6 +57,7 @@ def _plain(test: Test, tables: tuple[tuple[tuple[str, ...], Rows], ...]) -> Test
         for case in _cases(tables):
             with checked.one(case):
                 test(**fixtures, **case)
+        vars(check)[CHECKED] = checked.count
         checked.end()
 
     return check
@@ -67,6 +70,7 @@ def _awaited(test: Test, tables: tuple[tuple[tuple[str, ...], Rows], ...]) -> Te
         for case in _cases(tables):
             with checked.one(case):
                 await test(**fixtures, **case)
+        vars(check)[CHECKED] = checked.count
         checked.end()
 
     return check

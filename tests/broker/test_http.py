@@ -158,6 +158,17 @@ async def test_a_closed_port_means_that_no_byte_left(link_to: LinkTo):
 
 
 @pytest.mark.wire
+async def test_a_name_that_no_resolver_knows_means_that_no_byte_left(link_to: LinkTo):
+    too_long = ".".join(["a" * 60] * 5)  # refused by the resolver of this machine, without a query
+
+    async with link_to(f"https://{too_long}") as link:
+        answer = await link.exchange(POST, BOUNDS)
+
+    assert isinstance(answer, NoAnswer)
+    assert not answer.is_sent
+
+
+@pytest.mark.wire
 async def test_a_failed_tls_handshake_means_that_no_byte_left(link_to: LinkTo):
     async with (
         raw_server(answering(reply())) as server,

@@ -2,16 +2,12 @@
 
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-from ruamel.yaml import YAML
-
+from tests.faults.strikes import StrikeCounter, ids_of, lines_of, rows_of_catalogue
 from tests.rows import every_row
 
 HERE = Path(__file__).parent
-ROWS: dict[str, dict[str, Any]] = YAML(typ="safe").load(
-    (HERE / "catalogue.yaml").read_text("utf-8")
-)
+ROWS = rows_of_catalogue()
 IN_EACH = {"T": 14, "S": 17, "A": 4, "C": 4, "P": 9, "D": 7, "M": 3, "V": 2, "O": 3}
 NAMED = {name for row in ROWS.values() for name in row.get("tests", ())}
 
@@ -34,3 +30,21 @@ def test_the_tests_that_are_named_are_there(name: str) -> None:
     path, _, test = name.partition("::")
 
     assert f"def {test}(" in _text(path)
+
+
+def test_a_case_is_counted_for_each_fault_that_its_test_shows() -> None:
+    places = "tests/faults/test_t1_t2_t5_t7_t12_s1_s2_s3_places.py::test_one_post_and_the_truth"
+
+    assert ids_of(f"{places}[T1 rst]") == ["T1", "T2", "T5", "T7", "T12", "S1", "S2", "S3"]
+    assert ids_of("tests/test_rows.py::test_none_of_the_catalogue") == []
+
+
+def test_a_fault_that_never_struck_is_named_and_the_table_has_all() -> None:
+    counter = StrikeCounter()
+    counter.struck.update({name: 3 for name in ROWS if name != "S15"})
+
+    told = "\n".join(lines_of(counter.struck))
+
+    assert counter.never() == ["S15"]
+    assert all(f"{name} " in told for name in ROWS)
+    assert "S15 0" in told

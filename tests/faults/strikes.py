@@ -1,0 +1,84 @@
+"""How often each fault of the catalogue struck in a run: told at its end, in a table.
+
+A case of a test struck once; a table of rows as often as it has rows. With FAULT_STRIKES=all, as in
+a run of everything, a fault that never struck fails the run.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Generator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from ruamel.yaml import YAML
+
+from tests.rows import CHECKED
+
+CATALOGUE: Final = Path(__file__).with_name("catalogue.yaml")
+STRIKES: Final = "strikes"
+WANTED: Final = "FAULT_STRIKES"
+IN_A_LINE: Final = 12
+
+
+@cache
+def rows_of_catalogue() -> Mapping[str, Mapping[str, Any]]:
+    """Return what the catalogue says of each fault."""
+    rows: Mapping[str, Mapping[str, Any]] = YAML(typ="safe").load(CATALOGUE.read_text("utf-8"))
+    return rows
+
+
+def ids_of(node_id: str) -> list[str]:
+    """Return the faults that a test shows; of a parametrized one any case."""
+    name = node_id.partition("[")[0].removeprefix("tests/")
+    return [each for each, row in rows_of_catalogue().items() if name in row.get("tests", ())]
+
+
+class StrikeCounter:
+    """Adds up the cases that have passed, of all workers of a run."""
+
+    def __init__(self) -> None:
+        self.struck: Counter[str] = Counter()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Note in a report how often a test struck; it goes from a worker to the controller."""
+        report = yield
+        if call.when == "call":
+            checked = getattr(getattr(item, "function", None), CHECKED, 1)
+            report.user_properties.append((STRIKES, checked))
+        return report
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Count what a test has struck with, once it has passed."""
+        if report.when == "call" and report.passed:
+            strikes = dict(report.user_properties).get(STRIKES, 1)
+            self.struck.update({each: int(str(strikes)) for each in ids_of(report.nodeid)})
+
+    def never(self) -> list[str]:
+        """Return the faults that have not struck though a test is there."""
+        rows = rows_of_catalogue()
+        return [each for each, row in rows.items() if row.get("tests") and not self.struck[each]]
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Fail a run of everything in which a fault never struck."""
+        is_worker = hasattr(session.config, "workerinput")
+        if os.environ.get(WANTED) == "all" and not is_worker and self.never():
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Print the table, where any fault has struck."""
+        for line in lines_of(self.struck) if self.struck else ():
+            terminalreporter.write_line(line)
+        if os.environ.get(WANTED) == "all" and (never := self.never()):
+            terminalreporter.write_line(f"never struck: {', '.join(never)}", red=True)
+
+
+def lines_of(struck: Counter[str]) -> list[str]:
+    """Return the table: each fault of the catalogue and how often it struck."""
+    cells = [f"{name:>3} {struck[name]:<5}" for name in rows_of_catalogue()]
+    table = [cells[at : at + IN_A_LINE] for at in range(0, len(cells), IN_A_LINE)]
+    return ["faults, and how often each struck:", *("  ".join(row).rstrip() for row in table)]
