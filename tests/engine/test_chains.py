@@ -166,16 +166,32 @@ def test_a_cancelled_row_is_believed_when_no_new_one_can_come_any_more():
     assert stage.entries_of_order().state is OrderState.CANCELLED
 
 
-@pytest.mark.parametrize("is_accepted", [True, False])
-def test_a_cancelled_row_is_believed_at_once_when_the_answer_settled_the_id(is_accepted):
-    stage, intent, row = _sent_amendment()
-    kept, refused = Accepted(result_of(intent, "ORD1")), Refused("-700106", "no", 200)
-    stage.after(1).handle(AmendAnswered(stage.now, "ORD1", kept if is_accepted else refused, None))
+def test_a_cancelled_row_is_believed_at_once_when_the_amendment_was_refused():
+    stage, _, row = _sent_amendment()
+    refused = Refused("-700106", "no", 200)
+    stage.after(1).handle(AmendAnswered(stage.now, "ORD1", refused, None))
     gone = replace(row, state=OrderState.CANCELLED, remaining_quantity=0, cancelled_quantity=500)
 
     stage.after(1).book(gone)
 
     assert stage.entries_of_order().state is OrderState.CANCELLED
+
+
+def test_an_answer_that_names_the_old_id_does_not_keep_a_new_one_from_being_looked_for():
+    stage, intent, row = _sent_amendment()
+    accepted = Accepted(result_of(intent, "ORD1"))
+    stage.after(1).handle(AmendAnswered(stage.now, "ORD1", accepted, None))
+    gone = replace(row, state=OrderState.CANCELLED, remaining_quantity=0, cancelled_quantity=500)
+    new = replace(row, order_id="ORD1-1", root_order_id="ORD1", price=26_900)
+
+    stage.after(1).book(gone)
+    still = stage.entries_of_order().state
+    stage.after(1).book(gone, new)
+    stage.handle(OperatorActed(stage.now, Action.HALT, "stop", "operator"))
+    stage.row(new, "ORD1-1")
+
+    assert still is OrderState.PENDING_REPLACE
+    assert stage.last(CancelOrder).order_id == "ORD1-1"
 
 
 # ---------------------------------------------------------------------------- how fills are counted

@@ -188,7 +188,6 @@ def on_amend_answered(state: State, event: AmendAnswered) -> None:
     amend.since, amend.step = state.now, 0
     _set_hopeless(state, amend, state.now)
     amend.is_refused = isinstance(outcome, Refused | NotSent)
-    amend.keeps_id = isinstance(outcome, Accepted)
     match outcome:
         case Accepted(result):
             amend.code = result.code or ""
@@ -243,7 +242,6 @@ def take_over(state: State, stored: StoredAmend) -> None:
     amend = TrackedAmend(ask, 0, due=state.now, since=state.now, stage=AmendStage.CONFIRMING)
     amend.old = _value(amend, order) if stored.old is None else stored.old
     amend.is_refused = stored.outcome in {"REFUSED", "NOT_SENT"}
-    amend.keeps_id = stored.outcome == "ACCEPTED"
     amend.attempt_id = stored.attempt.attempt_id
     _set_hopeless(state, amend, at)
     if stored.outcome in {None, "UNKNOWN"}:
