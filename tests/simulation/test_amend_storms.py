@@ -1,8 +1,8 @@
 """Seeded stories of one order that is amended again and again, judged by the ledger.
 
 Twelve modes: the id stays, or is new and its count goes on or begins at zero; the order is matched
-meanwhile or not; answers to PUTs are heard or lost on either way. Each is told to its end, and with
-kills. `AMEND_SEEDS=7 pytest …` tells one again, `0-199` many.
+or not, also while a PUT is on its way; answers to PUTs are heard or lost on either way. Each is
+told to its end, and with kills. `AMEND_SEEDS=7 pytest …` tells one again, `0-199` many.
 """
 
 import asyncio
@@ -43,6 +43,7 @@ MINUTES = 4
 ASKS = 6
 KILLS_MAX = 3
 POINTS_MAX = 260
+ON_ITS_WAY_S = (0, 0, 2, 7)
 NEAR, FAR = 27_000, 25_500
 
 
@@ -70,14 +71,20 @@ class Amended(InProcessEnvironment):
                 await app(scope, receive, send)
                 return
             fate = self._dice.choice(["heard", "lost", "never"]) if self._loses else "heard"
-            if fate == "heard":
-                await app(scope, receive, send)
-                return
-            if fate == "lost":
-                await app(scope, receive, _to_nobody)
-            raise Lost(str(scope["path"]))
+            self._pass_time()
+            if fate != "never":
+                await app(scope, receive, send if fate == "heard" else _to_nobody)
+            self._pass_time()
+            if fate != "heard":
+                raise Lost(str(scope["path"]))
 
         return losing
+
+    def _pass_time(self) -> None:
+        """Let the market move while a PUT is on its way: the stepped clock would stand."""
+        to = self._clock.now() + timedelta(seconds=self._dice.choice(ON_ITS_WAY_S))
+        self._clock.advance_to(to)
+        self._played.advance(to)
 
 
 async def _to_nobody(_message: object) -> None:
