@@ -20,13 +20,14 @@ from bot.domain.message import (
     AmendOrder,
     BurnNonce,
     CancelOrder,
+    OrderRead,
     ReadOrder,
     ReadOrderToCancel,
     ReadTodaysOrders,
     Reconciled,
     TradingDayStarted,
 )
-from bot.domain.order import OrderState, SendState
+from bot.domain.order import OrderState, SendState, Side
 from bot.domain.outcome import Accepted, Refused, Unknown
 from bot.domain.recovery import Recovery, StoredAmend, StoredIntent
 from bot.engine.engine import EngineSettings
@@ -533,12 +534,35 @@ def test_after_a_restart_the_day_book_tells_the_new_id():
     assert all(one.order_id == "ORD1" for one in stage.all(Transition))
 
 
-def test_a_row_of_another_symbol_belongs_to_no_chain():
+ANOTHER = [
+    {"symbol": "SHS"},
+    {"account": "120C999999.1"},
+    {"side": Side.SELL},
+    {"trading_date": DAY + timedelta(days=1)},
+]
+
+
+@pytest.mark.parametrize("changes", ANOTHER)
+def test_a_row_about_another_order_belongs_to_no_chain(changes):
     stage, _, new = _renamed()
 
-    stage.after(1).book(replace(new, symbol="SHS"))
+    stage.after(1).book(replace(new, **changes))
 
     assert _orders(stage) == {"ORD1", "ORD1-1"}
+
+
+def test_an_older_row_of_an_id_does_not_take_the_place_of_a_newer_one():
+    stage, row = _resized()
+    new = _later(row, 1, quantity=400)
+    stage.after(1).book(_ended(row), new)
+    asked_at = stage.now
+    stage.after(1).book(_ended(row, 250), replace(new, quantity=350, remaining_quantity=350))
+
+    stage.handle(OrderRead(stage.now, "ORD1", replace(_ended(row, 200), requested_at=asked_at)))
+    full = _later(row, 1, quantity=350, executed=350)
+    stage.after(1).row(replace(full, state=OrderState.FILLED, status="MATCHED_ALL"), "ORD1-1")
+
+    assert _counted(stage) == (600, 600, 600 * PRICE)
 
 
 def test_an_id_that_is_given_out_again_on_another_day_is_another_order():

@@ -153,15 +153,6 @@ def test_a_put_that_was_refused_or_never_left_is_over_with_the_next_row(outcome:
     assert _verdict(stage) == AmendVerdict.REFUSED
 
 
-def test_a_put_that_was_accepted_under_its_id_leaves_no_other_to_wait_for() -> None:
-    stage, row = _restarted("ACCEPTED")
-    gone = replace(row, remaining_quantity=0, cancelled_quantity=500, state=_S.CANCELLED)
-
-    stage.after(1).row(replace(gone, status="CANCELLED"))
-
-    assert stage.entries_of_order().state is _S.CANCELLED
-
-
 @pytest.mark.parametrize(
     ("outcome", "is_tried"), [(None, True), ("UNKNOWN", True), ("ACCEPTED", False)]
 )
