@@ -30,6 +30,7 @@ from bot.engine.settings import EngineSettings, LoadedStrategy
 from bot.protocol.secret import Secret
 from bot.runtime.activity import Post, Tasks
 from bot.runtime.fence import Fence
+from bot.runtime.second_factor import NO_MORE_MAILS
 from bot.runtime.starting import BrokerRetry
 from bot.runtime.state_dir import keep_token, kept_token
 from bot.runtime.worlds.environment import Access, Environment, clock_held
@@ -217,13 +218,19 @@ def unreachable(error: BrokerError) -> OperatorMistake:
 async def sign_in(broker: Broker, state_dir: Path, code: Secret | None) -> bool:
     """Use the token kept from before; else, with a broker that we play ourselves, its known code.
 
-    Return whether a code was asked for.
+    Return whether a code was asked for. Where no more codes are mailed today the run begins
+    without a token: it follows what is open, and a person can give one.
     """
     kept = kept_token(state_dir, broker.offset.now())
     if kept is not None:
         broker.two_factor.set_token(*kept)
     elif code is not None:
-        ticket = await broker.client.request_otp()
+        try:
+            ticket = await broker.client.request_otp()
+        except Refused as refusal:
+            if refusal.error_code not in NO_MORE_MAILS:
+                raise
+            return False
         given = await broker.client.verify_otp(ticket.ticket_id, code)
         broker.two_factor.set_token(given.token, given.expires_at)
         with suppress(OSError):  # a start that finds none kept asks again, as this one did

@@ -131,6 +131,14 @@ class Inbox:
         self.passed_over = 0
         """How many quotes and depths made room for a newer one before they were looked at."""
 
+    def counted_in(self, activity: Activity) -> "Inbox":
+        """Return it as somebody looks at it: until then no stepped clock waits for what waits."""
+        self._activity = activity
+        for line in self._lines.values():
+            for _ in line:
+                activity.begin()
+        return self
+
     def rank(self, ranking: Ranking) -> None:
         """The start has posted all it has: from now on `ranking` says what goes first."""
         self._ranking = ranking

@@ -119,7 +119,7 @@ class Run:
         self._make = make
         self._supervisor = Supervisor()
         self._activity = Activity()
-        self._inbox = Inbox(self._activity)
+        self._inbox = Inbox(Activity())  # nobody looks at it yet: no clock may wait for that
         self._faults = FaultGuard(loaded.state_dir)
         self._rulebook = rulebook_of(loaded)
         self._emergency = EmergencyJournal(loaded.state_dir)
@@ -323,7 +323,7 @@ class Run:
         )
         return Parts(
             environment=environment,
-            inbox=self._inbox,
+            inbox=self._inbox.counted_in(self._activity),
             time_slice=time_slice,
             tasks=self._tasks,
             engine=engine,

@@ -40,7 +40,7 @@ WRONG: Final = "E-2FA-003"
 USED_UP: Final = "E-2FA-005"
 _NO_CODE: Final = "E-2FA-006"
 _UNUSABLE: Final = "E-2FA-007"
-_NO_MORE_MAILS: Final[Mapping[str, str]] = {
+NO_MORE_MAILS: Final[Mapping[str, str]] = {
     "OTP_RATE_LIMIT_EXCEEDED": f"all {CODES_PER_DAY} codes of today are used",
     "OTP_CONTACT_UNAVAILABLE": "the broker has no e-mail address to send a code to",
 }
@@ -118,7 +118,7 @@ class SecondFactor:
             if code == "OTP_RATE_LIMIT_EXCEEDED":
                 missing = CODES_PER_DAY - self._codes_used()
                 self._codes_asked += [self._market.now()] * missing
-            reason = _NO_MORE_MAILS.get(code, str(error))
+            reason = NO_MORE_MAILS.get(code, str(error))
             return refused(WRONG, f"no code was mailed: {reason}. A token works too: bot otp token")
         self._ticket = _Ticket(ticket.ticket_id, ticket.masked_destination, self._wire.now())
         self._codes_asked.append(self._market.now())

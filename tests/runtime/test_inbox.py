@@ -213,3 +213,17 @@ def _slowly(came: list[Event]) -> list[Event]:
     newest = {line_of(event): event for event in came}
     kept = list({line_of(event): newest[line_of(event)] for event in came}.values())
     return sorted(kept, key=lambda event: BY_URGENCY.urgency[type(event)])
+
+
+def test_what_comes_before_anybody_looks_holds_no_clock() -> None:
+    early, activity = Activity(), Activity()
+    inbox = Inbox(early)
+    inbox.post(_note(1))
+
+    was_idle = activity.is_idle
+    inbox.counted_in(activity)
+    is_held = not activity.is_idle
+    inbox.take()
+    inbox.done()
+
+    assert (was_idle, is_held, activity.is_idle) == (True, True, True)

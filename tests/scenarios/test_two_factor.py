@@ -144,3 +144,14 @@ async def test_a_token_that_cannot_be_kept_does_not_end_the_run(tmp_path: Path) 
     assert told.replies[1]["codes_used"] == 2, "one was for the sandbox's own sign-in"
     kinds = [each.kind for each in told.story.shown.all(AuthEvent)]
     assert kinds[-3:] == ["CODE_REQUESTED", "ready", "TOKEN_NOT_KEPT"]
+
+
+async def test_a_day_without_codes_left_begins_without_a_token(tmp_path: Path) -> None:
+    action = {"do": "status", "status": 429, "code": "OTP_RATE_LIMIT_EXCEEDED"}
+    fault = {"match": {"verb": "POST", "path": "*/request"}, "action": action}
+    config = write_project(tmp_path, scenario={**QUIET, "faults": [fault]}, strategies=[once()])
+
+    story = await tell(config, minutes=3)
+
+    assert RunState.NEEDS_2FA in _states(story)
+    assert story.attempts() == []
