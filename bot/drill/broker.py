@@ -6,6 +6,7 @@ Its first line on stdout is what `bot paper serve` prints; it ends when its stan
 """
 
 import asyncio
+import os
 import sys
 from pathlib import Path
 from typing import Final
@@ -29,8 +30,7 @@ async def _serve(folder: Path) -> None:
     sandbox = Sandbox(script, load_rulebook(), clock=market, wire=wire, ledger=ledger)
     async with serve(sandbox) as base_url:
         playing = asyncio.create_task(run_free(sandbox, market))
-        sys.stdout.write(f"{credentials_line(sandbox, base_url)}\n")
-        sys.stdout.flush()
+        os.write(sys.stdout.fileno(), f"{credentials_line(sandbox, base_url)}\n".encode())
         await asyncio.to_thread(sys.stdin.read)
         playing.cancel()
     sandbox.close()

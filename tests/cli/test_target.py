@@ -38,12 +38,11 @@ CHANGING = {
 """Every command that changes a running bot, as it is called, and what is piped into it."""
 NOT_CHANGING = """
     bot api, bot config, bot config check, bot config path, bot config show, bot conformance,
-    bot db, bot db check, bot db migrate, bot decisions, bot demo, bot docs, bot fills,
+    bot db, bot db check, bot db migrate, bot decisions, bot demo, bot docs, bot drill, bot fills,
     bot init, bot journal, bot journal export, bot journal head, bot journal verify, bot order,
     bot orders, bot paper, bot paper serve, bot positions, bot quote, bot run, bot session,
-    bot reconcile,
-    bot status, bot strategy, bot strategy check, bot strategy list, bot strategy new,
-    bot strategy schema, bot strategy show, bot version
+    bot reconcile, bot status, bot strategy, bot strategy check, bot strategy list,
+    bot strategy new, bot strategy schema, bot strategy show, bot version
 """
 """Those that only look, or that are about files and processes of their own."""
 

@@ -20,9 +20,9 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from bot.config.problems import OperatorMistake
+from bot.drill.broker import SCENARIO, STATE
 from bot.drill.oracle import Outcome, faults_in, outcome_of
 from bot.runtime.control.socket import NoBotRunning, ask
-from tests.crash.broker import SCENARIO, STATE
 from tests.memory import roomy_memory
 from tests.postgres_database import administer, own_database
 from tests.postgres_server import private_postgres
@@ -277,7 +277,7 @@ def crashing(
         folder = Path(name)
         config = _project(folder, url, seed, plugin, faults)
         broker = subprocess.Popen(
-            [sys.executable, "-m", "tests.crash.broker", name],
+            [sys.executable, "-m", "bot.drill.broker", name],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
