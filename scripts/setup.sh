@@ -106,7 +106,7 @@ lock() {
     say 'resolving requirements.lock'
     "$UV" pip compile --quiet --universal --python-version 3.11 --generate-hashes \
         --no-emit-index-url --no-annotate --no-header "$@" \
-        --extra postgres --extra fast --group dev pyproject.toml -o requirements.lock ||
+        --extra postgres --extra fast --extra cluster --group dev pyproject.toml -o requirements.lock ||
         fail 'could not resolve the dependencies; the message is above'
 }
 

@@ -67,19 +67,22 @@ LIBRARIES = {
 }
 # Libraries with one home: the paths that may import them.
 HOMES = {
-    "h11": "bot/broker/answer_reader.py",
-    "httpx": "bot/broker/http.py",
-    "sqlalchemy": "bot/journal/",
-    "alembic": "bot/journal/",
-    "psycopg": "bot/journal/",
-    "apscheduler": "bot/runtime/",
-    "talib": "bot/engine/indicators.py",
-    "numpy": "bot/engine/indicators.py",
+    "h11": ("bot/broker/answer_reader.py",),
+    "httpx": ("bot/broker/http.py",),
+    "sqlalchemy": ("bot/journal/",),
+    "alembic": ("bot/journal/",),
+    "psycopg": ("bot/journal/",),
+    "apscheduler": ("bot/runtime/",),
+    "talib": ("bot/engine/indicators.py",),
+    "numpy": ("bot/engine/indicators.py", "bot/runtime/history/", "tests/", "bench/"),
+    "polars": ("bot/runtime/history/", "tests/", "bench/"),
+    "optuna": ("bot/runtime/history/", "tests/", "bench/"),
+    "distributed": ("bot/runtime/history/", "tests/", "bench/"),
+    "jinja2": ("bot/cli/report/",),
 }
 # Libraries that are not imported by the name under which they are installed.
 INSTALLED_AS = {"jwt": "pyjwt", "ruamel": "ruamel-yaml", "talib": "ta-lib"}
 INSTALLED_AS |= {"pydantic_core": "pydantic", "pydantic_settings": "pydantic-settings"}
-INSTALLED_AS |= {"numpy": "ta-lib"}
 # Parts without I/O and without `async`.
 PURE_PARTS = {"domain", "strategy", "engine", "protocol"}
 OUTSIDE = {"asyncio", "socket", "socketserver", "ssl", "select", "selectors", "subprocess"}
@@ -222,7 +225,7 @@ def libraries_have_one_home(source: Source) -> Iterator[str]:
         if allowed is not None and library not in allowed:
             yield f"{where}: bot.{source.part} may not import {library}"
         if library in HOMES and not source.path.startswith(HOMES[library]):
-            yield f"{where}: {library} is imported in {HOMES[library]} alone"
+            yield f"{where}: {library} is imported in {' and '.join(HOMES[library])} alone"
 
 
 @functools.cache

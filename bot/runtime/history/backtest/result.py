@@ -1,0 +1,69 @@
+"""What a backtest is asked and what it answers: the report, the optimiser and tests read these."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+
+from bot.domain.entry import Decision, Fill, OrderUpdated
+from bot.domain.plan import StrategyPlan
+from bot.domain.rulebook import Rulebook
+from bot.engine.settings import EngineSettings, LoadedStrategy
+from bot.runtime.history.bars import BarSource, Gap
+from bot.sandbox.markets.mirror.model import FillName
+
+
+@dataclass(frozen=True, slots=True)
+class BacktestSpec:
+    """One backtest: strategies on the days `first` to `last` (local, both included).
+
+    Money is VND, `holdings` are settled shares at the start. The same spec gives the same result.
+    """
+
+    strategies: tuple[LoadedStrategy, ...]
+    rulebook: Rulebook
+    settings: EngineSettings
+    source: BarSource
+    first: date
+    last: date
+    cash: int = 100_000_000
+    holdings: Mapping[str, int] = field(default_factory=dict)
+    fill: FillName = "queue"
+
+
+@dataclass(frozen=True, slots=True)
+class EquityPoint:
+    """The account at the close of a day: cash with what is due, and the shares at their close."""
+
+    at: datetime
+    cash: int
+    shares: int
+
+    @property
+    def equity(self) -> int:
+        return self.cash + self.shares
+
+
+@dataclass(frozen=True, slots=True)
+class BacktestResult:
+    """What came of it. Entries are those that a journal would hold, in their order.
+
+    `decisions`: all but the plain "no"s; those are only counted, by code, in `counts` (every
+    decision is). `assumptions` and `gaps` are sentences to show with any figure. `why_slow` is
+    empty in the fast gear. `closes`: first and last close of each symbol, for buy and hold.
+    """
+
+    plans: tuple[StrategyPlan, ...]
+    first: date
+    last: date
+    bars: int
+    bar_seconds: int
+    capital: int
+    assumptions: tuple[str, ...]
+    gaps: tuple[Gap, ...]
+    orders: tuple[OrderUpdated, ...]
+    fills: tuple[Fill, ...]
+    decisions: tuple[Decision, ...]
+    counts: Mapping[str, int]
+    equity: tuple[EquityPoint, ...]
+    closes: Mapping[str, tuple[int, int]]
+    why_slow: str

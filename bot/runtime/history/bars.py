@@ -1,0 +1,93 @@
+"""Bars as columns: what every store gives and every backtest, warm-up and report takes."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bot.domain.quote import Bar
+
+CHUNK_BARS: Final = 100_000
+"""At most so many bars are held of one symbol at once: 6 MB."""
+
+Column = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class BarColumns:
+    """Bars of one symbol and width, oldest first, each time once. Columns are equally long.
+
+    `start` is Unix seconds, prices are VND as quoted that day (never adjusted), volume is shares.
+    """
+
+    symbol: str
+    seconds: int
+    start: Column
+    open: Column
+    high: Column
+    low: Column
+    close: Column
+    volume: Column
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def bars(self) -> Iterator[Bar]:
+        """Yield the rows as the domain's bars, in whole numbers."""
+        columns = (self.open, self.high, self.low, self.close, self.volume)
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        for start, row in zip(self.start.tolist(), rows, strict=True):
+            yield Bar(self.symbol, datetime.fromtimestamp(start, UTC), self.seconds, *row)
+
+
+@dataclass(frozen=True, slots=True)
+class DayFrame:
+    """What the exchange fixed for one day of a symbol, as far as the data say; VND.
+
+    `ex_ratio`: what the close before is multiplied by on an ex-date, None on other days.
+    """
+
+    reference: int | None = None
+    ceiling: int | None = None
+    floor: int | None = None
+    ex_ratio: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Trading time of a symbol without data, in words a person can act on."""
+
+    symbol: str
+    first: date
+    last: date
+    what: str
+
+
+class BarSource(Protocol):
+    """Where bars of one width come from: a folder of files, the store, a list in a test."""
+
+    @property
+    def width(self) -> timedelta: ...
+
+    def symbols(self) -> tuple[str, ...]:
+        """Return the symbols that have bars, sorted."""
+        ...
+
+    def span(self, symbol: str) -> tuple[date, date] | None:
+        """Return the first and last local day with a bar; None without one."""
+        ...
+
+    def chunks(self, symbol: str, first: date, last: date) -> Iterator[BarColumns]:
+        """Yield the bars of local days `first` to `last`, in order, at most CHUNK_BARS at once."""
+        ...
+
+    def frames(self, symbol: str, first: date, last: date) -> Mapping[date, DayFrame]:
+        """Return what is known of the days' references and bands; days may be missing."""
+        ...
+
+    def gaps(self, symbol: str, first: date, last: date) -> tuple[Gap, ...]:
+        """Return what is missing: trading days without a bar, days that end early."""
+        ...
