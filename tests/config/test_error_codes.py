@@ -7,7 +7,7 @@ from ruamel.yaml import YAML
 ROOT = Path(__file__).parents[2]
 TABLE = ROOT / "bot/config/error_codes.yaml"
 ERROR_CODES: Mapping[str, str] = YAML(typ="safe").load(TABLE.read_text("utf-8"))
-CODE = re.compile(r"\"(E-[A-Z0-9]{2,3}-[0-9]{3})\"")
+CODE = re.compile(r"\"(E-[A-Z0-9]{2,4}-[0-9]{3})\"")
 
 
 def codes_in_source() -> set[str]:
@@ -20,7 +20,7 @@ def test_every_code_has_a_meaning_and_every_meaning_a_use() -> None:
 
 
 def test_no_code_stands_twice() -> None:
-    codes = re.findall(r"^(E-[A-Z0-9]{2,3}-[0-9]{3}):", TABLE.read_text("utf-8"), re.MULTILINE)
+    codes = re.findall(r"^(E-[A-Z0-9]{2,4}-[0-9]{3}):", TABLE.read_text("utf-8"), re.MULTILINE)
 
     assert len(codes) == len(ERROR_CODES)
 

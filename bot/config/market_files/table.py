@@ -8,9 +8,10 @@ import gzip
 import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from bot.config.model_check import in_order
 from bot.config.problems import OperatorMistake, Problem
@@ -23,6 +24,8 @@ _FRACTION: Final = re.compile(r"[0-9]*\.[0-9]+")
 _SHOWN_MAX: Final = 40
 _DIGITS_MAX: Final = 15
 """Of a whole number: more than any price, volume or value has."""
+
+Unpacked = BinaryIO | gzip.GzipFile
 
 
 class WrongCell(Exception):
@@ -116,16 +119,10 @@ class MarketTable:
 
 def read_table(path: Path, wanted: Sequence[str]) -> MarketTable:
     """Read a file that has the columns `wanted`. Raises OperatorMistake."""
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            content = file.read(BYTES_MAX + 1)
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        message = "the compressed file is cut short or damaged; fetch it again"
-        raise _mistake("E-MKT-001", message, path) from error
-    except OSError as error:
-        raise _mistake("E-CFG-001", f"cannot be read: {error.strerror}", path) from error
+    with opened(path) as file:
+        content = file.read(BYTES_MAX + 1)
     if len(content) > BYTES_MAX:
-        raise _mistake("E-CFG-007", f"more than {BYTES_MAX:,} bytes; split the file", path)
+        raise mistake("E-CFG-007", f"more than {BYTES_MAX:,} bytes; split the file", path)
     try:
         header, *lines = content.decode("utf-8-sig").splitlines() or [""]
     except UnicodeDecodeError as error:
@@ -133,17 +130,40 @@ def read_table(path: Path, wanted: Sequence[str]) -> MarketTable:
         line, column = before.count(b"\n") + 1, error.start - before.rfind(b"\n")
         message = f"the file is UTF-8 text, found byte 0x{content[error.start]:02x}; convert it"
         raise OperatorMistake([Problem("E-CFG-010", message, str(path), line, column)]) from error
+    names = header_names(path, header, wanted)
+    if not lines:
+        raise mistake("E-MKT-002", "the file has a header and no rows: add the rows", path, 1)
+    return MarketTable(path, names, lines)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Unpacked]:
+    """Open a file, unpacked, while it is read. Raises OperatorMistake for what cannot be read."""
+    try:
+        with path.open("rb") as packed:
+            if path.suffix != ".gz":
+                yield packed
+                return
+            with gzip.GzipFile(fileobj=packed) as file:
+                yield file
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        message = "the compressed file is cut short or damaged; fetch it again"
+        raise mistake("E-MKT-001", message, path) from error
+    except OSError as error:
+        raise mistake("E-CFG-001", f"cannot be read: {error.strerror}", path) from error
+
+
+def header_names(path: Path, header: str, wanted: Sequence[str]) -> list[str]:
+    """Return the column names of a first line that has all of `wanted`. Raises OperatorMistake."""
     names, columns = header.strip().split(","), f"a header {','.join(wanted)}"
     if not header.strip():
-        raise _mistake("E-CFG-008", f"the file is empty; wanted {columns} and rows", path)
+        raise mistake("E-CFG-008", f"the file is empty; wanted {columns} and rows", path)
     missing = [name for name in wanted if name not in names]
     if missing or len(set(names)) < len(names):
         fault = f"lacks {', '.join(missing)}" if missing else "names a column twice"
         message = f"the first line {fault}; wanted {columns}, found {shown(header)}"
-        raise _mistake("E-MKT-002", message, path, 1)
-    if not lines:
-        raise _mistake("E-MKT-002", "the file has a header and no rows: add the rows", path, 1)
-    return MarketTable(path, names, lines)
+        raise mistake("E-MKT-002", message, path, 1)
+    return names
 
 
 def shown(text: str) -> str:
@@ -151,5 +171,6 @@ def shown(text: str) -> str:
     return repr(text if len(text) <= _SHOWN_MAX else text[:_SHOWN_MAX] + "…")
 
 
-def _mistake(code: str, message: str, path: Path, line: int | None = None) -> OperatorMistake:
+def mistake(code: str, message: str, path: Path, line: int | None = None) -> OperatorMistake:
+    """Return a mistake that lies in a whole file, or in a whole line of it."""
     return OperatorMistake([Problem(code, message, str(path), line, line)])

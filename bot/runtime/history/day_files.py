@@ -1,0 +1,152 @@
+"""Daily files: what the exchange fixed for each day, and daily bars of many symbols.
+
+A file is known by its header: `symbol,date,…` holds days (bars, and perhaps `reference`, `ceiling`,
+`floor`, `ex_ratio`), `symbol,ex_date,ratio` ex-dates. Others are passed over.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Final, TypeVar
+
+import numpy as np
+
+from bot.config.market_files.check import day_of
+from bot.config.market_files.table import MarketTable, Row, WrongCell, opened, read_table, shown
+from bot.config.problems import OperatorMistake
+from bot.runtime.history.bar_files import DAY_S, FIGURES, OFFSET_S, HeldBars
+from bot.runtime.history.bars import BarColumns, DayFrame
+
+ENDINGS: Final = (".csv.gz", ".csv")
+_DAYS: Final = frozenset({"symbol", "date"})
+_EX_DATES: Final = frozenset({"symbol", "ex_date", "ratio"})
+_FRAME: Final = ("reference", "ceiling", "floor")
+_ADJUSTED: Final = "adjusted"
+_HEADER_BYTES: Final = 4_096
+_EPOCH: Final = date(1970, 1, 1).toordinal()
+_RATIO_MAX: Final = 2
+"""Of an ex-date: above 1 only where shares are drawn together, which is not done here."""
+_Value = TypeVar("_Value")
+_Take = Callable[[Row], DayFrame | None]
+
+
+def is_of_days(path: Path) -> bool:
+    """Return whether a file holds days of many symbols."""
+    return _header(path) >= _DAYS
+
+
+class DayFiles:
+    """The daily files around some bars; a symbol's rows are read when they are first asked for."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._paths = paths
+        self._tables: list[tuple[MarketTable, _Take]] | None = None
+
+    def frames(self, symbol: str) -> Mapping[date, DayFrame]:
+        """Return what is known of a symbol's days. Raises OperatorMistake with all wrong rows.
+
+        An adjusted row has no frame; a ratio of a file of ex-dates fills one that lacks it.
+        """
+        found: dict[date, DayFrame] = {}
+        for table, take in self._opened():
+            for _, day, frame in _taken(table, take, symbol):
+                if frame is not None:
+                    ratio = found.get(day, DayFrame()).ex_ratio or frame.ex_ratio
+                    known = found.get(day, frame) if take is _ex_date else frame
+                    found[day] = replace(known, ex_ratio=ratio)
+        return found
+
+    def _opened(self) -> "list[tuple[MarketTable, _Take]]":
+        if self._tables is None:
+            kinds = ((_DAYS, _frame), (_EX_DATES, _ex_date))
+            self._tables = [
+                (read_table(path, sorted(columns)), take)
+                for columns, take in kinds
+                for path in self._paths
+                if _header(path) >= columns
+            ]
+        return self._tables
+
+
+def daily_bars(path: Path) -> dict[str, HeldBars]:
+    """Return the daily bars of each symbol of a file. Raises OperatorMistake."""
+    rows: dict[str, list[tuple[int, ...]]] = defaultdict(list)
+    table = read_table(path, ("symbol", "date", *FIGURES))
+    for symbol, day, figures in _taken(table, _figures):
+        start = (day.toordinal() - _EPOCH) * DAY_S - OFFSET_S
+        rows[symbol].append((start, *figures))
+    return {
+        symbol: HeldBars(BarColumns(symbol, DAY_S, *np.array(sorted(found), np.int64).T.copy()))
+        for symbol, found in rows.items()
+    }
+
+
+def _taken(
+    table: MarketTable, take: Callable[[Row], _Value], symbol: str | None = None
+) -> Iterator[tuple[str, date, _Value]]:
+    """Yield symbol, day and what is taken of each row, perhaps of one symbol alone.
+
+    Raises OperatorMistake after the last, with all that is wrong.
+    """
+    column = "ex_date" if "ex_date" in table.header else "date"
+    at = table.header.index("symbol")
+    seen: set[tuple[str, str]] = set()
+    for number, line in enumerate(table.lines, start=2):
+        if symbol is not None and line.split(",", at + 1)[at : at + 1] != [symbol]:
+            continue
+        row = table.row(number, line)
+        if row is None:
+            continue
+        key = (row.cells["symbol"], row.cells[column])
+        try:
+            if key in seen:
+                raise WrongCell(column, "E-MKT-004", f"{' '.join(key)} comes twice: keep one row")
+            seen.add(key)
+            taken = key[0], day_of(key[1], column), take(row)
+        except WrongCell as error:
+            table.wrong(row, error)
+            continue
+        yield taken
+    if table.problems:
+        raise OperatorMistake(table.all_problems())
+
+
+def _frame(row: Row) -> DayFrame | None:
+    if row.cells.get("basis") == _ADJUSTED:
+        return None
+    prices = {name: row.whole(name) for name in _FRAME if row.cells.get(name)}
+    return DayFrame(
+        **prices, ex_ratio=_ratio(row, "ex_ratio") if row.cells.get("ex_ratio") else None
+    )
+
+
+def _ex_date(row: Row) -> DayFrame | None:
+    return DayFrame(ex_ratio=_ratio(row, "ratio"))
+
+
+def _ratio(row: Row, column: str) -> float:
+    text = row.cells[column]
+    try:
+        ratio = float(text)
+    except ValueError:
+        ratio = 0.0
+    if not 0 < ratio < _RATIO_MAX:
+        message = f"a ratio lies between 0 and {_RATIO_MAX}, found {shown(text)}"
+        raise WrongCell(column, "E-MKT-003", message)
+    return ratio
+
+
+def _figures(row: Row) -> tuple[int, ...]:
+    opened_at, high, low, close, volume = (row.whole(name) for name in FIGURES)
+    if not 0 < low <= min(opened_at, close) <= max(opened_at, close) <= high:
+        message = f"high {high:,} and low {low:,} do not hold open {opened_at:,} and close "
+        raise WrongCell("high", "E-MKT-008", f"{message}{close:,}, or are not above 0")
+    return opened_at, high, low, close, volume
+
+
+def _header(path: Path) -> frozenset[str]:
+    with opened(path) as file:
+        text = file.readline(_HEADER_BYTES).decode("utf-8-sig", "replace")
+    return frozenset(text.strip().split(","))

@@ -1,0 +1,227 @@
+"""Where bars come from: a folder of files, one file, the bot's own store, a list in a test.
+
+<folder>/<SYMBOL>.csv[.gz]            bars of one width
+<folder>/bars/<width>/<SYMBOL>.…      the store: a folder for each width
+<folder>/daily*, <folder>/daily/*     days with reference and band, ex-dates (also beside it)
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Final, Protocol
+
+import numpy as np
+
+from bot.config.market_files.table import mistake
+from bot.config.problems import OperatorMistake, shown_path
+from bot.config.rulebook import load_rulebook
+from bot.domain.calendar import TradingCalendar
+from bot.domain.quote import Bar
+from bot.runtime.history.bar_files import DAY_S, OFFSET_S, CsvBars, HeldBars, width_of
+from bot.runtime.history.bars import BarColumns, BarSource, DayFrame, Gap
+from bot.runtime.history.day_files import ENDINGS, DayFiles, daily_bars, is_of_days
+from bot.runtime.history.gaps import gaps_of
+
+WIDTHS: Final = {
+    "1m": 60,
+    "5m": 300,
+    "15m": 900,
+    "30m": 1_800,
+    "1h": 3_600,
+    "4h": 14_400,
+    "1d": DAY_S,
+}
+"""The folders of the store, narrowest first."""
+_FOLDERS: Final = ("bars/{}", "bars_{}", "{}")
+_FILE: Final = re.compile(r"[A-Z0-9]{3,10}(\.csv|\.csv\.gz)")
+_DAILY: Final = ("daily", "ex_dates")
+_EPOCH: Final = date(1970, 1, 1).toordinal()
+
+
+class BarReader(Protocol):
+    """The bars of one symbol; times are Unix seconds."""
+
+    def chunks(self, since: int, until: int) -> Iterator[BarColumns]: ...
+
+    def span(self) -> tuple[int, int] | None: ...
+
+
+class OpenedBars:
+    """A BarSource over one reader for each symbol."""
+
+    def __init__(
+        self,
+        readers: Mapping[str, BarReader],
+        *,
+        seconds: int,
+        frames: Callable[[str], Mapping[date, DayFrame]],
+        calendar: TradingCalendar,
+    ) -> None:
+        self._readers, self._seconds = readers, seconds
+        self._frames_of, self._calendar = frames, calendar
+        self._frames: dict[str, Mapping[date, DayFrame]] = {}
+        self._spans: dict[str, tuple[date, date] | None] = {}
+
+    @property
+    def width(self) -> timedelta:
+        return timedelta(seconds=self._seconds)
+
+    def symbols(self) -> tuple[str, ...]:
+        """Return the symbols that have bars, sorted."""
+        return tuple(sorted(self._readers))
+
+    def span(self, symbol: str) -> tuple[date, date] | None:
+        """Return the first and last local day with a bar; None without one."""
+        if symbol not in self._spans:
+            found = self._readers[symbol].span() if symbol in self._readers else None
+            self._spans[symbol] = None if found is None else (_day_of(found[0]), _day_of(found[1]))
+        return self._spans[symbol]
+
+    def chunks(self, symbol: str, first: date, last: date) -> Iterator[BarColumns]:
+        """Yield the bars of local days `first` to `last`, in order, at most CHUNK_BARS at once."""
+        if symbol in self._readers:
+            yield from self._readers[symbol].chunks(_midnight(first), _midnight(last) + DAY_S)
+
+    def frames(self, symbol: str, first: date, last: date) -> Mapping[date, DayFrame]:
+        """Return what is known of the days' references and bands; days may be missing."""
+        if symbol not in self._frames:
+            self._frames[symbol] = self._frames_of(symbol)
+        known = self._frames[symbol]
+        return {day: frame for day, frame in sorted(known.items()) if first <= day <= last}
+
+    def gaps(self, symbol: str, first: date, last: date) -> tuple[Gap, ...]:
+        """Return what is missing: trading days without a bar, days that end early."""
+        starts = (columns.start for columns in self.chunks(symbol, first, last))
+        return gaps_of(symbol, starts, first, last, seconds=self._seconds, calendar=self._calendar)
+
+
+class ListedBars(OpenedBars):
+    """A BarSource over domain bars of one width, in any order; of two at one time the later."""
+
+    def __init__(
+        self,
+        bars: Iterable[Bar],
+        *,
+        width: timedelta | None = None,
+        frames: Mapping[str, Mapping[date, DayFrame]] | None = None,
+        calendar: TradingCalendar | None = None,
+    ) -> None:
+        listed: dict[str, dict[int, Bar]] = defaultdict(dict)
+        seconds = {each.total_seconds() for each in (width,) if each is not None}
+        for bar in bars:
+            seconds.add(bar.seconds)
+            listed[bar.symbol][int(bar.start.timestamp())] = bar
+        assert len(seconds) == 1, f"bars of one width are listed, found {seconds or 'none at all'}"
+        super().__init__(
+            {symbol: _held(symbol, found) for symbol, found in listed.items()},
+            seconds=int(seconds.pop()),
+            frames=lambda symbol: (frames or {}).get(symbol, {}),
+            calendar=calendar or load_rulebook().calendar,
+        )
+
+
+def open_bars(
+    place: Path | Sequence[Path],
+    *,
+    width: timedelta | None = None,
+    calendar: TradingCalendar | None = None,
+) -> BarSource:
+    """Open a folder of bars, single files of it, or the store; `width` None: the narrowest there.
+
+    Nothing but the beginning of the files is read here. Raises OperatorMistake for a place that
+    holds no bars, or none of that width.
+    """
+    calendar = calendar or load_rulebook().calendar
+    places = [place] if isinstance(place, Path) else list(place)
+    files = [file for each in places for file in _files_of(each, width)]
+    if not files:
+        wanted = f"bars of {width_name(width)}" if width else "<SYMBOL>.csv or <SYMBOL>.csv.gz"
+        shown = ", ".join(shown_path(each) for each in places)
+        raise OperatorMistake.of("E-DATA-001", f"{shown} holds no {wanted}; see: bot data list")
+    readers: dict[str, BarReader] = {}
+    seconds = {}
+    for file in files:
+        symbol = symbol_of(file)
+        if is_of_days(file):
+            held = daily_bars(file)
+            readers |= held
+            seconds[file] = DAY_S
+        elif symbol in readers:
+            raise mistake("E-DATA-002", f"{symbol} has two files: keep one of them", file)
+        else:
+            seconds[file] = width_of(file, symbol)
+            readers[symbol] = CsvBars(file, symbol, seconds[file])
+    return OpenedBars(
+        readers,
+        seconds=_one_width(seconds, width),
+        frames=DayFiles([each for place in places for each in _daily_files(place)]).frames,
+        calendar=calendar,
+    )
+
+
+def width_name(width: timedelta) -> str:
+    """Return `1m`, `15m`, `1h`, `1d`, as in the names of folders."""
+    seconds = int(width.total_seconds())
+    return next((name for name, each in WIDTHS.items() if each == seconds), f"{seconds}s")
+
+
+def symbol_of(path: Path) -> str:
+    """Return the symbol that a file is named after."""
+    return path.name.partition(".")[0]
+
+
+def bar_files(folder: Path) -> list[Path]:
+    """Return the files of a folder that are named after a symbol, sorted."""
+    found = folder.iterdir() if folder.is_dir() else ()
+    return sorted(file for file in found if _FILE.fullmatch(file.name) and file.is_file())
+
+
+def _files_of(place: Path, width: timedelta | None) -> list[Path]:
+    if not place.is_dir():
+        return [place]
+    names = [width_name(width)] if width else list(WIDTHS)
+    folders = [place / form.format(name) for name in names for form in _FOLDERS]
+    return next((files for each in (*folders, place) if (files := bar_files(each))), [])
+
+
+def _daily_files(place: Path) -> list[Path]:
+    folder = place if place.is_dir() else place.parent
+    above = [folder, folder.parent]
+    if folder.name in WIDTHS and folder.parent.name == "bars":
+        above.append(folder.parent.parent)
+    around = [*above, *(each / "daily" for each in above)]
+    files = [file for each in around if each.is_dir() for file in sorted(each.iterdir())]
+    return [f for f in files if f.name.startswith(_DAILY) and f.name.endswith(ENDINGS)]
+
+
+def _one_width(widths: Mapping[Path, int], wanted: timedelta | None) -> int:
+    """Return the width of all files. Raises OperatorMistake when there are two, or another."""
+    example, seconds = next(iter(widths.items()))
+    first = f" as in {example.name}"
+    if wanted is not None:
+        seconds, first = int(wanted.total_seconds()), ""
+    for file, each in widths.items():
+        if each != seconds:
+            found, other = (width_name(timedelta(seconds=s)) for s in (each, seconds))
+            why = f"bars of {found}, wanted {other}{first}; keep each width in a folder of its own"
+            raise mistake("E-DATA-003", why, file)
+    return seconds
+
+
+def _held(symbol: str, bars: Mapping[int, Bar]) -> HeldBars:
+    rows = [
+        (start, bar.open, bar.high, bar.low, bar.close, bar.volume)
+        for start, bar in sorted(bars.items())
+    ]
+    seconds = next(iter(bars.values())).seconds
+    return HeldBars(BarColumns(symbol, seconds, *np.array(rows, np.int64).T.copy()))
+
+
+def _midnight(day: date) -> int:
+    return (day.toordinal() - _EPOCH) * DAY_S - OFFSET_S
+
+
+def _day_of(start: int) -> date:
+    return date.fromordinal((start + OFFSET_S) // DAY_S + _EPOCH)
