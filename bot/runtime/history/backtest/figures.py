@@ -1,0 +1,284 @@
+"""The figures of a backtest, from its result alone. Pure; what can't be told is None, never 0.
+
+Ratios are floats (0.05 is 5 %): every division here is one of statistics and rounds nothing. Money
+is whole VND. The conventions, which every result names (`CONVENTIONS`):
+
+- Daily returns go from close to close, the first from the capital. A year has 250 trading days,
+  money at no risk earns nothing, and a standard deviation is the sample's (n - 1).
+- Sharpe: mean of the daily returns by their standard deviation, times the root of 250. Sortino: the
+  same by the root of the mean square of the losing days, over all days. Both need 20 days.
+- The return of a year: the whole return to the power of 250 by the days, from 60 days on.
+- Drawdown: the deepest fall from the highest close before (the capital counts as one).
+- A trade is a round trip of `trips.py`: average cost, fees and tax included; won when above 0.
+- Slippage: what fills cost beyond the last price that the decision behind them saw.
+- Turnover: half of all that was bought and sold, by the mean equity.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from itertools import pairwise
+from math import sqrt
+from statistics import fmean, stdev
+from typing import Final
+
+from bot.domain.entry import Decision, OrderUpdated, Verdict
+from bot.domain.instrument import EXCHANGE_TZ
+from bot.domain.order import OrderState, Side
+from bot.runtime.history.backtest.result import BacktestResult, EquityPoint
+from bot.runtime.history.backtest.trips import round_trips, whys
+
+DAYS_A_YEAR: Final = 250
+RATIO_DAYS_MIN: Final = 20
+YEAR_DAYS_MIN: Final = 60
+"""With fewer days a ratio, or the return of a year, says nothing."""
+WORST_DAYS: Final = 5
+UNSETTLED: Final = ("NOT_SETTLED", "SELLABLE")
+"""Codes of exits that came before T+2 had brought the shares."""
+CONVENTIONS: Final = (
+    "Sharpe and Sortino from daily returns, 250 days a year, no risk-free rate, sample deviation",
+    "a trade is a sale against the average cost, fees and tax included",
+    "slippage is against the last price seen at the decision",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """What a day did to the account: VND, and the same by the equity of the close before."""
+
+    day: date
+    change: int
+    gain: float
+
+
+@dataclass(frozen=True, slots=True)
+class Drawdown:
+    """The deepest fall of the equity: from `peak` to `trough`, back at the old height `recovered`.
+
+    `depth` is below 0; `days` are trading days from the peak until it was back, or until the end.
+    """
+
+    depth: float
+    peak: date
+    trough: date
+    recovered: date | None
+    days: int
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What trading cost, in VND. `unpriced`: fills whose decision saw no price."""
+
+    fee: int
+    tax: int
+    slippage: int
+    unpriced: int
+
+    @property
+    def total(self) -> int:
+        return self.fee + self.tax + self.slippage
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The figures of one result. None: too little to tell by. Ratios are floats, 0.05 is 5 %."""
+
+    days: int
+    capital: int
+    equity: int
+    profit: int
+    total_return: float | None
+    year_return: float | None
+    buy_and_hold: float | None
+    index_return: float | None
+    drawdown: Drawdown | None
+    sharpe: float | None
+    sortino: float | None
+    trades: int
+    trades_won: int
+    hit_rate: float | None
+    mean_win: float | None
+    mean_loss: float | None
+    open_positions: int
+    unmatched_shares: int
+    days_invested: float | None
+    money_invested: float | None
+    turnover: float | None
+    costs: Costs
+    worst_days: tuple[Day, ...]
+    orders: int
+    orders_filled: int
+    orders_cancelled: int
+    unsettled_exits: int
+    refused: Mapping[str, int]
+    rejected: Mapping[str, int]
+
+
+def figures_of(result: BacktestResult, index: tuple[float, float] | None = None) -> Figures:
+    """Return the figures; `index`: the market's first and last close, where they are known."""
+    equity, days = result.equity, daily(result.equity, result.capital)
+    gains = [day.gain for day in days]
+    trips = round_trips(result.fills, result.decisions)
+    wins = [trip.result for trip in trips.closed if trip.result > 0]
+    losses = [trip.result for trip in trips.closed if trip.result <= 0]
+    end = equity[-1].equity if equity else result.capital
+    total = end / result.capital - 1 if result.capital > 0 else None
+    traded = sum(fill.amount for fill in result.fills)
+    mean_equity = fmean(point.equity for point in equity) if equity else 0
+    rows = {order.order_id: order for order in result.orders}
+    return Figures(
+        days=len(days),
+        capital=result.capital,
+        equity=end,
+        profit=end - result.capital,
+        total_return=total,
+        year_return=year_return(total, len(days)),
+        buy_and_hold=_buy_and_hold(result.closes),
+        index_return=index[1] / index[0] - 1 if index and index[0] > 0 else None,
+        drawdown=deepest_drawdown(equity, result.capital),
+        sharpe=sharpe(gains),
+        sortino=sortino(gains),
+        trades=len(trips.closed),
+        trades_won=len(wins),
+        hit_rate=len(wins) / len(trips.closed) if trips.closed else None,
+        mean_win=fmean(wins) if wins else None,
+        mean_loss=fmean(losses) if losses else None,
+        open_positions=len(trips.open),
+        unmatched_shares=trips.unmatched,
+        days_invested=fmean(point.shares > 0 for point in equity) if equity else None,
+        money_invested=_money_invested(equity),
+        turnover=traded / 2 / mean_equity if mean_equity > 0 else None,
+        costs=_costs(result),
+        worst_days=tuple(
+            sorted((day for day in days if day.gain < 0), key=lambda day: day.gain)[:WORST_DAYS]
+        ),
+        orders=len(rows),
+        orders_filled=sum(order.state is OrderState.FILLED for order in rows.values()),
+        orders_cancelled=sum(_has_lapsed(order) for order in rows.values()),
+        unsettled_exits=sum(result.counts.get(code, 0) for code in UNSETTLED),
+        refused=_counted(d.code for d in result.decisions if d.verdict is Verdict.BLOCKED),
+        rejected=_counted(
+            order.code or order.reason or "no code"
+            for order in rows.values()
+            if order.state is OrderState.REJECTED
+        ),
+    )
+
+
+def daily(equity: Sequence[EquityPoint], capital: int) -> tuple[Day, ...]:
+    """Return what each day did, the first against the capital; none after all money is gone."""
+    found = []
+    before = capital
+    for point in equity:
+        if before <= 0:
+            break
+        change = point.equity - before
+        found.append(Day(local_day(point), change, change / before))
+        before = point.equity
+    return tuple(found)
+
+
+def monthly(equity: Sequence[EquityPoint], capital: int) -> Mapping[tuple[int, int], float]:
+    """Return each month's return by year and month: from the last close of the month before."""
+    closes = {(day.year, day.month): point.equity for point in equity for day in [local_day(point)]}
+    pairs = pairwise([capital, *closes.values()])
+    return {
+        month: after / before - 1
+        for month, (before, after) in zip(closes, pairs, strict=True)
+        if before > 0
+    }
+
+
+def sharpe(gains: Sequence[float]) -> float | None:
+    """Return the Sharpe ratio of a year; None with too few days or where nothing moved."""
+    if len(gains) < RATIO_DAYS_MIN or (deviation := stdev(gains)) == 0:
+        return None
+    return fmean(gains) / deviation * sqrt(DAYS_A_YEAR)
+
+
+def sortino(gains: Sequence[float]) -> float | None:
+    """Return the Sortino ratio of a year; None with too few days or without a losing day."""
+    if len(gains) < RATIO_DAYS_MIN:
+        return None
+    downside = sqrt(fmean(min(gain, 0.0) ** 2 for gain in gains))
+    return fmean(gains) / downside * sqrt(DAYS_A_YEAR) if downside > 0 else None
+
+
+def year_return(total: float | None, days: int) -> float | None:
+    """Return a whole return as that of a year of 250 days; None from too few days."""
+    if total is None or total <= -1 or days < YEAR_DAYS_MIN:
+        return None
+    return float((1 + total) ** (DAYS_A_YEAR / days) - 1)
+
+
+def drawdowns(equity: Sequence[EquityPoint], capital: int) -> tuple[float, ...]:
+    """Return how far below its highest close the equity stood at each close; at most 0."""
+    found, peak = [], capital
+    for point in equity:
+        peak = max(peak, point.equity)
+        found.append(point.equity / peak - 1 if peak > 0 else 0.0)
+    return tuple(found)
+
+
+def deepest_drawdown(equity: Sequence[EquityPoint], capital: int) -> Drawdown | None:
+    """Return the deepest fall, the first of equals; None where the equity never fell."""
+    falls = drawdowns(equity, capital)
+    if not falls or min(falls) == 0:
+        return None
+    trough = falls.index(min(falls))
+    peak = max((at for at in range(trough) if falls[at] == 0), default=-1)
+    back = next((at for at in range(trough, len(falls)) if falls[at] == 0), None)
+    return Drawdown(
+        depth=falls[trough],
+        peak=local_day(equity[max(peak, 0)]),  # the capital is from before the first close
+        trough=local_day(equity[trough]),
+        recovered=None if back is None else local_day(equity[back]),
+        days=(len(falls) - 1 if back is None else back) - peak,
+    )
+
+
+def local_day(point: EquityPoint) -> date:
+    return point.at.astimezone(EXCHANGE_TZ).date()
+
+
+def _buy_and_hold(closes: Mapping[str, tuple[int, int]]) -> float | None:
+    """Return what the same money in each traded symbol, never touched, would have earned."""
+    gains = [last / first - 1 for first, last in closes.values() if first > 0]
+    return fmean(gains) if gains else None
+
+
+def _money_invested(equity: Sequence[EquityPoint]) -> float | None:
+    shares = [point.shares / point.equity for point in equity if point.equity > 0]
+    return fmean(shares) if shares else None
+
+
+def _costs(result: BacktestResult) -> Costs:
+    behind = whys(result.decisions)
+    slippage = unpriced = 0
+    for fill in result.fills:
+        price = _price_seen(behind.get(fill.intent_id or ""))
+        if price is None:
+            unpriced += 1
+            continue
+        beyond = fill.amount - fill.quantity * price
+        slippage += beyond if fill.side is Side.BUY else -beyond
+    fee, tax = sum(fill.fee for fill in result.fills), sum(fill.tax for fill in result.fills)
+    return Costs(fee, tax, slippage, unpriced)
+
+
+def _price_seen(decision: Decision | None) -> int | None:
+    """Return the last price that a decision saw, else the limit it set."""
+    if decision is None:
+        return None
+    last = decision.saw.get("last")
+    return last if isinstance(last, int) else decision.price
+
+
+def _has_lapsed(order: OrderUpdated) -> bool:
+    return order.state in {OrderState.CANCELLED, OrderState.EXPIRED}
+
+
+def _counted(codes: Iterable[str]) -> Mapping[str, int]:
+    """Return how often each code came, the most frequent first."""
+    return dict(Counter(codes).most_common())
