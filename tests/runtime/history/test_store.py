@@ -6,13 +6,15 @@ from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.config.problems import OperatorMistake
 from bot.domain.quote import Bar
-from bot.runtime.history.bars import CHUNK_BARS, BarSource, DayFrame, Gap
+from bot.runtime.history.bar_files import HeldBars
+from bot.runtime.history.bars import CHUNK_BARS, BarColumns, BarSource, DayFrame, Gap
 from bot.runtime.history.store import ListedBars, open_bars
 
 DATA = os.environ.get("VNBOT_MARKET_DATA")
@@ -98,9 +100,10 @@ def test_listed_bars_are_sorted_and_cut_by_local_days() -> None:
 
 
 def test_no_chunk_is_longer_than_allowed() -> None:
-    source = ListedBars(bar(minute) for minute in range(CHUNK_BARS + 1))
+    minutes = np.arange(CHUNK_BARS + 1, dtype=np.int64)
+    held = HeldBars(BarColumns("HPG", 60, minutes * 60, *[minutes] * 5))
 
-    assert [len(each) for each in source.chunks("HPG", *ALWAYS)] == [CHUNK_BARS, 1]
+    assert [len(each) for each in held.chunks(0, 60 * len(minutes))] == [CHUNK_BARS, 1]
 
 
 @pytest.mark.parametrize("name", ["bars/1m/HPG.csv", "bars_1m/HPG.csv.gz", "1m/HPG.csv", "HPG.csv"])
@@ -226,10 +229,11 @@ def test_a_wrong_row_is_told_with_its_place(content: str, wanted: str, tmp_path:
 
 
 def test_a_place_far_down_a_long_file_is_right(tmp_path: Path) -> None:
-    lines = written(bar(minute) for minute in range(40_000)).splitlines(keepends=True)
-    put(tmp_path, "".join([*lines[:30_000], lines[29_999], *lines[30_000:]]), "HPG.csv.gz")
+    clocks = (OPENING + timedelta(minutes=minute) for minute in range(15_000))
+    lines = [f"{at:%Y-%m-%d %H:%M},27000,27000,27000,27000,{at:%H%M%d%H%M}\n" for at in clocks]
+    put(tmp_path, "".join([HEADER, *lines[:14_000], lines[13_999], *lines[14_000:]]))
 
-    assert [each.partition(" ")[0] for each in told(tmp_path)] == ["HPG.csv.gz:30001:1:"]
+    assert [each.partition(" ")[0] for each in told(tmp_path)] == ["HPG.csv:14002:1:"]
 
 
 def test_bars_of_another_width_in_a_file_are_told(tmp_path: Path) -> None:

@@ -1,0 +1,70 @@
+"""Files of bars and of days, written beside and renamed: there is the old one or the new, no half.
+
+The same bars give the same bytes: no time of writing is in a file.
+"""
+
+import gzip
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import IO, Final
+
+from bot.config.problems import ExitCode, OperatorMistake, shown_path
+from bot.runtime.history.bar_files import DAY_S, FIGURES, OFFSET_S
+from bot.runtime.history.bars import BarColumns, DayFrame
+
+DAYS_HEADER: Final = "symbol,exchange,date,reference,ceiling,floor,ex_ratio"
+_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001
+
+
+@contextmanager
+def written_beside(path: Path) -> Iterator[IO[bytes]]:
+    """Give a file to write; it takes the place of `path` when all is on the disk.
+
+    Raises OperatorMistake where it cannot be written, and then leaves `path` as it was.
+    """
+    new = path.with_name(f".{path.name}.new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with new.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+    except OSError as error:
+        text = f"{shown_path(path)} cannot be written: {error.strerror}; check the folder"
+        raise OperatorMistake.of("E-DATA-004", text, ExitCode.DATABASE) from error
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def write_bars(path: Path, bars: Iterable[BarColumns]) -> None:
+    """Write bars as compressed CSV; each part comes after the one before it."""
+    with written_beside(path) as file, _packed(file) as packed:
+        packed.write(f"time,{','.join(FIGURES)}\n".encode())
+        for columns in bars:
+            packed.write("".join(_lines(columns)).encode())
+
+
+def write_days(path: Path, days: Iterable[tuple[str, str, date, DayFrame]]) -> None:
+    """Write symbol, exchange, day and frame of each row as compressed CSV."""
+    with written_beside(path) as file, _packed(file) as packed:
+        packed.write(f"{DAYS_HEADER}\n".encode())
+        for symbol, exchange, day, frame in days:
+            figures = (frame.reference, frame.ceiling, frame.floor, frame.ex_ratio)
+            cells = ",".join("" if each is None else str(each) for each in figures)
+            packed.write(f"{symbol},{exchange},{day},{cells}\n".encode())
+
+
+def _packed(file: IO[bytes]) -> gzip.GzipFile:
+    return gzip.GzipFile(filename="", mode="wb", fileobj=file, compresslevel=9, mtime=0)
+
+
+def _lines(columns: BarColumns) -> Iterator[str]:
+    form = "%Y-%m-%d" if columns.seconds >= DAY_S else "%Y-%m-%d %H:%M"
+    figures = (getattr(columns, name).tolist() for name in FIGURES)
+    for start, *row in zip(columns.start.tolist(), *figures, strict=True):
+        at = _EPOCH + timedelta(seconds=start + OFFSET_S)
+        yield f"{at:{form}},{','.join(map(str, row))}\n"
