@@ -14,6 +14,7 @@ from datetime import date, datetime, time, timedelta
 
 from bot.domain.account import AccountSnapshot, ShareholderRight
 from bot.domain.asked import Asked
+from bot.domain.bar_news import BarsRead, KeepBar, ReadBars
 from bot.domain.days import EarlierOrdersRead, TradingDayEnded
 from bot.domain.entry import AttemptFinished, Entry
 from bot.domain.errors import Fault
@@ -258,7 +259,7 @@ class Noted:
     entry: Entry
 
 
-Seen = QuoteReceived | DepthReceived | ClosesRead | BarClosed | PhaseChanged
+Seen = QuoteReceived | DepthReceived | ClosesRead | BarClosed | BarsRead | PhaseChanged
 Answered = SendStarted | PlaceAnswered | CancelAnswered | AmendAnswered | NonceBurnt
 Event = (
     Recovered
@@ -384,6 +385,8 @@ Command = (
     | ReadTodaysOrders
     | ReadOrder
     | ReadAccount
+    | ReadBars
+    | KeepBar
     | DropToken
     | StopRunning
 )

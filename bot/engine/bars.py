@@ -1,22 +1,50 @@
-"""Bars: built from polled quotes, or taken whole from a history, never both for one series.
+"""Bars: built from polled quotes, after those of a history; or taken whole, one by one.
 
-A bar belongs to the grid of its width (09:15:00, 09:16:00 …) and closes at the first event at or
+A bar belongs to the grid of its width (`domain/bar_grid.py`) and closes at the first event at or
 after its end, also when no quote comes at the boundary. Its volume is the growth of the day's
-volume. A span in which no quote was seen has no bar.
+volume. A span in which no quote was seen has no bar. One that was seen from its middle on has a
+true close, which the indicators take, and nobody is woken by it.
 """
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from bot.domain.bar_grid import span_of
 from bot.domain.quote import Bar, Quote
-from bot.strategy import Indicator, Reads
+from bot.strategy import BARS_MAX, Indicator, Reads
 
 if TYPE_CHECKING:
     from bot.engine.indicators import IndicatorSet
 
 _FAR: Final = datetime.max.replace(tzinfo=UTC)
+LATE_PART: Final = 6
+"""A bar whose first quote comes later than a sixth of its width was seen in part, unless it was
+watched before: so often, at least, a feed polls in a bar."""
+NIGHT_MIN: Final = timedelta(hours=6)
+"""Longer than any pause of a day: what is seen then is of another day."""
+
+
+REACH: Final = {"sma": 1, "ema": 8, "rsi": 16}
+"""How many times its length an indicator is followed back: what came before then weighs less than
+a ten-millionth (e^-16) in an average that remembers everything."""
+
+
+def bars_of(read: str) -> int:
+    """Return how many bars a read like `sma(20)` takes before it has a value.
+
+    RSI needs one more than its length, for its first change.
+    """
+    return int(read.partition("(")[2][:-1]) + read.startswith("rsi")
+
+
+def reach_of(read: str) -> int:
+    """Return how many bars it takes before it no longer matters where they begin, and one more for
+    the value before.
+    """
+    return min(BARS_MAX, bars_of(read) * REACH[read.partition("(")[0]] + 1)
 
 
 class Bars:
@@ -51,6 +79,27 @@ class Bars:
             series.add(at, quote)
             if series.forming is not None:
                 self.first_end = min(self.first_end, series.forming.end)
+
+    def look(self, at: datetime, quote: Quote, *, forms: bool) -> None:
+        """Note the day's volume of a quote without continuous trading; where it `forms` a bar it
+        does so by volume alone.
+        """
+        for series in self._of[quote.symbol]:
+            if forms and series.has_grown(quote):
+                self.add(at, quote)
+                return
+            series.grown(at, quote)
+
+    def seed(
+        self, series: "BarSeries", bars: Sequence[Bar], forming: Bar | None, at: datetime
+    ) -> None:
+        """Begin a series with the bars of a history; what quotes have built since is kept.
+
+        A bar that was forming when it was asked for, and is over `at`, is not known to its end.
+        """
+        is_over = forming is not None and span_of(forming.start, series.width)[1] <= at
+        series.seed(bars, None if is_over else forming)
+        self.first_end = min(self._ends(), default=_FAR)
 
     def take_whole(self, series: "BarSeries", bar: Bar) -> bool:
         """Take a whole bar of a history; False when it is not newer than the last.
@@ -87,7 +136,9 @@ class Bars:
 
 @dataclass(slots=True)
 class Forming:
-    """A bar that quotes still change; `end` is the first instant after it."""
+    """A bar that quotes still change; `end` is the first instant after it. `seen_from` is when the
+    watch began for one that was seen in part.
+    """
 
     start: datetime
     end: datetime
@@ -96,6 +147,7 @@ class Forming:
     low: int
     close: int
     volume: int
+    seen_from: datetime | None = None
 
 
 def _no_indicators() -> "IndicatorSet":
@@ -118,7 +170,17 @@ class BarSeries:
     is_recorded: bool = False
     """True once whole bars arrive from outside: quotes then build none."""
     forming: Forming | None = None
-    _day_volume: int | None = None
+    asked: int = 0
+    """How many bars a history was asked for; 0: nobody looks for any."""
+    history: str = ""
+    """What came of that, in words."""
+    lacks_history: bool = False
+    """Whether anything of it was missing."""
+    seen_from: datetime | None = None
+    """Since when the last bar was watched, if only a part of it was."""
+    _volume: int = 0
+    _looked_at: datetime | None = None
+    _kept: "deque[Bar]" = field(default_factory=lambda: deque(maxlen=BARS_MAX))
 
     def take(self, bar: Bar) -> bool:
         """Add a closed bar; False, and nothing changes, when it is not newer than the last."""
@@ -126,27 +188,69 @@ class BarSeries:
             return False
         self.last = bar
         self.count += 1
+        self._kept.append(bar)
         self.indicators.update(bar.close)
         return True
+
+    def seed(self, bars: Sequence[Bar], forming: Bar | None) -> None:
+        """Begin anew with the bars of a history and, of our own, those after it.
+
+        `forming` is what a history has of the bar that is not over: what we have not seen of it.
+        """
+        last = bars[-1].start if bars else None
+        own = [bar for bar in self._kept if last is None or bar.start > last]
+        self.indicators, self.count, self.last = _no_indicators(), 0, None
+        self._kept.clear()
+        known = (*bars, *own)
+        for bar in known:
+            self.take(bar)
+        if forming is None:
+            return
+        now = self.forming
+        start, end = span_of(forming.start, self.width)
+        if now is None and not (known and known[-1].start >= start):
+            prices = (forming.open, forming.high, forming.low, forming.close)
+            self.forming = Forming(start, end, *prices, forming.volume)
+        elif now is not None and now.start == start:
+            now.open, now.seen_from = forming.open, None
+            now.high, now.low = max(now.high, forming.high), min(now.low, forming.low)
+            now.volume = max(now.volume, forming.volume)
 
     def read(self, reads: Reads, name: str, period: int) -> Indicator:
         """Return an indicator, and note in `reads` that it was looked at."""
         value = reads[f"{name}({period})"] = self.indicators.read(name, period)
         return value
 
+    def has_grown(self, quote: Quote) -> bool:
+        """Whether anything was matched since the quote before."""
+        return self._looked_at is not None and quote.volume > self._volume
+
+    def grown(self, at: datetime, quote: Quote) -> int:
+        """Return by how much the day's volume has grown since the quote before.
+
+        A day begins with none; the first quote of a run says nothing of what came before it.
+        """
+        before, looked_at = self._volume, self._looked_at
+        self._volume, self._looked_at = quote.volume, at
+        if looked_at is None:
+            return 0
+        if at - looked_at > NIGHT_MIN:
+            return quote.volume
+        return max(0, quote.volume - before)
+
     def add(self, at: datetime, quote: Quote) -> None:
         """Let a quote form the bar of its time. The bar before it must have been closed."""
         if self.is_recorded or quote.last <= 0:
             return
-        before = quote.volume if self._day_volume is None else self._day_volume
-        growth = max(0, quote.volume - before)
-        self._day_volume = quote.volume
-        price = quote.last
-        if self.forming is None:
-            start = grid_start(at, self.width)
-            end = start + self.width
-            self.forming = Forming(start, end, price, price, price, price, 0)
+        looked_at, price = self._looked_at, quote.last
+        growth = self.grown(at, quote)
         forming = self.forming
+        if forming is None:
+            start, end = span_of(at, self.width)
+            forming = self.forming = Forming(start, end, price, price, price, price, 0)
+            is_watched = looked_at is not None and at - looked_at <= NIGHT_MIN
+            if not is_watched and quote.volume and (at - start) * LATE_PART > self.width:
+                forming.seen_from = at
         forming.high, forming.low = max(forming.high, price), min(forming.low, price)
         forming.close = price
         forming.volume += growth
@@ -156,14 +260,8 @@ class BarSeries:
         forming = self.forming
         if forming is None or at < forming.end:
             return None
-        self.forming = None
+        self.forming, self.seen_from = None, forming.seen_from
         seconds = round(self.width.total_seconds())
         prices = forming.open, forming.high, forming.low
         bar = Bar(self.symbol, forming.start, seconds, *prices, forming.close, forming.volume)
         return bar if self.take(bar) else None
-
-
-def grid_start(at: datetime, width: timedelta) -> datetime:
-    """Return the start of the grid span that holds `at`."""
-    since = at - datetime(1970, 1, 1, tzinfo=UTC)
-    return at - since % width

@@ -14,6 +14,7 @@ from typing import Final, Never
 
 from bot.domain import asked, days, machine, message
 from bot.domain.asked import AmendAsked, BreakAccepted, CancelAsked, VerdictAsked
+from bot.domain.bar_news import BarsRead
 from bot.domain.entry import CheckResult, RunState
 from bot.domain.instrument import Instrument
 from bot.domain.message import Command, Event, FaultFound, PlaceAnswered, ReadTodaysOrders, Record
@@ -82,6 +83,7 @@ HANDLERS: Final[Mapping[type[Event], Callable[[State, Never], None]]] = {
     message.DepthReceived: market.on_depth,
     ClosesRead: belief.on_closes,
     message.BarClosed: market.on_bar,
+    BarsRead: market.on_bars_read,
     message.PhaseChanged: market.on_phase,
     message.TimerFired: market.on_timer,
     message.TimePassed: market.on_time,
@@ -248,6 +250,18 @@ class Engine:
     def instruments(self) -> Mapping[str, Instrument]:
         """Where each symbol trades, as far as is known: at first by the table of symbols."""
         return self._state.instruments
+
+    def bars_wanted(self) -> Mapping[tuple[str, timedelta], int]:
+        """Return the series that strategies want, and how many bars they declare to need."""
+        wanted: dict[tuple[str, timedelta], int] = {}
+        for strategy in self._state.strategies.values():
+            width = strategy.plan.wake.bar
+            if width is None:
+                continue
+            for symbol, instance in strategy.instances.items():
+                key, needed = (symbol, width), type(instance.strategy).warm_up
+                wanted[key] = max(needed, wanted.get(key, 0))
+        return wanted
 
     def is_asked_after(self, intent_id: str) -> bool:
         """Return whether it matters what the nonce of a POST shows. Nothing changes."""

@@ -5,6 +5,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Final
 
+from bot.domain.bar_news import BarsRead, KeepBar
 from bot.domain.instrument import PHASE_WORDS, Phase
 from bot.domain.message import (
     BarClosed,
@@ -27,6 +28,10 @@ from bot.strategy import BarView, DepthView
 
 BAR_PHASES: Final = frozenset({Phase.PROGRESS, Phase.PRE_CLOSED, Phase.CA})
 """Quotes of other phases form no bar: nothing trades, and the last price is an old one."""
+AUCTIONED: Final = frozenset({Phase.PUT_THROUGH, Phase.POST_SESSION})
+"""But what the closing auction has matched shows itself here, by a volume that has grown."""
+STILL_PHASES: Final = AUCTIONED | {Phase.OPEN}
+"""The first bar of the day has the volume of the opening auction, too."""
 
 
 def on_instruments(state: State, event: InstrumentsRead) -> None:
@@ -45,8 +50,12 @@ def on_quote(state: State, event: QuoteReceived) -> None:
     if not belief.takes_quote(state, event):
         return
     state.quotes[quote.symbol] = QuoteSeen(event.at, quote)
-    if state.bars.has(quote.symbol) and state.phase_of(quote.exchange).phase in BAR_PHASES:
-        state.bars.add(event.at, quote)
+    if state.bars.has(quote.symbol):
+        phase = state.phase_of(quote.exchange).phase
+        if phase in BAR_PHASES:
+            state.bars.add(event.at, quote)
+        elif phase in STILL_PHASES:
+            state.bars.look(event.at, quote, forms=phase in AUCTIONED)
     for strategy, instance in state.instances.get(quote.symbol, ()):
         if wake.is_time(state, instance, "on_quote", strategy.plan.wake.quote):
             wake.wake(state, strategy, instance, "on_quote", quote)
@@ -77,9 +86,26 @@ def on_bar(state: State, event: BarClosed) -> None:
         _wake_for_bar(state, series, event.bar)
 
 
+def on_bars_read(state: State, event: BarsRead) -> None:
+    """Begin a series with its earlier bars; they wake nobody."""
+    series = state.bars.series(event.symbol, event.width)
+    if series is None or series.is_recorded:
+        return
+    state.bars.seed(series, event.bars, event.forming, state.now)
+    series.asked = max(series.asked, event.wanted)
+    series.history = "; ".join(filter(None, (event.origin, event.lacks)))
+    series.lacks_history = bool(event.lacks)
+    for strategy, instance in state.instances[event.symbol]:
+        is_of_it = strategy.plan.wake.bar == event.width
+        if is_of_it and instance.bars_needed <= series.count:
+            instance.bars_needed = 0
+
+
 def close_bars(state: State) -> None:
     """Close the bars that have ended by now, in the order they were wanted, and wake for each."""
     for series, bar in state.bars.ended(state.now):
+        if series.asked:
+            state.command(KeepBar(bar, series.seen_from))
         _wake_for_bar(state, series, bar)
 
 
@@ -88,7 +114,7 @@ def _wake_for_bar(state: State, series: BarSeries, bar: Bar) -> None:
     for strategy, instance in state.instances[bar.symbol]:
         if strategy.plan.wake.bar != series.width:
             continue
-        if not wake.skip_until_warm(state, strategy, instance, series.count):
+        if not wake.skip_until_warm(state, strategy, instance, series):
             read = partial(series.read, instance.context.reads)
             wake.wake(state, strategy, instance, "on_bar", BarView(bar, read))
 

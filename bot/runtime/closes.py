@@ -9,6 +9,7 @@ again every minute; what still lacks a close says so in the engine, and takes no
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 from bot.broker.client import BrokerClient
@@ -110,21 +111,11 @@ class Closes:
         earlier = [bar for bar in history.bars if _day_of(bar) < today and bar.close]
         if not earlier:
             return None
-        unit = self._unit(instrument, earlier)
+        unit = price_unit(self.rulebook, instrument, [bar.close for bar in earlier if bar.close])
         close, volumes = earlier[-1].close, [int(bar.volume or 0) for bar in earlier]
         assert close is not None, "bars without a close were left out"
         price = round(close * unit)
         return LastClose(symbol, price, _day_of(earlier[-1]), sum(volumes) // len(volumes))
-
-    def _unit(self, instrument: Instrument, bars: Sequence["PriceBar"]) -> int:
-        """Return 1_000 for a history in thousands of VND, as some brokers and nodes have them.
-
-        Whole VND are on the grid; thousands have digits behind the point, or are off it.
-        """
-        closes = [bar.close for bar in bars if bar.close is not None]
-        grid = self.rulebook.ticks_of(instrument)
-        is_whole = all(each == int(each) and grid.is_on_grid(int(each)) for each in closes)
-        return _THOUSAND if max(closes) < _THOUSAND and not is_whole else 1
 
     async def _ex_dates(
         self, symbols: Sequence[str], now: datetime
@@ -151,6 +142,16 @@ class Closes:
         """Return the trading day before a day; the far past where the calendar begins after it."""
         days = (today - timedelta(days=back) for back in range(1, LOOK_BACK.days))
         return next((day for day in days if self.rulebook.calendar.is_trading_day(day)), _NONE)
+
+
+def price_unit(rulebook: Rulebook, instrument: Instrument, closes: Sequence[Decimal]) -> int:
+    """Return 1_000 for a history in thousands of VND, as some brokers and nodes have them.
+
+    Whole VND are on the grid; thousands have digits behind the point, or are off it.
+    """
+    grid = rulebook.ticks_of(instrument)
+    is_whole = all(each == int(each) and grid.is_on_grid(int(each)) for each in closes)
+    return _THOUSAND if max(closes) < _THOUSAND and not is_whole else 1
 
 
 def _day_of(bar: "PriceBar") -> date:

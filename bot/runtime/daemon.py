@@ -16,6 +16,7 @@ from typing import Final
 
 from bot.broker.client import BrokerClient
 from bot.domain.account import SubAccount
+from bot.domain.bar_news import KeepBar, ReadBars
 from bot.domain.days import TradingDayEnded
 from bot.domain.entry import Entry, Note
 from bot.domain.instrument import EXCHANGE_TZ, Instrument
@@ -51,6 +52,8 @@ from bot.runtime.disk_watch import DiskWatch
 from bot.runtime.earlier_days import KnownOrders
 from bot.runtime.feeds import Feeds, PollWatch
 from bot.runtime.fence import Fence
+from bot.runtime.history.broker_bars import BrokerBars
+from bot.runtime.history.warm_up import FIRST_ASK, WarmUp
 from bot.runtime.inbox import Inbox
 from bot.runtime.live import LiveLoop, Show
 from bot.runtime.order_manager import BOOK_AGE_MAX, OrderManager, order_words
@@ -128,6 +131,13 @@ class Daemon:
             post=parts.inbox.post,
             known={each.symbol: each for each in recovery.closes},
         )
+        self._warm_up = WarmUp(
+            sources=(BrokerBars(parts.client, parts.rulebook, self._closes.known),),
+            market=parts.environment.market,
+            post=parts.inbox.post,
+            quota=parts.polls.quota,
+            instruments=parts.engine.instruments,
+        )
         self._day_start = DayStart(
             client=parts.client,
             account=parts.account,
@@ -197,6 +207,7 @@ class Daemon:
             reads=parts.reads,
             day_order_book=parts.day_order_book,
             closes=self._closes,
+            warm_up=self._warm_up,
             tasks=parts.tasks,
             post=post,
             on_day=self._start_day,
@@ -250,6 +261,9 @@ class Daemon:
         self._instruments = dict(await self._day_start.after_start(known))
         parts.second_factor.report()
         self._day_start.reconciled()
+        for (symbol, width), needed in parts.engine.bars_wanted().items():
+            self._warm_up.want(symbol, width, max(needed, FIRST_ASK))
+        parts.tasks.spawn(self._warm_up.read(), "earlier bars")
         parts.inbox.rank(parts.environment.pace.ranking)
         parts.retry.is_needed = True  # a bot that runs stays
 
@@ -282,12 +296,19 @@ class Daemon:
                 spawn(parts.day_order_book.read(), "day order book")
             case ReadAccount():
                 spawn(parts.reads.account(), "account")
+            case ReadBars() | KeepBar():
+                self._see_to_bars(command)
             case DropToken():
                 parts.second_factor.forget()
             case StopRunning():
                 self._supervisor.end()
             case _:
                 raise AssertionError(f"nobody carries out {type(command).__name__}")
+
+    def _see_to_bars(self, command: ReadBars | KeepBar) -> None:
+        if isinstance(command, ReadBars):
+            self._warm_up.want(command.symbol, command.width, command.count)
+            self._parts.tasks.spawn(self._warm_up.read(), "earlier bars")
 
     # ------------------------------------------------------------------------------ the clock
 

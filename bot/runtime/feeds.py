@@ -20,6 +20,7 @@ from bot.engine.risk.checks import SILENT_PHASES
 from bot.engine.settings import EngineSettings
 from bot.runtime.activity import Post, Tasks
 from bot.runtime.closes import Closes
+from bot.runtime.history.warm_up import WarmUp
 from bot.runtime.reads import DayOrderBook, Reads
 from bot.runtime.schedule import Job, PhaseTrigger, daily_at, every
 
@@ -196,6 +197,7 @@ class Feeds:
     reads: Reads
     day_order_book: DayOrderBook
     closes: Closes
+    warm_up: WarmUp
     tasks: Tasks
     post: Post
     on_day: Callable[[datetime], None]
@@ -265,3 +267,5 @@ class Feeds:
         self.tasks.spawn(self.reads.account(), "reconcile account")
         if self.closes.are_missing:
             self.tasks.spawn(self.closes.read_missing(), "closes")
+        if self.warm_up.is_missing:
+            self.tasks.spawn(self.warm_up.read(), "earlier bars")

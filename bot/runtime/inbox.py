@@ -24,6 +24,7 @@ from typing import Final
 
 from bot.domain import asked, days, machine, message
 from bot.domain.asked import Action, OperatorActed
+from bot.domain.bar_news import BarsRead
 from bot.domain.message import Event
 from bot.domain.quote import ClosesRead
 from bot.runtime.activity import Activity
@@ -81,6 +82,7 @@ URGENCY: Final[Mapping[type[Event], Urgency]] = {
     message.QuoteReceived: Urgency.MARKET,
     message.DepthReceived: Urgency.MARKET,
     message.BarClosed: Urgency.MARKET,
+    BarsRead: Urgency.MARKET,
     message.TimerFired: Urgency.MARKET,
     message.Reconciled: Urgency.READ,
 }

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 import talib
 
+from bot.domain.bar_grid import span_of
 from bot.domain.entry import Decision, Verdict
 from bot.domain.instrument import Exchange, Phase
 from bot.domain.message import BarClosed, PhaseChanged
 from bot.domain.plan import Wake
 from bot.domain.quote import Bar, Quote
-from bot.engine.bars import Bars, BarSeries, grid_start
+from bot.engine.bars import Bars, BarSeries
 from bot.engine.indicators import FUNCTIONS, IndicatorSet
 from bot.strategy import Indicator
 from tests.engine.stage import PLAN, START, Stage
@@ -105,9 +106,9 @@ def test_an_old_bar_changes_nothing():
 
 @pytest.mark.parametrize("seconds", [1, 59, 61, 3_599])
 def test_bars_lie_on_the_grid_of_their_width(seconds):
-    start = grid_start(_at(seconds), MINUTE)
+    start, end = span_of(_at(seconds), MINUTE)
 
-    assert (start.second, start <= _at(seconds) < start + MINUTE) == (0, True)
+    assert (start.second, start <= _at(seconds) < end) == (0, True)
 
 
 def test_a_forming_bar_knows_its_end():

@@ -1,0 +1,41 @@
+"""The event and the commands of earlier bars: looked for, found, and kept for the next start."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from bot.domain.quote import Bar
+
+
+@dataclass(frozen=True, slots=True)
+class BarsRead:
+    """Earlier bars were looked for: closed ones, oldest first, and what is there of the `forming`.
+
+    `wanted` is how many were asked for. `origin` says in words where they come from, `lacks` what
+    is missing and why; empty: nothing.
+    """
+
+    at: datetime
+    symbol: str
+    width: timedelta
+    bars: tuple[Bar, ...]
+    wanted: int
+    origin: str = ""
+    lacks: str = ""
+    forming: Bar | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBars:
+    """Look for `count` earlier bars of a symbol: a strategy reads further back than was known."""
+
+    symbol: str
+    width: timedelta
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeepBar:
+    """Keep a bar that quotes have built, for the next start. `seen_from`: it was seen in part."""
+
+    bar: Bar
+    seen_from: datetime | None = None

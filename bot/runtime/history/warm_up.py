@@ -1,0 +1,157 @@
+"""The bars of before a run: asked for when it begins, and until they are there.
+
+    broker's history ─► what earlier runs have kept ─► BarsRead: indicators begin with all of it
+
+Sources are asked in the order in which they are trusted, each for what those before it lack. What
+can't be had now is asked for again every minute; what is missing is named. Orders and the reads of
+a start go first: nothing waits for a history, and it takes a small part of the quota.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final, Protocol
+
+from bot.broker.errors import BrokerError
+from bot.clock import Clock
+from bot.domain.bar_news import BarsRead
+from bot.domain.entry import Note, Numbers
+from bot.domain.instrument import EXCHANGE_TZ, Instrument
+from bot.domain.message import Noted
+from bot.domain.quote import Bar
+from bot.runtime.activity import Post
+
+FIRST_ASK: Final = 300
+"""Bars asked for at first: enough for sma(300), ema(36), rsi(17). A strategy that reads further
+back is met by another call."""
+QUOTA_PERCENT: Final = 20
+"""So many percent of the requests of a minute look for bars, at most."""
+FAILURES_MAX: Final = 2
+"""With so many failed reads in a row the rest waits for the next minute."""
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """What a source has: closed bars, oldest first, what is there of the bar that is not over yet,
+    and in words what it lacks.
+    """
+
+    bars: tuple[Bar, ...]
+    forming: Bar | None = None
+    gaps: tuple[str, ...] = ()
+
+
+class UnusableHistory(Exception):
+    """A source has answered what cannot be true: nothing of it is taken. Says why."""
+
+
+class Source(Protocol):
+    """Where earlier bars come from: a history call, a recording, files."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in a sentence: `the broker's history`."""
+        ...
+
+    async def read(
+        self, instrument: Instrument, width: timedelta, count: int, now: datetime
+    ) -> Earlier | None:
+        """Return at least `count` bars where there are so many; None: it has none of this width.
+
+        Raises BrokerError, UnusableHistory.
+        """
+        ...
+
+
+Key = tuple[str, timedelta]
+
+
+@dataclass(eq=False, slots=True)
+class WarmUp:
+    """Looks for the bars of every series that strategies want, and posts them."""
+
+    sources: Sequence[Source]
+    market: Clock
+    post: Post
+    quota: int
+    instruments: Mapping[str, Instrument]
+    wanted: dict[Key, int] = field(default_factory=dict)
+    """How many bars of each series; those that are still to be looked for are `_missing`."""
+    _missing: dict[Key, str] = field(default_factory=dict, init=False)
+
+    def want(self, symbol: str, width: timedelta, count: int) -> None:
+        """Have bars looked for at the next turn."""
+        key = symbol, width
+        self.wanted[key] = max(count, self.wanted.get(key, 0))
+        self._missing.setdefault(key, "")
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether there is something to look for."""
+        return bool(self._missing)
+
+    async def read(self) -> None:
+        """Look for what is missing, as much as a minute may cost."""
+        failures = 0
+        for symbol, width in list(self._missing)[: max(1, self.quota * QUOTA_PERCENT // 100)]:
+            failures = failures + 1 if await self._read(symbol, width) else 0
+            if failures >= FAILURES_MAX:
+                return
+
+    async def _read(self, symbol: str, width: timedelta) -> bool:
+        """Look for one; return whether it has to be asked for again."""
+        count, now, key = self.wanted[symbol, width], self.market.now(), (symbol, width)
+        found: dict[datetime, Bar] = {}
+        forming, origins, gaps, trouble = None, list[str](), list[str](), ""
+        for source in self.sources:
+            try:
+                earlier = await source.read(self.instruments[symbol], width, count, now)
+            except BrokerError as error:
+                trouble = f"{source.name} can't be read ({error.reason}): asked again every minute"
+                continue
+            except UnusableHistory as error:
+                gaps.append(f"{source.name} is not used: {error}")
+                continue
+            if earlier is None:
+                continue
+            more = [bar for bar in earlier.bars if bar.start not in found]
+            found.update((bar.start, bar) for bar in more)
+            if more:
+                origins.append(source.name)
+            gaps += earlier.gaps
+            forming = forming or earlier.forming
+            if len(found) >= count:
+                break
+        if not trouble:
+            del self._missing[key]
+        elif self._missing[key] == trouble:
+            return True
+        else:
+            self._missing[key] = trouble
+        bars = tuple(found[start] for start in sorted(found))[-max(count, 1) :]
+        origin = _origin(bars, count, origins)
+        lacks = "; ".join([trouble, *gaps] if trouble else gaps)
+        now = self.market.now()
+        self.post(BarsRead(now, symbol, width, bars, count, origin, lacks, forming))
+        if text := "; ".join(filter(None, (origin, lacks))):
+            numbers: Numbers = {"bars": len(bars), "wanted": count, "from": ", ".join(origins)}
+            note = Note(now, "HISTORY", f"{symbol} {words_of(width)}: {text}", numbers, symbol)
+            self.post(Noted(now, note))
+        return bool(trouble)
+
+
+def _origin(bars: Sequence[Bar], count: int, origins: Iterable[str]) -> str:
+    if not bars:
+        return ""
+    since = f"{bars[0].start.astimezone(EXCHANGE_TZ):%Y-%m-%d %H:%M}"
+    number = f"{len(bars):,}" if len(bars) >= count else f"{len(bars):,} of {count:,}"
+    return f"{number} bars since {since} from {' and '.join(origins)}"
+
+
+def words_of(width: timedelta) -> str:
+    """Return a width as a strategy file has it."""
+    seconds = round(width.total_seconds())
+    for unit, length in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if seconds % length == 0:
+            return f"{seconds // length}{unit}"
+    return f"{seconds}s"
