@@ -1,0 +1,210 @@
+"""The broker of a backtest: takes the engine's commands and answers with events.
+
+Money, shares, T+2, fee and tax are the sandbox's `Account`; whether an order may come in is asked
+of the exchange's own admission, by phase, type, lot, tick and band; rows are the broker's
+`OrderRecord`. What becomes of an order is the business of `exchange.py`.
+"""
+
+from datetime import datetime
+from typing import Final
+
+from bot.domain.account import AccountSnapshot, Holding
+from bot.domain.instrument import EXCHANGE_TZ, Lot
+from bot.domain.message import (
+    AccountRead,
+    AmendAnswered,
+    AmendOrder,
+    CancelAnswered,
+    CancelOrder,
+    Command,
+    Event,
+    OrderRead,
+    PlaceAnswered,
+    PlaceOrder,
+    ReadAccount,
+    ReadOrder,
+    ReadTodaysOrders,
+    SendStarted,
+    TodaysOrdersRead,
+)
+from bot.domain.order import Intent, OrderType, Side
+from bot.domain.outcome import Accepted, Outcome, Refused
+from bot.domain.rulebook import Rulebook
+from bot.runtime.history.backtest.exchange import BarExchange, Working
+from bot.sandbox.exchange.admission import amend_refusal, verdict_on
+from bot.sandbox.exchange.book import RestingOrder
+from bot.sandbox.exchange.event import CancelCause, OrderAmended
+from bot.sandbox.exchange.order import NewOrder, Refusal
+from bot.sandbox.house.order_record import OrderRecord, OrderStage
+from bot.sandbox.house.refusal_codes import rejection_of
+from bot.sandbox.scenario import AccountScript, Switches
+
+FIRST_NUMBER: Final = 10_000_001
+_HTTP_OK: Final = 200
+
+
+class BarBroker:
+    """One sub-account at a broker whose exchange is made of bars."""
+
+    def __init__(self, rulebook: Rulebook, exchange: BarExchange, account: AccountScript) -> None:
+        self.script = account
+        self._exchange = exchange
+        self._account = exchange.account
+        self._rulebook = rulebook
+        self._switches = Switches()
+        self._rows: dict[str, OrderRecord] = {}
+        self._number = FIRST_NUMBER
+
+    def start_day(self) -> None:
+        """Show no row of an earlier day any more."""
+        self._rows.clear()
+
+    def answer(self, command: Command, at: datetime) -> list[Event]:
+        """Carry a command out and return what the engine hears of it."""
+        match command:
+            case PlaceOrder(intent):
+                started = SendStarted(at, intent.intent_id)
+                return [started, PlaceAnswered(at, intent.intent_id, self._place(intent, at), None)]
+            case CancelOrder(order_id):
+                return [CancelAnswered(at, order_id, self._withdraw(order_id, at), None)]
+            case AmendOrder():
+                return [AmendAnswered(at, command.order_id, self._amend(command, at), None)]
+            case ReadOrder(order_id):
+                row = self._rows.get(order_id)
+                report = None if row is None else row.report(self._switches, at)
+                return [OrderRead(at, order_id, report)]
+            case ReadTodaysOrders():
+                return [self.todays_orders(at)]
+            case ReadAccount():
+                return [self.account_read(at)]
+            case _:
+                return []
+
+    def news(self, at: datetime) -> list[Event]:
+        """Return the day order book when an order has changed by itself since the last one."""
+        return [self.todays_orders(at)] if self._exchange.has_news else []
+
+    def todays_orders(self, at: datetime) -> TodaysOrdersRead:
+        """Return today's rows, as a poll reads them."""
+        self._exchange.has_news = False
+        rows = tuple([each.report(self._switches, at) for each in self._rows.values()])
+        return TodaysOrdersRead(at, self.script.extended_id, rows, at)
+
+    def account_read(self, at: datetime) -> AccountRead:
+        """Return cash and holdings, what is due by now settled."""
+        account, today = self._account, at.astimezone(EXCHANGE_TZ).date()
+        holdings = {
+            each.symbol: Holding(
+                each.symbol,
+                each.total,
+                each.sellable,
+                sum(each.receiving) + each.promised,
+                each.cost_price,
+            )
+            for each in account.holdings(today)
+        }
+        worth = account.net_assets(self._exchange.closes())
+        extended = self.script.extended_id
+        return AccountRead(at, AccountSnapshot(at, extended, account.cash, worth, holdings))
+
+    def _place(self, intent: Intent, at: datetime) -> Outcome:
+        listed = self._exchange.listed(intent.symbol)
+        kind = self._rulebook.canonical(intent.exchange, intent.order_type)
+        record = self._record(intent, at)
+        order = NewOrder(
+            record.order_id,
+            self.script.id,
+            intent.symbol,
+            intent.side,
+            intent.quantity,
+            kind,
+            intent.limit_price,
+        )
+        verdict = verdict_on(order, None if listed is None else listed.market)
+        refusal: Refusal | None = verdict if isinstance(verdict, Refusal) else None
+        if listed is not None and refusal is None:
+            refusal = self._account.can_place(order, listed.market.board())
+        if refusal is not None or listed is None:
+            rejection = rejection_of(refusal or Refusal.UNKNOWN_SYMBOL, record.lot)
+            record.stage = OrderStage.REJECTED
+            record.code, record.reason = rejection.code, rejection.reason
+            result = record.result(self._switches)
+            return Refused(rejection.code, rejection.reason, _HTTP_OK, result)
+        self._account.reserve(order, listed.market.board())
+        self._exchange.take_in(record, kind, listed)
+        return Accepted(record.result(self._switches))
+
+    def _record(self, intent: Intent, at: datetime) -> OrderRecord:
+        number, is_limit = self._number, intent.order_type is OrderType.LO
+        self._number += 1
+        record = OrderRecord(
+            order_id=f"ORD{number}",
+            number=number,
+            account=self.script,
+            symbol=intent.symbol,
+            exchange=intent.exchange,
+            side=intent.side,
+            quantity=intent.quantity,
+            order_type=self._rulebook.routed(intent.exchange, intent.order_type),
+            market_price=None if is_limit else intent.order_type,
+            limit_price=intent.limit_price,
+            price=intent.limit_price,
+            lot=self._rulebook.venues[intent.exchange].lots.lot_of(intent.quantity),
+            placed_at=at,
+            phase=self._exchange.phase(intent.exchange),
+        )
+        self._rows[record.order_id] = record
+        return record
+
+    def _withdraw(self, order_id: str, at: datetime) -> Outcome:
+        order = self._exchange.working.get(order_id)
+        if order is None:
+            return self._refused(self._rows[order_id], Refusal.NOT_OPEN)
+        listed = order.listed
+        if not listed.market.day.may_cancel:
+            return self._refused(order.record, Refusal.CHANGE_NOT_NOW)
+        self._exchange.cancel(order, at, CancelCause.REQUESTED)
+        return Accepted(order.record.result(self._switches))
+
+    def _amend(self, command: AmendOrder, at: datetime) -> Outcome:
+        order = self._exchange.working.get(command.order_id)
+        if order is None or order.limit is None:
+            return self._refused(self._rows[command.order_id], Refusal.NOT_OPEN)
+        record, listed = order.record, order.listed
+        price, quantity = command.limit_price, command.quantity
+        total = quantity or record.quantity
+        refusal = amend_refusal(
+            _resting(order), listed.market, price=price, quantity=quantity
+        ) or self._account.can_amend(
+            record.order_id,
+            price=price,
+            quantity_change=total - record.quantity,
+        )
+        if refusal is not None:
+            return self._refused(record, refusal)
+        new_price = price or order.limit
+        if new_price != record.price or total > record.quantity:
+            order.has_rested, order.ahead = False, listed.last_volume
+        record.adjusted_quantity += total - record.quantity
+        record.price, record.quantity = new_price, total
+        record.limit_price = None if record.market_price else new_price
+        amended = OrderAmended(at, record.order_id, new_price, total, record.remaining)
+        self._account.apply(amended)
+        return Accepted(record.result(self._switches))
+
+    def _refused(self, record: OrderRecord, refusal: Refusal) -> Refused:
+        rejection = rejection_of(refusal, record.lot)
+        result = record.result(self._switches)
+        return Refused(rejection.code, rejection.reason, _HTTP_OK, result)
+
+
+def _resting(order: Working) -> RestingOrder:
+    """Return the order as the exchange's own check of an amendment wants it."""
+    record, market = order.record, order.listed.market
+    home = market.odd if record.lot is Lot.ODD else market.even
+    side = home.buys if record.side is Side.BUY else home.sells
+    price = order.limit or 0
+    kind = OrderType.LO if order.kind is OrderType.MTL else order.kind
+    return RestingOrder(
+        record.order_id, record.account.id, kind, price, record.quantity, record.remaining, 0, side
+    )

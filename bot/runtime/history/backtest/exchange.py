@@ -1,0 +1,324 @@
+"""The exchanges of a backtest: bars in the place of books. They fill orders and book each fill.
+
+An order takes part from the first bar or auction on that begins at or after its coming, so nothing
+fills by what its strategy had seen. What a bar fills is `fills.py`; phases are the exchange's own
+timetable, money and shares the sandbox's `Account`.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from bot.domain.instrument import Exchange, Lot, Phase
+from bot.domain.order import OrderType, Side
+from bot.domain.quote import Bar
+from bot.domain.rulebook import Rulebook
+from bot.domain.status import NORMAL
+from bot.runtime.history.backtest.fills import (
+    MODELS,
+    FillModel,
+    best_of,
+    is_reached,
+    is_worth,
+    taking_price,
+    traded_at_limit,
+)
+from bot.sandbox.exchange.accounts import Account
+from bot.sandbox.exchange.event import (
+    CancelCause,
+    OrderCancelled,
+    OrderLapsed,
+    OrderRepriced,
+    Traded,
+)
+from bot.sandbox.exchange.market import SymbolMarket, next_listing, open_market
+from bot.sandbox.exchange.order import Listing
+from bot.sandbox.exchange.timetable import AUCTIONS, LIMIT_ORDERS_END, ExchangeDay
+from bot.sandbox.house.order_record import OrderRecord, OrderStage
+from bot.sandbox.markets.mirror.model import BOARD_LOT, FillName
+
+_WHOLE_OR_NOTHING: Final = frozenset({OrderType.MOK, OrderType.FOK})
+_NEEDS_PHASE: Final = {OrderType.ATO: Phase.OPEN, OrderType.ATC: Phase.PRE_CLOSED}
+
+
+@dataclass(slots=True, eq=False)
+class Working:
+    """An order that works. `has_rested`: an auction or a bar has begun with it there.
+
+    `ahead`: shares that were there before it at its price, by the model.
+    """
+
+    record: OrderRecord
+    kind: OrderType
+    listed: "Listed"
+    ahead: int
+    has_rested: bool = False
+
+    @property
+    def limit(self) -> int | None:
+        return self.record.price
+
+
+@dataclass(slots=True)
+class Budget:
+    """What a bar has left for us; None: any number."""
+
+    left: int | None
+
+    def take(self, wanted: int) -> int:
+        """Return as much as there is of `wanted`, and have so much less."""
+        if self.left is None:
+            return wanted
+        given = min(wanted, self.left)
+        self.left -= given
+        return given
+
+
+@dataclass(slots=True, eq=False)
+class Listed:
+    """One symbol today: its prices, our orders, the volume of the last bar that traded."""
+
+    market: SymbolMarket
+    orders: list[Working] = field(default_factory=list)
+    budget: Budget = field(default_factory=lambda: Budget(0))
+    last_volume: int = 0
+
+
+class BarExchange:
+    """HOSE, HNX and UPCOM as bars show them, and what they do to the orders of one account.
+
+    `has_news`: an order has changed since somebody set it to False.
+    """
+
+    def __init__(
+        self, rulebook: Rulebook, account: Account, *, at: datetime, fill: FillName
+    ) -> None:
+        self.account = account
+        self.has_news = False
+        self.working: dict[str, Working] = {}
+        self._rulebook = rulebook
+        self._model: FillModel = MODELS[fill]
+        self._days: dict[Exchange, ExchangeDay] = {
+            each: ExchangeDay(rulebook, each, at, NORMAL) for each in Exchange
+        }
+        self._listed: dict[str, Listed] = {}
+
+    # ------------------------------------------------------------------------------- the day
+
+    def next_listing(self, symbol: str) -> Listing | None:
+        """Return what a symbol starts the next day on, by its last one; None: it had none."""
+        listed = self._listed.get(symbol)
+        return None if listed is None else next_listing(self._rulebook, listed.market)
+
+    def listed(self, symbol: str) -> Listed | None:
+        """Return the orders of a symbol, its prices and its tape; None: it is not listed."""
+        return self._listed.get(symbol)
+
+    def market(self, symbol: str) -> SymbolMarket:
+        """Return prices and tape of a symbol that is listed today."""
+        return self._listed[symbol].market
+
+    def closes(self) -> dict[str, int]:
+        """Return the last price of each symbol, its reference before the first trade."""
+        return {symbol: listed.market.anchor for symbol, listed in self._listed.items()}
+
+    def take_in(self, record: OrderRecord, kind: OrderType, listed: Listed) -> None:
+        """Let an order wait for the next bar or auction; its money or shares are held back."""
+        placed = Working(record, kind, listed, ahead=listed.last_volume)
+        listed.orders.append(placed)
+        self.working[record.order_id] = placed
+
+    def start_day(self, at: datetime, listings: Iterable[Listing]) -> None:
+        """Begin a day: every order of an earlier one has ended."""
+        assert not self.working, "orders end with their day"
+        for day in self._days.values():
+            day.enter(at)
+        for listing in listings:
+            symbol, before = listing.instrument.symbol, self._listed.get(listing.instrument.symbol)
+            day = self._days[listing.instrument.exchange]
+            opened = open_market(self._rulebook, listing, day)
+            self._listed[symbol] = Listed(opened, last_volume=before.last_volume if before else 0)
+
+    def phase(self, exchange: Exchange) -> Phase:
+        return self._days[exchange].phase
+
+    def enter(self, at: datetime, auctions: Mapping[str, tuple[int, int]]) -> list[Exchange]:
+        """Pass the boundaries at an instant; return the exchanges whose phase is another now.
+
+        `auctions`: price and volume of the symbols that an ending auction has matched.
+        """
+        moved = []
+        for exchange, day in self._days.items():
+            if at < day.due:
+                continue
+            before, uncrosses = day.phase, day.ends_in_uncross
+            all_listed = [each for each in self._listed.values() if each.market.day is day]
+            if uncrosses:
+                for listed in all_listed:
+                    self._uncross(listed, auctions.get(listed.market.listing.instrument.symbol), at)
+            day.enter(at)
+            if day.phase is not before:
+                moved.append(exchange)
+                for listed in all_listed:
+                    self._leave(listed, day.phase, at)
+        return moved
+
+    def _leave(self, listed: Listed, phase: Phase, at: datetime) -> None:
+        """End what cannot live in a phase that begins, and fix the close where trading is over."""
+        is_over = phase in LIMIT_ORDERS_END
+        if is_over and listed.market.tape.last is not None:
+            listed.market.set_close()
+        for order in list(listed.orders):
+            if order.kind is OrderType.PLO:
+                if phase is Phase.CLOSED:
+                    self._fill_late(order, at)
+                    self._lapse(order, at)
+            elif is_over or (order.limit is None and _NEEDS_PHASE.get(order.kind) is not phase):
+                self._lapse(order, at)
+
+    # ------------------------------------------------------------------------------ matching
+
+    def begin_bar(self, bar: Bar, at: datetime) -> None:
+        """Let what has come since the bar before take at the open of this one."""
+        listed = self._listed.get(bar.symbol)
+        if listed is None:
+            return
+        listed.budget = Budget(self._model.budget(bar.volume))
+        if listed.market.day.phase is not Phase.PROGRESS:
+            return
+        for order in list(listed.orders):
+            if not order.has_rested:
+                order.has_rested = True
+                self._take(order, bar.open, at)
+
+    def _take(self, order: Working, price: int, at: datetime) -> None:
+        """Take what the modelled other side offers, and end what its type does not let rest."""
+        record, grid = order.record, order.listed.market.grid
+        if record.lot is Lot.ODD:
+            return
+        at_price = taking_price(self._model, record.side, price, grid)
+        is_met = at_price is not None and (
+            order.limit is None or is_worth(record.side, order.limit, at_price)
+        )
+        given = 0
+        if is_met and at_price is not None:
+            left = order.listed.budget.left
+            is_enough = left is None or left >= record.remaining
+            if is_enough or order.kind not in _WHOLE_OR_NOTHING:
+                given = order.listed.budget.take(record.remaining)
+            self._trade(order, at_price, given, at)
+        if order.limit is not None or not record.remaining:
+            return
+        if order.kind is OrderType.MTL and given and at_price is not None:
+            record.price = at_price
+            self.account.apply(OrderRepriced(at, record.order_id, at_price))
+            return
+        cause = CancelCause.REMAINDER_KILLED if given else CancelCause.NO_OPPOSITE
+        self.cancel(order, at, cause)
+
+    def end_bar(self, bar: Bar, at: datetime) -> None:
+        """Let what rests fill inside a bar that has ended, and keep the bar on the day's tape."""
+        listed = self._listed.get(bar.symbol)
+        if listed is None or not bar.volume:
+            return
+        for order in list(listed.orders):
+            if order.has_rested and order.limit is not None:
+                self._fill_inside(order, bar, order.limit, at)
+        tape = listed.market.tape
+        for price in (bar.open, bar.low, bar.high, bar.close):
+            tape.record(price, 0)
+        tape.volume += bar.volume
+        tape.value += bar.close * bar.volume
+        listed.last_volume = bar.volume
+
+    def _fill_inside(self, order: Working, bar: Bar, limit: int, at: datetime) -> None:
+        record, grid, model = order.record, order.listed.market.grid, self._model
+        side = record.side
+        if not is_reached(side, limit, bar, grid):
+            return
+        is_through, given = best_of(bar, side) != limit, 0
+        if record.lot is Lot.ODD:
+            given = record.remaining if is_through or model.is_whole else 0
+        elif is_through or not model.has_queue:
+            given = order.listed.budget.take(record.remaining)
+        else:
+            eaten = traded_at_limit(bar, grid)
+            reached = (eaten - order.ahead) // BOARD_LOT * BOARD_LOT
+            order.ahead = max(0, order.ahead - eaten)
+            given = order.listed.budget.take(min(record.remaining, max(0, reached)))
+        self._trade(order, limit, given, at)
+
+    def _uncross(self, listed: Listed, auction: tuple[int, int] | None, at: datetime) -> None:
+        """Match our orders in a call auction at its one price, the better ones first."""
+        model, grid, phase = self._model, listed.market.grid, listed.market.day.phase
+        collected = [each for each in listed.orders if each.kind is not OrderType.PLO]
+        for order in collected:
+            order.has_rested = True
+        if auction is None or phase not in AUCTIONS:
+            return
+        price, volume = auction
+        listed.market.tape.record(price, 0)
+        budget = Budget(model.budget(volume))
+        for order in sorted(collected, key=lambda each: each.limit is not None):
+            record, limit = order.record, order.limit
+            is_locked = price >= grid.ceiling if record.side is Side.BUY else price <= grid.floor
+            if is_locked or (limit is not None and not is_worth(record.side, limit, price)):
+                continue
+            if limit == price and (model.has_queue or record.lot is Lot.ODD):
+                continue
+            is_odd = record.lot is Lot.ODD
+            given = record.remaining if is_odd else budget.take(record.remaining)
+            self._trade(order, price, given, at)
+
+    def _fill_late(self, order: Working, at: datetime) -> None:
+        """Fill an after-hours order at the day's close, from the volume of the last bar."""
+        close, record = order.listed.market.tape.close, order.record
+        if (
+            close is not None
+            and order.listed.market.grid.floor < close < order.listed.market.grid.ceiling
+        ):
+            budget = Budget(self._model.budget(order.listed.last_volume))
+            self._trade(order, close, budget.take(record.remaining), at)
+
+    # ------------------------------------------------------------------------------- booking
+
+    def _trade(self, order: Working, price: int, quantity: int, at: datetime) -> None:
+        if not quantity:
+            return
+        record = order.record
+        is_buy, own = record.side is Side.BUY, record.order_id
+        ids = (own, "") if is_buy else ("", own)
+        lot = record.lot or Lot.EVEN
+        is_auction = order.listed.market.day.is_auction
+        trade = Traded(at, record.symbol, lot, price, quantity, *ids, is_auction)
+        for booked in self.account.apply(trade):
+            record.executed_quantity += booked.quantity
+            record.executed_amount += booked.amount
+            record.fee += booked.fee
+            record.tax += booked.tax
+        self.has_news = True
+        if not record.remaining:
+            self._end(order)
+
+    def cancel(self, order: Working, at: datetime, cause: CancelCause) -> None:
+        """Take the open part of an order out."""
+        record = order.record
+        remaining = record.remaining
+        self.account.apply(OrderCancelled(at, record.order_id, remaining, cause))
+        record.cancelled_quantity += remaining
+        record.stage = OrderStage.CANCELLED
+        self._end(order)
+
+    def _lapse(self, order: Working, at: datetime) -> None:
+        record = order.record
+        if order.record.order_id not in self.working:
+            return
+        self.account.apply(OrderLapsed(at, record.order_id, record.remaining))
+        record.stage = OrderStage.LAPSED
+        self._end(order)
+
+    def _end(self, order: Working) -> None:
+        order.listed.orders.remove(order)
+        del self.working[order.record.order_id]
+        self.has_news = True

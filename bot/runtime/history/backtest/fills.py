@@ -1,0 +1,100 @@
+"""What a bar fills of an order: the three models of docs/paper.md, over bars instead of depth.
+
+An order that has just come takes at the open of the next bar; what rests fills inside a bar at its
+own limit; an auction has one price. Who was there before us is not in a bar, so it is modelled: the
+constants below are all there is to it. Every function is pure and looks at one bar.
+
+touch: whole, as soon as the bar reaches the limit; what takes pays the open.
+
+depth: at most `SHARE_PERCENT` of the bar's volume; what takes pays one tick of spread.
+
+queue: as depth, and what rests fills only where the bar trades through its limit, or after the
+shares that were ahead of it have traded at its price.
+
+In none of them does a buy fill where nobody sold below the ceiling, or a sale where nobody paid
+more than the floor.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from bot.domain.order import Side
+from bot.domain.quote import Bar
+from bot.sandbox.exchange.grid import PriceGrid
+from bot.sandbox.markets.mirror.model import BOARD_LOT, FillName
+
+SHARE_PERCENT: Final = 10
+"""Of a bar's volume, at most; one board lot always."""
+OPENING_PERCENT: Final = 60
+"""Of the volume of a bar that holds the opening auction and more (as docs/market-files.md has it).
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class FillModel:
+    """`is_whole`: any quantity at once. `ticks`: what taking pays beyond the price shown.
+    `has_queue`: a bar that only touches a limit first fills those who were there before.
+    """
+
+    is_whole: bool
+    ticks: int
+    has_queue: bool
+
+    def budget(self, volume: int) -> int | None:
+        """Return how many of a bar's shares orders of ours may have; None: any number."""
+        if self.is_whole:
+            return None
+        return max(volume * SHARE_PERCENT // 100 // BOARD_LOT * BOARD_LOT, BOARD_LOT)
+
+
+MODELS: Final[Mapping[FillName, FillModel]] = MappingProxyType(
+    {
+        "touch": FillModel(is_whole=True, ticks=0, has_queue=False),
+        "depth": FillModel(is_whole=False, ticks=1, has_queue=False),
+        "queue": FillModel(is_whole=False, ticks=1, has_queue=True),
+    }
+)
+
+
+def touch_of(last: int, grid: PriceGrid) -> tuple[int | None, int | None]:
+    """Return the modelled bid and ask: the last price, and one tick above.
+
+    At the ceiling nobody sells, at the floor nobody buys.
+    """
+    bid = last if last > grid.floor else None
+    if last <= grid.floor:
+        return bid, last
+    return bid, grid.up(last) if last < grid.ceiling else None
+
+
+def taking_price(model: FillModel, side: Side, price: int, grid: PriceGrid) -> int | None:
+    """Return what an order pays that takes at once while `price` is shown; None: nobody offers."""
+    if model.ticks == 0:
+        is_locked = price >= grid.ceiling if side is Side.BUY else price <= grid.floor
+        return None if is_locked else price
+    bid, ask = touch_of(price, grid)
+    return ask if side is Side.BUY else bid
+
+
+def is_worth(side: Side, limit: int, price: int) -> bool:
+    """Tell whether a limit allows a price."""
+    return price <= limit if side is Side.BUY else price >= limit
+
+
+def best_of(bar: Bar, side: Side) -> int:
+    """Return the bar's best price for that side: what its limit has to reach."""
+    return bar.low if side is Side.BUY else bar.high
+
+
+def is_reached(side: Side, limit: int, bar: Bar, grid: PriceGrid) -> bool:
+    """Tell whether the bar reaches a limit, somewhere else than at the locked end of the band."""
+    best = best_of(bar, side)
+    is_locked = best >= grid.ceiling if side is Side.BUY else best <= grid.floor
+    return not is_locked and is_worth(side, limit, best)
+
+
+def traded_at_limit(bar: Bar, grid: PriceGrid) -> int:
+    """Return the shares of a bar at its lowest or highest price, spread evenly over its prices."""
+    return bar.volume // (1 + (bar.high - bar.low) // grid.ticks.tick_at(bar.high))

@@ -1,0 +1,364 @@
+"""Runs a backtest in the slow gear: the whole engine, event by event. This is the truth.
+
+    Market ── instants ─► loop ── events ─► Engine ── commands ─► BarBroker ── events ─► Engine …
+
+Deadlines of the engine that lie before an instant are met first, at their own time.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import date, datetime, time, timedelta
+from typing import Final
+
+from bot.config.problems import OperatorMistake
+from bot.config.rulebook import load_symbols
+from bot.config.strategies.invoke import invoke as call_timed
+from bot.domain.asked import Action, OperatorActed
+from bot.domain.days import EarlierOrdersRead, TradingDayEnded
+from bot.domain.instrument import Exchange, Instrument, Phase
+from bot.domain.message import (
+    BarClosed,
+    DepthReceived,
+    InstrumentsRead,
+    PhaseChanged,
+    QuoteReceived,
+    Reconciled,
+    Recovered,
+    TimerFired,
+    TradingDayStarted,
+)
+from bot.domain.plan import PriceBasis
+from bot.domain.quote import ClosesRead, Depth, DepthLevel, LastClose, Quote
+from bot.domain.recovery import Recovery
+from bot.domain.timetable import instant_of
+from bot.engine.engine import Engine, Invoke, LoadedStrategy, StrategyFault
+from bot.runtime.history.backtest.assumptions import assumptions_of
+from bot.runtime.history.backtest.broker import BarBroker
+from bot.runtime.history.backtest.checks import require_possible
+from bot.runtime.history.backtest.collect import Collected
+from bot.runtime.history.backtest.exchange import BarExchange
+from bot.runtime.history.backtest.fills import touch_of
+from bot.runtime.history.backtest.loop import Loop
+from bot.runtime.history.backtest.market import LOOK_BACK, Instant, Market, MarketDay, SymbolDay
+from bot.runtime.history.backtest.result import BacktestResult, BacktestSpec, EquityPoint
+from bot.sandbox.exchange.accounts import Account
+from bot.sandbox.exchange.order import Listing
+from bot.sandbox.scenario import AccountScript
+from bot.strategy import Strategy
+
+OPENS_AT: Final = time(8, 45)
+"""When the day's reads are made, local: before any exchange opens."""
+ENDS_AT: Final = time(15, 30)
+ONE_DAY: Final = timedelta(days=1)
+WHY_SLOW: Final = "the whole engine was run event by event"
+ACCOUNT_ID: Final = "0000000001"
+_BY_DEPTH: Final = frozenset({PriceBasis.BID, PriceBasis.ASK, PriceBasis.MID})
+
+Progress = Callable[[float], None]
+
+
+def quiet(_done: float) -> None:
+    """Show no progress."""
+
+
+def invoke_untimed(strategy: Strategy, hook: str, argument: object | None) -> StrategyFault | None:
+    """Call a hook and say what it raised; how long it takes depends on the machine, not the day."""
+    fault = call_timed(strategy, hook, argument)
+    return None if fault is None or fault.is_overrun else fault
+
+
+def run_backtest(
+    spec: BacktestSpec, progress: Progress = quiet, *, invoke: Invoke = invoke_untimed
+) -> BacktestResult:
+    """Run strategies over bars and return what came of it. `progress` is told how much is done.
+
+    The same spec gives the same result. Raises OperatorMistake with all that keeps it from running.
+    """
+    require_possible(spec)
+    run = _Run(spec, invoke)
+    days = max(1, (spec.last - spec.first).days + 1)
+    for day in run.market.days(spec.first, spec.last):
+        run.play(day)
+        progress(((day.day - spec.first).days + 1) / days)
+    progress(1.0)
+    return run.result()
+
+
+@dataclass(frozen=True, slots=True)
+class _Timer:
+    at: time
+    strategy: str
+    symbols: tuple[str, ...]
+
+
+class _Run:
+    """One backtest on its way: engine, broker and what was collected."""
+
+    def __init__(self, spec: BacktestSpec, invoke: Invoke) -> None:
+        self.spec = spec
+        script = AccountScript(id=ACCOUNT_ID, cash=spec.cash, holdings=dict(spec.holdings))
+        strategies = [
+            replace(each, plan=replace(each.plan, account=script.extended_id))
+            for each in spec.strategies
+        ]
+        self.market = Market(
+            spec.rulebook, load_symbols(), spec.source, _wanted(spec.strategies), _known(spec)
+        )
+        # The broker tells of every change at once, so nothing has to be asked for.
+        settings = replace(spec.settings, poll_backoff=(ONE_DAY,))
+        engine = Engine(
+            rulebook=spec.rulebook, strategies=strategies, settings=settings, invoke=invoke
+        )
+        self._account = Account(spec.rulebook, cash=spec.cash)
+        began = instant_of(spec.first - LOOK_BACK, time())
+        self._exchange = BarExchange(spec.rulebook, self._account, at=began, fill=spec.fill)
+        self._broker = BarBroker(spec.rulebook, self._exchange, script)
+        self._collected = Collected()
+        self._loop = Loop(engine, self._broker, self._collected, now=began)
+        self._deep = frozenset(
+            symbol
+            for each in spec.strategies
+            if each.plan.order.basis in _BY_DEPTH
+            for symbol in each.plan.symbols
+        )
+        self._timers = sorted(
+            (
+                _Timer(at, each.plan.name, each.plan.symbols)
+                for each in spec.strategies
+                for at in each.plan.wake.timers
+            ),
+            key=lambda timer: timer.at,
+        )
+        self._equity: list[EquityPoint] = []
+        self._closes: dict[str, tuple[int, int]] = {}
+        self._last_day: dict[str, date] = {}
+        self._listed: tuple[str, ...] = ()
+        self._bars = 0
+        self._capital = spec.cash
+
+    # ------------------------------------------------------------------------------- the days
+
+    def play(self, day: MarketDay) -> None:
+        """Play one day, from before its opening to after its close."""
+        if not self._equity:
+            self._look_back()
+        midnight = instant_of(day.day, time())
+        timers = deque((instant_of(day.day, each.at), each) for each in self._timers)
+        self._begin(day, instant_of(day.day, OPENS_AT))
+        for instant in day.instants:
+            while timers and timers[0][0] < instant.at:
+                at, timer = timers.popleft()
+                self._fire(at, timer)
+            self._loop.pass_to(instant.at)
+            self._happen(instant)
+            while timers and timers[0][0] == instant.at:
+                at, timer = timers.popleft()
+                self._fire(at, timer)
+            self._begin_bars(instant)
+        for at, timer in timers:
+            self._fire(at, timer)
+        self._end(day, max(self._loop.now, midnight + _since_midnight(ENDS_AT)))
+
+    def _look_back(self) -> None:
+        """Learn the last day before the first one: its close is what the first is judged by."""
+        spec = self.spec
+        table = load_symbols()
+        known = _known(spec)
+        found = []
+        for symbol in _wanted(spec.strategies):
+            before = self.market.before(symbol, spec.first)
+            if before is not None:
+                found.append((before[0], symbol, before[1]))
+        for day, symbol, bars in sorted(found, key=lambda each: each[:2]):
+            instrument = table.instrument(symbol, day) or known[symbol]
+            at = instant_of(day, OPENS_AT)
+            self._exchange.start_day(at, [Listing(instrument, bars[0].open)])
+            for bar in bars:
+                self._exchange.end_bar(bar, at)
+            self._last_day[symbol] = day
+
+    def _begin(self, day: MarketDay, at: datetime) -> None:
+        """Read what a day begins with, in the order in which a start reads it."""
+        self._loop.pass_to(at)
+        broker = self._broker
+        listings, closes = [], []
+        for symbol, each in day.symbols.items():
+            if (listing := self._listing(symbol, each)) is not None:
+                listings.append(listing)
+            if symbol in self._last_day:
+                close = self._close(symbol)
+                is_new = each.is_moved or each.frame.ex_ratio is not None
+                dates = frozenset({day.day}) if is_new else frozenset[date]()
+                closes.append(LastClose(symbol, close, self._last_day[symbol], None, dates))
+        self._exchange.start_day(at, listings)
+        broker.start_day()
+        self._listed = tuple(each.instrument.symbol for each in listings)
+        is_first = not self._equity
+        if is_first:
+            self._deposit(listings)
+            self._loop.handle(Recovered(at, Recovery(day.day)))
+        else:
+            self._loop.handle(TradingDayStarted(at, day.day))
+        self._loop.handle(InstrumentsRead(at, tuple(each.instrument for each in listings)))
+        self._loop.handle(EarlierOrdersRead(at, ()))
+        self._account.settle(at)
+        self._loop.handle(broker.todays_orders(at))
+        self._loop.handle(broker.account_read(at))
+        if is_first:
+            for exchange in sorted({each.instrument.exchange for each in listings}):
+                self._loop.handle(PhaseChanged(at, exchange, Phase.CLOSED))
+        self._loop.handle(ClosesRead(at, tuple(closes)))
+        for listing in listings:
+            self._quote(listing.instrument.symbol, at)
+        self._loop.handle(Reconciled(at))
+
+    def _close(self, symbol: str) -> int:
+        return self._exchange.market(symbol).anchor
+
+    def _deposit(self, listings: list[Listing]) -> None:
+        for listing in listings:
+            symbol = listing.instrument.symbol
+            if shares := self.spec.holdings.get(symbol, 0):
+                self._account.deposit_shares(symbol, shares, cost_price=listing.reference)
+                self._capital += shares * listing.reference
+
+    def _listing(self, symbol: str, each: SymbolDay) -> Listing | None:
+        """Return what a symbol starts the day on; None: nothing is known of it yet.
+
+        Its own frame outranks what follows from the day before, as on an ex-date.
+        """
+        frame, ticks = each.frame, self.spec.rulebook.ticks_of(each.instrument)
+        before = self._exchange.next_listing(symbol)
+        if frame.reference is not None:
+            reference = frame.reference
+        elif before is None or each.is_moved:
+            if each.first is None:
+                return None
+            reference = each.first
+        elif frame.ex_ratio is not None:
+            reference = ticks.up(round(self._close(symbol) * frame.ex_ratio) - 1)
+        else:
+            reference = before.reference
+        is_special = each.is_moved and before is not None and frame.reference is None
+        return Listing(each.instrument, reference, is_special=is_special)
+
+    def _happen(self, instant: Instant) -> None:
+        """Let everything of an instant happen but the bars that begin there."""
+        at, broker, exchange = instant.at, self._broker, self._exchange
+        for bar in instant.ended:
+            exchange.end_bar(bar, at)
+            self._bars += 1
+        moved = exchange.enter(at, instant.auctions) if instant.moves else []
+        for event in broker.news(at):
+            self._loop.handle(event)
+        if instant.moves:
+            due = self._account.next_settlement()
+            if due is not None and due <= at:
+                self._account.settle(at)
+                self._loop.handle(broker.account_read(at))
+            for each in moved:
+                self._loop.handle(PhaseChanged(at, each, exchange.phase(each)))
+        for symbol in self._listed if instant.moves else instant.quoted:
+            self._quote(symbol, at)
+        for bar in instant.shown:
+            self._loop.handle(BarClosed(at, bar))
+
+    def _begin_bars(self, instant: Instant) -> None:
+        for bar in instant.begun:
+            self._exchange.begin_bar(bar, instant.at)
+        for event in self._broker.news(instant.at):
+            self._loop.handle(event)
+
+    def _fire(self, at: datetime, timer: _Timer) -> None:
+        self._loop.pass_to(at)
+        for symbol in timer.symbols:
+            self._quote(symbol, at)
+        self._loop.handle(TimerFired(at, timer.strategy, timer.at))
+
+    def _quote(self, symbol: str, at: datetime) -> None:
+        """Show what a poll would see now: the last price of the bars that have ended."""
+        if symbol not in self._listed:
+            return
+        market = self._exchange.market(symbol)
+        tape, reference, grid = market.tape, market.listing.reference, market.grid
+        last = market.anchor
+        instrument = market.listing.instrument
+        frame = (last, reference, market.band.ceiling, market.band.floor)
+        seen = (tape.open, tape.high, tape.low, tape.volume)
+        quote = Quote(symbol, instrument.exchange, *frame, *seen, at)
+        self._loop.handle(QuoteReceived(at, quote))
+        if symbol in self._deep:
+            bid, ask = touch_of(last, grid)
+            shares = max(tape.volume, 1)
+            bids = () if bid is None else (DepthLevel(bid, shares),)
+            asks = () if ask is None else (DepthLevel(ask, shares),)
+            self._loop.handle(DepthReceived(at, Depth(symbol, bids, asks, at)))
+
+    def _end(self, day: MarketDay, at: datetime) -> None:
+        """End the day: compare for the last time, and note what the account is worth."""
+        self._loop.pass_to(at)
+        self._loop.handle(TradingDayEnded(at, day.day))
+        closes = self._exchange.closes()
+        for symbol in self._listed:
+            if self._exchange.market(symbol).tape.last is not None:
+                self._last_day[symbol] = day.day
+            first = self._closes.get(symbol, (closes[symbol], 0))[0]
+            self._closes[symbol] = first, closes[symbol]
+        account = self._account
+        shares = sum(account.held(symbol) * close for symbol, close in closes.items())
+        self._equity.append(EquityPoint(at, account.net_assets(closes) - shares, shares))
+
+    # ------------------------------------------------------------------------------- the result
+
+    def result(self) -> BacktestResult:
+        """Stop the strategies and return what came of it. Raises OperatorMistake for no day."""
+        spec, kept = self.spec, self._collected
+        if not self._equity:
+            text = f"no bar of any symbol is of {spec.first} to {spec.last}: choose other days"
+            raise OperatorMistake.of("E-BT-004", text)
+        self._loop.handle(
+            OperatorActed(self._loop.now, Action.STOP, "the end of the backtest", "backtest")
+        )
+        return BacktestResult(
+            plans=tuple(each.plan for each in spec.strategies),
+            first=spec.first,
+            last=spec.last,
+            bars=self._bars,
+            bar_seconds=round(spec.source.width.total_seconds()),
+            capital=self._capital,
+            assumptions=assumptions_of(spec),
+            gaps=tuple(
+                gap
+                for symbol in sorted(_wanted(spec.strategies))
+                for gap in spec.source.gaps(symbol, spec.first, spec.last)
+            ),
+            orders=tuple(kept.orders.values()),
+            fills=tuple(kept.fills),
+            decisions=tuple(kept.decisions),
+            counts=dict(sorted(kept.counts.items())),
+            equity=tuple(self._equity),
+            closes=self._closes,
+            why_slow=WHY_SLOW,
+        )
+
+
+def _wanted(strategies: tuple[LoadedStrategy, ...]) -> Mapping[str, tuple[timedelta, ...]]:
+    """Return the symbols of the strategies, and the widths of bars that they take of each."""
+    found: dict[str, dict[timedelta, None]] = {}
+    for plan in (each.plan for each in strategies):
+        for symbol in plan.symbols:
+            widths = found.setdefault(symbol, {})
+            if plan.wake.bar is not None:
+                widths[plan.wake.bar] = None
+    return {symbol: tuple(widths) for symbol, widths in found.items()}
+
+
+def _known(spec: BacktestSpec) -> Mapping[str, Instrument]:
+    """Return where each symbol trades, before the table of its days is asked."""
+    given = {i.symbol: i for each in spec.strategies for i in each.instruments}
+    return {s: given.get(s, Instrument(s, Exchange.HOSE)) for s in _wanted(spec.strategies)}
+
+
+def _since_midnight(local: time) -> timedelta:
+    return timedelta(hours=local.hour, minutes=local.minute)
